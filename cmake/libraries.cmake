@@ -1,0 +1,12 @@
+# Third-party libraries, as Debian 12 packages them. Each is used by one module (guides: docs/architecture.md).
+find_package(Threads REQUIRED)
+find_package(OpenSSL 3.0 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(NGHTTP2 REQUIRED IMPORTED_TARGET libnghttp2)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
+find_library(LMDB_LIBRARY lmdb REQUIRED)
+find_library(PROMETHEUS_CORE_LIBRARY prometheus-cpp-core REQUIRED)
+if(KINTSUGI_TESTS)
+  find_package(GTest REQUIRED)
+endif()

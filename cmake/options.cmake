@@ -1,0 +1,22 @@
+# Language level, warnings and build switches that every target shares.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+option(KINTSUGI_TESTS "Build the unit tests" ON)
+set(KINTSUGI_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -Werror=unused-result
+  -fno-omit-frame-pointer)
+if(KINTSUGI_SANITIZE)
+  add_compile_options(-fsanitize=${KINTSUGI_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${KINTSUGI_SANITIZE})
+endif()
+include_directories(${CMAKE_SOURCE_DIR})

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "http/handler.h"
+
+/// Protocol engines of one connection, without sockets and clocks: bytes in, bytes out, callbacks to handlers.
+/// Threads: the owning loop. Lifetime: the connection owns its session; never destroy a session from inside one of its callbacks.
+namespace kintsugi::http {
+
+/// Limits of one connection (guides/performance.md 3.3, 3.6, 3.9). Defaults are the product's.
+struct SessionLimits {
+  std::uint32_t max_streams = 250;
+  std::uint32_t stream_window = 65'535;           ///< receive window per stream [bytes]
+  std::uint32_t connection_window = 1U << 20;     ///< receive window of the connection, credited on arrival [bytes]
+  std::size_t max_header_list = 64 * 1024;        ///< above: 431
+  std::size_t max_header = 32 * 1024;             ///< one field, above: 431
+  std::uint32_t max_glitches = 100;               ///< GOAWAY at 3/4, close at the limit
+};
+
+/// What a session needs from its owner.
+class SessionHost {
+ public:
+  /// The session has bytes to send although feed() is not running. May be called often; only marks the connection dirty.
+  virtual void output_ready() noexcept = 0;
+
+ protected:
+  ~SessionHost() = default;
+};
+
+/// What server and client sessions share.
+class Session {
+ public:
+  virtual ~Session() = default;
+  /// Consumes received bytes (all of them). A returned error means: flush what produce() still gives (GOAWAY, 400) and close.
+  [[nodiscard]] virtual Expected<void> feed(std::string_view bytes) noexcept = 0;
+  /// Moves up to out.size() bytes of wire data into `out`; returns how many. 0: nothing to send now.
+  [[nodiscard]] virtual std::size_t produce(std::span<char> out) noexcept = 0;
+  [[nodiscard]] virtual bool wants_write() const noexcept = 0;
+  /// The transport is gone. Every stream gets on_close(cause); the session is dead afterwards.
+  virtual void on_transport_closed(Errc cause) noexcept = 0;
+  /// Runs deferred callbacks and destroys finished streams. The owner calls it once per turn, after feed and produce.
+  virtual void settle() noexcept = 0;
+  /// Streams that are open now.
+  [[nodiscard]] virtual std::size_t stream_count() const noexcept = 0;
+  /// Two-step GOAWAY, or Connection: close. New streams are refused, running ones go on.
+  virtual void start_drain() noexcept = 0;
+  /// True when the connection should be closed now (drained, or HTTP/1.1 without keep-alive) and everything is sent.
+  [[nodiscard]] virtual bool finished() const noexcept = 0;
+};
+
+class ClientSession : public Session {
+ public:
+  /// Starts a request. The head's connection-specific fields are dropped. `handler` gets the response.
+  /// @error kOverloaded   no free stream slot
+  /// @error kNotProcessed draining or closed
+  [[nodiscard]] virtual Expected<RequestStream*> open(const RequestHead& head,
+                                                      ResponseHandler& handler) noexcept = 0;
+  /// Streams that can be opened now: min(peer's MAX_CONCURRENT_STREAMS, own limit) minus the open ones. 1 or 0 for HTTP/1.1.
+  [[nodiscard]] virtual std::size_t free_slots() const noexcept = 0;
+  /// The limit itself; before the peer's SETTINGS arrive the assumed 100.
+  [[nodiscard]] virtual std::size_t slot_limit() const noexcept = 0;
+  /// No new streams (GOAWAY received or start_drain called).
+  [[nodiscard]] virtual bool draining() const noexcept = 0;
+  /// Sends PING; the answer counts as received bytes for the owner's liveness check. No-op for HTTP/1.1.
+  virtual void ping() noexcept = 0;
+};
+
+/// @param handler answers the requests; must outlive the session.
+/// @param peer    facts for ResponseStream::peer(); must outlive the session.
+[[nodiscard]] std::unique_ptr<Session> make_h2_server(Handler& handler, const PeerInfo& peer,
+                                                      SessionHost& host, const SessionLimits& limits);
+[[nodiscard]] std::unique_ptr<Session> make_h1_server(Handler& handler, const PeerInfo& peer,
+                                                      SessionHost& host, const SessionLimits& limits);
+[[nodiscard]] std::unique_ptr<ClientSession> make_h2_client(SessionHost& host, const SessionLimits& limits);
+[[nodiscard]] std::unique_ptr<ClientSession> make_h1_client(SessionHost& host, const SessionLimits& limits);
+
+}  // namespace kintsugi::http

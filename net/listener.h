@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "http/handler.h"
+#include "http/session.h"
+#include "net/loop.h"
+#include "net/tls.h"
+
+namespace kintsugi::net {
+
+/// Accepts connections on one loop: TCP (TLS or plain) or a Unix socket, HTTP/2 by ALPN or prior knowledge, else HTTP/1.1.
+struct ListenerParams {
+  std::string address = "127.0.0.1";       ///< IP address, or the path of a Unix socket when it begins with '/'
+  std::uint16_t port = 0;                  ///< 0: chosen by the kernel, see Listener::port()
+  bool reuse_port = false;                 ///< SO_REUSEPORT, one listener per loop on the same port
+  std::shared_ptr<TlsContext> tls;         ///< null: plain text
+  http::SessionLimits limits;
+  std::uint32_t max_handshakes = 64;       ///< more wait in the accept backlog
+  Duration handshake_timeout = seconds(10);
+  Duration header_timeout = seconds(10);   ///< a started HTTP/1.1 request head
+  Duration idle_timeout = seconds(90);     ///< no stream open
+  /// Called once per connection after the handshake; the result goes to PeerInfo::identity.
+  std::function<std::shared_ptr<const void>(const http::PeerInfo&)> identify;
+};
+
+struct ListenerStats {
+  std::size_t connections = 0, handshakes = 0, streams = 0;
+  std::uint64_t accepted = 0, handshake_errors = 0, protocol_errors = 0;
+  std::uint64_t bytes_in = 0, bytes_out = 0;
+  std::size_t largest_queue = 0;  ///< [bytes]
+};
+
+class Listener {
+ public:
+  /// @param handler answers everything; must outlive the listener.
+  /// @error kConfig or kIo with address and cause ("127.0.0.1:6443: address already in use").
+  [[nodiscard]] static Expected<std::unique_ptr<Listener>> open(Loop& loop, ListenerParams params,
+                                                                http::Handler& handler);
+  virtual ~Listener() = default;
+  [[nodiscard]] virtual std::uint16_t port() const noexcept = 0;
+  /// New connections use the new context; running ones go on.
+  virtual void set_tls(std::shared_ptr<TlsContext> tls) noexcept = 0;
+  /// Stops accepting and starts the graceful end of every connection. `done` runs when the last one is gone.
+  virtual void drain(std::function<void()> done) = 0;
+  /// Closes everything at once.
+  virtual void close() noexcept = 0;
+  [[nodiscard]] virtual ListenerStats stats() const noexcept = 0;
+};
+
+}  // namespace kintsugi::net

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/time.h"
+
+namespace kintsugi::net {
+
+/// Gets readiness of one descriptor. Edge-triggered: read and write until the kernel says would-block.
+class FdHandler {
+ public:
+  virtual void on_ready(bool readable, bool writable) noexcept = 0;
+
+ protected:
+  ~FdHandler() = default;
+};
+
+/// One thread's event loop on epoll (docs/decisions/0001-own-event-loop.md). A turn: readiness, posted functions,
+/// timers, then the flush pass over dirty connections, then deferred destruction.
+/// Threads: everything belongs to the loop's thread, but post() and stop(), which any thread may call.
+class Loop {
+ public:
+  /// Identifies an armed timer; 0 is none. Never reused.
+  using TimerId = std::uint64_t;
+
+  explicit Loop(std::string name);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  /// Runs turns until stop(). The calling thread becomes the loop's thread.
+  void run();
+  void stop() noexcept;
+  /// True on the loop's thread (also before run(), on the thread that made it).
+  [[nodiscard]] bool in_loop_thread() const noexcept;
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+  /// Runs `function` on the loop in a later turn. Order of posts from one thread is kept.
+  void post(std::function<void()> function);
+  /// Runs `function` at the end of this turn, after the flush pass. For destruction outside of callbacks.
+  void defer(std::function<void()> function);
+
+  /// Runs `function` once, not before `delay` has passed; resolution 1 ms.
+  TimerId after(Duration delay, std::function<void()> function);
+  /// No effect for fired, cancelled or zero ids.
+  void cancel(TimerId id) noexcept;
+  /// Time at the start of this turn; costs nothing.
+  [[nodiscard]] TimePoint now() const noexcept;
+
+  /// Registers a non-blocking descriptor for edge-triggered readiness (in and out) until forget().
+  void watch(int fd, FdHandler& handler);
+  void forget(int fd) noexcept;
+
+  /// Asks for flush(handler) once at the end of this turn (the single write phase).
+  class Flushable {
+   public:
+    virtual void flush() noexcept = 0;
+
+   protected:
+    ~Flushable() = default;
+  };
+  void mark_dirty(Flushable& item);
+  /// Takes an item off the dirty list before it dies.
+  void unmark_dirty(Flushable& item) noexcept;
+
+  /// Counters for /debug/loops: turns, longest turn, posts, timers armed.
+  struct Stats {
+    std::uint64_t turns = 0;
+    std::uint64_t slow_turns = 0;        ///< over 10 ms
+    std::uint64_t longest_turn_us = 0;
+    std::uint64_t posts = 0;
+    std::size_t timers = 0;
+    std::size_t descriptors = 0;
+  };
+  [[nodiscard]] Stats stats() const noexcept;
+
+ private:
+  struct Impl;
+  std::string name_;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Cancels its timer when it goes out of scope. Movable.
+class Timer {
+ public:
+  Timer() noexcept = default;
+  explicit Timer(Loop& loop) noexcept : loop_(&loop) {}
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  ~Timer() { cancel(); }
+  void start(Duration delay, std::function<void()> function) {
+    cancel();
+    id_ = loop_->after(delay, std::move(function));
+  }
+  void cancel() noexcept {
+    if (loop_ != nullptr && id_ != 0) {
+      loop_->cancel(id_);
+      id_ = 0;
+    }
+  }
+
+ private:
+  Loop* loop_ = nullptr;
+  Loop::TimerId id_ = 0;
+};
+
+}  // namespace kintsugi::net
