@@ -43,6 +43,10 @@ class Session {
   /// Moves up to out.size() bytes of wire data into `out`; returns how many. 0: nothing to send now.
   [[nodiscard]] virtual std::size_t produce(std::span<char> out) noexcept = 0;
   [[nodiscard]] virtual bool wants_write() const noexcept = 0;
+  /// False while the owner should leave bytes in the socket: HTTP/1.1 has no windows, so an engine says false while more
+  /// received body is unconsumed than it cares to have out (or after Upgrade, while the peer pipe is full). The owner asks
+  /// before every read; when it turns true again the engine calls output_ready(). HTTP/2 engines always say true.
+  [[nodiscard]] virtual bool wants_read() const noexcept { return true; }
   /// The transport is gone. Every stream gets on_close(cause); the session is dead afterwards.
   virtual void on_transport_closed(Errc cause) noexcept = 0;
   /// Runs deferred callbacks and destroys finished streams. The owner calls it once per turn, after feed and produce.
