@@ -18,27 +18,28 @@ namespace kintsugi::apiserver {
 
 struct Column {
   std::string name;
-  std::string type = "string";         ///< string, integer, number, boolean, date
+  std::string type = "string";  ///< string, integer, number, boolean, date
   std::string format;
   std::string description;
   int priority = 0;
-  std::string json_path;               ///< ".spec.baseURL"; used unless `cell` is set
+  std::string json_path;  ///< ".spec.baseURL"; used unless `cell` is set
   krm::Json (*cell)(const krm::Json& object) = nullptr;
 };
 
 struct ScalePaths {
-  std::string spec_replicas, status_replicas, label_selector;   ///< ".spec.replicas"; "" = no scale subresource
+  std::string spec_replicas, status_replicas,
+      label_selector;  ///< ".spec.replicas"; "" = no scale subresource
 };
 
 struct ResourceVersion {
-  std::string name;                    ///< "v1"
+  std::string name;  ///< "v1"
   bool served = true;
   bool storage = true;
   bool deprecated = false;
   std::string deprecation_warning;
-  krm::SchemaPtr schema;               ///< whole object with apiVersion, kind, metadata; null: free form
-  std::vector<Column> columns;         ///< after the leading Name column
-  bool status = false;                 ///< has a /status subresource
+  krm::SchemaPtr schema;        ///< whole object with apiVersion, kind, metadata; null: free form
+  std::vector<Column> columns;  ///< after the leading Name column
+  bool status = false;          ///< has a /status subresource
   ScalePaths scale;
   std::vector<std::string> selectable_fields;  ///< ".spec.color"
   /// Rewrites an object of the storage version to this one and back; null: only apiVersion differs.
@@ -51,11 +52,14 @@ class ObjectReader {
  public:
   virtual ~ObjectReader() = default;
   /// Object with apiVersion, kind and resourceVersion; nullopt when absent.
-  [[nodiscard]] virtual std::optional<krm::Json> get(std::string_view cluster, std::string_view group,
+  [[nodiscard]] virtual std::optional<krm::Json> get(std::string_view cluster,
+                                                     std::string_view group,
                                                      std::string_view resource, std::string_view ns,
                                                      std::string_view name) const = 0;
-  /// Every object of a resource; cluster "*" = all clusters, ns "" = all namespaces. Return false to stop.
-  virtual void list(std::string_view cluster, std::string_view group, std::string_view resource, std::string_view ns,
+  /// Every object of a resource; cluster "*" = all clusters, ns "" = all namespaces. Return false
+  /// to stop.
+  virtual void list(std::string_view cluster, std::string_view group, std::string_view resource,
+                    std::string_view ns,
                     const std::function<bool(const krm::Json&)>& visit) const = 0;
 };
 
@@ -63,7 +67,7 @@ class ObjectReader {
 struct WriteContext {
   const auth::UserInfo& user;
   std::string_view cluster;
-  std::string_view verb;               ///< create, update, patch, delete
+  std::string_view verb;  ///< create, update, patch, delete
   std::string_view subresource;
   bool dry_run = false;
   const ObjectReader& reader;
@@ -75,11 +79,15 @@ struct Hooks {
   /// Fills system fields and defaults that a schema cannot say; `old` is null on create.
   std::function<void(const WriteContext&, krm::Json& object, const krm::Json* old)> prepare;
   /// Appends causes for 422.
-  std::function<void(const WriteContext&, const krm::Json& object, const krm::Json* old, std::vector<Cause>&)> validate;
-  /// Admission that may have to ask elsewhere; runs after prepare, before validate. Calls done exactly once.
-  /// `old` null on create; `object` null on delete.
+  std::function<void(const WriteContext&, const krm::Json& object, const krm::Json* old,
+                     std::vector<Cause>&)>
+      validate;
+  /// Admission that may have to ask elsewhere; runs after prepare, before validate. Calls done
+  /// exactly once. `old` null on create; `object` null on delete.
   using AdmitDone = std::function<void(Expected<void>)>;
-  std::function<void(const WriteContext&, const krm::Json* object, const krm::Json* old, AdmitDone done)> admit;
+  std::function<void(const WriteContext&, const krm::Json* object, const krm::Json* old,
+                     AdmitDone done)>
+      admit;
   /// Answers create of kinds that are never stored (reviews): returns the object to send back.
   using CreateDone = std::function<void(Expected<krm::Json>)>;
   std::function<void(const WriteContext&, krm::Json object, CreateDone done)> answer;
@@ -94,22 +102,27 @@ struct ResourceDef {
   std::string group, plural, singular, kind, list_kind;
   std::vector<std::string> short_names, categories;
   bool namespaced = true;
-  /// Typed kind: list items carry no kind, bodies may be protobuf, strategic merge patch is served, decoding is strict about types.
+  /// Typed kind: list items carry no kind, bodies may be protobuf, strategic merge patch is served,
+  /// decoding is strict about types.
   bool builtin = false;
-  std::vector<std::string> verbs = {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"};
+  std::vector<std::string> verbs = {"create", "delete", "deletecollection", "get",
+                                    "list",   "patch",  "update",           "watch"};
   NameRule name_rule = NameRule::kSubdomain;
-  bool unconditional_update = false;   ///< PUT without resourceVersion
-  bool create_on_update = false;       ///< PUT of an absent object creates
-  bool generation = false;             ///< metadata.generation is kept
-  bool virtual_create_only = false;    ///< reviews: only `answer`, nothing stored
-  /// Subresources besides status and scale: name, kind, group/version where they differ, verbs, handler by `answer`.
+  bool unconditional_update = false;  ///< PUT without resourceVersion
+  bool create_on_update = false;      ///< PUT of an absent object creates
+  bool generation = false;            ///< metadata.generation is kept
+  bool virtual_create_only = false;   ///< reviews: only `answer`, nothing stored
+  /// Subresources besides status and scale: name, kind, group/version where they differ, verbs,
+  /// handler by `answer`.
   struct ExtraSubresource {
     std::string name, kind, group, version;
     std::vector<std::string> verbs;
-    std::function<void(const WriteContext&, std::string_view ns, std::string_view name, krm::Json body, Hooks::CreateDone)> answer;
+    std::function<void(const WriteContext&, std::string_view ns, std::string_view name,
+                       krm::Json body, Hooks::CreateDone)>
+        answer;
   };
   std::vector<ExtraSubresource> subresources;
-  std::vector<ResourceVersion> versions;   ///< in order of preference
+  std::vector<ResourceVersion> versions;  ///< in order of preference
   /// Field selectors beside metadata.name and metadata.namespace: label and how to read it.
   struct FieldLabel {
     std::string label;
@@ -130,7 +143,8 @@ class Registry {
   virtual ~Registry() = default;
   [[nodiscard]] virtual ResourcePtr find(std::string_view cluster, std::string_view group,
                                          std::string_view resource) const = 0;
-  /// Everything served in the cluster, in discovery order (core first, then groups by name as discovery shows them).
+  /// Everything served in the cluster, in discovery order (core first, then groups by name as
+  /// discovery shows them).
   [[nodiscard]] virtual std::vector<ResourcePtr> all(std::string_view cluster) const = 0;
   /// Changes whenever all(cluster) would; part of discovery ETags and caches.
   [[nodiscard]] virtual std::uint64_t generation(std::string_view cluster) const = 0;

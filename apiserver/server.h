@@ -17,15 +17,16 @@ namespace kintsugi::apiserver {
 
 /// Which logical cluster a request addresses.
 struct ClusterTarget {
-  std::string name;        ///< logical cluster name, or "*"
-  std::string api_root;    ///< "/clusters/<as sent>" or "": what stands before the API path, for links and messages
-  std::string_view rest;   ///< target below the root (path and query), undecoded
+  std::string name;       ///< logical cluster name, or "*"
+  std::string api_root;   ///< "/clusters/<as sent>" or "": what stands before the API path, for
+                          ///< links and messages
+  std::string_view rest;  ///< target below the root (path and query), undecoded
 };
 
-/// Finds the cluster of a request target. An error is sent as it is (400, 403, 404, 429 of specs/front-proxy.md 17.3).
-/// nullopt: a path outside of clusters (health, version, 403).
-using ClusterResolver =
-    std::function<Expected<std::optional<ClusterTarget>>(const http::RequestHead& head, const auth::UserInfo& user)>;
+/// Finds the cluster of a request target. An error is sent as it is (400, 403, 404, 429 of
+/// specs/front-proxy.md 17.3). nullopt: a path outside of clusters (health, version, 403).
+using ClusterResolver = std::function<Expected<std::optional<ClusterTarget>>(
+    const http::RequestHead& head, const auth::UserInfo& user)>;
 
 /// One health check of /livez or /readyz.
 struct HealthCheck {
@@ -42,15 +43,16 @@ struct ServerParams {
   auth::Authorizer& authorizer;
   ClusterResolver resolve;
   std::vector<HealthCheck> checks;
-  std::string server_address = "127.0.0.1";      ///< shown in /api
-  std::size_t max_body = 3'145'728;              ///< [bytes] AM-058
-  std::size_t max_object = 1'572'864;            ///< [bytes] AM-059
+  std::string server_address = "127.0.0.1";  ///< shown in /api
+  std::size_t max_body = 3'145'728;          ///< [bytes] AM-058
+  std::size_t max_object = 1'572'864;        ///< [bytes] AM-059
   Duration bookmark_interval = seconds(60);
 };
 
-/// The Kubernetes-grade API server on one loop: discovery, CRUD, lists, watches, patches, tables (specs/api-machinery.md).
-/// Serves what its Registry names out of its Store. Used by the embedded shard for everything and by the proxy for its own kinds.
-/// Threads: its loop. Several servers (one per loop) may share a Store.
+/// The Kubernetes-grade API server on one loop: discovery, CRUD, lists, watches, patches, tables
+/// (specs/api-machinery.md). Serves what its Registry names out of its Store. Used by the embedded
+/// shard for everything and by the proxy for its own kinds. Threads: its loop. Several servers (one
+/// per loop) may share a Store.
 class ApiServer : public http::Handler {
  public:
   [[nodiscard]] static std::unique_ptr<ApiServer> make(ServerParams params);
@@ -58,33 +60,36 @@ class ApiServer : public http::Handler {
   /// Reading committed objects, for controllers and hooks on this loop.
   [[nodiscard]] virtual const ObjectReader& reader() const = 0;
 
-  /// In-process writes by controllers, with all rules of the wire but authorization: same admission, validation, no-op
-  /// detection, finalizer logic. `done` comes in a later turn. `manager` is the field manager.
+  /// In-process writes by controllers, with all rules of the wire but authorization: same
+  /// admission, validation, no-op detection, finalizer logic. `done` comes in a later turn.
+  /// `manager` is the field manager.
   struct WriteRequest {
-    std::string verb;                 ///< create, update, delete
+    std::string verb;  ///< create, update, delete
     std::string cluster, group, resource, subresource, ns, name;
-    krm::Json object;                 ///< create, update
+    krm::Json object;  ///< create, update
     std::string manager;
-    std::string expected_uid;         ///< delete precondition, may be empty
-    bool skip_admission = false;      ///< for system objects that users may not make
+    std::string expected_uid;     ///< delete precondition, may be empty
+    bool skip_admission = false;  ///< for system objects that users may not make
   };
   virtual void write(WriteRequest request, std::function<void(Expected<krm::Json>)> done) = 0;
 
-  /// Every committed change of a resource ("" = all), decoded, on this loop, in order. Starts after the state that
-  /// reader() shows now. Destroying the handle ends it.
+  /// Every committed change of a resource ("" = all), decoded, on this loop, in order. Starts after
+  /// the state that reader() shows now. Destroying the handle ends it.
   struct Change {
     std::string cluster, group, resource, ns, name;
-    std::shared_ptr<const krm::Json> object;     ///< null: deleted
-    std::shared_ptr<const krm::Json> previous;   ///< null: created
+    std::shared_ptr<const krm::Json> object;    ///< null: deleted
+    std::shared_ptr<const krm::Json> previous;  ///< null: created
     store::Revision revision = 0;
   };
-  [[nodiscard]] virtual std::shared_ptr<void> on_change(std::string_view group, std::string_view resource,
-                                                        std::function<void(const Change&)> listener) = 0;
+  [[nodiscard]] virtual std::shared_ptr<void> on_change(
+      std::string_view group, std::string_view resource,
+      std::function<void(const Change&)> listener) = 0;
 
   /// Readiness fails, watches end in order (last bookmark, END_STREAM), new requests get 503.
   virtual void start_drain() = 0;
   /// Streams of this resource in this cluster end cleanly (definition changed or gone).
-  virtual void end_watches(std::string_view cluster, std::string_view group, std::string_view resource) = 0;
+  virtual void end_watches(std::string_view cluster, std::string_view group,
+                           std::string_view resource) = 0;
 
   struct Stats {
     std::size_t watches = 0, requests_running = 0;

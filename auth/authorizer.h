@@ -11,20 +11,22 @@ namespace kintsugi::auth {
 /// What is asked, as in SubjectAccessReview.
 struct Attributes {
   UserInfo user;
-  std::string cluster;        ///< logical cluster, "*" for wildcard requests, "" outside
+  std::string cluster;  ///< logical cluster, "*" for wildcard requests, "" outside
   bool is_resource = true;
   std::string verb;
   std::string group, version, resource, subresource, ns, name;
-  std::string path;           ///< non-resource requests
+  std::string path;  ///< non-resource requests
   std::string field_selector_name;
 };
 
 struct Decision {
   bool allowed = false;
-  std::string reason;         ///< "RBAC: allowed by …"; for denials what follows ": " in the message, may be empty
+  std::string
+      reason;  ///< "RBAC: allowed by …"; for denials what follows ": " in the message, may be empty
 };
 
-/// Decides whether a request may go on. One instance per loop; answers at once or later, never twice.
+/// Decides whether a request may go on. One instance per loop; answers at once or later, never
+/// twice.
 class Authorizer {
  public:
   /// @error kUnavailable when the answer cannot be had; never means allowed.

@@ -12,7 +12,7 @@ struct UserInfo {
   std::string name;
   std::string uid;
   std::vector<std::string> groups;
-  std::vector<std::pair<std::string, std::vector<std::string>>> extra;   ///< keys in lower case
+  std::vector<std::pair<std::string, std::vector<std::string>>> extra;  ///< keys in lower case
 
   [[nodiscard]] bool in_group(std::string_view group) const noexcept;
   [[nodiscard]] const std::vector<std::string>* extra_values(std::string_view key) const noexcept;
@@ -24,7 +24,8 @@ inline constexpr std::string_view kGroupUnauthenticated = "system:unauthenticate
 inline constexpr std::string_view kGroupAuthenticated = "system:authenticated";
 inline constexpr std::string_view kGroupMasters = "system:masters";
 inline constexpr std::string_view kGroupKcpAdmin = "system:kcp:admin";
-inline constexpr std::string_view kGroupExternalLogicalClusterAdmin = "system:kcp:external-logical-cluster-admin";
+inline constexpr std::string_view kGroupExternalLogicalClusterAdmin =
+    "system:kcp:external-logical-cluster-admin";
 
 [[nodiscard]] UserInfo anonymous_user();
 

@@ -10,8 +10,8 @@
 
 namespace kintsugi {
 
-/// What went wrong, one value per Kubernetes reason plus the causes of transports, stores and files.
-/// docs/errors.md has a row per value: HTTP code, reason, who retries. A test compares both.
+/// What went wrong, one value per Kubernetes reason plus the causes of transports, stores and
+/// files. docs/errors.md has a row per value: HTTP code, reason, who retries. A test compares both.
 enum class Errc : std::uint8_t {
   kOk = 0,
   // Kubernetes reasons (krm::to_status gives code and reason)
@@ -33,47 +33,49 @@ enum class Errc : std::uint8_t {
   kInternal,
   kUnavailable,
   // Peers and connections
-  kCancelled,      ///< we gave up, nobody waits for the answer
-  kClosed,         ///< the peer closed in order
-  kRefused,        ///< connect refused
-  kUnreachable,    ///< no route, name not found, connect timeout, ping lost
-  kDeadline,       ///< time ran out
-  kTls,            ///< handshake or certificate fault
-  kProtocol,       ///< malformed HTTP
-  kReset,          ///< RST_STREAM or TCP reset after the request may have been executed
-  kNotProcessed,   ///< the peer promises that it did not execute the request (REFUSED_STREAM, GOAWAY)
-  kOverloaded,     ///< one of our own queues is full
+  kCancelled,     ///< we gave up, nobody waits for the answer
+  kClosed,        ///< the peer closed in order
+  kRefused,       ///< connect refused
+  kUnreachable,   ///< no route, name not found, connect timeout, ping lost
+  kDeadline,      ///< time ran out
+  kTls,           ///< handshake or certificate fault
+  kProtocol,      ///< malformed HTTP
+  kReset,         ///< RST_STREAM or TCP reset after the request may have been executed
+  kNotProcessed,  ///< the peer promises that it did not execute the request (REFUSED_STREAM,
+                  ///< GOAWAY)
+  kOverloaded,    ///< one of our own queues is full
   // Store and files
   kIo,
-  kFull,           ///< disk or map size
+  kFull,  ///< disk or map size
   kCorrupt,
-  kCompacted,      ///< revision older than the kept history
-  kFutureRevision, ///< revision not reached yet
-  kConfig,         ///< configuration or command line
+  kCompacted,       ///< revision older than the kept history
+  kFutureRevision,  ///< revision not reached yet
+  kConfig,          ///< configuration or command line
 };
 
 /// One entry of Status.details.causes.
 struct Cause {
-  std::string reason;   ///< e.g. "FieldValueInvalid"
+  std::string reason;  ///< e.g. "FieldValueInvalid"
   std::string message;
-  std::string field;    ///< e.g. "spec.a[2].b"; "<nil>" when there is no path
+  std::string field;  ///< e.g. "spec.a[2].b"; "<nil>" when there is no path
   bool operator==(const Cause&) const = default;
 };
 
 /// Everything about a failure that a client or a log line can use. All members are optional.
 struct ErrorDetail {
   std::string message;
-  std::string kind;              ///< Status.details.kind (plural resource or Kind, specs/api-machinery.md 2.1)
-  std::string group;             ///< Status.details.group
-  std::string name;              ///< Status.details.name
-  std::string uid;               ///< Status.details.uid
+  std::string kind;   ///< Status.details.kind (plural resource or Kind, specs/api-machinery.md 2.1)
+  std::string group;  ///< Status.details.group
+  std::string name;   ///< Status.details.name
+  std::string uid;    ///< Status.details.uid
   std::vector<Cause> causes;
-  std::string continue_token;    ///< Status.metadata.continue
-  int retry_after_seconds = 0;   ///< 0: none
-  int http_status = 0;           ///< 0: the one that belongs to the Errc
+  std::string continue_token;   ///< Status.metadata.continue
+  int retry_after_seconds = 0;  ///< 0: none
+  int http_status = 0;          ///< 0: the one that belongs to the Errc
 };
 
-/// A failure. 16 bytes; success paths and errors without text allocate nothing. Movable, not copyable.
+/// A failure. 16 bytes; success paths and errors without text allocate nothing. Movable, not
+/// copyable.
 class [[nodiscard]] Error {
  public:
   explicit Error(Errc code) noexcept : code_(code) {}
@@ -110,7 +112,9 @@ class [[nodiscard]] Error {
 template <class T>
 using Expected = tl::expected<T, Error>;
 
-[[nodiscard]] inline tl::unexpected<Error> fail(Errc code) { return tl::unexpected<Error>(Error(code)); }
+[[nodiscard]] inline tl::unexpected<Error> fail(Errc code) {
+  return tl::unexpected<Error>(Error(code));
+}
 [[nodiscard]] inline tl::unexpected<Error> fail(Errc code, std::string message) {
   return tl::unexpected<Error>(Error(code, std::move(message)));
 }

@@ -10,7 +10,8 @@ namespace kintsugi {
 
 enum class LogLevel : std::uint8_t { kError, kWarn, kInfo, kDebug };
 
-/// One key/value pair of a log line. Keys come from the domain words (shard, cluster, gvr, stream, errc).
+/// One key/value pair of a log line. Keys come from the domain words (shard, cluster, gvr, stream,
+/// errc).
 struct LogField {
   std::string_view key;
   std::string value;
@@ -22,8 +23,9 @@ struct LogField {
   LogField(std::string_view k, int v) : key(k), value(std::to_string(v)) {}
 };
 
-/// Writes one line to stderr: logfmt on a terminal, JSON elsewhere. Constant message, variable fields.
-/// Never tokens, keys or bodies. Threads: any; never blocks for longer than one write(2) of a line. Lines above the level cost a comparison.
+/// Writes one line to stderr: logfmt on a terminal, JSON elsewhere. Constant message, variable
+/// fields. Never tokens, keys or bodies. Threads: any; never blocks for longer than one write(2) of
+/// a line. Lines above the level cost a comparison.
 void log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
 /// Lines below this level are dropped. Default kInfo.

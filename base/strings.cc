@@ -246,7 +246,7 @@ std::optional<std::int64_t> parse_go_duration_ns(std::string_view text) {
     std::string_view name;
     double nanoseconds;
   };
-  static constexpr Unit kUnits[] = {{"ns", 1},   {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6},
+  static constexpr Unit kUnits[] = {{"ns", 1},  {"us", 1e3}, {"µs", 1e3},  {"ms", 1e6},
                                     {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
   double sign = 1;
   if (!text.empty() && (text.front() == '-' || text.front() == '+')) {
@@ -262,8 +262,8 @@ std::optional<std::int64_t> parse_go_duration_ns(std::string_view text) {
   double total = 0;
   while (!text.empty()) {
     double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number,
-                                              std::chars_format::fixed);
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
     const bool starts_well = (text.front() >= '0' && text.front() <= '9') || text.front() == '.';
     if (error != std::errc() || !starts_well) {
       return std::nullopt;
@@ -271,7 +271,8 @@ std::optional<std::int64_t> parse_go_duration_ns(std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     const Unit* best = nullptr;
     for (const Unit& unit : kUnits) {
-      if (text.starts_with(unit.name) && (best == nullptr || unit.name.size() > best->name.size())) {
+      if (text.starts_with(unit.name) &&
+          (best == nullptr || unit.name.size() > best->name.size())) {
         best = &unit;
       }
     }

@@ -13,8 +13,9 @@ namespace kintsugi {
 /// Splits at every `separator`; "" gives one empty part. The parts point into `text`.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
-[[nodiscard]] std::string to_lower(std::string_view text);   ///< ASCII only
-[[nodiscard]] bool equals_ignore_case(std::string_view a, std::string_view b) noexcept;  ///< ASCII only
+[[nodiscard]] std::string to_lower(std::string_view text);  ///< ASCII only
+[[nodiscard]] bool equals_ignore_case(std::string_view a,
+                                      std::string_view b) noexcept;   ///< ASCII only
 [[nodiscard]] std::string_view trim(std::string_view text) noexcept;  ///< spaces and tabs
 
 /// Decimal digits only, no sign, no blanks, no overflow; nullopt otherwise.
@@ -32,14 +33,17 @@ template <class Integer = std::uint64_t>
 }
 
 /// %XX decoding; nullopt for a broken escape. `+` stays unless `plus_is_space`.
-[[nodiscard]] std::optional<std::string> percent_decode(std::string_view text, bool plus_is_space = false);
+[[nodiscard]] std::optional<std::string> percent_decode(std::string_view text,
+                                                        bool plus_is_space = false);
 /// Everything but unreserved characters (RFC 3986) becomes %XX, upper-case hex.
 [[nodiscard]] std::string percent_encode(std::string_view text);
 
 [[nodiscard]] std::string base64_encode(std::string_view bytes);
-[[nodiscard]] std::optional<std::string> base64_decode(std::string_view text);  ///< standard alphabet, padding required
-[[nodiscard]] std::string base64url_encode(std::string_view bytes);             ///< no padding
-[[nodiscard]] std::optional<std::string> base64url_decode(std::string_view text);  ///< padding optional
+[[nodiscard]] std::optional<std::string> base64_decode(
+    std::string_view text);  ///< standard alphabet, padding required
+[[nodiscard]] std::string base64url_encode(std::string_view bytes);  ///< no padding
+[[nodiscard]] std::optional<std::string> base64url_decode(
+    std::string_view text);                                    ///< padding optional
 [[nodiscard]] std::string hex_encode(std::string_view bytes);  ///< lower case
 [[nodiscard]] bool is_valid_utf8(std::string_view text) noexcept;
 

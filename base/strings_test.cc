@@ -46,7 +46,8 @@ TEST(Base64, WhenDecoded_GivesTheOriginalAtEveryLength) {
 
 TEST(Utf8, WhenSequencesAreBroken_SaysSo) {
   EXPECT_TRUE(is_valid_utf8("föö \xF0\x9F\x98\x80"));
-  for (const char* bad : {"\xC0\x80", "\xED\xA0\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\xFF", "\x80"}) {
+  for (const char* bad :
+       {"\xC0\x80", "\xED\xA0\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\xFF", "\x80"}) {
     EXPECT_FALSE(is_valid_utf8(bad));
   }
 }

@@ -25,7 +25,9 @@ std::int64_t unix_microseconds() {
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
-std::string rfc3339(std::int64_t seconds_since_epoch) { return date_time(seconds_since_epoch) + "Z"; }
+std::string rfc3339(std::int64_t seconds_since_epoch) {
+  return date_time(seconds_since_epoch) + "Z";
+}
 
 std::string rfc3339_micro(std::int64_t microseconds_since_epoch) {
   std::array<char, 16> fraction{};

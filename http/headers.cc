@@ -8,8 +8,8 @@ void HeaderList::add(std::string_view name, std::string_view value) {
     arena_ += c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
   }
   arena_.append(value);
-  fields_.push_back({offset, static_cast<std::uint32_t>(name.size()),
-                     static_cast<std::uint32_t>(value.size())});
+  fields_.push_back(
+      {offset, static_cast<std::uint32_t>(name.size()), static_cast<std::uint32_t>(value.size())});
 }
 
 void HeaderList::set(std::string_view name, std::string_view value) {

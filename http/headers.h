@@ -8,13 +8,13 @@
 namespace kintsugi::http {
 
 struct HeaderView {
-  std::string_view name;   ///< lower case
+  std::string_view name;  ///< lower case
   std::string_view value;
 };
 
 /// Header fields in order of arrival, duplicates kept. Names are stored in lower case.
-/// Shape: one character arena and one index vector, so a request costs two allocations however many fields it has.
-/// Views stay valid until the next add or clear. Threads: one at a time.
+/// Shape: one character arena and one index vector, so a request costs two allocations however many
+/// fields it has. Views stay valid until the next add or clear. Threads: one at a time.
 class HeaderList {
  public:
   void add(std::string_view name, std::string_view value);

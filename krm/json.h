@@ -17,28 +17,38 @@ namespace kintsugi::krm {
 class Json;
 struct JsonMember;
 
-/// A JSON value with value semantics: the form in which objects are changed, never the form in which they are forwarded
-/// or served unchanged. Objects are vectors of members sorted by key, so output is canonical (sorted) and equality is
-/// structural. Integers keep all 64 bits; a number that fits neither int64 nor double exactly enough keeps its text.
-/// Doubles are written as Go's encoding/json writes them (1.0 -> 1, 1e21 -> 1e+21).
-/// Size: 16..24 bytes a value. Threads: as an int.
+/// A JSON value with value semantics: the form in which objects are changed, never the form in
+/// which they are forwarded or served unchanged. Objects are vectors of members sorted by key, so
+/// output is canonical (sorted) and equality is structural. Integers keep all 64 bits; a number
+/// that fits neither int64 nor double exactly enough keeps its text. Doubles are written as Go's
+/// encoding/json writes them (1.0 -> 1, 1e21 -> 1e+21). Size: 16..24 bytes a value. Threads: as an
+/// int.
 class Json {
  public:
-  enum class Type : std::uint8_t { kNull, kBool, kInteger, kDouble, kBigNumber, kString, kArray, kObject };
+  enum class Type : std::uint8_t {
+    kNull,
+    kBool,
+    kInteger,
+    kDouble,
+    kBigNumber,
+    kString,
+    kArray,
+    kObject
+  };
   using Array = std::vector<Json>;
-  using Object = std::vector<JsonMember>;   ///< sorted by key, keys unique
+  using Object = std::vector<JsonMember>;  ///< sorted by key, keys unique
 
   Json() noexcept;
-  Json(std::nullptr_t) noexcept;  // NOLINT(google-explicit-constructor)
-  Json(bool value) noexcept;      // NOLINT
-  Json(int value) noexcept;       // NOLINT
-  Json(std::int64_t value) noexcept;   // NOLINT
-  Json(std::uint64_t value);      // NOLINT: above int64 it becomes a big number
-  Json(double value) noexcept;    // NOLINT
-  Json(const char* value);        // NOLINT
-  Json(std::string_view value);   // NOLINT
-  Json(std::string value);        // NOLINT
-  Json(Array value);              // NOLINT
+  Json(std::nullptr_t) noexcept;      // NOLINT(google-explicit-constructor)
+  Json(bool value) noexcept;          // NOLINT
+  Json(int value) noexcept;           // NOLINT
+  Json(std::int64_t value) noexcept;  // NOLINT
+  Json(std::uint64_t value);          // NOLINT: above int64 it becomes a big number
+  Json(double value) noexcept;        // NOLINT
+  Json(const char* value);            // NOLINT
+  Json(std::string_view value);       // NOLINT
+  Json(std::string value);            // NOLINT
+  Json(Array value);                  // NOLINT
   Json(const Json& other);
   Json(Json&& other) noexcept;
   Json& operator=(const Json& other);
@@ -47,7 +57,8 @@ class Json {
 
   [[nodiscard]] static Json array(std::initializer_list<Json> items = {});
   /// Json::object({{"kind", "Status"}, {"code", 404}}); later duplicates win.
-  [[nodiscard]] static Json object(std::initializer_list<std::pair<std::string_view, Json>> members = {});
+  [[nodiscard]] static Json object(
+      std::initializer_list<std::pair<std::string_view, Json>> members = {});
   [[nodiscard]] static Json big_number(std::string text);
 
   [[nodiscard]] Type type() const noexcept;
@@ -64,15 +75,16 @@ class Json {
   // Access with a fallback; never fails.
   [[nodiscard]] bool as_bool(bool otherwise = false) const noexcept;
   [[nodiscard]] std::int64_t as_integer(std::int64_t otherwise = 0) const noexcept;
-  [[nodiscard]] double as_double(double otherwise = 0) const noexcept;   ///< any number
+  [[nodiscard]] double as_double(double otherwise = 0) const noexcept;  ///< any number
   [[nodiscard]] std::string_view as_string(std::string_view otherwise = {}) const noexcept;
   /// Elements; empty for anything but an array.
   [[nodiscard]] const Array& items() const noexcept;
   /// Members; empty for anything but an object.
   [[nodiscard]] const Object& members() const noexcept;
-  /// Mutable elements and members; turn null into an empty array or object. Other types: replaced by an empty one.
+  /// Mutable elements and members; turn null into an empty array or object. Other types: replaced
+  /// by an empty one.
   Array& edit_items();
-  Object& edit_members();   ///< the caller keeps the order
+  Object& edit_members();                           ///< the caller keeps the order
   [[nodiscard]] std::size_t size() const noexcept;  ///< elements or members, else 0
 
   /// Member by key, nullptr when absent or no object. O(log n).
@@ -90,7 +102,7 @@ class Json {
   bool erase(std::string_view key);
   void push_back(Json value);
 
-  bool operator==(const Json& other) const noexcept;   ///< 1 == 1.0 holds, as in JSON
+  bool operator==(const Json& other) const noexcept;  ///< 1 == 1.0 holds, as in JSON
 
   /// Compact text, keys sorted; `<`, `>`, `&`, U+2028, U+2029 are written as they are.
   [[nodiscard]] std::string dump() const;
@@ -103,14 +115,19 @@ class Json {
     bool collect_duplicates = false;
   };
   struct ParseReport {
-    std::vector<std::string> duplicate_fields;   ///< paths in order of appearance ("metadata.name", "spec.a[0].b")
+    std::vector<std::string>
+        duplicate_fields;  ///< paths in order of appearance ("metadata.name", "spec.a[0].b")
   };
-  /// Strict RFC 8259 and valid UTF-8; of duplicate keys the last one wins; trailing bytes are an error.
+  /// Strict RFC 8259 and valid UTF-8; of duplicate keys the last one wins; trailing bytes are an
+  /// error.
   /// @error kBadRequest; the message is worded as Go's encoding/json would where that is cheap
-  ///        ("unexpected end of JSON input", "invalid character 'x' looking for beginning of value").
+  ///        ("unexpected end of JSON input", "invalid character 'x' looking for beginning of
+  ///        value").
   [[nodiscard]] static Expected<Json> parse(std::string_view text, const ParseOptions& options,
                                             ParseReport* report = nullptr);
-  [[nodiscard]] static Expected<Json> parse(std::string_view text) { return parse(text, ParseOptions()); }
+  [[nodiscard]] static Expected<Json> parse(std::string_view text) {
+    return parse(text, ParseOptions());
+  }
 
  private:
   struct BigNumber {

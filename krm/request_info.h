@@ -15,11 +15,13 @@ namespace kintsugi::krm {
 class Query {
  public:
   Query() = default;
-  explicit Query(std::string_view raw);   ///< without '?'
+  explicit Query(std::string_view raw);  ///< without '?'
   /// First value, nullopt when absent.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view key) const noexcept;
   [[nodiscard]] std::vector<std::string_view> all(std::string_view key) const;
-  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& pairs() const { return pairs_; }
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& pairs() const {
+    return pairs_;
+  }
 
  private:
   std::vector<std::pair<std::string, std::string>> pairs_;
@@ -29,22 +31,26 @@ class Query {
 /// The cluster prefix has been taken off before (split_cluster_path).
 struct RequestInfo {
   bool is_resource = false;
-  std::string verb;          ///< get list watch create update patch delete deletecollection; non-resource: lower-case method
-  std::string path;          ///< decoded path below the API root, as authorizers see it
-  std::string api_prefix;    ///< "api" or "apis"
-  std::string group;         ///< "" for core
+  std::string verb;  ///< get list watch create update patch delete deletecollection; non-resource:
+                     ///< lower-case method
+  std::string path;  ///< decoded path below the API root, as authorizers see it
+  std::string api_prefix;  ///< "api" or "apis"
+  std::string group;       ///< "" for core
   std::string version;
   std::string ns;
   std::string resource;
   std::string subresource;
-  std::string name;          ///< also taken from fieldSelector metadata.name= for list and watch (AM-040)
-  std::vector<std::string> parts;  ///< the segments after the version ("namespaces", "t1", "configmaps", "a")
-  bool path_has_name = false;      ///< name stands in the path, not in a selector
-  bool deprecated_watch = false;   ///< /api/v1/watch/… form
+  std::string name;  ///< also taken from fieldSelector metadata.name= for list and watch (AM-040)
+  std::vector<std::string>
+      parts;  ///< the segments after the version ("namespaces", "t1", "configmaps", "a")
+  bool path_has_name = false;     ///< name stands in the path, not in a selector
+  bool deprecated_watch = false;  ///< /api/v1/watch/… form
   Query query;
 
   /// "configmaps", "widgets.ex.io"
-  [[nodiscard]] std::string qualified_resource() const { return group.empty() ? resource : resource + "." + group; }
+  [[nodiscard]] std::string qualified_resource() const {
+    return group.empty() ? resource : resource + "." + group;
+  }
 };
 
 /// @param target path and query below the API root ("/api/v1/namespaces/t1/configmaps?watch=1").
@@ -53,8 +59,9 @@ struct RequestInfo {
 
 /// "/clusters/<segment>/<rest>" taken apart.
 struct ClusterPath {
-  std::string segment;        ///< decoded once; "*", a name or a workspace path; may be invalid (check is_cluster_path)
-  std::string_view rest;      ///< undecoded, begins with '/' or is empty; keeps the query
+  std::string segment;    ///< decoded once; "*", a name or a workspace path; may be invalid (check
+                          ///< is_cluster_path)
+  std::string_view rest;  ///< undecoded, begins with '/' or is empty; keeps the query
 };
 /// nullopt when the target does not begin with "/clusters/" and a non-empty segment.
 [[nodiscard]] std::optional<ClusterPath> split_cluster_path(std::string_view target);

@@ -16,32 +16,42 @@ namespace kintsugi::krm {
 struct Schema;
 using SchemaPtr = std::shared_ptr<const Schema>;
 
-enum class SchemaType : std::uint8_t { kAny, kObject, kArray, kString, kInteger, kNumber, kBoolean, kIntOrString };
+enum class SchemaType : std::uint8_t {
+  kAny,
+  kObject,
+  kArray,
+  kString,
+  kInteger,
+  kNumber,
+  kBoolean,
+  kIntOrString
+};
 enum class ListType : std::uint8_t { kAtomic, kSet, kMap };
 enum class MapType : std::uint8_t { kGranular, kAtomic };
 
 /// How a builtin string travels: decides JSON type checks and protobuf form.
 enum class ScalarForm : std::uint8_t {
   kPlain,
-  kBytes,        ///< base64 text in JSON, raw bytes in protobuf
-  kTime,         ///< RFC 3339 with seconds; protobuf message {1: seconds, 2: nanos}
-  kMicroTime,    ///< RFC 3339 with exactly six fractional digits
+  kBytes,      ///< base64 text in JSON, raw bytes in protobuf
+  kTime,       ///< RFC 3339 with seconds; protobuf message {1: seconds, 2: nanos}
+  kMicroTime,  ///< RFC 3339 with exactly six fractional digits
   kDuration,
-  kQuantity,     ///< protobuf message {1: string}
-  kRawObject,    ///< free-form JSON (JSONSchemaProps.default, RawExtension): protobuf message {1: raw JSON}
+  kQuantity,   ///< protobuf message {1: string}
+  kRawObject,  ///< free-form JSON (JSONSchemaProps.default, RawExtension): protobuf message {1: raw
+               ///< JSON}
 };
 
 /// One property of an object schema.
 struct SchemaProperty {
   std::string name;
   SchemaPtr schema;
-  std::uint16_t proto = 0;     ///< protobuf field number, 0: none
+  std::uint16_t proto = 0;  ///< protobuf field number, 0: none
   bool required = false;
 };
 
-/// Structural schema: describes builtin kinds (tables in krm/types/) and the objects of CustomResourceDefinitions alike,
-/// so that strict decoding, pruning, defaulting, validation, field ownership, patches and OpenAPI read one thing.
-/// Immutable after construction. Threads: any.
+/// Structural schema: describes builtin kinds (tables in krm/types/) and the objects of
+/// CustomResourceDefinitions alike, so that strict decoding, pruning, defaulting, validation, field
+/// ownership, patches and OpenAPI read one thing. Immutable after construction. Threads: any.
 struct Schema {
   SchemaType type = SchemaType::kAny;
   ScalarForm form = ScalarForm::kPlain;
@@ -49,8 +59,8 @@ struct Schema {
   std::string description;
 
   // objects
-  std::vector<SchemaProperty> properties;      ///< sorted by name
-  SchemaPtr additional;                        ///< additionalProperties: the value schema of a map; null: none
+  std::vector<SchemaProperty> properties;  ///< sorted by name
+  SchemaPtr additional;  ///< additionalProperties: the value schema of a map; null: none
   MapType map_type = MapType::kGranular;
   bool preserve_unknown = false;
   bool embedded_resource = false;
@@ -59,8 +69,9 @@ struct Schema {
   SchemaPtr items;
   ListType list_type = ListType::kAtomic;
   std::vector<std::string> list_map_keys;
-  std::string patch_merge_key;                 ///< strategic merge patch; "" = replace
-  bool patch_merge_primitive = false;          ///< strategic merge of a list of scalars as a set (finalizers)
+  std::string patch_merge_key;  ///< strategic merge patch; "" = replace
+  bool patch_merge_primitive =
+      false;  ///< strategic merge of a list of scalars as a set (finalizers)
 
   // values
   bool nullable = false;
@@ -68,12 +79,14 @@ struct Schema {
   std::vector<Json> enum_values;
   std::optional<double> minimum, maximum, multiple_of;
   bool exclusive_minimum = false, exclusive_maximum = false;
-  std::optional<std::int64_t> min_length, max_length, min_items, max_items, min_properties, max_properties;
-  std::string pattern;                         ///< RE2; "" = none
+  std::optional<std::int64_t> min_length, max_length, min_items, max_items, min_properties,
+      max_properties;
+  std::string pattern;  ///< RE2; "" = none
   std::vector<SchemaPtr> all_of, any_of, one_of;
-  SchemaPtr negated;                           ///< not
+  SchemaPtr negated;  ///< not
 
-  /// x-kubernetes-validations. Evaluated by the CEL engine when there is one; kept and served as they are.
+  /// x-kubernetes-validations. Evaluated by the CEL engine when there is one; kept and served as
+  /// they are.
   struct Rule {
     std::string rule, message, message_expression, reason, field_path;
     bool optional_old_self = false;

@@ -11,27 +11,34 @@ namespace kintsugi::krm {
 /// HTTP status code of an error (detail().http_status wins).
 [[nodiscard]] int http_status(const Error& error) noexcept;
 
-/// The only place that turns a failure into a Kubernetes Status object (specs/api-machinery.md 2.1).
-/// Transport and store causes become what a client can act on: kRefused, kUnreachable, kOverloaded -> 503
-/// ServiceUnavailable; kCompacted -> 410 Expired; kFutureRevision -> 504 Timeout; kIo, kFull -> 500 ServerTimeout; …
+/// The only place that turns a failure into a Kubernetes Status object
+/// (specs/api-machinery.md 2.1). Transport and store causes become what a client can act on:
+/// kRefused, kUnreachable, kOverloaded -> 503 ServiceUnavailable; kCompacted -> 410 Expired;
+/// kFutureRevision -> 504 Timeout; kIo, kFull -> 500 ServerTimeout; …
 [[nodiscard]] Json to_status(const Error& error);
 
 // The catalogue of specs/api-machinery.md 2.2, as constructors. `group` "" is core.
-[[nodiscard]] Error not_found(std::string_view group, std::string_view resource, std::string_view name);
-[[nodiscard]] Error path_not_found();                      ///< AM-002
-[[nodiscard]] Error already_exists(std::string_view group, std::string_view resource, std::string_view name);
-[[nodiscard]] Error conflict(std::string_view group, std::string_view resource, std::string_view name,
-                             std::string_view reason);     ///< "Operation cannot be fulfilled on …: <reason>"
-[[nodiscard]] Error modified(std::string_view group, std::string_view resource, std::string_view name);  ///< AM-007
+[[nodiscard]] Error not_found(std::string_view group, std::string_view resource,
+                              std::string_view name);
+[[nodiscard]] Error path_not_found();  ///< AM-002
+[[nodiscard]] Error already_exists(std::string_view group, std::string_view resource,
+                                   std::string_view name);
+[[nodiscard]] Error conflict(
+    std::string_view group, std::string_view resource, std::string_view name,
+    std::string_view reason);  ///< "Operation cannot be fulfilled on …: <reason>"
+[[nodiscard]] Error modified(std::string_view group, std::string_view resource,
+                             std::string_view name);  ///< AM-007
 [[nodiscard]] Error invalid(std::string_view group, std::string_view kind, std::string_view name,
-                            std::vector<Cause> causes);    ///< 2.1 rule 5
-[[nodiscard]] Error forbidden(std::string_view group, std::string_view resource, std::string_view name,
-                              std::string_view reason);    ///< AM-020
+                            std::vector<Cause> causes);  ///< 2.1 rule 5
+[[nodiscard]] Error forbidden(std::string_view group, std::string_view resource,
+                              std::string_view name,
+                              std::string_view reason);  ///< AM-020
 [[nodiscard]] Error bad_request(std::string message);
-[[nodiscard]] Error method_not_allowed();                  ///< AM-021
-[[nodiscard]] Error wildcard_not_allowed(std::string_view verb, std::string_view qualified_resource);  ///< AM-022
+[[nodiscard]] Error method_not_allowed();  ///< AM-021
+[[nodiscard]] Error wildcard_not_allowed(std::string_view verb,
+                                         std::string_view qualified_resource);  ///< AM-022
 [[nodiscard]] Error unauthorized();
-[[nodiscard]] Error internal(std::string_view cause);      ///< AM-032
+[[nodiscard]] Error internal(std::string_view cause);  ///< AM-032
 [[nodiscard]] Error unavailable(std::string message, int retry_after_seconds);
 
 // Causes of kInvalid (2.1): FieldValueRequired and so on. `value` is printed as JSON.
@@ -43,6 +50,7 @@ namespace kintsugi::krm {
 [[nodiscard]] Cause field_forbidden(std::string field, std::string_view detail);
 [[nodiscard]] Cause field_too_long(std::string field, std::size_t limit);
 [[nodiscard]] Cause field_too_many(std::string field, std::size_t actual, std::size_t limit);
-[[nodiscard]] Cause field_type_invalid(std::string field, std::string_view expected, const Json& value);
+[[nodiscard]] Cause field_type_invalid(std::string field, std::string_view expected,
+                                       const Json& value);
 
 }  // namespace kintsugi::krm

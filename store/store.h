@@ -15,15 +15,16 @@
 /// Source: specs/api-machinery.md section 16. Backends: store/lmdb (embedded); etcd later.
 namespace kintsugi::store {
 
-/// Position in the store's history. +1 per committed transaction, never repeated, also across restarts. 0: before all.
+/// Position in the store's history. +1 per committed transaction, never repeated, also across
+/// restarts. 0: before all.
 using Revision = std::uint64_t;
 
 /// One stored version of a key.
 struct Entry {
   std::string key;
   SharedBytes value;
-  Revision created = 0;    ///< revision of the write that created the key
-  Revision modified = 0;   ///< revision of the write that made this version
+  Revision created = 0;   ///< revision of the write that created the key
+  Revision modified = 0;  ///< revision of the write that made this version
 };
 
 enum class EventType : std::uint8_t { kPut, kDelete };
@@ -33,8 +34,8 @@ struct Event {
   Revision revision = 0;
   EventType type = EventType::kPut;
   std::string key;
-  SharedBytes value;         ///< new value; for kDelete what the transaction gave (may be empty)
-  SharedBytes previous;      ///< value before; empty when the key was created
+  SharedBytes value;     ///< new value; for kDelete what the transaction gave (may be empty)
+  SharedBytes previous;  ///< value before; empty when the key was created
   Revision created = 0;
   Revision previous_modified = 0;  ///< 0 when the key was created
 };
@@ -43,24 +44,24 @@ using EventBatch = std::shared_ptr<const std::vector<Event>>;
 /// One operation of a transaction.
 struct Op {
   EventType type = EventType::kPut;
-  std::string key;           ///< at most 480 bytes
-  std::string value;         ///< for kDelete: the last state that watchers get (may be empty)
+  std::string key;    ///< at most 480 bytes
+  std::string value;  ///< for kDelete: the last state that watchers get (may be empty)
   /// Must equal the key's current modified revision; 0: the key must not exist; nullopt: no check.
   std::optional<Revision> expected;
 };
 
 struct CommitResult {
-  Revision revision = 0;     ///< of this transaction, when `conflict` is false
-  bool conflict = false;     ///< an expectation failed and nothing was written
-  std::size_t failed_op = 0; ///< index of the first failed expectation
-  Revision actual = 0;       ///< that key's modified revision now (0: absent)
+  Revision revision = 0;      ///< of this transaction, when `conflict` is false
+  bool conflict = false;      ///< an expectation failed and nothing was written
+  std::size_t failed_op = 0;  ///< index of the first failed expectation
+  Revision actual = 0;        ///< that key's modified revision now (0: absent)
 };
 using CommitCallback = std::function<void(Expected<CommitResult>)>;
 
 struct RangeQuery {
-  std::string prefix;        ///< keys that begin with it
-  std::string start;         ///< first key that may be returned; "" = prefix itself
-  Revision at = 0;           ///< state as of this revision; 0 = now
+  std::string prefix;  ///< keys that begin with it
+  std::string start;   ///< first key that may be returned; "" = prefix itself
+  Revision at = 0;     ///< state as of this revision; 0 = now
 };
 /// Return false to stop. Views are valid during the call only.
 struct EntryView {
@@ -77,13 +78,15 @@ struct StoreStats {
   std::size_t queued = 0;
 };
 
-/// Threads: all functions may be called from any thread. Reads run in the caller and never block writers; writes are
-/// queued to one writer thread that commits groups and syncs before it acknowledges.
+/// Threads: all functions may be called from any thread. Reads run in the caller and never block
+/// writers; writes are queued to one writer thread that commits groups and syncs before it
+/// acknowledges.
 class Store {
  public:
   virtual ~Store() = default;
 
-  /// Newest committed (durable) revision. Every value that a read returned before is at or below it.
+  /// Newest committed (durable) revision. Every value that a read returned before is at or below
+  /// it.
   [[nodiscard]] virtual Revision current() const noexcept = 0;
   /// Reads at revisions below this one fail with kCompacted.
   [[nodiscard]] virtual Revision compacted() const noexcept = 0;
@@ -93,17 +96,21 @@ class Store {
   /// Visits entries in key order (bytewise) as of one revision.
   /// @returns that revision (query.at, or the current one).
   /// @error kCompacted, kFutureRevision, kCorrupt, kIo.
-  [[nodiscard]] virtual Expected<Revision> range(const RangeQuery& query, const Visitor& visit) const = 0;
+  [[nodiscard]] virtual Expected<Revision> range(const RangeQuery& query,
+                                                 const Visitor& visit) const = 0;
   /// Number of keys with the prefix as of `at` (0: now) that are at or after `start`.
   [[nodiscard]] virtual Expected<std::uint64_t> count(const RangeQuery& query) const = 0;
 
-  /// Applies all operations or none. `done` runs on the writer thread, after the commit is durable; it must not block.
-  /// @error (in done) kFull disk or map full, kIo, kOverloaded queue of 65,536 transactions full, kClosed store closing.
+  /// Applies all operations or none. `done` runs on the writer thread, after the commit is durable;
+  /// it must not block.
+  /// @error (in done) kFull disk or map full, kIo, kOverloaded queue of 65,536 transactions full,
+  /// kClosed store closing.
   virtual void commit(std::vector<Op> ops, CommitCallback done) = 0;
   /// The same, waiting. For start-up and tests; never on a loop.
   [[nodiscard]] Expected<CommitResult> commit_wait(std::vector<Op> ops);
 
-  /// Events with revision > after, at most `limit`, of keys with the prefix, in order, from history.
+  /// Events with revision > after, at most `limit`, of keys with the prefix, in order, from
+  /// history.
   /// @returns the revision up to which the answer is complete (>= the last event's).
   /// @error kCompacted when events after `after` are gone, kFutureRevision.
   struct Changes {
@@ -113,17 +120,19 @@ class Store {
   [[nodiscard]] virtual Expected<Changes> changes(std::string_view prefix, Revision after,
                                                   std::size_t limit) const = 0;
 
-  /// `listener` gets every committed batch in order, on the writer thread, after durability and before the commit
-  /// callbacks of that batch; it must only hand the batch on (Loop::post). Batches may hold several revisions.
-  /// @returns the revision after which batches are delivered, and a token whose destruction unsubscribes (and waits for
-  /// a running call).
+  /// `listener` gets every committed batch in order, on the writer thread, after durability and
+  /// before the commit callbacks of that batch; it must only hand the batch on (Loop::post).
+  /// Batches may hold several revisions.
+  /// @returns the revision after which batches are delivered, and a token whose destruction
+  /// unsubscribes (and waits for a running call).
   struct Subscription {
     Revision from = 0;
     std::shared_ptr<void> token;
   };
   [[nodiscard]] virtual Subscription subscribe(std::function<void(const EventBatch&)> listener) = 0;
 
-  /// Drops history up to `revision` (at most current()); runs in the background in small transactions.
+  /// Drops history up to `revision` (at most current()); runs in the background in small
+  /// transactions.
   virtual void compact(Revision revision) = 0;
   [[nodiscard]] virtual StoreStats stats() const = 0;
   /// Ok, or why writes fail now (disk full, I/O error); for /readyz.
