@@ -1,0 +1,225 @@
+"""What every end-to-end test uses: a running installation, clients, polling with a deadline. Standard library only."""
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.parse
+
+BINARY = pathlib.Path(os.environ.get("KINTSUGI", "build/release/bin/kintsugi")).resolve()
+REGIONS = ["eu-west-1", "us-east-1", "ap-south-1"]
+
+
+class Timeout(AssertionError):
+    pass
+
+
+def eventually(check, deadline=15.0, what=""):
+    """Calls check() until it returns something true or stops raising AssertionError; returns that value."""
+    end = time.monotonic() + deadline
+    pause = 0.01
+    while True:
+        fault = "was never true"
+        try:
+            value = check()
+            if value:
+                return value
+        except (AssertionError, OSError, http.client.HTTPException, subprocess.SubprocessError, KeyError) as error:
+            fault = f"{type(error).__name__}: {error}"
+        if time.monotonic() > end:
+            raise Timeout(f"{what or getattr(check, '__name__', 'condition')} not reached in {deadline} s; last: {fault}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.25)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:300]!r}>"
+
+
+class Client:
+    """HTTP/1.1 client of one server with optional client certificate."""
+
+    def __init__(self, base, ca, cert=None, key=None):
+        self.url = urllib.parse.urlsplit(base)
+        self.context = ssl.create_default_context(cafile=str(ca))
+        if cert:
+            self.context.load_cert_chain(str(cert), str(key))
+
+    def connect(self, timeout=10):
+        return http.client.HTTPSConnection(self.url.hostname, self.url.port, timeout=timeout, context=self.context)
+
+    def request(self, method, path, body=None, headers=None, timeout=10):
+        connection = self.connect(timeout)
+        try:
+            headers = dict(headers or {})
+            if isinstance(body, (dict, list)):
+                body = json.dumps(body)
+                headers.setdefault("Content-Type", "application/json")
+            connection.request(method, self.url.path.rstrip("/") + path, body=body, headers=headers)
+            response = connection.getresponse()
+            return Answer(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def get(self, path, **kwargs):
+        return self.request("GET", path, **kwargs)
+
+    def must(self, method, path, body=None, expect=(200, 201), **kwargs):
+        answer = self.request(method, path, body, **kwargs)
+        assert answer.status in expect, f"{method} {path}: {answer}"
+        return answer.json
+
+    def watch(self, path, timeout=15):
+        """Yields decoded events until the stream ends or `timeout` seconds pass without one."""
+        connection = self.connect(timeout)
+        connection.request("GET", self.url.path.rstrip("/") + path, headers={"Accept": "application/json"})
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+        try:
+            for line in response:
+                if line.strip():
+                    yield json.loads(line)
+        finally:
+            connection.close()
+
+
+class Installation:
+    """`kintsugi up` in a temporary folder. Use as a context manager; nothing is left over."""
+
+    def __init__(self, *options, shards=3):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="kintsugi-e2e-"))
+        self.state = self.dir / "state"
+        self.port = free_port()
+        self.options = ["--dir", str(self.state), "--port", str(self.port), "--shards", str(shards), *options]
+        self.process = None
+        self.log = self.dir / "up.log"
+
+    def start(self, deadline=30):
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen([str(BINARY), "up", *self.options], stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, start_new_session=True)
+
+        def ready():
+            assert self.process.poll() is None, "up ended: " + self.log.read_text(errors="replace")[-2000:]
+            return (self.state / "ready").exists()
+
+        eventually(ready, deadline, "kintsugi up ready")
+        return self
+
+    def stop(self, deadline=40):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(deadline)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+                raise
+        return self.process.returncode if self.process else None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, kind, value, trace):
+        try:
+            self.stop()
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            if kind is not None and os.environ.get("KINTSUGI_KEEP"):
+                print(f"kept {self.dir}")
+            else:
+                if kind is not None:
+                    for log in sorted(self.state.glob("logs/*.log")) + [self.log]:
+                        if log.exists():
+                            print(f"--- end of {log.name}\n" + log.read_text(errors="replace")[-1500:])
+                shutil.rmtree(self.dir, ignore_errors=True)
+
+    # paths and clients
+    @property
+    def pki(self):
+        return self.state / "pki"
+
+    @property
+    def kubeconfig(self):
+        return self.state / "admin.kubeconfig"
+
+    def pid(self, process):
+        return int((self.state / "run" / f"{process}.pid").read_text())
+
+    def kill(self, process, number=signal.SIGKILL):
+        os.kill(self.pid(process), number)
+
+    def client(self, path="/clusters/root", cert="admin"):
+        """A client of the proxy with the admin's certificate (cert=None: anonymous)."""
+        pair = (self.pki / f"{cert}.crt", self.pki / f"{cert}.key") if cert else (None, None)
+        return Client(f"https://127.0.0.1:{self.port}{path}", self.pki / "serving-ca.crt", *pair)
+
+    def user_client(self, name, groups=(), path="/clusters/root"):
+        """A client with a fresh certificate of the installation's client CA."""
+        cert, key = make_user(self.dir, self.pki, name, groups)
+        return Client(f"https://127.0.0.1:{self.port}{path}", self.pki / "serving-ca.crt", cert, key)
+
+    def kubectl(self, *args, context=None, server=None, expect=0, input_text=None, timeout=30, program="kubectl"):
+        command = [program, f"--kubeconfig={self.kubeconfig}", f"--cache-dir={self.dir / 'kube-cache'}"]
+        if context:
+            command.append(f"--context={context}")
+        if server:
+            command.append(f"--server=https://127.0.0.1:{self.port}{server}")
+        run = subprocess.run([*command, *args], capture_output=True, text=True, timeout=timeout, check=False, input=input_text,
+                             env={**os.environ, "HOME": str(self.dir)})
+        if expect is not None:
+            assert run.returncode == expect, f"kubectl {' '.join(args)}: exit {run.returncode}\n{run.stdout}{run.stderr}"
+        return run.stdout if expect == 0 else run.stdout + run.stderr
+
+    def make_workspace(self, name, parent="root", selector=None):
+        """Creates a workspace, waits until it is Ready and reachable through the proxy; returns its object."""
+        client = self.client(f"/clusters/{parent}")
+        body = {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}, "spec": {}}
+        if selector:
+            body["spec"]["location"] = {"selector": {"matchLabels": selector}}
+        client.must("POST", "/apis/tenancy.kcp.io/v1alpha1/workspaces", body)
+
+        def ready():
+            workspace = client.must("GET", f"/apis/tenancy.kcp.io/v1alpha1/workspaces/{name}")
+            assert workspace.get("status", {}).get("phase") == "Ready", workspace
+            reachable = self.client(f"/clusters/{parent}:{name}").get("/api/v1/namespaces/default")
+            assert reachable.status == 200, reachable
+            return workspace
+
+        return eventually(ready, 20, f"workspace {parent}:{name} ready")
+
+
+def make_user(folder, pki, name, groups):
+    """A client certificate signed by the installation's client CA, made with openssl."""
+    base = pathlib.Path(folder) / ("user-" + urllib.parse.quote(name, safe=""))
+    cert, key, request = base.with_suffix(".crt"), base.with_suffix(".key"), base.with_suffix(".csr")
+    if not cert.exists():
+        subject = "".join(f"/O={group}" for group in groups) + f"/CN={name}"
+        subprocess.run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+                        key, "-out", request, "-subj", subject], check=True, capture_output=True)
+        subprocess.run(["openssl", "x509", "-req", "-in", request, "-CA", pki / "client-ca.crt", "-CAkey", pki / "client-ca.key",
+                        "-set_serial", str(int.from_bytes(os.urandom(8), "big")), "-days", "1", "-out", cert],
+                       check=True, capture_output=True)
+    return cert, key
