@@ -40,7 +40,7 @@ def main():
                    installation.pki / "admin.key", "--users", folder, "--level", "must", "--only", arguments.only,
                    "--report", report] + (["-v"] if arguments.v else [])
         subprocess.run(command, check=False, timeout=1200)
-        scenarios = json.loads(report.read_text())["scenarios"]
+        scenarios = json.loads(report.read_text())["results"]
     areas = {}
     for scenario in scenarios:
         entry = areas.setdefault(scenario["area"], {"passed": 0, "failed": 0, "skipped": 0})
