@@ -77,6 +77,9 @@ struct WriteContext {
 /// Behaviour of a kind beyond its schema. All optional. They run on the loop and must not block.
 struct Hooks {
   /// Fills system fields and defaults that a schema cannot say; `old` is null on create.
+  /// All hooks see objects of the storage version, with apiVersion and kind. With verb "delete" it
+  /// sees the object as it would be marked for deletion (deletionTimestamp and propagation
+  /// finalizers set); finalizers that are there afterwards hold the object, else it goes.
   std::function<void(const WriteContext&, krm::Json& object, const krm::Json* old)> prepare;
   /// Appends causes for 422.
   std::function<void(const WriteContext&, const krm::Json& object, const krm::Json* old,
@@ -108,15 +111,23 @@ struct ResourceDef {
   std::vector<std::string> verbs = {"create", "delete", "deletecollection", "get",
                                     "list",   "patch",  "update",           "watch"};
   NameRule name_rule = NameRule::kSubdomain;
-  bool unconditional_update = false;  ///< PUT without resourceVersion
-  bool create_on_update = false;      ///< PUT of an absent object creates
-  bool generation = false;            ///< metadata.generation is kept
-  bool virtual_create_only = false;   ///< reviews: only `answer`, nothing stored
+  bool unconditional_update = false;   ///< PUT without resourceVersion
+  bool create_on_update = false;       ///< PUT of an absent object creates
+  bool generation = false;             ///< metadata.generation is kept
+  bool virtual_create_only = false;    ///< reviews: only `answer`, nothing stored
+  bool spec_finalizers = false;        ///< Namespace: spec.finalizers hold a deleted object too
+  bool delete_answers_object = false;  ///< Namespace: DELETE answers with the object, never Status
+  /// Another view of the objects stored by the resource of this group with the same plural
+  /// (events.k8s.io shows core events): its versions convert by from_storage and to_storage.
+  std::optional<std::string> stored_under_group;
   /// Subresources besides status and scale: name, kind, group/version where they differ, verbs,
   /// handler by `answer`.
   struct ExtraSubresource {
     std::string name, kind, group, version;
-    std::vector<std::string> verbs;
+    std::vector<std::string> verbs;  ///< get, create, update, patch
+    /// Answers create (POST) and whatever else is in verbs. Null: get, update and patch go to the
+    /// object itself through the ordinary pipeline; WriteContext::subresource tells `prepare`,
+    /// which decides what may change (namespaces/finalize).
     std::function<void(const WriteContext&, std::string_view ns, std::string_view name,
                        krm::Json body, Hooks::CreateDone)>
         answer;
@@ -134,6 +145,10 @@ struct ResourceDef {
   [[nodiscard]] const ResourceVersion* version(std::string_view name) const noexcept;
   [[nodiscard]] const ResourceVersion& storage_version() const noexcept;
   [[nodiscard]] bool has_verb(std::string_view verb) const noexcept;
+  /// "configmaps", "widgets.ex.io"
+  [[nodiscard]] std::string qualified_name() const;
+  /// "v1", "ex.io/v1"
+  [[nodiscard]] std::string api_version(std::string_view version_name) const;
 };
 using ResourcePtr = std::shared_ptr<const ResourceDef>;
 
