@@ -1,0 +1,388 @@
+#include "endpointslice/slice_builder.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/strings.h"
+#include "krm/selector.h"
+#include "topology/conditions.h"
+
+namespace kintsugi::endpointslice {
+namespace {
+
+using krm::Json;
+using topology::Condition;
+
+constexpr std::string_view kModeAnnotation = "kintsugi.dev/endpoint-mode";
+constexpr std::string_view kConsumersAnnotation = "kintsugi.dev/consumers";
+constexpr std::size_t kMaxNames = 5;
+
+struct Endpoint {
+  std::string url;
+  Json shards;   ///< null: absent
+};
+
+std::string annotation(const Json& slice, std::string_view key) {
+  return std::string(slice.text({"metadata", "annotations", key}));
+}
+
+Json render(const Endpoint& endpoint) {
+  Json item = Json::object({{"url", endpoint.url}});
+  if (!endpoint.shards.is_null()) {
+    item["shards"] = endpoint.shards;
+  }
+  return item;
+}
+
+/// Everything that one evaluation carries along.
+struct Builder {
+  const SliceInput& input;
+  const SliceDefaults& defaults;
+  EndpointMode mode;
+  Consumers consumers;
+  Json status;
+  std::vector<Condition> conditions;
+
+  [[nodiscard]] const Json* old_endpoints() const {
+    const Json* endpoints = input.slice->at({"status", "endpoints"});
+    return endpoints != nullptr && endpoints->is_array() ? endpoints : nullptr;
+  }
+  [[nodiscard]] bool foreign(std::string_view url) const {
+    return std::find(input.foreign_urls.begin(), input.foreign_urls.end(), url) != input.foreign_urls.end();
+  }
+  [[nodiscard]] bool listed_before(std::string_view url) const {
+    const Json* endpoints = old_endpoints();
+    return endpoints != nullptr && std::any_of(endpoints->items().begin(), endpoints->items().end(),
+                                               [&](const Json& one) { return one.text({"url"}) == url; });
+  }
+  [[nodiscard]] std::string export_label() const {
+    const std::string_view path = input.slice->text({"spec", "export", "path"});
+    return std::string(path.empty() ? std::string_view(input.cluster) : path) + "|" +
+           std::string(input.slice->text({"spec", "export", "name"}));
+  }
+
+  void keep_old(std::string_view field) {
+    const Json* old = input.slice->at({"status", field});
+    if (old != nullptr) {
+      status[field] = *old;
+    }
+  }
+  /// Own entries go, foreign ones keep their place; wanted ones stand where they stood, new ones follow.
+  void put_endpoints(const std::vector<Endpoint>& wanted) {
+    Json list = Json::array();
+    std::set<std::string_view> placed;
+    if (const Json* old = old_endpoints()) {
+      for (const Json& one : old->items()) {
+        const std::string_view url = one.text({"url"});
+        const auto still = std::find_if(wanted.begin(), wanted.end(), [&](const Endpoint& w) { return w.url == url; });
+        if (still != wanted.end()) {
+          if (placed.insert(still->url).second) {
+            list.push_back(render(*still));
+          }
+        } else if (foreign(url)) {
+          list.push_back(one);
+        }
+      }
+    }
+    for (const Endpoint& endpoint : wanted) {
+      if (placed.insert(endpoint.url).second) {
+        list.push_back(render(endpoint));
+      }
+    }
+    if (list.size() > 0) {
+      status["endpoints"] = std::move(list);
+    }
+  }
+  void urls_failed(std::string message) {
+    conditions.push_back({"EndpointURLsReady", "False", "ErrorGeneratingURLs", "Error", std::move(message)});
+  }
+};
+
+std::string names_of(const std::vector<const SliceShard*>& shards) {
+  std::vector<std::string> names;
+  for (const SliceShard* shard : shards) {
+    if (names.size() < kMaxNames) {
+      names.push_back(shard->facts.name);
+    }
+  }
+  return join(names, ", ");
+}
+
+/// Step 1 to 3. False: the status is complete.
+bool judge_export(Builder& b) {
+  switch (b.input.export_facts.state) {
+    case ExportFacts::State::kFound:
+      b.conditions.push_back({.type = "APIExportValid"});
+      return true;
+    case ExportFacts::State::kUnknown: {
+      Json status = b.input.slice->find("status") != nullptr ? *b.input.slice->find("status") : Json::object();
+      b.status = std::move(status);
+      b.conditions.push_back(
+          {"APIExportValid", "False", "InternalError", "Error", "Error getting APIExport " + b.export_label()});
+      return false;
+    }
+    case ExportFacts::State::kAbsent:
+      b.put_endpoints({});
+      b.conditions.push_back(
+          {"APIExportValid", "False", "APIExportNotFound", "Error", "Error getting APIExport " + b.export_label()});
+      b.urls_failed("APIExportValid is False");
+      return false;
+  }
+  return false;
+}
+
+/// Step 4 and 5. Fills `selector`; false: the status is complete.
+bool judge_partition(Builder& b, krm::Selector& selector, const Json*& selector_json) {
+  const std::string_view name = b.input.slice->text({"spec", "partition"});
+  if (name.empty()) {
+    b.conditions.push_back({.type = "PartitionValid"});
+    b.status["shardSelector"] = "";
+    return true;
+  }
+  if (b.input.partition == nullptr) {
+    b.put_endpoints({});
+    b.status["shardSelector"] = "";
+    b.conditions.push_back({"PartitionValid", "False", "PartitionInvalidReference", "Error",
+                            "partition.topology.kcp.io \"" + std::string(name) + "\" not found"});
+    b.urls_failed("PartitionValid is False");
+    return false;
+  }
+  selector_json = b.input.partition->at({"spec", "selector"});
+  auto parsed = krm::Selector::from_label_selector(selector_json);
+  if (!parsed) {
+    b.keep_old("endpoints");
+    b.keep_old("shardSelector");
+    b.conditions.push_back({"PartitionValid", "False", "PartitionInvalidReference", "Error",
+                            std::string(parsed.error().message())});
+    b.urls_failed("PartitionValid is False");
+    return false;
+  }
+  selector = std::move(*parsed);
+  b.conditions.push_back({.type = "PartitionValid"});
+  b.status["shardSelector"] = selector.to_string();
+  return true;
+}
+
+std::string export_path(const Builder& b) {
+  return "services/apiexport/" + b.input.export_facts.cluster_name + "/" +
+         std::string(b.input.slice->text({"spec", "export", "name"}));
+}
+
+bool partition_is_open(const Json* selector) {
+  return selector == nullptr || selector->is_null() || selector->size() == 0;
+}
+
+/// Step 7 for the modes with one entry a shard; `faults` collects shards whose URL cannot be used.
+std::vector<Endpoint> per_shard_endpoints(Builder& b, const std::vector<const SliceShard*>& effective,
+                                          const std::vector<const SliceShard*>& selected, std::string& fault) {
+  const bool proxied = b.mode == EndpointMode::kProxied;
+  const bool named = std::all_of(selected.begin(), selected.end(), [](const SliceShard* shard) {
+    const auto label = shard->facts.labels.find("name");
+    return label != shard->facts.labels.end() && label->second == shard->facts.name;
+  });
+  std::vector<Endpoint> wanted;
+  for (const SliceShard* shard : effective) {
+    const std::string_view base = proxied ? std::string_view(b.defaults.external_url)
+                                          : std::string_view(shard->facts.virtual_workspace_url.empty()
+                                                                 ? shard->facts.base_url
+                                                                 : shard->facts.virtual_workspace_url);
+    const std::string prefix = proxied ? "shards/" + shard->facts.name + "/" : "";
+    auto url = join_url(base, prefix + export_path(b));
+    if (!url) {
+      fault = "shard \"" + shard->facts.name + "\": " + std::string(url.error().message());
+      continue;
+    }
+    Endpoint endpoint{std::move(*url), nullptr};
+    if (proxied && named) {
+      endpoint.shards = Json::object(
+          {{"selector", Json::object({{"matchLabels", Json::object({{"name", shard->facts.name}})}})}});
+    }
+    wanted.push_back(std::move(endpoint));
+  }
+  return wanted;
+}
+
+std::vector<Endpoint> aggregated_endpoint(Builder& b, bool any, const Json* selector) {
+  if (!any) {
+    return {};
+  }
+  const std::string_view partition = b.input.slice->text({"spec", "partition"});
+  std::string rest = export_path(b);
+  if (!partition.empty()) {
+    rest = "partitions/" + b.input.cluster + "/" + std::string(partition) + "/" + rest;
+  }
+  Json shards = Json::object();
+  if (partition.empty() || partition_is_open(selector)) {
+    shards["matchAll"] = true;
+  } else {
+    shards["selector"] = *selector;
+  }
+  auto url = join_url(b.defaults.external_url, rest);
+  if (!url) {
+    return {};
+  }
+  return {{std::move(*url), std::move(shards)}};
+}
+
+/// Step 9: why the list is as it is.
+Condition explain(const Builder& b, std::size_t endpoints, const std::vector<const SliceShard*>& selected,
+                  const std::string& url_fault, std::string_view selector_text) {
+  std::vector<const SliceShard*> away;
+  bool unsynced = false;
+  for (const SliceShard* shard : selected) {
+    if (!shard->facts.up || !shard->facts.synced || !shard->bindings_synced) {
+      away.push_back(shard);
+      unsynced = unsynced || !shard->facts.synced || !shard->bindings_synced;
+    }
+  }
+  const std::string away_text = std::to_string(away.size()) + " of " + std::to_string(selected.size()) +
+                                " selected shards are not reachable: " + names_of(away);
+  const std::string type = "EndpointURLsReady";
+  if (endpoints > 0) {
+    return away.empty() ? Condition{.type = type, .message = std::to_string(endpoints) + " endpoints"}
+                        : Condition{type, "True", "SomeShardsUnavailable", "", away_text};
+  }
+  if (b.input.shards.empty()) {
+    return {type, "False", "NoShards", "Warning", "no Shard is registered"};
+  }
+  if (selected.empty()) {
+    return {type, "False", "NoShardMatches", "Warning",
+            "selector \"" + std::string(selector_text) + "\" matches none of the " +
+                std::to_string(b.input.shards.size()) + " shards"};
+  }
+  if (!url_fault.empty()) {
+    return {type, "False", "InvalidShardURL", "Warning", url_fault};
+  }
+  if (unsynced) {
+    return {type, "False", "ShardsNotSynced", "Warning", away_text};
+  }
+  return {type, "False", "NoConsumers", "Info",
+          "no APIBinding to " + b.export_label() + " on any of the " + std::to_string(selected.size()) +
+              " selected shards"};
+}
+
+void fill_endpoints(Builder& b, const krm::Selector& selector, const Json* selector_json) {
+  if (b.mode != EndpointMode::kDirect && b.defaults.external_url.empty()) {
+    b.put_endpoints({});
+    b.urls_failed("external_url is not configured");
+    return;
+  }
+  std::vector<const SliceShard*> selected;
+  for (const SliceShard& shard : b.input.shards) {
+    const auto label = [&](std::string_view key) -> const std::string* {
+      const auto found = shard.facts.labels.find(key);
+      return found == shard.facts.labels.end() ? nullptr : &found->second;
+    };
+    if (selector.matches(label)) {
+      selected.push_back(&shard);
+    }
+  }
+  std::vector<const SliceShard*> effective = selected;
+  std::string url_fault;
+  std::vector<Endpoint> wanted;
+  if (b.consumers == Consumers::kRequired) {
+    // A shard whose bindings are not known keeps the entry it has and gets no new one.
+    std::erase_if(effective, [](const SliceShard* shard) { return !shard->has_consumer && shard->bindings_synced; });
+    std::erase_if(effective, [&](const SliceShard* shard) {
+      if (shard->bindings_synced || shard->has_consumer) {
+        return false;
+      }
+      if (b.mode == EndpointMode::kAggregated) {
+        return true;
+      }
+      std::string ignored;
+      const auto own = per_shard_endpoints(b, {shard}, selected, ignored);
+      return own.empty() || !b.listed_before(own.front().url);
+    });
+  }
+  if (b.mode == EndpointMode::kAggregated) {
+    wanted = aggregated_endpoint(b, !effective.empty(), selector_json);
+  } else {
+    wanted = per_shard_endpoints(b, effective, selected, url_fault);
+  }
+  b.put_endpoints(wanted);
+  std::set<std::string_view> distinct;
+  for (const Endpoint& endpoint : wanted) {
+    distinct.insert(endpoint.url);
+  }
+  b.conditions.push_back(explain(b, distinct.size(), selected, url_fault, b.status.text({"shardSelector"})));
+}
+
+}  // namespace
+
+EndpointMode endpoint_mode(const Json& slice, const SliceDefaults& defaults) {
+  const std::string value = annotation(slice, kModeAnnotation);
+  return value == "direct"       ? EndpointMode::kDirect
+         : value == "proxied"    ? EndpointMode::kProxied
+         : value == "aggregated" ? EndpointMode::kAggregated
+                                 : defaults.mode;
+}
+
+Consumers consumers_policy(const Json& slice, const SliceDefaults& defaults) {
+  const std::string value = annotation(slice, kConsumersAnnotation);
+  return value == "required" ? Consumers::kRequired : value == "ignored" ? Consumers::kIgnored : defaults.consumers;
+}
+
+std::vector<std::string> annotation_warnings(const Json& slice) {
+  std::vector<std::string> warnings;
+  const auto check = [&](std::string_view key, std::initializer_list<std::string_view> known) {
+    const std::string value = annotation(slice, key);
+    if (slice.at({"metadata", "annotations", key}) != nullptr && std::find(known.begin(), known.end(), value) == known.end()) {
+      warnings.push_back("annotation " + std::string(key) + ": unknown value \"" + value + "\", the default is used");
+    }
+  };
+  check(kModeAnnotation, {"direct", "proxied", "aggregated"});
+  check(kConsumersAnnotation, {"required", "ignored"});
+  return warnings;
+}
+
+Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults) {
+  Builder b{input, defaults, endpoint_mode(*input.slice, defaults), consumers_policy(*input.slice, defaults),
+            Json::object(), {}};
+  krm::Selector selector;
+  const Json* selector_json = nullptr;
+  if (judge_export(b) && judge_partition(b, selector, selector_json)) {
+    fill_endpoints(b, selector, selector_json);
+  }
+  // A rule that stopped early leaves the conditions it did not reach as they were.
+  const Json* old = input.slice->at({"status", "conditions"});
+  for (const std::string_view type : {"PartitionValid", "EndpointURLsReady"}) {
+    const bool known = std::any_of(b.conditions.begin(), b.conditions.end(),
+                                   [&](const Condition& condition) { return condition.type == type; });
+    if (known || old == nullptr) {
+      continue;
+    }
+    for (const Json& one : old->items()) {
+      if (one.text({"type"}) == type) {
+        b.conditions.push_back({std::string(type), std::string(one.text({"status"})), std::string(one.text({"reason"})),
+                                std::string(one.text({"severity"})), std::string(one.text({"message"}))});
+      }
+    }
+  }
+  b.status["conditions"] = topology::render_conditions(b.conditions, old, input.now);
+  return std::move(b.status);
+}
+
+Expected<std::string> join_url(std::string_view base, std::string_view rest) {
+  const std::size_t scheme = base.find("://");
+  const std::string_view name = base.substr(0, scheme == std::string_view::npos ? 0 : scheme);
+  if (name != "https" && name != "http") {
+    return fail(Errc::kBadRequest, "\"" + std::string(base) + "\" is not an http or https URL");
+  }
+  const std::string_view tail = base.substr(scheme + 3);
+  const std::size_t slash = tail.find('/');
+  const std::string_view host = tail.substr(0, slash);
+  if (host.empty() || host.find_first_of(" ?#@") != std::string_view::npos) {
+    return fail(Errc::kBadRequest, "\"" + std::string(base) + "\" has no valid host");
+  }
+  std::string url = std::string(name) + "://" + std::string(host);
+  const std::string path = (slash == std::string_view::npos ? "" : std::string(tail.substr(slash))) + "/" + std::string(rest);
+  for (const std::string_view segment : split(path, '/')) {
+    if (!segment.empty()) {
+      url += "/" + std::string(segment);
+    }
+  }
+  return url;
+}
+
+}  // namespace kintsugi::endpointslice

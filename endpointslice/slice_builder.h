@@ -1,0 +1,62 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "krm/json.h"
+#include "topology/partition_set.h"
+
+/// APIExportEndpointSlice, computed (specs/topology.md sections 8, 9, 13.3). Pure functions.
+namespace kintsugi::endpointslice {
+
+enum class EndpointMode : std::uint8_t { kDirect, kProxied, kAggregated };
+enum class Consumers : std::uint8_t { kIgnored, kRequired };
+
+struct SliceDefaults {
+  EndpointMode mode = EndpointMode::kDirect;
+  Consumers consumers = Consumers::kIgnored;
+  std::string external_url;      ///< of the proxy; "" = not configured
+};
+
+/// What is known about the export that a slice names.
+struct ExportFacts {
+  enum class State : std::uint8_t { kFound, kAbsent, kUnknown } state = State::kUnknown;
+  std::string cluster_name;      ///< logical cluster of the export, when found
+};
+
+/// A shard as this slice sees it.
+struct SliceShard {
+  topology::ShardFacts facts;
+  bool has_consumer = false;     ///< holds at least one binding of the export
+  bool bindings_synced = true;
+};
+
+struct SliceInput {
+  const krm::Json* slice = nullptr;      ///< as stored
+  std::string cluster;                   ///< logical cluster name of the slice
+  ExportFacts export_facts;
+  /// The Partition that spec.partition names; null when absent or not named.
+  const krm::Json* partition = nullptr;
+  std::vector<SliceShard> shards;        ///< every registered shard, sorted by name
+  std::string now;                       ///< RFC 3339, for conditions that change
+  /// URLs in status.endpoints that other field managers own; never touched.
+  std::vector<std::string> foreign_urls;
+};
+
+/// The mode of a slice: its annotation kintsugi.dev/endpoint-mode, else the default.
+[[nodiscard]] EndpointMode endpoint_mode(const krm::Json& slice, const SliceDefaults& defaults);
+[[nodiscard]] Consumers consumers_policy(const krm::Json& slice, const SliceDefaults& defaults);
+/// Warning texts for unknown annotation values; empty when there is nothing to say.
+[[nodiscard]] std::vector<std::string> annotation_warnings(const krm::Json& slice);
+
+/// The wanted status of a slice: endpoints, shardSelector and the three conditions, in one object.
+[[nodiscard]] krm::Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults);
+
+/// `<base>/<rest>` with exactly one slash between and no empty segments; the base keeps its path.
+/// @error kBadRequest when the base is no http(s) URL with a host.
+[[nodiscard]] Expected<std::string> join_url(std::string_view base, std::string_view rest);
+
+}  // namespace kintsugi::endpointslice

@@ -1,0 +1,96 @@
+#include "net/work_queue.h"
+
+#include <algorithm>
+
+namespace kintsugi::net {
+namespace {
+
+constexpr Duration kFirstRetry = milliseconds(10);
+constexpr Duration kLastRetry = seconds(30);
+
+Duration back_off(std::uint32_t failures) {
+  return std::min(kLastRetry, kFirstRetry * (1LL << std::min(failures, 20U)));
+}
+
+}  // namespace
+
+WorkQueue::WorkQueue(Loop& loop, Work work, std::size_t parallel)
+    : loop_(loop), work_(std::move(work)), parallel_(parallel), alive_(std::make_shared<WorkQueue*>(this)) {}
+
+WorkQueue::~WorkQueue() { *alive_ = nullptr; }
+
+void WorkQueue::add(std::string_view key) {
+  auto [found, added] = items_.try_emplace(std::string(key));
+  if (found->second.queued) {
+    return;
+  }
+  found->second.queued = true;
+  if (found->second.running) {
+    return;   // finish() puts it back
+  }
+  waiting_.emplace_back(key);
+  if (!pump_posted_) {
+    pump_posted_ = true;
+    loop_.post([alive = alive_] {
+      if (WorkQueue* self = *alive) {
+        self->pump_posted_ = false;
+        self->pump();
+      }
+    });
+  }
+}
+
+void WorkQueue::add_after(std::string_view key, Duration delay) {
+  loop_.after(delay, [alive = alive_, key = std::string(key)] {
+    if (WorkQueue* self = *alive) {
+      self->add(key);
+    }
+  });
+}
+
+void WorkQueue::pump() {
+  while (running_ < parallel_ && !waiting_.empty()) {
+    const std::string key = std::move(waiting_.front());
+    waiting_.pop_front();
+    Item& item = items_[key];
+    item.queued = false;
+    item.running = true;
+    ++running_;
+    work_(key, [alive = alive_, key](bool ok) {
+      if (WorkQueue* self = *alive) {
+        self->finish(key, ok);
+      }
+    });
+  }
+}
+
+void WorkQueue::finish(const std::string& key, bool ok) {
+  const auto found = items_.find(key);
+  if (found == items_.end() || !found->second.running) {
+    return;
+  }
+  Item& item = found->second;
+  item.running = false;
+  --running_;
+  item.failures = ok ? 0 : item.failures + 1;
+  const bool again = item.queued;
+  if (!ok && !again) {
+    add_after(key, back_off(item.failures - 1));
+  } else if (again) {
+    item.queued = false;
+    add(key);
+  } else {
+    items_.erase(found);
+  }
+  if (!waiting_.empty() && !pump_posted_) {
+    pump_posted_ = true;
+    loop_.post([alive = alive_] {
+      if (WorkQueue* self = *alive) {
+        self->pump_posted_ = false;
+        self->pump();
+      }
+    });
+  }
+}
+
+}  // namespace kintsugi::net
