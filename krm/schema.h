@@ -39,6 +39,10 @@ enum class ScalarForm : std::uint8_t {
   kQuantity,   ///< protobuf message {1: string}
   kRawObject,  ///< free-form JSON (JSONSchemaProps.default, RawExtension): protobuf message {1: raw
                ///< JSON}
+  kWrappedList,    ///< list of strings that is a message {1: repeated string} (ExtraValue)
+  kSchemaOrArray,  ///< a schema or a list of schemas: message {1: schema, 2: repeated schema}
+  kSchemaOrBool,   ///< a schema or a boolean: message {1: boolean, 2: schema}
+  kSchemaOrNames,  ///< a schema or a list of names: message {1: schema, 2: repeated string}
 };
 
 /// One property of an object schema.
@@ -47,6 +51,8 @@ struct SchemaProperty {
   SchemaPtr schema;
   std::uint16_t proto = 0;  ///< protobuf field number, 0: none
   bool required = false;
+  bool always = false;     ///< builtin kinds: written also when empty (Go field without omitempty)
+  bool keep_zero = false;  ///< builtin kinds: an explicit zero value stays (Go pointer)
 };
 
 /// Structural schema: describes builtin kinds (tables in krm/types/) and the objects of
@@ -55,6 +61,7 @@ struct SchemaProperty {
 struct Schema {
   SchemaType type = SchemaType::kAny;
   ScalarForm form = ScalarForm::kPlain;
+  std::string type_name;  ///< builtin types: "ObjectMeta"; "" for CustomResourceDefinitions
   std::string format;
   std::string description;
 

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "krm/json.h"
+#include "krm/schema.h"
+
+/// Custom objects by their structural schema (specs/api-machinery.md 13.3). Order on the way in:
+/// prune, coerce_metadata, apply_defaults, then validation.
+namespace kintsugi::krm {
+
+/// Reads an openAPIV3Schema of a valid CustomResourceDefinition. With `whole_object` the schema
+/// gets apiVersion, kind and metadata (ObjectMeta) at its root, whatever it says about them. Never
+/// fails: what is malformed is left out (validate_structural_schema reports it).
+[[nodiscard]] SchemaPtr structural_schema(const Json& schema, bool whole_object);
+
+/// Drops what the schema does not know. At the root and in embedded resources apiVersion, kind and
+/// metadata stay. @returns the dropped paths, sorted ("spec.x", "spec.items[0].y").
+std::vector<std::string> prune(const Schema& schema, Json& object);
+
+/// Makes metadata of the object and of embedded resources what ObjectMeta can hold.
+/// @param unknown receives dropped paths, sorted.
+/// @error kBadRequest  in Go's words: a wrong type inside metadata (AM-142).
+[[nodiscard]] Expected<void> coerce_metadata(const Schema& schema, Json& object,
+                                             std::vector<std::string>* unknown = nullptr);
+
+/// Fills defaults (absent, and null where the schema is not nullable), then drops null of
+/// non-nullable properties without default (AM-405).
+void apply_defaults(const Schema& schema, Json& value);
+
+/// Validates a whole custom object: schema, embedded resources, list sets and maps; not metadata of
+/// the object itself, not x-kubernetes-validations. Causes are in Kubernetes' words (2.1, 13.3).
+/// Formats of strings are not checked.
+void validate_object(const Schema& schema, const Json& object, std::vector<Cause>& causes);
+
+/// The same for a value at a path ("spec.a"), without embedded resources and list types.
+void validate_value(const Schema& schema, const Json& value, std::string_view path,
+                    std::vector<Cause>& causes);
+
+/// "<nil>: Invalid value: null: some validation rules were not checked because the object was
+/// invalid; …" for objects with rules whose schema validation failed.
+[[nodiscard]] Cause rules_not_checked();
+/// True when x-kubernetes-validations stand anywhere in the schema.
+[[nodiscard]] bool has_rules(const Schema& schema);
+
+/// True when the two objects agree in everything below `path` that the schema of `path` covers:
+/// unchanged invalid values of an update are accepted (AM-395). Drops from `causes` those whose
+/// field has an equal value in both objects.
+void ratchet(const Json& object, const Json& old, std::vector<Cause>& causes);
+
+}  // namespace kintsugi::krm
