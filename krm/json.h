@@ -2,12 +2,10 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/error.h"
@@ -21,8 +19,9 @@ struct JsonMember;
 /// which they are forwarded or served unchanged. Objects are vectors of members sorted by key, so
 /// output is canonical (sorted) and equality is structural. Integers keep all 64 bits; a number
 /// that fits neither int64 nor double exactly enough keeps its text. Doubles are written as Go's
-/// encoding/json writes them (1.0 -> 1, 1e21 -> 1e+21). Size: 16..24 bytes a value. Threads: as an
-/// int.
+/// encoding/json writes them (1.0 -> 1, 1e21 -> 1e+21). Size: 16 bytes a value. Lifetime: the view
+/// that as_string() gives stays valid while that value is neither changed nor destroyed, also when
+/// it is moved. Threads: as an int.
 class Json {
  public:
   enum class Type : std::uint8_t {
@@ -38,7 +37,7 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<JsonMember>;  ///< sorted by key, keys unique
 
-  Json() noexcept;
+  Json() noexcept = default;
   Json(std::nullptr_t) noexcept;      // NOLINT(google-explicit-constructor)
   Json(bool value) noexcept;          // NOLINT
   Json(int value) noexcept;           // NOLINT
@@ -50,10 +49,21 @@ class Json {
   Json(std::string value);            // NOLINT
   Json(Array value);                  // NOLINT
   Json(const Json& other);
-  Json(Json&& other) noexcept;
+  Json(Json&& other) noexcept : payload_(other.payload_), type_(other.type_) {
+    other.type_ = Type::kNull;
+  }
   Json& operator=(const Json& other);
-  Json& operator=(Json&& other) noexcept;
-  ~Json();
+  Json& operator=(Json&& other) noexcept {
+    Json taken(std::move(other));  // first: the source may be a part of the target
+    std::swap(payload_, taken.payload_);
+    std::swap(type_, taken.type_);
+    return *this;
+  }
+  ~Json() {
+    if (type_ >= Type::kBigNumber) {
+      release_payload();
+    }
+  }
 
   [[nodiscard]] static Json array(std::initializer_list<Json> items = {});
   /// Json::object({{"kind", "Status"}, {"code", 404}}); later duplicates win.
@@ -61,7 +71,7 @@ class Json {
       std::initializer_list<std::pair<std::string_view, Json>> members = {});
   [[nodiscard]] static Json big_number(std::string text);
 
-  [[nodiscard]] Type type() const noexcept;
+  [[nodiscard]] Type type() const noexcept { return type_; }
   [[nodiscard]] bool is_null() const noexcept { return type() == Type::kNull; }
   [[nodiscard]] bool is_bool() const noexcept { return type() == Type::kBool; }
   [[nodiscard]] bool is_integer() const noexcept { return type() == Type::kInteger; }
@@ -130,12 +140,21 @@ class Json {
   }
 
  private:
-  struct BigNumber {
-    std::string text;
+  struct Text;
+  union Payload {
+    bool boolean;
+    std::int64_t integer;
+    double real;
+    Text* text;  ///< strings and big numbers; null is ""
+    Array* array;
+    Object* object;
   };
-  std::variant<std::monostate, bool, std::int64_t, double, std::unique_ptr<std::string>,
-               std::unique_ptr<Array>, std::unique_ptr<Object>, std::unique_ptr<BigNumber>>
-      value_;
+  [[nodiscard]] std::string_view as_text() const noexcept;
+  void copy_payload(const Json& other);
+  void release_payload() noexcept;
+
+  Payload payload_{};
+  Type type_ = Type::kNull;
 };
 
 struct JsonMember {

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "krm/json.h"
@@ -10,6 +11,9 @@ namespace kintsugi::krm {
 
 /// HTTP status code of an error (detail().http_status wins).
 [[nodiscard]] int http_status(const Error& error) noexcept;
+
+/// Seconds for `Retry-After`, 0 for none; always what details.retryAfterSeconds of to_status says.
+[[nodiscard]] int retry_after_seconds(const Error& error) noexcept;
 
 /// The only place that turns a failure into a Kubernetes Status object
 /// (specs/api-machinery.md 2.1). Transport and store causes become what a client can act on:
@@ -40,6 +44,16 @@ namespace kintsugi::krm {
 [[nodiscard]] Error unauthorized();
 [[nodiscard]] Error internal(std::string_view cause);  ///< AM-032
 [[nodiscard]] Error unavailable(std::string message, int retry_after_seconds);
+[[nodiscard]] Error invalid_patch();  ///< AM-012
+
+// Faults of a body.
+/// 400 `ConfigMap in version "v1" cannot be handled as a ConfigMap: <cause>` (AM-138, AM-142).
+[[nodiscard]] Error decode_error(std::string_view kind, std::string_view version,
+                                 std::string_view cause);
+/// 400 `the object provided is unrecognized (must be of type ConfigMap): <cause> (<body's first
+/// bytes>)` (AM-139, AM-141): text when it looks like JSON, else hex, `<empty>` for no body.
+[[nodiscard]] Error unrecognized_error(std::string_view kind, std::string_view cause,
+                                       std::string_view body);
 
 // Causes of kInvalid (2.1): FieldValueRequired and so on. `value` is printed as JSON.
 [[nodiscard]] Cause field_required(std::string field, std::string_view detail = {});
