@@ -4,8 +4,11 @@ namespace kintsugi::http {
 
 void HeaderList::add(std::string_view name, std::string_view value) {
   const auto offset = static_cast<std::uint32_t>(arena_.size());
-  for (const char c : name) {
-    arena_ += c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  arena_.append(name);
+  for (std::size_t i = offset; i < arena_.size(); ++i) {
+    if (arena_[i] >= 'A' && arena_[i] <= 'Z') {
+      arena_[i] = static_cast<char>(arena_[i] + ('a' - 'A'));
+    }
   }
   arena_.append(value);
   fields_.push_back(

@@ -1,0 +1,212 @@
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "http/internal/h2_callbacks.h"
+#include "http/internal/h2_engine.h"
+#include "http/session.h"
+#include "http/wire.h"
+
+namespace kintsugi::http {
+namespace {
+
+class H2Server;
+
+class H2ServerStream final : public H2StreamOf<ResponseStream> {
+ public:
+  H2ServerStream(H2Engine& owner, H2Server& server) noexcept
+      : H2StreamOf<ResponseStream>(owner), server_(server) {}
+  void send_head(int status, const HeaderList& headers, bool end) noexcept override;
+  [[nodiscard]] const PeerInfo& peer() const noexcept override;
+  void close_connection_after() noexcept override;
+
+  std::unique_ptr<RequestHandler> owned;
+
+ private:
+  H2Server& server_;
+};
+
+class H2Server final : public H2SessionOf<Session> {
+ public:
+  H2Server(Handler& handler, const PeerInfo& peer, SessionHost& host, const SessionLimits& limits)
+      : H2SessionOf<Session>(host, limits), handler_(handler), peer_(peer) {
+    start(true);
+  }
+  ~H2Server() override { close_all(Errc::kClosed); }
+
+  void start_drain() noexcept override {
+    if (draining_ || !alive()) {
+      return;
+    }
+    draining_ = true;
+    (void)nghttp2_submit_shutdown_notice(session_);
+    changed();
+  }
+  [[nodiscard]] const PeerInfo& peer() const noexcept { return peer_; }
+
+ protected:
+  void on_block_begin() noexcept override { head_ = RequestHead(); }
+  void on_pseudo(std::string_view name, std::string_view value) noexcept override {
+    if (oversized_) {
+      return;
+    }
+    if (name == ":method") {
+      head_.method = value;
+    } else if (name == ":path") {
+      head_.target = value;
+    } else if (name == ":scheme") {
+      head_.scheme = value;
+    } else if (name == ":authority") {
+      head_.authority = value;
+    } else if (name == ":protocol") {
+      head_.protocol = value;
+    }
+  }
+  void on_block_end(std::int32_t id, H2Stream* stream, bool first, bool end) noexcept override {
+    if (first) {
+      open(id, end);
+      return;
+    }
+    if (stream == nullptr || stream->closed) {
+      return;
+    }
+    if (oversized_) {
+      stream->abort(Errc::kProtocol);
+      return;
+    }
+    if (stream->handler != nullptr && !fields_.empty()) {
+      stream->handler->on_trailers(fields_);
+    }
+    if (end) {
+      deliver_end(*stream);
+    }
+  }
+  void on_goaway_sent() noexcept override {
+    // Streams that cross the notice on the wire are still served: the PING's answer says that the
+    // peer has seen it.
+    if (draining_ && !std::exchange(ping_sent_, true)) {
+      (void)nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
+    }
+  }
+  void on_ping_ack() noexcept override {
+    if (draining_ && !std::exchange(goaway_sent_, true)) {
+      (void)nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
+                                  nghttp2_session_get_last_proc_stream_id(session_),
+                                  NGHTTP2_NO_ERROR, nullptr, 0);
+    }
+  }
+  void on_local_end(H2Stream& stream) noexcept override {
+    // The answer is complete, so the rest of the request is of no use (RFC 9113, section 8.1).
+    if (!stream.remote_ended && !stream.tunnel) {
+      (void)nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_NO_ERROR);
+    }
+  }
+  [[nodiscard]] Errc cause_of(const H2Stream& stream, std::uint32_t code) const noexcept override {
+    return code == NGHTTP2_NO_ERROR && stream.local_ended ? Errc::kOk : Errc::kReset;
+  }
+
+ private:
+  void open(std::int32_t id, bool end) noexcept {
+    auto* stream = new H2ServerStream(*this, *this);
+    stream->id = id;
+    stream->remote_ended = end;
+    stream->no_body = head_.method == "HEAD";
+    stream->tunnel = head_.method == "CONNECT";
+    link(*stream);
+    (void)nghttp2_session_set_stream_user_data(session_, id, static_cast<H2Stream*>(stream));
+    if (oversized_) {
+      refuse_oversized(*stream);
+      return;
+    }
+    if (limits_.stream_window > 65'535) {
+      (void)nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, id,
+                                                  static_cast<std::int32_t>(limits_.stream_window));
+    }
+    const std::string_view host = fields_.get("host");
+    if (host.data() != nullptr) {
+      if (head_.authority.empty()) {
+        head_.authority = host;
+      }
+      fields_.remove("host");
+    }
+    head_.headers = fields_;  // copied to size; the scratch list keeps its room
+    head_.version = 2;
+    head_.end_stream = end && head_.protocol.empty();
+    stream->owned = handler_.on_request(std::move(head_), *stream);
+    stream->handler = stream->owned.get();
+    if (fields_.list_size() > 4'096) {
+      fields_ = HeaderList();
+    }
+  }
+
+  void refuse_oversized(H2ServerStream& stream) noexcept {
+    watch_.glitch();
+    const std::string body = status_body(431, "request header fields are too large");
+    HeaderList headers;
+    headers.add("content-type", "application/json");
+    headers.add("content-length", std::to_string(body.size()));
+    stream.send_head(431, headers, false);
+    stream.send_data(std::string_view(body), true);
+  }
+
+  Handler& handler_;
+  const PeerInfo& peer_;
+  RequestHead head_;
+  bool draining_ = false;
+  bool ping_sent_ = false;
+  bool goaway_sent_ = false;
+};
+
+void H2ServerStream::send_head(int status, const HeaderList& headers, bool end) noexcept {
+  if (closed || head_done) {
+    return;
+  }
+  nghttp2_session* session = engine.native();
+  if (session == nullptr) {
+    return;
+  }
+  if (status == 101 && tunnel) {
+    status = 200;
+  }
+  if (status < 200 || status > 999) {
+    abort(Errc::kInternal);
+    return;
+  }
+  head_done = true;
+  if (status < 200 || status >= 300) {
+    tunnel = false;
+  }
+  ended = ended || end;
+  const bool bodiless = no_body || status == 204 || status == 304;
+  if (bodiless) {
+    ended = true;
+    queue.clear();
+    trailers.reset();
+  }
+  const char digits[3] = {static_cast<char>('0' + status / 100),
+                          static_cast<char>('0' + status / 10 % 10),
+                          static_cast<char>('0' + status % 10)};
+  NameValues fields;
+  fields.add(":status", std::string_view(digits, sizeof digits));
+  fields.add_fields(headers);
+  const nghttp2_data_provider provider = body_provider();
+  const bool head_only = ended && queue.empty() && trailers == nullptr;
+  if (nghttp2_submit_response(session, id, fields.data(), fields.size(),
+                              head_only ? nullptr : &provider) != 0) {
+    abort(Errc::kInternal);
+    return;
+  }
+  engine.changed();
+}
+
+const PeerInfo& H2ServerStream::peer() const noexcept { return server_.peer(); }
+void H2ServerStream::close_connection_after() noexcept { server_.start_drain(); }
+
+}  // namespace
+
+std::unique_ptr<Session> make_h2_server(Handler& handler, const PeerInfo& peer, SessionHost& host,
+                                        const SessionLimits& limits) {
+  return std::make_unique<H2Server>(handler, peer, host, limits);
+}
+
+}  // namespace kintsugi::http

@@ -1,0 +1,327 @@
+#include "http/internal/h2_engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "http/internal/h2_callbacks.h"
+#include "http/wire.h"
+
+namespace kintsugi::http {
+namespace {
+
+constexpr std::size_t kMaxQueuedControl = 1'000;
+
+std::uint32_t code_of(Errc cause) noexcept {
+  switch (cause) {
+    case Errc::kCancelled:
+      return NGHTTP2_CANCEL;
+    case Errc::kNotProcessed:
+      return NGHTTP2_REFUSED_STREAM;
+    default:
+      return NGHTTP2_INTERNAL_ERROR;
+  }
+}
+
+}  // namespace
+
+void NameValues::add(std::string_view name, std::string_view value) noexcept {
+  // nghttp2 copies names and values and writes to neither.
+  const nghttp2_nv field = {reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
+                            reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())),
+                            name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
+  if (size_ < few_.size()) {
+    few_[size_] = field;
+  } else {
+    if (more_.empty()) {
+      more_.assign(few_.begin(), few_.end());
+    }
+    more_.push_back(field);
+  }
+  ++size_;
+}
+
+void NameValues::add_fields(const HeaderList& fields) noexcept {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const HeaderView field = fields[i];
+    if (field.name.empty() || field.name.front() == ':' || field.name == "host") {
+      continue;
+    }
+    if (is_hop_by_hop(field.name) && !(field.name == "te" && field.value == "trailers")) {
+      continue;
+    }
+    add(field.name, field.value);
+  }
+}
+
+void H2Stream::queue_trailers(const HeaderList& fields) noexcept {
+  if (closed || ended) {
+    return;
+  }
+  trailers = std::make_unique<HeaderList>(fields);
+  queue_body(std::string_view(), true);
+}
+
+void H2Stream::abort(Errc why) noexcept {
+  if (closed) {
+    return;
+  }
+  if (nghttp2_session* session = engine.native()) {
+    (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, code_of(why));
+    (void)nghttp2_session_set_stream_user_data(session, id, nullptr);
+  }
+  engine.finish(*this, why);
+  engine.changed();
+}
+
+void H2Stream::credit(std::size_t bytes) noexcept {
+  const std::size_t part = std::min(bytes, unconsumed);
+  unconsumed -= part;
+  nghttp2_session* session = engine.native();
+  if (part == 0 || closed || session == nullptr) {
+    return;
+  }
+  (void)nghttp2_session_consume_stream(session, id, part);
+  engine.changed();
+}
+
+void H2Engine::start(bool server) noexcept {
+  server_ = server;
+  session_ = make_nghttp2_session(*this, limits_, server);
+}
+
+H2Engine::~H2Engine() {
+  nghttp2_session_del(session_);
+  while (streams_ != nullptr) {
+    delete std::exchange(streams_, streams_->next);
+  }
+}
+
+void H2Engine::link(H2Stream& stream) noexcept {
+  stream.next = streams_;
+  if (streams_ != nullptr) {
+    streams_->previous = &stream;
+  }
+  streams_ = &stream;
+  ++open_;
+}
+
+void H2Engine::changed() noexcept {
+  if (!receiving_ && !transport_closed_) {
+    host_.output_ready();
+  }
+}
+
+void H2Engine::make_due(H2Stream& stream) noexcept {
+  if (stream.due) {
+    return;
+  }
+  stream.due = true;
+  stream.next_due = nullptr;
+  (due_tail_ == nullptr ? due_head_ : due_tail_->next_due) = &stream;
+  due_tail_ = &stream;
+}
+
+void H2Engine::finish(H2Stream& stream, Errc cause) noexcept {
+  if (stream.closed) {
+    return;
+  }
+  stream.closed = true;
+  stream.cause = cause;
+  stream.queue.clear();
+  --open_;
+  make_due(stream);
+}
+
+void H2Engine::run_due() noexcept {
+  if (running_) {
+    return;
+  }
+  running_ = true;
+  while (due_head_ != nullptr) {
+    H2Stream& stream = *due_head_;
+    due_head_ = stream.next_due;
+    if (due_head_ == nullptr) {
+      due_tail_ = nullptr;
+    }
+    stream.due = false;
+    if (!stream.closed) {
+      const bool drained = stream.drained_due;
+      stream.drained_due = false;
+      if (drained && stream.handler != nullptr) {
+        stream.handler->on_drained();
+      }
+      continue;
+    }
+    if (StreamHandler* handler = std::exchange(stream.handler, nullptr)) {
+      handler->on_close(stream.cause);
+    }
+    (stream.previous == nullptr ? streams_ : stream.previous->next) = stream.next;
+    if (stream.next != nullptr) {
+      stream.next->previous = stream.previous;
+    }
+    delete &stream;
+  }
+  running_ = false;
+}
+
+void H2Engine::deliver_end(H2Stream& stream) noexcept {
+  stream.remote_ended = true;
+  if (stream.handler != nullptr && !stream.closed) {
+    stream.handler->on_data({}, true);
+  }
+}
+
+void H2Engine::fail_connection(std::uint32_t code) noexcept {
+  fatal_ = true;
+  // GOAWAY by hand: after a fatal error nghttp2 must not be asked for anything.
+  const std::uint32_t last =
+      server_ ? static_cast<std::uint32_t>(nghttp2_session_get_last_proc_stream_id(session_)) : 0;
+  farewell_.assign({0, 0, 8, NGHTTP2_GOAWAY, 0, 0, 0, 0, 0});
+  for (const std::uint32_t word : {last, code}) {
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      farewell_ += static_cast<char>((word >> shift) & 0xff);
+    }
+  }
+}
+
+Expected<void> H2Engine::receive(std::string_view bytes) noexcept {
+  if (!alive()) {
+    return fail(transport_closed_ ? Errc::kClosed : Errc::kProtocol);
+  }
+  receiving_ = true;
+  const auto result = nghttp2_session_mem_recv(
+      session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  const bool abused = (server_ && watch_.should_close()) ||
+                      nghttp2_session_get_outbound_queue_size(session_) >
+                          kMaxQueuedControl + 2 * std::size_t{limits_.max_streams};
+  if (result < 0 || abused) {
+    const bool calm =
+        abused || result == NGHTTP2_ERR_FLOODED || result == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
+    fail_connection(calm ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR);
+    receiving_ = false;
+    run_due();
+    return fail(Errc::kProtocol, abused ? "too much abuse on one connection"
+                                        : nghttp2_strerror(static_cast<int>(result)));
+  }
+  if (server_ && !warned_ && watch_.should_warn()) {
+    warned_ = true;
+    (void)nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
+                                nghttp2_session_get_last_proc_stream_id(session_),
+                                NGHTTP2_ENHANCE_YOUR_CALM, nullptr, 0);
+  }
+  run_due();
+  receiving_ = false;
+  return {};
+}
+
+std::size_t H2Engine::copy_pending(char* out, std::size_t room) noexcept {
+  const std::size_t part = std::min(room, pending_.size());
+  std::memcpy(out, pending_.data(), part);
+  pending_.remove_prefix(part);
+  return part;
+}
+
+std::size_t H2Engine::fill(std::span<char> out) noexcept {
+  if (transport_closed_ || out.empty()) {
+    return 0;
+  }
+  out_ = out.data();
+  room_ = out.size();
+  filled_ = 0;
+  const auto take = [this](std::size_t bytes) {
+    out_ += bytes;
+    room_ -= bytes;
+    filled_ += bytes;
+  };
+  if (!pending_.empty()) {
+    take(copy_pending(out_, room_));
+  }
+  while (room_ > 0 && !fatal_) {
+    const std::uint8_t* data = nullptr;
+    const auto length = nghttp2_session_mem_send(session_, &data);
+    if (length < 0) {
+      fail_connection(NGHTTP2_INTERNAL_ERROR);
+    }
+    if (length <= 0) {
+      break;
+    }
+    pending_ = {reinterpret_cast<const char*>(data), static_cast<std::size_t>(length)};
+    take(copy_pending(out_, room_));
+  }
+  if (fatal_ && pending_.empty() && room_ > 0) {
+    const std::size_t part = std::min(room_, farewell_.size());
+    std::memcpy(out_, farewell_.data(), part);
+    farewell_.erase(0, part);
+    take(part);
+  }
+  return filled_;
+}
+
+bool H2Engine::has_output() const noexcept {
+  if (transport_closed_) {
+    return false;
+  }
+  return !pending_.empty() || !farewell_.empty() ||
+         (!fatal_ && nghttp2_session_want_write(session_) != 0);
+}
+
+bool H2Engine::is_finished() const noexcept {
+  if (transport_closed_) {
+    return true;
+  }
+  return !has_output() && (fatal_ || nghttp2_session_want_read(session_) == 0);
+}
+
+void H2Engine::close_all(Errc cause) noexcept {
+  if (transport_closed_) {
+    return;
+  }
+  transport_closed_ = true;
+  pending_ = {};
+  farewell_.clear();
+  for (H2Stream* stream = streams_; stream != nullptr; stream = stream->next) {
+    const bool unsent = !server_ && !stream->head_sent;
+    finish(*stream, unsent ? Errc::kNotProcessed : cause);
+  }
+  run_due();
+}
+
+void H2Engine::count_frame(const nghttp2_frame_hd& header) noexcept {
+  using Kind = ProtocolLimits::Kind;
+  switch (header.type) {
+    case NGHTTP2_PING:
+      if ((header.flags & NGHTTP2_FLAG_ACK) == 0) {
+        watch_.take(Kind::kPing);
+      }
+      break;
+    case NGHTTP2_SETTINGS:
+      if ((header.flags & NGHTTP2_FLAG_ACK) == 0) {
+        watch_.take(Kind::kSettings);
+      }
+      break;
+    case NGHTTP2_PRIORITY:
+    case NGHTTP2_PRIORITY_UPDATE:
+      watch_.take(Kind::kPriority);
+      break;
+    case NGHTTP2_DATA:
+      if (header.length == 0 && (header.flags & NGHTTP2_FLAG_END_STREAM) == 0) {
+        watch_.take(Kind::kEmptyData);
+      }
+      break;
+    case NGHTTP2_HEADERS:
+      window_updates_due_ = std::min(window_updates_due_ + 2, 10'000U);
+      break;
+    case NGHTTP2_WINDOW_UPDATE:
+      if (window_updates_due_ == 0) {
+        watch_.take(Kind::kIdleWindowUpdate);
+      } else {
+        --window_updates_due_;
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace kintsugi::http

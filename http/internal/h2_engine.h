@@ -1,0 +1,211 @@
+#pragma once
+
+#include <nghttp2/nghttp2.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "http/handler.h"
+#include "http/internal/protocol_limits.h"
+#include "http/internal/send_queue.h"
+#include "http/session.h"
+
+namespace kintsugi::http {
+
+class H2Engine;
+
+/// One exchange on an HTTP/2 connection: what both roles have in common. Owned by the engine's
+/// list; destroyed in H2Engine::settle after on_close.
+class H2Stream {
+ public:
+  explicit H2Stream(H2Engine& owner) noexcept : engine(owner) {}
+  H2Stream(const H2Stream&) = delete;
+  H2Stream& operator=(const H2Stream&) = delete;
+  virtual ~H2Stream() = default;
+
+  template <class Bytes>
+  void queue_body(Bytes bytes, bool end) noexcept;
+  void queue_trailers(const HeaderList& fields) noexcept;
+  void abort(Errc cause) noexcept;
+  void credit(std::size_t bytes) noexcept;
+
+  H2Engine& engine;
+  StreamHandler* handler = nullptr;  // null: nobody listens (431, detached)
+  H2Stream* previous = nullptr;
+  H2Stream* next = nullptr;
+  H2Stream* next_due = nullptr;
+  std::unique_ptr<HeaderList> trailers;
+  SendQueue queue;
+  std::size_t unconsumed = 0;
+  std::int32_t id = 0;
+  Errc cause = Errc::kOk;
+  bool head_done : 1 = false;  // server: our head is submitted; client: the final head was received
+  bool head_sent : 1 = false;  // client: HEADERS left the session
+  bool ended : 1 = false;      // our side got its `end`
+  bool local_ended : 1 = false;   // END_STREAM left the session
+  bool remote_ended : 1 = false;  // END_STREAM was received
+  bool deferred : 1 = false;      // nghttp2 waits for resume_data
+  bool above_mark : 1 = false;    // more than 64 KiB were queued
+  bool drained_due : 1 = false;
+  bool closed : 1 = false;
+  bool due : 1 = false;      // in the engine's list of callbacks to run
+  bool tunnel : 1 = false;   // CONNECT: our end does not end the other direction
+  bool no_body : 1 = false;  // answer to HEAD
+  bool invalid : 1 = false;  // nghttp2 found the peer's message malformed
+};
+
+/// Adds the shared body of Stream's functions to one of the two public stream interfaces.
+template <class Interface>
+class H2StreamOf : public Interface, public H2Stream {
+ public:
+  using H2Stream::H2Stream;
+  void send_data(std::string_view bytes, bool end) noexcept final { queue_body(bytes, end); }
+  void send_data(SharedBytes bytes, bool end) noexcept final { queue_body(std::move(bytes), end); }
+  void send_trailers(const HeaderList& fields) noexcept final { queue_trailers(fields); }
+  void reset(Errc why) noexcept final { abort(why); }
+  void consume(std::size_t bytes) noexcept final { credit(bytes); }
+  [[nodiscard]] std::size_t unsent_bytes() const noexcept final { return queue.size(); }
+};
+
+/// Field list for nghttp2_submit_*, on the stack for usual sizes. Views only.
+class NameValues {
+ public:
+  void add(std::string_view name, std::string_view value) noexcept;
+  /// Everything but pseudo, Host and hop-by-hop fields; `te: trailers` stays.
+  void add_fields(const HeaderList& fields) noexcept;
+  [[nodiscard]] const nghttp2_nv* data() const noexcept {
+    return more_.empty() ? few_.data() : more_.data();
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  std::array<nghttp2_nv, 40> few_;
+  std::vector<nghttp2_nv> more_;
+  std::size_t size_ = 0;
+};
+
+/// nghttp2 session, its callbacks and the list of streams. The roles derive from it.
+/// Rule: nghttp2's mem_recv and mem_send run only from feed() and produce(); handlers run only from
+/// feed(), settle() and transport_closed().
+class H2Engine {
+ public:
+  H2Engine(SessionHost& host, const SessionLimits& limits) noexcept
+      : limits_(limits), host_(host), watch_(limits.max_glitches) {}
+  H2Engine(const H2Engine&) = delete;
+  H2Engine& operator=(const H2Engine&) = delete;
+
+  [[nodiscard]] Expected<void> receive(std::string_view bytes) noexcept;
+  [[nodiscard]] std::size_t fill(std::span<char> out) noexcept;
+  [[nodiscard]] bool has_output() const noexcept;
+  void close_all(Errc cause) noexcept;
+  void run_due() noexcept;
+  [[nodiscard]] bool is_finished() const noexcept;
+  [[nodiscard]] std::size_t open_streams() const noexcept { return open_; }
+
+  // For H2Stream.
+  [[nodiscard]] nghttp2_session* native() noexcept { return alive() ? session_ : nullptr; }
+  void changed() noexcept;                   // output may be ready
+  void make_due(H2Stream& stream) noexcept;  // callbacks to run in settle()
+  void finish(H2Stream& stream, Errc cause) noexcept;
+
+ protected:
+  virtual ~H2Engine();
+  void start(bool server) noexcept;
+  void link(H2Stream& stream) noexcept;
+  [[nodiscard]] bool alive() const noexcept { return !fatal_ && !transport_closed_; }
+
+  /// A pseudo header of the block that is being received.
+  virtual void on_pseudo(std::string_view name, std::string_view value) noexcept = 0;
+  virtual void on_block_begin() noexcept = 0;
+  /// The block is complete: fields_, oversized_. `stream` is null when we know none (any more);
+  /// `first`: a request.
+  virtual void on_block_end(std::int32_t id, H2Stream* stream, bool first, bool end) noexcept = 0;
+  virtual void on_goaway() noexcept {}
+  virtual void on_goaway_sent() noexcept {}
+  virtual void on_ping_ack() noexcept {}
+  /// END_STREAM left; `stream` is not closed yet.
+  virtual void on_local_end(H2Stream& stream) noexcept { (void)stream; }
+  /// Cause for a stream that ended with this error code.
+  [[nodiscard]] virtual Errc cause_of(const H2Stream& stream,
+                                      std::uint32_t code) const noexcept = 0;
+
+  void deliver_end(H2Stream& stream) noexcept;
+
+  nghttp2_session* session_ = nullptr;
+  SessionLimits limits_;
+  SessionHost& host_;
+  ProtocolLimits watch_;
+  HeaderList fields_;  // of the block that is being received
+  std::size_t block_size_ = 0;
+  bool oversized_ = false;  // the block broke a limit; fields_ is incomplete
+  bool server_ = false;
+  bool transport_closed_ = false;
+
+ private:
+  friend struct H2Callbacks;
+  void count_frame(const nghttp2_frame_hd& header) noexcept;
+  void fail_connection(std::uint32_t code) noexcept;
+  [[nodiscard]] std::size_t copy_pending(char* out, std::size_t room) noexcept;
+
+  H2Stream* streams_ = nullptr;
+  H2Stream* due_head_ = nullptr;
+  H2Stream* due_tail_ = nullptr;
+  std::size_t open_ = 0;
+  std::string_view
+      pending_;  // control bytes of nghttp2 that did not fit; valid until the next mem_send
+  std::string farewell_;  // GOAWAY of our own after a fatal error
+  char* out_ = nullptr;   // during fill()
+  std::size_t room_ = 0;
+  std::size_t filled_ = 0;
+  std::uint32_t window_updates_due_ = 64;  // WINDOW_UPDATEs that our DATA explains
+  bool receiving_ = false;
+  bool running_ = false;
+  bool fatal_ = false;
+  bool warned_ = false;
+};
+
+/// Adds the shared functions to one of the two public session interfaces.
+template <class Interface>
+class H2SessionOf : public Interface, public H2Engine {
+ public:
+  using H2Engine::H2Engine;
+  [[nodiscard]] Expected<void> feed(std::string_view bytes) noexcept final {
+    return receive(bytes);
+  }
+  [[nodiscard]] std::size_t produce(std::span<char> out) noexcept final { return fill(out); }
+  [[nodiscard]] bool wants_write() const noexcept final { return has_output(); }
+  void set_now(TimePoint now) noexcept final { watch_.set_now(now); }
+  void on_transport_closed(Errc cause) noexcept final { close_all(cause); }
+  void settle() noexcept final { run_due(); }
+  [[nodiscard]] std::size_t stream_count() const noexcept final { return open_streams(); }
+  [[nodiscard]] bool finished() const noexcept final { return is_finished(); }
+};
+
+template <class Bytes>
+void H2Stream::queue_body(Bytes bytes, bool end) noexcept {
+  if (closed || ended) {
+    return;
+  }
+  ended = end;
+  queue.append(std::move(bytes));
+  above_mark = above_mark || queue.size() > 64 * 1024;
+  if (deferred && (end || !queue.empty())) {
+    deferred = false;
+    if (nghttp2_session* session = engine.native()) {
+      (void)nghttp2_session_resume_data(session,
+                                        id);  // fails only when the stream is about to close
+    }
+  }
+  engine.changed();
+}
+
+}  // namespace kintsugi::http

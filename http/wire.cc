@@ -1,0 +1,214 @@
+#include "http/wire.h"
+
+#include <array>
+
+#include "base/strings.h"
+
+namespace kintsugi::http {
+namespace {
+
+enum Class : std::uint8_t { kToken = 1, kValue = 2, kTarget = 4, kAuthority = 8 };
+
+constexpr std::array<std::uint8_t, 256> make_classes() {
+  std::array<std::uint8_t, 256> classes{};
+  for (unsigned c = 0; c < 256; ++c) {
+    const bool alphanumeric =
+        (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    std::uint8_t mask = 0;
+    if (alphanumeric ||
+        std::string_view("!#$%&'*+-.^_`|~").find(static_cast<char>(c)) != std::string_view::npos) {
+      mask |= kToken;
+    }
+    if (c == '\t' || (c >= 0x20 && c != 0x7f)) {
+      mask |= kValue;
+    }
+    if (c > 0x20 && c < 0x7f) {
+      mask |= kTarget;
+    }
+    if (alphanumeric || std::string_view("-._~%!$&'()*+;=:[]").find(static_cast<char>(c)) !=
+                            std::string_view::npos) {
+      mask |= kAuthority;
+    }
+    classes[c] = mask;
+  }
+  return classes;
+}
+constexpr std::array<std::uint8_t, 256> kClasses = make_classes();
+
+bool all_of(std::string_view text, std::uint8_t mask) noexcept {
+  for (const char c : text) {
+    if ((kClasses[static_cast<unsigned char>(c)] & mask) == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The Kubernetes reason of the few codes an engine answers itself; 431 and 5xx have none.
+std::string_view reason_of(int code) noexcept {
+  switch (code) {
+    case 400:
+      return "BadRequest";
+    case 405:
+      return "MethodNotAllowed";
+    case 408:
+      return "Timeout";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string_view status_reason(int status) noexcept {
+  switch (status) {
+    case 100:
+      return "Continue";
+    case 101:
+      return "Switching Protocols";
+    case 103:
+      return "Early Hints";
+    case 200:
+      return "OK";
+    case 201:
+      return "Created";
+    case 202:
+      return "Accepted";
+    case 203:
+      return "Non-Authoritative Information";
+    case 204:
+      return "No Content";
+    case 205:
+      return "Reset Content";
+    case 206:
+      return "Partial Content";
+    case 300:
+      return "Multiple Choices";
+    case 301:
+      return "Moved Permanently";
+    case 302:
+      return "Found";
+    case 303:
+      return "See Other";
+    case 304:
+      return "Not Modified";
+    case 307:
+      return "Temporary Redirect";
+    case 308:
+      return "Permanent Redirect";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 402:
+      return "Payment Required";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 406:
+      return "Not Acceptable";
+    case 407:
+      return "Proxy Authentication Required";
+    case 408:
+      return "Request Timeout";
+    case 409:
+      return "Conflict";
+    case 410:
+      return "Gone";
+    case 411:
+      return "Length Required";
+    case 412:
+      return "Precondition Failed";
+    case 413:
+      return "Content Too Large";
+    case 414:
+      return "URI Too Long";
+    case 415:
+      return "Unsupported Media Type";
+    case 416:
+      return "Range Not Satisfiable";
+    case 417:
+      return "Expectation Failed";
+    case 421:
+      return "Misdirected Request";
+    case 422:
+      return "Unprocessable Content";
+    case 426:
+      return "Upgrade Required";
+    case 428:
+      return "Precondition Required";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 502:
+      return "Bad Gateway";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    case 505:
+      return "HTTP Version Not Supported";
+    case 507:
+      return "Insufficient Storage";
+    default:
+      return "";
+  }
+}
+
+bool is_hop_by_hop(std::string_view name) noexcept {
+  switch (name.size()) {
+    case 2:
+      return name == "te";
+    case 7:
+      return name == "upgrade";
+    case 10:
+      return name == "connection" || name == "keep-alive";
+    case 16:
+      return name == "proxy-connection";
+    case 17:
+      return name == "transfer-encoding";
+    default:
+      return false;
+  }
+}
+
+bool is_token(std::string_view text) noexcept { return !text.empty() && all_of(text, kToken); }
+bool is_field_value(std::string_view text) noexcept { return all_of(text, kValue); }
+bool is_target(std::string_view text) noexcept { return !text.empty() && all_of(text, kTarget); }
+bool is_authority(std::string_view text) noexcept { return all_of(text, kAuthority); }
+
+bool list_contains(std::string_view list, std::string_view lower_case_token) noexcept {
+  while (!list.empty()) {
+    const std::size_t comma = list.find(',');
+    if (equals_ignore_case(trim(list.substr(0, comma)), lower_case_token)) {
+      return true;
+    }
+    if (comma == std::string_view::npos) {
+      return false;
+    }
+    list.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+std::string status_body(int code, std::string_view message) {
+  std::string body =
+      R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":")";
+  body.append(message);
+  body += '"';
+  if (const std::string_view reason = reason_of(code); !reason.empty()) {
+    body.append(R"(,"reason":")").append(reason) += '"';
+  }
+  body.append(R"(,"code":)").append(std::to_string(code)).append("}\n");
+  return body;
+}
+
+}  // namespace kintsugi::http

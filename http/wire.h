@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "http/headers.h"
+
+/// Pure helpers that both protocol engines need. Threads: any.
+namespace kintsugi::http {
+
+/// "Not Found" for 404, "" for codes without a registered phrase. Source: RFC 9110, section 15.
+[[nodiscard]] std::string_view status_reason(int status) noexcept;
+
+/// Connection, Keep-Alive, Proxy-Connection, TE, Transfer-Encoding, Upgrade: fields that belong to
+/// one hop and that engines never send on. `name` in lower case. Source: RFC 9110, section 7.6.1.
+[[nodiscard]] bool is_hop_by_hop(std::string_view name) noexcept;
+
+/// 1..n token characters (methods, field names). Source: RFC 9110, section 5.6.2.
+[[nodiscard]] bool is_token(std::string_view text) noexcept;
+/// HTAB, visible ASCII, space and bytes from 0x80; never CR, LF, NUL. Empty is fine.
+[[nodiscard]] bool is_field_value(std::string_view text) noexcept;
+/// 1..n visible ASCII characters: what may stand in a request line as target.
+[[nodiscard]] bool is_target(std::string_view text) noexcept;
+/// Characters of host and port without user info; empty is fine.
+[[nodiscard]] bool is_authority(std::string_view text) noexcept;
+
+/// True when a comma-separated list holds `lower_case_token`, compared without case ("keep-alive,
+/// Upgrade").
+[[nodiscard]] bool list_contains(std::string_view list, std::string_view lower_case_token) noexcept;
+
+/// A Kubernetes Status as JSON, for requests that fail before a handler exists (400, 408, 431,
+/// ...). `message` is plain ASCII text of ours.
+[[nodiscard]] std::string status_body(int code, std::string_view message);
+
+}  // namespace kintsugi::http
