@@ -28,7 +28,7 @@ LIBRARIES = {
     r"lmdb\.h": {"store"},
     r"rapidjson/": {"krm"},
     r"yaml\.h": {"krm"},
-    r"re2/": {"krm"},
+    r"re2/": {"krm", "apiserver"},
     r"prometheus/": {"net"},
     r"boost/asio": {"net"},
 }

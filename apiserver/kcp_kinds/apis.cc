@@ -1,0 +1,291 @@
+#include "apiserver/kcp_kinds/kcp_kinds.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+using krm::Json;
+
+constexpr std::string_view kSchemaDocument = R"({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "apiresourceschemas.apis.kcp.io"},
+"spec": {"group": "apis.kcp.io", "scope": "Cluster",
+ "names": {"plural": "apiresourceschemas", "singular": "apiresourceschema", "kind": "APIResourceSchema",
+  "listKind": "APIResourceSchemaList", "categories": ["kcp"]},
+ "versions": [{"name": "v1alpha1", "served": true, "storage": true,
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "description": "APIResourceSchema describes a resource, identified by (group, version, resource, schema).",
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "required": ["group", "names", "scope", "versions"], "properties": {
+     "group": {"type": "string"}, "scope": {"type": "string", "enum": ["Cluster", "Namespaced"]},
+     "nameValidation": {"type": "string", "default": "DNS1123Subdomain"},
+     "conversion": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+     "names": {"type": "object", "required": ["kind", "plural"], "properties": {
+      "categories": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
+      "kind": {"type": "string"}, "listKind": {"type": "string"}, "plural": {"type": "string"},
+      "shortNames": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
+      "singular": {"type": "string"}}},
+     "versions": {"type": "array", "minItems": 1, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+      "items": {"type": "object", "required": ["name", "schema", "served", "storage"], "properties": {
+       "additionalPrinterColumns": {"type": "array", "items": {"type": "object", "required": ["jsonPath", "name", "type"],
+        "properties": {"description": {"type": "string"}, "format": {"type": "string"}, "jsonPath": {"type": "string"},
+         "name": {"type": "string"}, "priority": {"type": "integer", "format": "int32"}, "type": {"type": "string"}}}},
+       "deprecated": {"type": "boolean"}, "deprecationWarning": {"type": "string"}, "name": {"type": "string", "minLength": 1},
+       "schema": {"type": "object", "x-kubernetes-map-type": "atomic", "x-kubernetes-preserve-unknown-fields": true},
+       "served": {"type": "boolean", "default": true}, "storage": {"type": "boolean"},
+       "selectableFields": {"type": "array", "items": {"type": "object", "properties": {"jsonPath": {"type": "string"}}}},
+       "subresources": {"type": "object", "properties": {
+        "scale": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}}}}}}}]}})";
+
+constexpr std::string_view kExportDocument = R"({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "apiexports.apis.kcp.io"},
+"spec": {"group": "apis.kcp.io", "scope": "Cluster",
+ "names": {"plural": "apiexports", "singular": "apiexport", "kind": "APIExport", "listKind": "APIExportList", "categories": ["kcp"]},
+ "versions": [
+ {"name": "v1alpha2", "served": true, "storage": true, "subresources": {"status": {}},
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "description": "APIExport registers an API and implementation to allow consumption by others through APIBindings.",
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "properties": {
+     "resources": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name", "group"],
+      "items": {"type": "object", "required": ["name", "schema"], "properties": {
+       "group": {"type": "string", "default": ""}, "name": {"type": "string"}, "schema": {"type": "string"},
+       "storage": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": {"crd": {}}}}}},
+     "identity": {"type": "object", "properties": {"secretRef": {"type": "object", "x-kubernetes-map-type": "atomic",
+      "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}},
+     "maximalPermissionPolicy": {"type": "object", "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+     "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource", "identityHash"],
+      "items": {"type": "object", "required": ["resource", "verbs"], "properties": {
+       "group": {"type": "string", "default": ""}, "identityHash": {"type": "string", "default": ""}, "resource": {"type": "string"},
+       "verbs": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
+    "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
+     "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
+     "conditions": "$conditions"}}}}}},
+ {"name": "v1alpha1", "served": true, "storage": false, "subresources": {"status": {}},
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"},
+    "metadata": {"type": "object"},
+    "spec": {"type": "object", "properties": {
+     "latestResourceSchemas": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+     "identity": {"type": "object", "properties": {"secretRef": {"type": "object", "x-kubernetes-map-type": "atomic",
+      "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}},
+     "maximalPermissionPolicy": {"type": "object", "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+     "permissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource"], "properties": {
+       "all": {"type": "boolean"}, "group": {"type": "string", "default": ""}, "identityHash": {"type": "string"},
+       "resource": {"type": "string"}, "resourceSelector": {"type": "array", "items": {"type": "object",
+        "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}}}}}},
+    "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
+     "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
+     "conditions": "$conditions"}}}}}}]}})";
+
+constexpr std::string_view kBindingDocument = R"({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "apibindings.apis.kcp.io"},
+"spec": {"group": "apis.kcp.io", "scope": "Cluster",
+ "names": {"plural": "apibindings", "singular": "apibinding", "kind": "APIBinding", "listKind": "APIBindingList", "categories": ["kcp"]},
+ "versions": [
+ {"name": "v1alpha2", "served": true, "storage": true, "subresources": {"status": {}},
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+   {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "description": "APIBinding enables a set of resources and their behaviour through an external service provider.",
+   "required": ["spec"],
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "required": ["reference"], "properties": {
+     "reference": {"type": "object", "properties": {"export": {"type": "object", "required": ["name"], "properties": {
+      "name": {"type": "string"}, "path": {"type": "string"}}}}},
+     "permissionClaims": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+     "phase": {"type": "string", "enum": ["", "Binding", "Bound"]}, "conditions": "$conditions"}}}}}},
+ {"name": "v1alpha1", "served": true, "storage": false, "subresources": {"status": {}},
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+   {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "required": ["reference"], "properties": {
+     "reference": {"type": "object", "properties": {"export": {"type": "object", "required": ["name"], "properties": {
+      "name": {"type": "string"}, "path": {"type": "string"}}}}},
+     "permissionClaims": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+     "phase": {"type": "string"}, "conditions": "$conditions"}}}}}}]}})";
+
+constexpr std::string_view kSliceDocument = R"({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+"metadata": {"name": "apiexportendpointslices.apis.kcp.io"},
+"spec": {"group": "apis.kcp.io", "scope": "Cluster",
+ "names": {"plural": "apiexportendpointslices", "singular": "apiexportendpointslice", "kind": "APIExportEndpointSlice",
+  "listKind": "APIExportEndpointSliceList", "categories": ["kcp"]},
+ "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+  "additionalPrinterColumns": [
+   {"name": "Export", "type": "string", "jsonPath": ".spec.export.name"},
+   {"name": "Partition", "type": "string", "jsonPath": ".spec.partition"},
+   {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
+   "description": "APIExportEndpointSlice is a sink for the endpoints of an APIExport. These endpoints can be filtered by a Partition.",
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "required": ["export"], "properties": {
+     "export": {"type": "object", "required": ["name"], "x-kubernetes-validations": [
+       {"rule": "self == oldSelf", "message": "APIExport reference must not be changed"}], "properties": {
+      "name": {"type": "string"},
+      "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}},
+     "partition": {"type": "string"}}},
+    "status": {"type": "object", "properties": {
+     "endpoints": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["url"],
+      "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string", "minLength": 1},
+       "shards": {"type": "object", "x-kubernetes-validations": [
+         {"rule": "!(has(self.matchAll) && has(self.selector))", "message": "matchAll and selector are mutually exclusive"}],
+        "properties": {"matchAll": {"type": "boolean"}, "selector": {"type": "object", "x-kubernetes-map-type": "atomic",
+         "x-kubernetes-preserve-unknown-fields": true}}}}}},
+     "shardSelector": {"type": "string"},
+     "conditions": "$conditions"}}}}}}]}})";
+
+/// "v1.widgets.ex.io" -> group "ex.io", name "widgets".
+void split_schema_name(std::string_view schema, std::string& group, std::string& name) {
+  const std::size_t first = schema.find('.');
+  if (first == std::string_view::npos) {
+    return;
+  }
+  const std::size_t second = schema.find('.', first + 1);
+  name = schema.substr(first + 1, second == std::string_view::npos ? second : second - first - 1);
+  group = second == std::string_view::npos ? "" : schema.substr(second + 1);
+}
+
+/// v1alpha2 -> v1alpha1: resources[].schema -> latestResourceSchemas; claims lose their verbs and select all.
+void export_from_storage(Json& object) {
+  Json* spec = object.find("spec");
+  if (spec == nullptr) {
+    return;
+  }
+  if (const Json* resources = spec->find("resources")) {
+    Json names = Json::array();
+    for (const Json& resource : resources->items()) {
+      names.push_back(resource.text({"schema"}));
+    }
+    (*spec)["latestResourceSchemas"] = std::move(names);
+    spec->erase("resources");
+  }
+  if (Json* claims = spec->find("permissionClaims")) {
+    for (Json& claim : claims->edit_items()) {
+      claim.erase("verbs");
+      claim["all"] = true;
+    }
+  }
+}
+
+void export_to_storage(Json& object) {
+  Json* spec = object.find("spec");
+  if (spec == nullptr) {
+    return;
+  }
+  if (const Json* names = spec->find("latestResourceSchemas")) {
+    Json resources = Json::array();
+    for (const Json& schema : names->items()) {
+      std::string group;
+      std::string name;
+      split_schema_name(schema.as_string(), group, name);
+      resources.push_back(Json::object({{"group", group},
+                                        {"name", name},
+                                        {"schema", schema},
+                                        {"storage", Json::object({{"crd", Json::object()}})}}));
+    }
+    (*spec)["resources"] = std::move(resources);
+    spec->erase("latestResourceSchemas");
+  }
+  if (Json* claims = spec->find("permissionClaims")) {
+    for (Json& claim : claims->edit_items()) {
+      claim.erase("all");
+      claim.erase("resourceSelector");
+      claim["verbs"] = Json::array({"*"});
+    }
+  }
+}
+
+void validate_slice(const WriteContext& context, const Json& slice, const Json* old, std::vector<Cause>& causes) {
+  static const Json kNone;
+  if (!context.subresource.empty()) {
+    const Json* endpoints = slice.at({"status", "endpoints"});
+    for (std::size_t i = 0; endpoints != nullptr && i < endpoints->size(); ++i) {
+      const Json* shards = endpoints->items()[i].find("shards");
+      if (shards != nullptr && shards->find("matchAll") != nullptr && shards->find("selector") != nullptr) {
+        causes.push_back({"FieldValueInvalid", "Invalid value: matchAll and selector are mutually exclusive",
+                          "status.endpoints[" + std::to_string(i) + "].shards"});
+      }
+    }
+    return;
+  }
+  if (old == nullptr) {
+    return;
+  }
+  const Json* now = slice.at({"spec", "export"});
+  const Json* before = old->at({"spec", "export"});
+  if (now != nullptr && before != nullptr && !(*now == *before)) {
+    causes.push_back({"FieldValueInvalid", "Invalid value: APIExport reference must not be changed", "spec.export"});
+  }
+}
+
+/// An APIResourceSchema never changes, and its name ends in .<plural>.<group> (AM-492, AM-493).
+void admit_schema(const WriteContext& context, const Json* object, const Json* old, const Hooks::AdmitDone& done) {
+  if (object == nullptr || context.verb == "delete") {
+    done({});
+    return;
+  }
+  const std::string_view name = object->text({"metadata", "name"});
+  const std::string_view group = object->text({"spec", "group"});
+  const std::string ending = "." + std::string(object->text({"spec", "names", "plural"})) + "." +
+                             std::string(group.empty() ? std::string_view("core") : group);
+  std::string fault;
+  if (old == nullptr && !name.ends_with(ending)) {
+    fault = "[metadata.name: Invalid value: " + Json(name).dump() + ": must end in " + ending + "]";
+  }
+  if (old != nullptr) {
+    const Json* now = object->find("spec");
+    const Json* before = old->find("spec");
+    if (now != nullptr && before != nullptr && !(*now == *before)) {
+      fault = "spec: Invalid value: " + now->dump() + ": is immutable";
+    }
+  }
+  if (!fault.empty()) {
+    done(fail(krm::forbidden("apis.kcp.io", "apiresourceschemas", name, fault)));
+    return;
+  }
+  done({});
+}
+
+}  // namespace
+
+ResourcePtr api_resource_schema_kind() {
+  static const ResourcePtr kKind = [] {
+    ResourceDef def = resource_from_document(kSchemaDocument);
+    def.hooks.admit = admit_schema;
+    return std::make_shared<const ResourceDef>(std::move(def));
+  }();
+  return kKind;
+}
+
+ResourcePtr api_export_kind() {
+  static const ResourcePtr kKind = [] {
+    ResourceDef def = resource_from_document(kExportDocument);
+    for (ResourceVersion& version : def.versions) {
+      if (version.name == "v1alpha1") {
+        version.from_storage = export_from_storage;
+        version.to_storage = export_to_storage;
+      }
+    }
+    return std::make_shared<const ResourceDef>(std::move(def));
+  }();
+  return kKind;
+}
+
+ResourcePtr api_binding_kind() {
+  static const ResourcePtr kKind = std::make_shared<const ResourceDef>(resource_from_document(kBindingDocument));
+  return kKind;
+}
+
+ResourcePtr api_export_endpoint_slice_kind() {
+  static const ResourcePtr kKind = [] {
+    ResourceDef def = resource_from_document(kSliceDocument);
+    def.hooks.validate = validate_slice;
+    return std::make_shared<const ResourceDef>(std::move(def));
+  }();
+  return kKind;
+}
+
+}  // namespace kintsugi::apiserver

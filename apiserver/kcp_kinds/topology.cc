@@ -1,0 +1,177 @@
+#include <re2/re2.h>
+
+#include "apiserver/kcp_kinds/kcp_kinds.h"
+#include "krm/selector.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+using krm::Json;
+
+constexpr std::string_view kPartitionDocument = R"({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "partitions.topology.kcp.io"},
+"spec": {"group": "topology.kcp.io", "scope": "Cluster",
+ "names": {"plural": "partitions", "singular": "partition", "kind": "Partition", "listKind": "PartitionList", "categories": ["kcp"]},
+ "versions": [{"name": "v1alpha1", "served": true, "storage": true,
+  "additionalPrinterColumns": [
+   {"name": "Owner", "type": "string", "jsonPath": ".metadata.ownerReferences[0].name"},
+   {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
+   "description": "Partition defines the selection of a set of shards along multiple dimensions.",
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "properties": {
+     "selector": {"type": "object", "x-kubernetes-map-type": "atomic",
+      "description": "selector (optional) is a label selector that filters shard targets.", "properties": {
+      "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object",
+       "required": ["key", "operator"], "properties": {"key": {"type": "string"}, "operator": {"type": "string"},
+       "values": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}}}}},
+      "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}}}}}}}}]}})";
+
+constexpr std::string_view kPartitionSetDocument = R"({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "partitionsets.topology.kcp.io"},
+"spec": {"group": "topology.kcp.io", "scope": "Cluster",
+ "names": {"plural": "partitionsets", "singular": "partitionset", "kind": "PartitionSet", "listKind": "PartitionSetList",
+  "categories": ["kcp"]},
+ "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+  "additionalPrinterColumns": [
+   {"name": "Count", "type": "string", "jsonPath": ".status.count"},
+   {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
+   "description": "PartitionSet defines a target domain and dimensions to divide a set of shards into 1 or more partitions.",
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "properties": {
+     "dimensions": {"type": "array", "items": {"type": "string"},
+      "description": "dimensions (optional) are used to group shards into partitions"},
+     "shardSelector": {"type": "object", "description": "shardSelector (optional) specifies filtering for shard targets.", "properties": {
+      "matchExpressions": {"type": "array", "maxItems": 10, "x-kubernetes-list-type": "atomic", "items": {"type": "object",
+       "required": ["key", "operator"], "properties": {
+        "key": {"type": "string", "maxLength": 317, "x-kubernetes-validations": [
+         {"rule": "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')"}]},
+        "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+        "values": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string", "maxLength": 63,
+         "pattern": "^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"}}}}},
+      "matchLabels": {"type": "object", "maxProperties": 10, "additionalProperties": {"type": "string", "maxLength": 380}}}}}},
+    "status": {"type": "object", "properties": {
+     "count": {"type": "integer", "description": "count is the total number of partitions."},
+     "conditions": "$conditions"}}}}}}]}})";
+
+constexpr std::size_t kMaxPrefix = 253;
+constexpr std::string_view kKeyMessage =
+    "Label key prefixes are optional and limited to 253 characters. They should match "
+    "\"^[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?$\". Names are limited to 63 characters and should match "
+    "\"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$\". \"/\" is used as separator.";
+constexpr std::string_view kValueMessage =
+    "Label values are limited to 63 characters and should match "
+    "\"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$\".";
+constexpr std::string_view kExpressionMessage =
+    "There should be at least one value for In and NotIn operators. There should not be any value for Exists and "
+    "DoesNotExist operators.";
+
+/// Dots are allowed in prefixes (REQUIRED T-08).
+bool is_label_key(std::string_view key) {
+  static const re2::RE2 kPrefix("[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*");
+  static const re2::RE2 kName("[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?");
+  const std::size_t slash = key.find('/');
+  if (slash == std::string_view::npos) {
+    return re2::RE2::FullMatch(re2::StringPiece(key.data(), key.size()), kName);
+  }
+  const std::string_view prefix = key.substr(0, slash);
+  const std::string_view name = key.substr(slash + 1);
+  return prefix.size() <= kMaxPrefix && re2::RE2::FullMatch(re2::StringPiece(prefix.data(), prefix.size()), kPrefix) &&
+         re2::RE2::FullMatch(re2::StringPiece(name.data(), name.size()), kName);
+}
+
+bool is_set_value(std::string_view value) {
+  static const re2::RE2 kValue("[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?");
+  return re2::RE2::FullMatch(re2::StringPiece(value.data(), value.size()), kValue);
+}
+
+Cause rule_failed(std::string field, std::string_view message) {
+  return {"FieldValueInvalid", "Invalid value: " + std::string(message), std::move(field)};
+}
+
+void check_expression(const Json& expression, const std::string& field, std::vector<Cause>& causes) {
+  const Json* values = expression.find("values");
+  const std::string_view op = expression.text({"operator"});
+  const bool wants_values = op == "In" || op == "NotIn";
+  if (!is_label_key(expression.text({"key"}))) {
+    causes.push_back(krm::field_invalid(field + ".key", expression.text({"key"}), kKeyMessage));
+  }
+  if (wants_values && values == nullptr) {
+    causes.push_back(rule_failed(
+        field, "\"object\": no such key: values evaluating rule: " + std::string(kExpressionMessage)));
+  } else if (wants_values ? values->size() == 0 : values != nullptr) {
+    causes.push_back(rule_failed(field, kExpressionMessage));
+  }
+}
+
+/// The rules of spec.shardSelector (specs/topology.md section 7). They look at values of the right type only; what the
+/// schema refuses has been refused before.
+void validate_partition_set(const WriteContext& context, const Json& set, const Json* /*old*/, std::vector<Cause>& causes) {
+  if (!context.subresource.empty()) {
+    return;
+  }
+  if (const Json* labels = set.at({"spec", "shardSelector", "matchLabels"})) {
+    bool keys = true;
+    bool values = true;
+    for (const krm::JsonMember& member : labels->members()) {
+      keys = keys && is_label_key(member.key);
+      values = values && is_set_value(member.value.as_string());
+    }
+    if (!keys) {
+      causes.push_back(rule_failed("spec.shardSelector.matchLabels", kKeyMessage));
+    }
+    if (!values) {
+      causes.push_back(rule_failed("spec.shardSelector.matchLabels", kValueMessage));
+    }
+  }
+  if (const Json* expressions = set.at({"spec", "shardSelector", "matchExpressions"})) {
+    for (std::size_t i = 0; i < expressions->size(); ++i) {
+      check_expression(expressions->items()[i], "spec.shardSelector.matchExpressions[" + std::to_string(i) + "]", causes);
+    }
+  }
+  if (const Json* dimensions = set.at({"spec", "dimensions"})) {
+    for (const Json& dimension : dimensions->items()) {
+      if (!is_label_key(dimension.as_string())) {
+        context.warnings.push_back("spec.dimensions: no shard can carry the label \"" +
+                                   std::string(dimension.as_string()) + "\"");
+      }
+    }
+  }
+}
+
+void validate_partition(const WriteContext& context, const Json& partition, const Json* /*old*/,
+                        std::vector<Cause>& /*causes*/) {
+  const Json* selector = partition.at({"spec", "selector"});
+  if (selector == nullptr || selector->is_null()) {
+    context.warnings.emplace_back("spec.selector is not set: the Partition selects all shards");
+    return;
+  }
+  const auto parsed = krm::Selector::from_label_selector(selector);
+  if (!parsed) {
+    context.warnings.push_back("spec.selector: " + std::string(parsed.error().message()));
+  }
+}
+
+}  // namespace
+
+ResourcePtr partition_kind() {
+  static const ResourcePtr kKind = [] {
+    ResourceDef def = resource_from_document(kPartitionDocument);
+    def.hooks.validate = validate_partition;
+    return std::make_shared<const ResourceDef>(std::move(def));
+  }();
+  return kKind;
+}
+
+ResourcePtr partition_set_kind() {
+  static const ResourcePtr kKind = [] {
+    ResourceDef def = resource_from_document(kPartitionSetDocument);
+    def.hooks.validate = validate_partition_set;
+    return std::make_shared<const ResourceDef>(std::move(def));
+  }();
+  return kKind;
+}
+
+}  // namespace kintsugi::apiserver
