@@ -1,0 +1,24 @@
+#include "store/store.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+namespace kintsugi::store {
+
+Expected<CommitResult> Store::commit_wait(std::vector<Op> ops) {
+  std::mutex mutex;
+  std::condition_variable answered;
+  std::optional<Expected<CommitResult>> answer;
+  commit(std::move(ops), [&](Expected<CommitResult> result) {
+    // Notified under the lock: the waiter owns the condition variable and may leave at once.
+    const std::lock_guard lock(mutex);
+    answer.emplace(std::move(result));
+    answered.notify_one();
+  });
+  std::unique_lock lock(mutex);
+  answered.wait(lock, [&] { return answer.has_value(); });
+  return std::move(*answer);
+}
+
+}  // namespace kintsugi::store

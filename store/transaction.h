@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/error.h"
+#include "store/store.h"
+
+namespace kintsugi::store {
+
+inline constexpr std::size_t kMaxKeyBytes = 480;
+
+/// Checks what every backend demands of a transaction: keys of 1..480 bytes, each key at most once.
+/// @error kInvalid naming the operation.
+[[nodiscard]] Expected<void> check_transaction(const std::vector<Op>& ops);
+
+}  // namespace kintsugi::store
