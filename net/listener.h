@@ -14,17 +14,19 @@
 
 namespace kintsugi::net {
 
-/// Accepts connections on one loop: TCP (TLS or plain) or a Unix socket, HTTP/2 by ALPN or prior knowledge, else HTTP/1.1.
+/// Accepts connections on one loop: TCP (TLS or plain) or a Unix socket, HTTP/2 by ALPN or prior
+/// knowledge, else HTTP/1.1.
 struct ListenerParams {
-  std::string address = "127.0.0.1";       ///< IP address, or the path of a Unix socket when it begins with '/'
-  std::uint16_t port = 0;                  ///< 0: chosen by the kernel, see Listener::port()
-  bool reuse_port = false;                 ///< SO_REUSEPORT, one listener per loop on the same port
-  std::shared_ptr<TlsContext> tls;         ///< null: plain text
+  std::string address =
+      "127.0.0.1";          ///< IP address, or the path of a Unix socket when it begins with '/'
+  std::uint16_t port = 0;   ///< 0: chosen by the kernel, see Listener::port()
+  bool reuse_port = false;  ///< SO_REUSEPORT, one listener per loop on the same port
+  std::shared_ptr<TlsContext> tls;  ///< null: plain text
   http::SessionLimits limits;
-  std::uint32_t max_handshakes = 64;       ///< more wait in the accept backlog
+  std::uint32_t max_handshakes = 64;  ///< more wait in the accept backlog
   Duration handshake_timeout = seconds(10);
-  Duration header_timeout = seconds(10);   ///< a started HTTP/1.1 request head
-  Duration idle_timeout = seconds(90);     ///< no stream open
+  Duration header_timeout = seconds(10);  ///< a started HTTP/1.1 request head
+  Duration idle_timeout = seconds(90);    ///< no stream open
   /// Called once per connection after the handshake; the result goes to PeerInfo::identity.
   std::function<std::shared_ptr<const void>(const http::PeerInfo&)> identify;
 };
@@ -46,7 +48,8 @@ class Listener {
   [[nodiscard]] virtual std::uint16_t port() const noexcept = 0;
   /// New connections use the new context; running ones go on.
   virtual void set_tls(std::shared_ptr<TlsContext> tls) noexcept = 0;
-  /// Stops accepting and starts the graceful end of every connection. `done` runs when the last one is gone.
+  /// Stops accepting and starts the graceful end of every connection. `done` runs when the last one
+  /// is gone.
   virtual void drain(std::function<void()> done) = 0;
   /// Closes everything at once.
   virtual void close() noexcept = 0;

@@ -4,23 +4,32 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/time.h"
 
 namespace kintsugi::net {
 
-/// Gets readiness of one descriptor. Edge-triggered: read and write until the kernel says would-block.
+struct IoScratch;
+
+/// Gets readiness of one descriptor. Edge-triggered: read and write until the kernel says
+/// would-block, or ask with Loop::read_again() for another call. A read shorter than its buffer
+/// counts as drained, unless on_hangup() came.
 class FdHandler {
  public:
   virtual void on_ready(bool readable, bool writable) noexcept = 0;
+  /// The peer finished its side or the descriptor failed: no further edge will tell, so read until
+  /// 0 or an error.
+  virtual void on_hangup() noexcept { on_ready(true, true); }
 
  protected:
   ~FdHandler() = default;
 };
 
-/// One thread's event loop on epoll (docs/decisions/0001-own-event-loop.md). A turn: readiness, posted functions,
-/// timers, then the flush pass over dirty connections, then deferred destruction.
-/// Threads: everything belongs to the loop's thread, but post() and stop(), which any thread may call.
+/// One thread's event loop on epoll (docs/decisions/0001-own-event-loop.md). A turn: readiness,
+/// posted functions, timers, then the flush pass over dirty connections, then deferred destruction.
+/// Threads: everything belongs to the loop's thread, but post() and stop(), which any thread may
+/// call.
 class Loop {
  public:
   /// Identifies an armed timer; 0 is none. Never reused.
@@ -40,10 +49,12 @@ class Loop {
 
   /// Runs `function` on the loop in a later turn. Order of posts from one thread is kept.
   void post(std::function<void()> function);
-  /// Runs `function` at the end of this turn, after the flush pass. For destruction outside of callbacks.
+  /// Runs `function` at the end of this turn, after the flush pass. For destruction outside of
+  /// callbacks. What is left when the loop dies runs in its destructor.
   void defer(std::function<void()> function);
 
-  /// Runs `function` once, not before `delay` has passed; resolution 1 ms.
+  /// Runs `function` once, not before `delay` after now(); resolution 1 ms. O(1), no allocation
+  /// after warm-up for functions that fit into std::function.
   TimerId after(Duration delay, std::function<void()> function);
   /// No effect for fired, cancelled or zero ids.
   void cancel(TimerId id) noexcept;
@@ -52,24 +63,40 @@ class Loop {
 
   /// Registers a non-blocking descriptor for edge-triggered readiness (in and out) until forget().
   void watch(int fd, FdHandler& handler);
+  /// No call comes any more, not even for events that were already collected. Call it before
+  /// close(2).
   void forget(int fd) noexcept;
+  /// on_ready(true, false) once more in the next turn, without sleeping: the way to bound what one
+  /// descriptor reads per turn without losing an edge. No effect once forgotten.
+  void read_again(int fd);
 
-  /// Asks for flush(handler) once at the end of this turn (the single write phase).
+  /// Asks for flush() at the end of this turn (the single write phase), in the order of marking.
+  /// Items marked during the flush pass get their turn in a second pass, later ones in the next
+  /// turn.
   class Flushable {
    public:
     virtual void flush() noexcept = 0;
 
    protected:
     ~Flushable() = default;
+
+   private:
+    friend class Loop;
+    static constexpr std::uint32_t kClean = ~std::uint32_t{0};
+    std::uint32_t dirty_slot_ = kClean;
   };
   void mark_dirty(Flushable& item);
   /// Takes an item off the dirty list before it dies.
   void unmark_dirty(Flushable& item) noexcept;
 
+  /// Buffers that every connection of this loop shares; contents last until the end of the
+  /// callback.
+  [[nodiscard]] IoScratch& scratch() noexcept;
+
   /// Counters for /debug/loops: turns, longest turn, posts, timers armed.
   struct Stats {
     std::uint64_t turns = 0;
-    std::uint64_t slow_turns = 0;        ///< over 10 ms
+    std::uint64_t slow_turns = 0;  ///< over 10 ms
     std::uint64_t longest_turn_us = 0;
     std::uint64_t posts = 0;
     std::size_t timers = 0;
@@ -90,6 +117,15 @@ class Timer {
   explicit Timer(Loop& loop) noexcept : loop_(&loop) {}
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
+  Timer(Timer&& other) noexcept : loop_(other.loop_), id_(std::exchange(other.id_, 0)) {}
+  Timer& operator=(Timer&& other) noexcept {
+    if (this != &other) {
+      cancel();
+      loop_ = other.loop_;
+      id_ = std::exchange(other.id_, 0);
+    }
+    return *this;
+  }
   ~Timer() { cancel(); }
   void start(Duration delay, std::function<void()> function) {
     cancel();

@@ -15,15 +15,18 @@ namespace kintsugi::net {
 struct TlsParams {
   std::string certificate_file, key_file, ca_file;
   std::string certificate_pem, key_pem, ca_pem;
-  std::vector<std::string> client_ca_files;  ///< server: names sent in the certificate request; nothing is verified by net
-  bool request_client_certificate = false;   ///< server: ask, accept any or none; auth/ verifies (FP-079)
-  bool verify_peer = true;                   ///< client
-  std::string server_name;                   ///< client: SNI and verification name, default the host of the URL
-  std::string ciphersuites;                  ///< TLS 1.3 suites, empty: library order with AES-128-GCM first
-  bool http2 = true;                         ///< ALPN h2 before http/1.1
+  std::vector<std::string> client_ca_files;  ///< server: names sent in the certificate request;
+                                             ///< nothing is verified by net
+  bool request_client_certificate =
+      false;                 ///< server: ask, accept any or none; auth/ verifies (FP-079)
+  bool verify_peer = true;   ///< client
+  std::string server_name;   ///< client: SNI and verification name, default the host of the URL
+  std::string ciphersuites;  ///< TLS 1.3 suites, empty: library order with AES-128-GCM first
+  bool http2 = true;         ///< ALPN h2 before http/1.1
 };
 
-/// A loaded SSL_CTX. Immutable; replaced as a whole on reload. Threads: any; connections keep a reference.
+/// A loaded SSL_CTX. Immutable; replaced as a whole on reload. Threads: any; connections keep a
+/// reference.
 class TlsContext {
  public:
   /// @error kConfig names the file and the cause.
@@ -36,7 +39,8 @@ class TlsContext {
   [[nodiscard]] const TlsParams& params() const noexcept { return params_; }
 
  private:
-  TlsContext(ssl_ctx_st* context, TlsParams params) : context_(context), params_(std::move(params)) {}
+  TlsContext(ssl_ctx_st* context, TlsParams params)
+      : context_(context), params_(std::move(params)) {}
   ssl_ctx_st* context_;
   TlsParams params_;
 };

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/time.h"
@@ -17,10 +18,10 @@ namespace kintsugi::net {
 
 /// An http(s) URL split up. Source: RFC 3986; only what backends need.
 struct Url {
-  std::string scheme;   ///< "http" or "https"
-  std::string host;     ///< without brackets
+  std::string scheme;  ///< "http" or "https"
+  std::string host;    ///< without brackets
   std::uint16_t port = 0;
-  std::string path;     ///< "" or "/prefix", no trailing slash
+  std::string path;  ///< "" or "/prefix", no trailing slash
   /// host:port, with brackets for IPv6, port left out when it is the scheme's default.
   [[nodiscard]] std::string authority() const;
   [[nodiscard]] static Expected<Url> parse(std::string_view text);
@@ -32,34 +33,44 @@ enum class UpstreamClass : std::uint8_t { kWatch, kRead, kWrite };
 
 struct UpstreamParams {
   Url url;
-  std::shared_ptr<TlsContext> tls;             ///< for https
-  bool http2 = true;                           ///< offer h2; plain http uses HTTP/1.1 unless prior_knowledge
-  bool prior_knowledge = false;                ///< h2 without TLS
-  std::size_t max_connections = 64;            ///< per class
-  std::size_t max_queued = 4'096;              ///< streams waiting for a connection; more: kOverloaded
-  Duration queue_timeout = seconds(5);         ///< then kUnreachable (or kOverloaded when connections are full)
+  std::shared_ptr<TlsContext> tls;   ///< for https
+  bool http2 = true;                 ///< offer h2; plain http uses HTTP/1.1 unless prior_knowledge
+  bool prior_knowledge = false;      ///< h2 without TLS
+  std::size_t max_connections = 64;  ///< per class
+  std::size_t max_queued = 4'096;    ///< streams waiting for a connection; more: kOverloaded
+  Duration queue_timeout =
+      seconds(5);  ///< then kUnreachable (or kOverloaded when connections are full)
   Duration connect_timeout = seconds(5);
   Duration tls_timeout = seconds(10);
-  Duration ping_after = seconds(15);           ///< read silence with open streams
-  Duration ping_timeout = seconds(15);         ///< then the connection is dead
-  Duration idle_close = seconds(90);           ///< a connection without streams
+  Duration ping_after = seconds(15);    ///< read silence with open streams
+  Duration ping_timeout = seconds(15);  ///< then the connection is dead
+  Duration idle_close = seconds(90);    ///< a connection without streams
 };
 
 struct UpstreamStats {
   std::size_t connections = 0, connecting = 0, streams = 0, queued = 0;
   std::uint64_t opened = 0, failed = 0, requests = 0;
+  /// Failed handshakes by cause (FP-081).
+  std::uint64_t tls_unknown_ca = 0, tls_expired = 0, tls_hostname = 0, tls_cipher = 0,
+                tls_other = 0;
 };
 
 /// The pool of one origin on one loop (guides/performance.md 3.7). Threads: its loop only.
 class Upstream {
  public:
   [[nodiscard]] static std::unique_ptr<Upstream> make(Loop& loop, UpstreamParams params);
-  /// Every running exchange gets on_close(kCancelled) before it returns.
+  /// Every running exchange gets on_close(kCancelled) before it returns; they must not open new
+  /// ones. Never destroy it from inside a callback of one of its own exchanges: use Loop::defer.
   virtual ~Upstream() = default;
 
-  /// Starts a request as soon as a connection has room. Always returns a stream: if it cannot be sent, the handler's
-  /// on_close comes in a later turn with kRefused, kUnreachable, kTls, kDeadline, kOverloaded or kNotProcessed (none of
-  /// which reached the server) or kReset/kClosed (which may have). Body bytes may be sent before the connection is there.
+  /// Starts a request as soon as a connection has room. Always returns a stream: if it cannot be
+  /// sent, the handler's on_close comes in a later turn with kRefused, kUnreachable, kTls,
+  /// kDeadline, kOverloaded or kNotProcessed (none of which reached the server) or kReset/kClosed
+  /// (which may have). Body bytes may be sent before the connection is there. The head goes out as
+  /// it is, only an empty scheme or authority is filled in from the URL; its path is not prefixed.
+  /// A head with `protocol` (Upgrade) always gets a HTTP/1.1 connection of its own.
+  /// Cost: one session call when a connection has room; the returned stream is then the engine's
+  /// own.
   /// @param handler must live until on_close or until detach() of the returned stream.
   [[nodiscard]] virtual http::RequestStream& open(UpstreamClass kind, http::RequestHead head,
                                                   http::ResponseHandler& handler) = 0;
@@ -69,12 +80,15 @@ class Upstream {
   virtual void set_tls(std::shared_ptr<TlsContext> tls) noexcept = 0;
   /// Number of connection-level failures in a row, for the health breaker.
   [[nodiscard]] virtual std::uint32_t failures_in_a_row() const noexcept = 0;
+  /// Text of the newest connection-level failure ("certificate has expired"), "" when there was
+  /// none.
+  [[nodiscard]] virtual const std::string& last_failure() const noexcept = 0;
 };
 
 /// One request of the control plane, and its whole answer.
 struct FetchRequest {
   std::string method = "GET";
-  std::string target;                       ///< path and query, appended to the upstream's path prefix
+  std::string target;  ///< path and query, appended to the upstream's path prefix
   http::HeaderList headers;
   std::string body;
   Duration timeout = seconds(10);
@@ -83,7 +97,7 @@ struct FetchRequest {
 struct FetchResponse {
   int status = 0;
   http::HeaderList headers;
-  std::string body;                         ///< at most max_body
+  std::string body;  ///< at most max_body
 };
 
 /// A running exchange; destroying it cancels and no callback runs any more.
@@ -92,15 +106,17 @@ class Call {
   virtual ~Call() = default;
 };
 
-/// Sends, collects the body (limit 64 MiB, then kRequestEntityTooLarge), calls `done` once in a later turn.
+/// Sends, collects the body (limit 64 MiB, then kRequestEntityTooLarge), calls `done` once in a
+/// later turn.
 [[nodiscard]] std::unique_ptr<Call> fetch(Loop& loop, Upstream& upstream, FetchRequest request,
                                           std::function<void(Expected<FetchResponse>)> done);
 
-/// For watches: the head, then chunks as they come, then the end. `timeout` covers the time to the head only.
+/// For watches: the head, then chunks as they come, then the end. `timeout` covers the time to the
+/// head only.
 struct StreamCallbacks {
   std::function<void(const http::ResponseHead&)> on_head;
   std::function<void(std::string_view)> on_data;
-  std::function<void(Errc)> on_end;         ///< kOk: END_STREAM
+  std::function<void(Errc)> on_end;  ///< kOk: END_STREAM
 };
 [[nodiscard]] std::unique_ptr<Call> stream(Loop& loop, Upstream& upstream, FetchRequest request,
                                            StreamCallbacks callbacks);

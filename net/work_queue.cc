@@ -9,13 +9,16 @@ constexpr Duration kFirstRetry = milliseconds(10);
 constexpr Duration kLastRetry = seconds(30);
 
 Duration back_off(std::uint32_t failures) {
-  return std::min(kLastRetry, kFirstRetry * (1LL << std::min(failures, 20U)));
+  return std::min<Duration>(kLastRetry, kFirstRetry * (1LL << std::min(failures, 20U)));
 }
 
 }  // namespace
 
 WorkQueue::WorkQueue(Loop& loop, Work work, std::size_t parallel)
-    : loop_(loop), work_(std::move(work)), parallel_(parallel), alive_(std::make_shared<WorkQueue*>(this)) {}
+    : loop_(loop),
+      work_(std::move(work)),
+      parallel_(parallel),
+      alive_(std::make_shared<WorkQueue*>(this)) {}
 
 WorkQueue::~WorkQueue() { *alive_ = nullptr; }
 
@@ -26,7 +29,7 @@ void WorkQueue::add(std::string_view key) {
   }
   found->second.queued = true;
   if (found->second.running) {
-    return;   // finish() puts it back
+    return;  // finish() puts it back
   }
   waiting_.emplace_back(key);
   if (!pump_posted_) {

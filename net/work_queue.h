@@ -12,9 +12,10 @@
 
 namespace kintsugi::net {
 
-/// The queue of a level-based controller: keys, not events. A key waits once however often it is added, never runs
-/// twice at a time, runs again when it was added while running, and is retried with back-off (10 ms doubled up to 30 s)
-/// when its work fails. Threads: one loop. Lifetime: work that is running when the queue dies is forgotten.
+/// The queue of a level-based controller: keys, not events. A key waits once however often it is
+/// added, never runs twice at a time, runs again when it was added while running, and is retried
+/// with back-off (10 ms doubled up to 30 s) when its work fails. Threads: one loop. Lifetime: work
+/// that is running when the queue dies is forgotten.
 class WorkQueue {
  public:
   using Finished = std::function<void(bool ok)>;

@@ -1,0 +1,328 @@
+#include "net/listener.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "net/server_connection.h"
+
+namespace kintsugi::net {
+namespace {
+
+constexpr int kBacklog = 4096;
+constexpr int kAcceptsPerTurn = 64;
+constexpr auto kPauseWithoutDescriptors = milliseconds(100);
+
+union Address {
+  sockaddr any;
+  sockaddr_in v4;
+  sockaddr_in6 v6;
+  sockaddr_un local;
+  sockaddr_storage storage;
+};
+
+std::string cause_of(int error) {
+  std::string text = std::strerror(error);
+  if (!text.empty() && text[0] >= 'A' && text[0] <= 'Z') {
+    text[0] = static_cast<char>(text[0] - 'A' + 'a');
+  }
+  return text;
+}
+
+void describe(const Address& address, http::PeerInfo& peer) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address.any.sa_family == AF_INET) {
+    ::inet_ntop(AF_INET, &address.v4.sin_addr, text, sizeof text);
+    peer.address = text;
+    peer.port = ntohs(address.v4.sin_port);
+  } else if (address.any.sa_family == AF_INET6) {
+    ::inet_ntop(AF_INET6, &address.v6.sin6_addr, text, sizeof text);
+    peer.address = text;
+    peer.port = ntohs(address.v6.sin6_port);
+  } else {
+    peer.address = "unix";
+  }
+}
+
+class ListenerImpl final : public Listener, public FdHandler, public ServerConnectionOwner {
+ public:
+  ListenerImpl(Loop& loop, ListenerParams params, http::Handler& handler)
+      : loop_(loop), params_(std::move(params)), handler_(handler), pause_(loop) {}
+  ~ListenerImpl() { close(); }
+
+  Expected<void> listen();
+
+  std::uint16_t port() const noexcept override { return port_; }
+  void set_tls(std::shared_ptr<TlsContext> tls) noexcept override { params_.tls = std::move(tls); }
+  void drain(std::function<void()> done) override;
+  void close() noexcept override;
+  ListenerStats stats() const noexcept override;
+
+  void on_ready(bool readable, bool writable) noexcept override;
+
+  const ListenerParams& params() const noexcept override { return params_; }
+  http::Handler& handler() noexcept override { return handler_; }
+  void on_handshake_end(bool success) noexcept override;
+  void on_protocol_error() noexcept override { ++totals_.protocol_errors; }
+  void on_connection_end(ServerConnection& connection) noexcept override;
+
+ private:
+  Expected<void> bind_unix();
+  Expected<void> bind_tcp();
+  void adopt(int fd, const Address& address);
+  void stop_accepting() noexcept;
+  void report_drained();
+
+  Loop& loop_;
+  ListenerParams params_;
+  http::Handler& handler_;
+  int fd_ = -1;
+  std::uint16_t port_ = 0;
+  bool is_unix_ = false;
+  bool waiting_ = false;  // connections may be in the backlog that nobody announces again
+  std::vector<std::unique_ptr<ServerConnection>> connections_;
+  std::function<void()> drained_;
+  bool draining_ = false;
+  Timer pause_;
+  ListenerStats totals_;  // of what has ended, and the counters
+};
+
+Expected<void> ListenerImpl::listen() {
+  is_unix_ = !params_.address.empty() && params_.address.front() == '/';
+  Expected<void> bound = is_unix_ ? bind_unix() : bind_tcp();
+  if (!bound) {
+    return bound;
+  }
+  if (::listen(fd_, kBacklog) != 0) {
+    return fail(Errc::kIo, params_.address + ": " + cause_of(errno));
+  }
+  loop_.watch(fd_, *this);
+  return {};
+}
+
+Expected<void> ListenerImpl::bind_unix() {
+  Address address{};
+  address.local.sun_family = AF_UNIX;
+  const std::string& path = params_.address;
+  if (path.size() >= sizeof address.local.sun_path) {
+    return fail(Errc::kConfig, path + ": path is too long for a Unix socket");
+  }
+  std::memcpy(address.local.sun_path, path.data(), path.size());
+  fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd_ < 0) {
+    return fail(Errc::kIo, path + ": " + cause_of(errno));
+  }
+  struct stat file {};
+  if (::lstat(path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode)) {
+    // Left behind by a process that died? Only then nobody answers.
+    const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const bool dead = probe >= 0 && ::connect(probe, &address.any, sizeof address.local) != 0 &&
+                      errno == ECONNREFUSED;
+    if (probe >= 0) {
+      ::close(probe);
+    }
+    if (dead) {
+      ::unlink(path.c_str());
+    }
+  }
+  if (::bind(fd_, &address.any, sizeof address.local) != 0) {
+    return fail(Errc::kIo, path + ": " + cause_of(errno));
+  }
+  if (::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0) {
+    return fail(Errc::kIo, path + ": " + cause_of(errno));
+  }
+  return {};
+}
+
+Expected<void> ListenerImpl::bind_tcp() {
+  const std::string where = params_.address + ":" + std::to_string(params_.port);
+  Address address{};
+  socklen_t size = sizeof address.v4;
+  if (::inet_pton(AF_INET, params_.address.c_str(), &address.v4.sin_addr) == 1) {
+    address.v4.sin_family = AF_INET;
+    address.v4.sin_port = htons(params_.port);
+  } else if (::inet_pton(AF_INET6, params_.address.c_str(), &address.v6.sin6_addr) == 1) {
+    address.v6.sin6_family = AF_INET6;
+    address.v6.sin6_port = htons(params_.port);
+    size = sizeof address.v6;
+  } else {
+    return fail(Errc::kConfig, where + ": not an IP address");
+  }
+  fd_ = ::socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd_ < 0) {
+    return fail(Errc::kIo, where + ": " + cause_of(errno));
+  }
+  const int on = 1;
+  (void)::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (params_.reuse_port && ::setsockopt(fd_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
+    return fail(Errc::kIo, where + ": " + cause_of(errno));
+  }
+  if (::bind(fd_, &address.any, size) != 0) {
+    return fail(Errc::kIo, where + ": " + cause_of(errno));
+  }
+  size = sizeof address;
+  if (::getsockname(fd_, &address.any, &size) != 0) {
+    return fail(Errc::kIo, where + ": " + cause_of(errno));
+  }
+  port_ = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
+  return {};
+}
+
+void ListenerImpl::on_ready(bool /*readable*/, bool /*writable*/) noexcept {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    if (fd_ < 0) {
+      return;
+    }
+    if (params_.tls != nullptr && totals_.handshakes >= params_.max_handshakes) {
+      waiting_ = true;  // on_handshake_end() comes back here
+      return;
+    }
+    Address address{};
+    socklen_t size = sizeof address;
+    const int fd = ::accept4(fd_, &address.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      adopt(fd, address);
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      log_warn("cannot accept connections for a moment",
+               {{"address", params_.address}, {"cause", cause_of(errno)}});
+      pause_.start(kPauseWithoutDescriptors, [this] { on_ready(true, false); });
+      return;
+    }
+    // ECONNABORTED and the network errors of accept(2) belong to one connection only.
+  }
+  loop_.read_again(fd_);
+}
+
+void ListenerImpl::adopt(int fd, const Address& address) {
+  ++totals_.accepted;
+  http::PeerInfo peer;
+  describe(address, peer);
+  if (!is_unix_) {
+    tune_tcp(fd);
+  }
+  SslPtr ssl;
+  if (params_.tls != nullptr) {
+    ssl.reset(SSL_new(params_.tls->native()));
+    if (ssl == nullptr) {
+      ERR_clear_error();
+      ++totals_.handshake_errors;
+      ::close(fd);
+      return;
+    }
+    SSL_set_accept_state(ssl.get());
+    ++totals_.handshakes;
+  }
+  auto made = std::make_unique<ServerConnection>(loop_, fd, *this, std::move(peer));
+  ServerConnection& connection = *made;
+  connection.index = connections_.size();
+  connections_.push_back(std::move(made));
+  connection.start(std::move(ssl));
+}
+
+void ListenerImpl::on_handshake_end(bool success) noexcept {
+  --totals_.handshakes;
+  if (!success) {
+    ++totals_.handshake_errors;
+  }
+  if (waiting_) {
+    waiting_ = false;
+    loop_.read_again(fd_);
+  }
+}
+
+void ListenerImpl::on_connection_end(ServerConnection& connection) noexcept {
+  totals_.bytes_in += connection.transport().bytes_in();
+  totals_.bytes_out += connection.transport().bytes_out();
+  const std::size_t index = connection.index;
+  std::shared_ptr<ServerConnection> dead(std::move(connections_[index]));
+  if (index + 1 != connections_.size()) {
+    connections_[index] = std::move(connections_.back());
+    connections_[index]->index = index;
+  }
+  connections_.pop_back();
+  dead->abandon();
+  loop_.defer([dead] {});
+  if (draining_ && connections_.empty()) {
+    report_drained();
+  }
+}
+
+void ListenerImpl::report_drained() {
+  if (drained_) {
+    loop_.defer(std::exchange(drained_, nullptr));
+  }
+}
+
+void ListenerImpl::stop_accepting() noexcept {
+  pause_.cancel();
+  if (fd_ < 0) {
+    return;
+  }
+  loop_.forget(fd_);
+  ::close(fd_);
+  fd_ = -1;
+  if (is_unix_) {
+    ::unlink(params_.address.c_str());
+  }
+}
+
+void ListenerImpl::drain(std::function<void()> done) {
+  stop_accepting();
+  draining_ = true;
+  drained_ = std::move(done);
+  for (std::size_t i = connections_.size(); i-- > 0;) {
+    connections_[i]->drain();
+  }
+  if (connections_.empty()) {
+    report_drained();
+  }
+}
+
+void ListenerImpl::close() noexcept {
+  stop_accepting();
+  while (!connections_.empty()) {
+    connections_.back()->shut(Errc::kClosed);
+  }
+}
+
+ListenerStats ListenerImpl::stats() const noexcept {
+  ListenerStats result = totals_;
+  result.connections = connections_.size();
+  for (const auto& connection : connections_) {
+    result.streams += connection->stream_count();
+    result.bytes_in += connection->transport().bytes_in();
+    result.bytes_out += connection->transport().bytes_out();
+    result.largest_queue = std::max(result.largest_queue, connection->transport().held());
+  }
+  return result;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Listener>> Listener::open(Loop& loop, ListenerParams params,
+                                                   http::Handler& handler) {
+  auto listener = std::make_unique<ListenerImpl>(loop, std::move(params), handler);
+  if (Expected<void> listening = listener->listen(); !listening) {
+    return fail(std::move(listening).error());
+  }
+  return listener;
+}
+
+}  // namespace kintsugi::net

@@ -1,0 +1,326 @@
+#include "net/loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/log.h"
+#include "net/io_scratch.h"
+#include "net/timer_wheel.h"
+
+namespace kintsugi::net {
+namespace {
+
+constexpr int kMaxEvents = 256;
+constexpr auto kSlowTurn = milliseconds(10);
+constexpr auto kTick = milliseconds(1);
+
+[[noreturn]] void die(std::string_view what) {
+  log_error("loop cannot run", {{"what", what}, {"errno", errno}});
+  std::abort();
+}
+
+std::uint64_t tag(int fd, std::uint32_t generation) {
+  return (std::uint64_t{generation} << 32) | static_cast<std::uint32_t>(fd);
+}
+
+}  // namespace
+
+struct Loop::Impl {
+  struct Slot {
+    FdHandler* handler = nullptr;
+    std::uint32_t generation = 0;
+    bool again = false;  // on the list for the next turn
+  };
+
+  int epoll = -1;
+  int wake = -1;
+  std::atomic<std::thread::id> thread{std::this_thread::get_id()};
+  std::atomic<bool> stopping{false};
+  bool running = false;
+
+  std::vector<Slot> slots;           // by descriptor
+  std::vector<std::uint64_t> again;  // tags of descriptors with more to read
+  std::vector<std::uint64_t> again_now;
+
+  std::mutex post_mutex;
+  std::vector<std::function<void()>> posts;  // guarded by post_mutex
+  std::atomic<bool> have_posts{false};
+  std::vector<std::function<void()>> posts_now;
+
+  std::vector<std::function<void()>> deferred, deferred_now;
+  std::vector<Flushable*> dirty;
+
+  TimerWheel wheel;
+  TimePoint start = Clock::now();
+  TimePoint now = start;
+  IoScratch scratch;
+  Stats stats;
+
+  void dispatch(std::uint64_t event_tag, std::uint32_t events) {
+    const auto fd = static_cast<std::uint32_t>(event_tag);
+    if (fd >= slots.size()) {
+      return;
+    }
+    const Slot slot = slots[fd];
+    if (slot.handler == nullptr || slot.generation != static_cast<std::uint32_t>(event_tag >> 32)) {
+      return;
+    }
+    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+      slot.handler->on_hangup();
+    } else {
+      slot.handler->on_ready((events & EPOLLIN) != 0, (events & EPOLLOUT) != 0);
+    }
+  }
+
+  [[nodiscard]] std::uint64_t tick_of(TimePoint time) const {
+    return time <= start ? 0 : static_cast<std::uint64_t>((time - start) / kTick);
+  }
+
+  [[nodiscard]] int timeout() const {
+    if (!again.empty() || !dirty.empty() || !deferred.empty() ||
+        have_posts.load(std::memory_order_acquire)) {
+      return 0;
+    }
+    const std::uint64_t due = wheel.next();
+    if (due == TimerWheel::kNever) {
+      return -1;
+    }
+    const TimePoint at = start + due * kTick;
+    if (at <= now) {
+      return 0;
+    }
+    const auto wait = std::chrono::ceil<milliseconds>(at - now).count();
+    return static_cast<int>(std::min<std::int64_t>(wait, 60'000));
+  }
+
+  void wake_up() const noexcept {
+    const std::uint64_t one = 1;
+    // Edge-triggered: every write is an edge, nobody has to read the counter.
+    while (::write(wake, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+  }
+
+  void run_posts() {
+    if (!have_posts.load(std::memory_order_acquire)) {
+      return;
+    }
+    {
+      const std::scoped_lock lock(post_mutex);
+      have_posts.store(false, std::memory_order_relaxed);
+      posts_now.swap(posts);
+    }
+    stats.posts += posts_now.size();
+    for (auto& function : posts_now) {
+      function();
+      function = nullptr;
+    }
+    posts_now.clear();
+  }
+
+  // One pass over what is dirty now; what becomes dirty meanwhile moves to the front of the list.
+  void flush_pass() {
+    const std::size_t count = dirty.size();
+    if (count == 0) {
+      return;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      Flushable* item = dirty[i];
+      if (item != nullptr) {
+        dirty[i] = nullptr;
+        item->dirty_slot_ = Flushable::kClean;
+        item->flush();
+      }
+    }
+    dirty.erase(dirty.begin(), dirty.begin() + static_cast<std::ptrdiff_t>(count));
+    for (std::size_t i = 0; i < dirty.size(); ++i) {
+      if (dirty[i] != nullptr) {
+        dirty[i]->dirty_slot_ = static_cast<std::uint32_t>(i);
+      }
+    }
+  }
+
+  void run_deferred() {
+    deferred_now.swap(deferred);
+    for (auto& function : deferred_now) {
+      function();
+      function = nullptr;
+    }
+    deferred_now.clear();
+  }
+
+  void turn() {
+    std::array<epoll_event, kMaxEvents> events;
+    const int count = ::epoll_wait(epoll, events.data(), kMaxEvents, timeout());
+    again_now.swap(again);  // what is asked for from here on belongs to the next turn
+    if (count < 0 && errno != EINTR) {
+      die("epoll_wait");
+    }
+    now = Clock::now();
+    ++stats.turns;
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      dispatch(event.data.u64, event.events);
+    }
+    for (const std::uint64_t item : again_now) {
+      slots[static_cast<std::uint32_t>(item)].again = false;
+      dispatch(item, EPOLLIN);
+    }
+    again_now.clear();
+    run_posts();
+    wheel.advance(tick_of(now));
+    flush_pass();
+    flush_pass();
+    run_deferred();
+    const TimePoint end = Clock::now();
+    const Duration spent = end - now;
+    if (spent > kSlowTurn) {
+      ++stats.slow_turns;
+    }
+    const auto spent_us = static_cast<std::uint64_t>(spent / std::chrono::microseconds(1));
+    stats.longest_turn_us = std::max(stats.longest_turn_us, spent_us);
+    now = end;
+  }
+};
+
+Loop::Loop(std::string name) : name_(std::move(name)), impl_(std::make_unique<Impl>()) {
+  impl_->epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  impl_->wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (impl_->epoll < 0 || impl_->wake < 0) {
+    die("epoll_create1 or eventfd");
+  }
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = ~std::uint64_t{0};  // belongs to no slot
+  if (::epoll_ctl(impl_->epoll, EPOLL_CTL_ADD, impl_->wake, &event) != 0) {
+    die("epoll_ctl");
+  }
+}
+
+Loop::~Loop() {
+  while (!impl_->deferred.empty()) {
+    impl_->run_deferred();
+  }
+  ::close(impl_->wake);
+  ::close(impl_->epoll);
+}
+
+void Loop::run() {
+  impl_->thread.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  impl_->running = true;
+  impl_->now = Clock::now();
+  while (!impl_->stopping.load(std::memory_order_acquire)) {
+    impl_->turn();
+  }
+  impl_->stopping.store(false, std::memory_order_relaxed);
+  impl_->running = false;
+}
+
+void Loop::stop() noexcept {
+  impl_->stopping.store(true, std::memory_order_release);
+  impl_->wake_up();
+}
+
+bool Loop::in_loop_thread() const noexcept {
+  return impl_->thread.load(std::memory_order_relaxed) == std::this_thread::get_id();
+}
+
+void Loop::post(std::function<void()> function) {
+  bool first = false;
+  {
+    const std::scoped_lock lock(impl_->post_mutex);
+    first = impl_->posts.empty();
+    impl_->posts.push_back(std::move(function));
+    impl_->have_posts.store(true, std::memory_order_release);
+  }
+  // The loop looks at have_posts before it sleeps, so its own posts need no wake-up.
+  if (first && !in_loop_thread()) {
+    impl_->wake_up();
+  }
+}
+
+void Loop::defer(std::function<void()> function) { impl_->deferred.push_back(std::move(function)); }
+
+Loop::TimerId Loop::after(Duration delay, std::function<void()> function) {
+  if (!impl_->running) {
+    impl_->now = Clock::now();
+  }
+  const auto ticks = std::chrono::ceil<milliseconds>(impl_->now + delay - impl_->start).count();
+  return impl_->wheel.arm(static_cast<std::uint64_t>(std::max<std::int64_t>(ticks, 0)),
+                          std::move(function));
+}
+
+void Loop::cancel(TimerId id) noexcept { impl_->wheel.cancel(id); }
+
+TimePoint Loop::now() const noexcept { return impl_->running ? impl_->now : Clock::now(); }
+
+void Loop::watch(int fd, FdHandler& handler) {
+  const auto index = static_cast<std::size_t>(fd);
+  if (index >= impl_->slots.size()) {
+    impl_->slots.resize(index + 64);
+  }
+  Impl::Slot& slot = impl_->slots[index];
+  slot.handler = &handler;
+  slot.again = false;
+  ++slot.generation;
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.u64 = tag(fd, slot.generation);
+  if (::epoll_ctl(impl_->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+    die("epoll_ctl");
+  }
+  ++impl_->stats.descriptors;
+}
+
+void Loop::forget(int fd) noexcept {
+  const auto index = static_cast<std::size_t>(fd);
+  if (fd < 0 || index >= impl_->slots.size() || impl_->slots[index].handler == nullptr) {
+    return;
+  }
+  impl_->slots[index].handler = nullptr;
+  ++impl_->slots[index].generation;
+  ::epoll_ctl(impl_->epoll, EPOLL_CTL_DEL, fd, nullptr);
+  --impl_->stats.descriptors;
+}
+
+void Loop::read_again(int fd) {
+  const auto index = static_cast<std::size_t>(fd);
+  if (fd >= 0 && index < impl_->slots.size() && impl_->slots[index].handler != nullptr &&
+      !impl_->slots[index].again) {
+    impl_->slots[index].again = true;
+    impl_->again.push_back(tag(fd, impl_->slots[index].generation));
+  }
+}
+
+void Loop::mark_dirty(Flushable& item) {
+  if (item.dirty_slot_ == Flushable::kClean) {
+    item.dirty_slot_ = static_cast<std::uint32_t>(impl_->dirty.size());
+    impl_->dirty.push_back(&item);
+  }
+}
+
+void Loop::unmark_dirty(Flushable& item) noexcept {
+  if (item.dirty_slot_ != Flushable::kClean) {
+    impl_->dirty[item.dirty_slot_] = nullptr;
+    item.dirty_slot_ = Flushable::kClean;
+  }
+}
+
+IoScratch& Loop::scratch() noexcept { return impl_->scratch; }
+
+Loop::Stats Loop::stats() const noexcept {
+  Stats result = impl_->stats;
+  result.timers = impl_->wheel.size();
+  return result;
+}
+
+}  // namespace kintsugi::net

@@ -1,0 +1,126 @@
+#include "net/server_connection.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kintsugi::net {
+namespace {
+
+// RFC 9113 3.4
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+}  // namespace
+
+ServerConnection::ServerConnection(Loop& loop, int fd, ServerConnectionOwner& owner,
+                                   http::PeerInfo peer)
+    : Connection(loop, fd), owner_(&owner), peer_(std::move(peer)) {
+  lingers_ = true;
+}
+
+void ServerConnection::start(SslPtr ssl) {
+  if (ssl != nullptr) {
+    timer_.start(owner_->params().handshake_timeout, [this] { shut(Errc::kDeadline); });
+  }
+  begin(std::move(ssl));
+}
+
+void ServerConnection::on_established() noexcept {
+  if (transport_.ssl() != nullptr) {
+    owner_->on_handshake_end(true);
+    peer_.tls = true;
+    peer_.certificates_der = transport_.peer_certificates_der();
+  }
+  if (const auto& identify = owner_->params().identify) {
+    peer_.identity = identify(peer_);
+  }
+  check_in(std::min(owner_->params().idle_timeout, owner_->params().header_timeout));
+  if (transport_.alpn_negotiated()) {
+    choose(transport_.alpn_is("h2"));
+  }
+}
+
+void ServerConnection::choose(bool http2) noexcept {
+  const http::SessionLimits& limits = owner_->params().limits;
+  http::Handler& handler = owner_->handler();
+  set_session(http2 ? http::make_h2_server(handler, peer_, *this, limits)
+                    : http::make_h1_server(handler, peer_, *this, limits));
+}
+
+void ServerConnection::on_bytes(std::string_view bytes) noexcept {
+  if (session_ == nullptr) {
+    start_.append(bytes);
+    const std::size_t known = std::min(start_.size(), kPreface.size());
+    if (std::string_view(start_).substr(0, known) != kPreface.substr(0, known)) {
+      choose(false);
+    } else if (known == kPreface.size()) {
+      choose(true);
+    } else {
+      head_since_ = head_since_ == TimePoint{} ? loop_.now() : head_since_;
+      return;
+    }
+    head_since_ = TimePoint{};
+    const std::string first = std::exchange(start_, {});
+    on_bytes(first);
+    return;
+  }
+  feed(bytes);
+  if (!session_->head_started()) {
+    head_since_ = TimePoint{};
+  } else if (head_since_ == TimePoint{}) {
+    head_since_ = loop_.now();
+  }
+}
+
+void ServerConnection::check_in(Duration delay) {
+  timer_.start(std::max<Duration>(delay, milliseconds(1)), [this] { check_deadlines(); });
+}
+
+// Deadlines are looked at now and then instead of arming a timer per request.
+void ServerConnection::check_deadlines() noexcept {
+  const ListenerParams& params = owner_->params();
+  const TimePoint now = loop_.now();
+  const Duration pace = std::min(params.idle_timeout, params.header_timeout);
+  if (stream_count() != 0) {
+    check_in(pace);
+    return;
+  }
+  if (head_since_ != TimePoint{}) {
+    if (now - head_since_ >= params.header_timeout) {
+      if (session_ == nullptr) {
+        shut(Errc::kDeadline);
+        return;
+      }
+      head_since_ = TimePoint{};
+      session_->on_head_timeout();
+      loop_.mark_dirty(*this);
+      check_in(pace);
+      return;
+    }
+    check_in(head_since_ + params.header_timeout - now);
+    return;
+  }
+  const Duration idle = now - last_read_;
+  if (idle >= params.idle_timeout) {
+    drain();
+    if (stage() == Stage::kOpen) {
+      timer_.start(params.header_timeout, [this] { shut(Errc::kClosed); });
+    }
+    return;
+  }
+  check_in(std::min(pace, params.idle_timeout - idle));
+}
+
+void ServerConnection::on_dead(Errc cause, bool handshake) noexcept {
+  if (owner_ == nullptr) {
+    return;
+  }
+  if (handshake) {
+    owner_->on_handshake_end(false);
+  }
+  if (cause == Errc::kProtocol) {
+    owner_->on_protocol_error();
+  }
+  owner_->on_connection_end(*this);
+}
+
+}  // namespace kintsugi::net

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "http/handler.h"
+#include "net/connection.h"
+#include "net/listener.h"
+
+namespace kintsugi::net {
+
+/// What a server connection needs from its listener.
+class ServerConnectionOwner {
+ public:
+  [[nodiscard]] virtual const ListenerParams& params() const noexcept = 0;
+  [[nodiscard]] virtual http::Handler& handler() noexcept = 0;
+  virtual void on_handshake_end(bool success) noexcept = 0;
+  virtual void on_protocol_error() noexcept = 0;
+  virtual void on_connection_end(class ServerConnection& connection) noexcept = 0;
+
+ protected:
+  ~ServerConnectionOwner() = default;
+};
+
+/// One accepted connection: handshake, choice of protocol, identity, deadlines.
+class ServerConnection final : public Connection {
+ public:
+  ServerConnection(Loop& loop, int fd, ServerConnectionOwner& owner, http::PeerInfo peer);
+
+  /// @param ssl null: plain text.
+  void start(SslPtr ssl);
+  /// The listener is going away: no further call to it.
+  void abandon() noexcept { owner_ = nullptr; }
+  [[nodiscard]] bool in_handshake() const noexcept { return stage() == Stage::kHandshake; }
+  std::size_t index = 0;  ///< the owner's
+
+ private:
+  void on_established() noexcept override;
+  void on_bytes(std::string_view bytes) noexcept override;
+  void on_dead(Errc cause, bool handshake) noexcept override;
+  void choose(bool http2) noexcept;
+  void check_deadlines() noexcept;
+  void check_in(Duration delay);
+
+  ServerConnectionOwner* owner_;
+  http::PeerInfo peer_;
+  std::string start_;       // bytes that do not yet tell the protocol
+  TimePoint head_since_{};  // HTTP/1.1: since when a request head is incomplete; zero: it is not
+};
+
+}  // namespace kintsugi::net

@@ -1,0 +1,283 @@
+#include "net/tls.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "net/tls_internal.h"
+
+namespace kintsugi::net {
+namespace {
+
+constexpr const char* kSuites =
+    "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+constexpr const char* kCiphers12 =
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
+    "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
+constexpr const char* kGroups = "X25519:P-256:P-384";
+constexpr std::string_view kAlpn2("\x02h2\x08http/1.1", 12);
+constexpr std::string_view kAlpn1("\x08http/1.1", 9);
+
+struct BioDeleter {
+  void operator()(BIO* bio) const noexcept { BIO_free(bio); }
+};
+struct X509Deleter {
+  void operator()(X509* certificate) const noexcept { X509_free(certificate); }
+};
+struct KeyDeleter {
+  void operator()(EVP_PKEY* key) const noexcept { EVP_PKEY_free(key); }
+};
+struct CtxDeleter {
+  void operator()(SSL_CTX* context) const noexcept { SSL_CTX_free(context); }
+};
+using BioPtr = std::unique_ptr<BIO, BioDeleter>;
+using X509Ptr = std::unique_ptr<X509, X509Deleter>;
+using KeyPtr = std::unique_ptr<EVP_PKEY, KeyDeleter>;
+using CtxPtr = std::unique_ptr<SSL_CTX, CtxDeleter>;
+
+/// A PEM text and what to call it in errors.
+struct Pem {
+  std::string name;
+  std::string text;
+};
+
+Expected<Pem> load(const std::string& file, const std::string& text, const char* what) {
+  if (!text.empty() || file.empty()) {
+    return Pem{what, text};
+  }
+  Pem pem{file, {}};
+  std::FILE* stream = std::fopen(file.c_str(), "re");
+  if (stream == nullptr) {
+    return fail(Errc::kConfig, file + ": " + std::strerror(errno));
+  }
+  char buffer[4096];
+  std::size_t count = 0;
+  while ((count = std::fread(buffer, 1, sizeof buffer, stream)) > 0) {
+    pem.text.append(buffer, count);
+  }
+  const bool broken = std::ferror(stream) != 0;
+  std::fclose(stream);
+  if (broken) {
+    return fail(Errc::kConfig, file + ": cannot be read");
+  }
+  return pem;
+}
+
+tl::unexpected<Error> pem_error(const Pem& pem, std::string_view what) {
+  std::string cause = take_tls_error();
+  std::string text = pem.name + ": " + std::string(what);
+  return fail(Errc::kConfig, cause.empty() ? text : text + " (" + cause + ")");
+}
+
+Expected<std::vector<X509Ptr>> parse_certificates(const Pem& pem) {
+  std::vector<X509Ptr> result;
+  ERR_clear_error();
+  const BioPtr bio(BIO_new_mem_buf(pem.text.data(), static_cast<int>(pem.text.size())));
+  while (X509* certificate = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
+    result.emplace_back(certificate);
+  }
+  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  if (result.empty()) {
+    ERR_clear_error();
+    return pem_error(pem, "holds no PEM certificate");
+  }
+  if (!at_end) {
+    return pem_error(pem, "certificate is malformed");
+  }
+  ERR_clear_error();
+  return result;
+}
+
+Expected<void> use_key_pair(SSL_CTX* context, const TlsParams& params) {
+  Expected<Pem> certificate_pem =
+      load(params.certificate_file, params.certificate_pem, "certificate");
+  if (!certificate_pem) {
+    return fail(std::move(certificate_pem).error());
+  }
+  Expected<Pem> key_pem = load(params.key_file, params.key_pem, "key");
+  if (!key_pem) {
+    return fail(std::move(key_pem).error());
+  }
+  Expected<std::vector<X509Ptr>> chain = parse_certificates(*certificate_pem);
+  if (!chain) {
+    return fail(std::move(chain).error());
+  }
+  if (SSL_CTX_use_certificate(context, chain->front().get()) != 1) {
+    return pem_error(*certificate_pem, "certificate cannot be used");
+  }
+  for (std::size_t i = 1; i < chain->size(); ++i) {
+    if (SSL_CTX_add1_chain_cert(context, (*chain)[i].get()) != 1) {
+      return pem_error(*certificate_pem, "chain certificate cannot be used");
+    }
+  }
+  const BioPtr bio(BIO_new_mem_buf(key_pem->text.data(), static_cast<int>(key_pem->text.size())));
+  // No pass phrase: the callback answers "none" instead of asking the terminal.
+  const auto no_phrase = [](char*, int, int, void*) { return 0; };
+  const KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_phrase, nullptr));
+  if (key == nullptr) {
+    return pem_error(*key_pem, "holds no usable private key");
+  }
+  if (SSL_CTX_use_PrivateKey(context, key.get()) != 1) {
+    return pem_error(*key_pem, "does not belong to " + certificate_pem->name);
+  }
+  return {};
+}
+
+Expected<CtxPtr> make_context(const SSL_METHOD* method, const TlsParams& params) {
+  ERR_clear_error();
+  CtxPtr context(SSL_CTX_new(method));
+  if (context == nullptr) {
+    return fail(Errc::kConfig, "OpenSSL: " + take_tls_error());
+  }
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                         SSL_OP_CIPHER_SERVER_PREFERENCE);
+  const std::string suites = params.ciphersuites.empty() ? kSuites : params.ciphersuites;
+  if (SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) != 1 ||
+      SSL_CTX_set_cipher_list(context.get(), kCiphers12) != 1 ||
+      SSL_CTX_set1_groups_list(context.get(), kGroups) != 1) {
+    return fail(Errc::kConfig, "OpenSSL: " + take_tls_error());
+  }
+  if (SSL_CTX_set_ciphersuites(context.get(), suites.c_str()) != 1) {
+    ERR_clear_error();
+    return fail(Errc::kConfig, "unknown TLS 1.3 cipher suites \"" + suites + "\"");
+  }
+  return context;
+}
+
+extern "C" int accept_any_certificate(X509_STORE_CTX* store, void* /*argument*/) {
+  X509_STORE_CTX_set_error(store, X509_V_OK);
+  return 1;
+}
+
+extern "C" int select_alpn(SSL* /*ssl*/, const unsigned char** out, unsigned char* out_size,
+                           const unsigned char* in, unsigned int in_size, void* argument) {
+  const std::string_view ours = argument != nullptr ? kAlpn2 : kAlpn1;
+  unsigned char* selected = nullptr;
+  if (SSL_select_next_proto(
+          &selected, out_size, reinterpret_cast<const unsigned char*>(ours.data()),
+          static_cast<unsigned int>(ours.size()), in, in_size) != OPENSSL_NPN_NEGOTIATED) {
+    return SSL_TLSEXT_ERR_ALERT_FATAL;  // no_application_protocol, RFC 7301 3.2
+  }
+  *out = selected;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+extern "C" int keep_session(SSL* ssl, SSL_SESSION* session) {
+  auto* slot = static_cast<TlsSessionSlot*>(SSL_get_ex_data(ssl, tls_session_slot_index()));
+  if (slot == nullptr) {
+    return 0;
+  }
+  slot->put(session);
+  return 1;
+}
+
+}  // namespace
+
+int tls_session_slot_index() {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
+std::string take_tls_error() {
+  const char* data = nullptr;
+  int flags = 0;
+  const unsigned long code = ERR_get_error_all(nullptr, nullptr, nullptr, &data, &flags);
+  if (code == 0) {
+    return {};
+  }
+  const char* reason = ERR_reason_error_string(code);
+  std::string text = reason != nullptr ? reason : "error " + std::to_string(ERR_GET_REASON(code));
+  if ((flags & ERR_TXT_STRING) != 0 && data != nullptr && *data != '\0') {
+    text.append(": ").append(data);
+  }
+  ERR_clear_error();
+  return text;
+}
+
+TlsContext::~TlsContext() { SSL_CTX_free(context_); }
+
+Expected<std::shared_ptr<TlsContext>> TlsContext::server(const TlsParams& params) {
+  if (params.certificate_file.empty() && params.certificate_pem.empty()) {
+    return fail(Errc::kConfig, "a TLS server needs a certificate");
+  }
+  Expected<CtxPtr> context = make_context(TLS_server_method(), params);
+  if (!context) {
+    return fail(std::move(context).error());
+  }
+  SSL_CTX* native = context->get();
+  if (Expected<void> loaded = use_key_pair(native, params); !loaded) {
+    return fail(std::move(loaded).error());
+  }
+  static constexpr unsigned char kSessionContext[] = "kintsugi";
+  SSL_CTX_set_session_id_context(native, kSessionContext, sizeof kSessionContext - 1);
+  SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);  // tickets carry the state
+  SSL_CTX_set_num_tickets(native, 1);
+  static int http2_offered = 1;  // only its address matters
+  SSL_CTX_set_alpn_select_cb(native, select_alpn, params.http2 ? &http2_offered : nullptr);
+  if (params.request_client_certificate) {
+    SSL_CTX_set_verify(native, SSL_VERIFY_PEER, nullptr);
+    SSL_CTX_set_cert_verify_callback(native, accept_any_certificate, nullptr);
+    for (const std::string& file : params.client_ca_files) {
+      Expected<Pem> pem = load(file, {}, "client CA");
+      if (!pem) {
+        return fail(std::move(pem).error());
+      }
+      Expected<std::vector<X509Ptr>> authorities = parse_certificates(*pem);
+      if (!authorities) {
+        return fail(std::move(authorities).error());
+      }
+      for (const X509Ptr& authority : *authorities) {
+        if (SSL_CTX_add_client_CA(native, authority.get()) != 1) {
+          return pem_error(*pem, "CA name cannot be sent");
+        }
+      }
+    }
+  }
+  return std::shared_ptr<TlsContext>(new TlsContext(context->release(), params));
+}
+
+Expected<std::shared_ptr<TlsContext>> TlsContext::client(const TlsParams& params) {
+  Expected<CtxPtr> context = make_context(TLS_client_method(), params);
+  if (!context) {
+    return fail(std::move(context).error());
+  }
+  SSL_CTX* native = context->get();
+  if (!params.certificate_file.empty() || !params.certificate_pem.empty()) {
+    if (Expected<void> loaded = use_key_pair(native, params); !loaded) {
+      return fail(std::move(loaded).error());
+    }
+  }
+  if (!params.ca_file.empty() || !params.ca_pem.empty()) {
+    Expected<Pem> pem = load(params.ca_file, params.ca_pem, "CA");
+    if (!pem) {
+      return fail(std::move(pem).error());
+    }
+    Expected<std::vector<X509Ptr>> authorities = parse_certificates(*pem);
+    if (!authorities) {
+      return fail(std::move(authorities).error());
+    }
+    X509_STORE* store = SSL_CTX_get_cert_store(native);
+    for (const X509Ptr& authority : *authorities) {
+      if (X509_STORE_add_cert(store, authority.get()) != 1) {
+        return pem_error(*pem, "CA certificate cannot be used");
+      }
+    }
+  } else if (params.verify_peer && SSL_CTX_set_default_verify_paths(native) != 1) {
+    return fail(Errc::kConfig, "system CA certificates: " + take_tls_error());
+  }
+  SSL_CTX_set_verify(native, params.verify_peer ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
+  SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+  SSL_CTX_sess_set_new_cb(native, keep_session);
+  return std::shared_ptr<TlsContext>(new TlsContext(context->release(), params));
+}
+
+}  // namespace kintsugi::net

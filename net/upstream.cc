@@ -1,0 +1,120 @@
+#include "net/upstream.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "net/pool.h"
+
+namespace kintsugi::net {
+namespace {
+
+constexpr auto kAddressesFresh = seconds(30);
+constexpr double kDialsPerSecond = 4, kDialBurst = 8;
+
+class UpstreamImpl final : public Upstream {
+ public:
+  UpstreamImpl(Loop& loop, UpstreamParams params)
+      : origin_(loop, std::move(params)),
+        pools_{Pool(origin_, UpstreamClass::kWatch), Pool(origin_, UpstreamClass::kRead),
+               Pool(origin_, UpstreamClass::kWrite)} {}
+
+  http::RequestStream& open(UpstreamClass kind, http::RequestHead head,
+                            http::ResponseHandler& handler) override {
+    if (head.scheme.empty()) {
+      head.scheme = origin_.params.url.scheme;
+    }
+    if (head.authority.empty()) {
+      head.authority = origin_.authority;
+    }
+    return pools_[static_cast<std::size_t>(kind)].open(std::move(head), handler);
+  }
+  UpstreamStats stats(UpstreamClass kind) const noexcept override {
+    return pools_[static_cast<std::size_t>(kind)].stats();
+  }
+  const UpstreamParams& params() const noexcept override { return origin_.params; }
+  void set_tls(std::shared_ptr<TlsContext> tls) noexcept override {
+    origin_.tls = std::move(tls);
+    origin_.session->put(nullptr);
+    origin_.old_sessions.push_back(
+        std::exchange(origin_.session, std::make_unique<TlsSessionSlot>()));
+  }
+  std::uint32_t failures_in_a_row() const noexcept override { return origin_.failures_in_a_row; }
+  const std::string& last_failure() const noexcept override { return origin_.last_failure; }
+
+ private:
+  Origin origin_;
+  std::array<Pool, 3> pools_;
+};
+
+}  // namespace
+
+Origin::Origin(Loop& the_loop, UpstreamParams the_params)
+    : loop(the_loop),
+      params(std::move(the_params)),
+      authority(params.url.authority()),
+      tls(params.tls),
+      session(std::make_unique<TlsSessionSlot>()),
+      tokens_at_(the_loop.now()),
+      random_(reinterpret_cast<std::uintptr_t>(this) ^
+              static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()) ^ 0x9E3779B9U) {
+  if (const std::optional<SocketAddress> address =
+          numeric_address(params.url.host, params.url.port)) {
+    addresses_.push_back(*address);
+    addresses_until_ = TimePoint::max();
+  }
+}
+
+std::vector<SocketAddress> Origin::fresh_addresses() {
+  if (loop.now() >= addresses_until_ || addresses_.empty()) {
+    return {};
+  }
+  std::vector<SocketAddress> result = addresses_;
+  const std::size_t shift = rotation_++ % result.size();
+  std::rotate(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(shift), result.end());
+  return result;
+}
+
+void Origin::set_addresses(std::vector<SocketAddress> addresses) {
+  addresses_ = std::move(addresses);
+  addresses_until_ = loop.now() + kAddressesFresh;
+}
+
+bool Origin::may_dial() {
+  const TimePoint now = loop.now();
+  const std::chrono::duration<double> passed = now - tokens_at_;
+  tokens_at_ = now;
+  tokens_ = std::min(kDialBurst, tokens_ + passed.count() * kDialsPerSecond);
+  if (failures_in_a_row == 0) {
+    return true;
+  }
+  if (tokens_ < 1) {
+    return false;
+  }
+  tokens_ -= 1;
+  return true;
+}
+
+Duration Origin::dial_pause() { return jitter(milliseconds(250)); }
+
+Duration Origin::jitter(Duration duration) {
+  // xorshift64: only spreads timers.
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  return duration * 9 / 10 + duration / 5 * static_cast<int>(random_ % 1024) / 1024;
+}
+
+void Origin::note_failure(std::string text) {
+  ++failures_in_a_row;
+  last_failure = std::move(text);
+  if (addresses_until_ != TimePoint::max()) {
+    addresses_until_ = TimePoint{};  // look the name up again
+  }
+}
+
+std::unique_ptr<Upstream> Upstream::make(Loop& loop, UpstreamParams params) {
+  return std::make_unique<UpstreamImpl>(loop, std::move(params));
+}
+
+}  // namespace kintsugi::net
