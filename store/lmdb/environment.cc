@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,6 +18,7 @@ namespace kintsugi::store {
 namespace {
 
 constexpr std::size_t kPooledReaders = 64;
+constexpr std::uint64_t kNearlyFull = std::uint64_t{16} << 20;
 
 int compare_history(const MDB_val* a, const MDB_val* b) noexcept {
   return layout::compare_history_keys(to_view(*a), to_view(*b));
@@ -244,6 +246,12 @@ Expected<void> Environment::reopen() {
   auto opened = open_lmdb();
   closed_ = !opened;
   return opened;
+}
+
+bool Environment::disk_is_full() const noexcept {
+  struct statvfs space {};
+  return ::statvfs(params_.directory.c_str(), &space) == 0 &&
+         std::uint64_t{space.f_bavail} * space.f_frsize < kNearlyFull;
 }
 
 Expected<ReadTxn> Environment::read() {

@@ -106,6 +106,10 @@ class Environment {
   /// Closes and opens LMDB again, after it declared itself broken (MDB_PANIC). Waits for readers.
   [[nodiscard]] Expected<void> reopen();
 
+  /// Whether the file system of the store is (nearly) out of space. LMDB reports a write that was
+  /// cut short for that reason as EIO.
+  [[nodiscard]] bool disk_is_full() const noexcept;
+
   [[nodiscard]] MDB_env* get() const noexcept { return env_; }
   [[nodiscard]] const Tables& tables() const noexcept { return tables_; }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <memory>
 #include <string>
@@ -308,6 +309,9 @@ int Writer::finish(MDB_txn* txn) {
     }
   }
   broken_ = broken_ || code == MDB_PANIC;
+  if (code == EIO && environment_.disk_is_full()) {
+    code = ENOSPC;
+  }
   return code;
 }
 
