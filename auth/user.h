@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,24 @@ inline constexpr std::string_view kGroupKcpAdmin = "system:kcp:admin";
 inline constexpr std::string_view kGroupExternalLogicalClusterAdmin =
     "system:kcp:external-logical-cluster-admin";
 
+/// Extras of identities that hold in some logical clusters only.
+inline constexpr std::string_view kExtraScopes = "authentication.kcp.io/scopes";
+inline constexpr std::string_view kExtraClusterName = "authentication.kcp.io/cluster-name";
+inline constexpr std::string_view kExtraCredentialId = "authentication.kubernetes.io/credential-id";
+
 [[nodiscard]] UserInfo anonymous_user();
+
+/// What every authenticated identity gains (FP 9.1). Anonymous users and those in
+/// system:unauthenticated stay as they are.
+void add_authenticated_group(UserInfo& user);
+
+struct ServiceAccountName {
+  std::string ns, name;
+};
+/// "system:serviceaccount:<ns>:<name>" taken apart; nullopt for any other user name.
+[[nodiscard]] std::optional<ServiceAccountName> parse_service_account_user(std::string_view user);
+[[nodiscard]] std::string service_account_user(std::string_view ns, std::string_view name);
+/// system:serviceaccounts and system:serviceaccounts:<ns>.
+[[nodiscard]] std::vector<std::string> service_account_groups(std::string_view ns);
 
 }  // namespace kintsugi::auth

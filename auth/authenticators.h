@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "auth/authenticator.h"
+#include "auth/request_header.h"
+#include "auth/service_account_tokens.h"
+
+namespace kintsugi::auth {
+
+/// Knows one kind of bearer token.
+class TokenAuthenticator {
+ public:
+  struct Result {
+    UserInfo user;                       ///< without system:authenticated
+    std::vector<std::string> audiences;  ///< those of the token that were asked for
+  };
+  /// nullopt: not a token of this kind, the next one is asked.
+  /// @error kUnauthorized ours, but it does not hold; kUnavailable cannot be known now.
+  using Done = std::function<void(Expected<std::optional<Result>>)>;
+  virtual ~TokenAuthenticator() = default;
+  /// @param token valid until this returns.
+  /// @param audiences accepted ones, empty = the server's own.
+  /// @param cluster logical cluster of the request, "" when none.
+  virtual void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+                                  std::string_view cluster, Done done) = 0;
+};
+
+/// --token-auth-file: CSV lines `token,user,uid[,"group1,group2"]`.
+class TokenFile final : public TokenAuthenticator {
+ public:
+  /// @error kConfig with the line number.
+  [[nodiscard]] static Expected<std::shared_ptr<TokenFile>> parse(std::string_view csv);
+  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+                          std::string_view cluster, Done done) override;
+  [[nodiscard]] std::size_t size() const noexcept { return users_.size(); }
+
+ private:
+  // Keyed by SHA-256 of the token, so that a look-up takes the same time for near misses.
+  std::vector<std::pair<std::string, UserInfo>> users_;
+};
+
+/// ServiceAccount tokens: signature here, existence by `check` (none = not looked up).
+class ServiceAccountAuthenticator final : public TokenAuthenticator {
+ public:
+  struct Params {
+    std::shared_ptr<const ServiceAccountTokens> tokens;
+    AccountCheck check;
+    /// Refuse tokens of another logical cluster than the request's (AM-429). Without it they are
+    /// let in with their scope, and the authorizer treats them there as any authenticated stranger,
+    /// which is what kcp shards do.
+    bool own_cluster_only = false;
+    std::function<std::int64_t()> now;  ///< [s since 1970]; empty: the wall clock
+  };
+  explicit ServiceAccountAuthenticator(Params params);
+  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+                          std::string_view cluster, Done done) override;
+
+ private:
+  Params params_;
+};
+
+/// Asks several in order; the first that accepts wins, else the first error, else nullopt.
+class TokenUnion final : public TokenAuthenticator {
+ public:
+  explicit TokenUnion(std::vector<std::shared_ptr<TokenAuthenticator>> members);
+  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+                          std::string_view cluster, Done done) override;
+  [[nodiscard]] bool empty() const noexcept { return members_->empty(); }
+
+ private:
+  std::shared_ptr<const std::vector<std::shared_ptr<TokenAuthenticator>>> members_;
+};
+
+/// Which credential made the identity: a bearer token is not forwarded (FP-126), a certificate's
+/// Authorization header is.
+enum class CredentialSource : std::uint8_t { kNone, kRequestHeader, kCertificate, kToken };
+
+/// The union of specs/front-proxy.md 9.1: request header, client certificate, token file,
+/// ServiceAccount, further tokens. Used by shards and by the proxy.
+class RequestAuthenticator final : public Authenticator {
+ public:
+  enum class NoCredentials : std::uint8_t {
+    kPass,    ///< nullopt: anonymous at a shard, unauthenticated at the proxy
+    kReject,  ///< kUnauthorized (kcp shards; a proxy with additional methods)
+  };
+  struct Params {
+    RequestHeaderConfig request_header;
+    std::shared_ptr<TokenAuthenticator> tokens;  ///< null: bearer tokens are not looked at
+    NoCredentials no_credentials = NoCredentials::kPass;
+    bool pass_failed_tokens = false;       ///< R-17 on_failure: pass
+    std::vector<std::string> pass_groups;  ///< FP 9.3, empty = all
+    std::vector<std::string> drop_groups;
+    bool filter = false;  ///< apply pass_groups and drop_groups (proxy)
+  };
+  explicit RequestAuthenticator(Params params);
+
+  void authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
+                    std::string_view cluster, Done done) override;
+
+  struct Authenticated {
+    std::optional<UserInfo> user;
+    CredentialSource source = CredentialSource::kNone;
+  };
+  /// The same, telling the source too.
+  void authenticate_with_source(const http::RequestHead& head, const http::PeerInfo& peer,
+                                std::string_view cluster,
+                                std::function<void(Expected<Authenticated>)> done);
+
+ private:
+  std::shared_ptr<const Params> params_;
+};
+
+/// The token of "Authorization: Bearer <token>" (scheme in any case); "" when the scheme is another
+/// or no token follows. nullopt: no Authorization header.
+[[nodiscard]] std::optional<std::string_view> bearer_token(const http::HeaderList& headers);
+
+}  // namespace kintsugi::auth

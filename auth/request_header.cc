@@ -1,0 +1,215 @@
+#include "auth/request_header.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace kintsugi::auth {
+namespace {
+
+/// Lower case with `_` as `-`: how a shard behind a lenient gateway might read the name.
+std::string canonical(std::string_view name) {
+  std::string out = to_lower(name);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+bool names_one_of(std::string_view canonical_name, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return canonical_name == canonical(name); });
+}
+
+bool has_prefix_of(std::string_view canonical_name, const std::vector<std::string>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& prefix) {
+    return !prefix.empty() && canonical_name.starts_with(canonical(prefix));
+  });
+}
+
+bool is_identity_header(std::string_view canonical_name, const RequestHeaderConfig& config) {
+  return names_one_of(canonical_name, config.user_headers) ||
+         names_one_of(canonical_name, config.group_headers) ||
+         names_one_of(canonical_name, config.uid_headers) ||
+         has_prefix_of(canonical_name, config.extra_prefixes);
+}
+
+constexpr std::array<std::string_view, 8> kHopByHop = {
+    "connection",          "proxy-connection", "keep-alive",        "proxy-authenticate",
+    "proxy-authorization", "trailer",          "transfer-encoding", "upgrade"};
+
+bool is_header_value(std::string_view text) noexcept {
+  return std::none_of(text.begin(), text.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x20 && c != '\t') || byte == 0x7f;
+  });
+}
+
+bool in_list(std::string_view group, const std::vector<std::string>& patterns) noexcept {
+  return std::any_of(patterns.begin(), patterns.end(), [&](std::string_view pattern) {
+    if (pattern.ends_with('*')) {
+      return group.starts_with(pattern.substr(0, pattern.size() - 1));
+    }
+    return group == pattern;
+  });
+}
+
+}  // namespace
+
+bool may_assert_identity(std::string_view common_name, const RequestHeaderConfig& config) noexcept {
+  return config.allowed_names.empty() ||
+         std::find(config.allowed_names.begin(), config.allowed_names.end(), common_name) !=
+             config.allowed_names.end();
+}
+
+std::optional<UserInfo> read_identity_headers(const http::HeaderList& headers,
+                                              const RequestHeaderConfig& config) {
+  UserInfo user;
+  const auto first_of = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      const std::string_view value = headers.get(to_lower(name));
+      if (!value.empty()) {
+        return std::string(value);
+      }
+    }
+    return std::string();
+  };
+  user.name = first_of(config.user_headers);
+  if (user.name.empty()) {
+    return std::nullopt;
+  }
+  user.uid = first_of(config.uid_headers);
+  for (const std::string& name : config.group_headers) {
+    const std::string lower = to_lower(name);
+    for (std::size_t i = 0; i < headers.size(); ++i) {
+      const http::HeaderView field = headers[i];
+      if (field.name == lower && !field.value.empty()) {
+        user.groups.emplace_back(field.value);
+      }
+    }
+  }
+  for (const std::string& prefix : config.extra_prefixes) {
+    const std::string lower = to_lower(prefix);
+    for (std::size_t i = 0; i < headers.size(); ++i) {
+      const http::HeaderView field = headers[i];
+      if (lower.empty() || !field.name.starts_with(lower)) {
+        continue;
+      }
+      const std::string_view escaped = field.name.substr(lower.size());
+      const std::string key = to_lower(percent_decode(escaped).value_or(std::string(escaped)));
+      const auto known = std::find_if(user.extra.begin(), user.extra.end(),
+                                      [&](const auto& extra) { return extra.first == key; });
+      if (known != user.extra.end()) {
+        known->second.emplace_back(field.value);
+      } else {
+        user.extra.emplace_back(key, std::vector<std::string>{std::string(field.value)});
+      }
+    }
+  }
+  return user;
+}
+
+std::size_t strip_identity_headers(http::HeaderList& headers, const RequestHeaderConfig& config) {
+  static const RequestHeaderConfig kDefault;
+  const std::size_t stripped = headers.remove_if([&](const http::HeaderView& field) {
+    const std::string name = canonical(field.name);
+    return is_identity_header(name, config) || is_identity_header(name, kDefault);
+  });
+
+  std::vector<std::string> named;
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    const http::HeaderView field = headers[i];
+    if (field.name != "connection") {
+      continue;
+    }
+    for (const std::string_view token : split(field.value, ',')) {
+      const std::string_view name = trim(token);
+      if (!name.empty()) {
+        named.push_back(to_lower(name));
+      }
+    }
+  }
+  headers.remove_if([&](const http::HeaderView& field) {
+    if (field.name == "te") {
+      return !equals_ignore_case(trim(field.value), "trailers");
+    }
+    return std::find(kHopByHop.begin(), kHopByHop.end(), field.name) != kHopByHop.end() ||
+           std::find(named.begin(), named.end(), field.name) != named.end();
+  });
+  return stripped;
+}
+
+Expected<void> stamp_identity(http::HeaderList& headers, const UserInfo& user,
+                              const RequestHeaderConfig& config) {
+  const auto add = [&](std::string_view name, std::string_view value) {
+    if (!is_header_value(value)) {
+      return false;
+    }
+    headers.add(name, value);
+    return true;
+  };
+  bool good = true;
+  if (!config.user_headers.empty()) {
+    good = add(config.user_headers.front(), user.name) && good;
+  }
+  if (!config.group_headers.empty()) {
+    for (const std::string& group : user.groups) {
+      good = add(config.group_headers.front(), group) && good;
+    }
+  }
+  if (!config.uid_headers.empty() && !user.uid.empty()) {
+    good = add(config.uid_headers.front(), user.uid) && good;
+  }
+  if (!config.extra_prefixes.empty()) {
+    for (const auto& [key, values] : user.extra) {
+      const std::string name = config.extra_prefixes.front() + percent_encode(key);
+      for (const std::string& value : values) {
+        good = add(name, value) && good;
+      }
+    }
+  }
+  if (!good) {
+    return fail(Errc::kUnauthorized, "the identity cannot be passed on in headers");
+  }
+  return {};
+}
+
+std::vector<std::string> filter_groups(const std::vector<std::string>& groups,
+                                       const std::vector<std::string>& pass,
+                                       const std::vector<std::string>& drop) {
+  std::vector<std::string> kept;
+  for (const std::string& group : groups) {
+    if ((pass.empty() || in_list(group, pass)) && !in_list(group, drop)) {
+      kept.push_back(group);
+    }
+  }
+  std::sort(kept.begin(), kept.end());
+  kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+  return kept;
+}
+
+const std::vector<std::string>& default_drop_groups() {
+  static const std::vector<std::string> kGroups = {
+      "system:masters", "system:kcp:logical-cluster-admin", "system:kcp:initializer:*",
+      "system:kcp:terminator:*"};
+  return kGroups;
+}
+
+std::vector<std::pair<std::string, std::vector<std::string>>> filter_extra(
+    const std::vector<std::pair<std::string, std::vector<std::string>>>& extra,
+    const std::vector<std::string>& allow, const std::vector<std::string>& drop_containing) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> kept;
+  for (const auto& entry : extra) {
+    const std::string& key = entry.first;
+    const bool allowed = allow.empty() || std::find(allow.begin(), allow.end(), key) != allow.end();
+    const bool dropped =
+        std::any_of(drop_containing.begin(), drop_containing.end(),
+                    [&](const std::string& part) { return key.find(part) != std::string::npos; });
+    if (allowed && !dropped) {
+      kept.push_back(entry);
+    }
+  }
+  return kept;
+}
+
+}  // namespace kintsugi::auth
