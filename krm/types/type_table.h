@@ -37,7 +37,6 @@ class TypeTable {
 
  private:
   [[nodiscard]] SchemaPtr resolve(std::string_view expression);
-  [[nodiscard]] SchemaPtr leaf(SchemaType type, ScalarForm form, std::string_view format);
   void add_field(Schema& owner, std::string_view row);
 
   StringMap<std::unique_ptr<Schema>> types_;
