@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/strings.h"
-#include "krm/selector.h"
 #include "topology/conditions.h"
 
 namespace kintsugi::endpointslice {
@@ -19,7 +18,7 @@ constexpr std::size_t kMaxNames = 5;
 
 struct Endpoint {
   std::string url;
-  Json shards;   ///< null: absent
+  Json shards;  ///< null: absent
 };
 
 std::string annotation(const Json& slice, std::string_view key) {
@@ -48,12 +47,14 @@ struct Builder {
     return endpoints != nullptr && endpoints->is_array() ? endpoints : nullptr;
   }
   [[nodiscard]] bool foreign(std::string_view url) const {
-    return std::find(input.foreign_urls.begin(), input.foreign_urls.end(), url) != input.foreign_urls.end();
+    return std::find(input.foreign_urls.begin(), input.foreign_urls.end(), url) !=
+           input.foreign_urls.end();
   }
   [[nodiscard]] bool listed_before(std::string_view url) const {
     const Json* endpoints = old_endpoints();
-    return endpoints != nullptr && std::any_of(endpoints->items().begin(), endpoints->items().end(),
-                                               [&](const Json& one) { return one.text({"url"}) == url; });
+    return endpoints != nullptr &&
+           std::any_of(endpoints->items().begin(), endpoints->items().end(),
+                       [&](const Json& one) { return one.text({"url"}) == url; });
   }
   [[nodiscard]] std::string export_label() const {
     const std::string_view path = input.slice->text({"spec", "export", "path"});
@@ -67,14 +68,16 @@ struct Builder {
       status[field] = *old;
     }
   }
-  /// Own entries go, foreign ones keep their place; wanted ones stand where they stood, new ones follow.
+  /// Own entries go, foreign ones keep their place; wanted ones stand where they stood, new ones
+  /// follow.
   void put_endpoints(const std::vector<Endpoint>& wanted) {
     Json list = Json::array();
     std::set<std::string_view> placed;
     if (const Json* old = old_endpoints()) {
       for (const Json& one : old->items()) {
         const std::string_view url = one.text({"url"});
-        const auto still = std::find_if(wanted.begin(), wanted.end(), [&](const Endpoint& w) { return w.url == url; });
+        const auto still = std::find_if(wanted.begin(), wanted.end(),
+                                        [&](const Endpoint& w) { return w.url == url; });
         if (still != wanted.end()) {
           if (placed.insert(still->url).second) {
             list.push_back(render(*still));
@@ -94,7 +97,8 @@ struct Builder {
     }
   }
   void urls_failed(std::string message) {
-    conditions.push_back({"EndpointURLsReady", "False", "ErrorGeneratingURLs", "Error", std::move(message)});
+    conditions.push_back(
+        {"EndpointURLsReady", "False", "ErrorGeneratingURLs", "Error", std::move(message)});
   }
 };
 
@@ -115,16 +119,17 @@ bool judge_export(Builder& b) {
       b.conditions.push_back({.type = "APIExportValid"});
       return true;
     case ExportFacts::State::kUnknown: {
-      Json status = b.input.slice->find("status") != nullptr ? *b.input.slice->find("status") : Json::object();
+      Json status = b.input.slice->find("status") != nullptr ? *b.input.slice->find("status")
+                                                             : Json::object();
       b.status = std::move(status);
-      b.conditions.push_back(
-          {"APIExportValid", "False", "InternalError", "Error", "Error getting APIExport " + b.export_label()});
+      b.conditions.push_back({"APIExportValid", "False", "InternalError", "Error",
+                              "Error getting APIExport " + b.export_label()});
       return false;
     }
     case ExportFacts::State::kAbsent:
       b.put_endpoints({});
-      b.conditions.push_back(
-          {"APIExportValid", "False", "APIExportNotFound", "Error", "Error getting APIExport " + b.export_label()});
+      b.conditions.push_back({"APIExportValid", "False", "APIExportNotFound", "Error",
+                              "Error getting APIExport " + b.export_label()});
       b.urls_failed("APIExportValid is False");
       return false;
   }
@@ -148,7 +153,7 @@ bool judge_partition(Builder& b, krm::Selector& selector, const Json*& selector_
     return false;
   }
   selector_json = b.input.partition->at({"spec", "selector"});
-  auto parsed = krm::Selector::from_label_selector(selector_json);
+  auto parsed = topology::selector_of(selector_json);
   if (!parsed) {
     b.keep_old("endpoints");
     b.keep_old("shardSelector");
@@ -173,19 +178,21 @@ bool partition_is_open(const Json* selector) {
 }
 
 /// Step 7 for the modes with one entry a shard; `faults` collects shards whose URL cannot be used.
-std::vector<Endpoint> per_shard_endpoints(Builder& b, const std::vector<const SliceShard*>& effective,
-                                          const std::vector<const SliceShard*>& selected, std::string& fault) {
+std::vector<Endpoint> per_shard_endpoints(Builder& b,
+                                          const std::vector<const SliceShard*>& effective,
+                                          const std::vector<const SliceShard*>& selected,
+                                          std::string& fault) {
   const bool proxied = b.mode == EndpointMode::kProxied;
   const bool named = std::all_of(selected.begin(), selected.end(), [](const SliceShard* shard) {
-    const auto label = shard->facts.labels.find("name");
-    return label != shard->facts.labels.end() && label->second == shard->facts.name;
+    return shard->facts.labels.text({"name"}) == shard->facts.name;
   });
   std::vector<Endpoint> wanted;
   for (const SliceShard* shard : effective) {
-    const std::string_view base = proxied ? std::string_view(b.defaults.external_url)
-                                          : std::string_view(shard->facts.virtual_workspace_url.empty()
-                                                                 ? shard->facts.base_url
-                                                                 : shard->facts.virtual_workspace_url);
+    const std::string_view base = proxied
+                                      ? std::string_view(b.defaults.external_url)
+                                      : std::string_view(shard->facts.virtual_workspace_url.empty()
+                                                             ? shard->facts.base_url
+                                                             : shard->facts.virtual_workspace_url);
     const std::string prefix = proxied ? "shards/" + shard->facts.name + "/" : "";
     auto url = join_url(base, prefix + export_path(b));
     if (!url) {
@@ -195,7 +202,8 @@ std::vector<Endpoint> per_shard_endpoints(Builder& b, const std::vector<const Sl
     Endpoint endpoint{std::move(*url), nullptr};
     if (proxied && named) {
       endpoint.shards = Json::object(
-          {{"selector", Json::object({{"matchLabels", Json::object({{"name", shard->facts.name}})}})}});
+          {{"selector",
+            Json::object({{"matchLabels", Json::object({{"name", shard->facts.name}})}})}});
     }
     wanted.push_back(std::move(endpoint));
   }
@@ -225,8 +233,9 @@ std::vector<Endpoint> aggregated_endpoint(Builder& b, bool any, const Json* sele
 }
 
 /// Step 9: why the list is as it is.
-Condition explain(const Builder& b, std::size_t endpoints, const std::vector<const SliceShard*>& selected,
-                  const std::string& url_fault, std::string_view selector_text) {
+Condition explain(const Builder& b, std::size_t endpoints,
+                  const std::vector<const SliceShard*>& selected, const std::string& url_fault,
+                  std::string_view selector_text) {
   std::vector<const SliceShard*> away;
   bool unsynced = false;
   for (const SliceShard* shard : selected) {
@@ -235,12 +244,14 @@ Condition explain(const Builder& b, std::size_t endpoints, const std::vector<con
       unsynced = unsynced || !shard->facts.synced || !shard->bindings_synced;
     }
   }
-  const std::string away_text = std::to_string(away.size()) + " of " + std::to_string(selected.size()) +
+  const std::string away_text = std::to_string(away.size()) + " of " +
+                                std::to_string(selected.size()) +
                                 " selected shards are not reachable: " + names_of(away);
   const std::string type = "EndpointURLsReady";
   if (endpoints > 0) {
-    return away.empty() ? Condition{.type = type, .message = std::to_string(endpoints) + " endpoints"}
-                        : Condition{type, "True", "SomeShardsUnavailable", "", away_text};
+    return away.empty()
+               ? Condition{.type = type, .message = std::to_string(endpoints) + " endpoints"}
+               : Condition{type, "True", "SomeShardsUnavailable", "", away_text};
   }
   if (b.input.shards.empty()) {
     return {type, "False", "NoShards", "Warning", "no Shard is registered"};
@@ -257,8 +268,8 @@ Condition explain(const Builder& b, std::size_t endpoints, const std::vector<con
     return {type, "False", "ShardsNotSynced", "Warning", away_text};
   }
   return {type, "False", "NoConsumers", "Info",
-          "no APIBinding to " + b.export_label() + " on any of the " + std::to_string(selected.size()) +
-              " selected shards"};
+          "no APIBinding to " + b.export_label() + " on any of the " +
+              std::to_string(selected.size()) + " selected shards"};
 }
 
 void fill_endpoints(Builder& b, const krm::Selector& selector, const Json* selector_json) {
@@ -269,11 +280,7 @@ void fill_endpoints(Builder& b, const krm::Selector& selector, const Json* selec
   }
   std::vector<const SliceShard*> selected;
   for (const SliceShard& shard : b.input.shards) {
-    const auto label = [&](std::string_view key) -> const std::string* {
-      const auto found = shard.facts.labels.find(key);
-      return found == shard.facts.labels.end() ? nullptr : &found->second;
-    };
-    if (selector.matches(label)) {
+    if (selector.matches(shard.facts.labels)) {
       selected.push_back(&shard);
     }
   }
@@ -282,7 +289,9 @@ void fill_endpoints(Builder& b, const krm::Selector& selector, const Json* selec
   std::vector<Endpoint> wanted;
   if (b.consumers == Consumers::kRequired) {
     // A shard whose bindings are not known keeps the entry it has and gets no new one.
-    std::erase_if(effective, [](const SliceShard* shard) { return !shard->has_consumer && shard->bindings_synced; });
+    std::erase_if(effective, [](const SliceShard* shard) {
+      return !shard->has_consumer && shard->bindings_synced;
+    });
     std::erase_if(effective, [&](const SliceShard* shard) {
       if (shard->bindings_synced || shard->has_consumer) {
         return false;
@@ -305,7 +314,8 @@ void fill_endpoints(Builder& b, const krm::Selector& selector, const Json* selec
   for (const Endpoint& endpoint : wanted) {
     distinct.insert(endpoint.url);
   }
-  b.conditions.push_back(explain(b, distinct.size(), selected, url_fault, b.status.text({"shardSelector"})));
+  b.conditions.push_back(
+      explain(b, distinct.size(), selected, url_fault, b.status.text({"shardSelector"})));
 }
 
 }  // namespace
@@ -320,15 +330,19 @@ EndpointMode endpoint_mode(const Json& slice, const SliceDefaults& defaults) {
 
 Consumers consumers_policy(const Json& slice, const SliceDefaults& defaults) {
   const std::string value = annotation(slice, kConsumersAnnotation);
-  return value == "required" ? Consumers::kRequired : value == "ignored" ? Consumers::kIgnored : defaults.consumers;
+  return value == "required"  ? Consumers::kRequired
+         : value == "ignored" ? Consumers::kIgnored
+                              : defaults.consumers;
 }
 
 std::vector<std::string> annotation_warnings(const Json& slice) {
   std::vector<std::string> warnings;
   const auto check = [&](std::string_view key, std::initializer_list<std::string_view> known) {
     const std::string value = annotation(slice, key);
-    if (slice.at({"metadata", "annotations", key}) != nullptr && std::find(known.begin(), known.end(), value) == known.end()) {
-      warnings.push_back("annotation " + std::string(key) + ": unknown value \"" + value + "\", the default is used");
+    if (slice.at({"metadata", "annotations", key}) != nullptr &&
+        std::find(known.begin(), known.end(), value) == known.end()) {
+      warnings.push_back("annotation " + std::string(key) + ": unknown value \"" + value +
+                         "\", the default is used");
     }
   };
   check(kModeAnnotation, {"direct", "proxied", "aggregated"});
@@ -337,8 +351,12 @@ std::vector<std::string> annotation_warnings(const Json& slice) {
 }
 
 Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults) {
-  Builder b{input, defaults, endpoint_mode(*input.slice, defaults), consumers_policy(*input.slice, defaults),
-            Json::object(), {}};
+  Builder b{input,
+            defaults,
+            endpoint_mode(*input.slice, defaults),
+            consumers_policy(*input.slice, defaults),
+            Json::object(),
+            {}};
   krm::Selector selector;
   const Json* selector_json = nullptr;
   if (judge_export(b) && judge_partition(b, selector, selector_json)) {
@@ -347,15 +365,18 @@ Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults) 
   // A rule that stopped early leaves the conditions it did not reach as they were.
   const Json* old = input.slice->at({"status", "conditions"});
   for (const std::string_view type : {"PartitionValid", "EndpointURLsReady"}) {
-    const bool known = std::any_of(b.conditions.begin(), b.conditions.end(),
-                                   [&](const Condition& condition) { return condition.type == type; });
+    const bool known =
+        std::any_of(b.conditions.begin(), b.conditions.end(),
+                    [&](const Condition& condition) { return condition.type == type; });
     if (known || old == nullptr) {
       continue;
     }
     for (const Json& one : old->items()) {
       if (one.text({"type"}) == type) {
-        b.conditions.push_back({std::string(type), std::string(one.text({"status"})), std::string(one.text({"reason"})),
-                                std::string(one.text({"severity"})), std::string(one.text({"message"}))});
+        b.conditions.push_back({std::string(type), std::string(one.text({"status"})),
+                                std::string(one.text({"reason"})),
+                                std::string(one.text({"severity"})),
+                                std::string(one.text({"message"}))});
       }
     }
   }
@@ -376,7 +397,9 @@ Expected<std::string> join_url(std::string_view base, std::string_view rest) {
     return fail(Errc::kBadRequest, "\"" + std::string(base) + "\" has no valid host");
   }
   std::string url = std::string(name) + "://" + std::string(host);
-  const std::string path = (slash == std::string_view::npos ? "" : std::string(tail.substr(slash))) + "/" + std::string(rest);
+  const std::string path =
+      (slash == std::string_view::npos ? "" : std::string(tail.substr(slash))) + "/" +
+      std::string(rest);
   for (const std::string_view segment : split(path, '/')) {
     if (!segment.empty()) {
       url += "/" + std::string(segment);

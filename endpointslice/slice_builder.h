@@ -18,30 +18,30 @@ enum class Consumers : std::uint8_t { kIgnored, kRequired };
 struct SliceDefaults {
   EndpointMode mode = EndpointMode::kDirect;
   Consumers consumers = Consumers::kIgnored;
-  std::string external_url;      ///< of the proxy; "" = not configured
+  std::string external_url;  ///< of the proxy; "" = not configured
 };
 
 /// What is known about the export that a slice names.
 struct ExportFacts {
   enum class State : std::uint8_t { kFound, kAbsent, kUnknown } state = State::kUnknown;
-  std::string cluster_name;      ///< logical cluster of the export, when found
+  std::string cluster_name;  ///< logical cluster of the export, when found
 };
 
 /// A shard as this slice sees it.
 struct SliceShard {
   topology::ShardFacts facts;
-  bool has_consumer = false;     ///< holds at least one binding of the export
+  bool has_consumer = false;  ///< holds at least one binding of the export
   bool bindings_synced = true;
 };
 
 struct SliceInput {
-  const krm::Json* slice = nullptr;      ///< as stored
-  std::string cluster;                   ///< logical cluster name of the slice
+  const krm::Json* slice = nullptr;  ///< as stored
+  std::string cluster;               ///< logical cluster name of the slice
   ExportFacts export_facts;
   /// The Partition that spec.partition names; null when absent or not named.
   const krm::Json* partition = nullptr;
-  std::vector<SliceShard> shards;        ///< every registered shard, sorted by name
-  std::string now;                       ///< RFC 3339, for conditions that change
+  std::vector<SliceShard> shards;  ///< every registered shard, sorted by name
+  std::string now;                 ///< RFC 3339, for conditions that change
   /// URLs in status.endpoints that other field managers own; never touched.
   std::vector<std::string> foreign_urls;
 };

@@ -21,30 +21,34 @@ std::string_view cluster_of(const Json& object) {
 
 }  // namespace
 
-SliceController::SliceController(net::Loop& loop, Objects& objects, World& world, SliceDefaults defaults)
+SliceController::SliceController(net::Loop& loop, Objects& objects, World& world,
+                                 SliceDefaults defaults)
     : objects_(objects),
       world_(world),
       defaults_(std::move(defaults)),
-      slices_(loop, [this](const std::string& key, net::WorkQueue::Finished done) { reconcile(key, std::move(done)); }),
+      slices_(loop, [this](const std::string& key,
+                           net::WorkQueue::Finished done) { reconcile(key, std::move(done)); }),
       defaults_queue_(loop, [this](const std::string& key, net::WorkQueue::Finished done) {
         reconcile_default(key, std::move(done));
       }) {
-  subscriptions_.push_back(objects_.on_change(kGroup, kSlices, [this](const Objects::Change& change) {
-    if (change.object != nullptr) {
-      slices_.add(key_of(change.cluster, change.name));
-      return;
-    }
-    // A default slice is made again.
-    defaults_queue_.add(key_of(change.cluster, change.name));
-  }));
-  subscriptions_.push_back(objects_.on_change("topology.kcp.io", "partitions", [this](const Objects::Change& change) {
-    objects_.list(change.cluster, kGroup, kSlices, [&](const Json& slice) {
-      if (slice.text({"spec", "partition"}) == change.name) {
-        slices_.add(key_of(change.cluster, slice.text({"metadata", "name"})));
-      }
-      return true;
-    });
-  }));
+  subscriptions_.push_back(
+      objects_.on_change(kGroup, kSlices, [this](const Objects::Change& change) {
+        if (change.object != nullptr) {
+          slices_.add(key_of(change.cluster, change.name));
+          return;
+        }
+        // A default slice is made again.
+        defaults_queue_.add(key_of(change.cluster, change.name));
+      }));
+  subscriptions_.push_back(
+      objects_.on_change("topology.kcp.io", "partitions", [this](const Objects::Change& change) {
+        objects_.list(change.cluster, kGroup, kSlices, [&](const Json& slice) {
+          if (slice.text({"spec", "partition"}) == change.name) {
+            slices_.add(key_of(change.cluster, slice.text({"metadata", "name"})));
+          }
+          return true;
+        });
+      }));
   mark_all();
 }
 
@@ -97,10 +101,11 @@ void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished
     return;
   }
   (*slice)["status"] = std::move(status);
-  objects_.update(cluster, kGroup, kSlices, "status", std::move(*slice), [this, finished](Expected<Json> result) {
-    ++stats_.writes;
-    finished(result || result.error().code() == Errc::kNotFound);
-  });
+  objects_.update(cluster, kGroup, kSlices, "status", std::move(*slice),
+                  [this, finished](Expected<Json> result) {
+                    ++stats_.writes;
+                    finished(result || result.error().code() == Errc::kNotFound);
+                  });
 }
 
 void SliceController::reconcile_default(const std::string& key, net::WorkQueue::Finished finished) {
@@ -119,9 +124,10 @@ void SliceController::reconcile_default(const std::string& key, net::WorkQueue::
       finished(true);
       return;
     }
-    objects_.remove(cluster, kGroup, kSlices, name, slice->text({"metadata", "uid"}), [finished](Expected<Json> result) {
-      finished(result || result.error().code() == Errc::kNotFound);
-    });
+    objects_.remove(cluster, kGroup, kSlices, name, slice->text({"metadata", "uid"}),
+                    [finished](Expected<Json> result) {
+                      finished(result || result.error().code() == Errc::kNotFound);
+                    });
     return;
   }
   if (slice || record->skip_default_slice) {
@@ -132,16 +138,20 @@ void SliceController::reconcile_default(const std::string& key, net::WorkQueue::
   if (!record->path.empty()) {
     spec["export"]["path"] = record->path;
   }
-  Json owner = Json::object(
-      {{"apiVersion", "apis.kcp.io/v1alpha1"}, {"kind", "APIExport"}, {"name", name}, {"uid", record->uid}});
-  Json object = Json::object({{"apiVersion", "apis.kcp.io/v1alpha1"},
-                              {"kind", "APIExportEndpointSlice"},
-                              {"metadata", Json::object({{"name", name}, {"ownerReferences", Json::array({owner})}})},
-                              {"spec", spec}});
-  objects_.create(cluster, kGroup, kSlices, std::move(object), [this, finished](Expected<Json> result) {
-    ++stats_.writes;
-    finished(result || result.error().code() == Errc::kAlreadyExists);
-  });
+  Json owner = Json::object({{"apiVersion", "apis.kcp.io/v1alpha1"},
+                             {"kind", "APIExport"},
+                             {"name", name},
+                             {"uid", record->uid}});
+  Json object = Json::object(
+      {{"apiVersion", "apis.kcp.io/v1alpha1"},
+       {"kind", "APIExportEndpointSlice"},
+       {"metadata", Json::object({{"name", name}, {"ownerReferences", Json::array({owner})}})},
+       {"spec", spec}});
+  objects_.create(cluster, kGroup, kSlices, std::move(object),
+                  [this, finished](Expected<Json> result) {
+                    ++stats_.writes;
+                    finished(result || result.error().code() == Errc::kAlreadyExists);
+                  });
 }
 
 }  // namespace kintsugi::endpointslice

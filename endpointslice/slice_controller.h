@@ -14,15 +14,19 @@
 
 namespace kintsugi::endpointslice {
 
-/// Keeps the status of every APIExportEndpointSlice right, and one default slice per export (specs/topology.md 13.2, 13.3).
-/// Level-based; endpoints and conditions are one write, and no write when nothing changed. Threads: one loop.
+/// Keeps the status of every APIExportEndpointSlice right, and one default slice per export
+/// (specs/topology.md 13.2, 13.3). Level-based; endpoints and conditions are one write, and no
+/// write when nothing changed. Threads: one loop.
 class SliceController {
  public:
-  SliceController(net::Loop& loop, topology::Objects& objects, World& world, SliceDefaults defaults);
+  SliceController(net::Loop& loop, topology::Objects& objects, World& world,
+                  SliceDefaults defaults);
 
-  /// A Shard was added, removed, relabelled, or its URLs, health or sync state changed: every slice is looked at again.
+  /// A Shard was added, removed, relabelled, or its URLs, health or sync state changed: every slice
+  /// is looked at again.
   void shards_changed();
-  /// An export appeared, changed or went, or its first consumer on a shard came or its last one left.
+  /// An export appeared, changed or went, or its first consumer on a shard came or its last one
+  /// left.
   void export_changed(std::string_view cluster, std::string_view name);
 
   struct Stats {

@@ -11,13 +11,15 @@ namespace kintsugi::endpointslice {
 
 /// An APIExport somewhere on the shards, as far as slices care.
 struct ExportRecord {
-  std::string cluster;        ///< logical cluster name
+  std::string cluster;  ///< logical cluster name
   std::string name, uid;
-  std::string path;           ///< its kcp.io/path annotation, may be empty
-  bool skip_default_slice = false;   ///< annotation apiexports.apis.kcp.io/skip-endpointslice is there
+  std::string path;  ///< its kcp.io/path annotation, may be empty
+  bool skip_default_slice =
+      false;  ///< annotation apiexports.apis.kcp.io/skip-endpointslice is there
 };
 
-/// The controllers' picture of shards, exports and bindings. Implemented over the topology feed. Threads: one loop.
+/// The controllers' picture of shards, exports and bindings. Implemented over the topology feed.
+/// Threads: one loop.
 class World {
  public:
   virtual ~World() = default;
@@ -25,9 +27,11 @@ class World {
   [[nodiscard]] virtual std::vector<SliceShard> shards(std::string_view export_cluster,
                                                        std::string_view export_name) const = 0;
   /// @param path a logical cluster name or a workspace path.
-  [[nodiscard]] virtual ExportFacts find_export(std::string_view path, std::string_view name) const = 0;
+  [[nodiscard]] virtual ExportFacts find_export(std::string_view path,
+                                                std::string_view name) const = 0;
   virtual void exports(const std::function<void(const ExportRecord&)>& visit) const = 0;
-  [[nodiscard]] virtual const ExportRecord* export_record(std::string_view cluster, std::string_view name) const = 0;
+  [[nodiscard]] virtual const ExportRecord* export_record(std::string_view cluster,
+                                                          std::string_view name) const = 0;
 };
 
 }  // namespace kintsugi::endpointslice

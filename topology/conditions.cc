@@ -69,9 +69,10 @@ bool same_but_times(const Json& a, const Json& b) {
   if (a_conditions == nullptr) {
     return true;
   }
-  return std::equal(a_conditions->items().begin(), a_conditions->items().end(),
-                    b_conditions->items().begin(), b_conditions->items().end(),
-                    [](const Json& x, const Json& y) { return without_time(x) == without_time(y); });
+  return std::equal(
+      a_conditions->items().begin(), a_conditions->items().end(), b_conditions->items().begin(),
+      b_conditions->items().end(),
+      [](const Json& x, const Json& y) { return without_time(x) == without_time(y); });
 }
 
 }  // namespace kintsugi::topology

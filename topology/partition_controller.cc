@@ -41,25 +41,28 @@ PartitionController::PartitionController(net::Loop& loop, Objects& objects,
       queue_.add(key_of(change.cluster, change.name));
     }
   }));
-  subscriptions_.push_back(objects_.on_change(kGroup, kPartitions, [this](const Objects::Change& change) {
-    for (const Json* object : {change.object, change.previous}) {
-      const Json* owners = object != nullptr ? object->at({"metadata", "ownerReferences"}) : nullptr;
-      if (owners == nullptr) {
-        continue;
-      }
-      for (const Json& owner : owners->items()) {
-        if (owner.text({"kind"}) == "PartitionSet") {
-          queue_.add(key_of(change.cluster, owner.text({"name"})));
+  subscriptions_.push_back(
+      objects_.on_change(kGroup, kPartitions, [this](const Objects::Change& change) {
+        for (const Json* object : {change.object, change.previous}) {
+          const Json* owners =
+              object != nullptr ? object->at({"metadata", "ownerReferences"}) : nullptr;
+          if (owners == nullptr) {
+            continue;
+          }
+          for (const Json& owner : owners->items()) {
+            if (owner.text({"kind"}) == "PartitionSet") {
+              queue_.add(key_of(change.cluster, owner.text({"name"})));
+            }
+          }
         }
-      }
-    }
-  }));
+      }));
   shards_changed();
 }
 
 void PartitionController::shards_changed() {
   objects_.list("*", kGroup, kSets, [this](const Json& set) {
-    queue_.add(key_of(set.text({"metadata", "annotations", "kcp.io/cluster"}), set.text({"metadata", "name"})));
+    queue_.add(key_of(set.text({"metadata", "annotations", "kcp.io/cluster"}),
+                      set.text({"metadata", "name"})));
     return true;
   });
 }
@@ -102,8 +105,8 @@ void PartitionController::write_next(const std::shared_ptr<Run>& run) {
   PartitionSetPlan& plan = run->plan;
   if (run->removed < plan.remove.size()) {
     const Json& gone = plan.remove[run->removed++];
-    objects_.remove(run->cluster, kGroup, kPartitions, gone.text({"metadata", "name"}), gone.text({"metadata", "uid"}),
-                    then("old partition could not get deleted"));
+    objects_.remove(run->cluster, kGroup, kPartitions, gone.text({"metadata", "name"}),
+                    gone.text({"metadata", "uid"}), then("old partition could not get deleted"));
   } else if (run->updated < plan.update.size()) {
     objects_.update(run->cluster, kGroup, kPartitions, "", std::move(plan.update[run->updated++]),
                     then("partition could not get created"));
@@ -125,10 +128,11 @@ void PartitionController::write_status(const std::shared_ptr<Run>& run) {
     return;
   }
   run->set["status"] = std::move(status);
-  objects_.update(run->cluster, kGroup, kSets, "status", run->set, [this, run, ok](Expected<Json> result) {
-    ++stats_.writes;
-    run->finished(ok && (result || result.error().code() == Errc::kNotFound));
-  });
+  objects_.update(run->cluster, kGroup, kSets, "status", run->set,
+                  [this, run, ok](Expected<Json> result) {
+                    ++stats_.writes;
+                    run->finished(ok && (result || result.error().code() == Errc::kNotFound));
+                  });
 }
 
 }  // namespace kintsugi::topology

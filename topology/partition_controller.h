@@ -12,12 +12,14 @@
 
 namespace kintsugi::topology {
 
-/// Keeps the Partitions and the status of every PartitionSet equal to what the shards demand (specs/topology.md 13.1).
-/// Level-based: an event marks the set, a run reads everything and writes the difference. Threads: one loop.
+/// Keeps the Partitions and the status of every PartitionSet equal to what the shards demand
+/// (specs/topology.md 13.1). Level-based: an event marks the set, a run reads everything and writes
+/// the difference. Threads: one loop.
 class PartitionController {
  public:
   /// @param shards the registered shards now; must answer at any time on this loop.
-  PartitionController(net::Loop& loop, Objects& objects, std::function<std::vector<ShardFacts>()> shards);
+  PartitionController(net::Loop& loop, Objects& objects,
+                      std::function<std::vector<ShardFacts>()> shards);
 
   /// Marks every set. Call it when a Shard is added, removed or relabelled.
   void shards_changed();

@@ -1,11 +1,11 @@
 #include "topology/partition_set.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
 #include "base/sha256.h"
-#include "krm/selector.h"
 #include "topology/conditions.h"
 
 namespace kintsugi::topology {
@@ -69,15 +69,16 @@ Json wanted_selector(const Json& set, const Tuple& tuple) {
 
 bool has_right_owner(const Json& partition, const Json& wanted) {
   const Json* owners = partition.at({"metadata", "ownerReferences"});
-  return owners != nullptr &&
-         std::any_of(owners->items().begin(), owners->items().end(), [&](const Json& owner) { return owner == wanted; });
+  return owners != nullptr && std::any_of(owners->items().begin(), owners->items().end(),
+                                          [&](const Json& owner) { return owner == wanted; });
 }
 
 /// Replaces the reference of the same uid, keeps foreign ones.
 void put_owner(Json& partition, const Json& wanted) {
   Json& owners = partition.make({"metadata", "ownerReferences"});
   Json::Array& list = owners.edit_items();
-  std::erase_if(list, [&](const Json& owner) { return owner.text({"uid"}) == wanted.text({"uid"}); });
+  std::erase_if(list,
+                [&](const Json& owner) { return owner.text({"uid"}) == wanted.text({"uid"}); });
   list.push_back(wanted);
 }
 
@@ -97,7 +98,8 @@ std::set<std::string> dimension_keys(const Json& set) {
 }
 
 /// Tuples keyed by the dimension values, as two shards that differ only in other labels share one.
-std::map<Tuple, Tuple> wanted_tuples(const Json& set, const krm::Selector& selector, const std::set<std::string>& dimensions,
+std::map<Tuple, Tuple> wanted_tuples(const Json& set, const krm::Selector& selector,
+                                     const std::set<std::string>& dimensions,
                                      const std::vector<ShardFacts>& shards) {
   std::set<std::string> keys = dimensions;
   if (const Json* labels = set.at({"spec", "shardSelector", "matchLabels"})) {
@@ -110,23 +112,19 @@ std::map<Tuple, Tuple> wanted_tuples(const Json& set, const krm::Selector& selec
     return tuples;
   }
   for (const ShardFacts& shard : shards) {
-    const auto label = [&](std::string_view key) -> const std::string* {
-      const auto found = shard.labels.find(key);
-      return found == shard.labels.end() ? nullptr : &found->second;
-    };
-    if (!selector.matches(label)) {
+    if (!selector.matches(shard.labels)) {
       continue;
     }
     Tuple all;
     Tuple dims;
     for (const std::string& key : keys) {
-      const std::string* value = label(key);
+      const Json* value = shard.labels.find(key);
       if (value == nullptr) {
         break;
       }
-      all.emplace(key, *value);
+      all.emplace(key, value->as_string());
       if (dimensions.contains(key)) {
-        dims.emplace(key, *value);
+        dims.emplace(key, value->as_string());
       }
     }
     if (all.size() == keys.size()) {
@@ -136,13 +134,18 @@ std::map<Tuple, Tuple> wanted_tuples(const Json& set, const krm::Selector& selec
   return tuples;
 }
 
-/// Of the owned Partitions the one to keep for a tuple: by name, else by equal selector and age. Taken out of `owned`.
-const Json* take_match(std::vector<const Json*>& owned, std::string_view name, const Json& selector) {
-  auto best = std::find_if(owned.begin(), owned.end(), [&](const Json* one) { return one->text({"metadata", "name"}) == name; });
+/// Of the owned Partitions the one to keep for a tuple: by name, else by equal selector and age.
+/// Taken out of `owned`.
+const Json* take_match(std::vector<const Json*>& owned, std::string_view name,
+                       const Json& selector) {
+  auto best = std::find_if(owned.begin(), owned.end(), [&](const Json* one) {
+    return one->text({"metadata", "name"}) == name;
+  });
   if (best == owned.end()) {
     for (auto it = owned.begin(); it != owned.end(); ++it) {
       const Json* stored = (*it)->at({"spec", "selector"});
-      if (stored != nullptr && *stored == selector && (best == owned.end() || older(**it, **best))) {
+      if (stored != nullptr && *stored == selector &&
+          (best == owned.end() || older(**it, **best))) {
         best = it;
       }
     }
@@ -155,8 +158,10 @@ const Json* take_match(std::vector<const Json*>& owned, std::string_view name, c
   return found;
 }
 
-/// The first name of the tuple that nothing else holds: an object that the set does not own, or another tuple of the set.
-std::string free_name(const Json& set, const Tuple& dims, const std::map<std::string, const Json*, std::less<>>& by_name,
+/// The first name of the tuple that nothing else holds: an object that the set does not own, or
+/// another tuple of the set.
+std::string free_name(const Json& set, const Tuple& dims,
+                      const std::map<std::string, const Json*, std::less<>>& by_name,
                       const std::set<std::string>& taken) {
   const std::vector<std::pair<std::string, std::string>> dimensions(dims.begin(), dims.end());
   const std::string_view uid = set.text({"metadata", "uid"});
@@ -172,7 +177,13 @@ std::string free_name(const Json& set, const Tuple& dims, const std::map<std::st
 
 }  // namespace
 
-std::string partition_name(std::string_view set_name, const std::vector<std::pair<std::string, std::string>>& dimensions,
+Expected<krm::Selector> selector_of(const Json* label_selector) {
+  static const Json kAll = Json::object();
+  return krm::Selector::from_json(label_selector != nullptr ? *label_selector : kAll);
+}
+
+std::string partition_name(std::string_view set_name,
+                           const std::vector<std::pair<std::string, std::string>>& dimensions,
                            int attempt) {
   std::string base(set_name);
   std::string text = "kintsugi-partition/1\n";
@@ -187,7 +198,7 @@ std::string partition_name(std::string_view set_name, const std::vector<std::pai
   }
   const auto digest = sha256(text);
   for (std::size_t i = 0; i < kSuffixLength; ++i) {
-    base += kAlphabet[static_cast<unsigned char>(digest[i]) % kAlphabet.size()];
+    base += kAlphabet[digest[i] % kAlphabet.size()];
   }
   return base;
 }
@@ -195,7 +206,7 @@ std::string partition_name(std::string_view set_name, const std::vector<std::pai
 PartitionSetPlan plan_partition_set(const Json& set, const std::vector<ShardFacts>& shards,
                                     const std::vector<Json>& partitions) {
   PartitionSetPlan plan;
-  const auto selector = krm::Selector::from_label_selector(set.at({"spec", "shardSelector"}));
+  const auto selector = selector_of(set.at({"spec", "shardSelector"}));
   if (!selector) {
     plan.fault = selector.error().message();
     return plan;
@@ -221,10 +232,11 @@ PartitionSetPlan plan_partition_set(const Json& set, const std::vector<ShardFact
     const Json* kept = take_match(owned, name, wanted);
     if (kept == nullptr) {
       taken.insert(name);
-      plan.create.push_back(Json::object({{"apiVersion", kApiVersion},
-                                          {"kind", "Partition"},
-                                          {"metadata", Json::object({{"name", name}, {"ownerReferences", Json::array({owner})}})},
-                                          {"spec", Json::object({{"selector", wanted}})}}));
+      plan.create.push_back(Json::object(
+          {{"apiVersion", kApiVersion},
+           {"kind", "Partition"},
+           {"metadata", Json::object({{"name", name}, {"ownerReferences", Json::array({owner})}})},
+           {"spec", Json::object({{"selector", wanted}})}}));
       continue;
     }
     taken.emplace(kept->text({"metadata", "name"}));
@@ -243,7 +255,8 @@ PartitionSetPlan plan_partition_set(const Json& set, const std::vector<ShardFact
   return plan;
 }
 
-Json partition_set_status(const Json& set, const PartitionSetPlan& plan, std::string_view failure, std::string_view now) {
+Json partition_set_status(const Json& set, const PartitionSetPlan& plan, std::string_view failure,
+                          std::string_view now) {
   const Json* old = set.find("status");
   Json status = old != nullptr && old->is_object() ? *old : Json::object();
   Condition valid{.type = "PartitionSetValid"};
@@ -257,10 +270,12 @@ Json partition_set_status(const Json& set, const PartitionSetPlan& plan, std::st
   } else {
     status["count"] = plan.count;
     if (!failure.empty()) {
-      ready = {"PartitionsReady", "False", "ErrorGeneratingPartitions", "Error", std::string(failure)};
+      ready = {"PartitionsReady", "False", "ErrorGeneratingPartitions", "Error",
+               std::string(failure)};
     }
   }
-  status["conditions"] = render_conditions({valid, ready}, old != nullptr ? old->find("conditions") : nullptr, now);
+  status["conditions"] =
+      render_conditions({valid, ready}, old != nullptr ? old->find("conditions") : nullptr, now);
   return status;
 }
 

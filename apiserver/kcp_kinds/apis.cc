@@ -6,7 +6,7 @@ namespace {
 
 using krm::Json;
 
-constexpr std::string_view kSchemaDocument = R"({
+constexpr std::string_view kSchemaDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "apiresourceschemas.apis.kcp.io"},
 "spec": {"group": "apis.kcp.io", "scope": "Cluster",
  "names": {"plural": "apiresourceschemas", "singular": "apiresourceschema", "kind": "APIResourceSchema",
@@ -35,9 +35,9 @@ constexpr std::string_view kSchemaDocument = R"({
        "selectableFields": {"type": "array", "items": {"type": "object", "properties": {"jsonPath": {"type": "string"}}}},
        "subresources": {"type": "object", "properties": {
         "scale": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}}}}}}}]}})";
+        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}}}}}}}]}})json";
 
-constexpr std::string_view kExportDocument = R"({
+constexpr std::string_view kExportDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "apiexports.apis.kcp.io"},
 "spec": {"group": "apis.kcp.io", "scope": "Cluster",
  "names": {"plural": "apiexports", "singular": "apiexport", "kind": "APIExport", "listKind": "APIExportList", "categories": ["kcp"]},
@@ -76,9 +76,9 @@ constexpr std::string_view kExportDocument = R"({
         "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}}}}}},
     "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
      "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
-     "conditions": "$conditions"}}}}}}]}})";
+     "conditions": "$conditions"}}}}}}]}})json";
 
-constexpr std::string_view kBindingDocument = R"({
+constexpr std::string_view kBindingDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "apibindings.apis.kcp.io"},
 "spec": {"group": "apis.kcp.io", "scope": "Cluster",
  "names": {"plural": "apibindings", "singular": "apibinding", "kind": "APIBinding", "listKind": "APIBindingList", "categories": ["kcp"]},
@@ -105,9 +105,9 @@ constexpr std::string_view kBindingDocument = R"({
       "name": {"type": "string"}, "path": {"type": "string"}}}}},
      "permissionClaims": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
-     "phase": {"type": "string"}, "conditions": "$conditions"}}}}}}]}})";
+     "phase": {"type": "string"}, "conditions": "$conditions"}}}}}}]}})json";
 
-constexpr std::string_view kSliceDocument = R"({
+constexpr std::string_view kSliceDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 "metadata": {"name": "apiexportendpointslices.apis.kcp.io"},
 "spec": {"group": "apis.kcp.io", "scope": "Cluster",
@@ -135,7 +135,7 @@ constexpr std::string_view kSliceDocument = R"({
         "properties": {"matchAll": {"type": "boolean"}, "selector": {"type": "object", "x-kubernetes-map-type": "atomic",
          "x-kubernetes-preserve-unknown-fields": true}}}}}},
      "shardSelector": {"type": "string"},
-     "conditions": "$conditions"}}}}}}]}})";
+     "conditions": "$conditions"}}}}}}]}})json";
 
 /// "v1.widgets.ex.io" -> group "ex.io", name "widgets".
 void split_schema_name(std::string_view schema, std::string& group, std::string& name) {
@@ -148,7 +148,8 @@ void split_schema_name(std::string_view schema, std::string& group, std::string&
   group = second == std::string_view::npos ? "" : schema.substr(second + 1);
 }
 
-/// v1alpha2 -> v1alpha1: resources[].schema -> latestResourceSchemas; claims lose their verbs and select all.
+/// v1alpha2 -> v1alpha1: resources[].schema -> latestResourceSchemas; claims lose their verbs and
+/// select all.
 void export_from_storage(Json& object) {
   Json* spec = object.find("spec");
   if (spec == nullptr) {
@@ -198,14 +199,17 @@ void export_to_storage(Json& object) {
   }
 }
 
-void validate_slice(const WriteContext& context, const Json& slice, const Json* old, std::vector<Cause>& causes) {
+void validate_slice(const WriteContext& context, const Json& slice, const Json* old,
+                    std::vector<Cause>& causes) {
   static const Json kNone;
   if (!context.subresource.empty()) {
     const Json* endpoints = slice.at({"status", "endpoints"});
     for (std::size_t i = 0; endpoints != nullptr && i < endpoints->size(); ++i) {
       const Json* shards = endpoints->items()[i].find("shards");
-      if (shards != nullptr && shards->find("matchAll") != nullptr && shards->find("selector") != nullptr) {
-        causes.push_back({"FieldValueInvalid", "Invalid value: matchAll and selector are mutually exclusive",
+      if (shards != nullptr && shards->find("matchAll") != nullptr &&
+          shards->find("selector") != nullptr) {
+        causes.push_back({"FieldValueInvalid",
+                          "Invalid value: matchAll and selector are mutually exclusive",
                           "status.endpoints[" + std::to_string(i) + "].shards"});
       }
     }
@@ -217,12 +221,14 @@ void validate_slice(const WriteContext& context, const Json& slice, const Json* 
   const Json* now = slice.at({"spec", "export"});
   const Json* before = old->at({"spec", "export"});
   if (now != nullptr && before != nullptr && !(*now == *before)) {
-    causes.push_back({"FieldValueInvalid", "Invalid value: APIExport reference must not be changed", "spec.export"});
+    causes.push_back({"FieldValueInvalid", "Invalid value: APIExport reference must not be changed",
+                      "spec.export"});
   }
 }
 
 /// An APIResourceSchema never changes, and its name ends in .<plural>.<group> (AM-492, AM-493).
-void admit_schema(const WriteContext& context, const Json* object, const Json* old, const Hooks::AdmitDone& done) {
+void admit_schema(const WriteContext& context, const Json* object, const Json* old,
+                  const Hooks::AdmitDone& done) {
   if (object == nullptr || context.verb == "delete") {
     done({});
     return;
@@ -275,7 +281,8 @@ ResourcePtr api_export_kind() {
 }
 
 ResourcePtr api_binding_kind() {
-  static const ResourcePtr kKind = std::make_shared<const ResourceDef>(resource_from_document(kBindingDocument));
+  static const ResourcePtr kKind =
+      std::make_shared<const ResourceDef>(resource_from_document(kBindingDocument));
   return kKind;
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 using krm::Json;
 
-constexpr std::string_view kShardDocument = R"({
+constexpr std::string_view kShardDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "shards.core.kcp.io"},
 "spec": {"group": "core.kcp.io", "scope": "Cluster",
  "names": {"plural": "shards", "singular": "shard", "kind": "Shard", "listKind": "ShardList", "categories": ["kcp"]},
@@ -26,9 +26,9 @@ constexpr std::string_view kShardDocument = R"({
      "virtualWorkspaceURL": {"type": "string", "format": "uri", "description": "virtualWorkspaceURL is the address of the virtual workspace server associated with this shard."}}},
     "status": {"type": "object", "properties": {
      "capacity": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}},
-     "conditions": "$conditions"}}}}}}]}})";
+     "conditions": "$conditions"}}}}}}]}})json";
 
-constexpr std::string_view kLogicalClusterDocument = R"({
+constexpr std::string_view kLogicalClusterDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "logicalclusters.core.kcp.io"},
 "spec": {"group": "core.kcp.io", "scope": "Cluster",
  "names": {"plural": "logicalclusters", "singular": "logicalcluster", "kind": "LogicalCluster", "listKind": "LogicalClusterList",
@@ -55,7 +55,7 @@ constexpr std::string_view kLogicalClusterDocument = R"({
       "enum": ["", "Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting"]},
      "initializers": {"type": "array", "items": {"type": "string"}},
      "terminators": {"type": "array", "items": {"type": "string"}},
-     "conditions": "$conditions"}}}}}}]}})";
+     "conditions": "$conditions"}}}}}}]}})json";
 
 /// externalURL and virtualWorkspaceURL default to baseURL, on create and on update (TP-056).
 void default_shard_urls(const WriteContext& context, Json& shard, const Json* /*old*/) {
@@ -73,14 +73,15 @@ void default_shard_urls(const WriteContext& context, Json& shard, const Json* /*
   }
 }
 
-void validate_shard(const WriteContext& /*context*/, const Json& shard, const Json* /*old*/, std::vector<Cause>& causes) {
+void validate_shard(const WriteContext& /*context*/, const Json& shard, const Json* /*old*/,
+                    std::vector<Cause>& causes) {
   if (shard.text({"spec", "baseURL"}).empty()) {
     causes.push_back(krm::field_required("spec.baseURL", "spec.baseURL is required"));
   }
 }
 
-void validate_logical_cluster(const WriteContext& /*context*/, const Json& cluster, const Json* /*old*/,
-                              std::vector<Cause>& causes) {
+void validate_logical_cluster(const WriteContext& /*context*/, const Json& cluster,
+                              const Json* /*old*/, std::vector<Cause>& causes) {
   const std::string_view name = cluster.text({"metadata", "name"});
   if (name != "cluster") {
     causes.push_back(krm::field_not_supported("metadata.name", name, {"cluster"}));

@@ -7,11 +7,11 @@
 
 namespace kintsugi::apiserver {
 
-const char* const kConditionsSchema = R"({"type": "array", "items": {"type": "object",
+const char* const kConditionsSchema = R"json({"type": "array", "items": {"type": "object",
   "required": ["lastTransitionTime", "status", "type"], "properties": {
   "lastTransitionTime": {"type": "string", "format": "date-time"}, "message": {"type": "string"},
   "reason": {"type": "string"}, "severity": {"type": "string"}, "status": {"type": "string"},
-  "type": {"type": "string"}}}})";
+  "type": {"type": "string"}}}})json";
 
 ResourceDef resource_from_document(std::string_view crd_json) {
   // Documents share the schema of conditions by a marker, so that it is written once.

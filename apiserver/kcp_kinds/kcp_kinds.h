@@ -5,22 +5,25 @@
 
 #include "apiserver/resource.h"
 
-/// The kcp kinds: each a CustomResourceDefinition document (schema, columns, names) plus the rules that a schema cannot
-/// say. Source: specs/topology.md sections 2 to 8, specs/api-machinery.md section 17. Made once, shared by all loops.
+/// The kcp kinds: each a CustomResourceDefinition document (schema, columns, names) plus the rules
+/// that a schema cannot say. Source: specs/topology.md sections 2 to 8, specs/api-machinery.md
+/// section 17. Made once, shared by all loops.
 namespace kintsugi::apiserver {
 
-[[nodiscard]] ResourcePtr shard_kind();                     ///< core.kcp.io/v1alpha1 shards
-[[nodiscard]] ResourcePtr logical_cluster_kind();           ///< core.kcp.io/v1alpha1 logicalclusters
-[[nodiscard]] ResourcePtr workspace_kind();                 ///< tenancy.kcp.io/v1alpha1 workspaces
-[[nodiscard]] ResourcePtr workspace_type_kind();            ///< tenancy.kcp.io/v1alpha1 workspacetypes
-[[nodiscard]] ResourcePtr api_export_kind();                ///< apis.kcp.io/v1alpha2 and v1alpha1 apiexports
-[[nodiscard]] ResourcePtr api_resource_schema_kind();       ///< apis.kcp.io/v1alpha1 apiresourceschemas
-[[nodiscard]] ResourcePtr api_binding_kind();               ///< apis.kcp.io/v1alpha2 and v1alpha1 apibindings
-[[nodiscard]] ResourcePtr api_export_endpoint_slice_kind(); ///< apis.kcp.io/v1alpha1 apiexportendpointslices
-[[nodiscard]] ResourcePtr partition_kind();                 ///< topology.kcp.io/v1alpha1 partitions
-[[nodiscard]] ResourcePtr partition_set_kind();             ///< topology.kcp.io/v1alpha1 partitionsets
+[[nodiscard]] ResourcePtr shard_kind();            ///< core.kcp.io/v1alpha1 shards
+[[nodiscard]] ResourcePtr logical_cluster_kind();  ///< core.kcp.io/v1alpha1 logicalclusters
+[[nodiscard]] ResourcePtr workspace_kind();        ///< tenancy.kcp.io/v1alpha1 workspaces
+[[nodiscard]] ResourcePtr workspace_type_kind();   ///< tenancy.kcp.io/v1alpha1 workspacetypes
+[[nodiscard]] ResourcePtr api_export_kind();       ///< apis.kcp.io/v1alpha2 and v1alpha1 apiexports
+[[nodiscard]] ResourcePtr api_resource_schema_kind();  ///< apis.kcp.io/v1alpha1 apiresourceschemas
+[[nodiscard]] ResourcePtr api_binding_kind();  ///< apis.kcp.io/v1alpha2 and v1alpha1 apibindings
+[[nodiscard]] ResourcePtr
+api_export_endpoint_slice_kind();                ///< apis.kcp.io/v1alpha1 apiexportendpointslices
+[[nodiscard]] ResourcePtr partition_kind();      ///< topology.kcp.io/v1alpha1 partitions
+[[nodiscard]] ResourcePtr partition_set_kind();  ///< topology.kcp.io/v1alpha1 partitionsets
 
-/// A resource from the text of a CustomResourceDefinition (JSON). Ends the process when the text is wrong: it is ours.
+/// A resource from the text of a CustomResourceDefinition (JSON). Ends the process when the text is
+/// wrong: it is ours.
 [[nodiscard]] ResourceDef resource_from_document(std::string_view crd_json);
 /// The conditions list that every kcp kind has in its status, as schema text.
 extern const char* const kConditionsSchema;

@@ -6,7 +6,7 @@ namespace {
 
 using krm::Json;
 
-constexpr std::string_view kWorkspaceDocument = R"({
+constexpr std::string_view kWorkspaceDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "workspaces.tenancy.kcp.io"},
 "spec": {"group": "tenancy.kcp.io", "scope": "Cluster",
  "names": {"plural": "workspaces", "singular": "workspace", "kind": "Workspace", "listKind": "WorkspaceList",
@@ -35,9 +35,9 @@ constexpr std::string_view kWorkspaceDocument = R"({
      "phase": {"type": "string", "enum": ["", "Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting"]},
      "initializers": {"type": "array", "items": {"type": "string"}},
      "terminators": {"type": "array", "items": {"type": "string"}},
-     "conditions": "$conditions"}}}}}}]}})";
+     "conditions": "$conditions"}}}}}}]}})json";
 
-constexpr std::string_view kWorkspaceTypeDocument = R"({
+constexpr std::string_view kWorkspaceTypeDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "workspacetypes.tenancy.kcp.io"},
 "spec": {"group": "tenancy.kcp.io", "scope": "Cluster",
  "names": {"plural": "workspacetypes", "singular": "workspacetype", "kind": "WorkspaceType", "listKind": "WorkspaceTypeList",
@@ -62,7 +62,7 @@ constexpr std::string_view kWorkspaceTypeDocument = R"({
     "status": {"type": "object", "properties": {
      "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {
       "url": {"type": "string"}, "type": {"type": "string"}}}},
-     "conditions": "$conditions"}}}}}}]}})";
+     "conditions": "$conditions"}}}}}}]}})json";
 
 bool is_workspace_name(std::string_view name) {
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
@@ -77,8 +77,8 @@ bool is_workspace_name(std::string_view name) {
   return true;
 }
 
-void check_unchanged(std::string_view field, const Json& object, const Json& old, std::string_view message,
-                     std::vector<Cause>& causes) {
+void check_unchanged(std::string_view field, const Json& object, const Json& old,
+                     std::string_view message, std::vector<Cause>& causes) {
   const Json* now = object.at({"spec", field});
   const Json* before = old.at({"spec", field});
   if (before != nullptr && now != nullptr && !(*before == *now)) {
@@ -92,12 +92,14 @@ void check_unchanged(std::string_view field, const Json& object, const Json& old
 }
 
 /// What kcp's validation rules say (specs/topology.md section 4, AM-486, AM-487).
-void validate_workspace(const WriteContext& context, const Json& workspace, const Json* old, std::vector<Cause>& causes) {
+void validate_workspace(const WriteContext& context, const Json& workspace, const Json* old,
+                        std::vector<Cause>& causes) {
   if (old == nullptr) {
     const std::string_view name = workspace.text({"metadata", "name"});
     if (!is_workspace_name(name)) {
-      causes.push_back(krm::field_invalid("metadata.name", name,
-                                          "metadata.name in body should match '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'"));
+      causes.push_back(krm::field_invalid(
+          "metadata.name", name,
+          "metadata.name in body should match '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'"));
     }
     return;
   }
@@ -109,7 +111,8 @@ void validate_workspace(const WriteContext& context, const Json& workspace, cons
   for (const std::string_view field : {"cluster", "URL"}) {
     const Json* before = old->at({"spec", field});
     if (before != nullptr && workspace.at({"spec", field}) == nullptr) {
-      causes.push_back({"FieldValueInvalid", "Invalid value: " + std::string(field) + " cannot be unset", "spec"});
+      causes.push_back({"FieldValueInvalid",
+                        "Invalid value: " + std::string(field) + " cannot be unset", "spec"});
     }
   }
 }
@@ -126,7 +129,8 @@ ResourcePtr workspace_kind() {
 }
 
 ResourcePtr workspace_type_kind() {
-  static const ResourcePtr kKind = std::make_shared<const ResourceDef>(resource_from_document(kWorkspaceTypeDocument));
+  static const ResourcePtr kKind =
+      std::make_shared<const ResourceDef>(resource_from_document(kWorkspaceTypeDocument));
   return kKind;
 }
 

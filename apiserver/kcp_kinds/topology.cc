@@ -9,7 +9,7 @@ namespace {
 
 using krm::Json;
 
-constexpr std::string_view kPartitionDocument = R"({
+constexpr std::string_view kPartitionDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "partitions.topology.kcp.io"},
 "spec": {"group": "topology.kcp.io", "scope": "Cluster",
  "names": {"plural": "partitions", "singular": "partition", "kind": "Partition", "listKind": "PartitionList", "categories": ["kcp"]},
@@ -26,9 +26,9 @@ constexpr std::string_view kPartitionDocument = R"({
       "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object",
        "required": ["key", "operator"], "properties": {"key": {"type": "string"}, "operator": {"type": "string"},
        "values": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}}}}},
-      "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}}}}}}}}]}})";
+      "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}}}}}}}}]}})json";
 
-constexpr std::string_view kPartitionSetDocument = R"({
+constexpr std::string_view kPartitionSetDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "partitionsets.topology.kcp.io"},
 "spec": {"group": "topology.kcp.io", "scope": "Cluster",
  "names": {"plural": "partitionsets", "singular": "partitionset", "kind": "PartitionSet", "listKind": "PartitionSetList",
@@ -54,18 +54,20 @@ constexpr std::string_view kPartitionSetDocument = R"({
       "matchLabels": {"type": "object", "maxProperties": 10, "additionalProperties": {"type": "string", "maxLength": 380}}}}}},
     "status": {"type": "object", "properties": {
      "count": {"type": "integer", "description": "count is the total number of partitions."},
-     "conditions": "$conditions"}}}}}}]}})";
+     "conditions": "$conditions"}}}}}}]}})json";
 
 constexpr std::size_t kMaxPrefix = 253;
 constexpr std::string_view kKeyMessage =
     "Label key prefixes are optional and limited to 253 characters. They should match "
-    "\"^[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?$\". Names are limited to 63 characters and should match "
+    "\"^[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?$\". Names are limited to 63 characters and should "
+    "match "
     "\"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$\". \"/\" is used as separator.";
 constexpr std::string_view kValueMessage =
     "Label values are limited to 63 characters and should match "
     "\"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$\".";
 constexpr std::string_view kExpressionMessage =
-    "There should be at least one value for In and NotIn operators. There should not be any value for Exists and "
+    "There should be at least one value for In and NotIn operators. There should not be any value "
+    "for Exists and "
     "DoesNotExist operators.";
 
 /// Dots are allowed in prefixes (REQUIRED T-08).
@@ -78,7 +80,8 @@ bool is_label_key(std::string_view key) {
   }
   const std::string_view prefix = key.substr(0, slash);
   const std::string_view name = key.substr(slash + 1);
-  return prefix.size() <= kMaxPrefix && re2::RE2::FullMatch(re2::StringPiece(prefix.data(), prefix.size()), kPrefix) &&
+  return prefix.size() <= kMaxPrefix &&
+         re2::RE2::FullMatch(re2::StringPiece(prefix.data(), prefix.size()), kPrefix) &&
          re2::RE2::FullMatch(re2::StringPiece(name.data(), name.size()), kName);
 }
 
@@ -91,7 +94,8 @@ Cause rule_failed(std::string field, std::string_view message) {
   return {"FieldValueInvalid", "Invalid value: " + std::string(message), std::move(field)};
 }
 
-void check_expression(const Json& expression, const std::string& field, std::vector<Cause>& causes) {
+void check_expression(const Json& expression, const std::string& field,
+                      std::vector<Cause>& causes) {
   const Json* values = expression.find("values");
   const std::string_view op = expression.text({"operator"});
   const bool wants_values = op == "In" || op == "NotIn";
@@ -99,16 +103,17 @@ void check_expression(const Json& expression, const std::string& field, std::vec
     causes.push_back(krm::field_invalid(field + ".key", expression.text({"key"}), kKeyMessage));
   }
   if (wants_values && values == nullptr) {
-    causes.push_back(rule_failed(
-        field, "\"object\": no such key: values evaluating rule: " + std::string(kExpressionMessage)));
+    causes.push_back(rule_failed(field, "\"object\": no such key: values evaluating rule: " +
+                                            std::string(kExpressionMessage)));
   } else if (wants_values ? values->size() == 0 : values != nullptr) {
     causes.push_back(rule_failed(field, kExpressionMessage));
   }
 }
 
-/// The rules of spec.shardSelector (specs/topology.md section 7). They look at values of the right type only; what the
-/// schema refuses has been refused before.
-void validate_partition_set(const WriteContext& context, const Json& set, const Json* /*old*/, std::vector<Cause>& causes) {
+/// The rules of spec.shardSelector (specs/topology.md section 7). They look at values of the right
+/// type only; what the schema refuses has been refused before.
+void validate_partition_set(const WriteContext& context, const Json& set, const Json* /*old*/,
+                            std::vector<Cause>& causes) {
   if (!context.subresource.empty()) {
     return;
   }
@@ -128,7 +133,8 @@ void validate_partition_set(const WriteContext& context, const Json& set, const 
   }
   if (const Json* expressions = set.at({"spec", "shardSelector", "matchExpressions"})) {
     for (std::size_t i = 0; i < expressions->size(); ++i) {
-      check_expression(expressions->items()[i], "spec.shardSelector.matchExpressions[" + std::to_string(i) + "]", causes);
+      check_expression(expressions->items()[i],
+                       "spec.shardSelector.matchExpressions[" + std::to_string(i) + "]", causes);
     }
   }
   if (const Json* dimensions = set.at({"spec", "dimensions"})) {
@@ -148,7 +154,7 @@ void validate_partition(const WriteContext& context, const Json& partition, cons
     context.warnings.emplace_back("spec.selector is not set: the Partition selects all shards");
     return;
   }
-  const auto parsed = krm::Selector::from_label_selector(selector);
+  const auto parsed = krm::Selector::from_json(*selector);
   if (!parsed) {
     context.warnings.push_back("spec.selector: " + std::string(parsed.error().message()));
   }

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+/// The subcommands. Each takes the arguments after its name and returns the exit status: 0 after an
+/// orderly end, 1 with one line on stderr when something could not start, 2 for wrong usage.
+namespace kintsugi::cmd {
+
+int run_up(const std::vector<std::string>& arguments);
+int run_proxy(const std::vector<std::string>& arguments);
+int run_shard(const std::vector<std::string>& arguments);
+
+/// One line "kintsugi <command>: <text>" on stderr; returns `status`.
+int complain(const std::string& command, const std::string& text, int status = 1);
+
+/// "0.1.0"
+const char* version();
+
+}  // namespace kintsugi::cmd

@@ -1,0 +1,115 @@
+#include "cmd/kintsugi/kubeconfig.h"
+
+#include <filesystem>
+
+#include "base/strings.h"
+#include "cmd/kintsugi/files.h"
+#include "krm/json.h"
+#include "krm/yaml.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+using krm::Json;
+
+const Json* named(const Json& document, std::string_view list, std::string_view name) {
+  const Json* entries = document.find(list);
+  if (entries == nullptr) {
+    return nullptr;
+  }
+  for (const Json& entry : entries->items()) {
+    if (entry.text({"name"}) == name) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+/// `<key>-data` (base64), or the file that `<key>` names, or "".
+Expected<std::string> inline_or_file(const Json& section, std::string_view key,
+                                     const std::string& folder) {
+  const std::string data_key = std::string(key) + "-data";
+  if (const std::string_view data = section.text({data_key}); !data.empty()) {
+    auto text = base64_decode(data);
+    if (!text) {
+      return fail(Errc::kConfig, data_key + " is not base64");
+    }
+    return std::move(*text);
+  }
+  const std::string_view file = section.text({key});
+  if (file.empty()) {
+    return std::string();
+  }
+  const std::filesystem::path path(file);
+  return read_file(path.is_absolute() ? path.string()
+                                      : (std::filesystem::path(folder) / path).string());
+}
+
+}  // namespace
+
+Expected<KubeAccess> read_kubeconfig(const std::string& path, std::string_view context) {
+  auto text = read_file(path);
+  if (!text) {
+    return fail(std::move(text.error()));
+  }
+  auto document = krm::parse_yaml(*text);
+  if (!document) {
+    return fail(Errc::kConfig, path + ": " + std::string(document.error().message()));
+  }
+  const std::string name(context.empty() ? document->text({"current-context"}) : context);
+  const auto missing = [&](const std::string& what) {
+    return fail(Errc::kConfig, path + ": " + what);
+  };
+  const Json* entry = named(*document, "contexts", name);
+  if (entry == nullptr) {
+    return missing("no context \"" + name + "\"");
+  }
+  const Json* cluster = named(*document, "clusters", entry->text({"context", "cluster"}));
+  const Json* user = named(*document, "users", entry->text({"context", "user"}));
+  if (cluster == nullptr || cluster->text({"cluster", "server"}).empty()) {
+    return missing("no server for the cluster of context \"" + name + "\"");
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const Json& where = *cluster->find("cluster");
+  KubeAccess access;
+  access.server = where.text({"server"});
+  access.server_name = where.text({"tls-server-name"});
+  auto ca = inline_or_file(where, "certificate-authority", folder);
+  if (!ca) {
+    return fail(std::move(ca.error()).at(path));
+  }
+  access.ca_pem = std::move(*ca);
+  const Json* credentials = user != nullptr ? user->find("user") : nullptr;
+  if (credentials != nullptr) {
+    auto certificate = inline_or_file(*credentials, "client-certificate", folder);
+    auto key = inline_or_file(*credentials, "client-key", folder);
+    if (!certificate || !key) {
+      return fail(std::move(!certificate ? certificate.error() : key.error()).at(path));
+    }
+    access.certificate_pem = std::move(*certificate);
+    access.key_pem = std::move(*key);
+    access.token = credentials->text({"token"});
+  }
+  return access;
+}
+
+std::string render_kubeconfig(const std::vector<KubeContext>& contexts, std::string_view user,
+                              std::string_view ca_pem, std::string_view certificate_pem,
+                              std::string_view key_pem) {
+  std::string text = "apiVersion: v1\nkind: Config\nclusters:\n";
+  for (const KubeContext& context : contexts) {
+    text += "- name: " + context.name + "\n  cluster:\n    server: " + context.server +
+            "\n    certificate-authority-data: " + base64_encode(ca_pem) + "\n";
+  }
+  text += "users:\n- name: " + std::string(user) +
+          "\n  user:\n    client-certificate-data: " + base64_encode(certificate_pem) +
+          "\n    client-key-data: " + base64_encode(key_pem) + "\ncontexts:\n";
+  for (const KubeContext& context : contexts) {
+    text += "- name: " + context.name + "\n  context:\n    cluster: " + context.name +
+            "\n    user: " + std::string(user) + "\n";
+  }
+  text += "current-context: " + contexts.front().name + "\n";
+  return text;
+}
+
+}  // namespace kintsugi::cmd

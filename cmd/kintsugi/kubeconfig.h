@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace kintsugi::cmd {
+
+/// Server and credentials of one context of a kubeconfig. Texts are PEM.
+struct KubeAccess {
+  std::string server;
+  std::string ca_pem, certificate_pem, key_pem, token;
+  std::string server_name;
+};
+
+/// Reads a kubeconfig: the named context, or the current one. Files that it names are read,
+/// relative to its folder.
+/// @error kConfig names the file and what is missing.
+[[nodiscard]] Expected<KubeAccess> read_kubeconfig(const std::string& path,
+                                                   std::string_view context = {});
+
+/// A kubeconfig with one user and one context per cluster; the first context is the current one.
+struct KubeContext {
+  std::string name, server;
+};
+[[nodiscard]] std::string render_kubeconfig(const std::vector<KubeContext>& contexts,
+                                            std::string_view user, std::string_view ca_pem,
+                                            std::string_view certificate_pem,
+                                            std::string_view key_pem);
+
+}  // namespace kintsugi::cmd

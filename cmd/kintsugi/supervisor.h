@@ -1,0 +1,57 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "net/loop.h"
+
+namespace kintsugi::cmd {
+
+/// Child processes on one loop: started, logged to files, restarted with back-off when they end,
+/// stopped in order. Threads: the loop's. The owner routes SIGCHLD here by calling reap().
+class Supervisor {
+ public:
+  struct Process {
+    std::string name;
+    std::vector<std::string> arguments;  ///< argv without the program
+    std::string log_file, pid_file;
+  };
+  struct Events {
+    std::function<void(const std::string& name, int status)>
+        ended;  ///< unexpected end; a restart follows
+  };
+
+  /// @param program path of the executable that every process runs.
+  Supervisor(net::Loop& loop, std::string program, Events events);
+  ~Supervisor();  ///< kills what still runs
+
+  /// @error kIo when the log cannot be opened or fork fails.
+  [[nodiscard]] Expected<void> start(Process process);
+  /// Collects ended children.
+  void reap();
+  /// SIGTERM to all, in reverse order of start, each after the one before it has ended or
+  /// `patience` has passed, then SIGKILL; `done` when none is left.
+  void stop_all(Duration patience, std::function<void()> done);
+  [[nodiscard]] std::size_t running() const noexcept;
+
+ private:
+  struct Child;
+  [[nodiscard]] Expected<void> launch(Child& child);
+  void stop_next();
+
+  net::Loop& loop_;
+  std::string program_;
+  Events events_;
+  std::vector<std::unique_ptr<Child>> children_;
+  bool stopping_ = false;
+  Duration patience_{};
+  std::function<void()> stopped_;
+};
+
+}  // namespace kintsugi::cmd
