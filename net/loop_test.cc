@@ -1,0 +1,202 @@
+#include "net/loop.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "net/test_support.h"
+
+namespace kintsugi::net {
+namespace {
+
+using testing::run_until;
+
+TEST(Loop, WhenFourThreadsPost_EachKeepsItsOrder) {
+  constexpr int kThreads = 4, kPosts = 2'000;
+  Loop loop("test");
+  std::array<int, kThreads> next{};
+  bool ordered = true;
+  int done = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kPosts; ++i) {
+        loop.post([&, t, i] {
+          ordered = ordered && next[static_cast<std::size_t>(t)]++ == i && loop.in_loop_thread();
+          if (++done == kThreads * kPosts) {
+            loop.stop();
+          }
+        });
+      }
+    });
+  }
+  loop.run();
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_TRUE(ordered);
+  EXPECT_EQ(done, kThreads * kPosts);
+  EXPECT_EQ(loop.stats().posts, static_cast<std::uint64_t>(kThreads * kPosts));
+}
+
+TEST(Loop, WhenPostedFromTheLoopItself_RunsInALaterTurn) {
+  Loop loop("test");
+  std::string order;
+  loop.post([&] {
+    loop.post([&] {
+      order += 'b';
+      loop.stop();
+    });
+    order += 'a';
+  });
+  loop.run();
+  EXPECT_EQ(order, "ab");
+}
+
+TEST(Loop, WhenStoppedBeforeRun_ReturnsAfterNoMoreThanOneTurn) {
+  Loop loop("test");
+  loop.stop();
+  loop.run();
+  EXPECT_EQ(loop.stats().turns, 0U);
+}
+
+TEST(Loop, WhenTimersAreDue_FireInOrderAndNotEarly) {
+  Loop loop("test");
+  std::string order;
+  const TimePoint start = Clock::now();
+  loop.after(milliseconds(20), [&] {
+    order += 'b';
+    EXPECT_GE(Clock::now() - start, milliseconds(20));
+    loop.stop();
+  });
+  const auto cancelled = loop.after(milliseconds(10), [&] { order += 'x'; });
+  loop.after(milliseconds(5), [&] {
+    order += 'a';
+    loop.cancel(cancelled);
+  });
+  loop.run();
+  EXPECT_EQ(order, "ab");
+  EXPECT_EQ(loop.stats().timers, 0U);
+}
+
+struct Item final : Loop::Flushable {
+  Item(std::string& the_log, char the_name) : log(the_log), name(the_name) {}
+  void flush() noexcept override {
+    log += name;
+    if (then) {
+      then();
+    }
+  }
+  std::string& log;
+  char name;
+  std::function<void()> then;
+};
+
+TEST(Loop, WhenItemsAreDirty_FlushesOnceInOrderThenDefers) {
+  Loop loop("test");
+  std::string log;
+  Item a(log, 'a'), b(log, 'b'), c(log, 'c');
+  a.then = [&] { loop.mark_dirty(c); };  // second pass of the same turn
+  loop.post([&] {
+    loop.defer([&] {
+      log += '!';
+      loop.stop();
+    });
+    loop.mark_dirty(b);
+    loop.mark_dirty(a);
+    loop.mark_dirty(b);
+    log += '-';
+  });
+  loop.run();
+  EXPECT_EQ(log, "-bac!");
+}
+
+TEST(Loop, WhenAnItemIsUnmarkedDuringTheFlush_ItIsSkipped) {
+  Loop loop("test");
+  std::string log;
+  Item a(log, 'a'), b(log, 'b');
+  a.then = [&] { loop.unmark_dirty(b); };
+  loop.post([&] {
+    loop.mark_dirty(a);
+    loop.mark_dirty(b);
+    loop.defer([&] { loop.stop(); });
+  });
+  loop.run();
+  EXPECT_EQ(log, "a");
+}
+
+struct Reader final : FdHandler {
+  Reader(Loop& the_loop, int the_fd) : loop(the_loop), fd(the_fd) {}
+  void on_ready(bool readable, bool /*writable*/) noexcept override {
+    if (!readable) {
+      return;
+    }
+    ++calls;
+    std::array<char, 1024> buffer{};
+    const ssize_t count = ::recv(fd, buffer.data(), buffer.size(), 0);
+    if (count > 0) {
+      total += static_cast<std::size_t>(count);
+      loop.read_again(fd);
+      loop.read_again(fd);  // asking twice is asking once
+    }
+    ended = ended || count == 0;
+    if (on_read) {
+      on_read();
+    }
+  }
+  Loop& loop;
+  int fd;
+  int calls = 0;
+  std::size_t total = 0;
+  bool ended = false;
+  std::function<void()> on_read;
+};
+
+struct SocketPair {
+  SocketPair() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds.data()), 0); }
+  ~SocketPair() {
+    for (const int fd : fds) {
+      ::close(fd);
+    }
+  }
+  std::array<int, 2> fds{};
+};
+
+TEST(Loop, WhenMoreIsThereThanOneReadTakes_NothingIsLostWithoutNewEdges) {
+  Loop loop("test");
+  const SocketPair pair;
+  Reader reader(loop, pair.fds[0]);
+  const std::string bytes(50'000, 'x');
+  ASSERT_EQ(::send(pair.fds[1], bytes.data(), bytes.size(), 0), 50'000);
+  ASSERT_EQ(::shutdown(pair.fds[1], SHUT_WR), 0);
+  loop.watch(pair.fds[0], reader);
+  EXPECT_TRUE(run_until(loop, [&] { return reader.ended; }));
+  EXPECT_EQ(reader.total, bytes.size());
+  EXPECT_LE(reader.calls, 60);
+  loop.forget(pair.fds[0]);
+  EXPECT_EQ(loop.stats().descriptors, 0U);
+}
+
+TEST(Loop, WhenADescriptorIsForgottenInTheSameTurn_GetsNoCallAnyMore) {
+  Loop loop("test");
+  const SocketPair first, second;
+  Reader a(loop, first.fds[0]), b(loop, second.fds[0]);
+  ASSERT_EQ(::send(first.fds[1], "x", 1, 0), 1);
+  ASSERT_EQ(::send(second.fds[1], "x", 1, 0), 1);
+  loop.watch(first.fds[0], a);
+  loop.watch(second.fds[0], b);
+  a.on_read = [&] { loop.forget(second.fds[0]); };
+  b.on_read = [&] { loop.forget(first.fds[0]); };
+  EXPECT_TRUE(run_until(loop, [&] { return a.calls + b.calls > 0; }));
+  EXPECT_TRUE((a.calls == 0) != (b.calls == 0));
+  loop.forget(first.fds[0]);
+  loop.forget(second.fds[0]);
+}
+
+}  // namespace
+}  // namespace kintsugi::net
