@@ -66,7 +66,8 @@ struct Schema {
   std::string description;
 
   // objects
-  std::vector<SchemaProperty> properties;  ///< sorted by name
+  std::vector<SchemaProperty> properties;   ///< sorted by name
+  std::vector<std::string> required_names;  ///< required members without a property of their own
   SchemaPtr additional;  ///< additionalProperties: the value schema of a map; null: none
   MapType map_type = MapType::kGranular;
   bool preserve_unknown = false;

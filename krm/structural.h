@@ -32,23 +32,26 @@ std::vector<std::string> prune(const Schema& schema, Json& object);
 void apply_defaults(const Schema& schema, Json& value);
 
 /// Validates a whole custom object: schema, embedded resources, list sets and maps; not metadata of
-/// the object itself, not x-kubernetes-validations. Causes are in Kubernetes' words (2.1, 13.3).
-/// Formats of strings are not checked.
-void validate_object(const Schema& schema, const Json& object, std::vector<Cause>& causes);
+/// the object itself (krm/names.h), not x-kubernetes-validations. Causes are in Kubernetes' words
+/// (2.1, 13.3). Formats of strings are not checked.
+/// @param old  the stored object on update: what is invalid but unchanged is accepted (AM-395).
+void validate_object(const Schema& schema, const Json& object, std::vector<Cause>& causes,
+                     const Json* old = nullptr);
 
-/// The same for a value at a path ("spec.a"), without embedded resources and list types.
+/// The schema part of that for a value at a path ("spec.a"; "" prints as in defaults).
 void validate_value(const Schema& schema, const Json& value, std::string_view path,
-                    std::vector<Cause>& causes);
+                    std::vector<Cause>& causes, const Json* old = nullptr);
 
-/// "<nil>: Invalid value: null: some validation rules were not checked because the object was
-/// invalid; …" for objects with rules whose schema validation failed.
+/// True when x-kubernetes-validations cannot run because of these causes (AM-391, AM-422); the
+/// answer then ends with rules_not_checked().
+[[nodiscard]] bool blocks_rules(const std::vector<Cause>& causes) noexcept;
 [[nodiscard]] Cause rules_not_checked();
 /// True when x-kubernetes-validations stand anywhere in the schema.
 [[nodiscard]] bool has_rules(const Schema& schema);
 
-/// True when the two objects agree in everything below `path` that the schema of `path` covers:
-/// unchanged invalid values of an update are accepted (AM-395). Drops from `causes` those whose
-/// field has an equal value in both objects.
-void ratchet(const Json& object, const Json& old, std::vector<Cause>& causes);
+/// Validates an openAPIV3Schema (13.1: AM-359 to AM-370), causes sorted by path.
+/// @param path  "spec.validation.openAPIV3Schema" or "spec.versions[0].schema.openAPIV3Schema".
+void validate_structural_schema(const Json& schema, std::string_view path,
+                                std::vector<Cause>& causes);
 
 }  // namespace kintsugi::krm
