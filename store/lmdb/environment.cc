@@ -239,11 +239,15 @@ void Environment::close_lmdb() noexcept {
 }
 
 Expected<void> Environment::reopen() {
-  std::unique_lock lock(mutex_);
-  closed_ = true;
-  idle_.wait(lock, [this] { return active_ == 0; });
+  {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    idle_.wait(lock, [this] { return active_ == 0; });
+  }
+  // Nobody else comes here now: reads are refused, and only the caller writes.
   close_lmdb();
   auto opened = open_lmdb();
+  const std::lock_guard lock(mutex_);
   closed_ = !opened;
   return opened;
 }

@@ -26,6 +26,8 @@ struct LmdbParams {
   std::uint64_t history_events = 10'000;
   Duration compaction_interval = std::chrono::seconds(30);  ///< only while there is old history
 
+  Duration retry = std::chrono::seconds(1);  ///< between attempts while the disk refuses writes
+
   std::size_t queue_transactions = 65'536;
   std::size_t queue_bytes = std::size_t{256} << 20;
 

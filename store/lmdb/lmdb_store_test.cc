@@ -478,6 +478,26 @@ TEST_F(LmdbStoreTest, WhenAFailedCommitReachedTheDisk_ItsEventsAreDeliveredOnce)
   EXPECT_THAT(seen, ElementsAre("1 +a=1 (@0/1)", "2 +a=2 (1@1/1)", "3 +a=3 (2@2/1)"));
 }
 
+TEST_F(LmdbStoreTest, WhenNobodyWritesAfterAFailure_AProbeRecovers) {
+  std::atomic<int> fault = 0;
+  params_.commit_fault_for_test = [&fault](bool committed) {
+    return committed ? fault.exchange(0) : 0;
+  };
+  params_.retry = milliseconds(1);
+  open();
+  std::atomic<Revision> seen = 0;
+  const auto subscription = store().subscribe([&seen](const EventBatch& batch) {
+    seen = batch->back().revision;
+    seen.notify_one();
+  });
+  fault = MDB_PANIC;
+  EXPECT_EQ(error_of(store().commit_wait({put("a", "1")})), Errc::kIo);
+  seen.wait(0);
+  EXPECT_EQ(seen, 1U);
+  store_->compact_now_for_test();  // the probe's turn is over now
+  EXPECT_TRUE(store().health());
+}
+
 TEST_F(LmdbStoreTest, WhenAValueIsDamaged_OnlyItsReadsFail) {  // AM-467
   open();
   write(store(), put("a", "fine"), put("b", std::string(3'000, 'b')), put("c", "good"));

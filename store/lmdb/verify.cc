@@ -49,20 +49,23 @@ class Verifier {
     return to_view(value);
   }
 
-  /// The log row of `key` in `revision`, if it is there.
+  /// The log row of `key` in `revision`, if it is there. Compaction may have begun to drop the
+  /// revision's rows, so the first indexes may be gone.
   [[nodiscard]] std::optional<layout::LogRecord> find_log(Revision revision,
                                                           std::string_view key) const {
-    for (std::uint32_t index = 0;; ++index) {
-      const std::string db_key = layout::log_key(revision, index);
-      const auto record = find(tables_.log, db_key);
-      if (!record) {
-        return std::nullopt;
+    LmdbCursor cursor;
+    int code = cursor.open(txn_, tables_.log);
+    for (code = code != 0 ? code : cursor.seek(layout::log_key(revision, 0)); code == 0;
+         code = cursor.move(MDB_NEXT)) {
+      if (layout::split_log_key(cursor.key()).first != revision) {
+        break;
       }
-      const auto row = layout::decode_log(db_key, *record);
+      const auto row = layout::decode_log(cursor.key(), cursor.value());
       if (row && row->key == key) {
         return row;
       }
     }
+    return std::nullopt;
   }
 
   int check_live() {

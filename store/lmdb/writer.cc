@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::size_t kGroupTransactions = 1'000;
 constexpr std::size_t kGroupBytes = std::size_t{8} << 20;
-constexpr Duration kRetry = seconds(1);
 constexpr std::uint64_t kProbeBytes = 64 * 1024;
 
 HistoryClock make_clock(const LmdbParams& params) {
@@ -147,7 +146,7 @@ Expected<void> Writer::health() const {
 }
 
 void Writer::set_unhealthy(const Error& error) {
-  probe_at_ = Clock::now() + kRetry;
+  probe_at_ = Clock::now() + params_.retry;
   const std::lock_guard lock(health_mutex_);
   if (!health_) {
     log_error("store cannot write",
@@ -452,12 +451,12 @@ void Writer::compact_slice() {
     }
     error = lmdb_error(code, "compaction");
   }
-  compact_retry_at_ = Clock::now() + kRetry;
+  compact_retry_at_ = Clock::now() + params_.retry;
   set_unhealthy(error);
 }
 
 void Writer::probe() {
-  probe_at_ = Clock::now() + kRetry;
+  probe_at_ = Clock::now() + params_.retry;
   auto txn = begin();
   if (!txn) {
     return;
