@@ -1,0 +1,116 @@
+#include "shards/informer.h"
+
+#include <utility>
+
+#include "base/strings.h"
+
+namespace kintsugi::shards {
+namespace {
+
+constexpr Duration kHeadTimeout = seconds(30);
+constexpr Duration kPageTimeout = seconds(60);
+
+int retry_after(const http::HeaderList& headers) {
+  return parse_decimal<int>(headers.get("retry-after")).value_or(0);
+}
+
+}  // namespace
+
+Informer::Informer(net::Loop& loop, InformerParams params, http::HeaderList headers,
+                   InformerSink& sink)
+    : loop_(loop), fsm_(std::move(params), sink), headers_(std::move(headers)), timer_(loop) {
+  headers_.set("accept", "application/json");
+}
+
+Informer::~Informer() { ++*turn_; }
+
+void Informer::start(net::Upstream& upstream) {
+  upstream_ = &upstream;
+  perform(fsm_.start(loop_.now()));
+}
+
+void Informer::set_upstream(net::Upstream& upstream) {
+  cancel();
+  upstream_ = &upstream;
+  perform(fsm_.relist({}, loop_.now()));
+}
+
+void Informer::set_target(const std::string& target) { perform(fsm_.relist(target, loop_.now())); }
+
+void Informer::kick() { perform(fsm_.kick(loop_.now())); }
+
+void Informer::stop() { perform(fsm_.stop()); }
+
+void Informer::cancel() {
+  ++*turn_;
+  timer_.cancel();
+  if (call_ != nullptr) {
+    // May run inside a callback of this very call, so it dies at the end of the turn.
+    loop_.defer([dead = std::shared_ptr<net::Call>(std::move(call_))] { (void)dead; });
+  }
+}
+
+void Informer::perform(InformerFsm::Action action) {
+  using Kind = InformerFsm::Action::Kind;
+  if (action.kind == Kind::kNone) {
+    return;
+  }
+  cancel();
+  switch (action.kind) {
+    case Kind::kNone:
+    case Kind::kCancel:
+      return;
+    case Kind::kWatch:
+      return open_watch(std::move(action.target));
+    case Kind::kList:
+      return fetch_page(std::move(action.target));
+    case Kind::kRest:
+      return timer_.start(action.wait, [this] { perform(fsm_.on_timer(loop_.now())); });
+  }
+}
+
+net::FetchRequest Informer::request(std::string target, net::UpstreamClass kind) const {
+  net::FetchRequest request;
+  request.target = std::move(target);
+  request.headers = headers_;
+  request.kind = kind;
+  request.timeout = kind == net::UpstreamClass::kWatch ? kHeadTimeout : kPageTimeout;
+  return request;
+}
+
+void Informer::open_watch(std::string target) {
+  const auto current = [token = turn_, turn = *turn_] { return *token == turn; };
+  net::StreamCallbacks callbacks;
+  callbacks.on_head = [this, current](const http::ResponseHead& head) {
+    if (current()) {
+      perform(fsm_.on_head(head.status, retry_after(head.headers), loop_.now()));
+    }
+  };
+  callbacks.on_data = [this, current](std::string_view bytes) {
+    if (current()) {
+      perform(fsm_.on_data(bytes, loop_.now()));
+    }
+  };
+  callbacks.on_end = [this, current](Errc cause) {
+    if (current()) {
+      perform(fsm_.on_end(cause, loop_.now()));
+    }
+  };
+  call_ = net::stream(loop_, *upstream_, request(std::move(target), net::UpstreamClass::kWatch),
+                      std::move(callbacks));
+}
+
+void Informer::fetch_page(std::string target) {
+  const auto current = [token = turn_, turn = *turn_] { return *token == turn; };
+  call_ = net::fetch(loop_, *upstream_, request(std::move(target), net::UpstreamClass::kRead),
+                     [this, current](Expected<net::FetchResponse> answer) {
+                       if (!current()) {
+                         return;
+                       }
+                       perform(answer ? fsm_.on_page(answer->status, retry_after(answer->headers),
+                                                     answer->body, loop_.now())
+                                      : fsm_.on_page_failed(answer.error().code(), loop_.now()));
+                     });
+}
+
+}  // namespace kintsugi::shards

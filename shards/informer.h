@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "http/headers.h"
+#include "net/loop.h"
+#include "net/upstream.h"
+#include "shards/informer_fsm.h"
+
+namespace kintsugi::shards {
+
+/// Drives an InformerFsm over one upstream: list and watch of one collection for as long as it
+/// lives. Threads: the loop's. Lifetime: the upstream must outlive it or be replaced before it
+/// dies.
+class Informer {
+ public:
+  /// @param headers sent with every request, after `Accept: application/json`
+  ///                (User-Agent, Authorization).
+  Informer(net::Loop& loop, InformerParams params, http::HeaderList headers, InformerSink& sink);
+  ~Informer();
+  Informer(const Informer&) = delete;
+  Informer& operator=(const Informer&) = delete;
+
+  void start(net::Upstream& upstream);
+  /// Another server for the same objects: lists again there, then drops what is gone.
+  void set_upstream(net::Upstream& upstream);
+  /// Another collection for the same objects (a new identity hash, R-10).
+  void set_target(const std::string& target);
+  /// Tries at once if it rests.
+  void kick();
+  /// Cancels everything; start() may follow and goes on where it was.
+  void stop();
+
+  [[nodiscard]] const InformerFsm& machine() const noexcept { return fsm_; }
+
+ private:
+  void perform(InformerFsm::Action action);
+  void cancel();
+  void open_watch(std::string target);
+  void fetch_page(std::string target);
+  [[nodiscard]] net::FetchRequest request(std::string target, net::UpstreamClass kind) const;
+
+  net::Loop& loop_;
+  InformerFsm fsm_;
+  http::HeaderList headers_;
+  net::Upstream* upstream_ = nullptr;
+  std::unique_ptr<net::Call> call_;
+  net::Timer timer_;
+  // Number of the running request; answers to older ones are dropped. Shared with the callbacks,
+  // which may outlive the informer by the rest of a turn.
+  std::shared_ptr<std::uint64_t> turn_ = std::make_shared<std::uint64_t>(0);
+};
+
+}  // namespace kintsugi::shards

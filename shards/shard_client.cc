@@ -1,0 +1,121 @@
+#include "shards/shard_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace kintsugi::shards {
+namespace {
+
+constexpr Duration kSweep = milliseconds(250);
+constexpr net::UpstreamClass kClasses[] = {net::UpstreamClass::kWatch, net::UpstreamClass::kRead,
+                                           net::UpstreamClass::kWrite};
+
+bool has_streams(const net::Upstream& upstream) {
+  return std::any_of(std::begin(kClasses), std::end(kClasses), [&](net::UpstreamClass kind) {
+    const net::UpstreamStats stats = upstream.stats(kind);
+    return stats.streams != 0 || stats.queued != 0;
+  });
+}
+
+}  // namespace
+
+ShardClient::ShardClient(net::Loop& loop, ShardClientParams params, std::function<void()> on_health)
+    : loop_(loop),
+      params_(std::move(params)),
+      on_health_(std::move(on_health)),
+      probe_timer_(loop),
+      sweep_timer_(loop) {}
+
+ShardClient::~ShardClient() = default;
+
+Expected<void> ShardClient::set_base_url(const std::string& url) {
+  if (url == base_url_ && upstream_ != nullptr) {
+    return {};
+  }
+  probe_.reset();
+  probe_timer_.cancel();
+  base_url_ = url;
+  if (upstream_ != nullptr) {
+    retired_.push_back({std::move(upstream_), loop_.now() + params_.drain_limit});
+    sweep_timer_.start(kSweep, [this] { sweep(); });
+  }
+  auto upstream = params_.upstream(url);
+  if (!upstream) {
+    cause_ = upstream.error().to_string();
+    return fail(std::move(upstream.error()));
+  }
+  upstream_ = net::Upstream::make(loop_, std::move(*upstream));
+  cause_.clear();
+  if (params_.probe) {
+    schedule_probe({});
+  }
+  return {};
+}
+
+void ShardClient::sweep() {
+  const TimePoint now = loop_.now();
+  const auto gone = std::remove_if(retired_.begin(), retired_.end(), [&](const Retired& old) {
+    return now >= old.deadline || !has_streams(*old.upstream);
+  });
+  retired_.erase(gone, retired_.end());
+  if (!retired_.empty()) {
+    sweep_timer_.start(kSweep, [this] { sweep(); });
+  }
+}
+
+void ShardClient::schedule_probe(Duration delay) {
+  probe_timer_.start(delay, [this] { send_probe(); });
+}
+
+void ShardClient::send_probe() {
+  net::FetchRequest request;
+  request.target = "/livez";
+  request.headers = params_.headers;
+  request.timeout = params_.probe_timeout;
+  probe_ = net::fetch(
+      loop_, *upstream_, std::move(request), [this](Expected<net::FetchResponse> answer) {
+        on_probe(answer.has_value(),
+                 answer ? std::string_view() : errc_name(answer.error().code()));
+        schedule_probe(health_.up() ? params_.probe_every
+                                    : std::min<Duration>(params_.probe_every, HealthFsm::kTrial));
+      });
+}
+
+void ShardClient::on_probe(bool answered, std::string_view cause) {
+  if (answered) {
+    cause_.clear();
+  } else {
+    cause_ = cause;
+  }
+  apply(health_.on_probe(answered, loop_.now()));
+}
+
+void ShardClient::on_success() {
+  if (!cause_.empty()) {
+    cause_.clear();
+  }
+  apply(health_.on_success(loop_.now()));
+}
+
+void ShardClient::on_failure(Errc cause) {
+  cause_ = errc_name(cause);
+  apply(health_.on_failure(loop_.now()));
+}
+
+void ShardClient::apply(HealthFsm::Change change) {
+  if (change == HealthFsm::Change::kNone) {
+    return;
+  }
+  if (change == HealthFsm::Change::kUp) {
+    log_info("shard is up", {{"shard", params_.name}});
+  } else {
+    log_warn("shard is down", {{"shard", params_.name}, {"errc", cause_}});
+  }
+  if (on_health_) {
+    on_health_();
+  }
+}
+
+}  // namespace kintsugi::shards

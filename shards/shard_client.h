@@ -1,0 +1,83 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "http/headers.h"
+#include "net/loop.h"
+#include "net/upstream.h"
+#include "shards/health_fsm.h"
+
+namespace kintsugi::shards {
+
+struct ShardClientParams {
+  std::string name;
+  /// Credentials and addresses for a base URL: TLS context with the client pair, overrides of
+  /// `shards.<name>`. Called on the loop whenever the URL changes.
+  std::function<Expected<net::UpstreamParams>(const std::string& base_url)> upstream;
+  http::HeaderList headers;  ///< of probes: User-Agent, Authorization
+  bool probe = true;         ///< false on loops that get the probe's result from another one
+  Duration probe_every = seconds(5);
+  Duration probe_timeout = seconds(2);
+  Duration drain_limit = seconds(60);  ///< a replaced upstream is cut after this
+};
+
+/// One shard as seen from one loop: its connections, and whether it is up.
+/// Source: specs/front-proxy.md. Threads: the loop's.
+class ShardClient {
+ public:
+  /// @param on_health runs after each change between up and down; must not destroy the client.
+  ShardClient(net::Loop& loop, ShardClientParams params, std::function<void()> on_health = {});
+  ~ShardClient();
+  ShardClient(const ShardClient&) = delete;
+  ShardClient& operator=(const ShardClient&) = delete;
+
+  /// Requests go to the new URL from now on. The old upstream lives until its last stream ends, at
+  /// most `drain_limit`; users move their watches by themselves.
+  /// @error kConfig when there is no upstream for that URL; upstream() is null then.
+  [[nodiscard]] Expected<void> set_base_url(const std::string& url);
+  /// Where requests go; null while the base URL is unusable. Changes with set_base_url only.
+  [[nodiscard]] net::Upstream* upstream() const noexcept { return upstream_.get(); }
+  [[nodiscard]] const std::string& base_url() const noexcept { return base_url_; }
+  [[nodiscard]] const std::string& name() const noexcept { return params_.name; }
+
+  [[nodiscard]] bool up() const noexcept { return health_.up(); }
+  /// Why it is down, or the last failure; "" when there was none since it is up.
+  [[nodiscard]] const std::string& cause() const noexcept { return cause_; }
+  /// Asked before a request: false means E6 at once (one trial a second is let through).
+  [[nodiscard]] bool admit() noexcept { return health_.admit(loop_.now()); }
+  /// What became of a request: a response head of any status, or a connection-level failure.
+  void on_success();
+  void on_failure(Errc cause);
+  /// The result of a probe that another loop made.
+  void on_probe(bool answered, std::string_view cause);
+  /// Upstreams that drain after a change of the base URL.
+  [[nodiscard]] std::size_t draining() const noexcept { return retired_.size(); }
+
+ private:
+  struct Retired {
+    std::unique_ptr<net::Upstream> upstream;
+    TimePoint deadline;
+  };
+  void schedule_probe(Duration delay);
+  void send_probe();
+  void apply(HealthFsm::Change change);
+  void sweep();
+
+  net::Loop& loop_;
+  ShardClientParams params_;
+  std::function<void()> on_health_;
+  std::string base_url_;
+  std::unique_ptr<net::Upstream> upstream_;
+  std::vector<Retired> retired_;
+  HealthFsm health_;
+  std::string cause_;
+  std::unique_ptr<net::Call> probe_;
+  net::Timer probe_timer_;
+  net::Timer sweep_timer_;
+};
+
+}  // namespace kintsugi::shards
