@@ -1,0 +1,203 @@
+#include "topology/feed.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "topology/feed_identity.h"
+#include "topology/feed_shard.h"
+#include "topology/source.h"
+
+namespace kintsugi::topology {
+
+using krm::Json;
+using shards::ObjectKey;
+
+class Feed::Impl final : public FeedCore, public shards::InformerSink {
+ public:
+  Impl(net::Loop& loop, FeedParams params, SnapshotPublisher& publisher)
+      : loop_(loop),
+        params_(std::move(params)),
+        publisher_(publisher),
+        root_(net::Upstream::make(loop, params_.root)),
+        identities_(
+            loop, *root_,
+            {params_.identity_poll, params_.identity_pause, params_.identity_refresh,
+             params_.root_headers},
+            [this](std::string_view name, const std::string& hash) { take_identity(name, hash); }),
+        publish_timer_(loop) {
+    shards::InformerParams informer;
+    informer.target = "/clusters/root/apis/core.kcp.io/v1alpha1/shards";
+    informer.default_cluster = "root";
+    informer.seed = params_.seed;
+    shard_list_ =
+        std::make_unique<shards::Informer>(loop_, std::move(informer), params_.root_headers, *this);
+  }
+  ~Impl() = default;
+
+  void start() { identities_.start(); }
+
+  // FeedCore
+  net::Loop& loop() override { return loop_; }
+  const FeedParams& params() const override { return params_; }
+  Index& index() override {
+    index_.set_time(static_cast<std::uint32_t>(unix_seconds()));
+    return index_;
+  }
+  const std::vector<FeedListener*>& listeners() const override { return listeners_; }
+  void touched() override;
+  void refused() override { identities_.refresh_soon(); }
+
+  void publish();
+  [[nodiscard]] bool ready() const noexcept;
+
+  net::Loop& loop_;
+  FeedParams params_;
+  SnapshotPublisher& publisher_;
+  Index index_;
+  std::vector<FeedListener*> listeners_;
+  std::unique_ptr<net::Upstream> root_;
+  IdentityReader identities_;
+  std::unique_ptr<shards::Informer> shard_list_;
+  std::map<std::string, std::unique_ptr<ShardFeed>, std::less<>> shards_;
+  std::set<std::string> at_start_;
+  TimePoint listed_at_{};
+  net::Timer publish_timer_;
+  bool publish_pending_ = false;
+  TimePoint touched_at_{};
+  Stats stats_;
+
+ private:
+  void take_identity(std::string_view name, const std::string& hash);
+  // Shards
+  void on_upsert(const ObjectKey& key, const Json& object) override;
+  void on_delete(const ObjectKey& key) override;
+  void on_synced() override;
+};
+
+void Feed::Impl::take_identity(std::string_view name, const std::string& hash) {
+  log_info("identity of an export", {{"export", name}});
+  if (name != IdentityReader::kTenancy) {
+    return;
+  }
+  for (auto& [shard, feed] : shards_) {
+    feed->set_workspace_identity(hash);
+  }
+  shard_list_->start(*root_);
+}
+
+void Feed::Impl::on_upsert(const ObjectKey& key, const Json& object) {
+  const ShardSpec spec = shard_from_json(object);
+  const Index::ShardChange change = index().upsert_shard(spec);
+  if (!change.changed) {
+    return;
+  }
+  const std::string name(key.name);
+  auto& feed = shards_[name];
+  if (feed == nullptr) {
+    feed = std::make_unique<ShardFeed>(*this, change.id, name);
+    feed->set_workspace_identity(std::string(identities_.hash(IdentityReader::kTenancy)));
+  }
+  touched();
+  for (FeedListener* listener : listeners_) {
+    listener->on_change(ShardChanged{*index_.now().shard(change.id), false});
+  }
+  if (change.added || change.base_url_changed) {
+    feed->set_base_url(index_.now().shard(change.id)->spec.base_url);
+  }
+}
+
+void Feed::Impl::on_delete(const ObjectKey& key) {
+  const auto at = shards_.find(key.name);
+  if (at == shards_.end()) {
+    return;
+  }
+  at->second->stop();
+  loop_.defer([dead = std::shared_ptr<ShardFeed>(std::move(at->second))] { (void)dead; });
+  shards_.erase(at);
+  const SnapshotPtr before = index_.freeze();  // keeps the row for the listeners
+  index().delete_shard(key.name);
+  touched();
+  for (FeedListener* listener : listeners_) {
+    listener->on_change(ShardChanged{*before->shard(key.name), true});
+  }
+}
+
+void Feed::Impl::on_synced() {
+  if (index().set_shards_listed()) {
+    listed_at_ = loop_.now();
+    for (const auto& [name, feed] : shards_) {
+      at_start_.insert(name);
+    }
+    touched();
+  }
+}
+
+void Feed::Impl::touched() {
+  ++stats_.changes;
+  if (publish_pending_) {
+    return;
+  }
+  publish_pending_ = true;
+  touched_at_ = loop_.now();
+  publish_timer_.start(params_.publish_after, [this] { publish(); });
+}
+
+void Feed::Impl::publish() {
+  publish_pending_ = false;
+  ++stats_.publications;
+  stats_.last_lag = loop_.now() - touched_at_;
+  stats_.longest_lag = std::max(stats_.longest_lag, stats_.last_lag);
+  publisher_.publish(index_.freeze());
+}
+
+bool Feed::Impl::ready() const noexcept {
+  if (!index_.now().shards_listed()) {
+    return false;
+  }
+  if (loop_.now() - listed_at_ >= params_.ready_limit) {
+    return true;
+  }
+  return std::all_of(at_start_.begin(), at_start_.end(), [&](const std::string& name) {
+    const ShardInfo* shard = index_.now().shard(name);
+    return shard == nullptr || (shard->is_synced(Resource::kWorkspaces) &&
+                                shard->is_synced(Resource::kLogicalClusters));
+  });
+}
+
+Feed::Feed(net::Loop& loop, FeedParams params, SnapshotPublisher& publisher)
+    : impl_(std::make_unique<Impl>(loop, std::move(params), publisher)) {}
+
+Feed::~Feed() = default;
+
+void Feed::start() { impl_->start(); }
+
+void Feed::add_listener(FeedListener& listener) { impl_->listeners_.push_back(&listener); }
+
+void Feed::remove_listener(FeedListener& listener) {
+  auto& all = impl_->listeners_;
+  all.erase(std::remove(all.begin(), all.end(), &listener), all.end());
+}
+
+const Snapshot& Feed::index() const noexcept { return impl_->index_.now(); }
+
+bool Feed::ready() const noexcept { return impl_->ready(); }
+
+std::string_view Feed::identity(std::string_view export_name) const noexcept {
+  return impl_->identities_.hash(export_name);
+}
+
+std::vector<Feed::ShardStatus> Feed::status() const {
+  std::vector<ShardStatus> all;
+  for (const auto& [name, feed] : impl_->shards_) {
+    all.push_back(feed->status());
+  }
+  return all;
+}
+
+Feed::Stats Feed::stats() const noexcept { return impl_->stats_; }
+
+}  // namespace kintsugi::topology

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/headers.h"
+#include "krm/json.h"
+#include "net/loop.h"
+#include "net/upstream.h"
+#include "topology/index.h"
+#include "topology/snapshot.h"
+
+namespace kintsugi::topology {
+
+/// A Shard was added or changed (labels, URLs, health), or removed. With the removal everything
+/// learned from it is gone; its objects are not reported one by one.
+struct ShardChanged {
+  const ShardInfo& shard;
+  bool removed = false;
+};
+/// One object of a shard; `object` is null when it is gone.
+struct ObjectChanged {
+  ShardId shard = 0;
+  std::string_view cluster;
+  std::string_view name;
+  const krm::Json* object = nullptr;
+};
+struct WorkspaceChanged : ObjectChanged {};
+struct LogicalClusterChanged : ObjectChanged {};
+struct ExportChanged : ObjectChanged {};
+struct BindingChanged : ObjectChanged {};
+/// The first complete list of a resource was taken over, or a new base URL reset that.
+struct SyncedChanged {
+  ShardId shard = 0;
+  Resource resource = Resource::kWorkspaces;
+  bool synced = false;
+};
+
+/// Consumers of changes, besides the index, which is always changed first. Calls come on the
+/// control loop in the order of the events; they may read Feed::index() and may not destroy the
+/// feed.
+class FeedListener {
+ public:
+  virtual void on_change(const ShardChanged&) {}
+  virtual void on_change(const WorkspaceChanged&) {}
+  virtual void on_change(const LogicalClusterChanged&) {}
+  virtual void on_change(const ExportChanged&) {}
+  virtual void on_change(const BindingChanged&) {}
+  virtual void on_change(const SyncedChanged&) {}
+
+ protected:
+  ~FeedListener() = default;
+};
+
+struct FeedParams {
+  /// The root shard with the root kubeconfig's credentials; URL without /clusters/….
+  net::UpstreamParams root;
+  /// A shard with the shards kubeconfig's credentials and the overrides of `shards.<name>`.
+  std::function<Expected<net::UpstreamParams>(const std::string& shard,
+                                              const std::string& base_url)>
+      shard;
+  http::HeaderList root_headers;  ///< User-Agent, Authorization
+  http::HeaderList shard_headers;
+  Duration identity_poll = milliseconds(500);
+  Duration identity_pause = seconds(5);  ///< between re-reads that refusals ask for
+  Duration identity_refresh = seconds(600);
+  Duration publish_after = milliseconds(5);  ///< changes that come together are published together
+  Duration ready_limit = seconds(30);        ///< readiness waits no longer for a shard (15.2)
+  std::uint64_t seed = 1;
+};
+
+/// Topology source `kcp`: learns shards, logical clusters, workspaces, exports and bindings, keeps
+/// the index and publishes snapshots. Source: specs/front-proxy.md 7, 17.4, R-09, R-10.
+/// Start-up: identity hashes of four exports in root, of which only tenancy.kcp.io holds up the
+/// rest; then Shards; then per Shard four wildcard informers. Everything is retried, nothing
+/// blocks. Threads: the control loop's. Lifetime: after the publisher; destroyed outside of its
+/// callbacks.
+class Feed {
+ public:
+  Feed(net::Loop& loop, FeedParams params, SnapshotPublisher& publisher);
+  ~Feed();
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+
+  void start();
+  /// Kept until remove_listener. A listener that comes late gets no replay: add it before start().
+  void add_listener(FeedListener& listener);
+  void remove_listener(FeedListener& listener);
+
+  /// The facts now, ahead of what is published by at most `publish_after`.
+  [[nodiscard]] const Snapshot& index() const noexcept;
+  /// Identities and Shards are known, and each shard known at start is synced or 30 s have passed.
+  [[nodiscard]] bool ready() const noexcept;
+  /// Hash of one of the four exports, "" while unknown.
+  [[nodiscard]] std::string_view identity(std::string_view export_name) const noexcept;
+
+  struct ResourceStatus {
+    bool synced = false;
+    std::size_t objects = 0;
+    std::uint64_t events = 0, lists = 0, failures = 0;
+    int last_status = 0;
+    Errc last_cause = Errc::kOk;
+  };
+  struct ShardStatus {
+    std::string name, base_url, cause;
+    bool up = false;
+    ResourceStatus resources[kResources];
+  };
+  /// For /debug/shards and metrics.
+  [[nodiscard]] std::vector<ShardStatus> status() const;
+  struct Stats {
+    std::uint64_t changes = 0;
+    std::uint64_t publications = 0;
+    Duration last_lag{};  ///< oldest unpublished change to its publication
+    Duration longest_lag{};
+  };
+  [[nodiscard]] Stats stats() const noexcept;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kintsugi::topology

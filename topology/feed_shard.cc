@@ -1,0 +1,182 @@
+#include "topology/feed_shard.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "topology/source.h"
+
+namespace kintsugi::topology {
+namespace {
+
+std::string target_of(Resource resource, const std::string& identity) {
+  switch (resource) {
+    case Resource::kWorkspaces:
+      return "/clusters/%2A/apis/tenancy.kcp.io/v1alpha1/workspaces:" + identity;
+    case Resource::kLogicalClusters:
+      return "/clusters/%2A/apis/core.kcp.io/v1alpha1/logicalclusters";
+    case Resource::kExports:
+      return "/clusters/%2A/apis/apis.kcp.io/v1alpha2/apiexports";
+    case Resource::kBindings:
+      return "/clusters/%2A/apis/apis.kcp.io/v1alpha2/apibindings";
+  }
+  return {};
+}
+
+shards::ShardClientParams client_params(const FeedParams& params, const std::string& name) {
+  shards::ShardClientParams result;
+  result.name = name;
+  result.headers = params.shard_headers;
+  result.headers.set("accept", "application/json");
+  result.upstream = [make = params.shard, name](const std::string& url) { return make(name, url); };
+  return result;
+}
+
+}  // namespace
+
+ShardFeed::ShardFeed(FeedCore& core, ShardId id, std::string name)
+    : core_(core),
+      id_(id),
+      client_(core.loop(), client_params(core.params(), name), [this] { on_health(); }),
+      sinks_{Sink(*this, Resource::kWorkspaces), Sink(*this, Resource::kLogicalClusters),
+             Sink(*this, Resource::kExports), Sink(*this, Resource::kBindings)} {
+  for (std::size_t i = 0; i < kResources; ++i) {
+    shards::InformerParams params;
+    params.target = target_of(static_cast<Resource>(i), {});
+    params.seed = core.params().seed + (static_cast<std::uint64_t>(id) << 8U) + i;
+    informers_[i] = std::make_unique<shards::Informer>(core.loop(), std::move(params),
+                                                       core.params().shard_headers, sinks_[i]);
+  }
+}
+
+ShardFeed::~ShardFeed() = default;
+
+void ShardFeed::set_workspace_identity(const std::string& hash) {
+  if (hash != workspace_identity_) {
+    workspace_identity_ = hash;
+    informers_[0]->set_target(target_of(Resource::kWorkspaces, hash));
+  }
+}
+
+void ShardFeed::set_base_url(const std::string& url) {
+  const auto ok = client_.set_base_url(url);
+  if (!ok) {
+    log_warn("shard cannot be reached",
+             {{"shard", client_.name()}, {"errc", ok.error().to_string()}});
+  }
+  for (std::size_t i = 0; i < kResources; ++i) {
+    if (informers_[i]->machine().synced()) {
+      report_synced(static_cast<Resource>(i), false);
+    }
+    if (ok) {
+      informers_[i]->set_upstream(*client_.upstream());
+      informers_[i]->start(*client_.upstream());
+    } else {
+      informers_[i]->stop();
+    }
+  }
+}
+
+void ShardFeed::stop() {
+  for (auto& informer : informers_) {
+    informer->stop();
+  }
+}
+
+void ShardFeed::on_health() {
+  if (core_.index().set_health(id_, client_.up(), client_.cause())) {
+    core_.touched();
+    for (FeedListener* listener : core_.listeners()) {
+      listener->on_change(ShardChanged{*core_.index().now().shard(id_), false});
+    }
+  }
+  if (client_.up()) {
+    for (auto& informer : informers_) {
+      informer->kick();
+    }
+  }
+}
+
+void ShardFeed::report_synced(Resource resource, bool synced) {
+  for (FeedListener* listener : core_.listeners()) {
+    listener->on_change(SyncedChanged{id_, resource, synced});
+  }
+}
+
+void ShardFeed::report(Resource resource, const shards::ObjectKey& key, const krm::Json* object) {
+  const ObjectChanged change{id_, key.cluster, key.name, object};
+  for (FeedListener* listener : core_.listeners()) {
+    switch (resource) {
+      case Resource::kWorkspaces:
+        listener->on_change(WorkspaceChanged{change});
+        break;
+      case Resource::kLogicalClusters:
+        listener->on_change(LogicalClusterChanged{change});
+        break;
+      case Resource::kExports:
+        listener->on_change(ExportChanged{change});
+        break;
+      case Resource::kBindings:
+        listener->on_change(BindingChanged{change});
+        break;
+    }
+  }
+}
+
+void ShardFeed::Sink::on_upsert(const shards::ObjectKey& key, const krm::Json& object) {
+  Index& index = owner_.core_.index();
+  bool changed = false;
+  if (resource_ == Resource::kWorkspaces) {
+    changed = index.upsert_workspace(owner_.id_, workspace_from_json(key.cluster, object));
+  } else if (resource_ == Resource::kLogicalClusters) {
+    changed = index.upsert_cluster(owner_.id_, cluster_from_json(key.cluster, object));
+  }
+  if (changed) {
+    owner_.core_.touched();
+  }
+  owner_.report(resource_, key, &object);
+}
+
+void ShardFeed::Sink::on_delete(const shards::ObjectKey& key) {
+  Index& index = owner_.core_.index();
+  bool changed = false;
+  if (resource_ == Resource::kWorkspaces) {
+    changed = index.delete_workspace(owner_.id_, key.cluster, key.name);
+  } else if (resource_ == Resource::kLogicalClusters) {
+    changed = index.delete_cluster(owner_.id_, key.cluster);
+  }
+  if (changed) {
+    owner_.core_.touched();
+  }
+  owner_.report(resource_, key, nullptr);
+}
+
+void ShardFeed::Sink::on_synced() {
+  if (owner_.core_.index().set_synced(owner_.id_, resource_, true)) {
+    owner_.core_.touched();
+    owner_.report_synced(resource_, true);
+  }
+}
+
+void ShardFeed::Sink::on_refused(int status) {
+  if (status == 403 || status == 404) {
+    owner_.core_.refused();
+  }
+}
+
+Feed::ShardStatus ShardFeed::status() const {
+  Feed::ShardStatus result;
+  result.name = client_.name();
+  result.base_url = client_.base_url();
+  result.cause = client_.cause();
+  result.up = client_.up();
+  for (std::size_t i = 0; i < kResources; ++i) {
+    const shards::InformerFsm& machine = informers_[i]->machine();
+    const auto& counters = machine.counters();
+    result.resources[i] = {machine.synced(),   machine.keys().size(), counters.events,
+                           counters.lists,     counters.failures,     counters.last_status,
+                           counters.last_cause};
+  }
+  return result;
+}
+
+}  // namespace kintsugi::topology

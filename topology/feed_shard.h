@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shards/informer.h"
+#include "shards/shard_client.h"
+#include "topology/feed.h"
+
+namespace kintsugi::topology {
+
+/// What the feed of one shard needs from the whole.
+class FeedCore {
+ public:
+  [[nodiscard]] virtual net::Loop& loop() = 0;
+  [[nodiscard]] virtual const FeedParams& params() const = 0;
+  /// For writing; the time of facts is set.
+  [[nodiscard]] virtual Index& index() = 0;
+  [[nodiscard]] virtual const std::vector<FeedListener*>& listeners() const = 0;
+  /// A fact changed and wants to be published.
+  virtual void touched() = 0;
+  /// A wildcard request was answered 403 or 404.
+  virtual void refused() = 0;
+
+ protected:
+  ~FeedCore() = default;
+};
+
+/// One shard's informers and health. Threads: the control loop's.
+class ShardFeed {
+ public:
+  ShardFeed(FeedCore& core, ShardId id, std::string name);
+  ~ShardFeed();
+
+  /// Starts or moves the informers; an unusable URL stops them until there is a better one.
+  void set_base_url(const std::string& url);
+  /// Part of the URL of Workspaces; restarts that informer when it differs.
+  void set_workspace_identity(const std::string& hash);
+  /// Nothing is reported any more.
+  void stop();
+  [[nodiscard]] Feed::ShardStatus status() const;
+
+ private:
+  /// Receives one resource.
+  class Sink final : public shards::InformerSink {
+   public:
+    Sink(ShardFeed& owner, Resource resource) : owner_(owner), resource_(resource) {}
+    void on_upsert(const shards::ObjectKey& key, const krm::Json& object) override;
+    void on_delete(const shards::ObjectKey& key) override;
+    void on_synced() override;
+    void on_refused(int status) override;
+
+   private:
+    ShardFeed& owner_;
+    Resource resource_;
+  };
+  void on_health();
+  void report(Resource resource, const shards::ObjectKey& key, const krm::Json* object);
+  void report_synced(Resource resource, bool synced);
+
+  FeedCore& core_;
+  const ShardId id_;
+  std::string workspace_identity_;
+  shards::ShardClient client_;
+  std::array<Sink, kResources> sinks_;
+  std::array<std::unique_ptr<shards::Informer>, kResources> informers_;  // die before the client
+};
+
+}  // namespace kintsugi::topology

@@ -1,0 +1,356 @@
+#include "topology/index.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace kintsugi::topology {
+namespace {
+
+constexpr std::size_t kMaxUrl = 4'096;
+
+std::string_view without_trailing_slash(std::string_view url) {
+  while (!url.empty() && url.back() == '/') {
+    url.remove_suffix(1);
+  }
+  return url;
+}
+
+bool is_http_url(std::string_view url) {
+  for (std::string_view scheme : {std::string_view("https://"), std::string_view("http://")}) {
+    if (url.substr(0, scheme.size()) == scheme) {
+      const std::string_view rest = url.substr(scheme.size());
+      return !rest.empty() && rest.front() != '/' && rest.front() != ':' &&
+             rest.find_first_of(" \t\r\n?#") == std::string_view::npos;
+    }
+  }
+  return false;
+}
+
+ShardSpec normalised(ShardSpec spec) {
+  spec.base_url = std::string(without_trailing_slash(spec.base_url));
+  spec.external_url = std::string(without_trailing_slash(spec.external_url));
+  spec.virtual_workspace_url = std::string(without_trailing_slash(spec.virtual_workspace_url));
+  if (spec.external_url.empty()) {
+    spec.external_url = spec.base_url;
+  }
+  if (spec.virtual_workspace_url.empty()) {
+    spec.virtual_workspace_url = spec.base_url;
+  }
+  std::sort(spec.labels.begin(), spec.labels.end());
+  return spec;
+}
+
+/// R-07: a path of one segment, other than root and other than the cluster's own name.
+std::string claim_of(const ClusterReport& report) {
+  const bool claims = !report.path.empty() && report.path.find(':') == std::string::npos &&
+                      report.path != "root" && report.path != report.cluster &&
+                      report.path.size() <= 63;
+  return claims ? report.path : std::string();
+}
+
+}  // namespace
+
+std::string workspace_key(ShardId shard, std::string_view cluster, std::string_view name) {
+  if (cluster.empty() || name.empty() || cluster.size() + name.size() > 250) {
+    return {};
+  }
+  return FactWriter()
+      .u32(shard)
+      .u8(static_cast<std::uint8_t>(cluster.size()))
+      .raw(cluster)
+      .raw(name)
+      .bytes();
+}
+
+std::size_t Index::shard_row(ShardId id) const noexcept {
+  for (std::size_t i = 0; i < facts_.shards_.size(); ++i) {
+    if (facts_.shards_[i]->id == id) {
+      return i;
+    }
+  }
+  return facts_.shards_.size();
+}
+
+template <class Change>
+bool Index::change_shard(ShardId id, Change change) {
+  const std::size_t row = shard_row(id);
+  if (row == facts_.shards_.size()) {
+    return false;
+  }
+  auto next = std::make_shared<ShardInfo>(*facts_.shards_[row]);
+  if (!change(*next)) {
+    return false;
+  }
+  facts_.shards_[row] = std::move(next);
+  return true;
+}
+
+Index::ShardChange Index::upsert_shard(const ShardSpec& given) {
+  ShardSpec spec = normalised(given);
+  const bool usable = is_http_url(spec.base_url);
+  ShardChange result;
+  if (const ShardInfo* known = facts_.shard(spec.name); known != nullptr) {
+    result.id = known->id;
+    result.changed = change_shard(known->id, [&](ShardInfo& row) {
+      if (row.spec == spec) {
+        return false;
+      }
+      if (row.spec.base_url != spec.base_url) {
+        result.base_url_changed = true;
+        row.synced = 0;
+      }
+      row.usable = usable;
+      row.spec = std::move(spec);
+      return true;
+    });
+  } else {
+    auto row = std::make_shared<ShardInfo>();
+    row->id = ++last_id_;
+    row->spec = std::move(spec);
+    row->usable = usable;
+    result.id = row->id;
+    result.added = result.changed = true;
+    facts_.owned_.emplace_back(row->id, 0);
+    facts_.shards_.push_back(std::move(row));
+  }
+  if (result.changed && !usable) {
+    log_warn("shard has no usable base URL", {{"shard", given.name}, {"url", given.base_url}});
+  }
+  return result;
+}
+
+bool Index::delete_shard(std::string_view name) {
+  const ShardInfo* known = facts_.shard(name);
+  if (known == nullptr) {
+    return false;
+  }
+  const ShardId id = known->id;
+  const std::string prefix = FactWriter().u32(id).bytes();
+  std::vector<std::string> keys;
+  facts_.workspaces_.for_each([&](const IndexMap::Entry& entry) {
+    if (entry.key.substr(0, prefix.size()) == prefix) {
+      keys.emplace_back(entry.key);
+    }
+  });
+  for (const std::string& key : keys) {
+    FactReader in(facts_.workspaces_.find(key)->value);
+    in.u8();
+    in.u32();
+    const std::string child(in.text());
+    facts_.workspaces_.erase(key);
+    add_parents(child, -1);
+  }
+  keys.clear();
+  facts_.clusters_.for_each([&](const IndexMap::Entry& entry) { keys.emplace_back(entry.key); });
+  for (const std::string& cluster : keys) {
+    delete_cluster(id, cluster);
+  }
+  const std::size_t row = shard_row(id);
+  facts_.shards_.erase(facts_.shards_.begin() + static_cast<std::ptrdiff_t>(row));
+  facts_.owned_.erase(facts_.owned_.begin() + static_cast<std::ptrdiff_t>(row));
+  return true;
+}
+
+bool Index::set_shards_listed() { return !std::exchange(facts_.shards_listed_, true); }
+
+bool Index::set_synced(ShardId shard, Resource resource, bool synced) {
+  return change_shard(shard, [&](ShardInfo& row) {
+    const auto bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(resource));
+    const std::uint8_t before = row.synced;
+    row.synced = static_cast<std::uint8_t>(synced ? before | bit : before & ~bit);
+    return row.synced != before;
+  });
+}
+
+bool Index::set_health(ShardId shard, bool up, std::string_view cause) {
+  return change_shard(shard, [&](ShardInfo& row) {
+    if (row.up == up && row.cause == cause) {
+      return false;
+    }
+    row.up = up;
+    row.cause = cause;
+    return true;
+  });
+}
+
+Index::ClusterRecord Index::read_cluster(std::string_view name) const {
+  ClusterRecord record;
+  if (const auto entry = facts_.clusters_.find(name); entry) {
+    FactReader in(entry->value);
+    record.parents = in.u32();
+    while (!in.empty()) {
+      Report report;
+      report.shard = in.u32();
+      report.changed = in.u32();
+      report.inactive = in.u8() != 0;
+      report.type = in.text();
+      report.claim = in.text();
+      record.reports.push_back(std::move(report));
+    }
+    std::reverse(record.reports.begin(), record.reports.end());
+  }
+  return record;
+}
+
+bool Index::write_cluster(std::string_view name, const ClusterRecord& before,
+                          const ClusterRecord& now) {
+  const ShardId old_owner = before.reports.empty() ? 0 : before.reports.back().shard;
+  const ShardId new_owner = now.reports.empty() ? 0 : now.reports.back().shard;
+  if (old_owner != new_owner) {
+    count_owned(old_owner, -1);
+    count_owned(new_owner, 1);
+    facts_.cluster_count_ += (new_owner != 0 ? 1U : 0U);
+    facts_.cluster_count_ -= (old_owner != 0 ? 1U : 0U);
+  }
+  bool changed = false;
+  if (now.parents == 0 && now.reports.empty()) {
+    changed = facts_.clusters_.erase(name);
+  } else {
+    FactWriter out;
+    out.u32(now.parents);
+    for (auto report = now.reports.rbegin(); report != now.reports.rend(); ++report) {
+      out.u32(report->shard).u32(report->changed).u8(report->inactive ? 1 : 0);
+      out.text(report->type).text(report->claim);
+    }
+    changed = facts_.clusters_.put(name, out.bytes());
+  }
+  const std::string_view old_claim =
+      before.reports.empty() ? std::string_view() : before.reports.back().claim;
+  const std::string_view new_claim =
+      now.reports.empty() ? std::string_view() : now.reports.back().claim;
+  if (old_claim != new_claim) {
+    move_claim(name, old_claim, new_claim);
+  }
+  return changed;
+}
+
+void Index::move_claim(std::string_view cluster, std::string_view from, std::string_view to) {
+  const auto rewrite = [&](std::string_view path, bool add) {
+    if (path.empty()) {
+      return;
+    }
+    FactWriter out;
+    if (const auto entry = facts_.claims_.find(path); entry) {
+      FactReader in(entry->value);
+      while (!in.empty()) {
+        const std::string_view name = in.text();
+        if (name != cluster) {
+          out.text(name);
+        }
+      }
+    }
+    if (add) {
+      out.text(cluster);
+    }
+    if (out.bytes().empty()) {
+      facts_.claims_.erase(path);
+    } else {
+      facts_.claims_.put(path, out.bytes());
+    }
+  };
+  rewrite(from, false);
+  rewrite(to, true);
+  if (!to.empty() && facts_.claimants(to).size() > 1) {
+    log_warn("several logical clusters claim one path", {{"path", to}, {"cluster", cluster}});
+  }
+}
+
+void Index::count_owned(ShardId id, int by) noexcept {
+  for (auto& [shard, count] : facts_.owned_) {
+    if (shard == id) {
+      count += static_cast<std::size_t>(by);
+    }
+  }
+}
+
+void Index::add_parents(std::string_view child, int by) {
+  if (child.empty()) {
+    return;
+  }
+  const ClusterRecord before = read_cluster(child);
+  ClusterRecord now = before;
+  now.parents += static_cast<std::uint32_t>(by);
+  write_cluster(child, before, now);
+}
+
+bool Index::upsert_cluster(ShardId shard, const ClusterReport& given) {
+  if (shard_row(shard) == facts_.shards_.size() || given.cluster.empty() ||
+      given.cluster.size() > 200) {
+    return false;
+  }
+  const ClusterRecord before = read_cluster(given.cluster);
+  ClusterRecord now = before;
+  Report report{shard, time_, given.inactive, given.type.substr(0, 1'024), claim_of(given)};
+  const auto known = std::find_if(now.reports.begin(), now.reports.end(),
+                                  [&](const Report& r) { return r.shard == shard; });
+  if (known != now.reports.end()) {
+    if (known + 1 == now.reports.end() && known->inactive == report.inactive &&
+        known->type == report.type && known->claim == report.claim) {
+      return false;
+    }
+    now.reports.erase(known);
+  }
+  now.reports.push_back(std::move(report));
+  return write_cluster(given.cluster, before, now);
+}
+
+bool Index::delete_cluster(ShardId shard, std::string_view cluster) {
+  const ClusterRecord before = read_cluster(cluster);
+  ClusterRecord now = before;
+  const auto gone = std::remove_if(now.reports.begin(), now.reports.end(),
+                                   [&](const Report& r) { return r.shard == shard; });
+  if (gone == now.reports.end()) {
+    return false;
+  }
+  now.reports.erase(gone, now.reports.end());
+  return write_cluster(cluster, before, now);
+}
+
+bool Index::upsert_workspace(ShardId shard, const WorkspaceReport& report) {
+  if (shard_row(shard) == facts_.shards_.size() || report.phase == "Scheduling") {
+    return false;
+  }
+  const std::string key = workspace_key(shard, report.cluster, report.name);
+  if (key.empty() || report.child.size() > 200) {
+    return false;
+  }
+  const bool unavailable = report.phase == "Unavailable";
+  const bool mounted = report.mount && report.child.empty() && report.url.size() <= kMaxUrl;
+  const std::string_view mount_url =
+      mounted ? without_trailing_slash(report.url) : std::string_view();
+  std::string old_child;
+  if (const auto fact = facts_.workspace(shard, report.cluster, report.name); fact) {
+    if (fact->unavailable == unavailable && fact->child == report.child &&
+        fact->mount_url == mount_url) {
+      return false;
+    }
+    old_child = fact->child;
+  }
+  facts_.workspaces_.put(
+      key,
+      FactWriter().u8(unavailable ? 1 : 0).u32(time_).text(report.child).text(mount_url).bytes());
+  if (old_child != report.child) {
+    add_parents(report.child, 1);
+    add_parents(old_child, -1);
+  }
+  return true;
+}
+
+bool Index::delete_workspace(ShardId shard, std::string_view cluster, std::string_view name) {
+  const auto fact = facts_.workspace(shard, cluster, name);
+  if (!fact) {
+    return false;
+  }
+  const std::string child(fact->child);
+  facts_.workspaces_.erase(workspace_key(shard, cluster, name));
+  add_parents(child, -1);
+  return true;
+}
+
+SnapshotPtr Index::freeze() {
+  ++facts_.generation_;
+  return std::make_shared<const Snapshot>(facts_);
+}
+
+}  // namespace kintsugi::topology

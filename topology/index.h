@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topology/snapshot.h"
+
+namespace kintsugi::topology {
+
+/// A LogicalCluster object as far as routing needs it.
+struct ClusterReport {
+  std::string cluster;
+  std::string path;  ///< kcp.io/path
+  std::string type;  ///< internal.tenancy.kcp.io/type
+  bool inactive = false;
+};
+
+/// A Workspace object as far as routing needs it.
+struct WorkspaceReport {
+  std::string cluster;  ///< the logical cluster that holds it
+  std::string name;
+  std::string phase;
+  std::string child;   ///< spec.cluster
+  bool mount = false;  ///< spec.mount is set
+  std::string url;     ///< spec.URL
+};
+
+/// Where every logical cluster lives: the only writer of the facts that snapshots show.
+/// Source: specs/front-proxy.md 7.2, R-06, R-07, R-10. Facts follow the objects: an edge lives as
+/// long as its Workspace object is listed. When a logical cluster goes, its edges stop to resolve
+/// with it; should it come back on another shard they resolve again, because the Workspace objects
+/// are still there and nobody would report them a second time.
+/// Every function returns whether a routing fact changed. Unknown shard ids change nothing.
+/// Cost: 1-3 us; delete_shard is O(all facts). Threads: one at a time. Time comes in as an
+/// argument.
+class Index {
+ public:
+  /// Time stamped on facts from now on, for explain() [unix seconds].
+  void set_time(std::uint32_t unix_seconds) noexcept { time_ = unix_seconds; }
+
+  struct ShardChange {
+    ShardId id = 0;
+    bool added = false;
+    bool changed = false;           ///< any field
+    bool base_url_changed = false;  ///< every synced flag was reset (R-06, R-09)
+  };
+  ShardChange upsert_shard(const ShardSpec& spec);
+  /// Drops the row and every fact of that shard.
+  bool delete_shard(std::string_view name);
+  bool set_shards_listed();
+  bool set_synced(ShardId shard, Resource resource, bool synced);
+  bool set_health(ShardId shard, bool up, std::string_view cause);
+
+  /// The newest reporter owns. A second claimant of a path is logged.
+  bool upsert_cluster(ShardId shard, const ClusterReport& report);
+  bool delete_cluster(ShardId shard, std::string_view cluster);
+  /// Phase Scheduling is ignored, what was known before stays.
+  bool upsert_workspace(ShardId shard, const WorkspaceReport& report);
+  bool delete_workspace(ShardId shard, std::string_view cluster, std::string_view name);
+
+  /// The facts as they are now; valid until the next change.
+  [[nodiscard]] const Snapshot& now() const noexcept { return facts_; }
+  /// An immutable copy for readers; costs one reference per map and shard.
+  [[nodiscard]] SnapshotPtr freeze();
+
+ private:
+  struct Report {
+    ShardId shard = 0;
+    std::uint32_t changed = 0;
+    bool inactive = false;
+    std::string type, claim;
+  };
+  struct ClusterRecord {
+    std::uint32_t parents = 0;
+    std::vector<Report> reports;  // newest last
+  };
+  [[nodiscard]] ClusterRecord read_cluster(std::string_view name) const;
+  bool write_cluster(std::string_view name, const ClusterRecord& before, const ClusterRecord& now);
+  void move_claim(std::string_view cluster, std::string_view from, std::string_view to);
+  void add_parents(std::string_view child, int by);
+  std::size_t shard_row(ShardId id) const noexcept;
+  template <class Change>
+  bool change_shard(ShardId id, Change change);
+  void count_owned(ShardId id, int by) noexcept;
+
+  Snapshot facts_;
+  ShardId last_id_ = 0;
+  std::uint32_t time_ = 0;
+};
+
+/// Key of a Workspace in the map of facts. Empty when a part is too long to be a name.
+[[nodiscard]] std::string workspace_key(ShardId shard, std::string_view cluster,
+                                        std::string_view name);
+
+}  // namespace kintsugi::topology

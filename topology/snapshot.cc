@@ -1,0 +1,160 @@
+#include "topology/snapshot.h"
+
+#include <algorithm>
+
+#include "topology/index.h"
+
+namespace kintsugi::topology {
+
+std::string_view resource_name(Resource resource) noexcept {
+  switch (resource) {
+    case Resource::kWorkspaces:
+      return "workspaces";
+    case Resource::kLogicalClusters:
+      return "logicalclusters";
+    case Resource::kExports:
+      return "apiexports";
+    case Resource::kBindings:
+      return "apibindings";
+  }
+  return "";
+}
+
+const std::string* ShardSpec::label(std::string_view key) const noexcept {
+  const auto at =
+      std::lower_bound(labels.begin(), labels.end(), key,
+                       [](const auto& pair, std::string_view k) { return pair.first < k; });
+  return at != labels.end() && at->first == key ? &at->second : nullptr;
+}
+
+bool Snapshot::all_synced(Resource resource) const noexcept {
+  return shards_listed_ && std::all_of(shards_.begin(), shards_.end(), [&](const auto& shard) {
+           return shard->is_synced(resource);
+         });
+}
+
+const ShardInfo* Snapshot::shard(ShardId id) const noexcept {
+  const auto at = std::lower_bound(shards_.begin(), shards_.end(), id,
+                                   [](const auto& row, ShardId key) { return row->id < key; });
+  return at != shards_.end() && (*at)->id == id ? at->get() : nullptr;
+}
+
+const ShardInfo* Snapshot::shard(std::string_view name) const noexcept {
+  for (const auto& row : shards_) {
+    if (row->spec.name == name) {
+      return row.get();
+    }
+  }
+  return nullptr;
+}
+
+std::optional<ClusterFact> Snapshot::cluster(std::string_view name) const noexcept {
+  const auto entry = clusters_.find(name);
+  if (!entry) {
+    return std::nullopt;
+  }
+  FactReader in(entry->value);
+  ClusterFact fact;
+  fact.name = entry->key;
+  fact.parents = in.u32();
+  if (in.empty()) {
+    return std::nullopt;  // only a Workspace knows it
+  }
+  fact.owner = in.u32();  // the newest report stands first
+  fact.changed = in.u32();
+  fact.inactive = in.u8() != 0;
+  fact.type = in.text();
+  return fact;
+}
+
+std::optional<WorkspaceFact> Snapshot::workspace(ShardId shard, std::string_view cluster,
+                                                 std::string_view name) const noexcept {
+  char key[sizeof(ShardId) + 1 + 250];
+  const std::size_t size = sizeof(shard) + 1 + cluster.size() + name.size();
+  if (size > sizeof(key)) {
+    return std::nullopt;
+  }
+  std::memcpy(key, &shard, sizeof(shard));
+  key[sizeof(shard)] = static_cast<char>(cluster.size());
+  std::memcpy(key + sizeof(shard) + 1, cluster.data(), cluster.size());
+  std::memcpy(key + sizeof(shard) + 1 + cluster.size(), name.data(), name.size());
+  const auto entry = workspaces_.find(std::string_view(key, size));
+  if (!entry) {
+    return std::nullopt;
+  }
+  FactReader in(entry->value);
+  WorkspaceFact fact;
+  fact.unavailable = in.u8() != 0;
+  fact.changed = in.u32();
+  fact.child = in.text();
+  fact.mount_url = in.text();
+  return fact;
+}
+
+std::vector<std::string_view> Snapshot::claimants(std::string_view path) const {
+  std::vector<std::string_view> names;
+  if (const auto entry = claims_.find(path); entry) {
+    FactReader in(entry->value);
+    while (!in.empty()) {
+      const auto fact = cluster(in.text());
+      if (fact && fact->parents == 0) {
+        names.push_back(fact->name);
+      }
+    }
+  }
+  return names;
+}
+
+std::size_t Snapshot::owned(ShardId id) const noexcept {
+  for (const auto& [shard, count] : owned_) {
+    if (shard == id) {
+      return count;
+    }
+  }
+  return 0;
+}
+
+std::size_t Snapshot::bytes() const noexcept {
+  return clusters_.bytes() + workspaces_.bytes() + claims_.bytes();
+}
+
+void SnapshotView::offer(const std::shared_ptr<SnapshotView>& self, SnapshotPtr snapshot) {
+  bool waiting = false;
+  {
+    const std::lock_guard lock(self->mutex_);
+    waiting = self->next_ != nullptr;
+    self->next_ = std::move(snapshot);
+  }
+  if (!waiting) {
+    self->loop_.post([self] { self->take(); });
+  }
+}
+
+void SnapshotView::take() {
+  SnapshotPtr next;
+  {
+    const std::lock_guard lock(mutex_);
+    next = std::move(next_);
+    next_ = nullptr;
+  }
+  const SnapshotPtr before = std::exchange(current_, std::move(next));
+  for (const auto& changed : changed_) {
+    changed(*before, *current_);
+  }
+}
+
+std::shared_ptr<SnapshotView> SnapshotPublisher::attach(net::Loop& loop) {
+  auto view = std::make_shared<SnapshotView>(loop);
+  view->current_ = last_;
+  views_.push_back(view);
+  return view;
+}
+
+void SnapshotPublisher::publish(SnapshotPtr snapshot) {
+  last_ = std::move(snapshot);
+  for (const auto& view : views_) {
+    SnapshotView::offer(view, last_);
+  }
+}
+
+}  // namespace kintsugi::topology

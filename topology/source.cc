@@ -1,0 +1,71 @@
+#include "topology/source.h"
+
+#include <algorithm>
+#include <string>
+
+namespace kintsugi::topology {
+
+using krm::Json;
+
+ShardSpec shard_from_json(const Json& object) {
+  ShardSpec spec;
+  spec.name = object.text({"metadata", "name"});
+  if (const Json* labels = object.at({"metadata", "labels"}); labels != nullptr) {
+    for (const auto& [key, value] : labels->members()) {
+      spec.labels.emplace_back(key, value.as_string());
+    }
+  }
+  spec.base_url = object.text({"spec", "baseURL"});
+  spec.external_url = object.text({"spec", "externalURL"});
+  spec.virtual_workspace_url = object.text({"spec", "virtualWorkspaceURL"});
+  return spec;
+}
+
+ClusterReport cluster_from_json(std::string_view cluster, const Json& object) {
+  ClusterReport report;
+  report.cluster = cluster;
+  report.path = object.text({"metadata", "annotations", "kcp.io/path"});
+  report.type = object.text({"metadata", "annotations", "internal.tenancy.kcp.io/type"});
+  for (std::string_view key : {"core.kcp.io/inactive", "internal.kcp.io/inactive"}) {
+    report.inactive = report.inactive || object.text({"metadata", "annotations", key}) == "true";
+  }
+  return report;
+}
+
+WorkspaceReport workspace_from_json(std::string_view cluster, const Json& object) {
+  WorkspaceReport report;
+  report.cluster = cluster;
+  report.name = object.text({"metadata", "name"});
+  report.phase = object.text({"status", "phase"});
+  report.child = object.text({"spec", "cluster"});
+  report.url = object.text({"spec", "URL"});
+  const Json* mount = object.at({"spec", "mount"});
+  report.mount = mount != nullptr && mount->is_object();
+  return report;
+}
+
+void apply_static(Index& index, const std::vector<ShardSpec>& shards) {
+  std::vector<std::string> gone;
+  for (const auto& row : index.now().shards()) {
+    const bool kept = std::any_of(shards.begin(), shards.end(), [&](const ShardSpec& spec) {
+      return spec.name == row->spec.name;
+    });
+    if (!kept) {
+      gone.push_back(row->spec.name);
+    }
+  }
+  for (const std::string& name : gone) {
+    index.delete_shard(name);
+  }
+  for (ShardSpec spec : shards) {
+    spec.plain = true;
+    const ShardId id = index.upsert_shard(spec).id;
+    index.upsert_cluster(id, {spec.name, {}, {}, false});
+    for (std::size_t i = 0; i < kResources; ++i) {
+      index.set_synced(id, static_cast<Resource>(i), true);
+    }
+  }
+  index.set_shards_listed();
+}
+
+}  // namespace kintsugi::topology
