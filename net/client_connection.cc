@@ -145,7 +145,7 @@ void ClientConnection::check_liveness() noexcept {
   ping_sent_ = now;
   client_->ping();
   loop_.mark_dirty(*this);
-  check_in(params.ping_timeout);
+  check_in(std::min(params.ping_timeout, params.ping_after));
 }
 
 }  // namespace kintsugi::net

@@ -34,12 +34,11 @@ class Exchange : public http::ResponseHandler, public std::enable_shared_from_th
   void start(Upstream& upstream, FetchRequest request) {
     name_ = request.method + " " + upstream.params().url.authority() + request.target;
     upstream_ = &upstream;
-    const std::string body = std::move(request.body);
     const Duration timeout = request.timeout;
     const UpstreamClass kind = request.kind;
     stream_ = &upstream.open(kind, make_head(upstream, request), *this);
-    if (!body.empty()) {
-      stream_->send_data(body, true);
+    if (!request.body.empty()) {
+      stream_->send_data(request.body, true);
     }
     timer_.start(timeout, [this] { abort(Errc::kDeadline); });
   }

@@ -276,8 +276,9 @@ void Pool::on_connect_failure(Error error, QueuedStream* exclusive) {
   }
   if (queue_.empty()) {
     queue_timer_.cancel();
+  } else {
+    dial_timer_.start(origin_.dial_pause(), [this] { dial_as_needed(); });
   }
-  dial_as_needed();
 }
 
 void Pool::on_established(ClientConnection& connection) noexcept {
