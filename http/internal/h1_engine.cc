@@ -267,11 +267,11 @@ H1Result<std::size_t> H1Engine::read_body(std::string_view in) noexcept {
   }
   if (discard) {
     discarded_ += piece->consumed;
-    if (reader_.done()) {
-      input_ = Input::kHead;
-    } else if (discarded_ > kMaxDiscarded) {
+    if (discarded_ > kMaxDiscarded) {
       closing_ = true;
       input_ = Input::kIgnore;
+    } else if (reader_.done()) {
+      input_ = Input::kHead;
     }
     return piece->consumed;
   }

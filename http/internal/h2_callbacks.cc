@@ -107,6 +107,11 @@ struct H2Callbacks {
           }
         }
         break;
+      case NGHTTP2_RST_STREAM:
+        if (H2Stream* s = stream(session, frame->hd.stream_id)) {
+          s->peer_reset = true;
+        }
+        break;
       case NGHTTP2_GOAWAY:
         self.on_goaway();
         break;
@@ -139,7 +144,10 @@ struct H2Callbacks {
     H2Engine& self = engine(user);
     if (H2Stream* s = stream(session, id)) {
       (void)nghttp2_session_set_stream_user_data(session, id, nullptr);
-      self.finish(*s, s->invalid ? Errc::kProtocol : self.cause_of(*s, code));
+      const bool refused_by_us =
+          code == NGHTTP2_PROTOCOL_ERROR || code == NGHTTP2_FLOW_CONTROL_ERROR;
+      const bool invalid = s->invalid || (refused_by_us && !s->peer_reset);
+      self.finish(*s, invalid ? Errc::kProtocol : self.cause_of(*s, code));
     }
     return 0;
   }

@@ -57,10 +57,11 @@ class H2Stream {
   bool above_mark : 1 = false;    // more than 64 KiB were queued
   bool drained_due : 1 = false;
   bool closed : 1 = false;
-  bool due : 1 = false;      // in the engine's list of callbacks to run
-  bool tunnel : 1 = false;   // CONNECT: our end does not end the other direction
-  bool no_body : 1 = false;  // answer to HEAD
-  bool invalid : 1 = false;  // nghttp2 found the peer's message malformed
+  bool due : 1 = false;         // in the engine's list of callbacks to run
+  bool tunnel : 1 = false;      // CONNECT: our end does not end the other direction
+  bool no_body : 1 = false;     // answer to HEAD
+  bool peer_reset : 1 = false;  // RST_STREAM was received
+  bool invalid : 1 = false;     // nghttp2 found the peer's message malformed
 };
 
 /// Adds the shared body of Stream's functions to one of the two public stream interfaces.

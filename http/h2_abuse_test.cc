@@ -1,0 +1,508 @@
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "http/internal/test_support.h"
+
+// A hostile or broken peer, byte by byte. Limits: guides/performance.md 3.9.
+namespace kintsugi::http {
+namespace {
+
+using testing::CountingHost;
+using testing::ServerExchange;
+using testing::take_all;
+using testing::TestHandler;
+using testing::TestResponse;
+
+constexpr int kData = 0, kHeaders = 1, kPriority = 2, kRstStream = 3, kSettings = 4, kPing = 6,
+              kGoaway = 7, kWindowUpdate = 8, kContinuation = 9;
+constexpr int kEndStream = 1, kEndHeaders = 4;
+constexpr std::uint32_t kEnhanceYourCalm = 11, kProtocolError = 1;
+
+std::string word(std::uint32_t value) {
+  std::string text;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    text += static_cast<char>((value >> shift) & 0xff);
+  }
+  return text;
+}
+
+std::string frame(int type, int flags, std::uint32_t id, std::string_view payload) {
+  std::string text = word(static_cast<std::uint32_t>(payload.size())).substr(1);
+  text += static_cast<char>(type);
+  text += static_cast<char>(flags);
+  return text + word(id) + std::string(payload);
+}
+
+std::string literal(std::string_view name, std::string_view value) {
+  std::string text(1, '\0');
+  for (const std::string_view part : {name, value}) {
+    if (part.size() < 127) {
+      text += static_cast<char>(part.size());
+    } else {
+      std::size_t rest = part.size() - 127;
+      text += '\x7f';
+      for (; rest >= 128; rest /= 128) {
+        text += static_cast<char>(rest % 128 + 128);
+      }
+      text += static_cast<char>(rest);
+    }
+    text.append(part);
+  }
+  return text;
+}
+
+/// :method, :scheme https, :path /, :authority h
+std::string request(bool post = false) {
+  return std::string(post ? "\x83" : "\x82") + "\x87\x84\x41\x01h";
+}
+
+const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0, "");
+
+struct Frame {
+  int type, flags;
+  std::uint32_t id;
+  std::string payload;
+};
+
+std::vector<Frame> split_frames(std::string_view bytes) {
+  std::vector<Frame> frames;
+  while (bytes.size() >= 9) {
+    const auto byte = [&](std::size_t i) {
+      return static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[i]));
+    };
+    const std::size_t length = byte(0) << 16 | byte(1) << 8 | byte(2);
+    frames.push_back({static_cast<int>(byte(3)), static_cast<int>(byte(4)),
+                      byte(5) << 24 | byte(6) << 16 | byte(7) << 8 | byte(8),
+                      std::string(bytes.substr(9, length))});
+    bytes.remove_prefix(std::min(bytes.size(), 9 + length));
+  }
+  return frames;
+}
+
+std::uint32_t number(std::string_view text, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    value = value << 8 | static_cast<unsigned char>(text.at(at + i));
+  }
+  return value;
+}
+
+class H2Abuse : public ::testing::Test {
+ protected:
+  explicit H2Abuse(const SessionLimits& limits = {})
+      : server(make_h2_server(handler, peer, host, limits)) {
+    EXPECT_TRUE(server->feed(kPreface));
+    hello = take_all(*server);
+    server->set_now(now);
+  }
+  ~H2Abuse() override {
+    server->on_transport_closed(Errc::kClosed);
+    for (const ServerExchange& exchange : handler.exchanges) {
+      EXPECT_EQ(exchange.in.closes, 1);
+      EXPECT_FALSE(exchange.in.late);
+    }
+  }
+  /// The error code of the GOAWAY that the server sends now; -1: none.
+  std::int64_t goaway() {
+    std::int64_t code = -1;
+    for (const Frame& sent : split_frames(take_all(*server))) {
+      if (sent.type == kGoaway) {
+        code = number(sent.payload, 4);
+      }
+    }
+    return code;
+  }
+  std::int64_t reset_code(std::uint32_t id) {
+    for (const Frame& sent : split_frames(take_all(*server))) {
+      if (sent.type == kRstStream && sent.id == id) {
+        return number(sent.payload, 0);
+      }
+    }
+    return -1;
+  }
+
+  TestHandler handler;
+  PeerInfo peer;
+  CountingHost host;
+  TimePoint now{};
+  std::unique_ptr<Session> server;
+  std::string hello;
+};
+
+TEST_F(H2Abuse, WhenConnectionStarts_SettingsAreTheAgreedOnes) {
+  std::map<int, std::uint32_t> seen;
+  std::uint32_t window = 0;
+  for (const Frame& sent : split_frames(hello)) {
+    if (sent.type == kSettings && sent.flags == 0) {
+      for (std::size_t i = 0; i < sent.payload.size(); i += 6) {
+        seen[sent.payload[i + 1]] = number(sent.payload, i + 2);
+      }
+    } else if (sent.type == kWindowUpdate) {
+      window = number(sent.payload, 0);
+    }
+  }
+  EXPECT_EQ(seen, (std::map<int, std::uint32_t>{{1, 4096}, {3, 250}, {6, 65536}, {8, 1}, {9, 1}}));
+  EXPECT_EQ(window, (1U << 20) - 65'535U);
+}
+
+TEST_F(H2Abuse, WhenHeaderListIsTooLarge_EngineAnswers431) {
+  std::string block = request();
+  for (int i = 0; i < 5; ++i) {
+    block += literal("x-" + std::to_string(i), std::string(15'000, 'a'));
+  }
+  std::string bytes = frame(kHeaders, kEndStream, 1, block.substr(0, 16'384));
+  for (std::size_t at = 16'384; at < block.size(); at += 16'384) {
+    bytes += frame(kContinuation, at + 16'384 >= block.size() ? kEndHeaders : 0, 1,
+                   block.substr(at, 16'384));
+  }
+  ASSERT_TRUE(server->feed(bytes));
+  EXPECT_TRUE(handler.exchanges.empty());
+  const std::string answer = take_all(*server);
+  EXPECT_NE(answer.find("\"code\":431"), std::string::npos);
+  EXPECT_NE(answer.find("\"kind\":\"Status\""), std::string::npos);
+  server->settle();
+  EXPECT_EQ(server->stream_count(), 0U);
+  ASSERT_TRUE(server->feed(frame(kHeaders, kEndStream | kEndHeaders, 3, request())));
+  EXPECT_EQ(handler.exchanges.size(), 1U);
+}
+
+TEST_F(H2Abuse, WhenOneFieldIsTooLarge_EngineAnswers431) {
+  const std::string block = request() + literal("x", std::string(33'000, 'a'));
+  std::string bytes = frame(kHeaders, kEndStream, 1, block.substr(0, 16'000));
+  bytes += frame(kContinuation, 0, 1, block.substr(16'000, 16'000));
+  bytes += frame(kContinuation, kEndHeaders, 1, block.substr(32'000));
+  ASSERT_TRUE(server->feed(bytes));
+  EXPECT_TRUE(handler.exchanges.empty());
+  EXPECT_NE(take_all(*server).find("431"), std::string::npos);
+}
+
+TEST_F(H2Abuse, WhenBodyFollowsA431_ItIsCreditedAndDropped) {
+  const std::string block = request(true) + literal("x", std::string(33'000, 'a'));
+  std::string bytes = frame(kHeaders, 0, 1, block.substr(0, 16'000));
+  bytes += frame(kContinuation, 0, 1, block.substr(16'000, 16'000));
+  bytes += frame(kContinuation, kEndHeaders, 1, block.substr(32'000));
+  ASSERT_TRUE(server->feed(bytes));
+  ASSERT_TRUE(server->feed(frame(kData, 0, 1, std::string(16'000, 'b'))));
+  take_all(*server);
+  server->settle();
+  EXPECT_EQ(server->stream_count(), 0U);
+}
+
+TEST_F(H2Abuse, WhenMessageIsMalformed_StreamIsResetAndNeighboursLive) {
+  const std::string bad_blocks[] = {
+      request() + literal("connection", "close"),
+      request() + literal("transfer-encoding", "chunked"),
+      request() + literal("upgrade", "h2c"),
+      request() + literal("te", "gzip"),
+      request() + literal("X-Upper", "a"),
+      request() + literal("x", std::string("a\r\nb", 4)),
+      request() + literal("x", std::string("a\0b", 3)),
+      request() + literal("bad name", "a"),
+      request() + literal(":path", "/twice"),
+      request() + literal("content-length", "5"),
+      request() + literal("content-length", "x"),
+      request().substr(0, 2),
+      literal("x", "before") + request(),
+  };
+  std::uint32_t id = 1;
+  for (const std::string& block : bad_blocks) {
+    ASSERT_TRUE(server->feed(frame(kHeaders, kEndStream | kEndHeaders, id, block))) << id;
+    EXPECT_EQ(reset_code(id) > 0, true) << id;
+    server->settle();
+    id += 2;
+  }
+  for (const ServerExchange& exchange : handler.exchanges) {
+    EXPECT_NE(exchange.in.cause, Errc::kOk);
+  }
+  const std::size_t before = handler.exchanges.size();
+  ASSERT_TRUE(server->feed(frame(kHeaders, kEndStream | kEndHeaders, id, request())));
+  EXPECT_EQ(handler.exchanges.size(), before + 1);
+}
+
+TEST_F(H2Abuse, WhenContentLengthLies_HandlerHearsProtocolError) {
+  ASSERT_TRUE(server->feed(
+      frame(kHeaders, kEndHeaders, 1, request(true) + literal("content-length", "3"))));
+  ASSERT_TRUE(server->feed(frame(kData, kEndStream, 1, "four")));
+  EXPECT_EQ(reset_code(1), kProtocolError);
+  server->settle();
+  EXPECT_EQ(handler.at(0).in.cause, Errc::kProtocol);
+  EXPECT_EQ(handler.at(0).in.ends, 0);
+}
+
+TEST_F(H2Abuse, WhenHostComesWithoutAuthority_ItIsTheAuthority) {
+  ASSERT_TRUE(server->feed(
+      frame(kHeaders, kEndStream | kEndHeaders, 1, "\x82\x87\x84" + literal("host", "a.example"))));
+  ASSERT_EQ(handler.exchanges.size(), 1U);
+  EXPECT_EQ(handler.at(0).head.authority, "a.example");
+  EXPECT_FALSE(handler.at(0).head.headers.contains("host"));
+}
+
+TEST_F(H2Abuse, WhenFramesAreMalformed_ConnectionEndsWithGoaway) {
+  const std::string cases[] = {
+      frame(kData, 0, 0, "x"),                                  // DATA on stream 0
+      frame(kHeaders, kEndHeaders, 2, request()),               // even id
+      frame(kHeaders, kEndHeaders, 1, "\xff\xff\xff\xff\xff"),  // broken HPACK
+      frame(kPing, 0, 0, "short"),                              // wrong length
+      frame(kWindowUpdate, 0, 0, word(0)),                      // no increment
+      frame(kWindowUpdate, 0, 0, word(0x7fff'ffff)),            // overflow
+      frame(kSettings, 0, 0, "abc"),                            // wrong length
+      frame(kContinuation, kEndHeaders, 1, ""),                 // without HEADERS
+      frame(kHeaders, 0, 1, request()) + frame(kPing, 0, 0, "12345678"),
+      frame(kData, 0, 7, "x"),  // idle stream
+      frame(kPing, 0, 1, "12345678"),
+      std::string("\xff\xff\xff\x00\x00\x00\x00\x00\x01", 9),  // frame too large
+  };
+  for (const std::string& bytes : cases) {
+    TestHandler local;
+    auto session = make_h2_server(local, peer, host, {});
+    ASSERT_TRUE(session->feed(kPreface));
+    take_all(*session);
+    (void)session->feed(bytes);
+    bool told = false;
+    for (const Frame& sent : split_frames(take_all(*session))) {
+      told = told || (sent.type == kGoaway && number(sent.payload, 4) != 0);
+    }
+    EXPECT_TRUE(told);
+    EXPECT_TRUE(session->finished());
+    (void)session->feed("more");
+    session->on_transport_closed(Errc::kProtocol);
+  }
+}
+
+TEST_F(H2Abuse, WhenPrefaceIsWrong_FeedFailsAndGoawayFollows) {
+  auto session = make_h2_server(handler, peer, host, {});
+  const auto result = session->feed("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code(), Errc::kProtocol);
+  EXPECT_NE(take_all(*session), "");
+  EXPECT_TRUE(session->finished());
+}
+
+TEST_F(H2Abuse, WhenStreamsAreResetRapidly_ConnectionGoesAway) {
+  bool ended = false;
+  for (std::uint32_t i = 0; i < 5'000 && !ended; ++i) {
+    const std::uint32_t id = 1 + 2 * i;
+    const std::string bytes = frame(kHeaders, kEndStream | kEndHeaders, id, request()) +
+                              frame(kRstStream, 0, id, word(8));
+    ended = !server->feed(bytes) || goaway() >= 0;
+    server->settle();
+  }
+  EXPECT_TRUE(ended);
+  EXPECT_GT(handler.exchanges.size(), 900U);  // cancelling 500 watches at once must pass
+  EXPECT_LT(handler.exchanges.size(), 1'500U);
+}
+
+TEST_F(H2Abuse, WhenContinuationsNeverEnd_ConnectionCloses) {
+  std::string bytes = frame(kHeaders, 0, 1, request());
+  for (int i = 0; i < 10; ++i) {
+    bytes += frame(kContinuation, 0, 1, literal("x", "y"));
+  }
+  EXPECT_FALSE(server->feed(bytes));
+  EXPECT_EQ(goaway(), kEnhanceYourCalm);
+  EXPECT_TRUE(server->finished());
+}
+
+TEST_F(H2Abuse, WhenHpackExpandsWithoutBound_BlockIsDropped) {
+  std::string block = request();
+  block += '\x40' + literal("x-bomb", std::string(3'000, 'b')).substr(1);  // indexed: entry 62
+  block += std::string(10'000, '\xbe');
+  ASSERT_TRUE(server->feed(frame(kHeaders, kEndStream | kEndHeaders, 1, block)));
+  EXPECT_TRUE(handler.exchanges.empty());
+  EXPECT_GT(reset_code(1), 0);
+  ASSERT_TRUE(server->feed(frame(kHeaders, kEndStream | kEndHeaders, 3, request())));
+  EXPECT_EQ(handler.exchanges.size(), 1U);
+}
+
+struct Flood {
+  const char* name;
+  std::string bytes;
+};
+
+TEST_F(H2Abuse, WhenCheapFramesFlood_GoawayComesFirstThenTheEnd) {
+  const Flood floods[] = {
+      {"ping", frame(kPing, 0, 0, "12345678")},
+      {"settings", frame(kSettings, 0, 0, "")},
+      {"priority", frame(kPriority, 0, 1, std::string("\0\0\0\0\0", 5))},
+      {"empty data", frame(kData, 0, 1, "")},
+      {"window update", frame(kWindowUpdate, 0, 0, word(1))},
+  };
+  for (const Flood& flood : floods) {
+    TestHandler local;
+    auto session = make_h2_server(local, peer, host, {});
+    session->set_now(now);
+    ASSERT_TRUE(session->feed(kPreface));
+    ASSERT_TRUE(session->feed(frame(kHeaders, kEndHeaders, 1, request(true))));
+    take_all(*session);
+    int warned = 0, closed = 0;
+    for (int i = 1; i <= 400 && closed == 0; ++i) {
+      closed = session->feed(flood.bytes) ? 0 : i;
+      for (const Frame& sent : split_frames(take_all(*session))) {
+        if (sent.type == kGoaway && warned == 0) {
+          warned = i;
+          EXPECT_EQ(number(sent.payload, 4), kEnhanceYourCalm);
+        }
+      }
+    }
+    EXPECT_GE(warned, 170) << flood.name;
+    EXPECT_EQ(closed, warned + 25) << flood.name;
+    EXPECT_TRUE(session->finished()) << flood.name;
+    session->on_transport_closed(Errc::kProtocol);
+    EXPECT_EQ(local.at(0).in.closes, 1) << flood.name;
+  }
+}
+
+TEST_F(H2Abuse, WhenTheSameFramesComeSlowly_NothingHappens) {
+  for (int i = 0; i < 2'000; ++i) {
+    now += milliseconds(100);
+    server->set_now(now);
+    ASSERT_TRUE(server->feed(frame(kPing, 0, 0, "12345678") + frame(kSettings, 0, 0, "")));
+    EXPECT_EQ(goaway(), -1);
+  }
+}
+
+TEST_F(H2Abuse, WhenWindowUpdatesFollowOurData_TheyAreNoAbuse) {
+  handler.on_open = [](ServerExchange& exchange) {
+    exchange.stream->send_head(200, {}, false);
+    exchange.stream->send_data(SharedBytes(std::string(10'000'000, 'x')), true);
+  };
+  ASSERT_TRUE(server->feed(frame(kHeaders, kEndStream | kEndHeaders, 1, request())));
+  std::size_t got = 0;
+  while (got < 10'000'000) {
+    std::string credit;
+    const std::size_t before = got;
+    for (const Frame& sent : split_frames(take_all(*server))) {
+      if (sent.type == kData) {
+        got += sent.payload.size();
+        const std::string size = word(static_cast<std::uint32_t>(sent.payload.size()));
+        credit += frame(kWindowUpdate, 0, 0, size) + frame(kWindowUpdate, 0, 1, size);
+      }
+    }
+    ASSERT_GT(got, before);
+    ASSERT_TRUE(server->feed(credit));
+  }
+  server->settle();
+  EXPECT_EQ(handler.at(0).in.cause, Errc::kOk);
+}
+
+TEST_F(H2Abuse, WhenPeerNeverReads_QueuedControlFramesAreBounded) {
+  bool ended = false;
+  int sent = 0;
+  while (!ended && sent < 10'000) {
+    ++sent;
+    now += seconds(1);
+    server->set_now(now);
+    ended = !server->feed(frame(kPing, 0, 0, "12345678"));
+  }
+  EXPECT_TRUE(ended);
+  EXPECT_LE(sent, 1'600);
+}
+
+TEST_F(H2Abuse, WhenRandomBytesFollowThePreface_NothingBreaks) {
+  for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937 random(seed);
+    TestHandler local;
+    local.on_open = [](ServerExchange& exchange) { exchange.stream->send_head(200, {}, true); };
+    auto session = make_h2_server(local, peer, host, {});
+    (void)session->feed(kPreface);
+    for (int i = 0; i < 20; ++i) {
+      std::string payload(random() % 40, '\0');
+      for (char& c : payload) {
+        c = static_cast<char>(random());
+      }
+      const std::string block = random() % 2 == 0 ? request() : payload;
+      (void)session->feed(frame(static_cast<int>(random() % 12), static_cast<int>(random() % 64),
+                                random() % 8, block));
+      take_all(*session);
+      session->settle();
+    }
+    session->on_transport_closed(Errc::kReset);
+    for (const ServerExchange& exchange : local.exchanges) {
+      EXPECT_EQ(exchange.in.closes, 1) << "seed " << seed;
+      EXPECT_FALSE(exchange.in.late) << "seed " << seed;
+    }
+  }
+}
+
+struct RunningClient {
+  RunningClient() : client(make_h2_client(host, {})) {
+    auto stream = client->open(testing::make_head("GET", "/"), response);
+    response.stream = stream ? *stream : nullptr;
+    take_all(*client);
+    EXPECT_TRUE(client->feed(frame(kSettings, 0, 0, "")));
+  }
+  CountingHost host;
+  TestResponse response;
+  std::unique_ptr<ClientSession> client;
+};
+
+class H2ClientAbuse : public ::testing::Test, protected RunningClient {};
+
+TEST_F(H2ClientAbuse, WhenInterimAnswersCome_OnlyTheFinalOneIsSeen) {
+  const std::string interim =
+      "\x08\x03"
+      "103";
+  ASSERT_TRUE(client->feed(frame(kHeaders, kEndHeaders, 1, interim)));
+  ASSERT_TRUE(client->feed(frame(kHeaders, kEndHeaders, 1, interim)));
+  EXPECT_EQ(response.heads, 0);
+  ASSERT_TRUE(client->feed(frame(kHeaders, kEndHeaders | kEndStream, 1, "\x88")));
+  EXPECT_EQ(response.heads, 1);
+  EXPECT_EQ(response.status, 200);
+  EXPECT_TRUE(response.head_ended);
+  EXPECT_EQ(response.in.cause, Errc::kOk);
+  EXPECT_EQ(response.in.closes, 1);
+}
+
+TEST_F(H2ClientAbuse, WhenGoawayExcludesTheStream_ItWasNotProcessed) {
+  ASSERT_TRUE(client->feed(frame(kGoaway, 0, 0, word(0) + word(0))));
+  EXPECT_EQ(response.in.cause, Errc::kNotProcessed);
+  EXPECT_TRUE(client->draining());
+  take_all(*client);
+  EXPECT_TRUE(client->finished());
+}
+
+TEST_F(H2ClientAbuse, WhenGoawayIncludesTheStream_ItGoesOn) {
+  ASSERT_TRUE(client->feed(frame(kGoaway, 0, 0, word(1) + word(0))));
+  EXPECT_EQ(response.in.closes, 0);
+  EXPECT_FALSE(client->finished());
+  client->on_transport_closed(Errc::kReset);
+  EXPECT_EQ(response.in.cause, Errc::kReset);
+}
+
+TEST_F(H2ClientAbuse, WhenResetCodesArrive_CausesAreMapped) {
+  struct Case {
+    std::uint32_t code;
+    Errc cause;
+  };
+  for (const Case& row :
+       {Case{0, Errc::kReset}, Case{2, Errc::kReset}, Case{7, Errc::kNotProcessed},
+        Case{8, Errc::kReset}, Case{11, Errc::kReset}}) {
+    RunningClient fresh;
+    ASSERT_TRUE(fresh.client->feed(frame(kRstStream, 0, 1, word(row.code))));
+    EXPECT_EQ(fresh.response.in.cause, row.cause) << row.code;
+    EXPECT_EQ(fresh.response.in.closes, 1);
+  }
+}
+
+TEST_F(H2ClientAbuse, WhenAnswerHeadersAreTooLarge_StreamEndsWithProtocolError) {
+  std::string block = "\x88" + literal("x", std::string(16'000, 'a'));
+  std::string bytes = frame(kHeaders, 0, 1, block);
+  for (int i = 0; i < 4; ++i) {
+    bytes +=
+        frame(kContinuation, i == 3 ? kEndHeaders : 0, 1, literal("x", std::string(16'000, 'a')));
+  }
+  ASSERT_TRUE(client->feed(bytes));
+  EXPECT_EQ(response.in.cause, Errc::kProtocol);
+  EXPECT_EQ(response.heads, 0);
+}
+
+TEST_F(H2ClientAbuse, WhenServerPushes_ConnectionEnds) {
+  take_all(*client);
+  (void)client->feed(frame(kSettings, 1, 0, ""));  // acknowledges ENABLE_PUSH 0
+  (void)client->feed(frame(5, kEndHeaders, 1, word(2) + request()));
+  take_all(*client);
+  EXPECT_TRUE(client->finished());
+}
+
+}  // namespace
+}  // namespace kintsugi::http

@@ -1,0 +1,148 @@
+#include "http/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "http/internal/protocol_limits.h"
+#include "http/internal/send_queue.h"
+
+namespace kintsugi::http {
+namespace {
+
+TEST(Wire, WhenNamesAreHopByHop_TheyAreKnown) {
+  for (const std::string_view name :
+       {"connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"}) {
+    EXPECT_TRUE(is_hop_by_hop(name)) << name;
+  }
+  for (const std::string_view name : {"", "host", "trailer", "content-length", "upgrade2"}) {
+    EXPECT_FALSE(is_hop_by_hop(name)) << name;
+  }
+}
+
+TEST(Wire, WhenCharactersAreForbidden_TextIsRefused) {
+  EXPECT_TRUE(is_token("X-a_1!#$%&'*+.^`|~"));
+  for (const std::string_view text : {"", "a b", "a:", "a(", "a\x7f", "a\xc3", "a\t"}) {
+    EXPECT_FALSE(is_token(text)) << text;
+  }
+  EXPECT_TRUE(is_field_value(""));
+  EXPECT_TRUE(is_field_value("a\t b \xff"));
+  for (const std::string_view text : {std::string_view("\r"), std::string_view("\n"),
+                                      std::string_view("\0", 1), std::string_view("\x7f")}) {
+    EXPECT_FALSE(is_field_value(text));
+  }
+  EXPECT_TRUE(is_target("/a?b=%20#c"));
+  EXPECT_FALSE(is_target(""));
+  EXPECT_FALSE(is_target("/a b"));
+  EXPECT_TRUE(is_authority("[::1]:80"));
+  EXPECT_FALSE(is_authority("a,b"));
+  EXPECT_FALSE(is_authority("user@a"));
+}
+
+TEST(Wire, WhenListHoldsToken_CaseAndBlanksDoNotMatter) {
+  EXPECT_TRUE(list_contains("keep-alive , Upgrade", "upgrade"));
+  EXPECT_TRUE(list_contains("close", "close"));
+  EXPECT_FALSE(list_contains("closed", "close"));
+  EXPECT_FALSE(list_contains("", "close"));
+  EXPECT_FALSE(list_contains(",,", "close"));
+}
+
+TEST(Wire, WhenStatusIsBuilt_ItIsAKubernetesStatus) {
+  EXPECT_EQ(status_body(400, "no"),
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","
+            "\"message\":\"no\",\"reason\":\"BadRequest\",\"code\":400}\n");
+  EXPECT_EQ(status_reason(503), "Service Unavailable");
+  EXPECT_EQ(status_reason(299), "");
+}
+
+TEST(SendQueue, WhenPartsOfBothKindsAreMixed_OrderAndSizeHold) {
+  for (std::uint32_t seed = 1; seed <= 50; ++seed) {
+    std::mt19937 random(seed);
+    SendQueue queue;
+    std::string expected, read;
+    for (int i = 0; i < 200; ++i) {
+      if (random() % 3 != 0) {
+        const std::string part(random() % 900, static_cast<char>('a' + random() % 26));
+        expected += part;
+        if (random() % 2 == 0) {
+          queue.append(std::string_view(part));
+        } else {
+          queue.append(SharedBytes(part));
+        }
+      } else {
+        std::string out(random() % 3'000, '\0');
+        out.resize(queue.read(out.data(), out.size()));
+        read += out;
+      }
+      ASSERT_EQ(queue.size(), expected.size() - read.size()) << "seed " << seed;
+    }
+    std::string rest(queue.size(), '\0');
+    EXPECT_EQ(queue.read(rest.data(), rest.size() + 100), rest.size());
+    EXPECT_TRUE(read + rest == expected) << "seed " << seed;
+    EXPECT_TRUE(queue.empty());
+  }
+}
+
+TEST(SendQueue, WhenCleared_ReferencesGo) {
+  SendQueue queue;
+  queue.append(SharedBytes("one"));
+  queue.append(SharedBytes("two"));
+  queue.append(std::string_view("three"));
+  queue.clear();
+  EXPECT_TRUE(queue.empty());
+  queue.append(std::string_view("x"));
+  char out = 0;
+  EXPECT_EQ(queue.read(&out, 1), 1U);
+  EXPECT_EQ(out, 'x');
+}
+
+TEST(ProtocolLimits, WhenTimePasses_TokensComeBack) {
+  using Kind = ProtocolLimits::Kind;
+  ProtocolLimits limits(100);
+  for (int i = 0; i < 1'000; ++i) {
+    limits.take(Kind::kPing);
+  }
+  EXPECT_EQ(limits.glitches(), 0U) << "without time nothing is judged";
+  TimePoint now{};
+  limits.set_now(now);
+  for (int i = 0; i < 110; ++i) {
+    limits.take(Kind::kPing);
+  }
+  EXPECT_EQ(limits.glitches(), 10U);
+  limits.take(Kind::kSettings);
+  EXPECT_EQ(limits.glitches(), 10U);
+  limits.set_now(now + seconds(1));
+  for (int i = 0; i < 11; ++i) {
+    limits.take(Kind::kPing);
+  }
+  EXPECT_EQ(limits.glitches(), 11U);
+  limits.set_now(now + seconds(1'000'000));
+  for (int i = 0; i < 100; ++i) {
+    limits.take(Kind::kPing);
+  }
+  EXPECT_EQ(limits.glitches(), 11U);
+  EXPECT_FALSE(limits.should_warn());
+  for (int i = 0; i < 64; ++i) {
+    limits.glitch();
+  }
+  EXPECT_TRUE(limits.should_warn());
+  EXPECT_FALSE(limits.should_close());
+}
+
+TEST(HeaderList, WhenFieldsChange_OrderAndDuplicatesAreKept) {
+  HeaderList list;
+  list.add("Accept", "a");
+  list.add("X", "1");
+  list.add("accept", "b");
+  EXPECT_EQ(list.get("accept"), "a");
+  EXPECT_EQ(list.size(), 3U);
+  list.set("X", "2");
+  EXPECT_EQ(list[2].name, "x");
+  EXPECT_EQ(list.remove("accept"), 2U);
+  EXPECT_EQ(list.size(), 1U);
+  EXPECT_EQ(list.get("accept").data(), nullptr);
+  EXPECT_EQ(list.list_size(), 34U);
+}
+
+}  // namespace
+}  // namespace kintsugi::http
