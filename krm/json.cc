@@ -300,17 +300,25 @@ bool Json::operator==(const Json& other) const noexcept {
         return *payload_.object == *other.payload_.object;
     }
   }
-  if (type_ == Type::kDouble && other.type_ == Type::kInteger) {
+  if (type_ == Type::kDouble && other.is_number()) {
     return other == *this;
+  }
+  if (type_ == Type::kBigNumber && other.type_ == Type::kDouble) {
+    return as_text() == other.dump();  // what a double from 1e19 to 1e21 turns into when written
   }
   if (type_ != Type::kInteger || other.type_ != Type::kDouble) {
     return false;
   }
-  // Compared as integers: a double above 2^53 must not swallow its neighbours.
+  // Compared as integers: a double above 2^53 must not swallow its neighbours. But what it is
+  // written as is still itself.
   const double real = other.payload_.real;
   constexpr double kLimit = 9223372036854775808.0;
-  return real >= -kLimit && real < kLimit && static_cast<std::int64_t>(real) == payload_.integer &&
-         static_cast<double>(static_cast<std::int64_t>(real)) == real;
+  constexpr double kExact = 9007199254740992.0;
+  if (real >= -kLimit && real < kLimit && static_cast<std::int64_t>(real) == payload_.integer &&
+      static_cast<double>(static_cast<std::int64_t>(real)) == real) {
+    return true;
+  }
+  return (real > kExact || real < -kExact) && dump() == other.dump();
 }
 
 }  // namespace kintsugi::krm

@@ -1,0 +1,65 @@
+#include "krm/merge_patch.h"
+
+#include <string>
+
+namespace kintsugi::krm {
+namespace {
+
+void merge(Json& target, const Json& patch) {
+  if (!patch.is_object()) {
+    target = patch;
+    return;
+  }
+  target.edit_members();
+  for (const JsonMember& member : patch.members()) {
+    if (member.value.is_null()) {
+      target.erase(member.key);
+    } else {
+      merge(target[member.key], member.value);
+    }
+  }
+}
+
+}  // namespace
+
+Expected<Json> parse_merge_patch(std::string_view body, Json::ParseReport* report) {
+  Expected<Json> patch =
+      Json::parse(body, {.max_depth = 10'000, .collect_duplicates = report != nullptr}, report);
+  if (!patch) {
+    return fail(std::move(patch).error().at("error decoding patch"));
+  }
+  if (!patch->is_object()) {
+    const std::string type = patch->is_bool()     ? "bool"
+                             : patch->is_number() ? "number"
+                                                  : std::string(patch->type_name());
+    return fail(Errc::kBadRequest, "error decoding patch: json: cannot unmarshal " + type +
+                                       " into Go value of type map[string]interface {}");
+  }
+  return patch;
+}
+
+Json apply_merge_patch(Json target, const Json& patch) {
+  merge(target, patch);
+  return target;
+}
+
+Json make_merge_patch(const Json& from, const Json& to) {
+  if (!from.is_object() || !to.is_object()) {
+    return to;
+  }
+  Json patch = Json::object();
+  for (const JsonMember& member : from.members()) {
+    if (to.find(member.key) == nullptr) {
+      patch[member.key] = nullptr;
+    }
+  }
+  for (const JsonMember& member : to.members()) {
+    const Json* old = from.find(member.key);
+    if (old == nullptr || !(*old == member.value)) {
+      patch[member.key] = old == nullptr ? member.value : make_merge_patch(*old, member.value);
+    }
+  }
+  return patch;
+}
+
+}  // namespace kintsugi::krm
