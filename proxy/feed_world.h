@@ -1,0 +1,61 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "endpointslice/world.h"
+#include "topology/feed.h"
+#include "topology/partition_set.h"
+
+namespace kintsugi::proxy {
+
+/// The controllers' picture of shards, exports and bindings, kept from the topology feed. Threads: the control loop's.
+class FeedWorld final : public endpointslice::World, public topology::FeedListener {
+ public:
+  struct Events {
+    std::function<void()> shards_changed;
+    std::function<void(std::string_view cluster, std::string_view name)> export_changed;
+    std::function<void(std::string_view cluster)> cluster_gone;
+  };
+  explicit FeedWorld(topology::Feed& feed);
+  ~FeedWorld();
+  FeedWorld(const FeedWorld&) = delete;
+  FeedWorld& operator=(const FeedWorld&) = delete;
+  void set_events(Events events) { events_ = std::move(events); }
+
+  [[nodiscard]] std::vector<topology::ShardFacts> shard_facts() const;
+
+  [[nodiscard]] std::vector<endpointslice::SliceShard> shards(std::string_view export_cluster,
+                                                              std::string_view export_name) const override;
+  [[nodiscard]] endpointslice::ExportFacts find_export(std::string_view path, std::string_view name) const override;
+  void exports(const std::function<void(const endpointslice::ExportRecord&)>& visit) const override;
+  [[nodiscard]] const endpointslice::ExportRecord* export_record(std::string_view cluster,
+                                                                 std::string_view name) const override;
+
+  void on_change(const topology::ShardChanged& change) override;
+  void on_change(const topology::ExportChanged& change) override;
+  void on_change(const topology::BindingChanged& change) override;
+  void on_change(const topology::LogicalClusterChanged& change) override;
+  void on_change(const topology::SyncedChanged& change) override;
+
+ private:
+  struct Export {
+    endpointslice::ExportRecord record;
+    topology::ShardId shard = 0;
+  };
+  struct Binding {
+    std::string export_path, export_name;
+  };
+  static std::string key(std::string_view cluster, std::string_view name);
+
+  topology::Feed& feed_;
+  Events events_;
+  std::map<std::string, Export, std::less<>> exports_;                          ///< cluster|name
+  std::map<topology::ShardId, std::map<std::string, Binding, std::less<>>> bindings_;  ///< per shard, cluster|name
+};
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,268 @@
+#include "proxy/forward.h"
+
+#include "base/strings.h"
+#include "proxy/answer.h"
+#include "proxy/path.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr std::size_t kHighMark = 64U << 10;
+constexpr std::uint8_t kMaxAttempts = 3;
+constexpr Duration kRetryPause = milliseconds(25);
+constexpr Duration kRetryWindow = seconds(5);
+
+net::UpstreamClass class_of(std::string_view method, bool watch) {
+  if (watch) {
+    return net::UpstreamClass::kWatch;
+  }
+  return method == "GET" || method == "HEAD" || method == "OPTIONS" ? net::UpstreamClass::kRead
+                                                                    : net::UpstreamClass::kWrite;
+}
+
+/// What only matters until the response head is there: kept apart, so that a running watch does not carry it.
+struct Pending {
+  http::RequestHead head;
+  AnswerForm form;
+  std::string replay;            // body so far, while it may be sent again
+  bool replayable = true;
+  bool body_ended = false;
+  std::size_t body_bytes = 0;
+  std::uint8_t attempts = 0;
+  TimePoint first_attempt;
+  net::Timer timer;
+  explicit Pending(net::Loop& loop) : timer(loop) {}
+};
+
+class Forward final : public http::RequestHandler {
+ public:
+  Forward(net::Loop& loop, http::RequestHead head, http::ResponseStream& stream, shards::ShardClient& client,
+          const ForwardLimits& limits, ForwardStats& stats)
+      : loop_(loop), down_(stream), client_(client), limits_(limits), stats_(stats), up_side_(*this) {
+    watch_ = head.method == "GET" && is_watch(head.target);
+    idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
+    upgrade_ = !head.protocol.empty();
+    pending_ = std::make_unique<Pending>(loop);
+    pending_->form = AnswerForm::of(head);
+    pending_->body_ended = head.end_stream;
+    pending_->first_attempt = loop.now();
+    pending_->head = std::move(head);
+    ++stats_.requests;
+    ++stats_.streams;
+    stats_.watches += watch_ ? 1U : 0U;
+    open();
+  }
+  ~Forward() override {
+    --stats_.streams;
+    stats_.watches -= watch_ ? 1U : 0U;
+    if (up_ != nullptr) {
+      up_->detach();
+    }
+  }
+
+  // The client's side.
+  void on_data(std::string_view bytes, bool end) noexcept override {
+    stats_.bytes_up += bytes.size();
+    if (answered_) {
+      down_.consume(bytes.size());
+      return;
+    }
+    if (pending_ && !keep_for_replay(bytes, end)) {
+      return;
+    }
+    if (up_ == nullptr) {
+      down_.consume(bytes.size());   // kept in the replay buffer, sent with the next attempt
+      return;
+    }
+    up_->send_data(bytes, end);
+    if (up_->unsent_bytes() <= kHighMark) {
+      down_.consume(bytes.size());
+    } else {
+      down_credit_ += bytes.size();
+    }
+  }
+  void on_trailers(http::HeaderList trailers) noexcept override {
+    // Trailers of a request never carry identity, and shards use none: the body ends here.
+    (void)trailers;
+    on_data({}, true);
+  }
+  void on_drained() noexcept override {
+    if (up_credit_ > 0 && up_ != nullptr) {
+      up_->consume(up_credit_);
+      up_credit_ = 0;
+    }
+  }
+  void on_close(Errc /*cause*/) noexcept override {
+    if (up_ != nullptr) {
+      up_->detach();
+      up_ = nullptr;
+    }
+    if (pending_) {
+      pending_->timer.cancel();
+    }
+  }
+
+ private:
+  /// The shard's side.
+  struct UpSide final : http::ResponseHandler {
+    explicit UpSide(Forward& o) : owner(o) {}
+    void on_head(http::ResponseHead head, bool end) noexcept override { owner.up_head(std::move(head), end); }
+    void on_data(std::string_view bytes, bool end) noexcept override { owner.up_data(bytes, end); }
+    void on_trailers(http::HeaderList trailers) noexcept override {
+      owner.response_ended_ = true;
+      owner.down_.send_trailers(trailers);
+    }
+    void on_drained() noexcept override { owner.up_drained(); }
+    void on_close(Errc cause) noexcept override { owner.up_closed(cause); }
+    Forward& owner;
+  };
+
+  void open() {
+    net::Upstream* upstream = client_.upstream();
+    if (upstream == nullptr || !client_.admit()) {
+      refuse(shard_unreachable(watch_));
+      return;
+    }
+    ++pending_->attempts;
+    const net::UpstreamClass kind = class_of(pending_->head.method, watch_);
+    http::RequestHead head = pending_->head;
+    const bool has_replay = !pending_->replay.empty();
+    head.end_stream = pending_->body_ended && !has_replay;
+    up_ = &upstream->open(kind, std::move(head), up_side_);
+    if (has_replay || (pending_->body_ended && !pending_->head.end_stream && pending_->attempts > 1)) {
+      up_->send_data(pending_->replay, pending_->body_ended);
+    }
+  }
+
+  /// False: the body is over the limit and the request has been answered.
+  bool keep_for_replay(std::string_view bytes, bool end) {
+    pending_->body_bytes += bytes.size();
+    pending_->body_ended = end;
+    if (pending_->body_bytes > limits_.body_bytes && !upgrade_) {
+      down_.consume(bytes.size());
+      refuse(body_too_large(limits_.body_bytes));
+      return false;
+    }
+    if (pending_->body_bytes > limits_.replay_bytes) {
+      pending_->replayable = false;
+      pending_->replay = {};
+    } else if (pending_->replayable) {
+      pending_->replay.append(bytes);
+    }
+    return true;
+  }
+
+  void up_head(http::ResponseHead head, bool end) {
+    client_.on_success();
+    answered_ = true;
+    response_ended_ = end;
+    ++stats_.code_class[static_cast<std::size_t>(head.status / 100) % 6];
+    if (head.status == 101) {
+      answered_ = false;   // the request side goes on as a byte pipe
+    }
+    pending_.reset();
+    if (head.status != 101 && !end) {
+      answered_ = false;   // a body may still be on its way up; a shard may answer before it is complete
+    }
+    down_.send_head(head.status, head.headers, end);
+  }
+
+  void up_data(std::string_view bytes, bool end) {
+    stats_.bytes_down += bytes.size();
+    response_ended_ = end;
+    down_.send_data(bytes, end);
+    if (up_ == nullptr) {
+      return;
+    }
+    if (down_.unsent_bytes() <= kHighMark) {
+      up_->consume(bytes.size());
+    } else {
+      up_credit_ += bytes.size();
+    }
+  }
+
+  void up_drained() {
+    if (down_credit_ > 0) {
+      down_.consume(down_credit_);
+      down_credit_ = 0;
+    }
+  }
+
+  void up_closed(Errc cause) {
+    up_ = nullptr;
+    up_drained();
+    if (response_ended_) {
+      answered_ = true;
+      return;
+    }
+    if (cause != Errc::kOk && cause != Errc::kCancelled) {
+      client_.on_failure(cause);
+    }
+    if (pending_) {
+      before_head(cause);
+      return;
+    }
+    ++stats_.failures;
+    answered_ = true;
+    if (watch_) {
+      down_.send_data(std::string_view(), true);   // a watch ends in order, so that clients resume (E9)
+    } else {
+      down_.reset(Errc::kReset);
+    }
+  }
+
+  void before_head(Errc cause) {
+    const bool untouched = cause == Errc::kNotProcessed || cause == Errc::kRefused || cause == Errc::kUnreachable ||
+                           cause == Errc::kOverloaded || cause == Errc::kTls;
+    const bool may_repeat = cause == Errc::kNotProcessed || cause == Errc::kDeadline ||
+                            (idempotent_ && (cause == Errc::kReset || cause == Errc::kClosed));
+    const bool in_time = loop_.now() - pending_->first_attempt < kRetryWindow;
+    if (may_repeat && pending_->replayable && pending_->attempts < kMaxAttempts && in_time) {
+      ++stats_.retries;
+      pending_->timer.start(kRetryPause * pending_->attempts, [this] { open(); });
+      return;
+    }
+    if (cause == Errc::kTls) {
+      refuse(backend_not_secured());
+    } else if (untouched || idempotent_ || cause == Errc::kDeadline) {
+      refuse(shard_unreachable(watch_));
+    } else {
+      refuse(backend_lost());
+    }
+  }
+
+  void refuse(const Error& error) {
+    ++stats_.failures;
+    answered_ = true;
+    if (up_ != nullptr) {
+      up_->detach();
+      up_ = nullptr;
+    }
+    send_error(down_, pending_->form, error);
+    pending_.reset();
+  }
+
+  net::Loop& loop_;
+  http::ResponseStream& down_;
+  shards::ShardClient& client_;
+  const ForwardLimits& limits_;
+  ForwardStats& stats_;
+  UpSide up_side_;
+  http::RequestStream* up_ = nullptr;
+  std::unique_ptr<Pending> pending_;   // until the response head
+  std::size_t down_credit_ = 0;        // request bytes that the client has not got credit for yet
+  std::size_t up_credit_ = 0;          // response bytes that the shard has not got credit for yet
+  bool watch_ = false, idempotent_ = false, upgrade_ = false;
+  bool answered_ = false;              // nothing of the request is of use any more
+  bool response_ended_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<http::RequestHandler> forward(net::Loop& loop, http::RequestHead head, http::ResponseStream& stream,
+                                              shards::ShardClient& client, const ForwardLimits& limits,
+                                              ForwardStats& stats) {
+  return std::make_unique<Forward>(loop, std::move(head), stream, client, limits, stats);
+}
+
+}  // namespace kintsugi::proxy

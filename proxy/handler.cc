@@ -1,0 +1,304 @@
+#include "proxy/handler.h"
+
+#include "base/strings.h"
+#include "krm/request_info.h"
+#include "krm/status.h"
+#include "proxy/answer.h"
+#include "proxy/identity.h"
+#include "proxy/local_kinds.h"
+#include "proxy/overlay.h"
+#include "proxy/path.h"
+#include "topology/resolver.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr std::string_view kNotFoundText = "404 page not found\n";
+constexpr std::string_view kShards = "/shards/";
+constexpr std::string_view kServices = "/services/";
+
+std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
+
+}  // namespace
+
+ProxyHandler::ProxyHandler(ProxyHandlerParams params)
+    : params_(std::move(params)), via_("2.0 kintsugi-" + params_.instance) {}
+
+std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(http::RequestHead head,
+                                                               http::ResponseStream& stream) noexcept {
+  const std::string_view target = head.target;
+  if (auto answer = built_in(head, stream, path_of(target))) {
+    return answer;
+  }
+  const PathVerdict verdict = judge_path(target);
+  if (verdict == PathVerdict::kUnclean) {
+    return answer_redirect(head, stream, clean_location(target));
+  }
+  Prefix prefix{{}, target};
+  if (target.starts_with(kShards)) {
+    const std::size_t end = target.find('/', kShards.size());
+    if (end == std::string_view::npos) {
+      return answer_text(head, stream, 404, kNotFoundText);
+    }
+    prefix.shard = target.substr(kShards.size(), end - kShards.size());
+    prefix.rest = target.substr(end);
+    if (params_.view->current().shard(prefix.shard) == nullptr) {
+      return answer_text(head, stream, 404, kNotFoundText);
+    }
+  }
+  if (prefix.rest.starts_with("/clusters/") && krm::split_cluster_path(prefix.rest)) {
+    return cluster_request(std::move(head), stream, prefix);
+  }
+  if (verdict == PathVerdict::kMalformed) {
+    return answer_error(head, stream, malformed_path(target));
+  }
+  if (!prefix.shard.empty() && prefix.rest.starts_with(kServices)) {
+    return services_request(std::move(head), stream, prefix);
+  }
+  return answer_text(head, stream, 404, kNotFoundText);
+}
+
+ProxyHandler::Answer ProxyHandler::built_in(const http::RequestHead& head, http::ResponseStream& stream,
+                                            std::string_view path) {
+  if (path.size() < 2 || (path[1] != 'l' && path[1] != 'r' && path[1] != 'm')) {
+    return nullptr;
+  }
+  if (path == "/livez" || path == "/livez/ping" || path == "/readyz" || path == "/readyz/informer-sync") {
+    return probe(head, stream, path);
+  }
+  if (path != "/metrics") {
+    return nullptr;
+  }
+  const ConnectionIdentity* identity = identity_of(stream.peer());
+  if (identity == nullptr || !identity->user) {
+    return answer_error(head, stream, krm::unauthorized());
+  }
+  http::RequestHead copy = head;
+  return authorized_request(std::move(copy), stream, "/metrics", [this, &stream](const http::RequestHead& authorized) {
+    return answer_text(authorized, stream, 200, params_.metrics());
+  });
+}
+
+ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head, http::ResponseStream& stream,
+                                         std::string_view path) {
+  const bool live = path.starts_with("/livez");
+  const bool synced = live || params_.ready();
+  const bool open = live || !draining_;
+  const bool ok = synced && open;
+  const std::size_t question = head.target.find('?');
+  const bool verbose = question != std::string::npos &&
+                       krm::Query(std::string_view(head.target).substr(question + 1)).get("verbose").has_value();
+  if (ok && !verbose) {
+    return answer_text(head, stream, 200, "ok");
+  }
+  std::string text = "[+]ping ok\n";
+  if (!live) {
+    text += synced ? "[+]informer-sync ok\n" : "[-]informer-sync failed: reason withheld\n";
+    text += open ? "[+]shutdown ok\n" : "[-]shutdown failed: reason withheld\n";
+  }
+  text += std::string(live ? "livez" : "readyz") + (ok ? " check passed\n" : " check failed\n");
+  return answer_text(head, stream, ok ? 200 : 500, text);
+}
+
+ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head, http::ResponseStream& stream,
+                                                   const Prefix& prefix) {
+  const auto cluster = krm::split_cluster_path(prefix.rest);
+  const topology::Snapshot& snapshot = params_.view->current();
+  const topology::Resolution found = topology::resolve(snapshot, cluster->segment);
+  switch (found.kind) {
+    case topology::Resolution::Kind::kResolved:
+      break;
+    case topology::Resolution::Kind::kNotKnown:
+      ++lookup_stats_.not_known;
+      return answer_error(head, stream, not_known_yet());
+    case topology::Resolution::Kind::kUnavailable:
+      ++lookup_stats_.unavailable;
+      return answer_error(head, stream, workspace_unavailable());
+    case topology::Resolution::Kind::kMount:
+    case topology::Resolution::Kind::kNotFound:
+      ++lookup_stats_.not_found[static_cast<std::size_t>(found.reason)];
+      return answer_error(head, stream, not_permitted(head.method, head.target));
+  }
+  if (!prefix.shard.empty() && found.shard->spec.name != prefix.shard) {
+    ++lookup_stats_.not_found[static_cast<std::size_t>(topology::NotFoundReason::kUnknown)];
+    return answer_error(head, stream, not_permitted(head.method, head.target));
+  }
+  ++lookup_stats_.resolved;
+  if (judge_path(head.target) == PathVerdict::kMalformed) {
+    return answer_error(head, stream, malformed_path(head.target));
+  }
+  if (auto refused = identify(head, stream)) {
+    return refused;
+  }
+  const std::string name(found.cluster);
+  const std::string trail(cluster->rest);
+  if (prefix.shard.empty()) {
+    return dispatch(std::move(head), stream, *found.shard, name, trail);
+  }
+  // The way around a Partition's view needs a permission of its own.
+  const topology::ShardId shard = found.shard->id;
+  std::string path = shown_path(head.target);
+  return authorized_request(std::move(head), stream, std::move(path),
+                            [this, &stream, shard, name, trail](http::RequestHead authorized) {
+                              const topology::ShardInfo* info = params_.view->current().shard(shard);
+                              if (info == nullptr) {
+                                return answer_error(authorized, stream, not_known_yet());
+                              }
+                              return dispatch(std::move(authorized), stream, *info, name, trail);
+                            });
+}
+
+ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head, http::ResponseStream& stream,
+                                                    const Prefix& prefix) {
+  const topology::ShardInfo* info = params_.view->current().shard(prefix.shard);
+  if (auto refused = identify(head, stream)) {
+    return refused;
+  }
+  shards::ShardClient* client = params_.pool.find(info->id);
+  if (client == nullptr) {
+    return answer_error(head, stream, not_known_yet());
+  }
+  head.target = std::string(prefix.rest);
+  add_forwarding_headers(head, stream.peer());
+  return forward(params_.loop, std::move(head), stream, *client, params_.limits, forward_stats_);
+}
+
+ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::ResponseStream& stream,
+                                            const topology::ShardInfo& shard, std::string_view cluster,
+                                            std::string_view trail) {
+  const LocalUse use = local_use(head.method, trail);
+  if (use == LocalUse::kServe) {
+    head.target = "/clusters/" + std::string(cluster) + std::string(trail);
+    return params_.local.on_request(std::move(head), stream);
+  }
+  shards::ShardClient* client = params_.pool.find(shard.id);
+  if (use == LocalUse::kOverlay) {
+    head.target = topology::shard_target(shard, cluster, trail);
+    return params_.overlay.answer(std::move(head), stream, client, cluster);
+  }
+  if (client == nullptr) {
+    return answer_error(head, stream, not_known_yet());
+  }
+  if (head.headers.contains("via")) {
+    for (std::size_t i = 0; i < head.headers.size(); ++i) {
+      const http::HeaderView field = head.headers[i];
+      if (field.name == "via" && field.value.find(via_) != std::string_view::npos) {
+        return answer_error(head, stream, loop_detected());
+      }
+    }
+  }
+  head.target = topology::shard_target(shard, cluster, trail);
+  add_forwarding_headers(head, stream.peer());
+  return forward(params_.loop, std::move(head), stream, *client, params_.limits, forward_stats_);
+}
+
+ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::ResponseStream& stream) {
+  const ConnectionIdentity* identity = identity_of(stream.peer());
+  if (identity != nullptr && !identity->user) {
+    auto answer = answer_error(head, stream, krm::unauthorized());
+    stream.close_connection_after();
+    return answer;
+  }
+  forward_stats_.identity_headers_stripped += auth::strip_identity_headers(head.headers, params_.identity_headers);
+  if (identity != nullptr) {
+    for (std::size_t i = 0; i < identity->stamp.size(); ++i) {
+      const http::HeaderView field = identity->stamp[i];
+      head.headers.add(field.name, field.value);
+    }
+  }
+  return nullptr;
+}
+
+void ProxyHandler::add_forwarding_headers(http::RequestHead& head, const http::PeerInfo& peer) const {
+  const std::string_view before = head.headers.get("x-forwarded-for");
+  if (before.data() == nullptr) {
+    head.headers.add("x-forwarded-for", peer.address);
+  } else {
+    head.headers.set("x-forwarded-for", std::string(before) + ", " + peer.address);
+  }
+  head.headers.add("via", via_);
+}
+
+namespace {
+
+/// Holds a request until a permission is known; bytes of its body wait in the stream's window.
+class Waiting final : public http::RequestHandler {
+ public:
+  using Answer = std::unique_ptr<http::RequestHandler>;
+  explicit Waiting(http::ResponseStream& stream) : stream_(stream), self_(std::make_shared<Waiting*>(this)) {}
+  ~Waiting() override { *self_ = nullptr; }
+  void on_data(std::string_view bytes, bool end) noexcept override {
+    if (next_) {
+      next_->on_data(bytes, end);
+      return;
+    }
+    early_.append(bytes);
+    ended_ = end;
+  }
+  void on_trailers(http::HeaderList trailers) noexcept override {
+    if (next_) {
+      next_->on_trailers(std::move(trailers));
+    } else {
+      ended_ = true;
+    }
+  }
+  void on_drained() noexcept override {
+    if (next_) {
+      next_->on_drained();
+    }
+  }
+  void on_close(Errc cause) noexcept override {
+    closed_ = true;
+    if (next_) {
+      next_->on_close(cause);
+    }
+  }
+  [[nodiscard]] std::shared_ptr<Waiting*> weak() const { return self_; }
+  [[nodiscard]] bool closed() const { return closed_; }
+  void go_on(Answer next) {
+    next_ = std::move(next);
+    if (!early_.empty() || ended_) {
+      next_->on_data(early_, ended_);
+      early_ = {};
+    }
+  }
+
+ private:
+  http::ResponseStream& stream_;
+  std::shared_ptr<Waiting*> self_;
+  Answer next_;
+  std::string early_;
+  bool ended_ = false, closed_ = false;
+};
+
+}  // namespace
+
+ProxyHandler::Answer ProxyHandler::authorized_request(http::RequestHead head, http::ResponseStream& stream, std::string path,
+                                                      std::function<Answer(http::RequestHead)> then) {
+  const ConnectionIdentity* identity = identity_of(stream.peer());
+  auth::Attributes attributes;
+  attributes.user = identity != nullptr && identity->user ? *identity->user : auth::anonymous_user();
+  attributes.cluster = "root";
+  attributes.is_resource = false;
+  attributes.verb = to_lower(head.method);
+  attributes.path = std::move(path);
+  auto waiting = std::make_unique<Waiting>(stream);
+  auto shared_head = std::make_shared<http::RequestHead>(std::move(head));
+  params_.authorizer.authorize(attributes, [weak = waiting->weak(), shared_head, attributes, &stream,
+                                            then = std::move(then)](Expected<auth::Decision> decision) {
+    Waiting* self = *weak;
+    if (self == nullptr || self->closed()) {
+      return;
+    }
+    if (!decision) {
+      self->go_on(answer_error(*shared_head, stream, decision.error()));
+    } else if (!decision->allowed) {
+      self->go_on(answer_error(*shared_head, stream, auth::denied(attributes, *decision)));
+    } else {
+      self->go_on(then(std::move(*shared_head)));
+    }
+  });
+  return waiting;
+}
+
+}  // namespace kintsugi::proxy

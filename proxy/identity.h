@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "auth/authenticator.h"
+#include "auth/request_header.h"
+#include "auth/user.h"
+#include "auth/x509_identity.h"
+#include "http/handler.h"
+
+namespace kintsugi::proxy {
+
+/// What a client certificate means at the proxy, worked out once per connection: the user, and the identity headers that
+/// every request of the connection carries to the shards (specs/front-proxy.md sections 9, 10).
+struct ConnectionIdentity : auth::CertificateIdentity {
+  std::optional<auth::UserInfo> user;   ///< absent: the certificate does not hold, every request gets E5
+  http::HeaderList stamp;               ///< X-Remote-User, -Group, -Extra-…
+};
+
+struct IdentityParams {
+  auth::RequestHeaderConfig headers;          ///< names that shards expect
+  std::vector<std::string> pass_groups;       ///< 9.3
+  std::vector<std::string> drop_groups = auth::default_drop_groups();
+};
+
+/// For net::ListenerParams::identify.
+[[nodiscard]] std::function<std::shared_ptr<const void>(const http::PeerInfo&)> make_proxy_identify(
+    std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier, IdentityParams params);
+
+/// The connection's identity, nullptr without a client certificate.
+[[nodiscard]] const ConnectionIdentity* identity_of(const http::PeerInfo& peer) noexcept;
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,42 @@
+#include "proxy/local_kinds.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+/// True when `path` is `prefix` itself or goes on below it.
+bool below(std::string_view path, std::string_view prefix) {
+  return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/');
+}
+
+std::string_view without_slash(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') {
+    path.remove_suffix(1);
+  }
+  return path;
+}
+
+}  // namespace
+
+LocalUse local_use(std::string_view method, std::string_view trail) noexcept {
+  if (!trail.starts_with("/apis")) {
+    return LocalUse::kForward;
+  }
+  const std::string_view path = without_slash(trail.substr(0, trail.find('?')));
+  const bool reads = method == "GET" || method == "HEAD";
+  if (path == "/apis" || path == "/apis/apis.kcp.io" || path == "/apis/apis.kcp.io/v1alpha1") {
+    return reads ? LocalUse::kOverlay : LocalUse::kForward;
+  }
+  // The whole group is ours, its discovery too.
+  if (below(path, "/apis/topology.kcp.io")) {
+    return LocalUse::kServe;
+  }
+  for (const std::string_view prefix :
+       {"/apis/apis.kcp.io/v1alpha1/apiexportendpointslices", "/apis/apis.kcp.io/v1alpha1/watch/apiexportendpointslices"}) {
+    if (below(path, prefix)) {
+      return LocalUse::kServe;
+    }
+  }
+  return LocalUse::kForward;
+}
+
+}  // namespace kintsugi::proxy

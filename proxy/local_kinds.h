@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace kintsugi::proxy {
+
+/// What the proxy does with the API path of a logical cluster (design, section 6; specs/topology.md section 2).
+enum class LocalUse : std::uint8_t {
+  kForward,   ///< not ours
+  kServe,     ///< a resource that the proxy stores
+  kOverlay,   ///< a discovery document that both have parts of
+};
+
+/// @param trail what follows /clusters/<cluster>, with or without query.
+/// Cost: a few comparisons; nearly every path fails the first one.
+[[nodiscard]] LocalUse local_use(std::string_view method, std::string_view trail) noexcept;
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,212 @@
+#include "proxy/overlay.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/sha256.h"
+#include "base/strings.h"
+#include "krm/json.h"
+#include "net/upstream.h"
+#include "proxy/answer.h"
+#include "proxy/discovery_merge.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using krm::Json;
+
+constexpr Duration kTimeout = seconds(5);
+
+/// An in-process client of the local handler: collects one answer.
+class Captured final : public http::ResponseStream {
+ public:
+  Captured(const http::PeerInfo& peer, std::function<void()> on_end) : peer_(peer), on_end_(std::move(on_end)) {}
+  void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
+    status_ = status;
+    headers_ = headers;
+    note_end(end);
+  }
+  void send_data(std::string_view bytes, bool end) noexcept override {
+    body_.append(bytes);
+    note_end(end);
+  }
+  void send_data(SharedBytes bytes, bool end) noexcept override { send_data(bytes.view(), end); }
+  void send_trailers(const http::HeaderList& /*trailers*/) noexcept override { note_end(true); }
+  void reset(Errc /*cause*/) noexcept override { note_end(true); }
+  void consume(std::size_t /*bytes*/) noexcept override {}
+  [[nodiscard]] std::size_t unsent_bytes() const noexcept override { return 0; }
+  [[nodiscard]] const http::PeerInfo& peer() const noexcept override { return peer_; }
+  void close_connection_after() noexcept override {}
+
+  [[nodiscard]] int status() const { return status_; }
+  [[nodiscard]] const http::HeaderList& headers() const { return headers_; }
+  [[nodiscard]] const std::string& body() const { return body_; }
+
+ private:
+  void note_end(bool end) {
+    if (end && !ended_) {
+      ended_ = true;
+      on_end_();
+    }
+  }
+
+  const http::PeerInfo& peer_;
+  std::function<void()> on_end_;
+  int status_ = 0;
+  http::HeaderList headers_;
+  std::string body_;
+  bool ended_ = false;
+};
+
+/// One discovery request: asks both sides, merges, answers.
+class Merge final : public http::RequestHandler {
+ public:
+  Merge(net::Loop& loop, http::Handler& local, http::RequestHead head, http::ResponseStream& stream,
+        shards::ShardClient* client, std::string_view cluster)
+      : loop_(loop), stream_(stream), form_(AnswerForm::of(head)), captured_(stream.peer(), [this] { side_done(); }), timer_(loop) {
+    if_none_match_ = head.headers.get("if-none-match");
+    head.headers.remove("if-none-match");
+    head.headers.remove("accept-encoding");
+    const std::size_t begin = head.target.find("/apis");
+    const std::string trail = head.target.substr(begin == std::string::npos ? 0 : begin);
+    http::RequestHead local_head = head;
+    local_head.method = "GET";
+    local_head.target = "/clusters/" + std::string(cluster) + trail;
+    local_ = local.on_request(std::move(local_head), captured_);
+    if (client == nullptr || !client->admit()) {
+      shard_failed_ = true;
+      side_done();
+      return;
+    }
+    net::FetchRequest request;
+    request.target = head.target;
+    request.headers = head.headers;
+    request.headers.remove("content-length");
+    request.timeout = kTimeout;
+    call_ = net::fetch(loop_, *client->upstream(), std::move(request), [this](Expected<net::FetchResponse> response) {
+      if (response) {
+        shard_ = std::move(*response);
+      } else {
+        shard_failed_ = true;
+      }
+      side_done();
+    });
+  }
+  void on_data(std::string_view bytes, bool /*end*/) noexcept override { stream_.consume(bytes.size()); }
+  void on_close(Errc cause) noexcept override {
+    closed_ = true;
+    call_.reset();
+    local_->on_close(cause);
+  }
+
+ private:
+  /// Both sides call it once; the answer is sent outside of their callbacks.
+  void side_done() {
+    if (++sides_done_ == 2) {
+      timer_.start(Duration(0), [this] { finish(); });
+    }
+  }
+
+  void finish() {
+    if (closed_) {
+      return;
+    }
+    const bool local_ok = captured_.status() == 200;
+    if (!shard_failed_ && shard_.status != 200) {
+      // Its word counts, but for a group that only the proxy has.
+      if (shard_.status != 404 || !local_ok) {
+        pass(shard_.status, shard_.headers, shard_.body);
+        return;
+      }
+      pass(captured_.status(), captured_.headers(), captured_.body());
+      return;
+    }
+    if (shard_failed_ || !local_ok) {
+      if (shard_failed_ && !local_ok) {
+        send_error(stream_, form_, shard_unreachable(false));
+      } else if (shard_failed_) {
+        pass(captured_.status(), captured_.headers(), captured_.body());
+      } else {
+        pass(shard_.status, shard_.headers, shard_.body);
+      }
+      return;
+    }
+    auto theirs = Json::parse(shard_.body);
+    auto ours = Json::parse(captured_.body());
+    if (!theirs || !ours || !merge_discovery(*theirs, *ours)) {
+      pass(shard_.status, shard_.headers, shard_.body);
+      return;
+    }
+    http::HeaderList headers;
+    headers.add("content-type", shard_.headers.get("content-type"));
+    const bool aggregated = shard_.headers.contains("etag");
+    const std::string body = theirs->dump();
+    if (aggregated) {
+      const auto digest = sha256(body);
+      const std::string etag =
+          "\"" + hex_encode({reinterpret_cast<const char*>(digest.data()), digest.size()}) + "\"";
+      headers.add("etag", etag);
+      headers.add("vary", "Accept");
+      headers.add("cache-control", "public");
+      if (if_none_match_ == etag) {
+        stream_.send_head(304, headers, true);
+        return;
+      }
+    } else {
+      headers.add("cache-control", "no-cache, private");
+    }
+    send(200, headers, body);
+  }
+
+  void pass(int status, const http::HeaderList& from, std::string_view body) {
+    http::HeaderList headers;
+    for (const std::string_view name :
+         {"content-type", "cache-control", "vary", "etag", "warning", "retry-after", "x-content-type-options", "audit-id"}) {
+      if (const std::string_view value = from.get(name); value.data() != nullptr) {
+        headers.add(name, value);
+      }
+    }
+    send(status, headers, body);
+  }
+
+  void send(int status, http::HeaderList& headers, std::string_view body) {
+    headers.add("content-length", std::to_string(body.size()));
+    const bool empty = form_.head_only || body.empty();
+    stream_.send_head(status, headers, empty);
+    if (!empty) {
+      stream_.send_data(body, true);
+    }
+  }
+
+  net::Loop& loop_;
+  http::ResponseStream& stream_;
+  AnswerForm form_;
+  int sides_done_ = 0;
+  Captured captured_;
+  net::Timer timer_;
+  std::string if_none_match_;
+  std::unique_ptr<http::RequestHandler> local_;
+  std::unique_ptr<net::Call> call_;
+  net::FetchResponse shard_;
+  bool shard_failed_ = false, closed_ = false;
+};
+
+}  // namespace
+
+struct Overlay::Impl {
+  net::Loop& loop;
+  http::Handler& local;
+};
+
+Overlay::Overlay(net::Loop& loop, http::Handler& local) : impl_(std::make_unique<Impl>(Impl{loop, local})) {}
+Overlay::~Overlay() = default;
+
+std::unique_ptr<http::RequestHandler> Overlay::answer(http::RequestHead head, http::ResponseStream& stream,
+                                                      shards::ShardClient* client, std::string_view cluster) {
+  return std::make_unique<Merge>(impl_->loop, impl_->local, std::move(head), stream, client, cluster);
+}
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "net/loop.h"
+#include "net/upstream.h"
+#include "shards/shard_client.h"
+#include "topology/snapshot.h"
+
+namespace kintsugi::proxy {
+
+/// The connections of one loop to all shards, following the loop's snapshot. Health comes with the snapshot (the control
+/// loop probes); failures of requests are noticed here at once. Threads: its loop.
+class ShardPool {
+ public:
+  using MakeUpstream = std::function<Expected<net::UpstreamParams>(const std::string& shard, const std::string& base_url)>;
+  ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view, MakeUpstream make_upstream);
+
+  /// Client of a shard of the current snapshot; nullptr when it is unknown or its base URL is no URL.
+  [[nodiscard]] shards::ShardClient* find(topology::ShardId id) noexcept;
+  void for_each(const std::function<void(topology::ShardId, shards::ShardClient&)>& visit);
+
+ private:
+  void follow(const topology::Snapshot& now);
+
+  net::Loop& loop_;
+  MakeUpstream make_upstream_;
+  std::unordered_map<topology::ShardId, std::unique_ptr<shards::ShardClient>> clients_;
+  std::shared_ptr<ShardPool*> alive_;
+
+ public:
+  ~ShardPool() { *alive_ = nullptr; }
+  ShardPool(const ShardPool&) = delete;
+  ShardPool& operator=(const ShardPool&) = delete;
+};
+
+}  // namespace kintsugi::proxy
