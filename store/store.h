@@ -101,16 +101,18 @@ class Store {
   /// Number of keys with the prefix as of `at` (0: now) that are at or after `start`.
   [[nodiscard]] virtual Expected<std::uint64_t> count(const RangeQuery& query) const = 0;
 
-  /// Applies all operations or none. `done` runs on the writer thread, after the commit is durable;
+  /// Applies all operations or none. A key may appear once. A transaction that changes nothing (it
+  /// deletes absent keys only) takes no revision and answers the current one.
+  /// `done` runs on the writer thread, after the commit is durable;
   /// it must not block.
-  /// @error (in done) kFull disk or map full, kIo, kOverloaded queue of 65,536 transactions full,
-  /// kClosed store closing.
+  /// @error (in done) kInvalid key empty, longer than 480 bytes or used twice, kFull disk or map
+  /// full, kIo, kOverloaded queue of 65,536 transactions full, kClosed store closing.
   virtual void commit(std::vector<Op> ops, CommitCallback done) = 0;
   /// The same, waiting. For start-up and tests; never on a loop.
   [[nodiscard]] Expected<CommitResult> commit_wait(std::vector<Op> ops);
 
-  /// Events with revision > after, at most `limit`, of keys with the prefix, in order, from
-  /// history.
+  /// Events with revision > after, at most `limit` (more only to finish a revision), of keys with
+  /// the prefix, in order, from history.
   /// @returns the revision up to which the answer is complete (>= the last event's).
   /// @error kCompacted when events after `after` are gone, kFutureRevision.
   struct Changes {
