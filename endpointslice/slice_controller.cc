@@ -62,7 +62,9 @@ void SliceController::mark_all() {
 void SliceController::shards_changed() { mark_all(); }
 
 void SliceController::export_changed(std::string_view cluster, std::string_view name) {
-  defaults_queue_.add(key_of(cluster, name));
+  if (!cluster.empty()) {
+    defaults_queue_.add(key_of(cluster, name));
+  }
   // A slice may name the export's cluster by any of its paths, so the name alone selects.
   objects_.list("*", kGroup, kSlices, [&](const Json& slice) {
     if (slice.text({"spec", "export", "name"}) == name) {

@@ -18,7 +18,9 @@ constexpr std::string_view kProtobuf = "application/vnd.kubernetes.protobuf";
 class Swallow final : public http::RequestHandler {
  public:
   explicit Swallow(http::ResponseStream& stream) : stream_(stream) {}
-  void on_data(std::string_view bytes, bool /*end*/) noexcept override { stream_.consume(bytes.size()); }
+  void on_data(std::string_view bytes, bool /*end*/) noexcept override {
+    stream_.consume(bytes.size());
+  }
   void on_close(Errc /*cause*/) noexcept override {}
 
  private:
@@ -40,11 +42,12 @@ std::string_view negotiate(std::string_view accept) {
 }
 
 bool wants_pretty(const AnswerForm& form) {
-  return form.pretty || form.user_agent.starts_with("curl") || form.user_agent.starts_with("Wget") ||
-         form.user_agent.starts_with("Mozilla");
+  return form.pretty || form.user_agent.starts_with("curl") ||
+         form.user_agent.starts_with("Wget") || form.user_agent.starts_with("Mozilla");
 }
 
-void send(http::ResponseStream& stream, const AnswerForm& form, int status, http::HeaderList headers, std::string_view body) {
+void send(http::ResponseStream& stream, const AnswerForm& form, int status,
+          http::HeaderList headers, std::string_view body) {
   headers.add("content-length", std::to_string(body.size()));
   const bool empty = form.head_only || body.empty();
   stream.send_head(status, headers, empty);
@@ -53,7 +56,8 @@ void send(http::ResponseStream& stream, const AnswerForm& form, int status, http
   }
 }
 
-std::unique_ptr<http::RequestHandler> answer(const http::RequestHead& head, http::ResponseStream& stream, int status,
+std::unique_ptr<http::RequestHandler> answer(const http::RequestHead& head,
+                                             http::ResponseStream& stream, int status,
                                              std::string_view type, std::string_view body) {
   http::HeaderList headers;
   headers.add("content-type", type);
@@ -112,7 +116,8 @@ AnswerForm AnswerForm::of(const http::RequestHead& head) {
   form.head_only = head.method == "HEAD";
   const std::size_t question = head.target.find('?');
   if (question != std::string::npos && head.target.find("pretty", question) != std::string::npos) {
-    const auto pretty = krm::Query(std::string_view(head.target).substr(question + 1)).get("pretty");
+    const auto pretty =
+        krm::Query(std::string_view(head.target).substr(question + 1)).get("pretty");
     form.pretty = pretty && *pretty != "0" && *pretty != "false";
   }
   return form;
@@ -139,23 +144,27 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
   send(stream, form, krm::http_status(error), std::move(headers), body);
 }
 
-std::unique_ptr<http::RequestHandler> answer_error(const http::RequestHead& head, http::ResponseStream& stream,
+std::unique_ptr<http::RequestHandler> answer_error(const http::RequestHead& head,
+                                                   http::ResponseStream& stream,
                                                    const Error& error) {
   send_error(stream, AnswerForm::of(head), error);
   return swallow(stream);
 }
 
-std::unique_ptr<http::RequestHandler> answer_text(const http::RequestHead& head, http::ResponseStream& stream, int status,
+std::unique_ptr<http::RequestHandler> answer_text(const http::RequestHead& head,
+                                                  http::ResponseStream& stream, int status,
                                                   std::string_view text) {
   return answer(head, stream, status, "text/plain; charset=utf-8", text);
 }
 
-std::unique_ptr<http::RequestHandler> answer_json(const http::RequestHead& head, http::ResponseStream& stream, int status,
+std::unique_ptr<http::RequestHandler> answer_json(const http::RequestHead& head,
+                                                  http::ResponseStream& stream, int status,
                                                   std::string_view json) {
   return answer(head, stream, status, kJson, json);
 }
 
-std::unique_ptr<http::RequestHandler> answer_redirect(const http::RequestHead& head, http::ResponseStream& stream,
+std::unique_ptr<http::RequestHandler> answer_redirect(const http::RequestHead& head,
+                                                      http::ResponseStream& stream,
                                                       std::string_view location) {
   http::HeaderList headers;
   headers.add("content-type", "text/html; charset=utf-8");
@@ -165,14 +174,19 @@ std::unique_ptr<http::RequestHandler> answer_redirect(const http::RequestHead& h
   return swallow(stream);
 }
 
-std::unique_ptr<http::RequestHandler> swallow(http::ResponseStream& stream) { return std::make_unique<Swallow>(stream); }
+std::unique_ptr<http::RequestHandler> swallow(http::ResponseStream& stream) {
+  return std::make_unique<Swallow>(stream);
+}
 
 Error not_permitted(std::string_view method, std::string_view target) {
-  return Error(Errc::kForbidden, "forbidden: User \"\" cannot " + lower(method) + " path \"" + quoted_path(shown_path(target)) +
+  return Error(Errc::kForbidden, "forbidden: User \"\" cannot " + lower(method) + " path \"" +
+                                     quoted_path(shown_path(target)) +
                                      "\": workspace access not permitted");
 }
 
-Error not_known_yet() { return krm::unavailable("the location of this workspace is not known yet", 1); }
+Error not_known_yet() {
+  return krm::unavailable("the location of this workspace is not known yet", 1);
+}
 
 Error workspace_unavailable() { return krm::unavailable("Not available.", 0); }
 
@@ -187,15 +201,19 @@ Error backend_not_secured() {
 }
 
 Error backend_lost() {
-  return with_status(Errc::kInternal, 502, "the backend closed the connection; the request may have been executed");
+  return with_status(Errc::kInternal, 502,
+                     "the backend closed the connection; the request may have been executed");
 }
 
 Error body_too_large(std::size_t limit) {
-  return Error(Errc::kRequestEntityTooLarge, "Request entity too large: limit is " + std::to_string(limit));
+  return Error(Errc::kRequestEntityTooLarge,
+               "Request entity too large: limit is " + std::to_string(limit));
 }
 
 Error loop_detected() { return with_status(Errc::kInternal, 508, "proxy loop detected"); }
 
-Error malformed_path(std::string_view target) { return Error(Errc::kBadRequest, malformed_reason(target)); }
+Error malformed_path(std::string_view target) {
+  return Error(Errc::kBadRequest, malformed_reason(target));
+}
 
 }  // namespace kintsugi::proxy

@@ -9,42 +9,46 @@
 
 namespace kintsugi::proxy {
 
-/// Answers that the proxy gives itself (specs/front-proxy.md section 12). Each sends a complete response and returns the
-/// handler that swallows the rest of the request.
+/// Answers that the proxy gives itself (specs/front-proxy.md section 12). Each sends a complete
+/// response and returns the handler that swallows the rest of the request.
 
 /// What an answer needs of a request after its head has been moved on.
 struct AnswerForm {
   std::string accept, user_agent;
-  bool head_only = false;      ///< HEAD
-  bool pretty = false;         ///< ?pretty
+  bool head_only = false;  ///< HEAD
+  bool pretty = false;     ///< ?pretty
   [[nodiscard]] static AnswerForm of(const http::RequestHead& head);
 };
 
 /// A Status in the encoding that the client accepts.
 void send_error(http::ResponseStream& stream, const AnswerForm& form, const Error& error);
-[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_error(const http::RequestHead& head, http::ResponseStream& stream,
+[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_error(const http::RequestHead& head,
+                                                                 http::ResponseStream& stream,
                                                                  const Error& error);
 /// text/plain; charset=utf-8.
-[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_text(const http::RequestHead& head, http::ResponseStream& stream,
+[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_text(const http::RequestHead& head,
+                                                                http::ResponseStream& stream,
                                                                 int status, std::string_view text);
-[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_json(const http::RequestHead& head, http::ResponseStream& stream,
+[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_json(const http::RequestHead& head,
+                                                                http::ResponseStream& stream,
                                                                 int status, std::string_view json);
 /// 307 to a cleaned path.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> answer_redirect(const http::RequestHead& head,
-                                                                    http::ResponseStream& stream, std::string_view location);
+                                                                    http::ResponseStream& stream,
+                                                                    std::string_view location);
 /// Reads and drops a request body.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> swallow(http::ResponseStream& stream);
 
 /// @{ The errors of section 12.
-[[nodiscard]] Error not_permitted(std::string_view method, std::string_view target);   ///< E1
-[[nodiscard]] Error not_known_yet();                                                    ///< E2
-[[nodiscard]] Error workspace_unavailable();                                            ///< E3
-[[nodiscard]] Error shard_unreachable(bool watch);                                      ///< E6
-[[nodiscard]] Error backend_not_secured();                                              ///< E7
-[[nodiscard]] Error backend_lost();                                                     ///< E8
-[[nodiscard]] Error body_too_large(std::size_t limit);                                  ///< E12
-[[nodiscard]] Error loop_detected();                                                    ///< E15
-[[nodiscard]] Error malformed_path(std::string_view target);                            ///< E16
+[[nodiscard]] Error not_permitted(std::string_view method, std::string_view target);  ///< E1
+[[nodiscard]] Error not_known_yet();                                                  ///< E2
+[[nodiscard]] Error workspace_unavailable();                                          ///< E3
+[[nodiscard]] Error shard_unreachable(bool watch);                                    ///< E6
+[[nodiscard]] Error backend_not_secured();                                            ///< E7
+[[nodiscard]] Error backend_lost();                                                   ///< E8
+[[nodiscard]] Error body_too_large(std::size_t limit);                                ///< E12
+[[nodiscard]] Error loop_detected();                                                  ///< E15
+[[nodiscard]] Error malformed_path(std::string_view target);                          ///< E16
 /// @}
 
 }  // namespace kintsugi::proxy

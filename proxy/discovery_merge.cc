@@ -20,7 +20,8 @@ Json* find_entry(Json& list, KeyPath key, std::string_view value) {
 
 /// Merges list `name` of both objects by `key`; entries of both sides go through `merge_entry`.
 template <class MergeEntry>
-void merge_lists(Json& theirs, const Json& ours, std::string_view name, KeyPath key, MergeEntry merge_entry) {
+void merge_lists(Json& theirs, const Json& ours, std::string_view name, KeyPath key,
+                 MergeEntry merge_entry) {
   const Json* source = ours.find(name);
   if (source == nullptr || source->size() == 0) {
     return;
@@ -37,7 +38,9 @@ void merge_lists(Json& theirs, const Json& ours, std::string_view name, KeyPath 
 
 void replace(Json& theirs, const Json& ours) { theirs = ours; }
 
-void merge_group(Json& theirs, const Json& ours) { merge_lists(theirs, ours, "versions", {"groupVersion"}, replace); }
+void merge_group(Json& theirs, const Json& ours) {
+  merge_lists(theirs, ours, "versions", {"groupVersion"}, replace);
+}
 
 void merge_discovery_group(Json& theirs, const Json& ours) {
   merge_lists(theirs, ours, "versions", {"version"}, [](Json& version, const Json& our_version) {

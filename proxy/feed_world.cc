@@ -20,7 +20,8 @@ topology::ShardFacts facts_of(const topology::ShardInfo& info) {
   facts.external_url = info.spec.external_url;
   facts.virtual_workspace_url = info.spec.virtual_workspace_url;
   facts.up = info.up;
-  facts.synced = info.is_synced(Resource::kWorkspaces) && info.is_synced(Resource::kLogicalClusters);
+  facts.synced =
+      info.is_synced(Resource::kWorkspaces) && info.is_synced(Resource::kLogicalClusters);
   return facts;
 }
 
@@ -38,7 +39,8 @@ std::vector<topology::ShardFacts> FeedWorld::shard_facts() const {
   for (const auto& info : feed_.index().shards()) {
     facts.push_back(facts_of(*info));
   }
-  std::sort(facts.begin(), facts.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::sort(facts.begin(), facts.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
   return facts;
 }
 
@@ -51,23 +53,27 @@ std::vector<endpointslice::SliceShard> FeedWorld::shards(std::string_view export
     shard.bindings_synced = info->is_synced(Resource::kBindings);
     const auto found = bindings_.find(info->id);
     shard.has_consumer =
-        found != bindings_.end() && std::any_of(found->second.begin(), found->second.end(), [&](const auto& entry) {
+        found != bindings_.end() &&
+        std::any_of(found->second.begin(), found->second.end(), [&](const auto& entry) {
           const Binding& binding = entry.second;
           if (binding.export_name != export_name) {
             return false;
           }
           const std::string own = entry.first.substr(0, entry.first.find('|'));
           const topology::Resolution target =
-              topology::resolve(feed_.index(), binding.export_path.empty() ? std::string_view(own) : binding.export_path);
+              topology::resolve(feed_.index(), binding.export_path.empty() ? std::string_view(own)
+                                                                           : binding.export_path);
           return target.resolved() && target.cluster == export_cluster;
         });
     result.push_back(std::move(shard));
   }
-  std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.facts.name < b.facts.name; });
+  std::sort(result.begin(), result.end(),
+            [](const auto& a, const auto& b) { return a.facts.name < b.facts.name; });
   return result;
 }
 
-endpointslice::ExportFacts FeedWorld::find_export(std::string_view path, std::string_view name) const {
+endpointslice::ExportFacts FeedWorld::find_export(std::string_view path,
+                                                  std::string_view name) const {
   using State = endpointslice::ExportFacts::State;
   const topology::Snapshot& index = feed_.index();
   const topology::Resolution target = topology::resolve(index, path);
@@ -82,23 +88,27 @@ endpointslice::ExportFacts FeedWorld::find_export(std::string_view path, std::st
       return {State::kFound, one.record.cluster};
     }
   }
-  return {target.kind == topology::Resolution::Kind::kNotKnown ? State::kUnknown : State::kAbsent, {}};
+  return {target.kind == topology::Resolution::Kind::kNotKnown ? State::kUnknown : State::kAbsent,
+          {}};
 }
 
-void FeedWorld::exports(const std::function<void(const endpointslice::ExportRecord&)>& visit) const {
+void FeedWorld::exports(
+    const std::function<void(const endpointslice::ExportRecord&)>& visit) const {
   for (const auto& [unused, one] : exports_) {
     visit(one.record);
   }
 }
 
-const endpointslice::ExportRecord* FeedWorld::export_record(std::string_view cluster, std::string_view name) const {
+const endpointslice::ExportRecord* FeedWorld::export_record(std::string_view cluster,
+                                                            std::string_view name) const {
   const auto found = exports_.find(key(cluster, name));
   return found == exports_.end() ? nullptr : &found->second.record;
 }
 
 void FeedWorld::on_change(const topology::ShardChanged& change) {
   if (change.removed) {
-    std::erase_if(exports_, [&](const auto& entry) { return entry.second.shard == change.shard.id; });
+    std::erase_if(exports_,
+                  [&](const auto& entry) { return entry.second.shard == change.shard.id; });
     bindings_.erase(change.shard.id);
   }
   if (events_.shards_changed) {
@@ -118,9 +128,11 @@ void FeedWorld::on_change(const topology::ExportChanged& change) {
     Export& one = exports_[id];
     one.shard = change.shard;
     const Json& object = *change.object;
-    one.record = {std::string(change.cluster), std::string(change.name), std::string(object.text({"metadata", "uid"})),
+    one.record = {std::string(change.cluster), std::string(change.name),
+                  std::string(object.text({"metadata", "uid"})),
                   std::string(object.text({"metadata", "annotations", "kcp.io/path"})),
-                  object.at({"metadata", "annotations", "apiexports.apis.kcp.io/skip-endpointslice"}) != nullptr};
+                  object.at({"metadata", "annotations",
+                             "apiexports.apis.kcp.io/skip-endpointslice"}) != nullptr};
   }
   if (events_.export_changed) {
     events_.export_changed(change.cluster, change.name);

@@ -13,7 +13,8 @@
 
 namespace kintsugi::proxy {
 
-/// The controllers' picture of shards, exports and bindings, kept from the topology feed. Threads: the control loop's.
+/// The controllers' picture of shards, exports and bindings, kept from the topology feed. Threads:
+/// the control loop's.
 class FeedWorld final : public endpointslice::World, public topology::FeedListener {
  public:
   struct Events {
@@ -29,12 +30,13 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
 
   [[nodiscard]] std::vector<topology::ShardFacts> shard_facts() const;
 
-  [[nodiscard]] std::vector<endpointslice::SliceShard> shards(std::string_view export_cluster,
-                                                              std::string_view export_name) const override;
-  [[nodiscard]] endpointslice::ExportFacts find_export(std::string_view path, std::string_view name) const override;
+  [[nodiscard]] std::vector<endpointslice::SliceShard> shards(
+      std::string_view export_cluster, std::string_view export_name) const override;
+  [[nodiscard]] endpointslice::ExportFacts find_export(std::string_view path,
+                                                       std::string_view name) const override;
   void exports(const std::function<void(const endpointslice::ExportRecord&)>& visit) const override;
-  [[nodiscard]] const endpointslice::ExportRecord* export_record(std::string_view cluster,
-                                                                 std::string_view name) const override;
+  [[nodiscard]] const endpointslice::ExportRecord* export_record(
+      std::string_view cluster, std::string_view name) const override;
 
   void on_change(const topology::ShardChanged& change) override;
   void on_change(const topology::ExportChanged& change) override;
@@ -54,8 +56,9 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
 
   topology::Feed& feed_;
   Events events_;
-  std::map<std::string, Export, std::less<>> exports_;                          ///< cluster|name
-  std::map<topology::ShardId, std::map<std::string, Binding, std::less<>>> bindings_;  ///< per shard, cluster|name
+  std::map<std::string, Export, std::less<>> exports_;  ///< cluster|name
+  std::map<topology::ShardId, std::map<std::string, Binding, std::less<>>>
+      bindings_;  ///< per shard, cluster|name
 };
 
 }  // namespace kintsugi::proxy

@@ -20,11 +20,12 @@ net::UpstreamClass class_of(std::string_view method, bool watch) {
                                                                     : net::UpstreamClass::kWrite;
 }
 
-/// What only matters until the response head is there: kept apart, so that a running watch does not carry it.
+/// What only matters until the response head is there: kept apart, so that a running watch does not
+/// carry it.
 struct Pending {
   http::RequestHead head;
   AnswerForm form;
-  std::string replay;            // body so far, while it may be sent again
+  std::string replay;  // body so far, while it may be sent again
   bool replayable = true;
   bool body_ended = false;
   std::size_t body_bytes = 0;
@@ -36,9 +37,14 @@ struct Pending {
 
 class Forward final : public http::RequestHandler {
  public:
-  Forward(net::Loop& loop, http::RequestHead head, http::ResponseStream& stream, shards::ShardClient& client,
-          const ForwardLimits& limits, ForwardStats& stats)
-      : loop_(loop), down_(stream), client_(client), limits_(limits), stats_(stats), up_side_(*this) {
+  Forward(net::Loop& loop, http::RequestHead head, http::ResponseStream& stream,
+          shards::ShardClient& client, const ForwardLimits& limits, ForwardStats& stats)
+      : loop_(loop),
+        down_(stream),
+        client_(client),
+        limits_(limits),
+        stats_(stats),
+        up_side_(*this) {
     watch_ = head.method == "GET" && is_watch(head.target);
     idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
     upgrade_ = !head.protocol.empty();
@@ -71,7 +77,7 @@ class Forward final : public http::RequestHandler {
       return;
     }
     if (up_ == nullptr) {
-      down_.consume(bytes.size());   // kept in the replay buffer, sent with the next attempt
+      down_.consume(bytes.size());  // kept in the replay buffer, sent with the next attempt
       return;
     }
     up_->send_data(bytes, end);
@@ -106,7 +112,9 @@ class Forward final : public http::RequestHandler {
   /// The shard's side.
   struct UpSide final : http::ResponseHandler {
     explicit UpSide(Forward& o) : owner(o) {}
-    void on_head(http::ResponseHead head, bool end) noexcept override { owner.up_head(std::move(head), end); }
+    void on_head(http::ResponseHead head, bool end) noexcept override {
+      owner.up_head(std::move(head), end);
+    }
     void on_data(std::string_view bytes, bool end) noexcept override { owner.up_data(bytes, end); }
     void on_trailers(http::HeaderList trailers) noexcept override {
       owner.response_ended_ = true;
@@ -129,7 +137,8 @@ class Forward final : public http::RequestHandler {
     const bool has_replay = !pending_->replay.empty();
     head.end_stream = pending_->body_ended && !has_replay;
     up_ = &upstream->open(kind, std::move(head), up_side_);
-    if (has_replay || (pending_->body_ended && !pending_->head.end_stream && pending_->attempts > 1)) {
+    if (has_replay ||
+        (pending_->body_ended && !pending_->head.end_stream && pending_->attempts > 1)) {
       up_->send_data(pending_->replay, pending_->body_ended);
     }
   }
@@ -158,11 +167,12 @@ class Forward final : public http::RequestHandler {
     response_ended_ = end;
     ++stats_.code_class[static_cast<std::size_t>(head.status / 100) % 6];
     if (head.status == 101) {
-      answered_ = false;   // the request side goes on as a byte pipe
+      answered_ = false;  // the request side goes on as a byte pipe
     }
     pending_.reset();
     if (head.status != 101 && !end) {
-      answered_ = false;   // a body may still be on its way up; a shard may answer before it is complete
+      answered_ =
+          false;  // a body may still be on its way up; a shard may answer before it is complete
     }
     down_.send_head(head.status, head.headers, end);
   }
@@ -205,15 +215,17 @@ class Forward final : public http::RequestHandler {
     ++stats_.failures;
     answered_ = true;
     if (watch_) {
-      down_.send_data(std::string_view(), true);   // a watch ends in order, so that clients resume (E9)
+      down_.send_data(std::string_view(),
+                      true);  // a watch ends in order, so that clients resume (E9)
     } else {
       down_.reset(Errc::kReset);
     }
   }
 
   void before_head(Errc cause) {
-    const bool untouched = cause == Errc::kNotProcessed || cause == Errc::kRefused || cause == Errc::kUnreachable ||
-                           cause == Errc::kOverloaded || cause == Errc::kTls;
+    const bool untouched = cause == Errc::kNotProcessed || cause == Errc::kRefused ||
+                           cause == Errc::kUnreachable || cause == Errc::kOverloaded ||
+                           cause == Errc::kTls;
     const bool may_repeat = cause == Errc::kNotProcessed || cause == Errc::kDeadline ||
                             (idempotent_ && (cause == Errc::kReset || cause == Errc::kClosed));
     const bool in_time = loop_.now() - pending_->first_attempt < kRetryWindow;
@@ -249,19 +261,20 @@ class Forward final : public http::RequestHandler {
   ForwardStats& stats_;
   UpSide up_side_;
   http::RequestStream* up_ = nullptr;
-  std::unique_ptr<Pending> pending_;   // until the response head
-  std::size_t down_credit_ = 0;        // request bytes that the client has not got credit for yet
-  std::size_t up_credit_ = 0;          // response bytes that the shard has not got credit for yet
+  std::unique_ptr<Pending> pending_;  // until the response head
+  std::size_t down_credit_ = 0;       // request bytes that the client has not got credit for yet
+  std::size_t up_credit_ = 0;         // response bytes that the shard has not got credit for yet
   bool watch_ = false, idempotent_ = false, upgrade_ = false;
-  bool answered_ = false;              // nothing of the request is of use any more
+  bool answered_ = false;  // nothing of the request is of use any more
   bool response_ended_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<http::RequestHandler> forward(net::Loop& loop, http::RequestHead head, http::ResponseStream& stream,
-                                              shards::ShardClient& client, const ForwardLimits& limits,
-                                              ForwardStats& stats) {
+std::unique_ptr<http::RequestHandler> forward(net::Loop& loop, http::RequestHead head,
+                                              http::ResponseStream& stream,
+                                              shards::ShardClient& client,
+                                              const ForwardLimits& limits, ForwardStats& stats) {
   return std::make_unique<Forward>(loop, std::move(head), stream, client, limits, stats);
 }
 

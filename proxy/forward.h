@@ -15,22 +15,26 @@ struct ForwardStats {
   std::uint64_t requests = 0, retries = 0, failures = 0;
   std::uint64_t bytes_up = 0, bytes_down = 0;
   std::uint64_t identity_headers_stripped = 0;
-  std::uint64_t code_class[6] = {};   ///< by first digit of the status
+  std::uint64_t code_class[6] = {};  ///< by first digit of the status
   std::size_t streams = 0, watches = 0;
 };
 
 struct ForwardLimits {
-  std::size_t body_bytes = 16U << 20;        ///< E12; not for upgrades
-  std::size_t replay_bytes = 256U << 10;     ///< bodies up to this size may be sent again (R-26)
+  std::size_t body_bytes = 16U << 20;     ///< E12; not for upgrades
+  std::size_t replay_bytes = 256U << 10;  ///< bodies up to this size may be sent again (R-26)
 };
 
-/// Sends one request to a shard and its answer back, with flow control both ways (specs/front-proxy.md sections 11, 13).
+/// Sends one request to a shard and its answer back, with flow control both ways
+/// (specs/front-proxy.md sections 11, 13).
 /// @param head    complete: path, identity and forwarding headers as the shard shall see them.
 /// @param stream  the client's side.
-/// @param client  must live as long as the loop's snapshot names the shard; looked up again for a retry.
+/// @param client  must live as long as the loop's snapshot names the shard; looked up again for a
+/// retry.
 /// @param stats   of the loop, outlives every stream.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> forward(net::Loop& loop, http::RequestHead head,
-                                                            http::ResponseStream& stream, shards::ShardClient& client,
-                                                            const ForwardLimits& limits, ForwardStats& stats);
+                                                            http::ResponseStream& stream,
+                                                            shards::ShardClient& client,
+                                                            const ForwardLimits& limits,
+                                                            ForwardStats& stats);
 
 }  // namespace kintsugi::proxy

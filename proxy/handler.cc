@@ -24,8 +24,8 @@ std::string_view path_of(std::string_view target) { return target.substr(0, targ
 ProxyHandler::ProxyHandler(ProxyHandlerParams params)
     : params_(std::move(params)), via_("2.0 kintsugi-" + params_.instance) {}
 
-std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(http::RequestHead head,
-                                                               http::ResponseStream& stream) noexcept {
+std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
+    http::RequestHead head, http::ResponseStream& stream) noexcept {
   const std::string_view target = head.target;
   if (auto answer = built_in(head, stream, path_of(target))) {
     return answer;
@@ -58,12 +58,13 @@ std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(http::RequestHead
   return answer_text(head, stream, 404, kNotFoundText);
 }
 
-ProxyHandler::Answer ProxyHandler::built_in(const http::RequestHead& head, http::ResponseStream& stream,
-                                            std::string_view path) {
+ProxyHandler::Answer ProxyHandler::built_in(const http::RequestHead& head,
+                                            http::ResponseStream& stream, std::string_view path) {
   if (path.size() < 2 || (path[1] != 'l' && path[1] != 'r' && path[1] != 'm')) {
     return nullptr;
   }
-  if (path == "/livez" || path == "/livez/ping" || path == "/readyz" || path == "/readyz/informer-sync") {
+  if (path == "/livez" || path == "/livez/ping" || path == "/readyz" ||
+      path == "/readyz/informer-sync") {
     return probe(head, stream, path);
   }
   if (path != "/metrics") {
@@ -74,20 +75,22 @@ ProxyHandler::Answer ProxyHandler::built_in(const http::RequestHead& head, http:
     return answer_error(head, stream, krm::unauthorized());
   }
   http::RequestHead copy = head;
-  return authorized_request(std::move(copy), stream, "/metrics", [this, &stream](const http::RequestHead& authorized) {
-    return answer_text(authorized, stream, 200, params_.metrics());
-  });
+  return authorized_request(std::move(copy), stream, "/metrics",
+                            [this, &stream](const http::RequestHead& authorized) {
+                              return answer_text(authorized, stream, 200, params_.metrics());
+                            });
 }
 
-ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head, http::ResponseStream& stream,
-                                         std::string_view path) {
+ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head,
+                                         http::ResponseStream& stream, std::string_view path) {
   const bool live = path.starts_with("/livez");
   const bool synced = live || params_.ready();
   const bool open = live || !draining_;
   const bool ok = synced && open;
   const std::size_t question = head.target.find('?');
-  const bool verbose = question != std::string::npos &&
-                       krm::Query(std::string_view(head.target).substr(question + 1)).get("verbose").has_value();
+  const bool verbose =
+      question != std::string::npos &&
+      krm::Query(std::string_view(head.target).substr(question + 1)).get("verbose").has_value();
   if (ok && !verbose) {
     return answer_text(head, stream, 200, "ok");
   }
@@ -100,7 +103,8 @@ ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head, http::Re
   return answer_text(head, stream, ok ? 200 : 500, text);
 }
 
-ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head, http::ResponseStream& stream,
+ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
+                                                   http::ResponseStream& stream,
                                                    const Prefix& prefix) {
   const auto cluster = krm::split_cluster_path(prefix.rest);
   const topology::Snapshot& snapshot = params_.view->current();
@@ -140,7 +144,8 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head, http:
   std::string path = shown_path(head.target);
   return authorized_request(std::move(head), stream, std::move(path),
                             [this, &stream, shard, name, trail](http::RequestHead authorized) {
-                              const topology::ShardInfo* info = params_.view->current().shard(shard);
+                              const topology::ShardInfo* info =
+                                  params_.view->current().shard(shard);
                               if (info == nullptr) {
                                 return answer_error(authorized, stream, not_known_yet());
                               }
@@ -148,7 +153,8 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head, http:
                             });
 }
 
-ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head, http::ResponseStream& stream,
+ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
+                                                    http::ResponseStream& stream,
                                                     const Prefix& prefix) {
   const topology::ShardInfo* info = params_.view->current().shard(prefix.shard);
   if (auto refused = identify(head, stream)) {
@@ -164,8 +170,8 @@ ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head, http
 }
 
 ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::ResponseStream& stream,
-                                            const topology::ShardInfo& shard, std::string_view cluster,
-                                            std::string_view trail) {
+                                            const topology::ShardInfo& shard,
+                                            std::string_view cluster, std::string_view trail) {
   const LocalUse use = local_use(head.method, trail);
   if (use == LocalUse::kServe) {
     head.target = "/clusters/" + std::string(cluster) + std::string(trail);
@@ -199,7 +205,8 @@ ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::Respo
     stream.close_connection_after();
     return answer;
   }
-  forward_stats_.identity_headers_stripped += auth::strip_identity_headers(head.headers, params_.identity_headers);
+  forward_stats_.identity_headers_stripped +=
+      auth::strip_identity_headers(head.headers, params_.identity_headers);
   if (identity != nullptr) {
     for (std::size_t i = 0; i < identity->stamp.size(); ++i) {
       const http::HeaderView field = identity->stamp[i];
@@ -209,7 +216,8 @@ ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::Respo
   return nullptr;
 }
 
-void ProxyHandler::add_forwarding_headers(http::RequestHead& head, const http::PeerInfo& peer) const {
+void ProxyHandler::add_forwarding_headers(http::RequestHead& head,
+                                          const http::PeerInfo& peer) const {
   const std::string_view before = head.headers.get("x-forwarded-for");
   if (before.data() == nullptr) {
     head.headers.add("x-forwarded-for", peer.address);
@@ -225,7 +233,8 @@ namespace {
 class Waiting final : public http::RequestHandler {
  public:
   using Answer = std::unique_ptr<http::RequestHandler>;
-  explicit Waiting(http::ResponseStream& stream) : stream_(stream), self_(std::make_shared<Waiting*>(this)) {}
+  explicit Waiting(http::ResponseStream& stream)
+      : stream_(stream), self_(std::make_shared<Waiting*>(this)) {}
   ~Waiting() override { *self_ = nullptr; }
   void on_data(std::string_view bytes, bool end) noexcept override {
     if (next_) {
@@ -273,31 +282,34 @@ class Waiting final : public http::RequestHandler {
 
 }  // namespace
 
-ProxyHandler::Answer ProxyHandler::authorized_request(http::RequestHead head, http::ResponseStream& stream, std::string path,
-                                                      std::function<Answer(http::RequestHead)> then) {
+ProxyHandler::Answer ProxyHandler::authorized_request(
+    http::RequestHead head, http::ResponseStream& stream, std::string path,
+    std::function<Answer(http::RequestHead)> then) {
   const ConnectionIdentity* identity = identity_of(stream.peer());
   auth::Attributes attributes;
-  attributes.user = identity != nullptr && identity->user ? *identity->user : auth::anonymous_user();
+  attributes.user =
+      identity != nullptr && identity->user ? *identity->user : auth::anonymous_user();
   attributes.cluster = "root";
   attributes.is_resource = false;
   attributes.verb = to_lower(head.method);
   attributes.path = std::move(path);
   auto waiting = std::make_unique<Waiting>(stream);
   auto shared_head = std::make_shared<http::RequestHead>(std::move(head));
-  params_.authorizer.authorize(attributes, [weak = waiting->weak(), shared_head, attributes, &stream,
-                                            then = std::move(then)](Expected<auth::Decision> decision) {
-    Waiting* self = *weak;
-    if (self == nullptr || self->closed()) {
-      return;
-    }
-    if (!decision) {
-      self->go_on(answer_error(*shared_head, stream, decision.error()));
-    } else if (!decision->allowed) {
-      self->go_on(answer_error(*shared_head, stream, auth::denied(attributes, *decision)));
-    } else {
-      self->go_on(then(std::move(*shared_head)));
-    }
-  });
+  params_.authorizer.authorize(
+      attributes, [weak = waiting->weak(), shared_head, attributes, &stream,
+                   then = std::move(then)](Expected<auth::Decision> decision) {
+        Waiting* self = *weak;
+        if (self == nullptr || self->closed()) {
+          return;
+        }
+        if (!decision) {
+          self->go_on(answer_error(*shared_head, stream, decision.error()));
+        } else if (!decision->allowed) {
+          self->go_on(answer_error(*shared_head, stream, auth::denied(attributes, *decision)));
+        } else {
+          self->go_on(then(std::move(*shared_head)));
+        }
+      });
   return waiting;
 }
 

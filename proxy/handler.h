@@ -29,24 +29,25 @@ struct ProxyHandlerParams {
   net::Loop& loop;
   std::shared_ptr<topology::SnapshotView> view;
   ShardPool& pool;
-  /// Answers the kinds that the proxy serves. Gets requests with target /clusters/<name>/… and stamped identity headers.
+  /// Answers the kinds that the proxy serves. Gets requests with target /clusters/<name>/… and
+  /// stamped identity headers.
   http::Handler& local;
   Overlay& overlay;
   /// Asked for non-resource permissions in root (/shards/<shard>/clusters/…).
   auth::Authorizer& authorizer;
   auth::RequestHeaderConfig identity_headers;
   ForwardLimits limits;
-  std::string instance;                        ///< for Via; the same in every loop of a process
-  std::function<bool()> ready;                 ///< informer-sync
-  std::function<std::string()> metrics;        ///< text of /metrics
+  std::string instance;                  ///< for Via; the same in every loop of a process
+  std::function<bool()> ready;           ///< informer-sync
+  std::function<std::string()> metrics;  ///< text of /metrics
 };
 
 /// The main listener's handler on one loop: the pipeline of specs/front-proxy.md section 4.
 class ProxyHandler final : public http::Handler {
  public:
   explicit ProxyHandler(ProxyHandlerParams params);
-  [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(http::RequestHead head,
-                                                                 http::ResponseStream& stream) noexcept override;
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
+      http::RequestHead head, http::ResponseStream& stream) noexcept override;
   [[nodiscard]] const ForwardStats& forward_stats() const noexcept { return forward_stats_; }
   [[nodiscard]] const LookupStats& lookup_stats() const noexcept { return lookup_stats_; }
   /// /readyz fails from now on.
@@ -54,18 +55,24 @@ class ProxyHandler final : public http::Handler {
 
  private:
   struct Prefix {
-    std::string_view shard;   ///< "" when there is no /shards/ prefix
-    std::string_view rest;    ///< the target below it
+    std::string_view shard;  ///< "" when there is no /shards/ prefix
+    std::string_view rest;   ///< the target below it
   };
   using Answer = std::unique_ptr<http::RequestHandler>;
-  [[nodiscard]] Answer built_in(const http::RequestHead& head, http::ResponseStream& stream, std::string_view path);
-  [[nodiscard]] Answer probe(const http::RequestHead& head, http::ResponseStream& stream, std::string_view path);
-  [[nodiscard]] Answer cluster_request(http::RequestHead head, http::ResponseStream& stream, const Prefix& prefix);
-  [[nodiscard]] Answer services_request(http::RequestHead head, http::ResponseStream& stream, const Prefix& prefix);
-  [[nodiscard]] Answer authorized_request(http::RequestHead head, http::ResponseStream& stream, std::string path,
+  [[nodiscard]] Answer built_in(const http::RequestHead& head, http::ResponseStream& stream,
+                                std::string_view path);
+  [[nodiscard]] Answer probe(const http::RequestHead& head, http::ResponseStream& stream,
+                             std::string_view path);
+  [[nodiscard]] Answer cluster_request(http::RequestHead head, http::ResponseStream& stream,
+                                       const Prefix& prefix);
+  [[nodiscard]] Answer services_request(http::RequestHead head, http::ResponseStream& stream,
+                                        const Prefix& prefix);
+  [[nodiscard]] Answer authorized_request(http::RequestHead head, http::ResponseStream& stream,
+                                          std::string path,
                                           std::function<Answer(http::RequestHead)> then);
-  [[nodiscard]] Answer dispatch(http::RequestHead head, http::ResponseStream& stream, const topology::ShardInfo& shard,
-                                std::string_view cluster, std::string_view trail);
+  [[nodiscard]] Answer dispatch(http::RequestHead head, http::ResponseStream& stream,
+                                const topology::ShardInfo& shard, std::string_view cluster,
+                                std::string_view trail);
   /// E5 when the certificate does not hold; else strips and stamps (section 10). nullptr: go on.
   [[nodiscard]] Answer identify(http::RequestHead& head, http::ResponseStream& stream);
   void add_forwarding_headers(http::RequestHead& head, const http::PeerInfo& peer) const;

@@ -17,7 +17,8 @@ std::function<std::shared_ptr<const void>(const http::PeerInfo&)> make_proxy_ide
       std::vector<std::string> groups = identity->organizations;
       groups.emplace_back(auth::kGroupAuthenticated);
       user.groups = auth::filter_groups(groups, params.pass_groups, params.drop_groups);
-      user.extra.push_back({"authentication.kubernetes.io/credential-id", {"X509SHA256=" + identity->sha256_hex}});
+      user.extra.push_back(
+          {"authentication.kubernetes.io/credential-id", {"X509SHA256=" + identity->sha256_hex}});
       if (auth::stamp_identity(identity->stamp, user, params.headers)) {
         identity->user = std::move(user);
       }
@@ -27,7 +28,8 @@ std::function<std::shared_ptr<const void>(const http::PeerInfo&)> make_proxy_ide
 }
 
 const ConnectionIdentity* identity_of(const http::PeerInfo& peer) noexcept {
-  return static_cast<const ConnectionIdentity*>(static_cast<const auth::CertificateIdentity*>(peer.identity.get()));
+  return static_cast<const ConnectionIdentity*>(
+      static_cast<const auth::CertificateIdentity*>(peer.identity.get()));
 }
 
 }  // namespace kintsugi::proxy

@@ -13,16 +13,18 @@
 
 namespace kintsugi::proxy {
 
-/// What a client certificate means at the proxy, worked out once per connection: the user, and the identity headers that
-/// every request of the connection carries to the shards (specs/front-proxy.md sections 9, 10).
+/// What a client certificate means at the proxy, worked out once per connection: the user, and the
+/// identity headers that every request of the connection carries to the shards
+/// (specs/front-proxy.md sections 9, 10).
 struct ConnectionIdentity : auth::CertificateIdentity {
-  std::optional<auth::UserInfo> user;   ///< absent: the certificate does not hold, every request gets E5
-  http::HeaderList stamp;               ///< X-Remote-User, -Group, -Extra-…
+  std::optional<auth::UserInfo>
+      user;                ///< absent: the certificate does not hold, every request gets E5
+  http::HeaderList stamp;  ///< X-Remote-User, -Group, -Extra-…
 };
 
 struct IdentityParams {
-  auth::RequestHeaderConfig headers;          ///< names that shards expect
-  std::vector<std::string> pass_groups;       ///< 9.3
+  auth::RequestHeaderConfig headers;     ///< names that shards expect
+  std::vector<std::string> pass_groups;  ///< 9.3
   std::vector<std::string> drop_groups = auth::default_drop_groups();
 };
 

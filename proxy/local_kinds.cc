@@ -31,7 +31,8 @@ LocalUse local_use(std::string_view method, std::string_view trail) noexcept {
     return LocalUse::kServe;
   }
   for (const std::string_view prefix :
-       {"/apis/apis.kcp.io/v1alpha1/apiexportendpointslices", "/apis/apis.kcp.io/v1alpha1/watch/apiexportendpointslices"}) {
+       {"/apis/apis.kcp.io/v1alpha1/apiexportendpointslices",
+        "/apis/apis.kcp.io/v1alpha1/watch/apiexportendpointslices"}) {
     if (below(path, prefix)) {
       return LocalUse::kServe;
     }

@@ -5,11 +5,12 @@
 
 namespace kintsugi::proxy {
 
-/// What the proxy does with the API path of a logical cluster (design, section 6; specs/topology.md section 2).
+/// What the proxy does with the API path of a logical cluster (design, section 6; specs/topology.md
+/// section 2).
 enum class LocalUse : std::uint8_t {
-  kForward,   ///< not ours
-  kServe,     ///< a resource that the proxy stores
-  kOverlay,   ///< a discovery document that both have parts of
+  kForward,  ///< not ours
+  kServe,    ///< a resource that the proxy stores
+  kOverlay,  ///< a discovery document that both have parts of
 };
 
 /// @param trail what follows /clusters/<cluster>, with or without query.

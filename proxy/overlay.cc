@@ -23,7 +23,8 @@ constexpr Duration kTimeout = seconds(5);
 /// An in-process client of the local handler: collects one answer.
 class Captured final : public http::ResponseStream {
  public:
-  Captured(const http::PeerInfo& peer, std::function<void()> on_end) : peer_(peer), on_end_(std::move(on_end)) {}
+  Captured(const http::PeerInfo& peer, std::function<void()> on_end)
+      : peer_(peer), on_end_(std::move(on_end)) {}
   void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
     status_ = status;
     headers_ = headers;
@@ -66,7 +67,11 @@ class Merge final : public http::RequestHandler {
  public:
   Merge(net::Loop& loop, http::Handler& local, http::RequestHead head, http::ResponseStream& stream,
         shards::ShardClient* client, std::string_view cluster)
-      : loop_(loop), stream_(stream), form_(AnswerForm::of(head)), captured_(stream.peer(), [this] { side_done(); }), timer_(loop) {
+      : loop_(loop),
+        stream_(stream),
+        form_(AnswerForm::of(head)),
+        captured_(stream.peer(), [this] { side_done(); }),
+        timer_(loop) {
     if_none_match_ = head.headers.get("if-none-match");
     head.headers.remove("if-none-match");
     head.headers.remove("accept-encoding");
@@ -86,16 +91,19 @@ class Merge final : public http::RequestHandler {
     request.headers = head.headers;
     request.headers.remove("content-length");
     request.timeout = kTimeout;
-    call_ = net::fetch(loop_, *client->upstream(), std::move(request), [this](Expected<net::FetchResponse> response) {
-      if (response) {
-        shard_ = std::move(*response);
-      } else {
-        shard_failed_ = true;
-      }
-      side_done();
-    });
+    call_ = net::fetch(loop_, *client->upstream(), std::move(request),
+                       [this](Expected<net::FetchResponse> response) {
+                         if (response) {
+                           shard_ = std::move(*response);
+                         } else {
+                           shard_failed_ = true;
+                         }
+                         side_done();
+                       });
   }
-  void on_data(std::string_view bytes, bool /*end*/) noexcept override { stream_.consume(bytes.size()); }
+  void on_data(std::string_view bytes, bool /*end*/) noexcept override {
+    stream_.consume(bytes.size());
+  }
   void on_close(Errc cause) noexcept override {
     closed_ = true;
     call_.reset();
@@ -163,8 +171,8 @@ class Merge final : public http::RequestHandler {
 
   void pass(int status, const http::HeaderList& from, std::string_view body) {
     http::HeaderList headers;
-    for (const std::string_view name :
-         {"content-type", "cache-control", "vary", "etag", "warning", "retry-after", "x-content-type-options", "audit-id"}) {
+    for (const std::string_view name : {"content-type", "cache-control", "vary", "etag", "warning",
+                                        "retry-after", "x-content-type-options", "audit-id"}) {
       if (const std::string_view value = from.get(name); value.data() != nullptr) {
         headers.add(name, value);
       }
@@ -201,12 +209,16 @@ struct Overlay::Impl {
   http::Handler& local;
 };
 
-Overlay::Overlay(net::Loop& loop, http::Handler& local) : impl_(std::make_unique<Impl>(Impl{loop, local})) {}
+Overlay::Overlay(net::Loop& loop, http::Handler& local)
+    : impl_(std::make_unique<Impl>(Impl{loop, local})) {}
 Overlay::~Overlay() = default;
 
-std::unique_ptr<http::RequestHandler> Overlay::answer(http::RequestHead head, http::ResponseStream& stream,
-                                                      shards::ShardClient* client, std::string_view cluster) {
-  return std::make_unique<Merge>(impl_->loop, impl_->local, std::move(head), stream, client, cluster);
+std::unique_ptr<http::RequestHandler> Overlay::answer(http::RequestHead head,
+                                                      http::ResponseStream& stream,
+                                                      shards::ShardClient* client,
+                                                      std::string_view cluster) {
+  return std::make_unique<Merge>(impl_->loop, impl_->local, std::move(head), stream, client,
+                                 cluster);
 }
 
 }  // namespace kintsugi::proxy

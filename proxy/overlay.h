@@ -9,8 +9,9 @@
 
 namespace kintsugi::proxy {
 
-/// Discovery documents of a logical cluster with the proxy's own kinds merged in (REQUIRED T-02): /apis (legacy and
-/// aggregated), /apis/apis.kcp.io and /apis/apis.kcp.io/v1alpha1. A shard that is down does not hide the proxy's kinds.
+/// Discovery documents of a logical cluster with the proxy's own kinds merged in (REQUIRED T-02):
+/// /apis (legacy and aggregated), /apis/apis.kcp.io and /apis/apis.kcp.io/v1alpha1. A shard that is
+/// down does not hide the proxy's kinds.
 class Overlay {
  public:
   /// @param local answers discovery of the proxy's kinds for a target /clusters/<name>/….
@@ -19,8 +20,10 @@ class Overlay {
 
   /// @param head   target is the shard's (/clusters/<name>/apis…), identity is stamped.
   /// @param client the owner shard, null while it cannot be reached at all.
-  [[nodiscard]] std::unique_ptr<http::RequestHandler> answer(http::RequestHead head, http::ResponseStream& stream,
-                                                             shards::ShardClient* client, std::string_view cluster);
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> answer(http::RequestHead head,
+                                                             http::ResponseStream& stream,
+                                                             shards::ShardClient* client,
+                                                             std::string_view cluster);
 
  private:
   struct Impl;

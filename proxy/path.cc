@@ -19,15 +19,15 @@ int hex(char c) noexcept {
 
 /// A segment between raw slashes.
 struct SegmentVerdict {
-  bool dot = false;         // "." or ".." after decoding
-  bool broken = false;      // % without two hex digits
-  bool control = false;     // NUL or control byte, raw or escaped
-  bool hidden = false;      // an escaped separator that would make an empty or dot segment
+  bool dot = false;      // "." or ".." after decoding
+  bool broken = false;   // % without two hex digits
+  bool control = false;  // NUL or control byte, raw or escaped
+  bool hidden = false;   // an escaped separator that would make an empty or dot segment
 };
 
 SegmentVerdict judge_segment(std::string_view segment) noexcept {
   SegmentVerdict verdict;
-  std::size_t part = 0;      // decoded bytes since the last separator, raw or escaped
+  std::size_t part = 0;  // decoded bytes since the last separator, raw or escaped
   bool dots_only = true;
   bool escaped_separator = false;
   const auto end_part = [&] {
@@ -144,7 +144,8 @@ std::string malformed_reason(std::string_view target) {
   for_each_segment(path_of(target), [&](std::string_view segment, std::size_t, bool) {
     const SegmentVerdict verdict = judge_segment(segment);
     if (verdict.broken) {
-      reason = "malformed path: % in \"" + std::string(segment) + "\" is not followed by two hexadecimal digits";
+      reason = "malformed path: % in \"" + std::string(segment) +
+               "\" is not followed by two hexadecimal digits";
     } else if (verdict.control) {
       reason = "malformed path: \"" + std::string(segment) + "\" holds a control character";
     } else if (verdict.hidden) {

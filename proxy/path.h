@@ -6,11 +6,13 @@
 
 namespace kintsugi::proxy {
 
-/// What a request target is before anything is looked up (specs/front-proxy.md section 4 step 2, R-05).
+/// What a request target is before anything is looked up (specs/front-proxy.md section 4 step 2,
+///
 enum class PathVerdict : std::uint8_t {
   kClean,
   kUnclean,    ///< empty or dot segments, also as %2e: 307 to the cleaned path
-  kMalformed,  ///< broken escapes anywhere; control bytes, or separators hidden in escapes, below a cluster
+  kMalformed,  ///< broken escapes anywhere; control bytes, or separators hidden in escapes, below a
+               ///< cluster
 };
 
 /// @param target path and query as sent. O(length), allocates nothing for clean paths.
@@ -25,8 +27,8 @@ enum class PathVerdict : std::uint8_t {
 /// Decoded path without query, as messages show it; what cannot be decoded stays.
 [[nodiscard]] std::string shown_path(std::string_view target);
 
-/// True when the target asks for a watch: `watch` in the query with any value but false and 0, or the deprecated
-/// /watch/ path form.
+/// True when the target asks for a watch: `watch` in the query with any value but false and 0, or
+/// the deprecated /watch/ path form.
 [[nodiscard]] bool is_watch(std::string_view target) noexcept;
 
 }  // namespace kintsugi::proxy

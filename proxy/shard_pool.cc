@@ -4,13 +4,17 @@
 
 namespace kintsugi::proxy {
 
-ShardPool::ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view, MakeUpstream make_upstream)
-    : loop_(loop), make_upstream_(std::move(make_upstream)), alive_(std::make_shared<ShardPool*>(this)) {
-  view->on_change([alive = alive_](const topology::Snapshot& /*before*/, const topology::Snapshot& now) {
-    if (ShardPool* self = *alive) {
-      self->follow(now);
-    }
-  });
+ShardPool::ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
+                     MakeUpstream make_upstream)
+    : loop_(loop),
+      make_upstream_(std::move(make_upstream)),
+      alive_(std::make_shared<ShardPool*>(this)) {
+  view->on_change(
+      [alive = alive_](const topology::Snapshot& /*before*/, const topology::Snapshot& now) {
+        if (ShardPool* self = *alive) {
+          self->follow(now);
+        }
+      });
   follow(view->current());
 }
 
@@ -21,13 +25,16 @@ void ShardPool::follow(const topology::Snapshot& now) {
     if (!client) {
       shards::ShardClientParams params;
       params.name = info->spec.name;
-      params.upstream = [this, name = info->spec.name](const std::string& url) { return make_upstream_(name, url); };
+      params.upstream = [this, name = info->spec.name](const std::string& url) {
+        return make_upstream_(name, url);
+      };
       params.probe = false;
       client = std::make_unique<shards::ShardClient>(loop_, std::move(params));
     }
     if (client->base_url() != info->spec.base_url && info->usable) {
       if (auto result = client->set_base_url(info->spec.base_url); !result) {
-        log_warn("shard cannot be reached", {{"shard", info->spec.name}, {"error", result.error().to_string()}});
+        log_warn("shard cannot be reached",
+                 {{"shard", info->spec.name}, {"error", result.error().to_string()}});
       }
     }
     client->on_probe(info->up, info->cause);
@@ -36,10 +43,12 @@ void ShardPool::follow(const topology::Snapshot& now) {
 
 shards::ShardClient* ShardPool::find(topology::ShardId id) noexcept {
   const auto found = clients_.find(id);
-  return found == clients_.end() || found->second->upstream() == nullptr ? nullptr : found->second.get();
+  return found == clients_.end() || found->second->upstream() == nullptr ? nullptr
+                                                                         : found->second.get();
 }
 
-void ShardPool::for_each(const std::function<void(topology::ShardId, shards::ShardClient&)>& visit) {
+void ShardPool::for_each(
+    const std::function<void(topology::ShardId, shards::ShardClient&)>& visit) {
   for (const auto& [id, client] : clients_) {
     visit(id, *client);
   }

@@ -11,14 +11,18 @@
 
 namespace kintsugi::proxy {
 
-/// The connections of one loop to all shards, following the loop's snapshot. Health comes with the snapshot (the control
-/// loop probes); failures of requests are noticed here at once. Threads: its loop.
+/// The connections of one loop to all shards, following the loop's snapshot. Health comes with the
+/// snapshot (the control loop probes); failures of requests are noticed here at once. Threads: its
+/// loop.
 class ShardPool {
  public:
-  using MakeUpstream = std::function<Expected<net::UpstreamParams>(const std::string& shard, const std::string& base_url)>;
-  ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view, MakeUpstream make_upstream);
+  using MakeUpstream = std::function<Expected<net::UpstreamParams>(const std::string& shard,
+                                                                   const std::string& base_url)>;
+  ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
+            MakeUpstream make_upstream);
 
-  /// Client of a shard of the current snapshot; nullptr when it is unknown or its base URL is no URL.
+  /// Client of a shard of the current snapshot; nullptr when it is unknown or its base URL is no
+  /// URL.
   [[nodiscard]] shards::ShardClient* find(topology::ShardId id) noexcept;
   void for_each(const std::function<void(topology::ShardId, shards::ShardClient&)>& visit);
 

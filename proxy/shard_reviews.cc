@@ -36,7 +36,8 @@ void put(Json& object, std::string_view key, std::string_view value) {
 }
 
 Json access_review(const auth::Attributes& attributes) {
-  Json spec = Json::object({{"user", attributes.user.name}, {"groups", text_list(attributes.user.groups)}});
+  Json spec =
+      Json::object({{"user", attributes.user.name}, {"groups", text_list(attributes.user.groups)}});
   put(spec, "uid", attributes.user.uid);
   if (!attributes.user.extra.empty()) {
     spec["extra"] = extra_json(attributes.user);
@@ -51,13 +52,16 @@ Json access_review(const auth::Attributes& attributes) {
     put(resource, "namespace", attributes.ns);
     put(resource, "name", attributes.name);
   } else {
-    spec["nonResourceAttributes"] = Json::object({{"path", attributes.path}, {"verb", attributes.verb}});
+    spec["nonResourceAttributes"] =
+        Json::object({{"path", attributes.path}, {"verb", attributes.verb}});
   }
-  return Json::object(
-      {{"apiVersion", "authorization.k8s.io/v1"}, {"kind", "SubjectAccessReview"}, {"spec", std::move(spec)}});
+  return Json::object({{"apiVersion", "authorization.k8s.io/v1"},
+                       {"kind", "SubjectAccessReview"},
+                       {"spec", std::move(spec)}});
 }
 
-net::FetchRequest post(const ReviewTarget& target, std::string_view path, const Json& body, Duration timeout) {
+net::FetchRequest post(const ReviewTarget& target, std::string_view path, const Json& body,
+                       Duration timeout) {
   net::FetchRequest request;
   request.method = "POST";
   request.target = target.base_target + std::string(path);
@@ -65,7 +69,7 @@ net::FetchRequest post(const ReviewTarget& target, std::string_view path, const 
   request.headers.add("accept", "application/json");
   request.body = body.dump();
   request.timeout = timeout;
-  request.kind = net::UpstreamClass::kRead;   // reviews must not wait behind writes
+  request.kind = net::UpstreamClass::kRead;  // reviews must not wait behind writes
   return request;
 }
 
@@ -93,7 +97,8 @@ auth::Attributes for_shard(const auth::Attributes& attributes) {
   root.cluster = "root";
   root.is_resource = false;
   root.verb = attributes.verb;
-  root.path = "/clusters/*/apis/" + attributes.group + "/" + attributes.version + "/" + attributes.resource;
+  root.path =
+      "/clusters/*/apis/" + attributes.group + "/" + attributes.version + "/" + attributes.resource;
   return root;
 }
 
@@ -116,7 +121,9 @@ void ShardReviews::authorize(const auth::Attributes& attributes, Done done) {
   ask(for_shard(attributes), false, std::move(done));
 }
 
-void ShardReviews::authorize_deep(const auth::Attributes& attributes, Done done) { ask(attributes, true, std::move(done)); }
+void ShardReviews::authorize_deep(const auth::Attributes& attributes, Done done) {
+  ask(attributes, true, std::move(done));
+}
 
 void ShardReviews::ask(const auth::Attributes& attributes, bool deep, Done done) {
   graveyard_.clear();
@@ -155,15 +162,18 @@ void ShardReviews::ask(const auth::Attributes& attributes, bool deep, Done done)
   if (deep) {
     request.headers.add("x-kcp-internal-deep-subjectaccessreview", "true");
   }
-  slot->call = net::fetch(loop_, *target->upstream, std::move(request), [this, key](Expected<net::FetchResponse> response) {
-    auto body = reviewed(std::move(response));
-    if (!body) {
-      finish(key, fail(std::move(body.error())));
-      return;
-    }
-    const Json* allowed = body->at({"status", "allowed"});
-    finish(key, auth::Decision{allowed != nullptr && allowed->as_bool(), std::string(body->text({"status", "reason"}))});
-  });
+  slot->call =
+      net::fetch(loop_, *target->upstream, std::move(request),
+                 [this, key](Expected<net::FetchResponse> response) {
+                   auto body = reviewed(std::move(response));
+                   if (!body) {
+                     finish(key, fail(std::move(body.error())));
+                     return;
+                   }
+                   const Json* allowed = body->at({"status", "allowed"});
+                   finish(key, auth::Decision{allowed != nullptr && allowed->as_bool(),
+                                              std::string(body->text({"status", "reason"}))});
+                 });
   evict();
 }
 
@@ -174,7 +184,7 @@ void ShardReviews::finish(const std::string& key, Expected<auth::Decision> decis
   }
   Entry& entry = *found->second;
   std::vector<Done> waiting = std::move(entry.waiting);
-  graveyard_.push_back(std::move(entry.call));   // it is running: destroyed at the next question
+  graveyard_.push_back(std::move(entry.call));  // it is running: destroyed at the next question
   if (decision) {
     ++(decision->allowed ? stats_.allowed : stats_.denied);
     if (!decision->allowed && decision->reason.empty()) {
@@ -201,7 +211,7 @@ void ShardReviews::evict() {
   while (order_.size() > limits_.max_entries) {
     const auto found = entries_.find(order_.front());
     if (found != entries_.end() && !found->second->decided) {
-      return;   // the oldest one is still being asked
+      return;  // the oldest one is still being asked
     }
     if (found != entries_.end()) {
       entries_.erase(found);
@@ -288,8 +298,9 @@ StampedAuthenticator::StampedAuthenticator(net::Loop& loop, FindReviewTarget fin
     : impl_(std::make_unique<Impl>(Impl{loop, std::move(find), {}, {}})) {}
 StampedAuthenticator::~StampedAuthenticator() = default;
 
-void StampedAuthenticator::authenticate(const http::RequestHead& head, const http::PeerInfo& /*peer*/,
-                                        std::string_view cluster, Done done) {
+void StampedAuthenticator::authenticate(const http::RequestHead& head,
+                                        const http::PeerInfo& /*peer*/, std::string_view cluster,
+                                        Done done) {
   static const auth::RequestHeaderConfig kDefaultNames;
   impl_->graveyard.clear();
   if (auto stamped = auth::read_identity_headers(head.headers, kDefaultNames)) {
@@ -298,7 +309,7 @@ void StampedAuthenticator::authenticate(const http::RequestHead& head, const htt
   }
   const std::string_view authorization = head.headers.get("authorization");
   if (authorization.size() < 8 || !equals_ignore_case(authorization.substr(0, 7), "bearer ")) {
-    done(fail(krm::unauthorized()));   // as shards do with those who say nothing
+    done(fail(krm::unauthorized()));  // as shards do with those who say nothing
     return;
   }
   const std::string_view token_text = trim(authorization.substr(7));
@@ -329,10 +340,11 @@ void StampedAuthenticator::authenticate(const http::RequestHead& head, const htt
   const Json review = Json::object({{"apiVersion", "authentication.k8s.io/v1"},
                                     {"kind", "TokenReview"},
                                     {"spec", Json::object({{"token", token_text}})}});
-  slot->call = net::fetch(impl_->loop, *target->upstream, post(*target, kTokenPath, review, seconds(5)),
-                          [impl = impl_.get(), key](Expected<net::FetchResponse> response) {
-                            impl->finish(key, std::move(response));
-                          });
+  slot->call =
+      net::fetch(impl_->loop, *target->upstream, post(*target, kTokenPath, review, seconds(5)),
+                 [impl = impl_.get(), key](Expected<net::FetchResponse> response) {
+                   impl->finish(key, std::move(response));
+                 });
 }
 
 }  // namespace kintsugi::proxy

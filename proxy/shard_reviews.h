@@ -15,10 +15,11 @@
 
 namespace kintsugi::proxy {
 
-/// Where reviews of a logical cluster are asked: the owner shard with the proxy's own (shards kubeconfig) credentials.
+/// Where reviews of a logical cluster are asked: the owner shard with the proxy's own (shards
+/// kubeconfig) credentials.
 struct ReviewTarget {
   net::Upstream* upstream = nullptr;
-  std::string base_target;     ///< "/clusters/<name>"
+  std::string base_target;  ///< "/clusters/<name>"
 };
 /// @error kUnavailable not known yet, or the shard is down.
 using FindReviewTarget = std::function<Expected<ReviewTarget>(std::string_view cluster)>;
@@ -29,9 +30,9 @@ struct ReviewLimits {
   Duration timeout = seconds(5);
 };
 
-/// Authorizes what the proxy serves itself by SubjectAccessReviews at the owner shard (REQUIRED T-14). Answers are cached;
-/// equal questions that wait share one request. An answer that cannot be had is kUnavailable with Retry-After, never
-/// allowed. Threads: one loop.
+/// Authorizes what the proxy serves itself by SubjectAccessReviews at the owner shard (REQUIRED
+/// T-14). Answers are cached; equal questions that wait share one request. An answer that cannot be
+/// had is kUnavailable with Retry-After, never allowed. Threads: one loop.
 class ShardReviews final : public auth::Authorizer {
  public:
   ShardReviews(net::Loop& loop, FindReviewTarget find, ReviewLimits limits = {});
@@ -55,19 +56,20 @@ class ShardReviews final : public auth::Authorizer {
   FindReviewTarget find_;
   ReviewLimits limits_;
   StringMap<std::unique_ptr<Entry>> entries_;
-  std::list<std::string> order_;       ///< oldest first, for eviction
+  std::list<std::string> order_;  ///< oldest first, for eviction
   std::vector<std::unique_ptr<net::Call>> graveyard_;
   Stats stats_;
 };
 
-/// The identity of requests that the proxy serves itself: the headers that the proxy has stamped; without them a bearer
-/// token is shown to the owner shard by TokenReview. @error kUnauthorized without credentials, as shards answer.
+/// The identity of requests that the proxy serves itself: the headers that the proxy has stamped;
+/// without them a bearer token is shown to the owner shard by TokenReview. @error kUnauthorized
+/// without credentials, as shards answer.
 class StampedAuthenticator final : public auth::Authenticator {
  public:
   StampedAuthenticator(net::Loop& loop, FindReviewTarget find);
   ~StampedAuthenticator() override;
-  void authenticate(const http::RequestHead& head, const http::PeerInfo& peer, std::string_view cluster,
-                    Done done) override;
+  void authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
+                    std::string_view cluster, Done done) override;
 
  private:
   struct Impl;

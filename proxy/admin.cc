@@ -1,0 +1,229 @@
+#include "proxy/admin.h"
+
+#include "base/time.h"
+#include "krm/json.h"
+#include "krm/request_info.h"
+#include "proxy/answer.h"
+#include "proxy/local_kinds.h"
+#include "topology/resolver.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using krm::Json;
+
+Json upstream_json(const net::UpstreamStats& stats) {
+  return Json::object({{"connections", static_cast<std::int64_t>(stats.connections)},
+                       {"streams", static_cast<std::int64_t>(stats.streams)},
+                       {"queued", static_cast<std::int64_t>(stats.queued)},
+                       {"requests", stats.requests}});
+}
+
+Json shards_json(const topology::Feed& feed) {
+  Json list = Json::array();
+  const auto statuses = feed.status();
+  for (const auto& info : feed.index().shards()) {
+    Json labels = Json::object();
+    for (const auto& [key, value] : info->spec.labels) {
+      labels[key] = value;
+    }
+    Json shard = Json::object(
+        {{"name", info->spec.name},
+         {"labels", labels},
+         {"baseURL", info->spec.base_url},
+         {"externalURL", info->spec.external_url},
+         {"virtualWorkspaceURL", info->spec.virtual_workspace_url},
+         {"up", info->up},
+         {"cause", info->cause},
+         {"logicalClusters", static_cast<std::int64_t>(feed.index().owned(info->id))}});
+    for (const auto& status : statuses) {
+      if (status.name != info->spec.name) {
+        continue;
+      }
+      for (std::size_t i = 0; i < topology::kResources; ++i) {
+        const auto resource = static_cast<topology::Resource>(i);
+        shard["resources"][resource_name(resource)] =
+            Json::object({{"synced", info->is_synced(resource)},
+                          {"objects", static_cast<std::int64_t>(status.resources[i].objects)},
+                          {"events", status.resources[i].events},
+                          {"lists", status.resources[i].lists},
+                          {"failures", status.resources[i].failures}});
+      }
+    }
+    list.push_back(std::move(shard));
+  }
+  return Json::object({{"shards", std::move(list)}, {"ready", feed.ready()}});
+}
+
+Json routes_json(const topology::Feed& feed) {
+  return Json::object(
+      {{"logicalClusters", static_cast<std::int64_t>(feed.index().cluster_count())},
+       {"workspaces", static_cast<std::int64_t>(feed.index().workspace_count())},
+       {"generation", feed.index().generation()},
+       {"bytes", static_cast<std::int64_t>(feed.index().bytes())},
+       {"routes",
+        Json::array(
+            {Json::object({{"path", "/clusters/<cluster>/…"}, {"to", "owner shard, by the index"}}),
+             Json::object(
+                 {{"path", "/clusters/<cluster>/apis/topology.kcp.io/…"}, {"to", "proxy"}}),
+             Json::object(
+                 {{"path",
+                   "/clusters/<cluster>/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/…"},
+                  {"to", "proxy"}}),
+             Json::object({{"path", "/shards/<shard>/clusters/<cluster>/…"}, {"to", "that shard"}}),
+             Json::object({{"path", "/shards/<shard>/services/…"}, {"to", "that shard"}}),
+             Json::object({{"path", "/livez, /readyz, /metrics"}, {"to", "proxy"}})})}});
+}
+
+Json loops_json(const std::vector<LoopReport>& loops) {
+  Json list = Json::array();
+  for (const LoopReport& loop : loops) {
+    Json one =
+        Json::object({{"name", loop.name},
+                      {"turns", loop.loop.turns},
+                      {"slowTurns", loop.loop.slow_turns},
+                      {"longestTurnMicroseconds", loop.loop.longest_turn_us},
+                      {"timers", static_cast<std::int64_t>(loop.loop.timers)},
+                      {"connections", static_cast<std::int64_t>(loop.listener.connections)},
+                      {"streams", static_cast<std::int64_t>(loop.listener.streams)},
+                      {"largestQueueBytes", static_cast<std::int64_t>(loop.listener.largest_queue)},
+                      {"forwardedRequests", loop.forward.requests},
+                      {"watches", static_cast<std::int64_t>(loop.forward.watches)}});
+    for (const LoopReport::Upstream& upstream : loop.upstreams) {
+      one["upstreams"][upstream.shard] = Json::object({{"watch", upstream_json(upstream.watch)},
+                                                       {"read", upstream_json(upstream.read)},
+                                                       {"write", upstream_json(upstream.write)}});
+    }
+    list.push_back(std::move(one));
+  }
+  return Json::object({{"loops", std::move(list)}});
+}
+
+/// `path` is a workspace path, a logical cluster name, or a URL path.
+Json explain_json(const topology::Snapshot& index, std::string_view path) {
+  std::string segment(path);
+  std::string rest;
+  std::string_view below = path;
+  if (below.starts_with("/shards/")) {
+    const std::size_t end = below.find('/', 8);
+    below = end == std::string_view::npos ? std::string_view() : below.substr(end);
+  }
+  if (const auto cluster = krm::split_cluster_path(below)) {
+    segment = cluster->segment;
+    rest = cluster->rest;
+  }
+  std::vector<topology::ExplainStep> steps;
+  const topology::Resolution found = topology::explain(index, segment, steps);
+  Json list = Json::array();
+  const std::int64_t now = unix_seconds();
+  for (const topology::ExplainStep& step : steps) {
+    Json item = Json::object({{"segment", step.segment},
+                              {"shard", step.shard},
+                              {"cluster", step.cluster},
+                              {"source", step.source},
+                              {"note", step.note}});
+    if (step.changed != 0) {
+      item["ageSeconds"] = now - static_cast<std::int64_t>(step.changed);
+    }
+    list.push_back(std::move(item));
+  }
+  Json result = Json::object({{"kind", topology::kind_name(found.kind)}});
+  if (found.resolved()) {
+    result["shard"] = found.shard->spec.name;
+    result["cluster"] = found.cluster;
+    result["up"] = found.shard->up;
+    const LocalUse use = local_use("GET", rest);
+    result["handler"] = use == LocalUse::kServe     ? "proxy"
+                        : use == LocalUse::kOverlay ? "proxy and shard"
+                                                    : "shard";
+    if (use != LocalUse::kServe) {
+      result["upstream"] = topology::shard_url(*found.shard, found.cluster, rest);
+    }
+  } else if (found.kind == topology::Resolution::Kind::kNotFound) {
+    result["answer"] = "E1";
+    result["reason"] = topology::reason_name(found.reason);
+  } else if (found.kind == topology::Resolution::Kind::kNotKnown) {
+    result["answer"] = "E2";
+  } else if (found.kind == topology::Resolution::Kind::kUnavailable) {
+    result["answer"] = "E3";
+  } else {
+    result["mount"] = found.mount_url;
+  }
+  return Json::object({{"input", path}, {"steps", std::move(list)}, {"result", std::move(result)}});
+}
+
+/// Waits for the reports of all loops.
+class WaitForLoops final : public http::RequestHandler {
+ public:
+  WaitForLoops() : alive_(std::make_shared<bool>(true)) {}
+  ~WaitForLoops() override { *alive_ = false; }
+  void on_data(std::string_view /*bytes*/, bool /*end*/) noexcept override {}
+  void on_close(Errc /*cause*/) noexcept override { *alive_ = false; }
+  [[nodiscard]] std::shared_ptr<bool> alive() const { return alive_; }
+
+ private:
+  std::shared_ptr<bool> alive_;
+};
+
+}  // namespace
+
+AdminHandler::AdminHandler(AdminParams params) : params_(std::move(params)) {}
+
+std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
+    http::RequestHead head, http::ResponseStream& stream) noexcept {
+  const std::string_view target = head.target;
+  const std::size_t question = target.find('?');
+  const std::string_view path = target.substr(0, question);
+  const krm::Query query(question == std::string_view::npos ? std::string_view()
+                                                            : target.substr(question + 1));
+  if (head.method != "GET" && head.method != "HEAD") {
+    return answer_text(head, stream, 405, "only GET is served here\n");
+  }
+  if (path == "/debug/shards") {
+    return answer_json(head, stream, 200, shards_json(params_.feed).dump_pretty());
+  }
+  if (path == "/debug/routes") {
+    return answer_json(head, stream, 200, routes_json(params_.feed).dump_pretty());
+  }
+  if (path == "/debug/config") {
+    return answer_text(head, stream, 200, params_.config_text);
+  }
+  if (path == "/explain") {
+    const auto wanted = query.get("path");
+    if (!wanted || wanted->empty()) {
+      return answer_text(
+          head, stream, 400,
+          "parameter path is missing: /explain?path=root:org or /explain?path=/clusters/…\n");
+    }
+    return answer_json(head, stream, 200,
+                       explain_json(params_.feed.index(), *wanted).dump_pretty());
+  }
+  if (path == "/livez" || path == "/readyz") {
+    const bool ok = path == "/livez" || params_.feed.ready();
+    return answer_text(head, stream, ok ? 200 : 500, ok ? "ok" : "informer-sync failed\n");
+  }
+  const bool metrics = path == "/metrics";
+  if (!metrics && path != "/debug/loops") {
+    return answer_text(head, stream, 404,
+                       "served here: /metrics /debug/shards /debug/routes /debug/loops "
+                       "/debug/config /explain?path= /livez /readyz\n");
+  }
+  auto waiting = std::make_unique<WaitForLoops>();
+  params_.collect(
+      [this, metrics, &stream, alive = waiting->alive()](const std::vector<LoopReport>& loops) {
+        if (!*alive) {
+          return;
+        }
+        http::HeaderList headers;
+        headers.add("content-type",
+                    metrics ? "text/plain; version=0.0.4; charset=utf-8" : "application/json");
+        const std::string body = metrics ? render_metrics(params_.feed, loops, params_.topology())
+                                         : loops_json(loops).dump_pretty();
+        headers.add("content-length", std::to_string(body.size()));
+        stream.send_head(200, headers, false);
+        stream.send_data(body, true);
+      });
+  return waiting;
+}
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "http/handler.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "proxy/handler.h"
+#include "proxy/shard_reviews.h"
+#include "topology/feed.h"
+
+namespace kintsugi::proxy {
+
+/// What one data loop tells the admin side.
+struct LoopReport {
+  std::string name;
+  net::Loop::Stats loop;
+  net::ListenerStats listener;
+  ForwardStats forward;
+  LookupStats lookup;
+  ShardReviews::Stats reviews;
+  struct Upstream {
+    std::string shard;
+    net::UpstreamStats watch, read, write;
+  };
+  std::vector<Upstream> upstreams;
+};
+
+/// Counters of the controllers on the control loop.
+struct TopologyReport {
+  std::uint64_t partition_runs = 0, partition_writes = 0, slice_runs = 0, slice_writes = 0;
+  std::size_t partition_sets = 0, partitions = 0, slices = 0;
+};
+
+struct AdminParams {
+  net::Loop& loop;  ///< the control loop
+  topology::Feed& feed;
+  /// Asks every data loop; `done` runs on the control loop.
+  std::function<void(std::function<void(std::vector<LoopReport>)> done)> collect;
+  std::function<TopologyReport()> topology;
+  std::string config_text;  ///< effective configuration without secrets
+};
+
+/// /metrics, /debug/{shards,routes,loops,config} and /explain?path= (specs/front-proxy.md 15.3).
+/// Served on the admin listener only. Threads: the control loop's.
+class AdminHandler final : public http::Handler {
+ public:
+  explicit AdminHandler(AdminParams params);
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
+      http::RequestHead head, http::ResponseStream& stream) noexcept override;
+
+ private:
+  AdminParams params_;
+};
+
+/// The Prometheus text of everything (docs/metrics.md).
+[[nodiscard]] std::string render_metrics(const topology::Feed& feed,
+                                         const std::vector<LoopReport>& loops,
+                                         const TopologyReport& topology);
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,189 @@
+#include <string>
+#include <string_view>
+
+#include "proxy/admin.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+/// Appends families in the Prometheus text format. Label values are fixed sets or shard names,
+/// which are DNS names.
+class Text {
+ public:
+  void family(std::string_view name, std::string_view type, std::string_view help) {
+    out_.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ");
+    out_.append(name).append(" ").append(type).append("\n");
+    name_ = name;
+  }
+  template <class Number>
+  void sample(std::string_view labels, Number value) {
+    out_.append(name_);
+    if (!labels.empty()) {
+      out_.append("{").append(labels).append("}");
+    }
+    out_.append(" ").append(std::to_string(value)).append("\n");
+  }
+  template <class Number>
+  void single(std::string_view name, std::string_view type, std::string_view help, Number value) {
+    family(name, type, help);
+    sample("", value);
+  }
+  [[nodiscard]] std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_, name_;
+};
+
+std::string shard_label(std::string_view shard) { return "shard=\"" + std::string(shard) + "\""; }
+
+void shard_families(Text& text, const topology::Feed& feed) {
+  const topology::Snapshot& index = feed.index();
+  text.family("kintsugi_shard_up", "gauge", "1 while the shard answers its health probe");
+  for (const auto& shard : index.shards()) {
+    text.sample(shard_label(shard->spec.name), shard->up ? 1 : 0);
+  }
+  text.family("kcp_indexed_logicalclusters", "gauge", "logical clusters that the shard owns");
+  for (const auto& shard : index.shards()) {
+    text.sample(shard_label(shard->spec.name), index.owned(shard->id));
+  }
+  text.family("kintsugi_index_synced", "gauge",
+              "1 once the resource of the shard was listed completely");
+  for (const auto& shard : index.shards()) {
+    for (std::size_t i = 0; i < topology::kResources; ++i) {
+      const auto resource = static_cast<topology::Resource>(i);
+      text.sample(shard_label(shard->spec.name) + ",resource=\"" +
+                      std::string(resource_name(resource)) + "\"",
+                  shard->is_synced(resource) ? 1 : 0);
+    }
+  }
+  text.family("kintsugi_index_objects", "gauge", "objects that the index follows");
+  for (const topology::Feed::ShardStatus& shard : feed.status()) {
+    for (std::size_t i = 0; i < topology::kResources; ++i) {
+      const auto resource = static_cast<topology::Resource>(i);
+      text.sample(
+          shard_label(shard.name) + ",resource=\"" + std::string(resource_name(resource)) + "\"",
+          shard.resources[i].objects);
+    }
+  }
+  const topology::Feed::Stats stats = feed.stats();
+  text.single("kintsugi_index_changes_total", "counter", "events that changed a routing fact",
+              stats.changes);
+  text.single("kintsugi_index_bytes", "gauge", "heap of the routing facts", index.bytes());
+}
+
+void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
+  ForwardStats sum;
+  LookupStats lookups;
+  ShardReviews::Stats reviews;
+  std::size_t connections = 0, streams = 0;
+  std::uint64_t handshake_errors = 0, protocol_errors = 0;
+  for (const LoopReport& loop : loops) {
+    sum.requests += loop.forward.requests;
+    sum.retries += loop.forward.retries;
+    sum.failures += loop.forward.failures;
+    sum.bytes_up += loop.forward.bytes_up;
+    sum.bytes_down += loop.forward.bytes_down;
+    sum.identity_headers_stripped += loop.forward.identity_headers_stripped;
+    sum.streams += loop.forward.streams;
+    sum.watches += loop.forward.watches;
+    for (std::size_t i = 0; i < 6; ++i) {
+      sum.code_class[i] += loop.forward.code_class[i];
+    }
+    lookups.resolved += loop.lookup.resolved;
+    lookups.not_known += loop.lookup.not_known;
+    lookups.unavailable += loop.lookup.unavailable;
+    for (std::size_t i = 0; i < 7; ++i) {
+      lookups.not_found[i] += loop.lookup.not_found[i];
+    }
+    reviews.allowed += loop.reviews.allowed;
+    reviews.denied += loop.reviews.denied;
+    reviews.failed += loop.reviews.failed;
+    connections += loop.listener.connections;
+    streams += loop.listener.streams;
+    handshake_errors += loop.listener.handshake_errors;
+    protocol_errors += loop.listener.protocol_errors;
+  }
+  text.single("kintsugi_connections", "gauge", "client connections", connections);
+  text.single("kintsugi_client_streams", "gauge", "requests of clients that are open", streams);
+  text.single("kintsugi_tls_handshake_errors_total", "counter", "failed handshakes of clients",
+              handshake_errors);
+  text.single("kintsugi_protocol_errors_total", "counter", "connections ended for malformed HTTP",
+              protocol_errors);
+  text.single("kintsugi_forwarded_requests_total", "counter", "requests sent to shards",
+              sum.requests);
+  text.family("kintsugi_forwarded_responses_total", "counter", "answers of shards by class");
+  for (std::size_t i = 1; i < 6; ++i) {
+    text.sample("code=\"" + std::to_string(i) + "xx\"", sum.code_class[i]);
+  }
+  text.family("kintsugi_streams", "gauge", "forwarded requests that are open");
+  text.sample("kind=\"watch\"", sum.watches);
+  text.sample("kind=\"other\"", sum.streams - sum.watches);
+  text.family("kintsugi_stream_bytes_total", "counter", "body bytes forwarded");
+  text.sample("direction=\"request\"", sum.bytes_up);
+  text.sample("direction=\"response\"", sum.bytes_down);
+  text.single("kintsugi_retries_total", "counter", "requests sent again", sum.retries);
+  text.single("kintsugi_forward_failures_total", "counter", "requests that a shard did not answer",
+              sum.failures);
+  text.single("kintsugi_identity_headers_stripped_total", "counter",
+              "forged identity headers removed", sum.identity_headers_stripped);
+  text.family("kintsugi_lookups_total", "counter", "resolutions of a cluster path");
+  text.sample("result=\"resolved\"", lookups.resolved);
+  text.sample("result=\"not-known\"", lookups.not_known);
+  text.sample("result=\"unavailable\"", lookups.unavailable);
+  for (std::size_t i = 1; i < 7; ++i) {
+    const auto reason = static_cast<topology::NotFoundReason>(i);
+    text.sample("result=\"" + std::string(topology::reason_name(reason)) + "\"",
+                lookups.not_found[i]);
+  }
+  text.family("kintsugi_authz_reviews_total", "counter", "SubjectAccessReviews asked at shards");
+  text.sample("decision=\"allowed\"", reviews.allowed);
+  text.sample("decision=\"denied\"", reviews.denied);
+  text.sample("decision=\"failed\"", reviews.failed);
+}
+
+void upstream_families(Text& text, const std::vector<LoopReport>& loops) {
+  struct Column {
+    std::string_view name, help;
+    std::size_t (*value)(const net::UpstreamStats&);
+  };
+  static constexpr Column kColumns[] = {
+      {"kintsugi_shard_connections", "connections to the shard",
+       [](const net::UpstreamStats& s) { return s.connections; }},
+      {"kintsugi_shard_streams", "streams open at the shard",
+       [](const net::UpstreamStats& s) { return s.streams; }},
+      {"kintsugi_shard_queue_length", "streams that wait for a connection",
+       [](const net::UpstreamStats& s) { return s.queued; }},
+  };
+  for (const Column& column : kColumns) {
+    text.family(column.name, "gauge", column.help);
+    for (const LoopReport& loop : loops) {
+      for (const LoopReport::Upstream& upstream : loop.upstreams) {
+        const std::string labels =
+            shard_label(upstream.shard) + ",loop=\"" + loop.name + "\",kind=";
+        text.sample(labels + "\"watch\"", column.value(upstream.watch));
+        text.sample(labels + "\"read\"", column.value(upstream.read));
+        text.sample(labels + "\"write\"", column.value(upstream.write));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string render_metrics(const topology::Feed& feed, const std::vector<LoopReport>& loops,
+                           const TopologyReport& topology) {
+  Text text;
+  shard_families(text, feed);
+  traffic_families(text, loops);
+  upstream_families(text, loops);
+  text.family("kintsugi_topology_writes_total", "counter", "writes of the controllers");
+  text.sample("resource=\"partitions\"", topology.partition_writes);
+  text.sample("resource=\"apiexportendpointslices\"", topology.slice_writes);
+  text.family("kintsugi_topology_objects", "gauge", "objects that the proxy stores");
+  text.sample("resource=\"partitionsets\"", topology.partition_sets);
+  text.sample("resource=\"partitions\"", topology.partitions);
+  text.sample("resource=\"apiexportendpointslices\"", topology.slices);
+  return text.take();
+}
+
+}  // namespace kintsugi::proxy
