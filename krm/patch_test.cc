@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -233,12 +234,12 @@ std::string random_path(std::mt19937& random, const nlohmann::json& document) {
   return path;
 }
 
-/// The oracle adds members below null.
-bool passes_null(const nlohmann::json& document, const std::string& path) {
+/// The oracle adds members below null and asserts on other scalars.
+bool passes_scalar(const nlohmann::json& document, const std::string& path) {
   for (std::size_t end = path.find('/', 1); end != std::string::npos;
        end = path.find('/', end + 1)) {
     const nlohmann::json::json_pointer parent(path.substr(0, end));
-    if (document.contains(parent) && document.at(parent).is_null()) {
+    if (document.contains(parent) && document.at(parent).is_primitive()) {
       return true;
     }
   }
@@ -256,6 +257,15 @@ TEST(JsonPatchProperty, WhenOperationsAreRandom_AgreesWithOracle) {
                                 {"from", random_path(random, document)},
                                 {"value", random_document(random, 2)}};
     const nlohmann::json patch = nlohmann::json::array({operation});
+    const std::string op = operation["op"];
+    const std::string path = operation["path"];
+    const std::string from = operation["from"];
+    const bool shifts =
+        op == "move" && path.starts_with(from.substr(0, from.rfind('/') + 1)) &&
+        std::count(path.begin(), path.end(), '/') > std::count(from.begin(), from.end(), '/');
+    if (shifts || passes_scalar(document, path)) {
+      continue;
+    }
     nlohmann::json expected;
     bool works = true;
     try {
@@ -265,14 +275,10 @@ TEST(JsonPatchProperty, WhenOperationsAreRandom_AgreesWithOracle) {
     }
     const Expected<Json> ours =
         JsonPatch::parse(patch.dump())->apply(*Json::parse(document.dump()));
-    const std::string op = operation["op"];
-    const std::string path = operation["path"];
-    const std::string from = operation["from"];
     // The oracle removes nothing, without a word, below a scalar.
     const bool silent = works && op == "remove" && expected == document;
     // Where Kubernetes is more lenient or stricter than RFC 6902, on purpose.
-    const bool differs = silent || passes_null(document, path) ||
-                         (!works && (op == "replace" || op == "test")) ||
+    const bool differs = silent || (!works && (op == "replace" || op == "test")) ||
                          (path.empty() && op == "remove") ||
                          (op == "move" && (from.empty() || path.starts_with(from)));
     if (differs) {
