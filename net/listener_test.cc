@@ -1,0 +1,193 @@
+// What a listener does with clients that are slow, odd or hostile: raw sockets against it.
+#include "net/listener.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "net/test_support.h"
+
+namespace kintsugi::net {
+namespace {
+
+using testing::Certificates;
+using testing::run_until;
+
+/// A blocking connect, then non-blocking reads.
+struct RawClient {
+  explicit RawClient(std::uint16_t port) {
+    fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  explicit RawClient(const std::string& path) {
+    fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+  ~RawClient() { ::close(fd); }
+
+  void send(std::string_view bytes) {
+    EXPECT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  /// Collects what is there; true once the server has ended the connection.
+  bool ended() {
+    char buffer[4096];
+    while (true) {
+      const ssize_t count = ::recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+      if (count > 0) {
+        received.append(buffer, static_cast<std::size_t>(count));
+        continue;
+      }
+      return count == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+    }
+  }
+  bool got(std::string_view text) {
+    (void)ended();
+    return received.find(text) != std::string::npos;
+  }
+  int fd = -1;
+  std::string received;
+};
+
+struct Fixture {
+  explicit Fixture(ListenerParams params = {})
+      : listener(testing::must(Listener::open(loop, std::move(params), server))) {}
+  bool until(const std::function<bool()>& condition) { return run_until(loop, condition); }
+  Loop loop{"test"};
+  testing::TestServer server;
+  std::unique_ptr<Listener> listener;
+};
+
+TEST(PlainListener, WhenThePrefaceComesInPieces_ChoosesHttp2) {
+  Fixture fixture;
+  RawClient client(fixture.listener->port());
+  const std::string_view preface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  for (const char c : preface) {
+    client.send({&c, 1});
+    ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().bytes_in > 0; }));
+  }
+  client.send({"\x00\x00\x00\x04\x00\x00\x00\x00\x00", 9});  // SETTINGS
+  ASSERT_TRUE(fixture.until([&] {
+    return client.got({"\x04\x01\x00\x00\x00\x00", 6});
+  }));  // its ACK
+}
+
+TEST(PlainListener, WhenBytesOnlyBeginLikeThePreface_ChoosesHttp1) {
+  Fixture fixture;
+  RawClient client(fixture.listener->port());
+  client.send("P");
+  ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().bytes_in == 1; }));
+  client.send("OST /small HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n");
+  ASSERT_TRUE(fixture.until([&] { return client.got("hello"); }));
+  EXPECT_EQ(client.received.substr(0, 12), "HTTP/1.1 200");
+}
+
+TEST(PlainListener, WhenARequestHeadStaysIncomplete_Answers408AndCloses) {
+  ListenerParams params;
+  params.header_timeout = milliseconds(30);
+  Fixture fixture(params);
+  RawClient client(fixture.listener->port());
+  client.send("GET /small HTTP/1.1\r\nhost:");
+  ASSERT_TRUE(fixture.until([&] { return client.ended(); }));
+  EXPECT_EQ(client.received.substr(0, 12), "HTTP/1.1 408");
+}
+
+TEST(PlainListener, WhenTheProtocolStaysUnknown_Closes) {
+  ListenerParams params;
+  params.header_timeout = milliseconds(30);
+  Fixture fixture(params);
+  RawClient client(fixture.listener->port());
+  client.send("PRI");
+  ASSERT_TRUE(fixture.until([&] { return client.ended(); }));
+  EXPECT_EQ(fixture.listener->stats().connections, 0U);
+}
+
+TEST(PlainListener, WhenTheRequestIsGarbage_Answers400AndCountsIt) {
+  Fixture fixture;
+  RawClient client(fixture.listener->port());
+  client.send("\x16\x03\x01 this is not HTTP\r\n\r\n");
+  ASSERT_TRUE(fixture.until([&] { return client.ended(); }));
+  EXPECT_EQ(client.received.substr(0, 12), "HTTP/1.1 400");
+}
+
+TEST(PlainListener, WhenTheClientEndsWithItsLastBytes_TheEndIsSeen) {
+  Fixture fixture;
+  {
+    RawClient client(fixture.listener->port());
+    client.send("GET /hold HTTP/1.1\r\nhost: a\r\n\r\n");
+  }
+  ASSERT_TRUE(fixture.until([&] {
+    return fixture.server.closed.size() == 1 && fixture.listener->stats().connections == 0;
+  }));
+}
+
+TEST(PlainListener, WhenOnAUnixSocket_Answers) {
+  char directory[] = "/tmp/kintsugi-net-XXXXXX";
+  ASSERT_NE(::mkdtemp(directory), nullptr);
+  ListenerParams params;
+  params.address = std::string(directory) + "/admin.sock";
+  {
+    Fixture fixture(params);
+    RawClient client(params.address);
+    client.send("GET /small HTTP/1.1\r\nhost: a\r\n\r\n");
+    ASSERT_TRUE(fixture.until([&] { return client.got("hello"); }));
+    EXPECT_EQ(fixture.server.last_peer->address, "unix");
+  }
+  std::filesystem::remove_all(directory);
+}
+
+TEST(TlsListener, WhenTheHandshakeHangs_ClosesAtTheDeadline) {
+  ListenerParams params;
+  params.tls = Certificates::server_tls();
+  params.handshake_timeout = milliseconds(30);
+  Fixture fixture(params);
+  RawClient client(fixture.listener->port());
+  ASSERT_TRUE(fixture.until([&] { return client.ended(); }));
+  EXPECT_EQ(fixture.listener->stats().handshake_errors, 1U);
+  EXPECT_EQ(fixture.listener->stats().handshakes, 0U);
+}
+
+TEST(TlsListener, WhenTooManyHandshakesRun_TheRestWaitsInTheBacklog) {
+  ListenerParams params;
+  params.tls = Certificates::server_tls();
+  params.max_handshakes = 2;
+  Fixture fixture(params);
+  auto first = std::make_unique<RawClient>(fixture.listener->port());
+  RawClient second(fixture.listener->port()), third(fixture.listener->port());
+  ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().accepted >= 2; }));
+  EXPECT_EQ(fixture.listener->stats().handshakes, 2U);
+  first.reset();
+  ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().accepted == 3; }));
+  EXPECT_EQ(fixture.listener->stats().handshakes, 2U);
+}
+
+TEST(TlsListener, WhenTheClientSpeaksPlainText_CountsAHandshakeError) {
+  ListenerParams params;
+  params.tls = Certificates::server_tls();
+  Fixture fixture(params);
+  RawClient client(fixture.listener->port());
+  client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  ASSERT_TRUE(fixture.until([&] { return client.ended(); }));
+  EXPECT_EQ(fixture.listener->stats().handshake_errors, 1U);
+}
+
+}  // namespace
+}  // namespace kintsugi::net
