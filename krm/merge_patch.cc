@@ -1,23 +1,38 @@
 #include "krm/merge_patch.h"
 
+#include <iterator>
 #include <string>
 
 namespace kintsugi::krm {
 namespace {
 
+/// What a value becomes under a patch that is no null. Both member lists are sorted, so one pass
+/// over both keeps large objects linear.
 void merge(Json& target, const Json& patch) {
   if (!patch.is_object()) {
     target = patch;
     return;
   }
-  target.edit_members();
+  Json::Object old = std::move(target.edit_members());
+  Json::Object& merged = target.edit_members();
+  merged.clear();
+  merged.reserve(old.size() + patch.members().size());
+  auto at = old.begin();
   for (const JsonMember& member : patch.members()) {
-    if (member.value.is_null()) {
-      target.erase(member.key);
-    } else {
-      merge(target[member.key], member.value);
+    for (; at != old.end() && at->key < member.key; ++at) {
+      merged.push_back(std::move(*at));
+    }
+    JsonMember changed{member.key, Json()};
+    if (at != old.end() && at->key == member.key) {
+      changed.value = std::move(at->value);
+      ++at;
+    }
+    if (!member.value.is_null()) {
+      merge(changed.value, member.value);
+      merged.push_back(std::move(changed));
     }
   }
+  merged.insert(merged.end(), std::make_move_iterator(at), std::make_move_iterator(old.end()));
 }
 
 }  // namespace

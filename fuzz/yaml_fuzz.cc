@@ -1,0 +1,24 @@
+// YAML text: what parses is written as YAML and read back to the same value.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "krm/yaml.h"
+
+using kintsugi::Expected;
+using kintsugi::krm::Json;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  kintsugi::krm::YamlReport report;
+  const Expected<Json> value = kintsugi::krm::parse_yaml(text, &report);
+  if (!value) {
+    return 0;
+  }
+  kintsugi::krm::YamlReport none;
+  const Expected<Json> again = kintsugi::krm::parse_yaml(kintsugi::krm::to_yaml(*value), &none);
+  if (!again || !(*again == *value) || !none.duplicate_keys.empty()) {
+    std::abort();
+  }
+  return 0;
+}

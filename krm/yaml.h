@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "krm/json.h"
+
+namespace kintsugi::krm {
+
+struct YamlReport {
+  /// `line 3: key "bar" already set in map`, in order of appearance (AM-150).
+  std::vector<std::string> duplicate_keys;
+};
+
+/// One YAML document as JSON, by the rules of sigs.k8s.io/yaml: YAML 1.1 scalars (`yes`, `on`, `y`
+/// are booleans, `0755` is octal, `1_000` a number, timestamps stay text), keys become text, merge
+/// keys (`<<`) and aliases are expanded, of equal keys the last one wins. An empty text is null.
+/// @param report what strict field validation refuses; may be null.
+/// @error kBadRequest "error converting YAML to JSON: yaml: line 3: …": malformed, several
+///        documents, depth over 1,000, infinite or not-a-number values.
+/// @error kRequestEntityTooLarge aliases that expand to more than ten times the text (AM-063).
+[[nodiscard]] Expected<Json> parse_yaml(std::string_view text, YamlReport* report = nullptr);
+
+/// Block style with sorted keys, strings quoted where they would read as something else, texts of
+/// several lines as literals; ends in a newline. parse_yaml() reads it back to an equal value.
+[[nodiscard]] std::string to_yaml(const Json& value);
+
+}  // namespace kintsugi::krm
