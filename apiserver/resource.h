@@ -76,6 +76,10 @@ struct WriteContext {
 
 /// Behaviour of a kind beyond its schema. All optional. They run on the loop and must not block.
 struct Hooks {
+  /// Fills what Kubernetes fills while it decodes a kind (SetDefaults): before ownership of fields
+  /// is recorded, on create, update and every patch, in the storage version. Idempotent. `prepare`
+  /// does it again, so that leaving it out only moves ownership.
+  std::function<void(krm::Json& object)> defaults;
   /// Fills system fields and defaults that a schema cannot say; `old` is null on create.
   /// All hooks see objects of the storage version, with apiVersion and kind. With verb "delete" it
   /// sees the object as it would be marked for deletion (deletionTimestamp and propagation

@@ -1,0 +1,155 @@
+#include "apiserver/kinds/common.h"
+
+#include <utility>
+
+#include "base/strings.h"
+#include "base/time.h"
+#include "krm/strict_time.h"
+#include "krm/types/builtin_types.h"
+
+namespace kintsugi::apiserver::kinds {
+
+namespace {
+
+constexpr std::string_view kCreationDoc =
+    "CreationTimestamp is a timestamp representing the server time when this object was created. "
+    "It is not guaranteed to be set in happens-before order across separate operations. Clients "
+    "may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the "
+    "system. Read-only. Null for lists. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
+}  // namespace
+
+ResourceDef make_kind(std::string_view group, std::string_view version, std::string_view kind,
+                      std::string_view plural) {
+  ResourceDef out;
+  out.group = group;
+  out.kind = kind;
+  out.list_kind = out.kind + "List";
+  out.plural = plural;
+  out.singular = to_lower(kind);
+  out.builtin = true;
+  out.unconditional_update = true;
+  ResourceVersion only;
+  only.name = version;
+  only.schema = krm::builtin_schema(out.api_version(version), kind);
+  out.versions.push_back(std::move(only));
+  return out;
+}
+
+void set_defaults_and_prepare(Hooks& hooks, std::function<void(krm::Json&)> defaults,
+                              Prepare prepare) {
+  hooks.defaults = defaults;
+  hooks.prepare = [defaults = std::move(defaults), prepare = std::move(prepare)](
+                      const WriteContext& context, krm::Json& object, const krm::Json* old) {
+    if (defaults) {
+      defaults(object);
+    }
+    if (prepare) {
+      prepare(context, object, old);
+    }
+  };
+}
+
+std::string age_text(std::string_view timestamp) {
+  const auto instant = krm::parse_rfc3339(timestamp);
+  if (!instant) {
+    return "<unknown>";
+  }
+  const std::int64_t seconds = unix_seconds() - instant->seconds;
+  const auto two = [](std::int64_t a, const char* a_unit, std::int64_t b, const char* b_unit) {
+    std::string out = std::to_string(a) + a_unit;
+    return b == 0 ? out : out + std::to_string(b) + b_unit;
+  };
+  constexpr std::int64_t kMinute = 60, kHour = 3'600, kDay = 86'400, kYear = 365 * kDay;
+  if (seconds < -1) {
+    return "<invalid>";
+  }
+  if (seconds < 0) {
+    return "0s";
+  }
+  if (seconds < 2 * kMinute) {
+    return std::to_string(seconds) + "s";
+  }
+  if (seconds < 10 * kMinute) {
+    return two(seconds / kMinute, "m", seconds % kMinute, "s");
+  }
+  if (seconds < 3 * kHour) {
+    return std::to_string(seconds / kMinute) + "m";
+  }
+  if (seconds < 8 * kHour) {
+    return two(seconds / kHour, "h", seconds % kHour / kMinute, "m");
+  }
+  if (seconds < 2 * kDay) {
+    return std::to_string(seconds / kHour) + "h";
+  }
+  if (seconds < 8 * kDay) {
+    return two(seconds / kDay, "d", seconds % kDay / kHour, "h");
+  }
+  if (seconds < 2 * kYear) {
+    return std::to_string(seconds / kDay) + "d";
+  }
+  if (seconds < 8 * kYear) {
+    return two(seconds / kYear, "y", seconds % kYear / kDay, "d");
+  }
+  return std::to_string(seconds / kYear) + "y";
+}
+
+Column age_column() {
+  Column out;
+  out.name = "Age";
+  out.description = kCreationDoc;
+  out.cell = [](const krm::Json& object) {
+    return krm::Json(age_text(object.text({"metadata", "creationTimestamp"})));
+  };
+  return out;
+}
+
+Column created_at_column() {
+  Column out;
+  out.name = "Created At";
+  out.type = "date";
+  out.description = kCreationDoc;
+  out.cell = [](const krm::Json& object) {
+    const krm::Json* created = object.at({"metadata", "creationTimestamp"});
+    return created == nullptr ? krm::Json() : *created;
+  };
+  return out;
+}
+
+bool is_set(const krm::Json& object, std::string_view key) {
+  const krm::Json* member = object.find(key);
+  return member != nullptr && !member->is_null();
+}
+
+bool same_member(const krm::Json& a, const krm::Json& b, std::string_view key) {
+  if (!is_set(a, key) || !is_set(b, key)) {
+    return is_set(a, key) == is_set(b, key);
+  }
+  return *a.find(key) == *b.find(key);
+}
+
+void copy_member(krm::Json& object, const krm::Json& old, std::string_view key) {
+  if (const krm::Json* member = old.find(key)) {
+    object[key] = *member;
+  } else {
+    object.erase(key);
+  }
+}
+
+}  // namespace kintsugi::apiserver::kinds
+
+namespace kintsugi::apiserver {
+
+std::vector<ResourcePtr> builtin_kinds() {
+  std::vector<ResourcePtr> out;
+  for (auto group : {kinds::core_kinds, kinds::apiextensions_kinds, kinds::coordination_kinds,
+                     kinds::events_kinds, kinds::rbac_kinds}) {
+    for (ResourcePtr& kind : group()) {
+      out.push_back(std::move(kind));
+    }
+  }
+  return out;
+}
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apiserver/kinds/builtin_kinds.h"
+#include "apiserver/resource.h"
+#include "krm/json.h"
+
+/// What the files of this folder share.
+namespace kintsugi::apiserver::kinds {
+
+/// One list per API group.
+[[nodiscard]] std::vector<ResourcePtr> core_kinds();
+[[nodiscard]] std::vector<ResourcePtr> apiextensions_kinds();
+[[nodiscard]] std::vector<ResourcePtr> coordination_kinds();
+[[nodiscard]] std::vector<ResourcePtr> events_kinds();
+[[nodiscard]] std::vector<ResourcePtr> rbac_kinds();
+/// Parts of the core group.
+[[nodiscard]] ResourcePtr namespace_kind();
+[[nodiscard]] ResourcePtr core_event_kind();
+
+/// A builtin kind of one version with the names that follow from its Kind; schema from the tables.
+[[nodiscard]] ResourceDef make_kind(std::string_view group, std::string_view version,
+                                    std::string_view kind, std::string_view plural);
+
+/// Sets `defaults`, and `prepare` so that it begins with them.
+using Prepare = std::function<void(const WriteContext&, krm::Json& object, const krm::Json* old)>;
+void set_defaults_and_prepare(Hooks& hooks, std::function<void(krm::Json&)> defaults,
+                              Prepare prepare);
+
+/// "5s", "3m11s" since a moment; "<unknown>" for absent and malformed ones.
+[[nodiscard]] std::string age_text(std::string_view timestamp);
+[[nodiscard]] Column age_column();
+[[nodiscard]] Column created_at_column();
+
+/// Member at a path equal in both, absent and null being equal.
+[[nodiscard]] bool same_member(const krm::Json& a, const krm::Json& b, std::string_view key);
+/// Gives `object` the member that `old` has, or takes it away.
+void copy_member(krm::Json& object, const krm::Json& old, std::string_view key);
+[[nodiscard]] bool is_set(const krm::Json& object, std::string_view key);
+
+/// A CustomResourceDefinition as a whole; `old` null on create.
+void validate_definition(const krm::Json& crd, const krm::Json* old, std::vector<Cause>& causes);
+
+}  // namespace kintsugi::apiserver::kinds

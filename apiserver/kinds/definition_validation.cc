@@ -1,0 +1,479 @@
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "apiserver/kinds/common.h"
+#include "base/strings.h"
+#include "krm/names.h"
+#include "krm/status.h"
+#include "krm/structural.h"
+
+namespace kintsugi::apiserver::kinds {
+
+namespace {
+
+using krm::Json;
+
+constexpr std::string_view kApproval = "api-approved.kubernetes.io";
+constexpr std::size_t kMaxSelectableFields = 8;
+
+const Json& none() {
+  static const Json& instance = *new Json();
+  return instance;
+}
+
+const Json& member(const Json& object, std::string_view key) {
+  const Json* found = object.find(key);
+  return found == nullptr ? none() : *found;
+}
+
+bool flag(const Json& object, std::string_view key) { return member(object, key).as_bool(); }
+
+std::string item(const std::string& path, std::size_t index) {
+  return path + '[' + std::to_string(index) + ']';
+}
+
+void check_label(const std::string& field, const Json& value, std::vector<Cause>& causes) {
+  const auto faults = krm::check_dns1035_label(value.as_string());
+  if (!value.as_string().empty() && !faults.empty()) {
+    causes.push_back(krm::field_invalid(field, value, join(faults, ",")));
+  }
+}
+
+void check_mixed_case(const std::string& field, const Json& value, std::vector<Cause>& causes) {
+  const auto faults = krm::check_dns1035_label(to_lower(value.as_string()));
+  if (!value.as_string().empty() && !faults.empty()) {
+    causes.push_back(krm::field_invalid(
+        field, value, "may have mixed case, but should otherwise match: " + join(faults, ",")));
+  }
+}
+
+void check_names(const Json& names, const std::string& path, std::vector<Cause>& causes) {
+  check_label(path + ".plural", member(names, "plural"), causes);
+  check_label(path + ".singular", member(names, "singular"), causes);
+  check_mixed_case(path + ".kind", member(names, "kind"), causes);
+  check_mixed_case(path + ".listKind", member(names, "listKind"), causes);
+  const auto list = [&](std::string_view key) {
+    const Json& values = member(names, key);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Json& value = values.items()[i];
+      const auto faults = krm::check_dns1035_label(value.as_string());
+      if (!faults.empty()) {
+        causes.push_back(
+            krm::field_invalid(item(path + '.' + std::string(key), i), value, join(faults, ",")));
+      }
+    }
+  };
+  list("shortNames");
+  const Json& kind = member(names, "kind");
+  if (!kind.as_string().empty() && kind == member(names, "listKind")) {
+    causes.push_back(
+        krm::field_invalid(path + ".listKind", kind, "kind and listKind may not be the same"));
+  }
+  list("categories");
+}
+
+/// The versions as Go's internal structs print them; what they share is kept elsewhere there.
+std::string versions_text(const Json& versions, bool shared_schema, bool shared_subresources,
+                          bool shared_columns, bool shared_fields) {
+  const auto part = [](const Json& version, std::string_view key, bool shared) {
+    const Json& value = member(version, key);
+    return shared || value.is_null() ? std::string("null") : value.dump();
+  };
+  std::string out = "[";
+  for (const Json& version : versions.items()) {
+    if (out.size() > 1) {
+      out += ',';
+    }
+    out += "{\"Name\":" + member(version, "name").dump();
+    out += ",\"Served\":" + Json(flag(version, "served")).dump();
+    out += ",\"Storage\":" + Json(flag(version, "storage")).dump();
+    out += ",\"Deprecated\":" + Json(flag(version, "deprecated")).dump();
+    out += ",\"DeprecationWarning\":" + part(version, "deprecationWarning", false);
+    out += ",\"Schema\":" + part(version, "schema", shared_schema);
+    out += ",\"Subresources\":" + part(version, "subresources", shared_subresources);
+    out += ",\"AdditionalPrinterColumns\":" +
+           part(version, "additionalPrinterColumns", shared_columns);
+    out += ",\"SelectableFields\":" + part(version, "selectableFields", shared_fields) + "}";
+  }
+  return out + ']';
+}
+
+/// True when every version says the same: the reference then reports at the top of the spec.
+bool all_share(const Json& versions, std::string_view key) {
+  if (versions.size() == 0) {
+    return false;
+  }
+  const Json& first = member(versions.items()[0], key);
+  return !first.is_null() &&
+         std::all_of(versions.items().begin(), versions.items().end(),
+                     [&](const Json& version) { return member(version, key) == first; });
+}
+
+void check_path(const std::string& field, const Json& path, std::vector<std::string_view> below,
+                std::string_view detail, std::vector<Cause>& causes) {
+  const std::string_view text = path.as_string();
+  if (text.empty()) {
+    causes.push_back(krm::field_required(field));
+  } else if (text.front() != '.') {
+    causes.push_back(krm::field_invalid(field, path, "must be a simple json path starting with ."));
+  } else if (!below.empty() && std::none_of(below.begin(), below.end(), [&](std::string_view root) {
+               return text.starts_with(root);
+             })) {
+    causes.push_back(krm::field_invalid(field, path, detail));
+  }
+}
+
+void check_subresources(const Json& subresources, const std::string& path,
+                        std::vector<Cause>& causes) {
+  const Json& scale = member(subresources, "scale");
+  if (!scale.is_object()) {
+    return;
+  }
+  check_path(path + ".scale.specReplicasPath", member(scale, "specReplicasPath"), {".spec."},
+             "should be a json path under .spec", causes);
+  check_path(path + ".scale.statusReplicasPath", member(scale, "statusReplicasPath"), {".status."},
+             "should be a json path under .status", causes);
+  if (!member(scale, "labelSelectorPath").as_string().empty()) {
+    check_path(path + ".scale.labelSelectorPath", member(scale, "labelSelectorPath"),
+               {".spec.", ".status."}, "should be a json path under either .spec or .status",
+               causes);
+  }
+}
+
+void check_columns(const Json& columns, const std::string& path, std::vector<Cause>& causes) {
+  static const std::set<std::string_view> kTypes = {"boolean", "date", "integer", "number",
+                                                    "string"};
+  static const std::set<std::string_view> kFormats = {"byte",  "date",  "date-time", "double",
+                                                      "float", "int32", "int64",     "password"};
+  constexpr std::string_view kTypeDetail = "must be one of boolean,date,integer,number,string";
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const Json& column = columns.items()[i];
+    const std::string here = item(path, i);
+    if (column.text({"name"}).empty()) {
+      causes.push_back(krm::field_required(here + ".name"));
+    }
+    const Json& type = member(column, "type");
+    if (type.as_string().empty()) {
+      causes.push_back(krm::field_required(here + ".type", kTypeDetail));
+    } else if (kTypes.count(type.as_string()) == 0) {
+      causes.push_back(krm::field_invalid(here + ".type", type, kTypeDetail));
+    }
+    const Json& format = member(column, "format");
+    if (!format.as_string().empty() && kFormats.count(format.as_string()) == 0) {
+      causes.push_back(krm::field_invalid(
+          here + ".format", format,
+          "must be one of byte,date,date-time,double,float,int32,int64,password"));
+    }
+    check_path(here + ".JSONPath", member(column, "jsonPath"), {}, {}, causes);
+  }
+}
+
+/// The schema that a simple path leads to, null when it leads nowhere.
+const Json* schema_at(const Json& schema, std::string_view path) {
+  const Json* here = &schema;
+  for (std::string_view step : split(path.substr(1), '.')) {
+    here = here->at({"properties", step});
+    if (here == nullptr) {
+      return nullptr;
+    }
+  }
+  return here;
+}
+
+void check_selectable(const Json& fields, const Json& schema, const std::string& path,
+                      std::vector<Cause>& causes) {
+  std::set<std::string_view> seen;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const Json& given = member(fields.items()[i], "jsonPath");
+    const std::string here = item(path, i) + ".jsonPath";
+    const std::string_view text = given.as_string();
+    if (text.empty()) {
+      causes.push_back(krm::field_required(here));
+      continue;
+    }
+    const Json* found = text.front() == '.' ? schema_at(schema, text) : nullptr;
+    if (found == nullptr) {
+      causes.push_back(
+          krm::field_invalid(here, given, "is an invalid path: does not refer to a valid field"));
+      continue;
+    }
+    if (text.starts_with(".metadata")) {
+      causes.push_back(krm::field_invalid(here, given, "must not point to fields in metadata"));
+    }
+    const std::string_view type = found->text({"type"});
+    if (type != "string" && type != "boolean" && type != "integer") {
+      causes.push_back(krm::field_invalid(
+          here, given,
+          "must point to a field of type string, boolean or integer. Enum string fields and "
+          "strings with formats are allowed."));
+    }
+    if (!seen.insert(text).second) {
+      causes.push_back(krm::field_duplicate(here, given));
+    }
+  }
+  if (seen.size() > kMaxSelectableFields) {
+    causes.push_back(krm::field_too_many(path, seen.size(), kMaxSelectableFields));
+  }
+}
+
+void check_conversion(const Json& conversion, std::vector<Cause>& causes) {
+  if (!conversion.is_object()) {
+    return;
+  }
+  const std::string path = "spec.conversion";
+  const Json& strategy = member(conversion, "strategy");
+  if (strategy.as_string().empty()) {
+    causes.push_back(krm::field_required(path + ".strategy"));
+  } else if (strategy.as_string() != "None" && strategy.as_string() != "Webhook") {
+    causes.push_back(krm::field_not_supported(path + ".strategy", strategy, {"None", "Webhook"}));
+  }
+  const Json& webhook = member(conversion, "webhook");
+  const Json& client = member(webhook, "clientConfig");
+  const Json& reviews = member(webhook, "conversionReviewVersions");
+  if (strategy.as_string() != "Webhook") {
+    if (!client.is_null()) {
+      causes.push_back(krm::field_forbidden(
+          path + ".webhookClientConfig", "should not be set when strategy is not set to Webhook"));
+    }
+    if (reviews.size() != 0) {
+      causes.push_back(
+          krm::field_forbidden(path + ".conversionReviewVersions",
+                               "should not be set when strategy is not set to Webhook"));
+    }
+    return;
+  }
+  if (client.is_null()) {
+    causes.push_back(krm::field_required(path + ".webhookClientConfig",
+                                         "required when strategy is set to Webhook"));
+  } else if (member(client, "url").is_null() == member(client, "service").is_null()) {
+    causes.push_back(krm::field_required(path + ".webhookClientConfig",
+                                         "exactly one of url or service is required"));
+  }
+  if (reviews.size() == 0) {
+    causes.push_back(krm::field_required(path + ".conversionReviewVersions"));
+  } else if (std::none_of(reviews.items().begin(), reviews.items().end(), [](const Json& each) {
+               return each.as_string() == "v1" || each.as_string() == "v1beta1";
+             })) {
+    causes.push_back(krm::field_invalid(path + ".conversionReviewVersions", reviews,
+                                        "must include at least one of v1, v1beta1"));
+  }
+}
+
+void check_versions(const Json& versions, std::vector<Cause>& causes) {
+  const bool one_schema = all_share(versions, "schema");
+  const bool one_subresources = all_share(versions, "subresources");
+  const bool one_columns = all_share(versions, "additionalPrinterColumns");
+  const bool one_fields = all_share(versions, "selectableFields");
+  for (std::size_t i = 0; i < versions.size(); ++i) {
+    if (!member(member(versions.items()[i], "schema"), "openAPIV3Schema").is_object()) {
+      causes.push_back(krm::field_required(item("spec.versions", i) + ".schema.openAPIV3Schema"));
+    }
+  }
+  std::set<std::string_view> seen;
+  int storage = 0;
+  bool unique = true;
+  for (std::size_t i = 0; i < versions.size(); ++i) {
+    const Json& version = versions.items()[i];
+    const std::string here = item("spec.versions", i);
+    storage += flag(version, "storage") ? 1 : 0;
+    unique = seen.insert(version.text({"name"})).second && unique;
+    const auto faults = krm::check_dns1035_label(version.text({"name"}));
+    if (!faults.empty()) {
+      causes.push_back(
+          krm::field_invalid(here + ".name", Json(version.text({"name"})), join(faults, ",")));
+      if (i == 0) {
+        causes.push_back(
+            krm::field_invalid("spec.version", Json(version.text({"name"})), join(faults, ",")));
+      }
+    }
+    if (const Json& warning = member(version, "deprecationWarning"); !warning.is_null()) {
+      if (!flag(version, "deprecated")) {
+        causes.push_back(krm::field_invalid(here + ".deprecationWarning", warning,
+                                            "can only be set for deprecated versions"));
+      } else if (warning.as_string().empty()) {
+        causes.push_back(krm::field_invalid(here + ".deprecationWarning", warning,
+                                            "must not be an empty string"));
+      } else if (warning.as_string().size() > 256) {
+        causes.push_back(krm::field_invalid(here + ".deprecationWarning", warning,
+                                            "must be <= 256 characters long"));
+      }
+    }
+  }
+  const auto invalid_versions = [&](std::string_view detail) {
+    causes.push_back(
+        {"FieldValueInvalid",
+         "Invalid value: " +
+             versions_text(versions, one_schema, one_subresources, one_columns, one_fields) + ": " +
+             std::string(detail),
+         "spec.versions"});
+  };
+  if (!unique) {
+    invalid_versions("must contain unique version names");
+  }
+  if (storage != 1) {
+    invalid_versions("must have exactly one version marked as storage version");
+  }
+  for (std::size_t i = 0; i < versions.size(); ++i) {
+    const Json& version = versions.items()[i];
+    const std::string here = item("spec.versions", i) + ".";
+    const auto at = [&](bool shared, std::string_view name) {
+      return (shared ? std::string("spec.") : here) + std::string(name);
+    };
+    const Json& schema = member(member(version, "schema"), "openAPIV3Schema");
+    if (schema.is_object() && (!one_schema || i == 0)) {
+      krm::validate_structural_schema(
+          schema, one_schema ? "spec.validation.openAPIV3Schema" : here + "schema.openAPIV3Schema",
+          causes);
+    }
+    if (!one_subresources || i == 0) {
+      check_subresources(member(version, "subresources"), at(one_subresources, "subresources"),
+                         causes);
+    }
+    if (!one_columns || i == 0) {
+      check_columns(member(version, "additionalPrinterColumns"),
+                    at(one_columns, "additionalPrinterColumns"), causes);
+    }
+    if (!one_fields || i == 0) {
+      check_selectable(member(version, "selectableFields"), schema,
+                       at(one_fields, "selectableFields"), causes);
+    }
+  }
+}
+
+void check_stored_versions(const Json& crd, std::vector<Cause>& causes) {
+  static const Json::Array& empty = *new Json::Array();
+  const Json* stored = crd.at({"status", "storedVersions"});
+  const std::string path = "status.storedVersions";
+  if (stored == nullptr || stored->size() == 0) {
+    causes.push_back(krm::field_invalid(path, Json(), "must have at least one stored version"));
+    return;
+  }
+  const Json* versions = crd.at({"spec", "versions"});
+  const Json::Array& all = versions == nullptr ? empty : versions->items();
+  for (const Json& version : all) {
+    const Json name(version.text({"name"}));
+    if (flag(version, "storage") &&
+        std::find(stored->items().begin(), stored->items().end(), name) == stored->items().end()) {
+      causes.push_back(krm::field_invalid(
+          path, *stored, "must have the storage version " + std::string(name.as_string())));
+    }
+  }
+  for (std::size_t i = 0; i < stored->size(); ++i) {
+    const std::string name(stored->items()[i].as_string());
+    if (std::none_of(all.begin(), all.end(),
+                     [&](const Json& version) { return version.text({"name"}) == name; })) {
+      causes.push_back(krm::field_invalid(
+          item(path, i), Json(name),
+          "missing from spec.versions; " + name +
+              " was previously a storage version, and must remain in spec.versions until a "
+              "storage migration ensures no data remains persisted in " +
+              name + " and removes " + name + " from status.storedVersions"));
+    }
+  }
+}
+
+void check_approval(const Json& crd, const Json* old, std::vector<Cause>& causes) {
+  const std::string_view group = crd.text({"spec", "group"});
+  const auto in = [&](std::string_view domain) {
+    return group == domain || group.ends_with("." + std::string(domain));
+  };
+  if (!in("k8s.io") && !in("kubernetes.io")) {
+    return;
+  }
+  const std::string_view value = crd.text({"metadata", "annotations", kApproval});
+  if (old != nullptr && value == old->text({"metadata", "annotations", kApproval})) {
+    return;
+  }
+  const std::string field = "metadata.annotations[" + std::string(kApproval) + "]";
+  if (value.empty()) {
+    causes.push_back(krm::field_required(
+        field,
+        "protected groups must have approval annotation \"api-approved.kubernetes.io\", see "
+        "https://github.com/kubernetes/enhancements/pull/1111"));
+  } else if (!value.starts_with("unapproved") && !value.starts_with("https://") &&
+             !value.starts_with("http://")) {
+    causes.push_back(krm::field_invalid(
+        field, Json(value),
+        "protected groups must have approval annotation \"api-approved.kubernetes.io\" with "
+        "either a URL or a reason starting with \"unapproved\", see "
+        "https://github.com/kubernetes/enhancements/pull/1111"));
+  }
+}
+
+bool is_established(const Json& crd) {
+  if (const Json* conditions = crd.at({"status", "conditions"})) {
+    for (const Json& condition : conditions->items()) {
+      if (condition.text({"type"}) == "Established") {
+        return condition.text({"status"}) == "True";
+      }
+    }
+  }
+  return false;
+}
+
+void check_immutable(const Json& crd, const Json& old, std::vector<Cause>& causes) {
+  const auto check = [&](std::initializer_list<std::string_view> path, const char* field) {
+    if (crd.text(path) != old.text(path)) {
+      causes.push_back(krm::field_invalid(field, Json(crd.text(path)), "field is immutable"));
+    }
+  };
+  if (is_established(old)) {
+    check({"spec", "scope"}, "spec.scope");
+    check({"spec", "names", "kind"}, "spec.names.kind");
+  }
+  check({"spec", "group"}, "spec.group");
+  check({"spec", "names", "plural"}, "spec.names.plural");
+}
+
+}  // namespace
+
+void validate_definition(const Json& crd, const Json* old, std::vector<Cause>& causes) {
+  const Json& spec = member(crd, "spec");
+  const Json& names = member(spec, "names");
+  const std::string group(spec.text({"group"}));
+  const std::string wanted = std::string(names.text({"plural"})) + "." + group;
+  if (old == nullptr && crd.text({"metadata", "name"}) != wanted) {
+    causes.push_back(krm::field_invalid("metadata.name", Json(crd.text({"metadata", "name"})),
+                                        "must be spec.names.plural+\".\"+spec.group"));
+  }
+  const auto group_faults = krm::check_dns1123_subdomain(group);
+  if (group.empty()) {
+    // The reference leaves it to the name check.
+  } else if (!group_faults.empty()) {
+    causes.push_back(krm::field_invalid("spec.group", Json(group), join(group_faults, ",")));
+  } else if (group.find('.') == std::string::npos) {
+    causes.push_back(
+        krm::field_invalid("spec.group", Json(group), "should be a domain with at least one dot"));
+  }
+  const Json& scope = member(spec, "scope");
+  if (scope.as_string().empty()) {
+    causes.push_back(krm::field_required("spec.scope"));
+  } else if (scope.as_string() != "Cluster" && scope.as_string() != "Namespaced") {
+    causes.push_back(krm::field_not_supported("spec.scope", scope, {"Cluster", "Namespaced"}));
+  }
+  check_versions(member(spec, "versions"), causes);
+  for (std::string_view key : {"plural", "singular", "kind", "listKind"}) {
+    if (names.text({key}).empty()) {
+      causes.push_back(krm::field_required("spec.names." + std::string(key)));
+    }
+  }
+  check_names(names, "spec.names", causes);
+  check_conversion(member(spec, "conversion"), causes);
+  if (old != nullptr) {
+    check_immutable(crd, *old, causes);
+  }
+  if (crd.at({"status", "acceptedNames"}) != nullptr) {
+    check_names(*crd.at({"status", "acceptedNames"}), "status.acceptedNames", causes);
+  }
+  check_stored_versions(crd, causes);
+  check_approval(crd, old, causes);
+  if (flag(spec, "preserveUnknownFields")) {
+    causes.push_back(krm::field_invalid(
+        "spec.preserveUnknownFields", Json(true),
+        "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+        "spec.versions[*].schema instead"));
+  }
+}
+
+}  // namespace kintsugi::apiserver::kinds
