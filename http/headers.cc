@@ -1,5 +1,7 @@
 #include "http/headers.h"
 
+#include "base/strings.h"
+
 namespace kintsugi::http {
 
 void HeaderList::add(std::string_view name, std::string_view value) {
@@ -16,7 +18,7 @@ void HeaderList::add(std::string_view name, std::string_view value) {
 }
 
 void HeaderList::set(std::string_view name, std::string_view value) {
-  remove(name);
+  remove_if([&](const HeaderView& field) { return equals_ignore_case(field.name, name); });
   add(name, value);
 }
 
