@@ -1,0 +1,169 @@
+#include "apiserver/controllers/controller.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/strings.h"
+#include "base/time.h"
+
+namespace kintsugi::apiserver {
+
+using krm::Json;
+
+std::string ObjectKey::pack() const {
+  // None of the parts may hold a '/'.
+  return cluster + "/" + group + "/" + resource + "/" + ns + "/" + name;
+}
+
+ObjectKey ObjectKey::unpack(std::string_view text) {
+  const std::vector<std::string_view> parts = split(text, '/');
+  if (parts.size() != 5) {
+    return {};
+  }
+  return {std::string(parts[0]), std::string(parts[1]), std::string(parts[2]),
+          std::string(parts[3]), std::string(parts[4])};
+}
+
+ControllerBase::ControllerBase(const ControllerContext& context, const char* manager,
+                               std::size_t parallel)
+    : context_(context),
+      queue_(
+          context.loop,
+          [this](const std::string& key, Finished finished) { process(key, std::move(finished)); },
+          parallel),
+      manager_(manager) {}
+
+std::optional<Json> ControllerBase::get(const ObjectKey& key) const {
+  return reader().get(key.cluster, key.group, key.resource, key.ns, key.name);
+}
+
+void ControllerBase::follow(std::string_view group, std::string_view resource,
+                            std::function<void(const ApiServer::Change&)> listener) {
+  subscriptions_.push_back(context_.server.on_change(group, resource, std::move(listener)));
+}
+
+void ControllerBase::send(ApiServer::WriteRequest request, WriteDone done) {
+  context_.server.write(std::move(request), [alive = std::weak_ptr<bool>(alive_),
+                                             done = std::move(done)](Expected<Json> result) {
+    if (!alive.expired()) {
+      done(std::move(result));
+    }
+  });
+}
+
+void ControllerBase::create(const ObjectKey& key, Json object, WriteDone done) {
+  ApiServer::WriteRequest request;
+  request.verb = "create";
+  request.cluster = key.cluster;
+  request.group = key.group;
+  request.resource = key.resource;
+  request.ns = key.ns;
+  request.name = key.name;
+  request.object = std::move(object);
+  request.manager = manager_;
+  request.skip_admission = true;
+  send(std::move(request), std::move(done));
+}
+
+void ControllerBase::update(const ObjectKey& key, std::string subresource, Json object,
+                            WriteDone done) {
+  ApiServer::WriteRequest request;
+  request.verb = "update";
+  request.cluster = key.cluster;
+  request.group = key.group;
+  request.resource = key.resource;
+  request.subresource = std::move(subresource);
+  request.ns = key.ns;
+  request.name = key.name;
+  request.object = std::move(object);
+  request.manager = manager_;
+  request.skip_admission = true;
+  send(std::move(request), std::move(done));
+}
+
+void ControllerBase::remove(const ObjectKey& key, std::string uid, WriteDone done) {
+  ApiServer::WriteRequest request;
+  request.verb = "delete";
+  request.cluster = key.cluster;
+  request.group = key.group;
+  request.resource = key.resource;
+  request.ns = key.ns;
+  request.name = key.name;
+  request.manager = manager_;
+  request.expected_uid = std::move(uid);
+  request.skip_admission = true;
+  send(std::move(request), std::move(done));
+}
+
+bool is_deleted(const Json& object) {
+  return !object.text({"metadata", "deletionTimestamp"}).empty();
+}
+
+std::string uid_of(const Json& object) { return std::string(object.text({"metadata", "uid"})); }
+
+bool has_finalizer(const Json& object, std::string_view finalizer) {
+  const Json* list = object.at({"metadata", "finalizers"});
+  return list != nullptr &&
+         std::any_of(list->items().begin(), list->items().end(),
+                     [&](const Json& item) { return item.as_string() == finalizer; });
+}
+
+bool drop_finalizer(Json& object, std::string_view finalizer) {
+  Json* list = object.at({"metadata", "finalizers"});
+  if (list == nullptr || !list->is_array()) {
+    return false;
+  }
+  Json::Array& items = list->edit_items();
+  const auto kept = std::remove_if(items.begin(), items.end(),
+                                   [&](const Json& item) { return item.as_string() == finalizer; });
+  const bool found = kept != items.end();
+  items.erase(kept, items.end());
+  if (items.empty()) {
+    object.at({"metadata"})->erase("finalizers");
+  }
+  return found;
+}
+
+const Json* find_condition(const Json& object, std::string_view type) {
+  if (const Json* conditions = object.at({"status", "conditions"})) {
+    for (const Json& condition : conditions->items()) {
+      if (condition.text({"type"}) == type) {
+        return &condition;
+      }
+    }
+  }
+  return nullptr;
+}
+
+bool set_condition(Json& object, std::string_view type, std::string_view status,
+                   std::string_view reason, std::string_view message) {
+  Json& conditions = object.make({"status", "conditions"});
+  Json* found = nullptr;
+  for (Json& condition : conditions.edit_items()) {
+    if (condition.text({"type"}) == type) {
+      found = &condition;
+    }
+  }
+  if (found == nullptr) {
+    conditions.push_back(Json::object({{"type", Json(type)}}));
+    found = &conditions.edit_items().back();
+  }
+  if (found->text({"status"}) == status && found->text({"reason"}) == reason &&
+      found->text({"message"}) == message) {
+    return false;
+  }
+  if (found->text({"status"}) != status) {
+    (*found)["lastTransitionTime"] = rfc3339(unix_seconds());
+  }
+  (*found)["status"] = status;
+  (*found)["reason"] = reason;
+  (*found)["message"] = message;
+  return true;
+}
+
+bool is_gone(const Expected<Json>& deleted) {
+  return deleted || deleted.error().code() == Errc::kNotFound ||
+         deleted.error().code() == Errc::kConflict;
+}
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "apiserver/server.h"
+#include "net/loop.h"
+#include "net/work_queue.h"
+
+/// Controllers of the API server: each keeps one promise about stored objects, level-based, on one
+/// loop. They read through ApiServer::reader, follow ApiServer::on_change, write through
+/// ApiServer::write and queue keys, never events.
+namespace kintsugi::apiserver {
+
+/// What every controller works with; all outlive it.
+struct ControllerContext {
+  net::Loop& loop;
+  ApiServer& server;
+  const Registry& registry;
+};
+
+class Controller {
+ public:
+  virtual ~Controller() = default;
+  /// Follows changes from now on. Once, before add_cluster.
+  virtual void start() = 0;
+  /// Looks at what is stored in a logical cluster: at start for each, later for each new one.
+  /// Calling it again is harmless.
+  virtual void add_cluster(std::string_view cluster) = 0;
+  /// Nothing is to be done for this cluster any more.
+  virtual void remove_cluster(std::string_view cluster) { (void)cluster; }
+  /// Keys that wait or run now.
+  [[nodiscard]] virtual std::size_t busy() const = 0;
+};
+
+/// Where an object is. Packs into a work-queue key.
+struct ObjectKey {
+  std::string cluster, group, resource, ns, name;
+  [[nodiscard]] std::string pack() const;
+  [[nodiscard]] static ObjectKey unpack(std::string_view text);
+  bool operator==(const ObjectKey&) const = default;
+};
+
+/// Common ground: context, one queue, writes whose answers are dropped when the controller is gone.
+class ControllerBase : public Controller {
+ public:
+  [[nodiscard]] std::size_t busy() const override { return queue_.busy(); }
+
+ protected:
+  using Finished = net::WorkQueue::Finished;
+  using WriteDone = std::function<void(Expected<krm::Json>)>;
+
+  ControllerBase(const ControllerContext& context, const char* manager, std::size_t parallel = 32);
+  /// The work of one key; calls `finished` once.
+  virtual void process(const std::string& key, Finished finished) = 0;
+
+  [[nodiscard]] const ObjectReader& reader() const { return context_.server.reader(); }
+  [[nodiscard]] std::optional<krm::Json> get(const ObjectKey& key) const;
+  void follow(std::string_view group, std::string_view resource,
+              std::function<void(const ApiServer::Change&)> listener);
+  void create(const ObjectKey& key, krm::Json object, WriteDone done);
+  /// @param object as read, changed; its resourceVersion guards the write.
+  void update(const ObjectKey& key, std::string subresource, krm::Json object, WriteDone done);
+  void remove(const ObjectKey& key, std::string uid, WriteDone done);
+
+  ControllerContext context_;
+  net::WorkQueue queue_;
+
+ private:
+  void send(ApiServer::WriteRequest request, WriteDone done);
+  std::string manager_;
+  std::vector<std::shared_ptr<void>> subscriptions_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+// Small readings of metadata.
+[[nodiscard]] bool is_deleted(const krm::Json& object);  ///< has a deletionTimestamp
+[[nodiscard]] std::string uid_of(const krm::Json& object);
+[[nodiscard]] bool has_finalizer(const krm::Json& object, std::string_view finalizer);
+/// False when it was not there.
+bool drop_finalizer(krm::Json& object, std::string_view finalizer);
+/// Sets a condition by type in status.conditions; lastTransitionTime moves with `status` only.
+/// Returns whether anything changed.
+bool set_condition(krm::Json& object, std::string_view type, std::string_view status,
+                   std::string_view reason, std::string_view message);
+[[nodiscard]] const krm::Json* find_condition(const krm::Json& object, std::string_view type);
+/// NotFound, or a uid precondition that failed: what was to go is gone.
+[[nodiscard]] bool is_gone(const Expected<krm::Json>& deleted);
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,54 @@
+#include "apiserver/controllers/controllers.h"
+
+#include "apiserver/controllers/crd_lifecycle.h"
+#include "apiserver/controllers/event_expiry.h"
+#include "apiserver/controllers/garbage_collector.h"
+#include "apiserver/controllers/namespace_lifecycle.h"
+#include "apiserver/controllers/role_aggregation.h"
+
+namespace kintsugi::apiserver {
+
+ControllerSet::ControllerSet(const ControllerContext& context, const ControllerParams& params) {
+  members_.push_back(std::make_unique<GarbageCollector>(context));
+  if (params.namespaces) {
+    members_.push_back(std::make_unique<NamespaceLifecycle>(context));
+    members_.push_back(std::make_unique<NamespaceDefaults>(context, params.namespace_defaults));
+  }
+  if (params.definitions) {
+    members_.push_back(std::make_unique<CrdLifecycle>(context));
+  }
+  if (params.events) {
+    members_.push_back(std::make_unique<EventExpiry>(context, params.event_life));
+  }
+  if (params.roles) {
+    members_.push_back(std::make_unique<RoleAggregation>(context));
+  }
+}
+
+void ControllerSet::start() {
+  for (const auto& member : members_) {
+    member->start();
+  }
+}
+
+void ControllerSet::add_cluster(std::string_view cluster) {
+  for (const auto& member : members_) {
+    member->add_cluster(cluster);
+  }
+}
+
+void ControllerSet::remove_cluster(std::string_view cluster) {
+  for (const auto& member : members_) {
+    member->remove_cluster(cluster);
+  }
+}
+
+std::size_t ControllerSet::busy() const {
+  std::size_t sum = 0;
+  for (const auto& member : members_) {
+    sum += member->busy();
+  }
+  return sum;
+}
+
+}  // namespace kintsugi::apiserver

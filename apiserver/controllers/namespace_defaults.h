@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+
+#include "apiserver/controllers/controller.h"
+
+namespace kintsugi::apiserver {
+
+struct NamespaceDefaultsParams {
+  /// Text of key ca.crt of ConfigMap kube-root-ca.crt; "" = no such ConfigMaps (AM-331).
+  std::string root_ca_pem;
+  bool service_account = true;  ///< ServiceAccount `default` (AM-330)
+  bool namespaces = true;       ///< `default` and `kube-system` in every logical cluster (AM-333)
+};
+
+/// What every namespace and every logical cluster has from the start; made again when it is deleted
+/// or, for the CA, changed.
+class NamespaceDefaults final : public ControllerBase {
+ public:
+  NamespaceDefaults(const ControllerContext& context, NamespaceDefaultsParams params);
+  void start() override;
+  void add_cluster(std::string_view cluster) override;
+
+ private:
+  void process(const std::string& key, Finished finished) override;
+  void ensure_namespace(const ObjectKey& key, Finished finished);
+  void ensure_account(const ObjectKey& key, Finished finished);
+  void ensure_ca(const ObjectKey& key, Finished finished);
+  void enqueue_content(std::string_view cluster, std::string_view ns);
+  [[nodiscard]] bool takes_content(const ObjectKey& key) const;
+
+  NamespaceDefaultsParams params_;
+};
+
+}  // namespace kintsugi::apiserver
