@@ -1,0 +1,402 @@
+#include "cmd/kintsugi/proxy_control.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <thread>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "cmd/kintsugi/commands.h"
+#include "cmd/kintsugi/files.h"
+#include "krm/status.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+constexpr Duration kFeedRetry = milliseconds(20);
+constexpr Duration kReadyPoll = milliseconds(10);
+
+/// The control loop's API server has no listener: nothing asks these two.
+class NobodyAuthenticates final : public auth::Authenticator {
+ public:
+  void authenticate(const http::RequestHead& /*head*/, const http::PeerInfo& /*peer*/,
+                    std::string_view /*cluster*/, Done done) override {
+    done(fail(krm::unauthorized()));
+  }
+};
+class NobodyAuthorizes final : public auth::Authorizer {
+ public:
+  void authorize(const auth::Attributes& /*attributes*/, Done done) override {
+    done(auth::Decision{});
+  }
+};
+
+Expected<net::UpstreamParams> upstream_to(const std::string& base_url,
+                                          std::shared_ptr<net::TlsContext> tls) {
+  auto url = net::Url::parse(base_url);
+  if (!url) {
+    return fail(std::move(url.error()));
+  }
+  net::UpstreamParams params;
+  params.url = std::move(*url);
+  params.tls = std::move(tls);
+  return params;
+}
+
+http::HeaderList agent_headers() {
+  http::HeaderList headers;
+  headers.add("user-agent", "kintsugi-proxy/" + std::string(version()));
+  return headers;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<ProxyControl>> ProxyControl::make(proxy::ProxyConfig config,
+                                                           std::string config_text) {
+  std::unique_ptr<ProxyControl> control(
+      new ProxyControl(std::move(config), std::move(config_text)));
+  if (auto result = control->open(); !result) {
+    return fail(std::move(result.error()));
+  }
+  return control;
+}
+
+ProxyControl::ProxyControl(proxy::ProxyConfig config, std::string config_text)
+    : config_(std::move(config)),
+      config_text_(std::move(config_text)),
+      loop_("control"),
+      signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, [this](int number) { on_signal(number); }),
+      feed_timer_(loop_),
+      ready_timer_(loop_),
+      stop_timer_(loop_) {}
+
+ProxyControl::~ProxyControl() {
+  for (const auto& one : loops_) {
+    one->stop();
+  }
+  for (const auto& one : loops_) {
+    one->join();
+  }
+  admin_listeners_.clear();
+  admin_.reset();
+  slices_.reset();
+  partitions_.reset();
+  world_.reset();
+  feed_.reset();
+  loops_.clear();
+  objects_.reset();
+  objects_server_.reset();
+}
+
+Expected<void> ProxyControl::open() {
+  if (auto result = make_directories(config_.data_dir); !result) {
+    return result;
+  }
+  store::LmdbParams params;
+  params.directory = config_.data_dir;
+  auto store = store::LmdbStore::open(std::move(params));
+  if (!store) {
+    return fail(std::move(store.error()));
+  }
+  store_ = std::move(*store);
+
+  net::TlsParams backend;
+  backend.ca_file = config_.backend.ca_file;
+  backend.certificate_file = config_.backend.cert_file;
+  backend.key_file = config_.backend.key_file;
+  auto backend_tls = net::TlsContext::client(backend);
+  if (!backend_tls) {
+    return fail(std::move(backend_tls.error()));
+  }
+  backend_tls_ = std::move(*backend_tls);
+
+  net::TlsParams serving;
+  serving.certificate_file = config_.listener.cert_file;
+  serving.key_file = config_.listener.key_file;
+  serving.client_ca_files = {config_.authentication.client_ca_file};
+  serving.request_client_certificate = true;
+  auto serving_tls = net::TlsContext::server(serving);
+  if (!serving_tls) {
+    return fail(std::move(serving_tls.error()));
+  }
+  auto bundles = auth::load_ca_bundles(config_.authentication.client_ca_file, "");
+  if (!bundles) {
+    return fail(std::move(bundles.error()));
+  }
+  auto verifier = auth::ReloadableCertificateVerifier::make(*bundles);
+  if (!verifier) {
+    return fail(std::move(verifier.error()));
+  }
+  shared_ = std::make_unique<ProxyShared>(ProxyShared{
+      .config = config_,
+      .store = *store_,
+      .publisher = publisher_,
+      .serving_tls = std::move(*serving_tls),
+      .verifier = std::move(*verifier),
+      .forward_upstream = [this](const std::string& /*shard*/,
+                                 const std::string& url) { return forward_upstream(url); },
+      .admin_upstream = [this](const std::string& shard,
+                               const std::string& url) { return admin_upstream(shard, url); },
+      .ready = [this] { return ready_.load(std::memory_order_relaxed); },
+      .instance = hex_encode(random_bytes(4))});
+
+  no_authenticator_ = std::make_unique<NobodyAuthenticates>();
+  no_authorizer_ = std::make_unique<NobodyAuthorizes>();
+  registry_ = proxy_registry(nullptr);
+  objects_server_ = apiserver::ApiServer::make({.loop = loop_,
+                                                .store = *store_,
+                                                .registry = *registry_,
+                                                .authenticator = *no_authenticator_,
+                                                .authorizer = *no_authorizer_,
+                                                .resolve = {},
+                                                .checks = {}});
+  objects_ = std::make_unique<ApiObjects>(*objects_server_);
+
+  const std::uint32_t count =
+      config_.loops != 0 ? config_.loops : std::max(1U, std::thread::hardware_concurrency());
+  std::uint16_t port = config_.listener.port;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    loops_.push_back(std::make_unique<ProxyLoop>(static_cast<int>(i), *shared_));
+    auto bound = loops_.back()->listen(port);
+    if (!bound) {
+      return fail(std::move(bound.error()));
+    }
+    port = *bound;
+  }
+  return {};
+}
+
+Expected<void> ProxyControl::open_admin() {
+  admin_ = std::make_unique<proxy::AdminHandler>(
+      proxy::AdminParams{.loop = loop_,
+                         .feed = *feed_,
+                         .collect =
+                             [this](std::function<void(std::vector<proxy::LoopReport>)> done) {
+                               collect(std::move(done));
+                             },
+                         .topology = [this] { return topology_report(); },
+                         .config_text = config_text_});
+  const auto add = [this](net::ListenerParams params) -> Expected<void> {
+    auto listener = net::Listener::open(loop_, std::move(params), *admin_);
+    if (!listener) {
+      return fail(std::move(listener.error()).at("admin listener"));
+    }
+    log_info("admin listener", {{"port", static_cast<int>((*listener)->port())}});
+    admin_listeners_.push_back(std::move(*listener));
+    return {};
+  };
+  if (!config_.admin.socket.empty()) {
+    net::ListenerParams params;
+    params.address = config_.admin.socket;
+    ::unlink(config_.admin.socket.c_str());
+    if (auto result = add(std::move(params)); !result) {
+      return result;
+    }
+  }
+  if (!config_.admin.bind.empty()) {
+    const std::size_t colon = config_.admin.bind.rfind(':');
+    net::ListenerParams params;
+    params.address = config_.admin.bind.substr(0, colon);
+    const auto port =
+        colon == std::string::npos
+            ? std::nullopt
+            : parse_decimal<std::uint16_t>(std::string_view(config_.admin.bind).substr(colon + 1));
+    if (!port) {
+      return fail(Errc::kConfig,
+                  "admin.bind: \"" + config_.admin.bind + "\" is not <address>:<port>");
+    }
+    params.port = *port;
+    return add(std::move(params));
+  }
+  return {};
+}
+
+/// The kubeconfigs may not be there yet when the shards start at the same time.
+void ProxyControl::try_feed() {
+  if (!file_exists(config_.topology.root_kubeconfig) ||
+      !file_exists(config_.topology.shards_kubeconfig)) {
+    if (!waiting_logged_) {
+      waiting_logged_ = true;
+      log_info("waiting for the kubeconfigs", {{"root", config_.topology.root_kubeconfig}});
+    }
+    feed_timer_.start(kFeedRetry, [this] { try_feed(); });
+    return;
+  }
+  if (auto result = start_feed(); !result) {
+    log_error("topology cannot be learned", {{"error", result.error().to_string()}});
+    feed_timer_.start(seconds(1), [this] { try_feed(); });
+  }
+}
+
+Expected<void> ProxyControl::start_feed() {
+  auto root = read_kubeconfig(config_.topology.root_kubeconfig, "base");
+  auto shards = read_kubeconfig(config_.topology.shards_kubeconfig, "base");
+  if (!root || !shards) {
+    return fail(std::move(!root ? root.error() : shards.error()));
+  }
+  const auto client_context = [](const KubeAccess& access) {
+    net::TlsParams params;
+    params.ca_pem = access.ca_pem;
+    params.certificate_pem = access.certificate_pem;
+    params.key_pem = access.key_pem;
+    params.server_name = access.server_name;
+    return net::TlsContext::client(params);
+  };
+  auto root_tls = client_context(*root);
+  auto shards_tls = client_context(*shards);
+  if (!root_tls || !shards_tls) {
+    return fail(std::move(!root_tls ? root_tls.error() : shards_tls.error()));
+  }
+  admin_tls_ = std::move(*shards_tls);
+  auto root_upstream = upstream_to(root->server, std::move(*root_tls));
+  if (!root_upstream) {
+    return fail(std::move(root_upstream.error()));
+  }
+  topology::FeedParams params;
+  params.root = std::move(*root_upstream);
+  params.shard = [this](const std::string& shard, const std::string& url) {
+    return admin_upstream(shard, url);
+  };
+  params.root_headers = agent_headers();
+  params.shard_headers = agent_headers();
+  const std::string random = random_bytes(8);
+  params.seed = *reinterpret_cast<const std::uint64_t*>(random.data());
+  feed_ = std::make_unique<topology::Feed>(loop_, std::move(params), publisher_);
+  world_ = std::make_unique<proxy::FeedWorld>(*feed_);
+  start_controllers();
+  feed_->start();
+  for (const auto& one : loops_) {
+    one->start_reviews();
+  }
+  if (auto result = open_admin(); !result) {
+    complain("proxy", std::string(result.error().message()));
+    exit_status_ = 1;
+    loop_.stop();
+  }
+  const auto poll = [this](const auto& self) -> void {
+    ready_.store(feed_->ready(), std::memory_order_relaxed);
+    ready_timer_.start(ready_.load() ? seconds(1) : kReadyPoll, [self] { self(self); });
+  };
+  poll(poll);
+  return {};
+}
+
+void ProxyControl::start_controllers() {
+  partitions_ = std::make_unique<topology::PartitionController>(
+      loop_, *objects_, [this] { return world_->shard_facts(); });
+  slices_ = std::make_unique<endpointslice::SliceController>(loop_, *objects_, *world_,
+                                                             config_.endpoint_slice);
+  world_->set_events(
+      {.shards_changed =
+           [this] {
+             partitions_->shards_changed();
+             slices_->shards_changed();
+           },
+       .export_changed = [this](std::string_view cluster,
+                                std::string_view name) { slices_->export_changed(cluster, name); },
+       .cluster_gone = [this](std::string_view cluster) { delete_objects_of(cluster); }});
+}
+
+/// The objects of a deleted logical cluster go with it (T-03).
+void ProxyControl::delete_objects_of(std::string_view cluster) {
+  for (const auto& kind : registry_->all(cluster)) {
+    objects_->list(cluster, kind->group, kind->plural, [&](const krm::Json& object) {
+      objects_->remove(cluster, kind->group, kind->plural, object.text({"metadata", "name"}),
+                       object.text({"metadata", "uid"}), [](const Expected<krm::Json>&) {});
+      return true;
+    });
+  }
+}
+
+Expected<net::UpstreamParams> ProxyControl::admin_upstream(const std::string& /*shard*/,
+                                                           const std::string& base_url) const {
+  return upstream_to(base_url, admin_tls_);
+}
+
+Expected<net::UpstreamParams> ProxyControl::forward_upstream(const std::string& base_url) const {
+  return upstream_to(base_url, backend_tls_);
+}
+
+void ProxyControl::collect(std::function<void(std::vector<proxy::LoopReport>)> done) {
+  struct Gather {
+    std::vector<proxy::LoopReport> reports;
+    std::size_t missing;
+    std::function<void(std::vector<proxy::LoopReport>)> done;
+  };
+  auto gather = std::make_shared<Gather>(
+      Gather{std::vector<proxy::LoopReport>(loops_.size()), loops_.size(), std::move(done)});
+  for (std::size_t i = 0; i < loops_.size(); ++i) {
+    loops_[i]->report([this, gather, i](proxy::LoopReport report) {
+      loop_.post([gather, i, report = std::move(report)]() mutable {
+        gather->reports[i] = std::move(report);
+        if (--gather->missing == 0) {
+          gather->done(std::move(gather->reports));
+        }
+      });
+    });
+  }
+}
+
+proxy::TopologyReport ProxyControl::topology_report() const {
+  proxy::TopologyReport report;
+  if (partitions_ != nullptr) {
+    report.partition_runs = partitions_->stats().runs;
+    report.partition_writes = partitions_->stats().writes;
+    report.slice_runs = slices_->stats().runs;
+    report.slice_writes = slices_->stats().writes;
+  }
+  const auto count = [this](std::string_view group, std::string_view resource) {
+    std::size_t n = 0;
+    objects_->list("*", group, resource, [&](const krm::Json& /*object*/) {
+      ++n;
+      return true;
+    });
+    return n;
+  };
+  report.partition_sets = count("topology.kcp.io", "partitionsets");
+  report.partitions = count("topology.kcp.io", "partitions");
+  report.slices = count("apis.kcp.io", "apiexportendpointslices");
+  return report;
+}
+
+void ProxyControl::on_signal(int number) {
+  if (number == SIGHUP) {
+    return;
+  }
+  if (stopping_) {
+    log_warn("second signal: leaving at once");
+    ::_exit(1);
+  }
+  stopping_ = true;
+  log_info("draining");
+  draining_ = loops_.size();
+  for (const auto& one : loops_) {
+    one->drain(config_.shutdown.delay, [this] {
+      loop_.post([this] {
+        if (--draining_ == 0) {
+          loop_.stop();
+        }
+      });
+    });
+  }
+  stop_timer_.start(config_.shutdown.delay + config_.shutdown.grace, [this] {
+    log_warn("some streams did not end in time");
+    loop_.stop();
+  });
+}
+
+int ProxyControl::run() {
+  for (const auto& one : loops_) {
+    one->start();
+  }
+  log_info("listening", {{"address", config_.listener.address},
+                         {"port", static_cast<int>(config_.listener.port)},
+                         {"loops", static_cast<int>(loops_.size())}});
+  loop_.post([this] { try_feed(); });
+  loop_.run();
+  return exit_status_;
+}
+
+}  // namespace kintsugi::cmd

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "apiserver/server.h"
+#include "cmd/kintsugi/api_objects.h"
+#include "cmd/kintsugi/kubeconfig.h"
+#include "cmd/kintsugi/proxy_loop.h"
+#include "cmd/kintsugi/signals.h"
+#include "endpointslice/slice_controller.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "proxy/admin.h"
+#include "proxy/config.h"
+#include "proxy/feed_world.h"
+#include "store/lmdb/lmdb_store.h"
+#include "topology/feed.h"
+#include "topology/partition_controller.h"
+
+namespace kintsugi::cmd {
+
+/// The control side of the proxy process: owns the store, the topology feed, the controllers, the
+/// admin listeners and the data loops. Its loop runs on the main thread.
+class ProxyControl {
+ public:
+  /// Opens the store and the ports. @error kConfig, kIo: one line that says what could not be had.
+  [[nodiscard]] static Expected<std::unique_ptr<ProxyControl>> make(proxy::ProxyConfig config,
+                                                                    std::string config_text);
+  ~ProxyControl();
+  /// Until SIGTERM or SIGINT. @returns the exit status.
+  int run();
+
+ private:
+  ProxyControl(proxy::ProxyConfig config, std::string config_text);
+  [[nodiscard]] Expected<void> open();
+  [[nodiscard]] Expected<void> open_admin();
+  void try_feed();
+  [[nodiscard]] Expected<void> start_feed();
+  void start_controllers();
+  void delete_objects_of(std::string_view cluster);
+  [[nodiscard]] Expected<net::UpstreamParams> admin_upstream(const std::string& shard,
+                                                             const std::string& base_url) const;
+  [[nodiscard]] Expected<net::UpstreamParams> forward_upstream(const std::string& base_url) const;
+  void collect(std::function<void(std::vector<proxy::LoopReport>)> done);
+  [[nodiscard]] proxy::TopologyReport topology_report() const;
+  void on_signal(int number);
+
+  proxy::ProxyConfig config_;
+  std::string config_text_;
+  net::Loop loop_;
+  Signals signals_;
+  std::unique_ptr<store::LmdbStore> store_;
+  topology::SnapshotPublisher publisher_;
+  std::shared_ptr<net::TlsContext> backend_tls_;
+  std::shared_ptr<net::TlsContext> admin_tls_;  ///< set once, before start_reviews
+  std::atomic<bool> ready_{false};
+  std::unique_ptr<ProxyShared> shared_;
+  std::vector<std::unique_ptr<ProxyLoop>> loops_;
+
+  // The control loop's own view of the objects: writes of controllers go through it.
+  std::unique_ptr<auth::Authenticator> no_authenticator_;
+  std::unique_ptr<auth::Authorizer> no_authorizer_;
+  std::unique_ptr<apiserver::StaticPlusCrdRegistry> registry_;
+  std::unique_ptr<apiserver::ApiServer> objects_server_;
+  std::unique_ptr<ApiObjects> objects_;
+  std::unique_ptr<topology::Feed> feed_;
+  std::unique_ptr<proxy::FeedWorld> world_;
+  std::unique_ptr<topology::PartitionController> partitions_;
+  std::unique_ptr<endpointslice::SliceController> slices_;
+  std::unique_ptr<proxy::AdminHandler> admin_;
+  std::vector<std::unique_ptr<net::Listener>> admin_listeners_;
+  net::Timer feed_timer_, ready_timer_, stop_timer_;
+  std::size_t draining_ = 0;
+  bool stopping_ = false;
+  bool waiting_logged_ = false;
+  int exit_status_ = 0;
+};
+
+}  // namespace kintsugi::cmd

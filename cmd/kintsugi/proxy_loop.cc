@@ -1,0 +1,195 @@
+#include "cmd/kintsugi/proxy_loop.h"
+
+#include "apiserver/kcp_kinds/kcp_kinds.h"
+#include "endpointslice/slice_builder.h"
+#include "krm/request_info.h"
+#include "krm/status.h"
+#include "proxy/answer.h"
+#include "proxy/identity.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+using krm::Json;
+
+/// The proxy has resolved the cluster already: the segment is its name.
+Expected<std::optional<apiserver::ClusterTarget>> resolve_stamped(const http::RequestHead& head,
+                                                                  const auth::UserInfo& /*user*/) {
+  auto path = krm::split_cluster_path(head.target);
+  if (!path) {
+    return std::optional<apiserver::ClusterTarget>();
+  }
+  return std::optional<apiserver::ClusterTarget>(
+      {path->segment, "/clusters/" + path->segment, path->rest});
+}
+
+/// The owner shard of a cluster as the target of reviews.
+Expected<proxy::ReviewTarget> find_reviewer(const topology::Snapshot& snapshot,
+                                            proxy::ShardPool* pool, std::string_view cluster) {
+  const auto fact = snapshot.cluster(cluster);
+  if (!fact || pool == nullptr) {
+    return fail(proxy::not_known_yet());
+  }
+  shards::ShardClient* client = pool->find(fact->owner);
+  if (client == nullptr || !client->admit()) {
+    return fail(proxy::shard_unreachable(false));
+  }
+  return proxy::ReviewTarget{client->upstream(), "/clusters/" + std::string(cluster)};
+}
+
+void admit_slice(proxy::BindCheck& binds, const apiserver::WriteContext& context,
+                 const Json* object, const Json* old, apiserver::Hooks::AdmitDone done) {
+  if (object == nullptr || !context.subresource.empty()) {
+    done({});
+    return;
+  }
+  for (std::string& warning : endpointslice::annotation_warnings(*object)) {
+    context.warnings.push_back(std::move(warning));
+  }
+  const Json* now = object->at({"spec", "export"});
+  const Json* before = old != nullptr ? old->at({"spec", "export"}) : nullptr;
+  if (now == nullptr || now->find("name") == nullptr || (before != nullptr && *before == *now) ||
+      (old != nullptr && before != nullptr)) {
+    done({});  // the schema or the immutability rule has the word
+    return;
+  }
+  const std::string_view name = now->text({"name"});
+  const std::string slice_name(object->text({"metadata", "name"}).empty()
+                                   ? object->text({"metadata", "generateName"})
+                                   : object->text({"metadata", "name"}));
+  if (name.empty()) {
+    done(fail(krm::forbidden("apis.kcp.io", "apiexportendpointslices", slice_name,
+                             "[spec.export.name: Required value]")));
+    return;
+  }
+  binds.check({context.user, std::string(context.cluster), std::string(now->text({"path"})),
+               std::string(name), slice_name},
+              std::move(done));
+}
+
+}  // namespace
+
+std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(proxy::BindCheck* binds) {
+  apiserver::ResourceDef slice = *apiserver::api_export_endpoint_slice_kind();
+  if (binds != nullptr) {
+    slice.hooks.admit = [binds](const apiserver::WriteContext& context, const Json* object,
+                                const Json* old, apiserver::Hooks::AdmitDone done) {
+      admit_slice(*binds, context, object, old, std::move(done));
+    };
+  }
+  std::vector<apiserver::StaticPlusCrdRegistry::StaticKind> kinds;
+  for (apiserver::ResourcePtr kind :
+       {std::make_shared<const apiserver::ResourceDef>(std::move(slice)),
+        apiserver::partition_kind(), apiserver::partition_set_kind()}) {
+    kinds.push_back({std::move(kind), {}});
+  }
+  auto registry = std::make_unique<apiserver::StaticPlusCrdRegistry>(std::move(kinds));
+  registry->set_ready();
+  return registry;
+}
+
+ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
+    : shared_(shared), loop_("data-" + std::to_string(index)), drain_timer_(loop_) {
+  view_ = shared_.publisher.attach(loop_);
+  pool_ = std::make_unique<proxy::ShardPool>(loop_, view_, shared_.forward_upstream);
+  const proxy::FindReviewTarget find = [this](std::string_view cluster) {
+    return find_reviewer(view_->current(), admin_pool_.get(), cluster);
+  };
+  reviews_ = std::make_unique<proxy::ShardReviews>(loop_, find);
+  binds_ = std::make_unique<proxy::BindCheck>(loop_, view_, find, *reviews_);
+  authenticator_ = std::make_unique<proxy::StampedAuthenticator>(loop_, find);
+  registry_ = proxy_registry(binds_.get());
+  local_ = apiserver::ApiServer::make({.loop = loop_,
+                                       .store = shared_.store,
+                                       .registry = *registry_,
+                                       .authenticator = *authenticator_,
+                                       .authorizer = *reviews_,
+                                       .resolve = resolve_stamped,
+                                       .checks = {}});
+  overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);
+  handler_ = std::make_unique<proxy::ProxyHandler>(proxy::ProxyHandlerParams{
+      .loop = loop_,
+      .view = view_,
+      .pool = *pool_,
+      .local = *local_,
+      .overlay = *overlay_,
+      .authorizer = *reviews_,
+      .identity_headers = {},
+      .limits = shared_.config.limits,
+      .instance = shared_.instance,
+      .ready = shared_.ready,
+      .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
+}
+
+ProxyLoop::~ProxyLoop() {
+  stop();
+  join();
+  // Connections first: their streams refer to everything else.
+  listener_.reset();
+}
+
+Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
+  net::ListenerParams params;
+  params.address = shared_.config.listener.address;
+  params.port = port;
+  params.reuse_port = true;
+  params.tls = shared_.serving_tls;
+  params.limits.max_streams = shared_.config.listener.max_streams;
+  params.identify = proxy::make_proxy_identify(shared_.verifier, {});
+  auto listener = net::Listener::open(loop_, std::move(params), *handler_);
+  if (!listener) {
+    return fail(std::move(listener.error()));
+  }
+  listener_ = std::move(*listener);
+  return listener_->port();
+}
+
+void ProxyLoop::start() {
+  thread_ = std::thread([this] { loop_.run(); });
+}
+
+void ProxyLoop::start_reviews() {
+  loop_.post([this] {
+    admin_pool_ = std::make_unique<proxy::ShardPool>(loop_, view_, shared_.admin_upstream);
+  });
+}
+
+void ProxyLoop::drain(Duration delay, std::function<void()> done) {
+  loop_.post([this, delay, done = std::move(done)] {
+    handler_->start_drain();
+    drain_timer_.start(delay, [this, done] {
+      local_->start_drain();
+      listener_->drain(done);
+    });
+  });
+}
+
+void ProxyLoop::stop() { loop_.stop(); }
+
+void ProxyLoop::join() {
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
+  loop_.post([this, done = std::move(done)] {
+    proxy::LoopReport report;
+    report.name = loop_.name();
+    report.loop = loop_.stats();
+    report.listener = listener_->stats();
+    report.forward = handler_->forward_stats();
+    report.lookup = handler_->lookup_stats();
+    report.reviews = reviews_->stats();
+    pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
+      if (const net::Upstream* upstream = client.upstream()) {
+        report.upstreams.push_back({client.name(), upstream->stats(net::UpstreamClass::kWatch),
+                                    upstream->stats(net::UpstreamClass::kRead),
+                                    upstream->stats(net::UpstreamClass::kWrite)});
+      }
+    });
+    done(std::move(report));
+  });
+}
+
+}  // namespace kintsugi::cmd

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "apiserver/registry.h"
+#include "apiserver/server.h"
+#include "auth/x509_identity.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "proxy/admin.h"
+#include "proxy/bind_check.h"
+#include "proxy/config.h"
+#include "proxy/handler.h"
+#include "proxy/overlay.h"
+#include "proxy/shard_pool.h"
+#include "proxy/shard_reviews.h"
+#include "store/store.h"
+#include "topology/snapshot.h"
+
+namespace kintsugi::cmd {
+
+/// Partition, PartitionSet and APIExportEndpointSlice; slices with the bind check when `binds` is
+/// given.
+[[nodiscard]] std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(
+    proxy::BindCheck* binds);
+
+/// What all loops share and nobody changes after start.
+struct ProxyShared {
+  const proxy::ProxyConfig& config;
+  store::Store& store;
+  topology::SnapshotPublisher& publisher;
+  std::shared_ptr<net::TlsContext> serving_tls;
+  std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier;
+  proxy::ShardPool::MakeUpstream forward_upstream;  ///< with the request-header pair
+  proxy::ShardPool::MakeUpstream
+      admin_upstream;  ///< with the shards kubeconfig; fails until it has been read
+  std::function<bool()> ready;
+  std::string instance;
+};
+
+/// One data loop: listener, pools, local API server, handler. Made on the control thread before its
+/// own thread runs.
+class ProxyLoop {
+ public:
+  ProxyLoop(int index, ProxyShared& shared);
+  ~ProxyLoop();
+  ProxyLoop(const ProxyLoop&) = delete;
+  ProxyLoop& operator=(const ProxyLoop&) = delete;
+
+  /// @param port 0: chosen. @error kConfig, kIo: the address cannot be had.
+  [[nodiscard]] Expected<std::uint16_t> listen(std::uint16_t port);
+  void start();
+  /// The credentials of reviews are known now. Any thread.
+  void start_reviews();
+  /// Readiness fails; after `delay` streams end in order. `done` runs on this loop when no
+  /// connection is left.
+  void drain(Duration delay, std::function<void()> done);
+  void stop();
+  void join();
+  /// Any thread; `done` runs on this loop.
+  void report(std::function<void(proxy::LoopReport)> done);
+  [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
+
+ private:
+  ProxyShared& shared_;
+  net::Loop loop_;
+  std::shared_ptr<topology::SnapshotView> view_;
+  std::unique_ptr<proxy::ShardPool> pool_;
+  std::unique_ptr<proxy::ShardPool> admin_pool_;
+  std::unique_ptr<proxy::ShardReviews> reviews_;
+  std::unique_ptr<proxy::BindCheck> binds_;
+  std::unique_ptr<proxy::StampedAuthenticator> authenticator_;
+  std::unique_ptr<apiserver::StaticPlusCrdRegistry> registry_;
+  std::unique_ptr<apiserver::ApiServer> local_;
+  std::unique_ptr<proxy::Overlay> overlay_;
+  std::unique_ptr<proxy::ProxyHandler> handler_;
+  std::unique_ptr<net::Listener> listener_;
+  net::Timer drain_timer_;
+  std::thread thread_;
+};
+
+}  // namespace kintsugi::cmd

@@ -1,0 +1,212 @@
+#include "proxy/config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "base/strings.h"
+#include "krm/yaml.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using krm::Json;
+
+/// One key of the file: where it goes and what it must be.
+struct Key {
+  std::string_view path;                        ///< "listener.port"
+  std::function<std::string(const Json&)> set;  ///< returns what is wrong, "" when fine
+};
+
+std::string must_be(std::string_view what) { return "must be " + std::string(what); }
+
+std::function<std::string(const Json&)> text(std::string& target) {
+  return [&target](const Json& value) -> std::string {
+    if (!value.is_string()) {
+      return must_be("text");
+    }
+    target = value.as_string();
+    return {};
+  };
+}
+
+std::function<std::string(const Json&)> file(std::string& target, const std::string& folder) {
+  return [&target, folder](const Json& value) -> std::string {
+    if (!value.is_string() || value.as_string().empty()) {
+      return must_be("a file name");
+    }
+    const std::filesystem::path path(value.as_string());
+    target = path.is_absolute() ? path.string() : (std::filesystem::path(folder) / path).string();
+    return {};
+  };
+}
+
+template <class Integer>
+std::function<std::string(const Json&)> number(Integer& target, std::int64_t low,
+                                               std::int64_t high) {
+  return [&target, low, high](const Json& value) -> std::string {
+    if (!value.is_integer() || value.as_integer() < low || value.as_integer() > high) {
+      return must_be("a number from " + std::to_string(low) + " to " + std::to_string(high));
+    }
+    target = static_cast<Integer>(value.as_integer());
+    return {};
+  };
+}
+
+std::function<std::string(const Json&)> milliseconds_of(Duration& target) {
+  return [&target](const Json& value) -> std::string {
+    if (!value.is_integer() || value.as_integer() < 0 || value.as_integer() > 3'600'000) {
+      return must_be("milliseconds from 0 to 3600000");
+    }
+    target = milliseconds(value.as_integer());
+    return {};
+  };
+}
+
+template <class Value>
+std::function<std::string(const Json&)> one_of(
+    Value& target, std::vector<std::pair<std::string_view, Value>> known) {
+  return [&target, known = std::move(known)](const Json& value) -> std::string {
+    std::string names;
+    for (const auto& [name, meaning] : known) {
+      if (value.is_string() && value.as_string() == name) {
+        target = meaning;
+        return {};
+      }
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    }
+    return must_be("one of " + names);
+  };
+}
+
+std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
+  using endpointslice::Consumers;
+  using endpointslice::EndpointMode;
+  return {
+      {"external_url", text(config.external_url)},
+      {"data_dir", file(config.data_dir, folder)},
+      {"loops", number(config.loops, 0, 256)},
+      {"listener.address", text(config.listener.address)},
+      {"listener.port", number(config.listener.port, 0, 65535)},
+      {"listener.cert_file", file(config.listener.cert_file, folder)},
+      {"listener.key_file", file(config.listener.key_file, folder)},
+      {"listener.max_streams", number(config.listener.max_streams, 1, 10'000)},
+      {"authentication.client_ca_file", file(config.authentication.client_ca_file, folder)},
+      {"topology.source", one_of<std::string>(config.topology.source, {{"kcp", "kcp"}})},
+      {"topology.root_kubeconfig", file(config.topology.root_kubeconfig, folder)},
+      {"topology.shards_kubeconfig", file(config.topology.shards_kubeconfig, folder)},
+      {"backend.ca_file", file(config.backend.ca_file, folder)},
+      {"backend.cert_file", file(config.backend.cert_file, folder)},
+      {"backend.key_file", file(config.backend.key_file, folder)},
+      {"endpoint_slice.mode", one_of<EndpointMode>(config.endpoint_slice.mode,
+                                                   {{"direct", EndpointMode::kDirect},
+                                                    {"proxied", EndpointMode::kProxied},
+                                                    {"aggregated", EndpointMode::kAggregated}})},
+      {"endpoint_slice.consumers",
+       one_of<Consumers>(config.endpoint_slice.consumers,
+                         {{"ignored", Consumers::kIgnored}, {"required", Consumers::kRequired}})},
+      {"wildcard", one_of<std::string>(config.wildcard, {{"deny", "deny"}, {"serve", "serve"}})},
+      {"admin.bind", text(config.admin.bind)},
+      {"admin.socket", file(config.admin.socket, folder)},
+      {"limits.body_bytes", number(config.limits.body_bytes, 1024, 1LL << 32)},
+      {"shutdown.delay_ms", milliseconds_of(config.shutdown.delay)},
+      {"shutdown.grace_ms", milliseconds_of(config.shutdown.grace)},
+  };
+}
+
+struct Reader {
+  const std::string& path;
+  const std::map<std::string, std::size_t>& lines;
+  const std::vector<Key>& keys;
+
+  [[nodiscard]] Expected<void> fault(const std::string& key, const std::string& what) const {
+    const auto line = lines.find(key);
+    return fail(Errc::kConfig, path + ":" + std::to_string(line == lines.end() ? 1 : line->second) +
+                                   ": " + key + ": " + what);
+  }
+
+  [[nodiscard]] Expected<void> read(const Json& object, const std::string& prefix) const {
+    for (const krm::JsonMember& member : object.members()) {
+      const std::string key = prefix.empty() ? member.key : prefix + "." + member.key;
+      if (prefix.empty() && (member.key == "apiVersion" || member.key == "kind")) {
+        continue;
+      }
+      const auto known =
+          std::find_if(keys.begin(), keys.end(), [&](const Key& one) { return one.path == key; });
+      if (known != keys.end()) {
+        if (const std::string wrong = known->set(member.value); !wrong.empty()) {
+          return fault(key, wrong);
+        }
+        continue;
+      }
+      const bool section = std::any_of(keys.begin(), keys.end(), [&](const Key& one) {
+        return one.path.starts_with(key + ".");
+      });
+      if (!section) {
+        return fault(key, "unknown key");
+      }
+      if (!member.value.is_object()) {
+        return fault(key, must_be("a section with keys"));
+      }
+      if (auto result = read(member.value, key); !result) {
+        return result;
+      }
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::string& path) {
+  krm::YamlReport report;
+  report.collect_lines = true;
+  auto document = krm::parse_yaml(text_in, &report);
+  if (!document) {
+    return fail(Errc::kConfig, path + ": " + std::string(document.error().message()));
+  }
+  if (!report.duplicate_keys.empty()) {
+    return fail(Errc::kConfig, path + ": " + report.duplicate_keys.front());
+  }
+  ProxyConfig config;
+  const std::vector<Key> keys =
+      key_table(config, std::filesystem::path(path).parent_path().string());
+  const Reader reader{path, report.key_lines, keys};
+  if (document->text({"kind"}) != "ProxyConfiguration") {
+    return fail(reader.fault("kind", must_be("ProxyConfiguration")).error().clone());
+  }
+  if (document->text({"apiVersion"}) != "kintsugi.dev/v1alpha1") {
+    return fail(reader.fault("apiVersion", must_be("kintsugi.dev/v1alpha1")).error().clone());
+  }
+  if (auto result = reader.read(*document, ""); !result) {
+    return fail(std::move(result.error()));
+  }
+  config.endpoint_slice.external_url = config.external_url;
+  struct Required {
+    std::string_view key;
+    const std::string& value;
+  };
+  for (const Required& required :
+       {Required{"listener.cert_file", config.listener.cert_file},
+        Required{"listener.key_file", config.listener.key_file},
+        Required{"authentication.client_ca_file", config.authentication.client_ca_file},
+        Required{"topology.root_kubeconfig", config.topology.root_kubeconfig},
+        Required{"topology.shards_kubeconfig", config.topology.shards_kubeconfig},
+        Required{"backend.ca_file", config.backend.ca_file},
+        Required{"backend.cert_file", config.backend.cert_file},
+        Required{"backend.key_file", config.backend.key_file}}) {
+    if (required.value.empty()) {
+      return fail(reader.fault(std::string(required.key), "is required").error().clone());
+    }
+  }
+  if (config.external_url.empty() &&
+      config.endpoint_slice.mode != endpointslice::EndpointMode::kDirect) {
+    return fail(
+        reader.fault("external_url", "is required for this endpoint_slice.mode").error().clone());
+  }
+  return config;
+}
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "endpointslice/slice_builder.h"
+#include "proxy/forward.h"
+
+namespace kintsugi::proxy {
+
+/// proxy.yaml, kind ProxyConfiguration, kintsugi.dev/v1alpha1 (docs/configuration.md). Relative
+/// file names are relative to the folder of the file that names them.
+struct ProxyConfig {
+  std::string external_url;  ///< of the proxy as users see it; needed for endpoint modes proxied
+                             ///< and aggregated
+  std::string data_dir = "proxy-data";  ///< store of the kinds that the proxy serves
+  std::uint32_t loops = 0;              ///< 0: one per core
+
+  struct {
+    std::string address = "127.0.0.1";
+    std::uint16_t port = 6443;
+    std::string cert_file, key_file;
+    std::uint32_t max_streams = 250;
+  } listener;
+  struct {
+    std::string client_ca_file;
+  } authentication;
+  struct {
+    std::string source = "kcp";
+    std::string root_kubeconfig, shards_kubeconfig;
+  } topology;
+  struct {
+    std::string ca_file, cert_file, key_file;  ///< request-header client pair for every shard
+  } backend;
+  endpointslice::SliceDefaults endpoint_slice;
+  std::string wildcard = "deny";
+  struct {
+    std::string bind;    ///< "127.0.0.1:0"; empty: no TCP admin listener
+    std::string socket;  ///< path of a Unix socket; empty: none
+  } admin;
+  ForwardLimits limits;
+  struct {
+    Duration delay = milliseconds(0);       ///< readiness fails, work goes on
+    Duration grace = milliseconds(25'000);  ///< then what is left is cut
+  } shutdown;
+};
+
+/// @param path of the file, for messages and relative names.
+/// @error kConfig "<file>:<line>: <key>: <what is wrong>"; the first fault in file order.
+[[nodiscard]] Expected<ProxyConfig> parse_proxy_config(std::string_view text,
+                                                       const std::string& path);
+
+}  // namespace kintsugi::proxy
