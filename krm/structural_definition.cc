@@ -120,6 +120,22 @@ class StructureCheck {
     }
   }
 
+  /// completeness() of every part of a structure.
+  void all_complete(const Json& schema, const std::string& path, int depth = 0) {
+    if (depth > kMaxDepth) {
+      return;
+    }
+    completeness(schema, &schema, path, path, depth);
+    for (const JsonMember& member : properties_of(schema)) {
+      all_complete(member.value, property_path(path, member.key), depth + 1);
+    }
+    for (std::string_view key : {"items", "additionalProperties"}) {
+      if (const Json* part = object_at(schema, key)) {
+        all_complete(*part, path + '.' + std::string(key), depth + 1);
+      }
+    }
+  }
+
  private:
   void nested_completeness(const Json& validation, const Json* structure, const std::string& s_path,
                            const std::string& v_path, int depth) {
@@ -537,7 +553,7 @@ void validate_structural_schema(const Json& schema, std::string_view path,
   if (is_readable(schema, 0)) {
     StructureCheck check(found);
     check.invariants(schema, Level::kRoot, here);
-    check.completeness(schema, &schema, here, here);
+    check.all_complete(schema, here);
     std::sort(found.begin(), found.end(), [](const Cause& a, const Cause& b) {
       return a.field + ": " + a.message < b.field + ": " + b.message;
     });
