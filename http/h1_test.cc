@@ -447,6 +447,7 @@ TEST(H1Pair, WhenStoppedInAnyState_ClosesOnceAndLast) {
         EXPECT_TRUE(pair->client->finished());
       } else if (stop == 1 && client_open) {
         stream->detach();
+        response.stream = nullptr;
       } else if (stop == 2 && !pair->handler.exchanges.empty() &&
                  pair->handler.at(0).stream != nullptr) {
         pair->handler.at(0).stream->reset(Errc::kInternal);

@@ -489,6 +489,7 @@ TEST(H2Engine, WhenStoppedInAnyState_ClosesOnceAndLast) {
         EXPECT_EQ(response.in.closes, 0) << "called back from inside";
       } else if (stop == Stop::kDetach && client_open) {
         stream->detach();
+        response.stream = nullptr;
       } else if (stop == Stop::kServerReset && !pair->handler.exchanges.empty() &&
                  pair->handler.at(0).stream != nullptr) {
         pair->handler.at(0).stream->reset(Errc::kInternal);

@@ -103,6 +103,14 @@ class TestHandler final : public Handler {
 
 class TestResponse final : public ResponseHandler {
  public:
+  TestResponse() = default;
+  TestResponse(const TestResponse&) = delete;
+  TestResponse& operator=(const TestResponse&) = delete;
+  ~TestResponse() override {
+    if (stream != nullptr) {
+      stream->detach();
+    }
+  }
   int status = 0;
   int heads = 0;
   bool head_ended = false;
