@@ -277,7 +277,7 @@ void Connection::shut(Errc cause) noexcept {
   if (session_ != nullptr && !told) {
     session_->on_transport_closed(cause);
   }
-  on_dead(cause, handshake);
+  on_dead(failing_ ? Errc::kProtocol : cause, handshake);
 }
 
 }  // namespace kintsugi::net

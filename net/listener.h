@@ -51,7 +51,8 @@ class Listener {
   /// Stops accepting and starts the graceful end of every connection. `done` runs when the last one
   /// is gone.
   virtual void drain(std::function<void()> done) = 0;
-  /// Closes everything at once.
+  /// Closes everything at once, as the destructor does. Never from inside a callback of one of its
+  /// streams: use Loop::defer.
   virtual void close() noexcept = 0;
   [[nodiscard]] virtual ListenerStats stats() const noexcept = 0;
 };

@@ -126,6 +126,18 @@ TEST(PlainListener, WhenTheRequestIsGarbage_Answers400AndCountsIt) {
   client.send("\x16\x03\x01 this is not HTTP\r\n\r\n");
   ASSERT_TRUE(fixture.until([&] { return client.ended(); }));
   EXPECT_EQ(client.received.substr(0, 12), "HTTP/1.1 400");
+  ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().protocol_errors == 1; }));
+}
+
+TEST(PlainListener, WhenAFrameIsTooLong_SaysGoawayAndCountsIt) {
+  Fixture fixture;
+  RawClient client(fixture.listener->port());
+  client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  client.send({"\x00\x00\x00\x04\x00\x00\x00\x00\x00", 9});
+  client.send({"\xff\xff\xff\x00\x00\x00\x00\x00\x01", 9});
+  ASSERT_TRUE(fixture.until([&] { return client.ended(); }));
+  EXPECT_TRUE(client.got({"\x07\x00\x00\x00\x00\x00", 6}));  // GOAWAY
+  ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().protocol_errors == 1; }));
 }
 
 TEST(PlainListener, WhenTheClientEndsWithItsLastBytes_TheEndIsSeen) {

@@ -227,7 +227,9 @@ void Loop::run() {
 
 void Loop::stop() noexcept {
   impl_->stopping.store(true, std::memory_order_release);
-  impl_->wake_up();
+  if (!(in_loop_thread() && impl_->running)) {
+    impl_->wake_up();
+  }
 }
 
 bool Loop::in_loop_thread() const noexcept {

@@ -81,6 +81,7 @@ void ServerConnection::check_deadlines() noexcept {
   const TimePoint now = loop_.now();
   const Duration pace = std::min(params.idle_timeout, params.header_timeout);
   if (stream_count() != 0) {
+    last_read_ = now;  // idle begins when the last stream has ended
     check_in(pace);
     return;
   }
