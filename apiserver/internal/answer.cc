@@ -1,0 +1,118 @@
+#include <utility>
+
+#include "apiserver/internal/decode.h"
+#include "apiserver/internal/handlers.h"
+#include "apiserver/internal/pipeline.h"
+#include "apiserver/internal/respond.h"
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/write_request.h"
+#include "krm/protobuf.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+/// `done` of hooks that make the answer themselves.
+Hooks::CreateDone answer_with(const RequestPtr& request, const WriteOpPtr& op, int status) {
+  return [request, op, status](Expected<krm::Json> object) {
+    for (const std::string& text : op->warnings) {
+      request->warn(text);
+    }
+    op->done = nullptr;
+    if (!object) {
+      send_error(*request, object.error());
+      return;
+    }
+    send_json(*request, status, object->dump());
+  };
+}
+
+void answer_review(const RequestPtr& request, const WriteOpPtr& op, krm::Json object) {
+  const ResourceDef& def = *op->kind->def;
+  if (def.namespaced) {
+    krm::Json& metadata = object["metadata"];
+    const std::string_view given = metadata.text({"namespace"});
+    if (!given.empty() && given != op->ns) {
+      send_error(*request, krm::bad_request("the namespace of the provided object does not match "
+                                            "the namespace sent on the request"));
+      return;
+    }
+    metadata["namespace"] = op->ns;
+  }
+  if (def.hooks.prepare) {
+    def.hooks.prepare(op->context(), object, nullptr);
+  }
+  std::vector<Cause> causes;
+  if (def.hooks.validate) {
+    def.hooks.validate(op->context(), object, nullptr, causes);
+  }
+  if (!causes.empty()) {
+    send_error(*request, krm::invalid(def.group, def.kind, "", std::move(causes)));
+    return;
+  }
+  def.hooks.answer(op->context(), std::move(object), answer_with(request, op, 201));
+}
+
+void answer_subresource(const RequestPtr& request, const Target& target, const WriteOpPtr& op,
+                        BodyType type) {
+  const bool has_body = request->head.method != "GET";
+  krm::Json body;
+  if (has_body && type == BodyType::kProtobuf) {
+    const std::string version = target.extra->group.empty()
+                                    ? target.extra->version
+                                    : target.extra->group + "/" + target.extra->version;
+    Expected<krm::Json> decoded = krm::decode_protobuf(request->body, version, target.extra->kind);
+    if (!decoded) {
+      send_error(*request, decoded.error());
+      return;
+    }
+    body = std::move(*decoded);
+  } else if (has_body) {
+    Expected<ParsedBody> parsed = parse_body(*target.kind, type, request->body);
+    if (!parsed) {
+      send_error(*request, parsed.error());
+      return;
+    }
+    body = std::move(parsed->json);
+  }
+  const int status = request->head.method == "POST" ? 201 : 200;
+  target.extra->answer(op->context(), op->ns, op->name, std::move(body),
+                       answer_with(request, op, status));
+}
+
+}  // namespace
+
+void handle_answer(const RequestPtr& request, const Target& target) {
+  if (!negotiate_form(*request, *target.kind, false)) {
+    return;
+  }
+  const BodyType type = body_type(request->header("content-type"), true);
+  const bool has_body = request->head.method != "GET";
+  if (has_body && type != BodyType::kJson && type != BodyType::kYaml &&
+      (type != BodyType::kProtobuf || !target.kind->def->builtin)) {
+    send_error(*request, unsupported_body(*target.kind));
+    return;
+  }
+  Expected<WriteOptions> options = parse_write_options(request->info.query, "CreateOptions", false);
+  if (!options) {
+    send_error(*request, options.error());
+    return;
+  }
+  const WriteOpPtr op = make_write_op(request, target, "create");
+  op->options = std::move(*options);
+  with_body(request, [request, target, op, type] {
+    if (target.extra != nullptr) {
+      answer_subresource(request, target, op, type);
+      return;
+    }
+    Expected<krm::Json> object =
+        decode_object(*op->kind, type, request->body, op->options.validation, op->warnings);
+    if (!object) {
+      send_error(*request, object.error());
+      return;
+    }
+    answer_review(request, op, std::move(*object));
+  });
+}
+
+}  // namespace kintsugi::apiserver::internal

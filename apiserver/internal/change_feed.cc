@@ -1,0 +1,89 @@
+#include "apiserver/internal/change_feed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apiserver/internal/served_kind.h"
+#include "apiserver/keys.h"
+#include "apiserver/stored_object.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+std::shared_ptr<const krm::Json> decode(const ResourcePtr& def, std::string_view value,
+                                        store::Revision revision) {
+  if (value.empty()) {
+    return nullptr;
+  }
+  const std::string version =
+      def == nullptr ? std::string() : def->api_version(def->storage_version().name);
+  Expected<krm::Json> object = decode_stored(
+      value, version, def == nullptr ? std::string_view() : std::string_view(def->kind), revision);
+  return object ? std::make_shared<const krm::Json>(std::move(*object)) : nullptr;
+}
+
+ApiServer::Change make_change(const Registry& registry, const KeyParts& parts,
+                              const store::Event& event) {
+  ApiServer::Change change;
+  const std::size_t dot = parts.resource.find('.');
+  change.cluster = parts.cluster;
+  change.resource = parts.resource.substr(0, dot);
+  change.group =
+      dot == std::string_view::npos ? std::string_view() : parts.resource.substr(dot + 1);
+  change.ns = parts.ns;
+  change.revision = event.revision;
+  const ResourcePtr def = registry.find(change.cluster, change.group, change.resource);
+  const bool deleted = event.type == store::EventType::kDelete;
+  if (!deleted) {
+    change.object = decode(def, event.value.view(), event.revision);
+  }
+  change.previous = decode(def, event.previous.view(), event.previous_modified);
+  if (deleted && change.previous == nullptr) {
+    change.previous = decode(def, event.value.view(), event.revision);
+  }
+  change.name = parts.name;
+  const krm::Json* known = change.object != nullptr ? change.object.get() : change.previous.get();
+  if (parts.name_is_cut && known != nullptr) {
+    change.name = known->text({"metadata", "name"});
+  }
+  return change;
+}
+
+}  // namespace
+
+std::shared_ptr<void> ChangeFeed::add(std::string_view group, std::string_view resource,
+                                      store::Revision after,
+                                      std::function<void(const ApiServer::Change&)> listener) {
+  std::string name(resource);
+  if (!resource.empty() && !group.empty()) {
+    (name += '.') += group;
+  }
+  auto entry = std::make_shared<Listener>(Listener{std::move(name), after, std::move(listener)});
+  std::erase_if(listeners_, [](const auto& known) { return known.expired(); });
+  listeners_.push_back(entry);
+  return entry;
+}
+
+void ChangeFeed::dispatch(const store::Event& event) {
+  if (listeners_.empty()) {
+    return;
+  }
+  const std::optional<KeyParts> parts = parse_key(event.key);
+  if (!parts) {
+    return;
+  }
+  std::optional<ApiServer::Change> change;
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {  // listeners may add others
+    const std::shared_ptr<Listener> listener = listeners_[i].lock();
+    if (listener == nullptr || event.revision <= listener->after ||
+        (!listener->storage_name.empty() && listener->storage_name != parts->resource)) {
+      continue;
+    }
+    if (!change) {
+      change = make_change(registry_, *parts, event);
+    }
+    listener->call(*change);
+  }
+}
+
+}  // namespace kintsugi::apiserver::internal

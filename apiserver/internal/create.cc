@@ -1,0 +1,203 @@
+#include <utility>
+
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/write_op.h"
+#include "apiserver/keys.h"
+#include "base/strings.h"
+#include "base/time.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+constexpr std::size_t kMaxGenerateBase = 58;
+constexpr std::size_t kSuffixLength = 5;
+constexpr int kNameAttempts = 8;
+
+Expected<void> place_in_namespace(const WriteOp& op, krm::Json& metadata) {
+  if (!op.kind->def->namespaced) {
+    metadata.erase("namespace");
+    return {};
+  }
+  const std::string_view given = metadata.text({"namespace"});
+  if (!given.empty() && given != op.ns) {
+    return fail(
+        krm::bad_request("the namespace of the provided object does not match the "
+                         "namespace sent on the request"));
+  }
+  metadata["namespace"] = op.ns;
+  return {};
+}
+
+void generate_name(krm::Json& metadata) {
+  const std::string_view base = metadata.text({"generateName"}).substr(0, kMaxGenerateBase);
+  metadata["name"] = std::string(base) + random_suffix(kSuffixLength);
+}
+
+Expected<void> name_object(WriteOp& op, krm::Json& metadata) {
+  const std::string_view given = metadata.text({"name"});
+  if (given.empty() && !metadata.text({"generateName"}).empty()) {
+    generate_name(metadata);
+    op.generated_name = true;
+  } else if (given.empty()) {
+    return fail(
+        krm::invalid(op.kind->def->group, op.kind->def->kind, "",
+                     {krm::field_required("metadata.name", "name or generateName is required")}));
+  }
+  op.name = metadata.text({"name"});
+  return {};
+}
+
+void set_system_fields(const ResourceDef& def, krm::Json& metadata) {
+  for (const char* member : {"resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds",
+                             "selfLink", "generation"}) {
+    metadata.erase(member);
+  }
+  metadata["uid"] = random_uuid();
+  metadata["creationTimestamp"] = rfc3339(unix_seconds());
+  if (def.generation) {
+    metadata["generation"] = 1;
+  }
+}
+
+/// AM-159, AM-160.
+Expected<void> check_namespace(WriteOp& op) {
+  const ResourceDef& def = *op.kind->def;
+  if (!def.namespaced || op.server.registry().find(op.cluster, "", "namespaces") == nullptr) {
+    return {};
+  }
+  const std::optional<krm::Json> found =
+      op.server.reader().get(op.cluster, "", "namespaces", "", op.ns);
+  if (!found) {
+    return fail(krm::not_found("", "namespaces", op.ns));
+  }
+  if (found->at({"metadata", "deletionTimestamp"}) == nullptr || op.skip_admission) {
+    return {};
+  }
+  Error error = krm::forbidden(
+      def.group, def.plural, op.name,
+      "unable to create new content in namespace " + op.ns + " because it is being terminated");
+  error.edit().causes.push_back({"NamespaceTerminating",
+                                 "namespace " + op.ns + " is being terminated",
+                                 "metadata.namespace"});
+  return fail(std::move(error));
+}
+
+Error exists_error(WriteOp& op) {
+  const ResourceDef& def = *op.kind->def;
+  Error error = krm::already_exists(def.group, def.plural, op.name);
+  if (op.generated_name) {
+    error.edit().message += ", the server was not able to generate a unique name for the object";
+    error.edit().retry_after_seconds = 1;
+    return error;
+  }
+  const Expected<store::Entry> present = op.server.store().get(op.key);
+  if (present) {
+    const Expected<krm::Json> object = op.kind->decode(present->value.view(), present->modified);
+    if (object && object->at({"metadata", "deletionTimestamp"}) != nullptr) {
+      error.edit().message.insert(0, "object is being deleted: ");
+    }
+  }
+  return error;
+}
+
+void store_new(const WriteOpPtr& op);
+
+/// The name is taken: another one if it is ours to choose.
+void collided(const WriteOpPtr& op) {
+  if (op->generated_name && ++op->attempts < kNameAttempts) {
+    krm::Json& metadata = (*op->object)["metadata"];
+    generate_name(metadata);
+    op->name = metadata.text({"name"});
+    store_new(op);
+    return;
+  }
+  op->finish(fail(exists_error(*op)));
+}
+
+void store_new(const WriteOpPtr& op) {
+  const std::optional<std::string> key =
+      object_key(op->kind->storage_name, op->cluster, op->ns, op->name);
+  if (!key) {
+    op->finish(fail(krm::bad_request("the name of the object cannot be stored")));
+    return;
+  }
+  op->key = *key;
+  Expected<std::string> stored = encode_write(*op);
+  if (!stored) {
+    op->finish(fail(std::move(stored.error())));
+    return;
+  }
+  if (op->options.dry_run) {
+    if (op->server.store().get(op->key)) {
+      collided(op);
+    } else {
+      op->finish(dry_run_result(*op, 201, 0));
+    }
+    return;
+  }
+  store::Op change{store::EventType::kPut, op->key, *stored, store::Revision{0}};
+  commit_write(op, std::move(change),
+               [op, stored = std::move(*stored)](bool done, store::Revision revision) {
+                 if (!done) {
+                   collided(op);
+                   return;
+                 }
+                 WriteResult result;
+                 result.status = 201;
+                 result.stored = stored;
+                 result.revision = revision;
+                 op->finish(std::move(result));
+               });
+}
+
+Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
+  const ResourceDef& def = *op.kind->def;
+  krm::Json& metadata = object["metadata"];
+  if (Expected<void> done = place_in_namespace(op, metadata); !done) {
+    return done;
+  }
+  const std::string_view version = metadata.text({"resourceVersion"});
+  if (!version.empty() && version != "0") {
+    return fail(krm::bad_request("resourceVersion should not be set on objects to be created"));
+  }
+  if (Expected<void> done = name_object(op, metadata); !done) {
+    return done;
+  }
+  if (op.kind->version->status) {
+    object.erase("status");
+  }
+  track_fields(op, nullptr, object);
+  set_system_fields(def, object["metadata"]);
+  set_cluster_annotation(op, object);
+  op.kind->to_storage(object);
+  op.object = std::make_unique<krm::Json>(std::move(object));
+  if (def.hooks.prepare) {
+    def.hooks.prepare(op.context(), *op.object, nullptr);
+    set_cluster_annotation(op, *op.object);
+  }
+  return {};
+}
+
+}  // namespace
+
+void create_object(const WriteOpPtr& op, krm::Json object) {
+  op->old = nullptr;
+  if (Expected<void> done = prepare_new(*op, object); !done) {
+    op->finish(fail(std::move(done.error())));
+    return;
+  }
+  admit(op, op->object.get(), nullptr, [op] {
+    if (Expected<void> valid = validate_write(*op); !valid) {
+      op->finish(fail(std::move(valid.error())));
+      return;
+    }
+    if (Expected<void> found = check_namespace(*op); !found) {
+      op->finish(fail(std::move(found.error())));
+      return;
+    }
+    store_new(op);
+  });
+}
+
+}  // namespace kintsugi::apiserver::internal

@@ -1,0 +1,263 @@
+#include "apiserver/internal/decode.h"
+
+#include <utility>
+
+#include "base/strings.h"
+#include "krm/go_text.h"
+#include "krm/protobuf.h"
+#include "krm/status.h"
+#include "krm/strict.h"
+#include "krm/structural.h"
+#include "krm/yaml.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+constexpr std::size_t kSummaryBytes = 30;
+
+/// What Kubernetes shows of a body that it does not understand.
+std::string summary(std::string_view body) {
+  if (body.empty()) {
+    return "<empty>";
+  }
+  if (body.front() == '{') {
+    return body.size() > kSummaryBytes ? std::string(body.substr(0, kSummaryBytes - 1)) + "..."
+                                       : std::string(body);
+  }
+  return body.size() > kSummaryBytes ? hex_encode(body.substr(0, kSummaryBytes)) + " ..."
+                                     : hex_encode(body);
+}
+
+Error unrecognized(const ServedKind& kind, std::string_view why, std::string_view body) {
+  return krm::bad_request("the object provided is unrecognized (must be of type " + kind.def->kind +
+                          "): " + std::string(why) + " (" + summary(body) + ")");
+}
+
+Error cannot_handle(std::string_view kind, std::string_view version, const ServedKind& expected,
+                    std::string_view why) {
+  return krm::bad_request(std::string(kind) + " in version " + krm::go_quote(version) +
+                          " cannot be handled as a " + expected.def->kind + ": " +
+                          std::string(why));
+}
+
+std::string_view version_part(std::string_view api_version) {
+  const std::size_t slash = api_version.find('/');
+  return slash == std::string_view::npos ? api_version : api_version.substr(slash + 1);
+}
+
+std::string_view group_part(std::string_view api_version) {
+  const std::size_t slash = api_version.find('/');
+  return slash == std::string_view::npos ? std::string_view() : api_version.substr(0, slash);
+}
+
+Error wrong_version(std::string_view given, const ServedKind& kind) {
+  return krm::bad_request("the API version in the data (" + std::string(given) +
+                          ") does not match the expected API version (" + kind.api_version + ")");
+}
+
+/// AM-137, AM-138: absent means that of the path.
+Expected<void> check_builtin_kind(const ServedKind& kind, krm::Json& object) {
+  const std::string api_version(object.text({"apiVersion"}));
+  const std::string name(object.text({"kind"}));
+  const bool same_kind = name.empty() || name == kind.def->kind;
+  const bool same_group = api_version.empty() || group_part(api_version) == kind.def->group;
+  if (!same_kind || !same_group) {
+    return fail(cannot_handle(name.empty() ? kind.def->kind : name,
+                              api_version.empty() ? kind.version->name : version_part(api_version),
+                              kind, "unknown conversion"));
+  }
+  if (!api_version.empty() && api_version != kind.api_version) {
+    return fail(wrong_version(api_version, kind));
+  }
+  object["apiVersion"] = kind.api_version;
+  object["kind"] = kind.def->kind;
+  return {};
+}
+
+/// AM-139, AM-140.
+Expected<void> check_custom_kind(const ServedKind& kind, const krm::Json& object,
+                                 std::string_view body) {
+  const std::string_view name = object.text({"kind"});
+  const std::string_view api_version = object.text({"apiVersion"});
+  if (name.empty()) {
+    return fail(
+        unrecognized(kind, "Object 'Kind' is missing in '" + std::string(body) + "'", body));
+  }
+  if (api_version != kind.api_version) {
+    return fail(wrong_version(api_version, kind));
+  }
+  if (name != kind.def->kind) {
+    return fail(
+        krm::invalid(kind.def->group, kind.def->kind, object.text({"metadata", "name"}),
+                     {krm::field_invalid("kind", krm::Json(name), "must be " + kind.def->kind)}));
+  }
+  return {};
+}
+
+Expected<krm::Json> parse_yaml(std::string_view body, std::vector<std::string>& faults) {
+  krm::YamlReport report;
+  Expected<krm::Json> json = krm::parse_yaml(body, &report);
+  for (const std::string& fault : report.duplicate_keys) {
+    faults.push_back("yaml: unmarshal errors:\n  " + fault);
+  }
+  return json;
+}
+
+Error invalid_patch(const krm::Json& patched, std::string_view why) {
+  return krm::invalid("", "", "", {krm::field_invalid("patch", krm::Json(patched.dump()), why)});
+}
+
+void append(std::vector<std::string>& to, std::vector<std::string> from) {
+  for (std::string& text : from) {
+    to.push_back(std::move(text));
+  }
+}
+
+}  // namespace
+
+Error unsupported_body(const ServedKind& kind) {
+  std::string types = "application/json, application/yaml";
+  if (kind.def->builtin) {
+    types += ", application/vnd.kubernetes.protobuf";
+  }
+  return Error(
+      Errc::kUnsupportedMediaType,
+      "the body of the request was in an unknown format - accepted media types include: " + types);
+}
+
+Expected<ParsedBody> parse_body(const ServedKind& kind, BodyType type, std::string_view body) {
+  ParsedBody parsed;
+  Expected<krm::Json> json = fail(Errc::kUnsupportedMediaType);
+  switch (type) {
+    case BodyType::kJson: {
+      krm::Json::ParseOptions options;
+      options.collect_duplicates = true;
+      krm::Json::ParseReport report;
+      json = krm::Json::parse(body, options, &report);
+      parsed.faults = krm::strict_warnings(report.duplicate_fields, {});
+      break;
+    }
+    case BodyType::kYaml:
+      json = parse_yaml(body, parsed.faults);
+      break;
+    case BodyType::kProtobuf:
+      if (!kind.def->builtin) {
+        return fail(unsupported_body(kind));
+      }
+      json = krm::decode_protobuf(body, kind.api_version, kind.def->kind);
+      if (!json) {
+        return fail(unrecognized(kind, json.error().message(), {}));
+      }
+      break;
+    default:
+      return fail(unsupported_body(kind));
+  }
+  if (!json) {
+    return fail(unrecognized(
+        kind, "couldn't get version/kind; json parse error: " + std::string(json.error().message()),
+        body));
+  }
+  if (!json->is_object()) {
+    return fail(
+        unrecognized(kind,
+                     "couldn't get version/kind; json parse error: json: cannot unmarshal " +
+                         std::string(json->type_name()) +
+                         " into Go value of type struct { APIVersion string "
+                         "\"json:\\\"apiVersion,omitempty\\\"\"; Kind string "
+                         "\"json:\\\"kind,omitempty\\\"\" }",
+                     body));
+  }
+  parsed.json = std::move(*json);
+  return parsed;
+}
+
+Expected<void> shape_object(const ServedKind& kind, krm::Json& object,
+                            std::vector<std::string>& unknown) {
+  const krm::Schema* schema = kind.version->schema.get();
+  if (schema == nullptr) {
+    return {};
+  }
+  if (kind.def->builtin) {
+    if (Expected<void> done = krm::decode_typed(*schema, object, &unknown); !done) {
+      return done;
+    }
+  } else {
+    if (Expected<void> done = krm::coerce_metadata(*schema, object, &unknown); !done) {
+      return done;
+    }
+    append(unknown, krm::prune(*schema, object));
+    krm::apply_defaults(*schema, object);
+  }
+  if (kind.def->hooks.defaults) {
+    kind.to_storage(object);
+    kind.def->hooks.defaults(object);
+    kind.from_storage(object);
+  }
+  return {};
+}
+
+Expected<krm::Json> decode_object(const ServedKind& kind, BodyType type, std::string_view body,
+                                  FieldValidation validation, std::vector<std::string>& warnings) {
+  Expected<ParsedBody> parsed = parse_body(kind, type, body);
+  if (!parsed) {
+    return fail(std::move(parsed.error()));
+  }
+  krm::Json object = std::move(parsed->json);
+  const Expected<void> checked =
+      kind.def->builtin ? check_builtin_kind(kind, object) : check_custom_kind(kind, object, body);
+  if (!checked) {
+    return fail(checked.error().clone());
+  }
+  std::vector<std::string> unknown;
+  if (Expected<void> shaped = shape_object(kind, object, unknown); !shaped) {
+    return fail(cannot_handle(kind.def->kind, kind.version->name, kind, shaped.error().message()));
+  }
+  std::vector<std::string> texts = std::move(parsed->faults);
+  append(texts, krm::strict_warnings({}, unknown));
+  if (validation == FieldValidation::kStrict && !texts.empty()) {
+    return fail(cannot_handle(kind.def->kind, kind.version->name, kind,
+                              "strict decoding error: " + join(texts, ", ")));
+  }
+  if (validation == FieldValidation::kWarn) {
+    append(warnings, std::move(texts));
+  }
+  return object;
+}
+
+Expected<krm::Json> decode_patched(const ServedKind& kind, krm::Json patched,
+                                   const std::vector<std::string>& faults,
+                                   FieldValidation validation, std::vector<std::string>& warnings) {
+  const std::string_view name = patched.text({"kind"});
+  const std::string_view api_version = patched.text({"apiVersion"});
+  if (!patched.is_object()) {
+    return fail(invalid_patch(patched, "the result is no object"));
+  }
+  if (!name.empty() && name != kind.def->kind) {
+    return fail(invalid_patch(patched, "no kind " + krm::go_quote(name) +
+                                           " is registered for version " +
+                                           krm::go_quote(api_version)));
+  }
+  if (!api_version.empty() && api_version != kind.api_version) {
+    return fail(invalid_patch(patched, "no kind " + krm::go_quote(kind.def->kind) +
+                                           " is registered for version " +
+                                           krm::go_quote(api_version)));
+  }
+  patched["apiVersion"] = kind.api_version;
+  patched["kind"] = kind.def->kind;
+  krm::Json object = patched;
+  std::vector<std::string> unknown;
+  if (Expected<void> shaped = shape_object(kind, object, unknown); !shaped) {
+    return fail(invalid_patch(patched, shaped.error().message()));
+  }
+  std::vector<std::string> texts = faults;
+  append(texts, krm::strict_warnings({}, unknown));
+  if (validation == FieldValidation::kStrict && !texts.empty()) {
+    return fail(invalid_patch(patched, "strict decoding error: " + join(texts, ", ")));
+  }
+  if (validation == FieldValidation::kWarn) {
+    append(warnings, std::move(texts));
+  }
+  return object;
+}
+
+}  // namespace kintsugi::apiserver::internal

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace kintsugi::apiserver::internal {
+
+/// SHA-256 (FIPS 180-4). For names and tags, not for secrets; OpenSSL stays in net and auth.
+[[nodiscard]] std::string sha256(std::string_view text);      ///< 32 raw bytes
+[[nodiscard]] std::string sha256_hex(std::string_view text);  ///< 64 lower-case hex digits
+
+}  // namespace kintsugi::apiserver::internal

@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include "apiserver/internal/pipeline.h"
+#include "apiserver/internal/request.h"
+#include "apiserver/internal/server_impl.h"
+
+namespace kintsugi::apiserver::internal {
+
+void Request::warn(std::string text) {
+  if (std::find(warnings.begin(), warnings.end(), text) == warnings.end()) {
+    warnings.push_back(std::move(text));
+  }
+}
+
+Exchange::~Exchange() { release_request(); }
+
+void Exchange::start(RequestPtr request) {
+  request_ = std::move(request);
+  request_->exchange = this;
+  request_->body_complete = request_->head.end_stream;
+  server_.request_started();
+  begin_request(request_);
+}
+
+void Exchange::on_data(std::string_view bytes, bool end) noexcept {
+  const RequestPtr request = request_;
+  if (request != nullptr && !request->body_too_large) {
+    if (request->body.size() + bytes.size() > server_.params().max_body) {
+      request->body_too_large = true;
+      request->body = std::string();
+    } else {
+      request->body.append(bytes);
+    }
+  }
+  stream_.consume(bytes.size());
+  if (request == nullptr || (!end && !request->body_too_large)) {
+    return;
+  }
+  request->body_complete = request->body_complete || end;
+  if (request->on_body) {
+    const std::function<void()> go_on = std::exchange(request->on_body, nullptr);
+    go_on();
+  }
+}
+
+void Exchange::on_trailers(http::HeaderList trailers) noexcept {
+  (void)trailers;
+  on_data({}, true);
+}
+
+void Exchange::on_drained() noexcept {
+  if (producer_ != nullptr) {
+    producer_->on_drained();
+  }
+}
+
+void Exchange::on_close(Errc cause) noexcept {
+  (void)cause;
+  release_request();
+  producer_.reset();
+}
+
+void Exchange::release_request() noexcept {
+  if (request_ == nullptr) {
+    return;
+  }
+  request_->exchange = nullptr;
+  request_->on_body = nullptr;
+  request_->deadline.cancel();
+  server_.request_ended();
+  // The caller may still be working with it.
+  server_.loop().defer([request = std::move(request_)] {});
+  request_ = nullptr;
+}
+
+void Exchange::drop_producer() noexcept {
+  if (producer_ != nullptr) {
+    server_.loop().defer([producer = std::shared_ptr<Producer>(std::move(producer_))]() mutable {
+      producer.reset();
+    });
+  }
+}
+
+}  // namespace kintsugi::apiserver::internal

@@ -1,0 +1,389 @@
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "apiserver/internal/continue_token.h"
+#include "apiserver/internal/encode.h"
+#include "apiserver/internal/gzip.h"
+#include "apiserver/internal/handlers.h"
+#include "apiserver/internal/options.h"
+#include "apiserver/internal/respond.h"
+#include "apiserver/internal/selection.h"
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/versions.h"
+#include "apiserver/keys.h"
+#include "base/log.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+constexpr std::size_t kBufferBytes = 256 * 1024;  ///< collected before a list is streamed
+constexpr std::size_t kChunkBytes = 64 * 1024;    ///< read from the store at a time
+constexpr std::size_t kQueueBytes = 256 * 1024;   ///< unsent before reading stops
+constexpr std::size_t kScanBudget = 8'192;        ///< entries looked at in one turn
+
+constexpr std::string_view kInconsistent =
+    "The provided continue parameter is too old to display a consistent list result. You can start "
+    "a new list without the continue parameter, or use the continue token in this response to "
+    "retrieve the remainder of the results. Continuing with the provided token results in an "
+    "inconsistent list - objects that were created, modified, or deleted between the time the "
+    "first chunk was returned and now may show up in the list.";
+
+/// Everything about one list that does not change while it is read.
+struct ListPlan {
+  ListPlan(ObjectEncoder object_encoder, SelectionPtr what)
+      : encoder(std::move(object_encoder)), selection(std::move(what)) {}
+  ObjectEncoder encoder;
+  SelectionPtr selection;
+  std::string prefix;
+  std::string start;
+  store::Revision at = 0;
+  std::size_t limit = 0;  ///< 0: none
+  bool from_token = false;
+};
+
+/// Reads a list step by step: items into `out`.
+class ListCursor {
+ public:
+  ListCursor(const store::Store& store, std::shared_ptr<const ListPlan> plan)
+      : store_(store), plan_(std::move(plan)), next_(plan_->start) {}
+
+  /// Appends items until `bytes` are in `out`, the budget is used up, or the page is full.
+  Expected<void> read(std::string& out, std::size_t bytes) { return scan(&out, bytes); }
+  /// Only finds where the page ends.
+  Expected<void> skip() { return scan(nullptr, 0); }
+
+  [[nodiscard]] bool is_done() const noexcept { return done_; }
+  /// The page is full and at least one more match follows.
+  [[nodiscard]] bool has_more() const noexcept { return has_more_; }
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
+  /// First key after the last one that was taken.
+  [[nodiscard]] const std::string& after_last() const noexcept { return after_last_; }
+
+ private:
+  Expected<void> scan(std::string* out, std::size_t bytes) {
+    std::size_t budget = kScanBudget;
+    Expected<void> failure;
+    bool stopped = false;
+    const auto visit = [&](const store::EntryView& entry) {
+      if ((out != nullptr && out->size() >= bytes) || budget == 0) {
+        next_ = entry.key;
+        stopped = true;
+        return false;
+      }
+      --budget;
+      Candidate candidate(entry.key, entry.value, entry.modified);
+      if (!plan_->selection->matches(candidate)) {
+        return true;
+      }
+      if (plan_->limit != 0 && count_ == plan_->limit) {
+        has_more_ = true;
+        return false;
+      }
+      if (out != nullptr) {
+        if (count_ != 0) {
+          *out += ',';
+        }
+        failure = plan_->encoder.append_item(*out, entry.value, entry.modified);
+        if (!failure) {
+          return false;
+        }
+      }
+      ++count_;
+      after_last_.assign(entry.key);
+      after_last_ += '\0';
+      return true;
+    };
+    const Expected<store::Revision> read = store_.range({plan_->prefix, next_, plan_->at}, visit);
+    if (!read) {
+      return fail(read.error().clone());
+    }
+    done_ = !stopped;
+    return failure;
+  }
+
+  const store::Store& store_;
+  std::shared_ptr<const ListPlan> plan_;
+  std::string next_;
+  std::string after_last_;
+  std::size_t count_ = 0;
+  bool done_ = false;
+  bool has_more_ = false;
+};
+
+/// Sends a list that is larger than the buffer, chunk by chunk at one revision.
+class ListProducer final : public Producer {
+ public:
+  ListProducer(Exchange& exchange, Server& server, ListCursor cursor, std::string begun,
+               std::string_view tail, bool gzip)
+      : exchange_(exchange),
+        server_(server),
+        cursor_(std::move(cursor)),
+        pending_(std::move(begun)),
+        tail_(tail),
+        alive_(std::make_shared<char>()) {
+    if (gzip) {
+      gzip_ = std::make_unique<Gzip>();
+    }
+  }
+
+  void on_drained() noexcept override { produce(); }
+
+  void produce() noexcept {
+    http::ResponseStream& stream = exchange_.stream();
+    while (!ended_ && stream.unsent_bytes() < kQueueBytes) {
+      const bool had_bytes = !pending_.empty();
+      if (!had_bytes) {
+        if (const Expected<void> read = cursor_.read(pending_, kChunkBytes); !read) {
+          log_warn("list ends early", {{"errc", errc_name(read.error().code())}});
+          ended_ = true;
+          stream.reset(Errc::kInternal);
+          return;
+        }
+      }
+      ended_ = !had_bytes && cursor_.is_done();
+      if (ended_) {
+        pending_ += tail_;
+        pending_ += '\n';
+      }
+      send(stream);
+      if (!ended_ && pending_.empty() && !had_bytes) {
+        yield();
+        return;
+      }
+    }
+  }
+
+ private:
+  void send(http::ResponseStream& stream) {
+    if (gzip_ != nullptr) {
+      std::string packed;
+      gzip_->write(pending_, ended_, packed);
+      pending_ = std::move(packed);
+    }
+    if (!pending_.empty() || ended_) {
+      stream.send_data(pending_, ended_);
+    }
+    pending_.clear();
+  }
+
+  /// Lets others in between two chunks; on_drained does not come when the queue never filled.
+  void yield() {
+    server_.loop().post([this, alive = std::weak_ptr<char>(alive_)] {
+      if (!alive.expired()) {
+        produce();
+      }
+    });
+  }
+
+  Exchange& exchange_;
+  Server& server_;
+  ListCursor cursor_;
+  std::string pending_;
+  std::string_view tail_;
+  std::unique_ptr<Gzip> gzip_;
+  std::shared_ptr<char> alive_;
+  bool ended_ = false;
+};
+
+/// One list request while its beginning is collected.
+struct ListJob : std::enable_shared_from_this<ListJob> {
+  ListJob(RequestPtr for_request, std::shared_ptr<const ListPlan> what, ListCursor from)
+      : request(std::move(for_request)), plan(std::move(what)), cursor(std::move(from)) {}
+
+  RequestPtr request;
+  std::shared_ptr<const ListPlan> plan;
+  ListCursor cursor;
+  std::string items;
+  std::unique_ptr<ListCursor> ahead;  ///< looks for the page's end when the buffer is full
+
+  /// Formats other than JSON need the whole document.
+  [[nodiscard]] bool needs_all() const {
+    return request->form.format != Format::kJson || request->form.pretty;
+  }
+
+  void fail_with(const Error& error) {
+    if (error.code() != Errc::kCompacted) {
+      send_error(*request, error);
+      return;
+    }
+    ErrorDetail detail;
+    if (plan->from_token) {
+      ContinueToken token;
+      token.revision = -1;
+      token.start = position_of(std::string_view(plan->start).substr(0, plan->start.size() - 1));
+      token.start += '\0';
+      detail.message = kInconsistent;
+      detail.continue_token = token.encode();
+    } else {
+      detail.message = "The resourceVersion for the provided list is too old.";
+    }
+    send_error(*request, Error(Errc::kExpired, std::move(detail)));
+  }
+
+  void step() {
+    if (request->is_gone()) {
+      return;
+    }
+    const Expected<void> done = ahead != nullptr ? ahead->skip() : collect();
+    if (!done) {
+      fail_with(done.error());
+      return;
+    }
+    const ListCursor& end = ahead != nullptr ? *ahead : cursor;
+    if (end.is_done()) {
+      finish(end);
+    } else if (ahead == nullptr && items.size() >= kBufferBytes && !needs_all()) {
+      if (plan->limit == 0) {
+        stream(plan->encoder.list_head(plan->at, "", -1));
+        return;
+      }
+      ahead = std::make_unique<ListCursor>(cursor);
+      again();
+    } else {
+      again();
+    }
+  }
+
+  Expected<void> collect() {
+    return cursor.read(items, needs_all() ? items.size() + kChunkBytes : kBufferBytes);
+  }
+
+  void again() {
+    request->server.loop().post([self = shared_from_this()] { self->step(); });
+  }
+
+  void finish(const ListCursor& end) {
+    std::string token_text;
+    std::int64_t remaining = -1;
+    if (end.has_more()) {
+      ContinueToken token;
+      token.revision = static_cast<std::int64_t>(plan->at);
+      const std::string& next = end.after_last();
+      token.start = position_of(std::string_view(next).substr(0, next.size() - 1));
+      token.start += '\0';
+      token_text = token.encode();
+      if (plan->selection->is_all()) {
+        const Expected<std::uint64_t> count =
+            request->server.store().count({plan->prefix, next, plan->at});
+        remaining = count ? static_cast<std::int64_t>(*count) : -1;
+      }
+    }
+    std::string text = plan->encoder.list_head(plan->at, token_text, remaining);
+    if (ahead != nullptr) {
+      stream(std::move(text));
+      return;
+    }
+    if (cursor.count() != 0) {
+      text += '[';
+      text += items;
+    }
+    text += plan->encoder.list_tail(cursor.count() == 0);
+    send_json(*request, 200, std::move(text));
+  }
+
+  void stream(std::string head) {
+    http::HeaderList headers = answer_headers(*request, content_type(Format::kJson));
+    const bool gzip = accepts_gzip(request->header("accept-encoding"));
+    if (gzip) {
+      headers.add("content-encoding", "gzip");
+      headers.add("vary", "Accept-Encoding");
+    }
+    head += '[';
+    head += items;
+    Exchange& exchange = *request->exchange;
+    auto producer = std::make_unique<ListProducer>(exchange, request->server, std::move(cursor),
+                                                   std::move(head), "]}", gzip);
+    ListProducer& running = *producer;
+    send_stream(*request, std::move(headers), std::move(producer));
+    running.produce();
+  }
+};
+
+/// The revision that the list shows (9.2).
+Expected<store::Revision> list_revision(const ListOptions& options, const store::Store& store) {
+  const store::Revision current = store.current();
+  if (options.revision > current) {
+    return fail(version_too_large(options.revision, current));
+  }
+  const bool exact =
+      options.match == VersionMatch::kExact ||
+      (options.match == VersionMatch::kUnset && options.revision != 0 && options.limit != 0);
+  return exact ? options.revision : current;
+}
+
+/// Position and revision of a continue token.
+Expected<void> apply_token(const ListOptions& options, const ServedKind& kind,
+                           const store::Store& store, ListPlan& plan) {
+  Expected<ContinueToken> token = ContinueToken::decode(options.continue_token);
+  if (!token) {
+    return fail(std::move(token.error()));
+  }
+  if (token->start.back() == '\0') {
+    token->start.pop_back();
+  }
+  std::optional<std::string> key = key_at(kind.storage_name, token->start);
+  if (!key) {
+    return fail(krm::bad_request("invalid continue token: continue key is not valid: start"));
+  }
+  *key += '\0';
+  plan.start = std::max(plan.prefix, *key);
+  plan.from_token = true;
+  plan.at = store.current();
+  if (token->revision > 0) {
+    const auto asked = static_cast<store::Revision>(token->revision);
+    if (asked > plan.at) {
+      return fail(version_too_large(asked, plan.at));
+    }
+    plan.at = asked;
+  }
+  return {};
+}
+
+}  // namespace
+
+void handle_list(const RequestPtr& request, const Target& target) {
+  if (!negotiate_form(*request, *target.kind, true)) {
+    return;
+  }
+  const Expected<ListOptions> options = parse_list_options(request->info.query, false);
+  if (!options) {
+    send_error(*request, options.error());
+    return;
+  }
+  const Expected<IncludeObject> include =
+      parse_include_object(request->info.query.get("includeObject"));
+  if (!include) {
+    send_error(*request, include.error());
+    return;
+  }
+  const bool wildcard = request->cluster == "*";
+  Expected<SelectionPtr> selection = Selection::make(
+      target.kind, *options, wildcard ? std::string_view(target.ns) : std::string_view(), "");
+  if (!selection) {
+    send_error(*request, selection.error());
+    return;
+  }
+  store::Store& store = request->server.store();
+  auto plan = std::make_shared<ListPlan>(ObjectEncoder(target.kind, request->form, *include),
+                                         std::move(*selection));
+  plan->prefix = collection_prefix(target.kind->storage_name, request->cluster, target.ns);
+  if (options->resource_version != "0") {
+    plan->limit = static_cast<std::size_t>(options->limit);
+  }
+  if (options->continue_token.empty()) {
+    const Expected<store::Revision> at = list_revision(*options, store);
+    if (!at) {
+      send_error(*request, at.error());
+      return;
+    }
+    plan->at = *at;
+  } else if (Expected<void> done = apply_token(*options, *target.kind, store, *plan); !done) {
+    send_error(*request, done.error());
+    return;
+  }
+  std::make_shared<ListJob>(request, plan, ListCursor(store, plan))->step();
+}
+
+}  // namespace kintsugi::apiserver::internal

@@ -1,0 +1,203 @@
+#include "apiserver/internal/options.h"
+
+#include <gtest/gtest.h>
+
+#include "apiserver/internal/continue_token.h"
+#include "apiserver/internal/digest.h"
+#include "apiserver/internal/media.h"
+#include "apiserver/internal/version_order.h"
+#include "base/strings.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+std::string list_error(std::string_view query, bool watch = false) {
+  const Expected<ListOptions> options = parse_list_options(krm::Query(query), watch);
+  return options ? "" : std::string(options.error().message());
+}
+
+TEST(ListOptions, WhenAM267To274AreBroken_SaysSoInKubernetesWords) {
+  const std::string head = "ListOptions.meta.k8s.io \"\" is invalid: ";
+  EXPECT_EQ(list_error("resourceVersionMatch=Exact"),
+            head +
+                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless "
+                "resourceVersion is provided");
+  EXPECT_EQ(list_error("resourceVersionMatch=Exact&resourceVersion=0"),
+            head +
+                "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden "
+                "for resourceVersion \"0\"");
+  EXPECT_EQ(list_error("resourceVersionMatch=Foo&resourceVersion=1"),
+            head +
+                "resourceVersionMatch: Unsupported value: \"Foo\": supported values: \"Exact\", "
+                "\"NotOlderThan\", \"\"");
+  EXPECT_EQ(list_error("resourceVersionMatch=Exact&continue=x"),
+            head +
+                "[resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless "
+                "resourceVersion is provided, resourceVersionMatch: Forbidden: "
+                "resourceVersionMatch is forbidden when continue is provided]");
+  EXPECT_EQ(list_error("sendInitialEvents=true"),
+            head + "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list");
+  EXPECT_EQ(list_error("limit=abc"), "strconv.ParseInt: parsing \"abc\": invalid syntax");
+  EXPECT_EQ(list_error("timeoutSeconds=abc"), "strconv.ParseInt: parsing \"abc\": invalid syntax");
+  EXPECT_TRUE(
+      list_error("resourceVersion=abc")
+          .starts_with("invalid resource version: resourceVersion: Invalid value: \"abc\""));
+  EXPECT_EQ(list_error("continue=x&resourceVersion=5"),
+            "specifying resource version is not allowed when using continue");
+  EXPECT_EQ(list_error("continue=x&resourceVersion=0"), "");
+  EXPECT_EQ(parse_list_options(krm::Query("limit=-1"), false)->limit, 0);
+}
+
+TEST(ListOptions, WhenAM288To298AreBroken_RefusesTheWatch) {
+  const std::string head = "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: ";
+  EXPECT_TRUE(
+      list_error("resourceVersion=abc", true).starts_with("resourceVersion: Invalid value"));
+  EXPECT_EQ(list_error("resourceVersionMatch=NotOlderThan", true),
+            head +
+                "Forbidden: resourceVersionMatch is forbidden for watch unless "
+                "sendInitialEvents is provided");
+  EXPECT_EQ(list_error("sendInitialEvents=true", true),
+            head +
+                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to "
+                "NotOlderThan");
+  EXPECT_EQ(list_error("continue=abc", true),
+            head + "Forbidden: resourceVersionMatch is forbidden when continue is provided");
+  EXPECT_EQ(list_error("sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=1", true),
+            "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: "
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, "
+            "resourceVersionMatch: Unsupported value: \"Exact\": supported values: "
+            "\"NotOlderThan\"]");
+}
+
+TEST(WriteOptions, WhenAM152To154AreBroken_IsInvalid) {
+  const auto error = [](std::string_view query) {
+    const auto options = parse_write_options(krm::Query(query), "UpdateOptions", false);
+    return options ? std::string() : std::string(options.error().message());
+  };
+  const std::string head = "UpdateOptions.meta.k8s.io \"\" is invalid: ";
+  EXPECT_EQ(error("fieldValidation=Foo"),
+            head +
+                "fieldValidation: Unsupported value: \"Foo\": supported values: \"\", "
+                "\"Ignore\", \"Strict\", \"Warn\"");
+  EXPECT_EQ(error("dryRun=Foo"),
+            head + "dryRun: Unsupported value: [\"Foo\"]: supported values: \"All\"");
+  EXPECT_EQ(error("fieldManager=" + std::string(129, 'm')),
+            head + "fieldManager: Too long: may not be more than 128 bytes");
+  EXPECT_EQ(error("fieldManager=a%01b"),
+            head +
+                "fieldManager: Invalid value: \"a\\x01b\": invalid character U+0001 (at "
+                "position 1)");
+  EXPECT_TRUE(parse_write_options(krm::Query("dryRun=All"), "UpdateOptions", false)->dry_run);
+}
+
+TEST(DeleteOptions, WhenAM187To190AreBroken_IsRefused) {
+  const auto error = [](std::string_view query) {
+    const auto options = parse_delete_options(krm::Query(query), nullptr);
+    return options ? std::string() : std::string(options.error().message());
+  };
+  EXPECT_EQ(error("propagationPolicy=Foo"),
+            "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: "
+            "\"Foo\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"");
+  EXPECT_EQ(error("propagationPolicy=Foreground&orphanDependents=true"),
+            "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: "
+            "\"Foreground\": orphanDependents and deletionPropagation cannot be both set");
+  EXPECT_EQ(error("gracePeriodSeconds=abc"), "strconv.ParseInt: parsing \"abc\": invalid syntax");
+  EXPECT_EQ(error("gracePeriodSeconds=-7"), "");
+  const krm::Json foreign = krm::Json::object({{"kind", "Foo"}, {"apiVersion", "v1"}});
+  const auto refused = parse_delete_options(krm::Query(""), &foreign);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(
+      refused.error().message().starts_with("no kind \"Foo\" is registered for version \"v1\""));
+}
+
+TEST(Timeout, WhenAM064IsAsked_IsAtMostAMinute) {
+  EXPECT_EQ(*parse_timeout(krm::Query("timeout=2s")), Duration(seconds(2)));
+  EXPECT_EQ(*parse_timeout(krm::Query("timeout=0s")), Duration(seconds(60)));
+  EXPECT_EQ(*parse_timeout(krm::Query("timeout=2h")), Duration(seconds(60)));
+  const auto bad = parse_timeout(krm::Query("timeout=7"));
+  ASSERT_FALSE(bad);
+  EXPECT_TRUE(bad.error().message().starts_with("invalid timeout specified in the request URL - "));
+}
+
+TEST(ContinueToken, WhenEncodedAndDecoded_IsTheSame) {
+  ContinueToken token;
+  token.revision = 517;
+  token.start = std::string("lc/t1/b\0", 8);
+  const Expected<ContinueToken> back = ContinueToken::decode(token.encode());
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->revision, 517);
+  EXPECT_EQ(back->start, token.start);
+}
+
+TEST(ContinueToken, WhenAM278TokensCome_AreBadRequests) {
+  for (const std::string& text :
+       {std::string("abc"), std::string("!"), base64url_encode("null"), base64url_encode("{}"),
+        base64url_encode(R"({"v":"meta.k8s.io/v2","rv":1,"start":"a"})"),
+        base64url_encode(R"({"v":"meta.k8s.io/v1","rv":0,"start":"a"})"),
+        base64url_encode(R"({"v":"meta.k8s.io/v1","rv":1,"start":""})"),
+        base64url_encode(R"({"v":"meta.k8s.io/v1","rv":1,"start":"../a"})")}) {
+    const Expected<ContinueToken> token = ContinueToken::decode(text);
+    ASSERT_FALSE(token) << text;
+    EXPECT_TRUE(
+        token.error().message().starts_with("invalid continue token: continue key is not valid: "));
+  }
+}
+
+TEST(Accept, WhenAM076To090AreSent_PicksTheForm) {
+  const Offer builtin{true, true, true};
+  const auto pick = [&](std::string_view header) {
+    return negotiate(parse_accept(header), builtin);
+  };
+  for (const char* json : {"", "*/*", "application/json", "application/json;charset=utf-8",
+                           "application/foo, */*", "text/html, application/json;q=0.5",
+                           "application/*", "application/yaml;q=0, application/json"}) {
+    ASSERT_TRUE(pick(json)) << json;
+    EXPECT_EQ(pick(json)->format, Format::kJson) << json;
+  }
+  EXPECT_EQ(pick("application/yaml, application/json")->format, Format::kYaml);
+  EXPECT_EQ(pick("application/json;q=0.1, application/yaml;q=0.9")->format, Format::kYaml);
+  EXPECT_EQ(pick("application/vnd.kubernetes.protobuf")->format, Format::kProtobuf);
+  EXPECT_EQ(pick("application/vnd.kubernetes.protobuf,application/json")->format, Format::kJson);
+  for (const char* none :
+       {"text/plain", "application/cbor", "image/*", "application/json;as=Table;v=v9;g=meta.k8s.io",
+        "application/json;as=Foo;v=v1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io"}) {
+    EXPECT_FALSE(pick(none)) << none;
+  }
+  const auto table = pick(
+      "application/json;as=Table;v=v1;g=meta.k8s.io,"
+      "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json");
+  ASSERT_TRUE(table);
+  EXPECT_EQ(table->shape, Shape::kTable);
+  EXPECT_FALSE(table->beta);
+}
+
+TEST(Accept, WhenAM096IsAsked_KnowsWhoWantsPretty) {
+  EXPECT_TRUE(wants_pretty("true", {}, ""));
+  EXPECT_FALSE(wants_pretty("0", {}, "curl/8"));
+  EXPECT_FALSE(wants_pretty("x", {}, ""));
+  EXPECT_TRUE(wants_pretty(std::nullopt, {}, "curl/8"));
+  EXPECT_TRUE(wants_pretty(std::nullopt, parse_accept("application/json;pretty=1"), ""));
+  EXPECT_FALSE(wants_pretty(std::nullopt, {}, "kubectl/v1"));
+}
+
+TEST(VersionOrder, WhenAM105VersionsAreSorted_GaComesFirst) {
+  const std::vector<std::string> sorted = {"v10", "v2", "v1", "v1beta1", "v1alpha1", "foo"};
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    for (std::size_t k = 0; k < sorted.size(); ++k) {
+      EXPECT_EQ(is_preferred_version(sorted[i], sorted[k]), i < k) << sorted[i] << sorted[k];
+    }
+  }
+}
+
+TEST(Digest, WhenKnownTextsAreHashed_MatchesTheStandard) {
+  EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_hex(std::string(1'000'000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  EXPECT_EQ(sha256_hex(std::string(56, 'a')),
+            "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
+}
+
+}  // namespace
+}  // namespace kintsugi::apiserver::internal

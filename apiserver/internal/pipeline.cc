@@ -1,0 +1,203 @@
+#include "apiserver/internal/pipeline.h"
+
+#include <utility>
+
+#include "apiserver/internal/health.h"
+#include "apiserver/internal/options.h"
+#include "apiserver/internal/respond.h"
+#include "apiserver/internal/server_impl.h"
+#include "auth/impersonation.h"
+#include "base/strings.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+Error too_large(std::size_t limit) {
+  return Error(Errc::kRequestEntityTooLarge,
+               "Request entity too large: limit is " + std::to_string(limit));
+}
+
+/// The cluster as far as the path tells before it is resolved.
+std::string cluster_hint(std::string_view target) {
+  const std::optional<krm::ClusterPath> path = krm::split_cluster_path(target);
+  return path && krm::is_cluster_name(path->segment) ? path->segment : std::string();
+}
+
+void check_access(const RequestPtr& request) {
+  if (request->server.is_draining() && !is_health_path(request->info.path)) {
+    send_error(*request, krm::unavailable("the server is shutting down", 1));
+    return;
+  }
+  if (request->outside) {
+    if (is_open_path(request->info.path)) {
+      route(request);
+      return;
+    }
+    send_error(*request, auth::denied(attributes_of(*request), auth::Decision()));
+    return;
+  }
+  authorize(request, attributes_of(*request), [request] { route(request); });
+}
+
+/// Resolves the logical cluster for a user; answers itself and returns false when there is none.
+bool find_cluster(const RequestPtr& request) {
+  Expected<std::optional<ClusterTarget>> target =
+      request->server.params().resolve(request->head, request->user);
+  if (!target) {
+    request->info = krm::parse_request_info(request->head.method, request->head.target);
+    send_error(*request, target.error());
+    return false;
+  }
+  if (*target) {
+    request->cluster = std::move((*target)->name);
+    request->api_root = std::move((*target)->api_root);
+    const std::string_view rest = (*target)->rest;
+    request->info = krm::parse_request_info(request->head.method, rest.empty() ? "/" : rest);
+  } else {
+    request->outside = true;
+    request->info = krm::parse_request_info(request->head.method, request->head.target);
+  }
+  return true;
+}
+
+bool start_deadline(const RequestPtr& request) {
+  if (request->info.verb == "watch") {
+    return true;
+  }
+  Expected<Duration> timeout = parse_timeout(request->info.query);
+  if (!timeout) {
+    send_error(*request, timeout.error());
+    return false;
+  }
+  request->deadline.start(*timeout, [weak = std::weak_ptr<Request>(request)] {
+    if (const RequestPtr late = weak.lock()) {
+      send_error(*late, Error(Errc::kTimeout));
+    }
+  });
+  return true;
+}
+
+void identified(const RequestPtr& request) {
+  if (!find_cluster(request)) {
+    return;
+  }
+  request->form.pretty = wants_pretty(request->info.query.get("pretty"), request->accept,
+                                      request->header("user-agent"));
+  if (!start_deadline(request)) {
+    return;
+  }
+  auth::impersonate(request->head.headers, request->user, request->cluster,
+                    request->server.params().authorizer,
+                    [request](Expected<auth::UserInfo> effective) {
+                      if (request->is_gone()) {
+                        return;
+                      }
+                      if (!effective) {
+                        send_error(*request, effective.error());
+                        return;
+                      }
+                      const bool changed = !(*effective == request->user);
+                      request->user = std::move(*effective);
+                      if (!changed || find_cluster(request)) {
+                        check_access(request);
+                      }
+                    });
+}
+
+}  // namespace
+
+auth::Attributes attributes_of(const Request& request) {
+  auth::Attributes attributes;
+  const krm::RequestInfo& info = request.info;
+  attributes.user = request.user;
+  attributes.cluster = request.cluster;
+  attributes.is_resource = info.is_resource;
+  attributes.verb = info.verb;
+  attributes.path = info.path;
+  if (info.is_resource) {
+    attributes.group = info.group;
+    attributes.version = info.version;
+    attributes.resource = info.resource;
+    attributes.subresource = info.subresource;
+    attributes.ns = info.ns;
+    attributes.name = info.name;
+    if (!info.path_has_name) {
+      attributes.field_selector_name = info.name;
+    }
+  }
+  return attributes;
+}
+
+void authorize(const RequestPtr& request, auth::Attributes attributes,
+               std::function<void()> allowed) {
+  auto asked = std::make_shared<auth::Attributes>(std::move(attributes));
+  request->server.params().authorizer.authorize(
+      *asked, [request, asked, allowed = std::move(allowed)](Expected<auth::Decision> decision) {
+        if (request->is_gone()) {
+          return;
+        }
+        if (!decision) {
+          send_error(*request, decision.error());
+        } else if (!decision->allowed) {
+          send_error(*request, auth::denied(*asked, *decision));
+        } else {
+          allowed();
+        }
+      });
+}
+
+void begin_request(const RequestPtr& request) {
+  const std::string_view given = request->header("audit-id");
+  request->audit_id = given.empty() || given.size() > 128 ? random_uuid() : std::string(given);
+  request->accept = parse_accept(request->header("accept"));
+  if (const std::optional<Form> form = negotiate(request->accept, Offer{true, true, false})) {
+    request->form = *form;  // for failures before the real negotiation
+  }
+  request->server.params().authenticator.authenticate(
+      request->head, request->exchange->stream().peer(), cluster_hint(request->head.target),
+      [request](Expected<std::optional<auth::UserInfo>> user) {
+        if (request->is_gone()) {
+          return;
+        }
+        if (!user) {
+          send_error(*request, user.error().code() == Errc::kUnauthorized ? krm::unauthorized()
+                                                                          : user.error().clone());
+          return;
+        }
+        request->user = *user ? std::move(**user) : auth::anonymous_user();
+        identified(request);
+      });
+}
+
+void with_body(const RequestPtr& request, std::function<void()> ready) {
+  const std::size_t limit = request->server.params().max_body;
+  const std::string_view encoding = trim(request->header("content-encoding"));
+  if (!encoding.empty() && !equals_ignore_case(encoding, "identity")) {
+    send_error(*request, Error(Errc::kUnsupportedMediaType,
+                               "the body of the request was in an unsupported encoding"));
+    return;
+  }
+  const std::optional<std::uint64_t> length = parse_decimal(request->header("content-length"));
+  if (request->body_too_large || (length && *length > limit)) {
+    send_error(*request, too_large(limit));
+    return;
+  }
+  if (request->body_complete) {
+    ready();
+    return;
+  }
+  request->on_body = [request = std::weak_ptr<Request>(request), ready = std::move(ready), limit] {
+    const RequestPtr self = request.lock();
+    if (self == nullptr || self->is_gone()) {
+      return;
+    }
+    if (self->body_too_large) {
+      send_error(*self, too_large(limit));
+      return;
+    }
+    ready();
+  };
+}
+
+}  // namespace kintsugi::apiserver::internal

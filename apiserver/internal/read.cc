@@ -1,0 +1,80 @@
+#include "apiserver/internal/encode.h"
+#include "apiserver/internal/handlers.h"
+#include "apiserver/internal/options.h"
+#include "apiserver/internal/respond.h"
+#include "apiserver/internal/scale.h"
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/versions.h"
+#include "apiserver/keys.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+void send_scale(Request& request, const Target& target, const store::Entry& entry) {
+  const Expected<krm::Json> object = target.kind->decode(entry.value.view(), entry.modified);
+  if (!object) {
+    send_error(request, object.error());
+    return;
+  }
+  const Expected<krm::Json> scale = scale_of(*target.kind, *object);
+  if (!scale) {
+    send_error(request, scale.error());
+    return;
+  }
+  const ObjectEncoder encoder(target.kind, request.form, IncludeObject::kMetadata);
+  send_json(request, 200, encoder.object_text(*scale));
+}
+
+}  // namespace
+
+void handle_get(const RequestPtr& request, const Target& target) {
+  if (!negotiate_form(*request, *target.kind, false)) {
+    return;
+  }
+  if (request->info.query.get("export").value_or("") == "true") {
+    send_error(*request, krm::bad_request("the export parameter, deprecated since v1.14, is no "
+                                          "longer supported"));
+    return;
+  }
+  const Expected<store::Revision> wanted = parse_get_version(request->info.query);
+  if (!wanted) {
+    send_error(*request, wanted.error());
+    return;
+  }
+  const Expected<IncludeObject> include =
+      parse_include_object(request->info.query.get("includeObject"));
+  if (!include) {
+    send_error(*request, include.error());
+    return;
+  }
+  store::Store& store = request->server.store();
+  if (const store::Revision current = store.current(); *wanted > current) {
+    send_error(*request, version_too_large(*wanted, current));
+    return;
+  }
+  const ResourceDef& def = *target.kind->def;
+  const std::optional<std::string> key =
+      object_key(target.kind->storage_name, request->cluster, target.ns, target.name);
+  Expected<store::Entry> entry = key ? store.get(*key) : fail(Errc::kNotFound);
+  if (!entry) {
+    send_error(*request, entry.error().code() == Errc::kNotFound
+                             ? krm::not_found(def.group, def.plural, target.name)
+                             : entry.error().clone());
+    return;
+  }
+  if (target.subresource == "scale") {
+    send_scale(*request, target, *entry);
+    return;
+  }
+  const ObjectEncoder encoder(target.kind, request->form, *include);
+  std::string text;
+  if (Expected<void> done = encoder.append_object(text, entry->value.view(), entry->modified);
+      !done) {
+    send_error(*request, done.error());
+    return;
+  }
+  send_json(*request, 200, std::move(text));
+}
+
+}  // namespace kintsugi::apiserver::internal

@@ -1,0 +1,83 @@
+#include "apiserver/internal/reader.h"
+
+#include <string>
+
+#include "apiserver/internal/served_kind.h"
+#include "apiserver/keys.h"
+#include "apiserver/stored_object.h"
+#include "base/log.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+std::string qualified(std::string_view group, std::string_view resource) {
+  std::string name(resource);
+  if (!group.empty()) {
+    (name += '.') += group;
+  }
+  return name;
+}
+
+Expected<krm::Json> decode(const ResourcePtr& def, std::string_view value,
+                           store::Revision revision) {
+  if (def == nullptr) {  // the definition is gone, its objects are still being removed
+    return decode_stored(value, "", "", revision);
+  }
+  return decode_stored(value, def->api_version(def->storage_version().name), def->kind, revision);
+}
+
+}  // namespace
+
+std::optional<krm::Json> StoreReader::get(std::string_view cluster, std::string_view group,
+                                          std::string_view resource, std::string_view ns,
+                                          std::string_view name) const {
+  const ResourcePtr def = registry_.find(cluster, group, resource);
+  const std::string storage = def == nullptr ? qualified(group, resource) : storage_name(*def);
+  const std::optional<std::string> key = object_key(storage, cluster, ns, name);
+  if (!key) {
+    return std::nullopt;
+  }
+  const Expected<store::Entry> entry = store_.get(*key);
+  if (!entry) {
+    return std::nullopt;
+  }
+  Expected<krm::Json> object = decode(def, entry->value.view(), entry->modified);
+  if (!object) {
+    log_error("stored object is corrupt", {{"key", position_of(*key)}, {"resource", storage}});
+    return std::nullopt;
+  }
+  return std::move(*object);
+}
+
+void StoreReader::list(std::string_view cluster, std::string_view group, std::string_view resource,
+                       std::string_view ns,
+                       const std::function<bool(const krm::Json&)>& visit) const {
+  ResourcePtr def = cluster == "*" ? nullptr : registry_.find(cluster, group, resource);
+  const std::string storage = def == nullptr ? qualified(group, resource) : storage_name(*def);
+  std::string def_cluster(cluster);
+  const auto read = [&](const store::EntryView& entry) {
+    const std::optional<KeyParts> parts = parse_key(entry.key);
+    if (!parts || (!ns.empty() && parts->ns != ns)) {
+      return true;
+    }
+    if (cluster == "*" && def_cluster != parts->cluster) {
+      def_cluster = parts->cluster;
+      def = registry_.find(def_cluster, group, resource);
+    }
+    const Expected<krm::Json> object = decode(def, entry.value, entry.modified);
+    if (!object) {
+      log_error("stored object is corrupt",
+                {{"key", position_of(entry.key)}, {"resource", storage}});
+      return true;
+    }
+    return visit(*object);
+  };
+  const Expected<store::Revision> done =
+      store_.range({collection_prefix(storage, cluster, ns), "", 0}, read);
+  if (!done) {
+    log_error("cannot read objects",
+              {{"resource", storage}, {"errc", errc_name(done.error().code())}});
+  }
+}
+
+}  // namespace kintsugi::apiserver::internal

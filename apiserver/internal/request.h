@@ -1,0 +1,89 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apiserver/internal/media.h"
+#include "auth/user.h"
+#include "base/error.h"
+#include "http/handler.h"
+#include "krm/request_info.h"
+#include "net/loop.h"
+
+namespace kintsugi::apiserver::internal {
+
+class Exchange;
+class Server;
+
+/// What is known of one request. Shared by the steps that wait for something; `exchange` becomes
+/// null when the stream is gone, then answers go nowhere. Threads: its loop.
+struct Request {
+  Request(Server& owner, http::RequestHead request_head, net::Loop& loop)
+      : server(owner), head(std::move(request_head)), deadline(loop) {}
+
+  Server& server;
+  Exchange* exchange = nullptr;
+  http::RequestHead head;
+  auth::UserInfo user;
+  bool outside = false;  ///< not in any logical cluster
+  std::string cluster;
+  std::string api_root;
+  krm::RequestInfo info;
+  std::string audit_id;
+  std::vector<AcceptClause> accept;
+  Form form;
+  std::vector<std::string> warnings;
+  std::string body;
+  bool body_complete = false;
+  bool body_too_large = false;
+  std::function<void()> on_body;  ///< waits for the body
+  net::Timer deadline;
+
+  [[nodiscard]] bool is_gone() const noexcept { return exchange == nullptr; }
+  [[nodiscard]] std::string_view header(std::string_view name) const noexcept {
+    const std::string_view value = head.headers.get(name);
+    return value.data() == nullptr ? std::string_view("") : value;
+  }
+  void warn(std::string text);
+};
+using RequestPtr = std::shared_ptr<Request>;
+
+/// Goes on sending after the head: long lists and watches. Owned by the exchange, ends with it.
+class Producer {
+ public:
+  virtual ~Producer() = default;
+  /// The stream has room again.
+  virtual void on_drained() noexcept = 0;
+};
+
+/// The server's side of one stream. Small, because idle watches keep it: request data goes away
+/// when the answer has begun.
+class Exchange final : public http::RequestHandler {
+ public:
+  Exchange(Server& server, http::ResponseStream& stream) : server_(server), stream_(stream) {}
+  ~Exchange() override;
+  void start(RequestPtr request);
+
+  void on_data(std::string_view bytes, bool end) noexcept override;
+  void on_trailers(http::HeaderList trailers) noexcept override;
+  void on_drained() noexcept override;
+  void on_close(Errc cause) noexcept override;
+
+  [[nodiscard]] http::ResponseStream& stream() noexcept { return stream_; }
+  /// The answer is complete or in a producer's hands: lets go of the request.
+  void release_request() noexcept;
+  void set_producer(std::unique_ptr<Producer> producer) { producer_ = std::move(producer); }
+  /// Destroys the producer in a later turn; it has ended the stream.
+  void drop_producer() noexcept;
+
+ private:
+  Server& server_;
+  http::ResponseStream& stream_;
+  RequestPtr request_;
+  std::unique_ptr<Producer> producer_;
+};
+
+}  // namespace kintsugi::apiserver::internal

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "apiserver/internal/request.h"
+#include "base/error.h"
+#include "http/headers.h"
+
+/// Sending answers. All functions do nothing when the stream is gone, and end the request.
+namespace kintsugi::apiserver::internal {
+
+/// Fields of every answer: Audit-Id, Cache-Control, Content-Type, Date, Warning (AM-069 to AM-074).
+[[nodiscard]] http::HeaderList answer_headers(const Request& request, std::string_view type);
+
+/// A complete body; gzip when it is large and accepted; none for HEAD.
+void send_body(Request& request, int status, http::HeaderList headers, std::string body);
+
+/// A JSON document in the negotiated format (JSON, pretty, YAML, protobuf).
+void send_json(Request& request, int status, std::string json);
+
+/// A Status for the failure, in the negotiated format, with Retry-After where it has one.
+void send_error(Request& request, const Error& error);
+
+/// text/plain with nosniff.
+void send_text(Request& request, int status, std::string_view text, bool nosniff = true);
+/// AM-003
+void send_unknown_path(Request& request);
+
+/// Head of a streamed body; the producer goes on. Starts nothing when the stream is gone.
+void send_stream(Request& request, http::HeaderList headers, std::unique_ptr<Producer> producer);
+
+/// `299 - "<text>"` header values within the limits of AM-071.
+void add_warnings(http::HeaderList& headers, const std::vector<std::string>& warnings);
+
+}  // namespace kintsugi::apiserver::internal

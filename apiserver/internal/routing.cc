@@ -1,0 +1,251 @@
+#include <algorithm>
+
+#include "apiserver/internal/handlers.h"
+#include "apiserver/internal/health.h"
+#include "apiserver/internal/pipeline.h"
+#include "apiserver/internal/respond.h"
+#include "apiserver/internal/server_impl.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+enum class Scope : std::uint8_t { kCollection, kItem, kSubresource };
+
+bool group_is_served(const Registry& registry, const Request& request) {
+  if (request.info.group.empty()) {
+    return true;
+  }
+  const std::vector<ResourcePtr> all = registry.all(request.cluster);
+  return std::any_of(all.begin(), all.end(),
+                     [&](const ResourcePtr& def) { return def->group == request.info.group; });
+}
+
+void answer_unserved(const RequestPtr& request) {
+  Registry& registry = request->server.registry();
+  if (!registry.ready(request->cluster)) {
+    send_error(*request, krm::unavailable("the resource definitions are still being loaded", 1));
+  } else if (!group_is_served(registry, *request)) {
+    send_unknown_path(*request);
+  } else {
+    send_error(*request, krm::path_not_found());
+  }
+}
+
+/// Finds version and subresource; answers and returns false when the path is not served.
+bool find_target(const RequestPtr& request, Target& target) {
+  const krm::RequestInfo& info = request->info;
+  const ResourcePtr def =
+      request->server.registry().find(request->cluster, info.group, info.resource);
+  if (def == nullptr) {
+    answer_unserved(request);
+    return false;
+  }
+  const ResourceVersion* version = def->version(info.version);
+  if (version == nullptr || !version->served) {
+    send_error(*request, krm::path_not_found());
+    return false;
+  }
+  target.kind = make_served_kind(def, version);
+  target.ns = def->namespaced ? info.ns : std::string();
+  target.name = info.name;
+  target.subresource = info.subresource;
+  return true;
+}
+
+/// 404 for namespaces before cluster-scoped resources, items of namespaced ones without, and extra
+/// segments.
+bool path_fits(const RequestPtr& request, const Target& target) {
+  const krm::RequestInfo& info = request->info;
+  const ResourceDef& def = *target.kind->def;
+  const bool in_namespace = info.parts.size() > 2 && info.parts[0] == "namespaces" &&
+                            info.parts[2] == info.resource && info.resource != "status" &&
+                            info.resource != "finalize";
+  const std::size_t used =
+      (in_namespace ? 3 : 1) + (info.path_has_name ? 1 : 0) + (info.subresource.empty() ? 0 : 1);
+  const bool fits =
+      info.parts.size() == used && in_namespace == (def.namespaced && !info.ns.empty());
+  if (!fits || (def.namespaced && info.ns.empty() && info.path_has_name)) {
+    send_error(*request, krm::path_not_found());
+    return false;
+  }
+  return true;
+}
+
+/// Sets target.extra; false with an answer when the kind has no such subresource.
+bool find_subresource(const RequestPtr& request, Target& target, std::vector<std::string>& verbs) {
+  const ResourceDef& def = *target.kind->def;
+  const ResourceVersion& version = *target.kind->version;
+  if ((target.subresource == "status" && version.status) ||
+      (target.subresource == "scale" && !version.scale.spec_replicas.empty())) {
+    verbs = {"get", "patch", "update"};
+    return true;
+  }
+  for (const ResourceDef::ExtraSubresource& extra : def.subresources) {
+    if (extra.name == target.subresource) {
+      target.extra = &extra;
+      verbs = extra.verbs;
+      return true;
+    }
+  }
+  send_error(*request, def.builtin ? krm::path_not_found()
+                                   : krm::not_found(def.group, def.plural, target.name));
+  return false;
+}
+
+Error verb_not_allowed(const Target& target, std::string_view verb) {
+  const ResourceDef& def = *target.kind->def;
+  if (def.builtin || verb.empty()) {
+    return krm::method_not_allowed();
+  }
+  ErrorDetail detail;
+  detail.message =
+      std::string(verb) + " is not supported on resources of kind \"" + def.qualified_name() + "\"";
+  detail.group = def.group;
+  detail.kind = def.plural;
+  return Error(Errc::kMethodNotAllowed, std::move(detail));
+}
+
+/// The verb of the method on this kind of path, "" when there is none (AM-052, AM-053).
+std::string_view verb_of(std::string_view method, Scope scope, const Request& request,
+                         const Target& target) {
+  if (scope == Scope::kCollection) {
+    const bool whole = target.kind->def->namespaced && target.ns.empty();
+    if (method == "GET") {
+      return request.info.verb == "watch" ? "watch" : "list";
+    }
+    if (whole) {
+      return "";
+    }
+    return method == "POST" ? "create" : method == "DELETE" ? "deletecollection" : "";
+  }
+  if (method == "GET") {
+    return "get";
+  }
+  if (method == "PUT") {
+    return "update";
+  }
+  if (method == "PATCH") {
+    return "patch";
+  }
+  if (method == "DELETE") {
+    return "delete";
+  }
+  return method == "POST" && scope == Scope::kSubresource ? "create" : "";
+}
+
+void dispatch(const RequestPtr& request, const Target& target, std::string_view verb) {
+  const bool own_answer =
+      target.kind->def->virtual_create_only || (target.extra != nullptr && target.extra->answer);
+  if (own_answer) {
+    handle_answer(request, target);
+  } else if (verb == "get") {
+    handle_get(request, target);
+  } else if (verb == "list") {
+    handle_list(request, target);
+  } else if (verb == "watch") {
+    handle_watch(request, target);
+  } else if (verb == "create") {
+    handle_create(request, target);
+  } else if (verb == "update") {
+    handle_update(request, target);
+  } else if (verb == "patch") {
+    handle_patch(request, target);
+  } else if (verb == "delete") {
+    handle_delete(request, target);
+  } else {
+    handle_delete_collection(request, target);
+  }
+}
+
+void add_deprecation(Request& request, const Target& target) {
+  const ResourceVersion& version = *target.kind->version;
+  if (version.deprecated) {
+    request.warn(version.deprecation_warning.empty()
+                     ? target.kind->api_version + " " + target.kind->def->kind + " is deprecated"
+                     : version.deprecation_warning);
+  }
+}
+
+void route_resource(const RequestPtr& request) {
+  Target target;
+  if (!find_target(request, target) || !path_fits(request, target)) {
+    return;
+  }
+  const krm::RequestInfo& info = request->info;
+  const Scope scope = !info.subresource.empty()                      ? Scope::kSubresource
+                      : info.path_has_name && !info.deprecated_watch ? Scope::kItem
+                                                                     : Scope::kCollection;
+  std::vector<std::string> verbs = target.kind->def->verbs;
+  if (target.kind->def->virtual_create_only) {
+    verbs = {"create"};
+  }
+  if (scope == Scope::kSubresource && !find_subresource(request, target, verbs)) {
+    return;
+  }
+  std::string_view verb = verb_of(request->head.method, scope, *request, target);
+  if (info.deprecated_watch && request->head.method == "GET") {
+    verb = "watch";
+  }
+  if (verb.empty() || std::find(verbs.begin(), verbs.end(), verb) == verbs.end()) {
+    send_error(*request, scope == Scope::kSubresource ? verb_not_allowed(target, verb)
+                                                      : krm::method_not_allowed());
+    return;
+  }
+  if (request->cluster == "*" && verb != "list" && verb != "watch") {
+    send_error(*request, krm::wildcard_not_allowed(verb, target.kind->def->qualified_name()));
+    return;
+  }
+  add_deprecation(*request, target);
+  dispatch(request, target, verb);
+}
+
+}  // namespace
+
+bool negotiate_form(Request& request, const ServedKind& kind, bool is_list) {
+  const bool builtin = kind.def->builtin;
+  const std::optional<Form> form = negotiate(request.accept, Offer{true, builtin, true});
+  const bool pretty = request.form.pretty;
+  if (!form) {
+    const std::string types =
+        builtin ? "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+                : "application/json, application/yaml";
+    request.form = Form();
+    request.form.pretty = pretty;
+    send_error(request, Error(Errc::kNotAcceptable,
+                              "only the following media types are accepted: " + types));
+    return false;
+  }
+  request.form = *form;
+  request.form.pretty = pretty;
+  const bool wrong_item = form->shape == Shape::kPartialList && !is_list;
+  const bool wrong_list = form->shape == Shape::kPartial && is_list;
+  if (wrong_item || wrong_list) {
+    const std::string type =
+        (builtin ? "*core." : "*unstructured.") + kind.def->kind + (is_list ? "List" : "");
+    send_error(request,
+               Error(Errc::kNotAcceptable,
+                     wrong_item ? "you requested PartialObjectMetadataList, but the requested "
+                                  "object is not a list (" +
+                                      type + ")"
+                                : "you requested PartialObjectMetadata, but the requested object "
+                                  "is a list (" +
+                                      type + ")"));
+    return false;
+  }
+  return true;
+}
+
+void route(const RequestPtr& request) {
+  if (request->info.is_resource) {
+    route_resource(request);
+  } else if (is_health_path(request->info.path)) {
+    handle_health(request);
+  } else if (request->info.path == "/version" || request->info.path == "/version/") {
+    handle_version(request);
+  } else {
+    handle_discovery(request);
+  }
+}
+
+}  // namespace kintsugi::apiserver::internal

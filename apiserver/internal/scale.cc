@@ -1,0 +1,98 @@
+#include "apiserver/internal/scale.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/strings.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+/// Steps of ".spec.replicas"; CRD validation lets only plain members through.
+std::vector<std::string_view> steps(std::string_view path) {
+  if (!path.empty() && path.front() == '.') {
+    path.remove_prefix(1);
+  }
+  return split(path, '.');
+}
+
+const krm::Json* find(const krm::Json& object, std::string_view path) {
+  const krm::Json* value = &object;
+  for (const std::string_view step : steps(path)) {
+    value = value == nullptr ? nullptr : value->find(step);
+  }
+  return value;
+}
+
+}  // namespace
+
+Expected<krm::Json> scale_of(const ServedKind& kind, const krm::Json& object) {
+  const ScalePaths& paths = kind.version->scale;
+  const krm::Json* replicas = find(object, paths.spec_replicas);
+  if (replicas == nullptr || !replicas->is_integer()) {
+    return fail(
+        krm::internal("the spec replicas field \"" + paths.spec_replicas + "\" does not exist"));
+  }
+  krm::Json scale = krm::Json::object({{"apiVersion", "autoscaling/v1"}, {"kind", "Scale"}});
+  krm::Json& metadata = scale["metadata"];
+  for (const char* member : {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}) {
+    if (const krm::Json* value = object.at({"metadata", member}); value != nullptr) {
+      metadata[member] = *value;
+    }
+  }
+  scale["spec"] = krm::Json::object();
+  if (replicas->as_integer() != 0) {
+    scale["spec"]["replicas"] = *replicas;
+  }
+  const krm::Json* current = find(object, paths.status_replicas);
+  scale["status"] = krm::Json::object({{"replicas", current == nullptr ? krm::Json(0) : *current}});
+  if (!paths.label_selector.empty()) {
+    const krm::Json* selector = find(object, paths.label_selector);
+    if (selector != nullptr && selector->is_string() && !selector->as_string().empty()) {
+      scale["status"]["selector"] = *selector;
+    }
+  }
+  return scale;
+}
+
+Expected<krm::Json> with_scale(const ServedKind& kind, krm::Json object, const krm::Json& scale) {
+  const std::string_view scale_kind = scale.text({"kind"});
+  if (!scale_kind.empty() && scale_kind != "Scale") {
+    return fail(
+        krm::bad_request("wrong object passed to Scale update: " + std::string(scale_kind)));
+  }
+  const krm::Json* replicas = scale.at({"spec", "replicas"});
+  if (replicas != nullptr && !replicas->is_integer() && !replicas->is_null()) {
+    return fail(krm::bad_request(
+        "Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal " +
+        std::string(replicas->type_name()) +
+        " into Go struct field ScaleSpec.spec.replicas of type int32"));
+  }
+  const std::int64_t wanted = replicas == nullptr ? 0 : replicas->as_integer();
+  const ScalePaths& paths = kind.version->scale;
+  if (wanted < 0) {
+    return fail(krm::invalid(kind.def->group, kind.def->kind, object.text({"metadata", "name"}),
+                             {krm::field_invalid(paths.spec_replicas, krm::Json(wanted),
+                                                 "should be a non-negative integer")}));
+  }
+  const std::string_view name = scale.text({"metadata", "name"});
+  if (!name.empty() && name != object.text({"metadata", "name"})) {
+    return fail(krm::bad_request("the name of the object (" + std::string(name) +
+                                 ") does not match the name on the URL (" +
+                                 std::string(object.text({"metadata", "name"})) + ")"));
+  }
+  krm::Json* value = &object;
+  for (const std::string_view step : steps(paths.spec_replicas)) {
+    value = &(*value)[step];
+  }
+  *value = krm::Json(wanted);
+  const std::string_view version = scale.text({"metadata", "resourceVersion"});
+  if (!version.empty()) {
+    object["metadata"]["resourceVersion"] = version;
+  }
+  return object;
+}
+
+}  // namespace kintsugi::apiserver::internal

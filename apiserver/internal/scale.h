@@ -1,0 +1,18 @@
+#pragma once
+
+#include "apiserver/internal/served_kind.h"
+#include "base/error.h"
+#include "krm/json.h"
+
+/// The scale subresource of custom kinds (specs/api-machinery.md AM-180, AM-181).
+namespace kintsugi::apiserver::internal {
+
+/// autoscaling/v1 Scale of an object. @error kInternal the replicas path is absent.
+[[nodiscard]] Expected<krm::Json> scale_of(const ServedKind& kind, const krm::Json& object);
+
+/// `object` with the replicas (and resourceVersion, when there is one) of a Scale.
+/// @error kBadRequest no Scale; kInvalid negative replicas.
+[[nodiscard]] Expected<krm::Json> with_scale(const ServedKind& kind, krm::Json object,
+                                             const krm::Json& scale);
+
+}  // namespace kintsugi::apiserver::internal

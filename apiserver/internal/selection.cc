@@ -1,0 +1,159 @@
+#include "apiserver/internal/selection.h"
+
+#include <algorithm>
+
+#include "apiserver/keys.h"
+#include "base/strings.h"
+#include "krm/go_text.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+const krm::Json& null_json() {
+  static const krm::Json null;
+  return null;
+}
+
+/// ".spec.color" or "spec.color"; plain members only, which is all that selectable fields may name.
+std::string value_at(const krm::Json& object, std::string_view path) {
+  const krm::Json* value = &object;
+  if (!path.empty() && path.front() == '.') {
+    path.remove_prefix(1);
+  }
+  for (const std::string_view part : split(path, '.')) {
+    value = value->find(part);
+    if (value == nullptr) {
+      return {};
+    }
+  }
+  if (value->is_string()) {
+    return std::string(value->as_string());
+  }
+  return value->is_null() ? std::string() : value->dump();
+}
+
+bool is_common_field(std::string_view field) {
+  return field == "metadata.name" || field == "metadata.namespace";
+}
+
+std::string_view path_of(const ServedKind& kind, std::string_view field) {
+  for (const ResourceDef::FieldLabel& label : kind.def->field_labels) {
+    if (label.label == field) {
+      return label.json_path;
+    }
+  }
+  for (const std::string& path : kind.version->selectable_fields) {
+    if (std::string_view(path).substr(path.starts_with('.') ? 1 : 0) == field) {
+      return path;
+    }
+  }
+  return {};
+}
+
+Error unknown_field(const ServedKind& kind, const std::string& field) {
+  if (kind.def->builtin && kind.def->field_labels.empty()) {
+    return krm::bad_request(krm::go_quote(field) +
+                            " is not a known field selector: only \"metadata.name\", "
+                            "\"metadata.namespace\"");
+  }
+  return krm::bad_request("field label not supported: " + field);
+}
+
+}  // namespace
+
+Candidate::Candidate(std::string_view key, std::string_view value, store::Revision revision)
+    : value_(value), revision_(revision) {
+  if (const std::optional<KeyParts> parts = parse_key(key)) {
+    ns_ = parts->ns;
+    name_ = parts->name_is_cut ? std::string_view() : parts->name;
+  }
+  if (Expected<StoredView> view = StoredView::parse(value)) {
+    stored_ = *view;
+  }
+}
+
+std::string_view Candidate::name() {
+  if (name_.empty() && stored_) {
+    if (Expected<krm::Json> text = krm::Json::parse(metadata_member(*stored_, "name"))) {
+      whole_name_ = text->as_string();
+      name_ = whole_name_;
+    }
+  }
+  return name_;
+}
+
+const krm::Json& Candidate::labels() {
+  if (!labels_) {
+    labels_.emplace();
+    const std::string_view text = metadata_member(*stored_, "labels");
+    if (!text.empty()) {
+      if (Expected<krm::Json> parsed = krm::Json::parse(text)) {
+        labels_ = std::move(*parsed);
+      }
+    }
+  }
+  return *labels_;
+}
+
+const krm::Json* Candidate::object(const ServedKind& kind) {
+  if (object_kind_ != &kind) {
+    object_kind_ = &kind;
+    object_.reset();
+    if (Expected<krm::Json> decoded = kind.decode(value_, revision_)) {
+      object_ = std::move(*decoded);
+    }
+  }
+  return object_ ? &*object_ : nullptr;
+}
+
+Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& options,
+                                       std::string_view ns, std::string_view name) {
+  auto selection = std::make_shared<Selection>();
+  Expected<krm::Selector> labels = krm::Selector::parse(options.label_selector);
+  if (!labels) {
+    return fail(std::move(labels.error()));
+  }
+  Expected<krm::FieldSelector> fields = krm::FieldSelector::parse(options.field_selector);
+  if (!fields) {
+    return fail(std::move(fields.error()));
+  }
+  for (const krm::FieldSelector::Term& term : fields->terms()) {
+    if (!is_common_field(term.field) && path_of(*kind, term.field).empty()) {
+      return fail(unknown_field(*kind, term.field));
+    }
+  }
+  selection->kind_ = std::move(kind);
+  selection->labels_ = std::move(*labels);
+  selection->fields_ = std::move(*fields);
+  selection->ns_ = ns;
+  selection->name_ = name;
+  return SelectionPtr(std::move(selection));
+}
+
+bool Selection::matches(Candidate& candidate) const {
+  if (!candidate.is_readable()) {
+    return false;
+  }
+  if ((!ns_.empty() && candidate.ns() != ns_) || (!name_.empty() && candidate.name() != name_)) {
+    return false;
+  }
+  if (!fields_.empty()) {
+    const bool match = fields_.matches([&](std::string_view field) -> std::string {
+      if (field == "metadata.name") {
+        return std::string(candidate.name());
+      }
+      if (field == "metadata.namespace") {
+        return std::string(candidate.ns());
+      }
+      const krm::Json* object = candidate.object(*kind_);
+      return value_at(object == nullptr ? null_json() : *object, path_of(*kind_, field));
+    });
+    if (!match) {
+      return false;
+    }
+  }
+  return labels_.empty() || labels_.matches(candidate.labels());
+}
+
+}  // namespace kintsugi::apiserver::internal

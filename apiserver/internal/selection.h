@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apiserver/internal/options.h"
+#include "apiserver/internal/served_kind.h"
+#include "apiserver/stored_object.h"
+#include "base/error.h"
+#include "krm/json.h"
+#include "krm/selector.h"
+
+namespace kintsugi::apiserver::internal {
+
+/// One version of an object as selectors look at it: nothing is parsed before it is asked for.
+class Candidate {
+ public:
+  /// Views must outlive it. @param stored nullopt: a corrupt value, matches nothing.
+  Candidate(std::string_view key, std::string_view value, store::Revision revision);
+
+  [[nodiscard]] bool is_readable() const noexcept { return stored_.has_value(); }
+  [[nodiscard]] const StoredView& stored() const noexcept { return *stored_; }
+  [[nodiscard]] std::string_view value() const noexcept { return value_; }
+  [[nodiscard]] store::Revision revision() const noexcept { return revision_; }
+  [[nodiscard]] std::string_view ns() const noexcept { return ns_; }
+  [[nodiscard]] std::string_view name();
+  [[nodiscard]] const krm::Json& labels();
+  /// In the version of `kind`; null when it cannot be decoded. The first kind asked for wins.
+  [[nodiscard]] const krm::Json* object(const ServedKind& kind);
+
+ private:
+  std::string_view value_;
+  store::Revision revision_;
+  std::optional<StoredView> stored_;
+  std::string_view ns_, name_;
+  std::string whole_name_;  ///< when the key holds a cut one
+  std::optional<krm::Json> labels_;
+  std::optional<krm::Json> object_;
+  const ServedKind* object_kind_ = nullptr;
+};
+
+/// What a list or watch selects inside its key range: namespace, name, labels, fields. Immutable.
+class Selection {
+ public:
+  /// @param ns, name filters beyond the key range, "" = none.
+  /// @error kBadRequest selectors that do not parse, fields that the kind does not know.
+  [[nodiscard]] static Expected<std::shared_ptr<const Selection>> make(ServedKindPtr kind,
+                                                                       const ListOptions& options,
+                                                                       std::string_view ns,
+                                                                       std::string_view name);
+
+  /// Everything in the key range; then remainingItemCount can be counted.
+  [[nodiscard]] bool is_all() const noexcept {
+    return ns_.empty() && name_.empty() && labels_.empty() && fields_.empty();
+  }
+  [[nodiscard]] bool matches(Candidate& candidate) const;
+
+ private:
+  ServedKindPtr kind_;
+  std::string ns_, name_;
+  krm::Selector labels_;
+  krm::FieldSelector fields_;
+};
+using SelectionPtr = std::shared_ptr<const Selection>;
+
+}  // namespace kintsugi::apiserver::internal

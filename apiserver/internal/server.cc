@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <utility>
+
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/watcher.h"
+
+namespace kintsugi::apiserver {
+
+std::unique_ptr<ApiServer> ApiServer::make(ServerParams params) {
+  return std::make_unique<internal::Server>(std::move(params));
+}
+
+namespace internal {
+
+Server::Server(ServerParams params)
+    : params_(std::move(params)),
+      hub_(std::make_unique<WatchHub>(params_.loop, params_.store, params_.registry)),
+      reader_(params_.store, params_.registry),
+      discovery_(params_.registry),
+      alive_(std::make_shared<Server*>(this)) {}
+
+Server::~Server() = default;
+
+std::unique_ptr<http::RequestHandler> Server::on_request(http::RequestHead head,
+                                                         http::ResponseStream& stream) noexcept {
+  ++stats_.requests;
+  auto exchange = std::make_unique<Exchange>(*this, stream);
+  exchange->start(std::make_shared<Request>(*this, std::move(head), params_.loop));
+  return exchange;
+}
+
+std::shared_ptr<void> Server::on_change(std::string_view group, std::string_view resource,
+                                        std::function<void(const Change&)> listener) {
+  return hub_->changes().add(group, resource, params_.store.current(), std::move(listener));
+}
+
+void Server::start_drain() {
+  if (std::exchange(draining_, true)) {
+    return;
+  }
+  const std::vector<Watcher*> all = watchers_;
+  for (Watcher* watcher : all) {
+    watcher->end_in_order();
+  }
+}
+
+void Server::end_watches(std::string_view cluster, std::string_view group,
+                         std::string_view resource) {
+  std::vector<Watcher*> ending;
+  for (Watcher* watcher : watchers_) {
+    if (watcher->cluster() == cluster && watcher->def().group == group &&
+        watcher->def().plural == resource) {
+      ending.push_back(watcher);
+    }
+  }
+  for (Watcher* watcher : ending) {
+    watcher->end_in_order();
+  }
+}
+
+ApiServer::Stats Server::stats() const {
+  Stats stats = stats_;
+  stats.watches = watchers_.size();
+  stats.watch_events = hub_->events();
+  for (const Watcher* watcher : watchers_) {
+    stats.watch_queue_bytes += watcher->unsent_bytes();
+  }
+  return stats;
+}
+
+void Server::commit(std::vector<store::Op> ops,
+                    std::function<void(Expected<store::CommitResult>)> done) {
+  const std::weak_ptr<Server*> alive = alive_;
+  params_.store.commit(std::move(ops), [&loop = params_.loop, alive, done = std::move(done)](
+                                           Expected<store::CommitResult> result) mutable {
+    auto kept = std::make_shared<Expected<store::CommitResult>>(std::move(result));
+    loop.post([alive, kept, done = std::move(done)] {
+      if (!alive.expired()) {
+        done(std::move(*kept));
+      }
+    });
+  });
+}
+
+void Server::watch_started(Watcher& watcher) {
+  watcher.set_server_slot(watchers_.size());
+  watchers_.push_back(&watcher);
+}
+
+void Server::watch_ended(Watcher& watcher) noexcept {
+  const std::size_t slot = watcher.server_slot();
+  watchers_[slot] = watchers_.back();
+  watchers_[slot]->set_server_slot(slot);
+  watchers_.pop_back();
+}
+
+}  // namespace internal
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apiserver/internal/discovery.h"
+#include "apiserver/internal/key_queue.h"
+#include "apiserver/internal/reader.h"
+#include "apiserver/internal/request.h"
+#include "apiserver/internal/served_kind.h"
+#include "apiserver/internal/watch_hub.h"
+#include "apiserver/server.h"
+
+namespace kintsugi::apiserver::internal {
+
+/// The server behind ApiServer::make. Steps of a request live in files of their own (pipeline,
+/// routing, read, list, watch_request, write_…) and reach the shared parts through this class.
+class Server final : public ApiServer {
+ public:
+  explicit Server(ServerParams params);
+  ~Server() override;
+
+  // http::Handler and ApiServer
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
+      http::RequestHead head, http::ResponseStream& stream) noexcept override;
+  [[nodiscard]] const ObjectReader& reader() const override { return reader_; }
+  void write(WriteRequest request, std::function<void(Expected<krm::Json>)> done) override;
+  [[nodiscard]] std::shared_ptr<void> on_change(
+      std::string_view group, std::string_view resource,
+      std::function<void(const Change&)> listener) override;
+  void start_drain() override;
+  void end_watches(std::string_view cluster, std::string_view group,
+                   std::string_view resource) override;
+  [[nodiscard]] Stats stats() const override;
+
+  [[nodiscard]] const ServerParams& params() const noexcept { return params_; }
+  [[nodiscard]] net::Loop& loop() noexcept { return params_.loop; }
+  [[nodiscard]] store::Store& store() noexcept { return params_.store; }
+  [[nodiscard]] Registry& registry() noexcept { return params_.registry; }
+  [[nodiscard]] WatchHub& hub() noexcept { return *hub_; }
+  [[nodiscard]] KeyQueue& key_queue() noexcept { return key_queue_; }
+  [[nodiscard]] Discovery& discovery() noexcept { return discovery_; }
+  [[nodiscard]] bool is_draining() const noexcept { return draining_; }
+
+  /// Store::commit whose callback runs on the loop, and not at all when the server is gone.
+  void commit(std::vector<store::Op> ops, std::function<void(Expected<store::CommitResult>)> done);
+
+  void watch_started(Watcher& watcher);
+  void watch_ended(Watcher& watcher) noexcept;
+  void request_started() noexcept { ++stats_.requests_running; }
+  void request_ended() noexcept { --stats_.requests_running; }
+
+ private:
+  ServerParams params_;
+  std::unique_ptr<WatchHub> hub_;
+  StoreReader reader_;
+  KeyQueue key_queue_;
+  Discovery discovery_;
+  Stats stats_;
+  std::vector<Watcher*> watchers_;
+  bool draining_ = false;
+  std::shared_ptr<Server*> alive_;  ///< weak references tell whether the server is still there
+};
+
+}  // namespace kintsugi::apiserver::internal

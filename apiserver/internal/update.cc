@@ -1,0 +1,340 @@
+#include <algorithm>
+#include <utility>
+
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/write_op.h"
+#include "apiserver/keys.h"
+#include "krm/go_text.h"
+#include "krm/managed_fields.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+constexpr int kMaxAttempts = 100;
+
+void attempt(const WriteOpPtr& op);
+
+Error modified(const WriteOp& op) {
+  return krm::modified(op.kind->def->group, op.kind->def->plural, op.name);
+}
+
+/// Name and namespace must be those of the path (AM-143, AM-144).
+Expected<void> check_identity(const WriteOp& op, const krm::Json& metadata) {
+  const std::string_view name = metadata.text({"name"});
+  if (name.empty()) {
+    return fail(krm::bad_request("the name of the object (" + op.name +
+                                 " based on URL) was undeterminable: name must be provided"));
+  }
+  if (name != op.name) {
+    return fail(krm::bad_request("the name of the object (" + std::string(name) +
+                                 ") does not match the name on the URL (" + op.name + ")"));
+  }
+  const std::string_view ns = metadata.text({"namespace"});
+  if (op.kind->def->namespaced && !ns.empty() && ns != op.ns) {
+    return fail(
+        krm::bad_request("the namespace of the provided object does not match the "
+                         "namespace sent on the request"));
+  }
+  return {};
+}
+
+/// AM-168 to AM-171.
+Expected<void> check_preconditions(WriteOp& op, const krm::Json& metadata) {
+  const ResourceDef& def = *op.kind->def;
+  const std::string_view version = metadata.text({"resourceVersion"});
+  op.has_version = !version.empty() && version != "0";
+  if (op.has_version) {
+    const Expected<store::Revision> revision = parse_resource_version(version);
+    if (!revision) {
+      return fail(krm::bad_request("metadata." + std::string(revision.error().message())));
+    }
+    if (*revision != op.entry.modified) {
+      return fail(modified(op));
+    }
+  } else if (!op.unconditional) {
+    return fail(krm::invalid(def.group, def.plural, op.name,
+                             {krm::field_invalid("metadata.resourceVersion", krm::Json(0),
+                                                 "must be specified for an update")}));
+  }
+  return {};
+}
+
+tl::unexpected<Error> immutable(const WriteOp& op, const char* field, const krm::Json& value) {
+  return fail(krm::invalid(
+      op.kind->def->group, op.kind->def->kind, op.name,
+      {krm::field_invalid(std::string("metadata.") + field, value, "field is immutable")}));
+}
+
+/// Keeps what only the server writes (AM-171, AM-174, AM-175).
+Expected<void> keep_system_fields(WriteOp& op, const krm::Json& old, krm::Json& metadata) {
+  const krm::Json* uid = metadata.find("uid");
+  if (uid != nullptr && !uid->as_string().empty() && uid->as_string() != old.text({"uid"})) {
+    if (op.verb == "patch") {
+      return immutable(op, "uid", *uid);
+    }
+    return fail(
+        krm::conflict(op.kind->def->group, op.kind->def->plural, op.name,
+                      "Precondition failed: UID in precondition: " + std::string(uid->as_string()) +
+                          ", UID in object meta: " + std::string(old.text({"uid"}))));
+  }
+  const krm::Json* deletion = metadata.find("deletionTimestamp");
+  if (deletion != nullptr && !deletion->is_null()) {
+    const krm::Json* before = old.find("deletionTimestamp");
+    if (before == nullptr || !(*before == *deletion)) {
+      return immutable(op, "deletionTimestamp", *deletion);
+    }
+  }
+  for (const char* member :
+       {"uid", "creationTimestamp", "deletionTimestamp", "name", "namespace",
+        "deletionGracePeriodSeconds", "generation", "selfLink", "resourceVersion"}) {
+    if (const krm::Json* before = old.find(member); before != nullptr) {
+      metadata[member] = *before;
+    } else {
+      metadata.erase(member);
+    }
+  }
+  return {};
+}
+
+/// The part of the object that this endpoint may change (AM-177, AM-178).
+krm::Json merge_parts(const WriteOp& op, const krm::Json& old, krm::Json changed) {
+  if (!op.kind->version->status) {
+    return changed;
+  }
+  if (op.subresource == "status") {
+    krm::Json merged = old;
+    if (const krm::Json* status = changed.find("status"); status != nullptr) {
+      merged["status"] = *status;
+    } else {
+      merged.erase("status");
+    }
+    return merged;
+  }
+  if (const krm::Json* status = old.find("status"); status != nullptr) {
+    changed["status"] = *status;
+  } else {
+    changed.erase("status");
+  }
+  return changed;
+}
+
+/// AM-179: anything outside metadata (and status, where it is a subresource).
+bool spec_differs(const krm::Json& a, const krm::Json& b, bool without_status) {
+  const auto counts = [without_status](const krm::JsonMember& member) {
+    return member.key != "metadata" && !(without_status && member.key == "status");
+  };
+  const auto next = [&counts](auto& at, auto end) {
+    while (at != end && !counts(*at)) {
+      ++at;
+    }
+    return at != end;
+  };
+  auto left = a.members().begin();
+  auto right = b.members().begin();
+  while (true) {
+    const bool has_left = next(left, a.members().end());
+    const bool has_right = next(right, b.members().end());
+    if (!has_left || !has_right) {
+      return has_left != has_right;
+    }
+    if (!(*left == *right)) {
+      return true;
+    }
+    ++left;
+    ++right;
+  }
+}
+
+/// AM-184.
+Expected<void> check_new_finalizers(const WriteOp& op) {
+  if (op.old->at({"metadata", "deletionTimestamp"}) == nullptr) {
+    return {};
+  }
+  const krm::Json* before = op.old->at({"metadata", "finalizers"});
+  const krm::Json* after = op.object->at({"metadata", "finalizers"});
+  std::vector<std::string> added;
+  if (after != nullptr) {
+    for (const krm::Json& item : after->items()) {
+      const bool known =
+          before != nullptr &&
+          std::find(before->items().begin(), before->items().end(), item) != before->items().end();
+      if (!known) {
+        added.emplace_back(item.as_string());
+      }
+    }
+  }
+  if (added.empty()) {
+    return {};
+  }
+  return fail(krm::invalid(
+      op.kind->def->group, op.kind->def->kind, op.name,
+      {krm::field_forbidden("metadata.finalizers",
+                            "no new finalizers can be added if the object is being deleted, found "
+                            "new finalizers " +
+                                krm::go_string_slice(added))}));
+}
+
+/// Old and new object in storage version, ready for admission.
+Expected<void> prepare_update(WriteOp& op) {
+  Expected<krm::Json> current = op.kind->decode(op.entry.value.view(), op.entry.modified);
+  if (!current) {
+    return fail(std::move(current.error()));
+  }
+  Expected<krm::Json> changed = op.change(*current);
+  if (!changed) {
+    return fail(std::move(changed.error()));
+  }
+  krm::Json& metadata = (*changed)["metadata"];
+  if (Expected<void> done = check_identity(op, metadata); !done) {
+    return done;
+  }
+  if (Expected<void> done = check_preconditions(op, metadata); !done) {
+    return done;
+  }
+  if (Expected<void> done = keep_system_fields(op, *current->find("metadata"), metadata); !done) {
+    return done;
+  }
+  krm::Json object = merge_parts(op, *current, std::move(*changed));
+  set_cluster_annotation(op, object);
+  track_fields(op, &*current, object);
+  op.kind->to_storage(object);
+  op.kind->to_storage(*current);
+  op.old = std::make_unique<krm::Json>(std::move(*current));
+  op.object = std::make_unique<krm::Json>(std::move(object));
+  const ResourceDef& def = *op.kind->def;
+  if (def.hooks.prepare) {
+    def.hooks.prepare(op.context(), *op.object, op.old.get());
+    set_cluster_annotation(op, *op.object);
+  }
+  if (def.generation && op.subresource != "status" &&
+      spec_differs(*op.old, *op.object, op.kind->version->status)) {
+    const krm::Json* generation = op.old->at({"metadata", "generation"});
+    op.object->make({"metadata", "generation"}) =
+        krm::Json((generation == nullptr ? 0 : generation->as_integer()) + 1);
+  }
+  return check_new_finalizers(op);
+}
+
+WriteResult present(const WriteOp& op) {
+  WriteResult result;
+  result.stored = std::string(op.entry.value.view());
+  result.revision = op.entry.modified;
+  return result;
+}
+
+/// Another writer was faster.
+void conflicted(const WriteOpPtr& op) {
+  if (op->has_version && op->verb == "update") {
+    op->finish(fail(modified(*op)));
+    return;
+  }
+  if (++op->attempts >= kMaxAttempts) {
+    op->finish(fail(modified(*op)));
+    return;
+  }
+  attempt(op);
+}
+
+void store_changed(const WriteOpPtr& op) {
+  const bool deleting = op->old->at({"metadata", "deletionTimestamp"}) != nullptr;
+  const bool gone = deleting && !is_held(*op->kind->def, *op->object);
+  if (!gone && !krm::differs_beyond_times(*op->old, *op->object)) {
+    op->finish(present(*op));
+    return;
+  }
+  if (op->options.dry_run) {
+    op->finish(dry_run_result(*op, 200, op->entry.modified));
+    return;
+  }
+  Expected<std::string> stored = encode_write(*op);
+  if (!stored) {
+    op->finish(fail(std::move(stored.error())));
+    return;
+  }
+  store::Op change{gone ? store::EventType::kDelete : store::EventType::kPut, op->key, *stored,
+                   op->entry.modified};
+  commit_write(op, std::move(change),
+               [op, gone, stored = std::move(*stored)](bool done, store::Revision revision) {
+                 if (!done) {
+                   conflicted(op);
+                   return;
+                 }
+                 WriteResult result;
+                 result.stored = stored;
+                 result.revision = gone ? op->entry.modified : revision;
+                 op->finish(std::move(result));
+               });
+}
+
+/// PUT of what is not there (AM-172).
+void create_instead(const WriteOpPtr& op) {
+  const auto create = [op] {
+    Expected<krm::Json> object = op->change(krm::Json());
+    if (!object) {
+      op->finish(fail(std::move(object.error())));
+      return;
+    }
+    krm::Json& metadata = (*object)["metadata"];
+    if (Expected<void> same = check_identity(*op, metadata); !same) {
+      op->finish(fail(std::move(same.error())));
+      return;
+    }
+    const std::string_view version = metadata.text({"resourceVersion"});
+    if (!version.empty() && version != "0") {
+      op->finish(fail(op->not_found()));
+      return;
+    }
+    op->verb = "create";
+    create_object(op, std::move(*object));
+  };
+  if (op->authorize_create) {
+    op->authorize_create(create);
+  } else {
+    create();
+  }
+}
+
+void attempt(const WriteOpPtr& op) {
+  Expected<store::Entry> entry = op->server.store().get(op->key);
+  if (!entry) {
+    if (entry.error().code() != Errc::kNotFound) {
+      op->finish(fail(std::move(entry.error())));
+    } else if (op->upsert && op->subresource.empty()) {
+      create_instead(op);
+    } else {
+      op->finish(fail(op->not_found()));
+    }
+    return;
+  }
+  op->entry = std::move(*entry);
+  if (Expected<void> done = prepare_update(*op); !done) {
+    op->finish(fail(std::move(done.error())));
+    return;
+  }
+  admit(op, op->object.get(), op->old.get(), [op] {
+    if (Expected<void> valid = validate_write(*op); !valid) {
+      op->finish(fail(std::move(valid.error())));
+      return;
+    }
+    store_changed(op);
+  });
+}
+
+}  // namespace
+
+void update_object(const WriteOpPtr& op) {
+  const std::optional<std::string> key =
+      object_key(op->kind->storage_name, op->cluster, op->ns, op->name);
+  if (!key) {
+    op->finish(fail(op->not_found()));
+    return;
+  }
+  op->key = *key;
+  op->server.key_queue().acquire(op->key, [op](std::shared_ptr<KeyQueue::Turn> turn) {
+    op->turn = std::move(turn);
+    attempt(op);
+  });
+}
+
+}  // namespace kintsugi::apiserver::internal

@@ -1,0 +1,245 @@
+#include "apiserver/internal/watcher.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/versions.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+constexpr std::size_t kMaxUnsent = 1024 * 1024;    ///< a live watch further behind ends
+constexpr std::size_t kReplayUnsent = 256 * 1024;  ///< state and history wait above this
+constexpr std::size_t kStateBudget = 1'024;        ///< objects of the present state per turn
+constexpr std::size_t kHistoryBudget = 512;        ///< events of the past per turn
+constexpr seconds kLastBookmark{2};                ///< before the deadline
+
+/// 0.9 to 1.1 times.
+Duration jitter(Duration around) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  std::uniform_int_distribution<std::int64_t> percent(90, 110);
+  return around / 100 * percent(random);
+}
+
+}  // namespace
+
+Watcher::Watcher(Exchange& exchange, Server& server, Params params)
+    : exchange_(exchange),
+      server_(server),
+      encoding_(std::move(params.encoding)),
+      selection_(std::move(params.selection)),
+      range_(std::move(params.range)),
+      cluster_(std::move(params.cluster)),
+      revision_(params.after),
+      deadline_(server.loop().now() + params.lifetime),
+      next_bookmark_(server.loop().now() + jitter(server.params().bookmark_interval)),
+      timer_(server.loop()),
+      phase_(params.from_state ? Phase::kState : Phase::kHistory),
+      one_key_(params.one_key),
+      bookmarks_(params.bookmarks),
+      initial_end_(params.initial_end) {
+  server_.watch_started(*this);
+}
+
+Watcher::~Watcher() {
+  if (group_ != nullptr) {
+    server_.hub().remove(*group_, *this);
+  }
+  server_.watch_ended(*this);
+}
+
+void Watcher::start() noexcept {
+  if (phase_ == Phase::kState) {
+    revision_ = server_.store().current();
+    next_ = range_;
+  }
+  arm_timer();
+  go_on();
+}
+
+void Watcher::on_drained() noexcept { go_on(); }
+
+std::size_t Watcher::unsent_bytes() const noexcept { return exchange_.stream().unsent_bytes(); }
+
+void Watcher::go_on() noexcept {
+  while (phase_ == Phase::kState || phase_ == Phase::kHistory) {
+    if (unsent_bytes() > kReplayUnsent) {
+      return;  // on_drained calls again
+    }
+    const bool more = phase_ == Phase::kState ? read_state() : read_history();
+    if (more && unsent_bytes() <= kReplayUnsent) {
+      yield();
+      return;
+    }
+  }
+}
+
+/// True when another turn has to go on with the same phase.
+bool Watcher::read_state() {
+  std::size_t budget = kStateBudget;
+  bool stopped = false;
+  const auto visit = [&](const store::EntryView& entry) {
+    if (one_key_ && entry.key != range_) {
+      return true;
+    }
+    if (budget == 0 || unsent_bytes() > kReplayUnsent) {
+      next_ = entry.key;
+      stopped = true;
+      return false;
+    }
+    --budget;
+    Candidate candidate(entry.key, entry.value, entry.modified);
+    if (selection_->matches(candidate)) {
+      send(encode_event(*encoding_, WatchType::kAdded, entry.value, entry.modified, !columns_sent_),
+           true);
+    }
+    return true;
+  };
+  const Expected<store::Revision> read = server_.store().range({range_, next_, revision_}, visit);
+  if (!read) {
+    fail_with(read.error().code() == Errc::kCompacted
+                  ? version_too_old(revision_, server_.store().compacted())
+                  : read.error().clone());
+    return false;
+  }
+  if (stopped) {
+    return true;
+  }
+  next_ = std::string();
+  if (initial_end_) {
+    send_bookmark(revision_, true);
+  }
+  phase_ = Phase::kHistory;
+  return false;
+}
+
+bool Watcher::read_history() {
+  if (revision_ >= server_.hub().applied()) {
+    go_live();
+    return false;
+  }
+  Expected<store::Store::Changes> changes =
+      server_.store().changes(range_, revision_, kHistoryBudget);
+  if (!changes) {
+    const bool gone = changes.error().code() == Errc::kCompacted;
+    fail_with(gone ? version_too_old(revision_, server_.store().compacted())
+                   : changes.error().clone());
+    return false;
+  }
+  for (const store::Event& event : changes->events) {
+    LiveEvent live(event);
+    if (one_key_ && event.key != range_) {
+      continue;
+    }
+    if (const std::optional<WatchType> type = live.seen_as(*selection_)) {
+      send(live.bytes(*encoding_, *type, !columns_sent_), true);
+    }
+  }
+  revision_ = changes->complete_to;
+  if (revision_ >= server_.hub().applied()) {
+    go_live();
+    return false;
+  }
+  return true;
+}
+
+void Watcher::go_live() {
+  phase_ = Phase::kLive;
+  alive_.reset();
+  group_ = &server_.hub().add(range_, *this);
+}
+
+void Watcher::yield() {
+  if (alive_ == nullptr) {
+    alive_ = std::make_shared<char>();
+  }
+  server_.loop().post([this, alive = std::weak_ptr<char>(alive_)] {
+    if (!alive.expired()) {
+      go_on();
+    }
+  });
+}
+
+void Watcher::deliver(LiveEvent& event) noexcept {
+  if (event.revision() <= revision_ || phase_ != Phase::kLive) {
+    return;
+  }
+  if (const std::optional<WatchType> type = event.seen_as(*selection_)) {
+    send(event.bytes(*encoding_, *type, !columns_sent_), true);
+    if (unsent_bytes() > kMaxUnsent) {
+      end();
+    }
+  }
+}
+
+void Watcher::send(const SharedBytes& bytes, bool is_event) noexcept {
+  if (bytes.empty()) {
+    return;
+  }
+  columns_sent_ = true;
+  exchange_.stream().send_data(bytes, false);
+  if (is_event) {
+    server_.hub().count_event();
+  }
+}
+
+void Watcher::send_bookmark(store::Revision revision, bool initial_end) noexcept {
+  send(encode_bookmark(*encoding_, revision, initial_end, !columns_sent_), false);
+}
+
+void Watcher::fail_with(const Error& error) noexcept {
+  send(encode_error_event(*encoding_, error), false);
+  end();
+}
+
+void Watcher::end_in_order() noexcept {
+  if (phase_ == Phase::kLive && bookmarks_ && server_.hub().applied() >= revision_) {
+    send_bookmark(server_.hub().applied(), false);
+  }
+  end();
+}
+
+void Watcher::end() noexcept {
+  if (phase_ == Phase::kEnded) {
+    return;
+  }
+  phase_ = Phase::kEnded;
+  timer_.cancel();
+  if (group_ != nullptr) {
+    server_.hub().remove(*std::exchange(group_, nullptr), *this);
+  }
+  exchange_.stream().send_data(std::string_view(), true);
+}
+
+void Watcher::arm_timer() {
+  const TimePoint now = server_.loop().now();
+  TimePoint next = deadline_;
+  if (bookmarks_) {
+    next = std::min(next, next_bookmark_);
+    if (now + kLastBookmark < deadline_) {
+      next = std::min(next, deadline_ - kLastBookmark);
+    }
+  }
+  timer_.start(std::max(Duration(next - now), Duration(milliseconds(1))), [this] { on_timer(); });
+}
+
+void Watcher::on_timer() {
+  const TimePoint now = server_.loop().now();
+  if (now >= deadline_) {
+    end();
+    return;
+  }
+  const bool due = now >= next_bookmark_ || now + kLastBookmark >= deadline_;
+  if (due && phase_ == Phase::kLive && server_.hub().applied() >= revision_) {
+    send_bookmark(server_.hub().applied(), false);
+  }
+  if (now >= next_bookmark_) {
+    next_bookmark_ = now + jitter(server_.params().bookmark_interval);
+  }
+  arm_timer();
+}
+
+}  // namespace kintsugi::apiserver::internal

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "apiserver/internal/live_event.h"
+#include "apiserver/internal/request.h"
+#include "apiserver/internal/watch_hub.h"
+#include "net/loop.h"
+
+namespace kintsugi::apiserver::internal {
+
+/// One watch stream: present state if asked for, then history, then live events, until its deadline
+/// (specs/api-machinery.md 10.1). Size: below 400 bytes when idle. Threads: its loop.
+class Watcher final : public Producer {
+ public:
+  struct Params {
+    WatchEncodingPtr encoding;
+    SelectionPtr selection;
+    std::string range;         ///< key prefix, or one whole key
+    bool one_key = false;      ///< `range` is a whole key
+    std::string cluster;       ///< as asked for, "*" for all
+    bool from_state = false;   ///< begin with the present objects as ADDED
+    bool initial_end = false;  ///< mark the end of the present objects (WatchList)
+    bool bookmarks = false;
+    store::Revision after = 0;  ///< without from_state: events after this one
+    Duration lifetime{};
+  };
+  Watcher(Exchange& exchange, Server& server, Params params);
+  ~Watcher() override;
+
+  /// After the head was sent.
+  void start() noexcept;
+  void on_drained() noexcept override;
+  /// From the hub.
+  void deliver(LiveEvent& event) noexcept;
+  /// A last bookmark if it is wanted and true, then the end of the stream.
+  void end_in_order() noexcept;
+
+  [[nodiscard]] const ResourceDef& def() const noexcept { return *encoding_->kind()->def; }
+  [[nodiscard]] const std::string& cluster() const noexcept { return cluster_; }
+  [[nodiscard]] std::size_t unsent_bytes() const noexcept;
+  /// Place in the server's list.
+  [[nodiscard]] std::size_t server_slot() const noexcept { return server_slot_; }
+  void set_server_slot(std::size_t slot) noexcept { server_slot_ = slot; }
+
+ private:
+  enum class Phase : std::uint8_t { kState, kHistory, kLive, kEnded };
+
+  void go_on() noexcept;
+  bool read_state();
+  bool read_history();
+  void go_live();
+  void yield();
+  void send(const SharedBytes& bytes, bool is_event) noexcept;
+  void send_bookmark(store::Revision revision, bool initial_end) noexcept;
+  void fail_with(const Error& error) noexcept;
+  void end() noexcept;
+  void arm_timer();
+  void on_timer();
+
+  Exchange& exchange_;
+  Server& server_;
+  WatchEncodingPtr encoding_;
+  SelectionPtr selection_;
+  WatchHub::Group* group_ = nullptr;
+  std::string range_;
+  std::string cluster_;
+  std::string next_;              ///< kState: first key to come
+  store::Revision revision_ = 0;  ///< everything up to it was sent, or is not wanted
+  TimePoint deadline_;
+  TimePoint next_bookmark_;
+  net::Timer timer_;
+  std::shared_ptr<char> alive_;
+  std::size_t server_slot_ = 0;
+  Phase phase_ = Phase::kState;
+  bool one_key_;
+  bool bookmarks_;
+  bool initial_end_;
+  bool columns_sent_ = false;
+};
+
+}  // namespace kintsugi::apiserver::internal

@@ -1,0 +1,184 @@
+#include "apiserver/internal/write_op.h"
+
+#include <utility>
+
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/stored_object.h"
+#include "base/time.h"
+#include "krm/managed_fields.h"
+#include "krm/names.h"
+#include "krm/status.h"
+#include "krm/structural.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+krm::NameRule name_rule(NameRule rule) {
+  switch (rule) {
+    case NameRule::kSubdomain:
+      return krm::NameRule::kSubdomain;
+    case NameRule::kLabel:
+      return krm::NameRule::kLabel;
+    case NameRule::kPathSegment:
+      return krm::NameRule::kPathSegment;
+    case NameRule::kNone:
+      return krm::NameRule::kAny;
+  }
+  return krm::NameRule::kAny;
+}
+
+/// Custom objects by the schema of the version that was written.
+void validate_schema(WriteOp& op, std::vector<Cause>& causes) {
+  const ServedKind& kind = *op.kind;
+  if (kind.def->builtin || kind.version->schema == nullptr) {
+    return;
+  }
+  const krm::Schema& schema = *kind.version->schema;
+  const auto in_version = [&kind](const krm::Json& object) {
+    krm::Json copy = object;
+    kind.from_storage(copy);
+    return copy;
+  };
+  const krm::Json object = in_version(*op.object);
+  const krm::Json old = op.old == nullptr ? krm::Json() : in_version(*op.old);
+  std::vector<Cause> found;
+  krm::validate_object(schema, object, found, op.old == nullptr ? nullptr : &old);
+  if (krm::blocks_rules(found) && krm::has_rules(schema)) {
+    found.push_back(krm::rules_not_checked());
+  }
+  for (Cause& cause : found) {
+    causes.push_back(std::move(cause));
+  }
+}
+
+}  // namespace
+
+void WriteOp::finish(Expected<WriteResult> result) {
+  const auto self = shared_from_this();
+  turn.reset();
+  change = nullptr;
+  if (const auto call = std::exchange(done, nullptr)) {
+    call(std::move(result));
+  }
+}
+
+const WriteContext& WriteOp::context() {
+  hook_context.emplace(
+      WriteContext{user, cluster, verb, subresource, options.dry_run, server.reader(), warnings});
+  return *hook_context;
+}
+
+Error WriteOp::not_found() const {
+  return krm::not_found(kind->def->group, kind->def->plural, name);
+}
+
+void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
+           std::function<void()> next) {
+  const Hooks& hooks = op->kind->def->hooks;
+  if (!hooks.admit || op->skip_admission) {
+    next();
+    return;
+  }
+  hooks.admit(op->context(), object, old, [op, next = std::move(next)](Expected<void> allowed) {
+    if (!allowed) {
+      op->finish(fail(std::move(allowed.error())));
+      return;
+    }
+    next();
+  });
+}
+
+Expected<void> validate_write(WriteOp& op) {
+  const ResourceDef& def = *op.kind->def;
+  std::vector<Cause> causes;
+  const krm::MetaRules rules{def.namespaced, name_rule(def.name_rule), def.builtin};
+  if (const krm::Json* metadata = op.object->find("metadata")) {
+    krm::validate_object_meta(*metadata, rules, "metadata", causes);
+  }
+  validate_schema(op, causes);
+  if (def.hooks.validate) {
+    def.hooks.validate(op.context(), *op.object, op.old.get(), causes);
+  }
+  if (causes.empty()) {
+    return {};
+  }
+  return fail(
+      krm::invalid(def.group, def.kind, op.object->text({"metadata", "name"}), std::move(causes)));
+}
+
+Expected<std::string> encode_write(WriteOp& op) {
+  std::string stored = encode_stored(*op.object);
+  const std::size_t limit = op.server.params().max_object;
+  if (stored.size() > limit) {
+    return fail(Errc::kRequestEntityTooLarge,
+                "Request entity too large: limit is " + std::to_string(limit));
+  }
+  return stored;
+}
+
+void commit_write(const WriteOpPtr& op, store::Op change,
+                  std::function<void(bool stored, store::Revision revision)> next) {
+  std::vector<store::Op> ops;
+  ops.push_back(std::move(change));
+  op->server.commit(std::move(ops),
+                    [op, next = std::move(next)](Expected<store::CommitResult> result) {
+                      if (!result) {
+                        op->finish(fail(std::move(result.error())));
+                        return;
+                      }
+                      next(!result->conflict, result->revision);
+                    });
+}
+
+WriteResult dry_run_result(WriteOp& op, int status, store::Revision revision) {
+  WriteResult result;
+  result.status = status;
+  result.json = *op.object;
+  op.kind->from_storage(result.json);
+  krm::Json& metadata = result.json["metadata"];
+  if (revision == 0) {
+    metadata.erase("resourceVersion");
+  } else {
+    metadata["resourceVersion"] = std::to_string(revision);
+  }
+  return result;
+}
+
+void set_cluster_annotation(const WriteOp& op, krm::Json& object) {
+  if (!op.cluster.empty()) {
+    object.make({"metadata", "annotations", "kcp.io/cluster"}) = op.cluster;
+  }
+}
+
+void track_fields(const WriteOp& op, const krm::Json* old, krm::Json& object) {
+  const ResourceVersion& version = *op.kind->version;
+  const std::string now = rfc3339(unix_seconds());
+  krm::OwnershipContext context;
+  context.schema = version.schema.get();
+  context.manager = op.manager;
+  context.api_version = op.kind->api_version;
+  context.subresource = op.subresource;
+  context.now = now;
+  if (version.status) {
+    context.part =
+        op.subresource == "status" ? krm::OwnedPart::kOnlyStatus : krm::OwnedPart::kWithoutStatus;
+  }
+  const ResourceDef& def = *op.kind->def;
+  context.schema_of = [&def](std::string_view api_version) -> std::optional<const krm::Schema*> {
+    const std::size_t slash = api_version.find('/');
+    const ResourceVersion* known =
+        def.version(slash == std::string_view::npos ? api_version : api_version.substr(slash + 1));
+    return known == nullptr ? std::nullopt : std::optional<const krm::Schema*>(known->schema.get());
+  };
+  krm::track_update(context, old, object);
+}
+
+bool is_held(const ResourceDef& def, const krm::Json& object) {
+  const auto has = [&object](std::initializer_list<std::string_view> path) {
+    const krm::Json* list = object.at(path);
+    return list != nullptr && list->size() > 0;
+  };
+  return has({"metadata", "finalizers"}) || (def.spec_finalizers && has({"spec", "finalizers"}));
+}
+
+}  // namespace kintsugi::apiserver::internal

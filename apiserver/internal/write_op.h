@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apiserver/internal/key_queue.h"
+#include "apiserver/internal/options.h"
+#include "apiserver/internal/served_kind.h"
+#include "auth/user.h"
+#include "base/error.h"
+#include "krm/json.h"
+#include "store/store.h"
+
+namespace kintsugi::apiserver::internal {
+
+class Server;
+
+/// What came of a write: an object as it is stored, or a JSON document that is not.
+struct WriteResult {
+  int status = 200;
+  std::string stored;            ///< stored bytes; empty: `json` is the answer
+  store::Revision revision = 0;  ///< of `stored`
+  krm::Json json;                ///< dry run: the object in the request's version; else a Status
+  bool is_status = false;        ///< `json` is a Status
+};
+
+/// One write on its way, from the wire or from a controller. Callbacks share it; its members are
+/// what WriteContext refers to, so it outlives hooks that answer later. Threads: its loop.
+struct WriteOp : std::enable_shared_from_this<WriteOp> {
+  explicit WriteOp(Server& owner) : server(owner) {}
+
+  Server& server;
+  ServedKindPtr kind;
+  std::string cluster, ns, name, subresource;
+  std::string verb;  ///< create, update, patch, delete
+  auth::UserInfo user;
+  std::string manager;
+  WriteOptions options;
+  bool skip_admission = false;
+  bool unconditional = false;  ///< update without resourceVersion is fine
+  bool upsert = false;         ///< update of an absent object creates it
+  std::vector<std::string> warnings;
+  /// Asked before an update becomes a create; unset: allowed.
+  std::function<void(std::function<void()> allowed)> authorize_create;
+  std::function<void(Expected<WriteResult>)> done;
+
+  /// Makes the new object (request version) from the present one; may run several times.
+  std::function<Expected<krm::Json>(const krm::Json& current)> change;
+  std::shared_ptr<KeyQueue::Turn> turn;
+  std::optional<WriteContext> hook_context;
+  int attempts = 0;
+
+  // The attempt that runs.
+  std::string key;
+  store::Entry entry;                 ///< what is stored now
+  std::unique_ptr<krm::Json> object;  ///< storage version, about to be stored
+  std::unique_ptr<krm::Json> old;     ///< storage version, stored now; null on create
+  bool generated_name = false;
+  bool has_version = false;  ///< the client said which version it changes
+
+  /// Calls `done`, once, after letting the next writer of this object in.
+  void finish(Expected<WriteResult> result);
+  [[nodiscard]] const WriteContext& context();
+  [[nodiscard]] Error not_found() const;
+};
+using WriteOpPtr = std::shared_ptr<WriteOp>;
+
+/// @param object decoded, in the request's version.
+void create_object(const WriteOpPtr& op, krm::Json object);
+/// Reads, changes by op->change, stores; again on conflict.
+void update_object(const WriteOpPtr& op);
+void delete_object(const WriteOpPtr& op, const DeleteOptions& options);
+
+/// Runs hooks.admit, then `next`; failures finish the operation.
+void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
+           std::function<void()> next);
+/// Metadata, schema and hooks. @error kInvalid
+[[nodiscard]] Expected<void> validate_write(WriteOp& op);
+/// The stored bytes of op.object. @error kRequestEntityTooLarge (AM-059)
+[[nodiscard]] Expected<std::string> encode_write(WriteOp& op);
+/// Commits op.object under op.key. `next` gets true when it was stored, false on a conflict;
+/// failures finish the operation.
+void commit_write(const WriteOpPtr& op, store::Op change,
+                  std::function<void(bool stored, store::Revision revision)> next);
+/// The answer for op.object without storing it.
+[[nodiscard]] WriteResult dry_run_result(WriteOp& op, int status, store::Revision revision);
+/// metadata.annotations["kcp.io/cluster"] in servers with logical clusters (AM-474).
+void set_cluster_annotation(const WriteOp& op, krm::Json& object);
+/// managedFields of a write that is not an apply.
+void track_fields(const WriteOp& op, const krm::Json* old, krm::Json& object);
+/// Finalizers that still hold the object.
+[[nodiscard]] bool is_held(const ResourceDef& def, const krm::Json& object);
+
+}  // namespace kintsugi::apiserver::internal

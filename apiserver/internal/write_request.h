@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+
+#include "apiserver/internal/handlers.h"
+#include "apiserver/internal/write_op.h"
+
+namespace kintsugi::apiserver::internal {
+
+/// An operation that answers the request when it finishes.
+[[nodiscard]] WriteOpPtr make_write_op(const RequestPtr& request, const Target& target,
+                                       std::string_view verb);
+
+/// DeleteOptions from body or query; answers failures itself and returns nullopt.
+[[nodiscard]] std::optional<DeleteOptions> read_delete_options(const RequestPtr& request,
+                                                               const ServedKind& kind);
+
+}  // namespace kintsugi::apiserver::internal

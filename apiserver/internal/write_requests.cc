@@ -1,0 +1,269 @@
+#include <utility>
+
+#include "apiserver/internal/decode.h"
+#include "apiserver/internal/encode.h"
+#include "apiserver/internal/handlers.h"
+#include "apiserver/internal/pipeline.h"
+#include "apiserver/internal/respond.h"
+#include "apiserver/internal/scale.h"
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/write_op.h"
+#include "apiserver/internal/write_request.h"
+#include "krm/json_patch.h"
+#include "krm/merge_patch.h"
+#include "krm/status.h"
+#include "krm/strict.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+void send_result(Request& request, const WriteOp& op, const WriteResult& result) {
+  if (request.is_gone()) {
+    return;
+  }
+  if (result.is_status) {
+    request.form.shape = Shape::kObject;
+    send_json(request, result.status, result.json.dump());
+    return;
+  }
+  const Expected<IncludeObject> include =
+      parse_include_object(request.info.query.get("includeObject"));
+  const ObjectEncoder encoder(op.kind, request.form, include ? *include : IncludeObject::kMetadata);
+  if (result.stored.empty()) {
+    send_json(request, result.status, encoder.object_text(result.json));
+    return;
+  }
+  std::string text;
+  Expected<void> done;
+  if (op.subresource == "scale") {
+    const Expected<krm::Json> object = op.kind->decode(result.stored, result.revision);
+    const Expected<krm::Json> scale =
+        object ? scale_of(*op.kind, *object) : fail(object.error().clone());
+    if (!scale) {
+      send_error(request, scale.error());
+      return;
+    }
+    text = encoder.object_text(*scale);
+  } else {
+    done = encoder.append_object(text, result.stored, result.revision);
+  }
+  if (!done) {
+    send_error(request, done.error());
+    return;
+  }
+  send_json(request, result.status, std::move(text));
+}
+
+bool read_options(const RequestPtr& request, std::string_view kind, WriteOptions& options) {
+  Expected<WriteOptions> parsed = parse_write_options(request->info.query, kind, false);
+  if (!parsed) {
+    send_error(*request, parsed.error());
+    return false;
+  }
+  options = std::move(*parsed);
+  return true;
+}
+
+/// Body types of create and update; 415 with an answer.
+bool accept_body_type(const RequestPtr& request, const Target& target, BodyType& type) {
+  type = body_type(request->header("content-type"), true);
+  const bool known = type == BodyType::kJson || type == BodyType::kYaml ||
+                     (type == BodyType::kProtobuf && target.kind->def->builtin);
+  if (!known) {
+    send_error(*request, unsupported_body(*target.kind));
+  }
+  return known;
+}
+
+/// A Scale body, checked no further than its syntax.
+Expected<krm::Json> read_scale(const ServedKind& kind, BodyType type, std::string_view body) {
+  Expected<ParsedBody> parsed = parse_body(kind, type, body);
+  if (!parsed) {
+    return fail(std::move(parsed.error()));
+  }
+  return std::move(parsed->json);
+}
+
+/// The change that PUT asks for.
+Expected<void> make_replacement(WriteOp& op, BodyType type, std::string_view body) {
+  if (op.subresource == "scale") {
+    Expected<krm::Json> scale = read_scale(*op.kind, type, body);
+    if (!scale) {
+      return fail(std::move(scale.error()));
+    }
+    op.unconditional = true;
+    op.change = [kind = op.kind, scale = std::move(*scale)](const krm::Json& current) {
+      return with_scale(*kind, current, scale);
+    };
+    return {};
+  }
+  Expected<krm::Json> object =
+      decode_object(*op.kind, type, body, op.options.validation, op.warnings);
+  if (!object) {
+    return fail(std::move(object.error()));
+  }
+  op.change = [object = std::move(*object)](const krm::Json&) -> Expected<krm::Json> {
+    return object;
+  };
+  return {};
+}
+
+using Patch = std::function<Expected<krm::Json>(const krm::Json& view)>;
+
+/// Reads the patch document. `faults` are what strict validation says about it.
+Expected<Patch> read_patch(BodyType type, std::string_view body, std::vector<std::string>& faults) {
+  if (type == BodyType::kJsonPatch) {
+    Expected<krm::JsonPatch> patch = krm::JsonPatch::parse(body);
+    if (!patch) {
+      return fail(std::move(patch.error()));
+    }
+    faults = patch->strict_errors();
+    return Patch([patch = std::move(*patch)](const krm::Json& view) { return patch.apply(view); });
+  }
+  krm::Json::ParseReport report;
+  Expected<krm::Json> patch = krm::parse_merge_patch(body, &report);
+  if (!patch) {
+    return fail(std::move(patch.error()));
+  }
+  faults = krm::strict_warnings(report.duplicate_fields, {});
+  return Patch([patch = std::move(*patch)](const krm::Json& view) -> Expected<krm::Json> {
+    return krm::apply_merge_patch(view, patch);
+  });
+}
+
+void make_patch_change(WriteOp& op, Patch patch, std::vector<std::string> faults) {
+  op.unconditional = true;
+  if (op.subresource == "scale") {
+    op.change = [kind = op.kind, patch = std::move(patch)](const krm::Json& current) {
+      return scale_of(*kind, current).and_then([&](krm::Json scale) {
+        return patch(scale).and_then(
+            [&](krm::Json patched) { return with_scale(*kind, current, patched); });
+      });
+    };
+    return;
+  }
+  op.change = [raw = &op, patch = std::move(patch),
+               faults = std::move(faults)](const krm::Json& current) -> Expected<krm::Json> {
+    Expected<krm::Json> patched = patch(current);
+    if (!patched) {
+      return patched;
+    }
+    raw->warnings.clear();  // of an attempt before
+    return decode_patched(*raw->kind, std::move(*patched), faults, raw->options.validation,
+                          raw->warnings);
+  };
+}
+
+Error unsupported_patch(const ServedKind& kind) {
+  return Error(Errc::kUnsupportedMediaType,
+               kind.def->builtin
+                   ? "415: Unsupported Media Type"
+                   : "the body of the request was in an unknown format - accepted media types "
+                     "include: application/json-patch+json, application/merge-patch+json");
+}
+
+}  // namespace
+
+WriteOpPtr make_write_op(const RequestPtr& request, const Target& target, std::string_view verb) {
+  auto op = std::make_shared<WriteOp>(request->server);
+  op->kind = target.kind;
+  op->cluster = request->cluster;
+  op->ns = target.ns;
+  op->name = target.name;
+  op->subresource = target.subresource;
+  op->verb = verb;
+  op->user = request->user;
+  op->done = [request, raw = op.get()](Expected<WriteResult> result) {
+    for (std::string& text : raw->warnings) {
+      request->warn(std::move(text));
+    }
+    raw->warnings.clear();
+    if (!result) {
+      send_error(*request, result.error());
+    } else {
+      send_result(*request, *raw, *result);
+    }
+  };
+  return op;
+}
+
+void handle_create(const RequestPtr& request, const Target& target) {
+  WriteOptions options;
+  BodyType type = BodyType::kOther;
+  if (!negotiate_form(*request, *target.kind, false) || !accept_body_type(request, target, type) ||
+      !read_options(request, "CreateOptions", options)) {
+    return;
+  }
+  const WriteOpPtr op = make_write_op(request, target, "create");
+  op->manager = field_manager(options, request->header("user-agent"));
+  op->options = std::move(options);
+  with_body(request, [request, op, type] {
+    Expected<krm::Json> object =
+        decode_object(*op->kind, type, request->body, op->options.validation, op->warnings);
+    request->body = std::string();
+    if (!object) {
+      op->finish(fail(std::move(object.error())));
+      return;
+    }
+    create_object(op, std::move(*object));
+  });
+}
+
+void handle_update(const RequestPtr& request, const Target& target) {
+  WriteOptions options;
+  BodyType type = BodyType::kOther;
+  if (!negotiate_form(*request, *target.kind, false) || !accept_body_type(request, target, type) ||
+      !read_options(request, "UpdateOptions", options)) {
+    return;
+  }
+  const WriteOpPtr op = make_write_op(request, target, "update");
+  op->manager = field_manager(options, request->header("user-agent"));
+  op->options = std::move(options);
+  op->unconditional = target.kind->def->unconditional_update;
+  op->upsert = target.kind->def->create_on_update;
+  op->authorize_create = [request](std::function<void()> allowed) {
+    auth::Attributes attributes = attributes_of(*request);
+    attributes.verb = "create";
+    authorize(request, std::move(attributes), std::move(allowed));
+  };
+  with_body(request, [request, op, type] {
+    Expected<void> made = make_replacement(*op, type, request->body);
+    request->body = std::string();
+    if (!made) {
+      op->finish(fail(std::move(made.error())));
+      return;
+    }
+    update_object(op);
+  });
+}
+
+void handle_patch(const RequestPtr& request, const Target& target) {
+  if (!negotiate_form(*request, *target.kind, false)) {
+    return;
+  }
+  const BodyType type = body_type(request->header("content-type"), false);
+  if (type != BodyType::kJsonPatch && type != BodyType::kMergePatch) {
+    send_error(*request, unsupported_patch(*target.kind));
+    return;
+  }
+  WriteOptions options;
+  if (!read_options(request, "PatchOptions", options)) {
+    return;
+  }
+  const WriteOpPtr op = make_write_op(request, target, "patch");
+  op->manager = field_manager(options, request->header("user-agent"));
+  op->options = std::move(options);
+  with_body(request, [request, op, type] {
+    std::vector<std::string> faults;
+    Expected<Patch> patch = read_patch(type, request->body, faults);
+    request->body = std::string();
+    if (!patch) {
+      op->finish(fail(std::move(patch.error())));
+      return;
+    }
+    make_patch_change(*op, std::move(*patch), std::move(faults));
+    update_object(op);
+  });
+}
+
+}  // namespace kintsugi::apiserver::internal
