@@ -1,0 +1,68 @@
+#include "proxy/config.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace kintsugi::proxy {
+namespace {
+
+std::string valid() {
+  std::ifstream file(KINTSUGI_SOURCE_DIR "/configs/proxy.yaml");
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string replaced(std::string_view what, std::string_view with) {
+  std::string text = valid();
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return text.replace(at, what.size(), with);
+}
+
+std::string fault(const std::string& text) {
+  const auto config = parse_proxy_config(text, "/etc/k/proxy.yaml");
+  return config ? "accepted" : std::string(config.error().message());
+}
+
+TEST(ProxyConfig, WhenTheExampleIsRead_FillsEveryField) {
+  const auto config = parse_proxy_config(valid(), "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->listener.port, 6443);
+  EXPECT_EQ(config->listener.cert_file, "/etc/k/pki/proxy.crt");
+  EXPECT_EQ(config->data_dir, "/var/lib/kintsugi/proxy");
+  EXPECT_EQ(config->endpoint_slice.mode, endpointslice::EndpointMode::kProxied);
+  EXPECT_EQ(config->endpoint_slice.external_url, "https://kintsugi.example.test:6443");
+  EXPECT_EQ(config->shutdown.delay, milliseconds(5000));
+  EXPECT_EQ(config->admin.bind, "127.0.0.1:9443");
+}
+
+TEST(ProxyConfig, WhenAKeyIsWrong_NamesFileLineAndKey) {
+  EXPECT_EQ(fault(replaced("  port: 6443", "  port: 70000")),
+            "/etc/k/proxy.yaml:8: listener.port: must be a number from 0 to 65535");
+  EXPECT_EQ(fault(replaced("  port: 6443", "  prot: 6443")),
+            "/etc/k/proxy.yaml:8: listener.prot: unknown key");
+  EXPECT_EQ(fault(replaced("wildcard: deny", "wildcard: maybe")),
+            "/etc/k/proxy.yaml:24: wildcard: must be one of deny, serve");
+  EXPECT_EQ(
+      fault(replaced("  mode: proxied", "  mode: [1]")),
+      "/etc/k/proxy.yaml:22: endpoint_slice.mode: must be one of direct, proxied, aggregated");
+  EXPECT_EQ(fault(replaced("kind: ProxyConfiguration", "kind: Pod")),
+            "/etc/k/proxy.yaml:3: kind: must be ProxyConfiguration");
+  EXPECT_EQ(fault(replaced("  cert_file: pki/proxy.crt\n", "")),
+            "/etc/k/proxy.yaml:1: listener.cert_file: is required");
+  EXPECT_EQ(fault(replaced("limits:", "nonsense:")), "/etc/k/proxy.yaml:27: nonsense: unknown key");
+  EXPECT_EQ(fault(replaced("limits:\n  body_bytes: 16777216", "limits: 3")),
+            "/etc/k/proxy.yaml:27: limits: must be a section with keys");
+}
+
+TEST(ProxyConfig, WhenTheTextIsNoYaml_NamesFileAndLine) {
+  const std::string text = fault("apiVersion: kintsugi.dev/v1alpha1\nkind: [\n");
+  EXPECT_NE(text.find("/etc/k/proxy.yaml: "), std::string::npos) << text;
+  EXPECT_NE(text.find("line "), std::string::npos) << text;
+  EXPECT_NE(fault(valid() + "wildcard: deny\n").find("key \"wildcard\" already set"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace kintsugi::proxy

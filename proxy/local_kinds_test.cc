@@ -1,0 +1,31 @@
+#include "proxy/local_kinds.h"
+
+#include <gtest/gtest.h>
+
+namespace kintsugi::proxy {
+namespace {
+
+TEST(LocalUse, WhenThePathNamesAKindOfTheProxy_ServesIt) {
+  for (const char* ours : {"/apis/topology.kcp.io", "/apis/topology.kcp.io/v1alpha1",
+                           "/apis/topology.kcp.io/v1alpha1/partitions/a",
+                           "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices",
+                           "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices?watch=1",
+                           "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/a/status",
+                           "/apis/apis.kcp.io/v1alpha1/watch/apiexportendpointslices"}) {
+    EXPECT_EQ(local_use("POST", ours), LocalUse::kServe) << ours;
+  }
+  for (const char* both : {"/apis", "/apis/", "/apis?timeout=32s", "/apis/apis.kcp.io",
+                           "/apis/apis.kcp.io/v1alpha1/"}) {
+    EXPECT_EQ(local_use("GET", both), LocalUse::kOverlay) << both;
+    EXPECT_EQ(local_use("POST", both), LocalUse::kForward) << both;
+  }
+  for (const char* theirs :
+       {"", "/", "/api", "/api/v1/pods", "/apis/apps/v1", "/apis/apis.kcp.io/v1alpha2",
+        "/apis/topology.kcp.iox/v1", "/apis/apis.kcp.io/v1alpha1/apiexportendpointslicesx",
+        "/apis/apis.kcp.io/v1alpha1/apiexports"}) {
+    EXPECT_EQ(local_use("GET", theirs), LocalUse::kForward) << theirs;
+  }
+}
+
+}  // namespace
+}  // namespace kintsugi::proxy
