@@ -101,6 +101,13 @@ TEST(Strict, WhenValuesAreEmpty_LooksAsGoWouldWriteIt) {
             R"("conditions":null,"storedVersions":null}})");
 }
 
+TEST(Strict, AM245_WhenManagedFieldsAreEmptied_TheListStaysForTheReset) {
+  EXPECT_EQ(decoded("v1", "ConfigMap", R"({"metadata":{"managedFields":[]}})"),
+            R"({"metadata":{"managedFields":[]}})");
+  EXPECT_EQ(decoded("v1", "ConfigMap", R"({"metadata":{"managedFields":null}})"),
+            R"({"metadata":{}})");
+}
+
 TEST(Strict, WhenDecodedTwice_StaysTheSame) {
   Json value =
       parse(R"({"rules":null,"metadata":{"creationTimestamp":"2001-02-03T04:05:06+01:00"}})");

@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "base/time.h"
+#include "krm/age.h"
 #include "krm/strict_time.h"
 #include "krm/types/builtin_types.h"
 
@@ -56,43 +57,7 @@ std::string age_text(std::string_view timestamp) {
   if (!instant) {
     return "<unknown>";
   }
-  const std::int64_t seconds = unix_seconds() - instant->seconds;
-  const auto two = [](std::int64_t a, const char* a_unit, std::int64_t b, const char* b_unit) {
-    std::string out = std::to_string(a) + a_unit;
-    return b == 0 ? out : out + std::to_string(b) + b_unit;
-  };
-  constexpr std::int64_t kMinute = 60, kHour = 3'600, kDay = 86'400, kYear = 365 * kDay;
-  if (seconds < -1) {
-    return "<invalid>";
-  }
-  if (seconds < 0) {
-    return "0s";
-  }
-  if (seconds < 2 * kMinute) {
-    return std::to_string(seconds) + "s";
-  }
-  if (seconds < 10 * kMinute) {
-    return two(seconds / kMinute, "m", seconds % kMinute, "s");
-  }
-  if (seconds < 3 * kHour) {
-    return std::to_string(seconds / kMinute) + "m";
-  }
-  if (seconds < 8 * kHour) {
-    return two(seconds / kHour, "h", seconds % kHour / kMinute, "m");
-  }
-  if (seconds < 2 * kDay) {
-    return std::to_string(seconds / kHour) + "h";
-  }
-  if (seconds < 8 * kDay) {
-    return two(seconds / kDay, "d", seconds % kDay / kHour, "h");
-  }
-  if (seconds < 2 * kYear) {
-    return std::to_string(seconds / kDay) + "d";
-  }
-  if (seconds < 8 * kYear) {
-    return two(seconds / kYear, "y", seconds % kYear / kDay, "d");
-  }
-  return std::to_string(seconds / kYear) + "y";
+  return krm::age_text(unix_seconds() - instant->seconds);
 }
 
 Column age_column() {

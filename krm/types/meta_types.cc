@@ -19,7 +19,7 @@ ObjectMeta
   annotations 12 map:string
   ownerReferences 13 []OwnerReference merge=uid map=uid
   finalizers 14 []string merge set
-  managedFields 17 []ManagedFieldsEntry
+  managedFields 17 []ManagedFieldsEntry keep
 OwnerReference atomic
   apiVersion 5 string always
   kind 1 string always

@@ -20,10 +20,11 @@ namespace kintsugi::krm {
 ///
 /// Types: string int32 int64 bool float64 bytes Time MicroTime raw wrapped, SchemaOrArray,
 /// SchemaOrBool, SchemaOrNames (of JSONSchemaProps), the name of another type; `*T` pointer, `[]T`
-/// list, `map:T`. Flags: `always` (no omitempty), `keep` (an explicit empty list stays), `set`,
-/// `map=<key>` (list types of server-side apply), `merge`, `merge=<key>` (strategic merge patch).
-/// A type is called by its name; what stands before a '.' in it only makes it unique.
-/// Lifetime: the schemas live as long as the table; schema pointers do not own. Threads: any.
+/// list, `map:T`. Flags: `always` (no omitempty), `keep` (an explicit empty list stays: it means
+/// something), `set`, `map=<key>` (list types of server-side apply), `merge`, `merge=<key>`
+/// (strategic merge patch). A type is called by its name; what stands before a '.' in it only makes
+/// it unique. Lifetime: the schemas live as long as the table; schema pointers do not own. Threads:
+/// any.
 class TypeTable {
  public:
   /// A mistake in the text ends the process: tables are part of the program.
