@@ -92,7 +92,9 @@ bool NamespaceDefaults::takes_content(const ObjectKey& key) const {
 
 void NamespaceDefaults::process(const std::string& text, Finished finished) {
   const ObjectKey key = ObjectKey::unpack(text);
-  if (key.resource == "namespaces") {
+  if (params_.wanted && !params_.wanted(key.cluster)) {
+    finished(true);
+  } else if (key.resource == "namespaces") {
     ensure_namespace(key, std::move(finished));
   } else if (!takes_content(key)) {
     finished(true);

@@ -45,7 +45,10 @@ class TestingServer final : public ApiServer, public ObjectReader, public Regist
   }
 
   /// Stores at once, as if a client had written; returns the uid.
-  std::string put(const ObjectKey& key, std::string_view text = "{}") {
+  std::string put(const ObjectKey& key, const char* text = "{}") {
+    return put(key, std::string(text));
+  }
+  std::string put(const ObjectKey& key, const std::string& text) {
     Expected<krm::Json> parsed = krm::Json::parse(text);
     EXPECT_TRUE(parsed) << text;
     return put(key, std::move(*parsed));
