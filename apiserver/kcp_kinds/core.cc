@@ -41,7 +41,7 @@ constexpr std::string_view kLogicalClusterDocument = R"json({
   "schema": {"openAPIV3Schema": {"type": "object", "description": "LogicalCluster describes the current logical cluster.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "properties": {
-     "createdBy": {"type": "object", "properties": {"name": {"type": "string"}, "uid": {"type": "string"},
+     "createdBy": {"type": "object", "properties": {"username": {"type": "string"}, "uid": {"type": "string"},
       "groups": {"type": "array", "items": {"type": "string"}},
       "extra": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}}}},
      "directlyDeletable": {"type": "boolean"},

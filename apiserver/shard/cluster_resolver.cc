@@ -1,0 +1,164 @@
+#include "apiserver/shard/cluster_resolver.h"
+
+#include <utility>
+#include <vector>
+
+#include "apiserver/shard/names.h"
+#include "base/strings.h"
+#include "krm/request_info.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+constexpr std::string_view kLogicalClusterPath = "/apis/core.kcp.io/v1alpha1/logicalclusters";
+
+/// True for "<prefix>", "<prefix>/…" and "<prefix>?…".
+bool is_below(std::string_view target, std::string_view prefix) {
+  return target.starts_with(prefix) &&
+         (target.size() == prefix.size() || target[prefix.size()] == '/' ||
+          target[prefix.size()] == '?');
+}
+
+Error access_denied(const http::RequestHead& head, const auth::UserInfo& user,
+                    std::string_view cluster, std::string_view rest) {
+  const krm::RequestInfo info =
+      krm::parse_request_info(head.method, rest.empty() ? std::string_view("/") : rest);
+  auth::Attributes attributes;
+  attributes.user = user;
+  attributes.cluster = cluster;
+  attributes.is_resource = info.is_resource;
+  attributes.verb = info.verb;
+  attributes.group = info.group;
+  attributes.version = info.version;
+  attributes.resource = info.resource;
+  attributes.subresource = info.subresource;
+  attributes.ns = info.ns;
+  attributes.name = info.name;
+  attributes.path = info.path;
+  return auth::denied(attributes, {false, "access denied"});
+}
+
+Error forbidden_text(std::string text) { return Error(Errc::kForbidden, std::move(text)); }
+
+/// Questions about rights and identity go on while a cluster is emptied.
+bool creates_content(const http::RequestHead& head, std::string_view rest) {
+  return head.method == "POST" && !rest.starts_with("/apis/authorization.k8s.io/") &&
+         !rest.starts_with("/apis/authentication.k8s.io/");
+}
+
+Expected<void> check_state(const ClusterInfo& cluster, const http::RequestHead& head,
+                           std::string_view rest) {
+  if (cluster.inactive && !is_below(rest, "/openapi") && !is_below(rest, kLogicalClusterPath)) {
+    return fail(forbidden_text("logical cluster is marked inactive"));
+  }
+  if (cluster.deleting && creates_content(head, rest)) {
+    return fail(forbidden_text("logical cluster is being deleted"));
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_bootstrap_identity(const auth::UserInfo& user) noexcept {
+  return user.in_group(auth::kGroupMasters) ||
+         user.in_group(auth::kGroupExternalLogicalClusterAdmin);
+}
+
+ClusterResolver make_cluster_resolver(ClusterIndex& index) {
+  return [&index](const http::RequestHead& head,
+                  const auth::UserInfo& user) -> Expected<std::optional<ClusterTarget>> {
+    const std::string_view target = head.target;
+    const std::optional<krm::ClusterPath> path = krm::split_cluster_path(target);
+    if (!path) {
+      return std::nullopt;
+    }
+    const std::string_view rest = path->rest;
+    const std::string& segment = path->segment;
+    std::string root(target.substr(0, target.size() - rest.size()));
+    if (segment == "*") {
+      return ClusterTarget{"*", std::move(root), rest};
+    }
+    if (!krm::is_workspace_path(segment)) {
+      return fail(
+          krm::bad_request("invalid cluster: \"" + segment + "\" does not match the regex"));
+    }
+    const ClusterIndex::Answer answer = index.resolve(segment);
+    const bool is_name = segment.find(':') == std::string::npos;
+    if (answer.where == ClusterIndex::Where::kHere) {
+      if (const ClusterInfo* info = index.find(answer.cluster)) {
+        if (Expected<void> usable = check_state(*info, head, rest); !usable) {
+          return fail(std::move(usable.error()));
+        }
+      }
+      return ClusterTarget{answer.cluster, std::move(root), rest};
+    }
+    if (answer.where == ClusterIndex::Where::kElsewhere) {
+      Error error(Errc::kTooManyRequests, "Not found on this shard");
+      error.edit().retry_after_seconds = 1;
+      return fail(std::move(error));
+    }
+    if (!is_name) {
+      return fail(krm::not_found(kTenancyGroup, kWorkspaces, segment));
+    }
+    if (is_bootstrap_identity(user) && is_below(rest, kLogicalClusterPath)) {
+      return ClusterTarget{segment, std::move(root), rest};
+    }
+    return fail(access_denied(head, user, segment, rest));
+  };
+}
+
+std::optional<TextAnswer> text_answer(ClusterIndex& index, std::string_view target) {
+  const std::optional<krm::ClusterPath> path = krm::split_cluster_path(target);
+  if (!path || !krm::is_workspace_path(path->segment)) {
+    return std::nullopt;
+  }
+  const ClusterIndex::Where where = index.resolve(path->segment).where;
+  if (where == ClusterIndex::Where::kElsewhere) {
+    return TextAnswer{429, "Not found on this shard\n", 1};
+  }
+  if (where == ClusterIndex::Where::kHere &&
+      (is_below(path->rest, "/metrics") || is_below(path->rest, "/debug"))) {
+    return TextAnswer{501, "shard-level endpoint not available at workspace scope\n", 0};
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> health_target(ClusterIndex& index, std::string_view target) {
+  const std::optional<krm::ClusterPath> path = krm::split_cluster_path(target);
+  if (!path || path->segment == "*" ||
+      !(is_below(path->rest, "/livez") || is_below(path->rest, "/readyz") ||
+        is_below(path->rest, "/healthz"))) {
+    return std::nullopt;
+  }
+  if (index.resolve(path->segment).where != ClusterIndex::Where::kHere) {
+    return std::nullopt;
+  }
+  return std::string(path->rest);
+}
+
+std::optional<std::string> without_identity(std::string_view target,
+                                            const IdentityCheck& is_identity) {
+  const std::optional<krm::ClusterPath> path = krm::split_cluster_path(target);
+  if (!path || path->segment != "*") {
+    return std::nullopt;
+  }
+  const std::string_view resource_path = path->rest.substr(0, path->rest.find('?'));
+  const std::vector<std::string_view> parts = split(resource_path, '/');  // "" apis g v [ns] r
+  if (parts.size() < 5 || parts[1] != "apis") {
+    return std::nullopt;
+  }
+  const std::size_t at = parts.size() > 6 && parts[4] == "namespaces" ? 6 : 4;
+  const std::string resource = percent_decode(parts[at]).value_or(std::string(parts[at]));
+  const std::size_t colon = resource.find(':');
+  if (colon == std::string::npos ||
+      !is_identity(parts[2], std::string_view(resource).substr(0, colon),
+                   std::string_view(resource).substr(colon + 1))) {
+    return std::nullopt;
+  }
+  const auto begin = static_cast<std::size_t>(parts[at].data() - target.data());
+  return std::string(target.substr(0, begin)) + resource.substr(0, colon) +
+         std::string(target.substr(begin + parts[at].size()));
+}
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,298 @@
+#include "apiserver/shard/logical_cluster_controller.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "apiserver/keys.h"
+#include "apiserver/shard/conditions.h"
+#include "apiserver/shard/names.h"
+#include "base/log.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+using krm::Json;
+
+constexpr std::string_view kRbacGroup = "rbac.authorization.k8s.io";
+constexpr Duration kSweepAfter = seconds(2);
+constexpr Duration kLookAgain = milliseconds(50);
+
+/// Initializers whose work this shard does itself while it fills a cluster.
+bool is_own_initializer(std::string_view name) {
+  return name == kApiBindingsInitializer || name == "root:universal" ||
+         name == "root:organization" || name == "root:team";
+}
+
+ObjectKey cluster_key(const std::string& cluster) {
+  return {cluster, std::string(kCoreGroup), std::string(kLogicalClusters), "",
+          std::string(kClusterName)};
+}
+
+Json make_namespace(const char* name, bool create_only) {
+  Json object = Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}});
+  object.make({"metadata", "name"}) = name;
+  if (create_only) {
+    object.make({"metadata", "annotations", "bootstrap.kcp.io/create-only"}) = "true";
+  }
+  return object;
+}
+
+Json make_admin_binding(std::string_view user) {
+  Json object = Json::object(
+      {{"apiVersion", "rbac.authorization.k8s.io/v1"}, {"kind", "ClusterRoleBinding"}});
+  object.make({"metadata", "name"}) = "workspace-admin";
+  object["roleRef"] =
+      Json::object({{"apiGroup", kRbacGroup}, {"kind", "ClusterRole"}, {"name", "cluster-admin"}});
+  object["subjects"].push_back(
+      Json::object({{"apiGroup", kRbacGroup}, {"kind", "User"}, {"name", user}}));
+  return object;
+}
+
+/// Deleted through another view, or never stored.
+bool is_content(const ResourceDef& def) {
+  return !def.virtual_create_only && !def.stored_under_group && def.has_verb("delete") &&
+         !(def.group == kCoreGroup && def.plural == kLogicalClusters);
+}
+
+bool is_cluster_rbac(const ResourceDef& def) { return def.group == kRbacGroup && !def.namespaced; }
+
+}  // namespace
+
+/// The objects that a new cluster gets, made one after the other.
+struct LogicalClusterController::Fill {
+  std::string cluster;
+  Json object;  // the LogicalCluster
+  std::vector<std::pair<ObjectKey, Json>> wanted;
+  std::size_t next = 0;
+  Finished finished;
+};
+
+LogicalClusterController::LogicalClusterController(const ControllerContext& context, Params params)
+    : ControllerBase(context, "kintsugi-logical-cluster"), params_(std::move(params)) {}
+
+void LogicalClusterController::start() {
+  follow(kCoreGroup, kLogicalClusters, [this](const ApiServer::Change& change) {
+    if (change.object != nullptr) {
+      queue_.add(change.cluster);
+    } else {
+      queue_.add_after(change.cluster, kSweepAfter);
+    }
+  });
+  // The last object of a deleted cluster lets it go.
+  follow("", "", [this](const ApiServer::Change& change) {
+    if (change.object != nullptr) {
+      return;
+    }
+    const ClusterInfo* info = params_.index.find(change.cluster);
+    if (info != nullptr && info->deleting) {
+      queue_.add(change.cluster);
+    }
+  });
+}
+
+void LogicalClusterController::add_cluster(std::string_view cluster) { queue_.add(cluster); }
+
+void LogicalClusterController::process(const std::string& cluster, Finished finished) {
+  std::optional<Json> object = get(cluster_key(cluster));
+  if (!object) {
+    sweep(cluster, std::move(finished));
+    return;
+  }
+  if (is_deleted(*object)) {
+    params_.on_content(cluster, true);
+    empty(cluster, std::move(*object), std::move(finished));
+    return;
+  }
+  auto work = std::make_shared<Fill>();
+  work->cluster = cluster;
+  work->object = std::move(*object);
+  work->finished = std::move(finished);
+  if (work->object.text({"status", "phase"}).empty()) {
+    const auto want = [&](std::string_view group, std::string_view resource, Json wanted) {
+      const ObjectKey key{cluster, std::string(group), std::string(resource), "",
+                          std::string(wanted.text({"metadata", "name"}))};
+      work->wanted.emplace_back(key, std::move(wanted));
+    };
+    want("", "namespaces", make_namespace("default", true));
+    want("", "namespaces", make_namespace("kube-system", false));
+    const std::string_view creator = work->object.text({"spec", "createdBy", "username"});
+    if (!creator.empty()) {
+      want(kRbacGroup, "clusterrolebindings", make_admin_binding(creator));
+    }
+  }
+  fill(work);
+}
+
+void LogicalClusterController::fill(const std::shared_ptr<Fill>& work) {
+  while (work->next < work->wanted.size() && get(work->wanted[work->next].first)) {
+    ++work->next;
+  }
+  if (work->next == work->wanted.size()) {
+    set_status(work);
+    return;
+  }
+  auto& [key, object] = work->wanted[work->next++];
+  create(key, std::move(object), [this, work, name = key.name](Expected<Json> created) {
+    if (!created && created.error().code() != Errc::kAlreadyExists) {
+      log_warn(
+          "content of a new logical cluster cannot be made",
+          {{"cluster", work->cluster}, {"name", name}, {"error", created.error().to_string()}});
+      work->finished(false);
+      return;
+    }
+    fill(work);
+  });
+}
+
+void LogicalClusterController::set_status(const std::shared_ptr<Fill>& work) {
+  Json object = work->object;
+  if (object.text({"status", "phase"}).empty()) {
+    if (const Json* wanted = object.at({"spec", "initializers"})) {
+      Json left = Json::array();
+      for (const Json& name : wanted->items()) {
+        if (!is_own_initializer(name.as_string())) {
+          left.push_back(name);
+        }
+      }
+      if (left.size() > 0) {
+        object.make({"status", "initializers"}) = std::move(left);
+      }
+    }
+  }
+  const Json* left = object.at({"status", "initializers"});
+  const bool ready = left == nullptr || left->size() == 0;
+  if (object.text({"status", "phase"}).empty() ||
+      object.text({"status", "phase"}) == "Initializing") {
+    object.make({"status", "phase"}) = ready ? "Ready" : "Initializing";
+  }
+  std::string path = annotation(object, kPathAnnotation);
+  object.make({"status", "URL"}) =
+      params_.external_url() + "/clusters/" + (path.empty() ? work->cluster : path);
+  if (ready) {
+    set_kcp_condition(object, "WorkspaceInitialized", "True");
+  } else {
+    set_kcp_condition(object, "WorkspaceInitialized", "False", "Info", "InitializerExists",
+                      "Initializers still exist");
+  }
+  params_.on_content(work->cluster, false);
+  if (object == work->object) {
+    set_label(work, std::move(object));
+    return;
+  }
+  update(cluster_key(work->cluster), "status", std::move(object),
+         [this, work](Expected<Json> stored) {
+           if (!stored) {
+             work->finished(false);
+             return;
+           }
+           set_label(work, std::move(*stored));
+         });
+}
+
+void LogicalClusterController::set_label(const std::shared_ptr<Fill>& work, Json object) {
+  const std::string phase(object.text({"status", "phase"}));
+  if (object.text({"metadata", "labels", kPhaseLabel}) == phase) {
+    work->finished(true);
+    return;
+  }
+  object.make({"metadata", "labels", kPhaseLabel}) = phase;
+  update(cluster_key(work->cluster), "", std::move(object),
+         [work](Expected<Json> stored) { work->finished(stored.has_value()); });
+}
+
+void LogicalClusterController::empty(const std::string& cluster, Json object, Finished finished) {
+  struct Pass {
+    std::size_t left = 0;     // objects that are still there
+    std::size_t pending = 1;  // deletions without an answer, and this scan
+    std::function<void()> done;
+  };
+  auto pass = std::make_shared<Pass>();
+  const auto answered = [pass] {
+    if (--pass->pending == 0) {
+      pass->done();
+    }
+  };
+  const std::vector<ResourcePtr> kinds = context_.registry.all(cluster);
+  const auto visit = [&](bool rbac) {
+    for (const ResourcePtr& def : kinds) {
+      if (!is_content(*def) || is_cluster_rbac(*def) != rbac) {
+        continue;
+      }
+      reader().list(cluster, def->group, def->plural, "", [&](const Json& item) {
+        ++pass->left;
+        if (!is_deleted(item)) {
+          ++pass->pending;
+          const ObjectKey key{cluster, def->group, def->plural,
+                              std::string(item.text({"metadata", "namespace"})),
+                              std::string(item.text({"metadata", "name"}))};
+          ControllerBase::remove(key, uid_of(item), [answered](Expected<Json>) { answered(); });
+        }
+        return true;
+      });
+    }
+  };
+  visit(false);
+  if (pass->left == 0) {
+    visit(true);
+  }
+  const bool is_empty = pass->left == 0;
+  pass->done = [this, cluster, is_empty, object = std::move(object),
+                finished = std::move(finished)]() mutable {
+    if (!is_empty) {
+      queue_.add_after(cluster, kLookAgain);  // what has no deletion event (conversions, views)
+      finished(true);
+      return;
+    }
+    if (!drop_finalizer(object, kLogicalClusterFinalizer)) {
+      finished(true);
+      return;
+    }
+    update(cluster_key(cluster), "", std::move(object), [finished](Expected<Json> stored) {
+      finished(stored.has_value() || stored.error().code() == Errc::kNotFound);
+    });
+  };
+  answered();
+}
+
+/// Rows of a cluster that is gone. Finds them by the names of resources that the store holds.
+void LogicalClusterController::sweep(const std::string& cluster, Finished finished) {
+  std::vector<store::Op> ops;
+  std::string start;
+  while (true) {
+    std::string resource;
+    store::RangeQuery first;
+    first.start = start;
+    auto found = params_.store.range(first, [&](const store::EntryView& entry) {
+      resource = entry.key.substr(0, entry.key.find('\0'));
+      return false;
+    });
+    if (!found || resource.empty()) {
+      break;
+    }
+    store::RangeQuery rows;
+    rows.prefix = collection_prefix(resource, cluster, "");
+    auto read = params_.store.range(rows, [&](const store::EntryView& entry) {
+      ops.push_back({store::EventType::kDelete, std::string(entry.key), std::string(entry.value),
+                     entry.modified});
+      return ops.size() < 1000;
+    });
+    if (!read) {
+      break;
+    }
+    start = resource + '\x01';  // behind every key of this resource
+  }
+  if (ops.empty()) {
+    finished(true);
+    return;
+  }
+  log_info("sweeping what is left of a logical cluster",
+           {{"cluster", cluster}, {"objects", static_cast<std::uint64_t>(ops.size())}});
+  params_.store.commit(std::move(ops),
+                       [&loop = context_.loop, finished](Expected<store::CommitResult> result) {
+                         loop.post([finished, ok = result && !result->conflict] { finished(ok); });
+                       });
+}
+
+}  // namespace kintsugi::apiserver

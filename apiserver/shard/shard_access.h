@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+
+#include "apiserver/shard/cluster_index.h"
+#include "auth/authenticators.h"
+#include "auth/authorizer.h"
+
+/// Who may come in: the rules of a shard around RBAC and credentials.
+namespace kintsugi::apiserver {
+
+/// Before a logical cluster is Ready only administrators get in (AM-488, AM-491); then `inner`
+/// decides.
+class PhaseAuthorizer final : public auth::Authorizer {
+ public:
+  PhaseAuthorizer(const ClusterIndex& index, auth::Authorizer& inner)
+      : index_(index), inner_(inner) {}
+  void authorize(const auth::Attributes& attributes, Done done) override;
+
+ private:
+  const ClusterIndex& index_;
+  auth::Authorizer& inner_;
+};
+
+/// No anonymous requests, but for health and version outside of clusters (AM-475).
+class ShardAuthenticator final : public auth::Authenticator {
+ public:
+  explicit ShardAuthenticator(auth::RequestAuthenticator::Params params);
+  void authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
+                    std::string_view cluster, Done done) override;
+
+ private:
+  auth::RequestAuthenticator strict_;
+  auth::RequestAuthenticator open_;
+};
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,89 @@
+#include "apiserver/shard/shard_controllers.h"
+
+#include <utility>
+
+#include "apiserver/shard/names.h"
+#include "base/log.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+ControllerParams common_params(const ShardServerParams& params, ClusterIndex& index) {
+  ControllerParams out;
+  out.namespace_defaults.root_ca_pem = params.root_ca_pem;
+  out.namespace_defaults.wanted = [&index](std::string_view cluster) {
+    const ClusterInfo* info = index.find(cluster);
+    return info != nullptr && !info->deleting;
+  };
+  return out;
+}
+
+}  // namespace
+
+ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
+                                   const ShardServerParams& params, const std::string& base_url)
+    : parts_(parts),
+      context_{parts.loop(), parts.server(), parts.registry()},
+      access_(parts.loop(), parts.server(), parts.root(), params.name, params.client_tls),
+      common_(context_, common_params(params, parts.index())),
+      clusters_(
+          context_,
+          {params.name, store, parts.index(),
+           [url = params.external_url.empty() ? base_url : params.external_url] { return url; },
+           [this](std::string_view cluster, bool deleting) { on_content(cluster, deleting); }}),
+      identities_(context_),
+      types_(context_, parts.types()),
+      scheduler_(context_, {params.name, access_, parts.index(), parts.root(), parts.types()}),
+      registration_(
+          parts.loop(), {params.name, base_url, params.external_url, params.labels},
+          params.name == kRootCluster ? &parts.server() : nullptr, [&parts]() -> net::Upstream* {
+            return parts.remote_root() == nullptr ? nullptr : parts.remote_root()->upstream();
+          }) {
+  if (params.name == kRootCluster) {
+    bootstrap_ = std::make_unique<Bootstrap>(context_, bootstrap_objects(params.name),
+                                             [this] { registration_.kick(); });
+  }
+}
+
+ShardControllers::~ShardControllers() { registration_.stop(); }
+
+bool ShardControllers::ready() const noexcept {
+  return bootstrap_ == nullptr || bootstrap_->complete();
+}
+
+void ShardControllers::start() {
+  common_.start();
+  clusters_.start();
+  identities_.start();
+  types_.start();
+  scheduler_.start();
+  parts_.index().listen([this](const ClusterInfo* now, const ClusterInfo* before) {
+    if (now == nullptr && started_.erase(before->name) > 0) {
+      common_.remove_cluster(before->name);
+    }
+  });
+  for (const std::string& cluster : parts_.index().names()) {
+    clusters_.add_cluster(cluster);
+  }
+  if (bootstrap_ != nullptr) {
+    bootstrap_->start();
+  } else {
+    parts_.remote_root()->on_upstream([this] { registration_.kick(); });
+    registration_.kick();
+  }
+}
+
+void ShardControllers::on_content(std::string_view cluster, bool deleting) {
+  if (!started_.insert(std::string(cluster)).second) {
+    return;
+  }
+  // Also for one that is being deleted: namespaces and definitions need their controllers to go.
+  common_.add_cluster(cluster);
+  scheduler_.add_cluster(cluster);
+  if (!deleting) {
+    identities_.add_cluster(cluster);
+    types_.add_cluster(cluster);
+  }
+}
+
+}  // namespace kintsugi::apiserver

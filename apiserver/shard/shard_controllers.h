@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "apiserver/controllers/controllers.h"
+#include "apiserver/shard/bootstrap.h"
+#include "apiserver/shard/cluster_access.h"
+#include "apiserver/shard/identity_controller.h"
+#include "apiserver/shard/logical_cluster_controller.h"
+#include "apiserver/shard/shard_loop.h"
+#include "apiserver/shard/shard_registration.h"
+#include "apiserver/shard/workspace_scheduler.h"
+#include "apiserver/shard/workspace_type_controller.h"
+
+namespace kintsugi::apiserver {
+
+/// Everything that writes by itself on a shard. One per store, on the first loop.
+class ShardControllers {
+ public:
+  ShardControllers(ShardLoop& parts, store::Store& store, const ShardServerParams& params,
+                   const std::string& base_url);
+  ~ShardControllers();
+  ShardControllers(const ShardControllers&) = delete;
+  ShardControllers& operator=(const ShardControllers&) = delete;
+  void start();
+  /// On the root shard: its first objects are there. Elsewhere at once.
+  [[nodiscard]] bool ready() const noexcept;
+
+ private:
+  void on_content(std::string_view cluster, bool deleting);
+
+  ShardLoop& parts_;
+  ControllerContext context_;
+  ShardClusterAccess access_;
+  ControllerSet common_;
+  LogicalClusterController clusters_;
+  IdentityController identities_;
+  WorkspaceTypeController types_;
+  WorkspaceScheduler scheduler_;
+  ShardRegistration registration_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  std::set<std::string, std::less<>> started_;  // clusters that the controllers know
+};
+
+}  // namespace kintsugi::apiserver

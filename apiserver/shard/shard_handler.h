@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "apiserver/shard/cluster_index.h"
+#include "apiserver/shard/cluster_resolver.h"
+#include "http/handler.h"
+
+namespace kintsugi::apiserver {
+
+/// Stands before the ApiServer of a shard: answers what is plain text, opens health checks below
+/// clusters, and takes identities out of wildcard paths. Threads: its loop.
+class ShardHandler final : public http::Handler {
+ public:
+  ShardHandler(http::Handler& server, ClusterIndex& index, IdentityCheck is_identity)
+      : server_(server), index_(index), is_identity_(std::move(is_identity)) {}
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
+      http::RequestHead head, http::ResponseStream& stream) noexcept override;
+
+ private:
+  http::Handler& server_;
+  ClusterIndex& index_;
+  IdentityCheck is_identity_;
+};
+
+}  // namespace kintsugi::apiserver

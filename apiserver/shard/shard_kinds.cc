@@ -1,0 +1,151 @@
+#include "apiserver/shard/shard_kinds.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "apiserver/kcp_kinds/kcp_kinds.h"
+#include "apiserver/shard/cluster_resolver.h"
+#include "apiserver/shard/names.h"
+#include "apiserver/shard/workspace_admission.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+using krm::Json;
+
+/// Objects that others name by path carry the path of their cluster.
+void set_path(ClusterIndex& index, const WriteContext& context, Json& object) {
+  object.make({"metadata", "annotations", kPathAnnotation}) = index.path_of(context.cluster);
+}
+
+Error logical_cluster_forbidden(std::string_view text) {
+  return krm::forbidden(kCoreGroup, kLogicalClusters, kClusterName, text);
+}
+
+bool grows(const Json* now, const Json* before) {
+  if (now == nullptr) {
+    return false;
+  }
+  return std::any_of(now->items().begin(), now->items().end(), [&](const Json& item) {
+    return before == nullptr ||
+           std::find(before->items().begin(), before->items().end(), item) == before->items().end();
+  });
+}
+
+/// AM-488, AM-490: made and deleted by the system only.
+Expected<void> admit_logical_cluster(const WriteContext& context, const Json* object,
+                                     const Json* old) {
+  if (is_bootstrap_identity(context.user)) {
+    return {};
+  }
+  if (old == nullptr) {
+    // A wrong name is the validation's to tell.
+    if (object->text({"metadata", "name"}) != kClusterName) {
+      return {};
+    }
+    return fail(logical_cluster_forbidden("LogicalCluster cannot be created"));
+  }
+  if (object == nullptr) {
+    const Json* deletable = old->at({"spec", "directlyDeletable"});
+    if (deletable == nullptr || !deletable->as_bool()) {
+      return fail(logical_cluster_forbidden("LogicalCluster cannot be deleted"));
+    }
+    return {};
+  }
+  if (context.subresource == "status" &&
+      grows(object->at({"status", "initializers"}), old->at({"status", "initializers"}))) {
+    return fail(logical_cluster_forbidden("status.initializers may only shrink"));
+  }
+  return {};
+}
+
+ResourcePtr logical_clusters() {
+  ResourceDef def = *logical_cluster_kind();
+  def.hooks.admit = [](const WriteContext& context, const Json* object, const Json* old,
+                       Hooks::AdmitDone done) {
+    done(admit_logical_cluster(context, object, old));
+  };
+  return std::make_shared<const ResourceDef>(std::move(def));
+}
+
+ResourcePtr workspaces(const ShardKindContext& context) {
+  ResourceDef def = *workspace_kind();
+  const WorkspaceTypeLookup& types = context.types;
+  auth::Authorizer& authorizer = context.authorizer;
+  def.hooks.prepare = [&types](const WriteContext& write, Json& object, const Json* old) {
+    prepare_workspace(types, write, object, old);
+  };
+  def.hooks.admit = [&types, &authorizer](const WriteContext& write, const Json* object,
+                                          const Json* old, Hooks::AdmitDone done) {
+    admit_workspace(types, authorizer, write, object, old, std::move(done));
+  };
+  return std::make_shared<const ResourceDef>(std::move(def));
+}
+
+ResourcePtr workspace_types(ClusterIndex& index) {
+  ResourceDef def = *workspace_type_kind();
+  def.hooks.prepare = [&index](const WriteContext& context, Json& object, const Json*) {
+    if (!context.subresource.empty()) {
+      return;
+    }
+    set_path(index, context, object);
+    if (object.at({"spec", "defaultChildWorkspaceType"}) == nullptr) {
+      object.make({"spec", "defaultChildWorkspaceType"}) =
+          Json::object({{"name", "universal"}, {"path", kRootCluster}});
+    }
+  };
+  return std::make_shared<const ResourceDef>(std::move(def));
+}
+
+ResourcePtr api_exports(ClusterIndex& index) {
+  ResourceDef def = *api_export_kind();
+  const auto before = def.hooks.prepare;
+  def.hooks.prepare = [&index, before](const WriteContext& context, Json& object, const Json* old) {
+    if (before) {
+      before(context, object, old);
+    }
+    if (!context.subresource.empty() || context.verb == "delete") {
+      return;
+    }
+    set_path(index, context, object);
+    if (!object.text({"spec", "identity", "secretRef", "name"}).empty() &&
+        object.text({"spec", "identity", "secretRef", "namespace"}).empty()) {
+      object.make({"spec", "identity", "secretRef", "namespace"}) = "kcp-system";
+    }
+  };
+  return std::make_shared<const ResourceDef>(std::move(def));
+}
+
+}  // namespace
+
+Json user_document(const auth::UserInfo& user) {
+  Json document = Json::object({{"username", Json(user.name)}});
+  if (!user.uid.empty()) {
+    document["uid"] = user.uid;
+  }
+  for (const std::string& group : user.groups) {
+    document["groups"].push_back(Json(group));
+  }
+  for (const auto& [key, values] : user.extra) {
+    Json& list = document.make({"extra", key});
+    for (const std::string& value : values) {
+      list.push_back(Json(value));
+    }
+  }
+  return document;
+}
+
+std::vector<StaticPlusCrdRegistry::StaticKind> shard_kinds(const ShardKindContext& context) {
+  const auto in_root = [](std::string_view cluster) { return cluster == kRootCluster; };
+  return {{api_binding_kind(), {}},
+          {api_exports(context.index), {}},
+          {api_resource_schema_kind(), {}},
+          {logical_clusters(), {}},
+          {shard_kind(), in_root},
+          {workspaces(context), {}},
+          {workspace_types(context.index), {}}};
+}
+
+}  // namespace kintsugi::apiserver

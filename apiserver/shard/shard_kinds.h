@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "apiserver/registry.h"
+#include "apiserver/shard/cluster_index.h"
+#include "apiserver/shard/workspace_types.h"
+#include "auth/authorizer.h"
+
+/// The kcp kinds as a shard serves them: with the admission that needs to know the shard.
+namespace kintsugi::apiserver {
+
+/// What the hooks ask; all outlive the kinds. Threads: one loop.
+struct ShardKindContext {
+  ClusterIndex& index;
+  const WorkspaceTypeLookup& types;
+  auth::Authorizer& authorizer;
+};
+
+/// Shards (in root only), logical clusters, workspaces and their types, schemas, exports and
+/// bindings, in discovery order.
+[[nodiscard]] std::vector<StaticPlusCrdRegistry::StaticKind> shard_kinds(
+    const ShardKindContext& context);
+
+/// Who created a workspace, as its owner annotation and LogicalCluster's spec.createdBy say it.
+[[nodiscard]] krm::Json user_document(const auth::UserInfo& user);
+
+}  // namespace kintsugi::apiserver

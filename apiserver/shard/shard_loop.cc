@@ -1,0 +1,175 @@
+#include "apiserver/shard/shard_loop.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "apiserver/kinds/builtin_kinds.h"
+#include "apiserver/rbac_escalation.h"
+#include "apiserver/reviews.h"
+#include "apiserver/shard/cluster_resolver.h"
+#include "apiserver/shard/names.h"
+#include "apiserver/shard/shard_kinds.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+constexpr std::string_view kRbacGroup = "rbac.authorization.k8s.io";
+
+RbacParams rbac_params() {
+  RbacParams params;
+  params.workspace_access = true;
+  params.open_clusters = {std::string(kRootCluster)};
+  params.mask_reasons = true;
+  return params;
+}
+
+auth::RequestAuthenticator::Params credential_params(
+    const ShardServerParams& params, std::shared_ptr<auth::TokenAuthenticator> accounts) {
+  auth::RequestAuthenticator::Params out;
+  out.request_header.allowed_names = params.proxy_names;
+  out.tokens = std::move(accounts);
+  return out;
+}
+
+auth::ServiceAccountTokenConfig token_config(const ShardServerParams& params) {
+  auth::ServiceAccountTokenConfig config;
+  config.keys = params.account_keys;
+  return config;
+}
+
+}  // namespace
+
+ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerParams& params,
+                     std::function<Expected<void>()> ready)
+    : loop_(loop),
+      store_(store),
+      params_(params),
+      types_(index_, root_),
+      tokens_(std::make_shared<const auth::ServiceAccountTokens>(token_config(params))),
+      accounts_(std::make_shared<auth::ServiceAccountAuthenticator>(
+          auth::ServiceAccountAuthenticator::Params{
+              tokens_,
+              [this](const auth::ServiceAccountClaims& claims,
+                     std::function<void(Expected<void>)> done) {
+                make_account_check(server_->reader())(claims, std::move(done));
+              },
+              false,
+              {}})),
+      rbac_(rbac_params()),
+      authorizer_(index_, rbac_),
+      authenticator_(credential_params(params, accounts_)),
+      drain_timer_(loop) {
+  make_registry();
+  make_server(std::move(ready));
+}
+
+ShardLoop::~ShardLoop() {
+  drain_timer_.cancel();
+  if (listener_ != nullptr) {
+    listener_->close();
+  }
+  listener_.reset();
+  remote_root_.reset();
+  local_root_.reset();
+  rbac_.stop();
+  index_.stop();
+  registry_->stop();
+}
+
+void ShardLoop::make_registry() {
+  const ReviewParams reviews{authorizer_, &rbac_, accounts_, tokens_, {}};
+  std::vector<StaticPlusCrdRegistry::StaticKind> kinds;
+  for (ResourcePtr& kind : builtin_kinds()) {
+    if (kind->group == kRbacGroup) {
+      kind = with_escalation_check(std::move(kind), rbac_);
+    } else if (kind->group.empty() && kind->plural == "serviceaccounts") {
+      kind = with_token_subresource(std::move(kind), reviews);
+    }
+    kinds.push_back({std::move(kind), {}});
+  }
+  for (ResourcePtr& kind : review_kinds(reviews)) {
+    kinds.push_back({std::move(kind), {}});
+  }
+  for (StaticPlusCrdRegistry::StaticKind& kind : shard_kinds({index_, types_, authorizer_})) {
+    kinds.push_back(std::move(kind));
+  }
+  std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
+    return a.def->group < b.def->group;  // the core group is ""
+  });
+  registry_ = std::make_unique<StaticPlusCrdRegistry>(std::move(kinds));
+}
+
+void ShardLoop::make_server(std::function<Expected<void>()> ready) {
+  ServerParams params{
+      loop_, store_, *registry_, authenticator_, authorizer_, make_cluster_resolver(index_), {}};
+  params.server_address = params_.address;
+  params.checks.push_back({"store-open", false, [this] { return store_.health(); }});
+  params.checks.push_back({"loop-alive", false, [] { return Expected<void>(); }});
+  params.checks.push_back({"crds-loaded", true, [this]() -> Expected<void> {
+                             if (!registry_->ready(kRootCluster)) {
+                               return fail(Errc::kUnavailable, "definitions are being loaded");
+                             }
+                             return {};
+                           }});
+  params.checks.push_back({"informers-synced", true, std::move(ready)});
+  server_ = ApiServer::make(std::move(params));
+  // The order is the order in which changes are seen: clusters and kinds before rights.
+  index_.start(*server_);
+  registry_->follow(*server_);
+  rbac_.start(*server_);
+  index_.listen([this](const ClusterInfo* now, const ClusterInfo* before) {
+    const bool closes = now == nullptr || (now->inactive && !before->inactive);
+    if (before != nullptr && closes) {
+      end_watches(before->name);
+    }
+  });
+  if (params_.name == kRootCluster) {
+    local_root_ = std::make_unique<LocalRootFeed>(*server_, root_);
+  } else {
+    remote_root_ = std::make_unique<RemoteRootFeed>(loop_, root_, params_.root);
+  }
+  handler_ = std::make_unique<ShardHandler>(
+      *server_, index_,
+      [this](std::string_view group, std::string_view resource, std::string_view hash) {
+        return root_.is_identity(group, resource, hash);
+      });
+}
+
+void ShardLoop::end_watches(std::string_view cluster) {
+  for (const ResourcePtr& kind : registry_->all(cluster)) {
+    server_->end_watches(cluster, kind->group, kind->plural);
+  }
+}
+
+Expected<void> ShardLoop::listen(std::uint16_t port, bool shared_port) {
+  net::ListenerParams params;
+  params.address = params_.address;
+  params.port = port;
+  params.reuse_port = shared_port;
+  params.tls = params_.server_tls;
+  params.identify = auth::make_identify_hook(params_.verifier);
+  auto listener = net::Listener::open(loop_, std::move(params), *handler_);
+  if (!listener) {
+    return fail(std::move(listener.error()));
+  }
+  listener_ = std::move(*listener);
+  return {};
+}
+
+void ShardLoop::drain(Duration limit, std::function<void()> done) {
+  auto once = std::make_shared<std::function<void()>>(std::move(done));
+  const auto finish = [once] {
+    if (const auto call = std::exchange(*once, nullptr)) {
+      call();
+    }
+  };
+  drain_timer_.start(limit, [this, finish] {
+    listener_->close();
+    finish();
+  });
+  server_->start_drain();
+  listener_->drain(finish);
+}
+
+}  // namespace kintsugi::apiserver

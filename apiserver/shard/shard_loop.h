@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "apiserver/rbac.h"
+#include "apiserver/registry.h"
+#include "apiserver/server.h"
+#include "apiserver/shard/cluster_index.h"
+#include "apiserver/shard/root_view.h"
+#include "apiserver/shard/shard_access.h"
+#include "apiserver/shard/shard_handler.h"
+#include "apiserver/shard/shard_server.h"
+#include "apiserver/shard/workspace_types.h"
+#include "net/listener.h"
+
+namespace kintsugi::apiserver {
+
+/// Everything that serves requests on one loop of a shard. Made, used and destroyed on that loop's
+/// thread.
+class ShardLoop {
+ public:
+  /// @param ready asked by /readyz: whether the shard as a whole may serve.
+  ShardLoop(net::Loop& loop, store::Store& store, const ShardServerParams& params,
+            std::function<Expected<void>()> ready);
+  ~ShardLoop();
+  ShardLoop(const ShardLoop&) = delete;
+  ShardLoop& operator=(const ShardLoop&) = delete;
+
+  [[nodiscard]] Expected<void> listen(std::uint16_t port, bool shared_port);
+  [[nodiscard]] std::uint16_t port() const noexcept { return listener_->port(); }
+  void set_tls(std::shared_ptr<net::TlsContext> tls) { listener_->set_tls(std::move(tls)); }
+  /// Ends after `limit` at the latest.
+  void drain(Duration limit, std::function<void()> done);
+
+  [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
+  [[nodiscard]] ApiServer& server() noexcept { return *server_; }
+  [[nodiscard]] const Registry& registry() const noexcept { return *registry_; }
+  [[nodiscard]] ClusterIndex& index() noexcept { return index_; }
+  [[nodiscard]] RootView& root() noexcept { return root_; }
+  [[nodiscard]] const WorkspaceTypeLookup& types() const noexcept { return types_; }
+  /// Null on the root shard.
+  [[nodiscard]] RemoteRootFeed* remote_root() noexcept { return remote_root_.get(); }
+
+ private:
+  void make_registry();
+  void make_server(std::function<Expected<void>()> ready);
+  void end_watches(std::string_view cluster);
+
+  net::Loop& loop_;
+  store::Store& store_;
+  const ShardServerParams& params_;
+  ClusterIndex index_;
+  RootView root_;
+  WorkspaceTypeLookup types_;
+  std::shared_ptr<const auth::ServiceAccountTokens> tokens_;
+  std::shared_ptr<auth::TokenAuthenticator> accounts_;
+  RbacAuthorizer rbac_;
+  PhaseAuthorizer authorizer_;
+  ShardAuthenticator authenticator_;
+  std::unique_ptr<StaticPlusCrdRegistry> registry_;
+  std::unique_ptr<ApiServer> server_;
+  std::unique_ptr<LocalRootFeed> local_root_;
+  std::unique_ptr<RemoteRootFeed> remote_root_;
+  std::unique_ptr<ShardHandler> handler_;
+  std::unique_ptr<net::Listener> listener_;
+  net::Timer drain_timer_;
+};
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apiserver/shard/root_view.h"
+#include "auth/jwt.h"
+#include "auth/x509_identity.h"
+#include "base/error.h"
+#include "net/loop.h"
+#include "net/tls.h"
+#include "store/store.h"
+
+namespace kintsugi::apiserver {
+
+class ShardLoop;
+class ShardControllers;
+
+struct ShardServerParams {
+  std::string name;                           ///< "root" makes it the root shard
+  std::map<std::string, std::string> labels;  ///< for the Shard object, where absent
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;    ///< 0: chosen by the kernel
+  std::size_t loops = 1;     ///< threads that serve; controllers run on the first
+  std::string external_url;  ///< the proxy's, "" = the shard's own
+  std::shared_ptr<net::TlsContext> server_tls;
+  std::shared_ptr<net::TlsContext> client_tls;  ///< as shard administrator, to other shards
+  std::shared_ptr<auth::ReloadableCertificateVerifier> verifier;
+  std::vector<std::string> proxy_names{"kcp-front-proxy"};  ///< may assert identities
+  auth::JwtKeys account_keys;  ///< sign and verify ServiceAccount tokens
+  std::string root_ca_pem;     ///< for ConfigMaps kube-root-ca.crt
+  RootAddress root;            ///< where the root shard is; unused on the root shard
+};
+
+/// A whole shard: API servers on N loops over one store, the controllers of logical clusters on the
+/// first, registration in root. Threads: all calls from the thread of the first loop.
+class ShardServer {
+ public:
+  /// Listens when it returns; ready a moment later (/readyz). `loop` and `store` must outlive it.
+  /// @error kConfig, kIo the address cannot be had.
+  [[nodiscard]] static Expected<std::unique_ptr<ShardServer>> start(net::Loop& loop,
+                                                                    store::Store& store,
+                                                                    ShardServerParams params);
+  ~ShardServer();
+  ShardServer(const ShardServer&) = delete;
+  ShardServer& operator=(const ShardServer&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  [[nodiscard]] std::string base_url() const;
+  /// New connections use the new certificate.
+  void set_tls(const std::shared_ptr<net::TlsContext>& tls);
+  /// Readiness off, watches end with a bookmark, connections go; `done` on the first loop.
+  void drain(std::function<void()> done);
+
+ private:
+  struct Extra {
+    std::unique_ptr<net::Loop> loop;
+    std::unique_ptr<ShardLoop> parts;
+    std::thread thread;
+  };
+  ShardServer(net::Loop& loop, store::Store& store, ShardServerParams params);
+  [[nodiscard]] Expected<void> open();
+  [[nodiscard]] Expected<void> open_extra();
+
+  net::Loop& loop_;
+  store::Store& store_;
+  ShardServerParams params_;
+  std::uint16_t port_ = 0;
+  std::unique_ptr<ShardLoop> first_;
+  std::unique_ptr<ShardControllers> controllers_;
+  std::vector<std::unique_ptr<Extra>> extra_;
+};
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,76 @@
+#include "apiserver/shard/workspace_type_controller.h"
+
+#include <utility>
+
+#include "apiserver/shard/conditions.h"
+#include "apiserver/shard/names.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+using krm::Json;
+constexpr Duration kLookAgain = seconds(5);
+
+ObjectKey type_key(std::string_view cluster, std::string_view name) {
+  return {std::string(cluster), std::string(kTenancyGroup), std::string(kWorkspaceTypes), "",
+          std::string(name)};
+}
+
+}  // namespace
+
+WorkspaceTypeController::WorkspaceTypeController(const ControllerContext& context,
+                                                 const WorkspaceTypeLookup& types)
+    : ControllerBase(context, "kintsugi-workspace-type"), types_(types) {}
+
+void WorkspaceTypeController::start() {
+  follow(kTenancyGroup, kWorkspaceTypes, [this](const ApiServer::Change& change) {
+    if (change.object != nullptr) {
+      queue_.add(type_key(change.cluster, change.name).pack());
+    }
+  });
+}
+
+void WorkspaceTypeController::add_cluster(std::string_view cluster) {
+  reader().list(cluster, kTenancyGroup, kWorkspaceTypes, "", [&](const Json& type) {
+    queue_.add(type_key(cluster, type.text({"metadata", "name"})).pack());
+    return true;
+  });
+}
+
+void WorkspaceTypeController::process(const std::string& text, Finished finished) {
+  const ObjectKey key = ObjectKey::unpack(text);
+  const std::optional<Json> type = get(key);
+  if (!type || is_deleted(*type)) {
+    finished(true);
+    return;
+  }
+  std::string missing;
+  if (const Json* extended = type->at({"spec", "extend", "with"})) {
+    for (const Json& reference : extended->items()) {
+      const std::string_view path = reference.text({"path"});
+      const std::string_view name = reference.text({"name"});
+      const bool found = path.empty() ? types_.resolve(reader(), key.cluster, name).has_value()
+                                      : types_.find(reader(), path, name).has_value();
+      if (!found && missing.empty()) {
+        missing = std::string(path) + ":" + std::string(name);
+      }
+    }
+  }
+  if (!missing.empty()) {
+    queue_.add_after(text, kLookAgain);
+  }
+  Json updated = *type;
+  const bool changed =
+      missing.empty()
+          ? set_kcp_condition(updated, "Ready", "True")
+          : set_kcp_condition(updated, "Ready", "False", "Error", "ExtensionNotFound",
+                              "workspacetypes.tenancy.kcp.io \"" + missing + "\" not found");
+  if (!changed) {
+    finished(true);
+    return;
+  }
+  update(key, "status", std::move(updated),
+         [finished = std::move(finished)](Expected<Json> stored) { finished(stored.has_value()); });
+}
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,110 @@
+#include "apiserver/shard/workspace_types.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apiserver/shard/names.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+using krm::Json;
+constexpr std::size_t kMostTypes = 32;  // that one type may extend
+
+}  // namespace
+
+std::optional<FoundType> WorkspaceTypeLookup::find(const ObjectReader& reader,
+                                                   std::string_view path,
+                                                   std::string_view name) const {
+  if (path == kRootCluster) {
+    const Json* type = root_.type(name);
+    if (type == nullptr) {
+      return std::nullopt;
+    }
+    return FoundType{std::string(path), std::string(path), std::string(name), *type};
+  }
+  const ClusterIndex::Answer answer = index_.resolve(path);
+  if (answer.where != ClusterIndex::Where::kHere) {
+    return std::nullopt;
+  }
+  std::optional<Json> type = reader.get(answer.cluster, kTenancyGroup, kWorkspaceTypes, "", name);
+  if (!type) {
+    return std::nullopt;
+  }
+  return FoundType{index_.path_of(answer.cluster), answer.cluster, std::string(name),
+                   std::move(*type)};
+}
+
+std::optional<FoundType> WorkspaceTypeLookup::resolve(const ObjectReader& reader,
+                                                      std::string_view cluster,
+                                                      std::string_view name) const {
+  std::string path = index_.path_of(cluster);
+  while (!path.empty()) {
+    if (std::optional<FoundType> found = find(reader, path, name)) {
+      return found;
+    }
+    const std::size_t colon = path.rfind(':');
+    if (colon == std::string::npos) {
+      break;
+    }
+    path.resize(colon);
+  }
+  return std::nullopt;
+}
+
+std::vector<FoundType> WorkspaceTypeLookup::with_extended(const ObjectReader& reader,
+                                                          const FoundType& type) const {
+  std::vector<FoundType> found = {type};
+  for (std::size_t i = 0; i < found.size() && found.size() < kMostTypes; ++i) {
+    const Json object = found[i].object;
+    const std::string own_path = found[i].path;
+    const Json* extended = object.at({"spec", "extend", "with"});
+    if (extended == nullptr) {
+      continue;
+    }
+    for (const Json& reference : extended->items()) {
+      const std::string_view path = reference.text({"path"});
+      std::optional<FoundType> other =
+          find(reader, path.empty() ? std::string_view(own_path) : path, reference.text({"name"}));
+      const auto same = [&](const FoundType& known) {
+        return known.path == other->path && known.name == other->name;
+      };
+      if (other && std::none_of(found.begin(), found.end(), same)) {
+        found.push_back(std::move(*other));
+      }
+    }
+  }
+  return found;
+}
+
+std::optional<FoundType> WorkspaceTypeLookup::type_of(const ObjectReader& reader,
+                                                      std::string_view cluster) const {
+  const ClusterInfo* info = index_.find(cluster);
+  const std::size_t colon = info == nullptr ? std::string::npos : info->type.rfind(':');
+  if (colon == std::string::npos) {
+    return std::nullopt;
+  }
+  return find(reader, std::string_view(info->type).substr(0, colon),
+              std::string_view(info->type).substr(colon + 1));
+}
+
+std::vector<std::string> WorkspaceTypeLookup::initializers(const ObjectReader& reader,
+                                                           const FoundType& type) const {
+  std::vector<std::string> names;
+  bool binds = false;
+  for (const FoundType& one : with_extended(reader, type)) {
+    const Json* initializer = one.object.at({"spec", "initializer"});
+    if (initializer != nullptr && initializer->as_bool()) {
+      names.push_back(one.cluster + ":" + one.name);
+    }
+    const Json* bindings = one.object.at({"spec", "defaultAPIBindings"});
+    binds = binds || (bindings != nullptr && bindings->size() > 0);
+  }
+  if (binds) {
+    names.emplace_back(kApiBindingsInitializer);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apiserver/resource.h"
+#include "apiserver/shard/cluster_index.h"
+#include "apiserver/shard/root_view.h"
+
+namespace kintsugi::apiserver {
+
+/// A WorkspaceType that was found.
+struct FoundType {
+  std::string path;     ///< canonical path of the cluster that holds it
+  std::string cluster;  ///< that cluster's name
+  std::string name;
+  krm::Json object;
+  [[nodiscard]] std::string full_name() const { return path + ":" + name; }
+};
+
+/// Looks up WorkspaceTypes: those of root anywhere, others where they are stored on this shard.
+/// Threads: one loop. What it refers to must outlive it.
+class WorkspaceTypeLookup {
+ public:
+  WorkspaceTypeLookup(ClusterIndex& index, const RootView& root) : index_(index), root_(root) {}
+
+  /// @param reader committed state of this shard.
+  [[nodiscard]] std::optional<FoundType> find(const ObjectReader& reader, std::string_view path,
+                                              std::string_view name) const;
+  /// A type by bare name as seen from a cluster: its own, then its ancestors', root's last.
+  [[nodiscard]] std::optional<FoundType> resolve(const ObjectReader& reader,
+                                                 std::string_view cluster,
+                                                 std::string_view name) const;
+  /// The type and everything it extends, without doubles; what is not found is left out.
+  [[nodiscard]] std::vector<FoundType> with_extended(const ObjectReader& reader,
+                                                     const FoundType& type) const;
+  /// The type of a cluster ("root:universal" in its annotation).
+  [[nodiscard]] std::optional<FoundType> type_of(const ObjectReader& reader,
+                                                 std::string_view cluster) const;
+  /// Names of all initializers of a new workspace of this type, sorted.
+  [[nodiscard]] std::vector<std::string> initializers(const ObjectReader& reader,
+                                                      const FoundType& type) const;
+
+ private:
+  ClusterIndex& index_;
+  const RootView& root_;
+};
+
+}  // namespace kintsugi::apiserver

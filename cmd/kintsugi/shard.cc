@@ -1,0 +1,300 @@
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "apiserver/shard/shard_server.h"
+#include "auth/x509_identity.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "cmd/kintsugi/commands.h"
+#include "cmd/kintsugi/files.h"
+#include "cmd/kintsugi/flags.h"
+#include "cmd/kintsugi/kubeconfig.h"
+#include "cmd/kintsugi/layout.h"
+#include "cmd/kintsugi/pki.h"
+#include "cmd/kintsugi/shard_files.h"
+#include "cmd/kintsugi/signals.h"
+#include "krm/names.h"
+#include "net/loop.h"
+#include "net/tls.h"
+#include "store/lmdb/lmdb_store.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+constexpr std::uint32_t kMostLoops = 64;
+
+struct Options {
+  std::string join, name, bind = "127.0.0.1";
+  std::uint16_t port = 0;
+  std::uint32_t loops = 1;
+  std::vector<std::string> labels;
+};
+
+std::vector<Flag> flag_table(Options& options) {
+  return {
+      {"join", "DIR", "", "folder of the installation to join, made by `kintsugi up`",
+       into(options.join)},
+      {"name", "NAME", "", "name of the shard; `root` is the shard that the others join",
+       into(options.name)},
+      {"labels", "KEY=VALUE,…", "",
+       "labels of the Shard object, where it does not have them yet (region=…,cloud=…)",
+       into(options.labels)},
+      {"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
+      {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
+       into(options.port)},
+      {"loops", "N", "1", "threads that serve requests", into(options.loops)},
+  };
+}
+
+Expected<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& texts) {
+  std::map<std::string, std::string> labels;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    const std::string key = text.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+    if (equals == std::string::npos || !krm::check_qualified_name(key).empty() ||
+        !krm::check_label_value(value).empty()) {
+      return fail(Errc::kConfig, "--labels: \"" + text + "\" is not KEY=VALUE of a valid label");
+    }
+    labels[key] = value;
+  }
+  return labels;
+}
+
+/// The running shard: what happens between a successful start and the last connection.
+class Running {
+ public:
+  Running(Options options, Layout layout)
+      : options_(std::move(options)),
+        layout_(std::move(layout)),
+        pki_(layout_.pki()),
+        loop_("shard"),
+        signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, [this](int number) { on_signal(number); }) {}
+
+  Expected<void> start(std::map<std::string, std::string> labels) {
+    const std::string& name = options_.name;
+    if (auto made = make_directories(layout_.shard(name)); !made) {
+      return made;
+    }
+    store::LmdbParams store;
+    store.directory = layout_.shard_data(name);
+    auto opened = store::LmdbStore::open(std::move(store));
+    if (!opened) {
+      return fail(std::move(opened.error()));
+    }
+    store_ = std::move(*opened);
+    apiserver::ShardServerParams params;
+    params.name = name;
+    params.labels = std::move(labels);
+    params.address = options_.bind;
+    params.loops = options_.loops;
+    params.external_url = proxy_url(layout_);
+    if (auto ready = load_credentials(params); !ready) {
+      return ready;
+    }
+    params.root = [this] { return root_address(); };
+    return serve(std::move(params));
+  }
+
+  int run() {
+    loop_.run();
+    server_.reset();
+    return 0;
+  }
+
+ private:
+  Expected<void> load_credentials(apiserver::ShardServerParams& params) {
+    auto issued =
+        pki_.ensure_server(server_name(), {options_.bind, "127.0.0.1", "::1", "localhost"});
+    if (!issued) {
+      return issued;
+    }
+    auto tls = server_tls();
+    if (!tls) {
+      return fail(std::move(tls.error()));
+    }
+    params.server_tls = std::move(*tls);
+    net::TlsParams client;
+    client.ca_file = pki_.certificate("serving-ca");
+    client.certificate_file = pki_.certificate("shard-admin");
+    client.key_file = pki_.key("shard-admin");
+    auto outgoing = net::TlsContext::client(client);
+    if (!outgoing) {
+      return fail(std::move(outgoing.error()));
+    }
+    client_tls_ = *outgoing;
+    params.client_tls = std::move(*outgoing);
+    auto bundles = ca_bundles();
+    if (!bundles) {
+      return fail(std::move(bundles.error()));
+    }
+    auto verifier = auth::ReloadableCertificateVerifier::make(*bundles);
+    if (!verifier) {
+      return fail(std::move(verifier.error()));
+    }
+    verifier_ = *verifier;
+    params.verifier = std::move(*verifier);
+    auto keys = ensure_account_keys(layout_);
+    if (!keys) {
+      return fail(std::move(keys.error()));
+    }
+    params.account_keys = std::move(*keys);
+    auto ca = read_file(pki_.certificate("serving-ca"));
+    if (!ca) {
+      return fail(std::move(ca.error()));
+    }
+    params.root_ca_pem = std::move(*ca);
+    return {};
+  }
+
+  /// On the port that was asked for; else that of the last run, else another one.
+  Expected<void> serve(apiserver::ShardServerParams params) {
+    params.port = options_.port != 0 ? options_.port : last_port(layout_, options_.name);
+    auto server = apiserver::ShardServer::start(loop_, *store_, params);
+    if (!server && options_.port == 0 && params.port != 0) {
+      params.port = 0;
+      server = apiserver::ShardServer::start(loop_, *store_, std::move(params));
+    }
+    if (!server) {
+      return fail(std::move(server.error()));
+    }
+    server_ = std::move(*server);
+    log_info("shard listens", {{"shard", options_.name}, {"url", server_->base_url()}});
+    return write_shard_files(layout_, options_.name, server_->base_url(), server_->port());
+  }
+
+  Expected<net::UpstreamParams> root_address() const {
+    const std::string path = layout_.shard_kubeconfig("root");
+    if (!file_exists(path)) {
+      return fail(Errc::kConfig, path + " is not there yet");
+    }
+    auto access = read_kubeconfig(path, "base");
+    if (!access) {
+      return fail(std::move(access.error()));
+    }
+    auto url = net::Url::parse(access->server);
+    if (!url) {
+      return fail(std::move(url.error()));
+    }
+    net::UpstreamParams params;
+    params.url = std::move(*url);
+    params.tls = client_tls_;
+    params.max_connections = 4;
+    return params;
+  }
+
+  [[nodiscard]] std::string server_name() const { return "shard-" + options_.name; }
+
+  [[nodiscard]] Expected<std::shared_ptr<net::TlsContext>> server_tls() const {
+    net::TlsParams tls;
+    tls.certificate_file = pki_.certificate(server_name());
+    tls.key_file = pki_.key(server_name());
+    tls.client_ca_files = {pki_.certificate("client-ca"), pki_.certificate("requestheader-ca")};
+    tls.request_client_certificate = true;
+    return net::TlsContext::server(tls);
+  }
+
+  [[nodiscard]] Expected<auth::CaBundles> ca_bundles() const {
+    return auth::load_ca_bundles(pki_.certificate("client-ca"),
+                                 pki_.certificate("requestheader-ca"));
+  }
+
+  void on_signal(int number) {
+    if (number == SIGHUP) {
+      reload();
+      return;
+    }
+    if (draining_) {
+      std::_Exit(1);
+    }
+    draining_ = true;
+    log_info("shard stops", {{"shard", options_.name}});
+    server_->drain([this] { loop_.stop(); });
+  }
+
+  /// Certificates and CAs from their files; the old ones stay where that fails.
+  void reload() {
+    auto tls = server_tls();
+    auto bundles = ca_bundles();
+    Expected<void> verifier = bundles ? verifier_->reload(*bundles) : Expected<void>();
+    if (!tls || !bundles || !verifier) {
+      const Error& error = !tls ? tls.error() : !bundles ? bundles.error() : verifier.error();
+      log_error("reload failed", {{"error", error.to_string()}});
+      return;
+    }
+    server_->set_tls(*tls);
+    log_info("certificates reloaded", {{"shard", options_.name}});
+  }
+
+  Options options_;
+  Layout layout_;
+  Pki pki_;
+  net::Loop loop_;
+  Signals signals_;
+  std::unique_ptr<store::LmdbStore> store_;
+  std::shared_ptr<net::TlsContext> client_tls_;
+  std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
+  std::unique_ptr<apiserver::ShardServer> server_;
+  bool draining_ = false;
+};
+
+Expected<void> check_options(const Options& options) {
+  if (options.join.empty()) {
+    return fail(Errc::kConfig, "--join: which installation? Give its folder");
+  }
+  if (const auto wrong = krm::check_dns1123_label(options.name); !wrong.empty()) {
+    return fail(Errc::kConfig, "--name: \"" + options.name + "\" is not a name: " + wrong.front());
+  }
+  if (options.loops == 0 || options.loops > kMostLoops) {
+    return fail(Errc::kConfig, "--loops: must be 1 to " + std::to_string(kMostLoops));
+  }
+  return {};
+}
+
+}  // namespace
+
+int run_shard(const std::vector<std::string>& arguments) {
+  Options options;
+  const std::vector<Flag> flags = flag_table(options);
+  auto parsed = parse_flags(flags, arguments);
+  if (!parsed) {
+    return complain(
+        "shard",
+        std::string(parsed.error().message()) + "; `kintsugi shard --help` lists the options", 2);
+  }
+  if (parsed->help) {
+    std::fputs(help_text("kintsugi shard --join DIR --name NAME [options]",
+                         "Runs an embedded shard in the foreground: a Kubernetes-style API server "
+                         "for logical clusters.\nIt joins the installation in DIR (see `kintsugi "
+                         "up`), keeps its data in DIR/shards/NAME and\nregisters itself with the "
+                         "root shard. SIGTERM ends it in order, SIGHUP reads certificates again.",
+                         flags)
+                   .c_str(),
+               stdout);
+    return 0;
+  }
+  if (!parsed->positional.empty()) {
+    return complain("shard", "unexpected argument \"" + parsed->positional.front() + "\"", 2);
+  }
+  if (auto valid = check_options(options); !valid) {
+    return complain("shard", std::string(valid.error().message()), 2);
+  }
+  auto labels = parse_labels(options.labels);
+  if (!labels) {
+    return complain("shard", std::string(labels.error().message()), 2);
+  }
+  const Layout layout{absolute_path(options.join)};
+  if (auto joined = check_join_folder(layout); !joined) {
+    return complain("shard", std::string(joined.error().message()));
+  }
+  Running shard(std::move(options), layout);
+  if (auto started = shard.start(std::move(*labels)); !started) {
+    return complain("shard", std::string(started.error().message()));
+  }
+  return shard.run();
+}
+
+}  // namespace kintsugi::cmd
