@@ -127,7 +127,7 @@ TEST_F(Serving, WhenAM078YamlIsAsked_IsYaml) {
   Exchange none = get(std::string(kMaps) + "/a", {{"accept", "text/plain"}});
   EXPECT_EQ(none.status(), 406);
   Exchange made =
-      server.send("POST", kMaps, std::string_view("metadata:\n  name: y\ndata: {k: v}\n"),
+      server.send("POST", kMaps, std::string_view("metadata:\n  name: yy\ndata: {k: v}\n"),
                   {{"content-type", "application/yaml"}});
   EXPECT_EQ(made.status(), 201);
   Exchange twice = server.send("POST", std::string(kMaps) + "?fieldValidation=Strict",

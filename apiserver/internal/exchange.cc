@@ -73,12 +73,4 @@ void Exchange::release_request() noexcept {
   request_ = nullptr;
 }
 
-void Exchange::drop_producer() noexcept {
-  if (producer_ != nullptr) {
-    server_.loop().defer([producer = std::shared_ptr<Producer>(std::move(producer_))]() mutable {
-      producer.reset();
-    });
-  }
-}
-
 }  // namespace kintsugi::apiserver::internal

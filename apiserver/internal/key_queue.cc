@@ -1,30 +1,53 @@
 #include "apiserver/internal/key_queue.h"
 
+#include <deque>
 #include <utility>
+#include <vector>
+
+#include "base/strings.h"
 
 namespace kintsugi::apiserver::internal {
 
-void KeyQueue::acquire(const std::string& key, std::function<void(std::shared_ptr<Turn>)> enter) {
-  const auto [found, fresh] = waiting_.try_emplace(key);
+struct KeyQueue::State {
+  StringMap<std::deque<Enter>> waiting;
+  std::vector<std::string> released;
+  bool draining = false;
+};
+
+KeyQueue::KeyQueue() : state_(std::make_shared<State>()) {}
+
+void KeyQueue::acquire(const std::string& key, Enter enter) {
+  const auto [found, fresh] = state_->waiting.try_emplace(key);
   if (!fresh) {
     found->second.push_back(std::move(enter));
     return;
   }
-  enter(std::make_shared<Turn>(*this, key));
+  enter(std::make_shared<Turn>(state_, key));
 }
 
-void KeyQueue::release(const std::string& key) {
-  const auto found = waiting_.find(key);
-  if (found == waiting_.end()) {
+KeyQueue::Turn::~Turn() {
+  const std::shared_ptr<State> queue = queue_.lock();
+  if (queue == nullptr) {
     return;
   }
-  if (found->second.empty()) {
-    waiting_.erase(found);
-    return;
+  queue->released.push_back(std::move(key_));
+  if (queue->draining) {
+    return;  // a row of turns that end at once must not pile up on the stack
   }
-  const std::function<void(std::shared_ptr<Turn>)> next = std::move(found->second.front());
-  found->second.pop_front();
-  next(std::make_shared<Turn>(*this, key));
+  queue->draining = true;
+  while (!queue->released.empty()) {
+    std::string key = std::move(queue->released.back());
+    queue->released.pop_back();
+    const auto found = queue->waiting.find(key);
+    if (found->second.empty()) {
+      queue->waiting.erase(found);
+      continue;
+    }
+    const Enter next = std::move(found->second.front());
+    found->second.pop_front();
+    next(std::make_shared<Turn>(queue, std::move(key)));
+  }
+  queue->draining = false;
 }
 
 }  // namespace kintsugi::apiserver::internal

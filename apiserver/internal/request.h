@@ -76,8 +76,6 @@ class Exchange final : public http::RequestHandler {
   /// The answer is complete or in a producer's hands: lets go of the request.
   void release_request() noexcept;
   void set_producer(std::unique_ptr<Producer> producer) { producer_ = std::move(producer); }
-  /// Destroys the producer in a later turn; it has ended the stream.
-  void drop_producer() noexcept;
 
  private:
   Server& server_;

@@ -184,8 +184,8 @@ void route_resource(const RequestPtr& request) {
     return;
   }
   std::string_view verb = verb_of(request->head.method, scope, *request, target);
-  if (info.deprecated_watch && request->head.method == "GET") {
-    verb = "watch";
+  if (info.deprecated_watch) {
+    verb = request->head.method == "GET" ? "watch" : "";
   }
   if (verb.empty() || std::find(verbs.begin(), verbs.end(), verb) == verbs.end()) {
     send_error(*request, scope == Scope::kSubresource ? verb_not_allowed(target, verb)

@@ -100,23 +100,19 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster) {
   registry_->set_ready();
   authenticator_ = std::make_unique<Authenticator>();
   authorizer_ = std::make_unique<Authorizer>();
-  ServerParams params{
-      .loop = loop_,
-      .store = store_,
-      .registry = *registry_,
-      .authenticator = *authenticator_,
-      .authorizer = *authorizer_,
-      .resolve = [cluster](const http::RequestHead& head,
-                           const auth::UserInfo&) -> Expected<std::optional<ClusterTarget>> {
-        if (const auto path = krm::split_cluster_path(head.target)) {
-          return ClusterTarget{path->segment, "/clusters/" + path->segment, path->rest};
-        }
-        if (head.target.starts_with("/outside") || head.target.starts_with("/livez")) {
-          return std::optional<ClusterTarget>();
-        }
-        return ClusterTarget{cluster, "", head.target};
-      },
+  ClusterResolver resolve = [cluster](
+                                const http::RequestHead& head,
+                                const auth::UserInfo&) -> Expected<std::optional<ClusterTarget>> {
+    if (const auto path = krm::split_cluster_path(head.target)) {
+      return ClusterTarget{path->segment, "/clusters/" + path->segment, path->rest};
+    }
+    if (head.target.starts_with("/outside")) {
+      return std::optional<ClusterTarget>();
+    }
+    return ClusterTarget{cluster, "", head.target};
   };
+  ServerParams params{loop_, store_, *registry_, *authenticator_, *authorizer_, std::move(resolve),
+                      {}};
   server_ = ApiServer::make(std::move(params));
 }
 
