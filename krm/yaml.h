@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,10 @@ namespace kintsugi::krm {
 struct YamlReport {
   /// `line 3: key "bar" already set in map`, in order of appearance (AM-150).
   std::vector<std::string> duplicate_keys;
+  /// Fill key_lines; for configuration files, whose faults name a line.
+  bool collect_lines = false;
+  /// Line (from 1) of every mapping key by its path ("listener.port"); keys inside lists are left out.
+  std::map<std::string, std::size_t> key_lines;
 };
 
 /// One YAML document as JSON, by the rules of sigs.k8s.io/yaml: YAML 1.1 scalars (`yes`, `on`, `y`

@@ -282,6 +282,20 @@ class Composer {
     frame.has_key = true;
     frame.key = value.is_string() ? std::string(value.as_string()) : value.dump();
     frame.key_line = line;
+    if (report_ != nullptr && report_->collect_lines) {
+      note_line(line);
+    }
+  }
+
+  void note_line(std::size_t line) {
+    std::string path;
+    for (const Frame& frame : frames_) {
+      if (!frame.is_map) {
+        return;
+      }
+      path += (path.empty() ? "" : ".") + frame.key;
+    }
+    report_->key_lines[path] = line + 1;
   }
 
   void take_merge(Frame& frame, Json value, std::size_t line) {
