@@ -136,6 +136,9 @@ class Forward final : public http::RequestHandler {
     http::RequestHead head = pending_->head;
     const bool has_replay = !pending_->replay.empty();
     head.end_stream = pending_->body_ended && !has_replay;
+    if (const std::string& prefix = upstream->params().url.path; !prefix.empty()) {
+      head.target.insert(0, prefix);
+    }
     up_ = &upstream->open(kind, std::move(head), up_side_);
     if (has_replay ||
         (pending_->body_ended && !pending_->head.end_stream && pending_->attempts > 1)) {

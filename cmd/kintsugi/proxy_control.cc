@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <set>
 #include <thread>
 
 #include "base/log.h"
@@ -83,6 +84,7 @@ ProxyControl::~ProxyControl() {
   admin_.reset();
   slices_.reset();
   partitions_.reset();
+  collector_.reset();
   world_.reset();
   feed_.reset();
   loops_.clear();
@@ -284,6 +286,20 @@ Expected<void> ProxyControl::start_feed() {
 }
 
 void ProxyControl::start_controllers() {
+  // Owners of kinds that the proxy does not store are never taken for absent.
+  collector_ = std::make_unique<apiserver::GarbageCollector>(
+      apiserver::ControllerContext{loop_, *objects_server_, *registry_});
+  collector_->start();
+  std::set<std::string> clusters;
+  for (const auto& kind : registry_->all("*")) {
+    objects_->list("*", kind->group, kind->plural, [&](const krm::Json& object) {
+      clusters.emplace(object.text({"metadata", "annotations", "kcp.io/cluster"}));
+      return true;
+    });
+  }
+  for (const std::string& cluster : clusters) {
+    collector_->add_cluster(cluster);
+  }
   partitions_ = std::make_unique<topology::PartitionController>(
       loop_, *objects_, [this] { return world_->shard_facts(); });
   slices_ = std::make_unique<endpointslice::SliceController>(loop_, *objects_, *world_,

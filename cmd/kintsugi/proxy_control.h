@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apiserver/controllers/garbage_collector.h"
 #include "apiserver/server.h"
 #include "cmd/kintsugi/api_objects.h"
 #include "cmd/kintsugi/kubeconfig.h"
@@ -69,6 +70,7 @@ class ProxyControl {
   std::unique_ptr<ApiObjects> objects_;
   std::unique_ptr<topology::Feed> feed_;
   std::unique_ptr<proxy::FeedWorld> world_;
+  std::unique_ptr<apiserver::GarbageCollector> collector_;
   std::unique_ptr<topology::PartitionController> partitions_;
   std::unique_ptr<endpointslice::SliceController> slices_;
   std::unique_ptr<proxy::AdminHandler> admin_;

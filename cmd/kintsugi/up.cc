@@ -398,13 +398,17 @@ int run_up(const std::vector<std::string>& arguments) {
         "--store: \"" + options.store + "\" is not a store that this version has; known: lmdb", 2);
   }
   const Layout layout{absolute_path(options.dir)};
-  if (auto result = prepare(options, layout); !result) {
+  // The lock comes first: what a running installation uses is not touched.
+  if (auto result = make_directories(layout.run()); !result) {
     return complain("up", std::string(result.error().message()));
   }
   const std::string lock_path = layout.run() + "/lock";
   const int lock = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) != 0) {
     return complain("up", layout.dir + " is in use by another `kintsugi up`");
+  }
+  if (auto result = prepare(options, layout); !result) {
+    return complain("up", std::string(result.error().message()));
   }
   ::unlink(layout.ready_file().c_str());
   return Installation(std::move(options), layout).run();
