@@ -67,6 +67,12 @@ Json without_managed_fields(const Json& object) {
   Json out = object;
   if (Json* metadata = out.find("metadata")) {
     metadata->erase("managedFields");
+    // Forced by servers with logical clusters, so nobody's (AM-474).
+    Json* annotations = metadata->find("annotations");
+    if (annotations != nullptr && annotations->erase("kcp.io/cluster") &&
+        annotations->size() == 0) {
+      metadata->erase("annotations");
+    }
   }
   return out;
 }

@@ -379,10 +379,9 @@ bool Requirement::matches(std::optional<std::string_view> value) const noexcept 
 }
 
 Selector::Selector(std::vector<Requirement> requirements) : requirements_(std::move(requirements)) {
-  std::sort(requirements_.begin(), requirements_.end(),
-            [](const Requirement& a, const Requirement& b) {
-              return std::tie(a.key, a.op, a.values) < std::tie(b.key, b.op, b.values);
-            });
+  // As Kubernetes: by key alone, those of one key stay in the order in which they were given.
+  std::stable_sort(requirements_.begin(), requirements_.end(),
+                   [](const Requirement& a, const Requirement& b) { return a.key < b.key; });
 }
 
 Expected<Selector> Selector::parse(std::string_view text) {

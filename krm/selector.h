@@ -55,7 +55,7 @@ class Selector {
   /// Cost: O(requirements * log labels), no allocation.
   [[nodiscard]] bool matches(const Json& labels) const noexcept;
   [[nodiscard]] bool empty() const noexcept { return requirements_.empty(); }
-  /// Sorted by key, then operator, then values.
+  /// Sorted by key; those of one key in the order in which they were given.
   [[nodiscard]] const std::vector<Requirement>& requirements() const noexcept {
     return requirements_;
   }

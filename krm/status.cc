@@ -190,7 +190,8 @@ Json to_status(const Error& error) {
     status.make({"metadata", "continue"}) = error.detail().continue_token;
   }
   Json details = details_of(error, message);
-  if (map.details || details.size() > 0) {
+  // What Kubernetes' router refuses itself ("415: …", "406: …") has them, too.
+  if (map.details || details.size() > 0 || message.starts_with("415: ")) {
     status["details"] = std::move(details);
   }
   if (!map.reason.empty()) {

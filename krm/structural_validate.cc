@@ -11,6 +11,7 @@
 
 #include "base/strings.h"
 #include "krm/field_set.h"
+#include "krm/formats.h"
 #include "krm/names.h"
 #include "krm/status.h"
 #include "krm/structural.h"
@@ -185,6 +186,13 @@ class Validator {
         out.causes.push_back(
             field_invalid(path, value, in_body(path, "should match '") + schema.pattern + "'"));
       }
+    }
+    if (schema.format == "uri" && !is_request_uri(content)) {
+      std::string detail = in_body(path, "must be of type uri: ");
+      append_json_string(detail, content);
+      Cause cause = field_invalid(path, value, detail);
+      cause.reason = "FieldValueTypeInvalid";
+      out.causes.push_back(std::move(cause));
     }
   }
 
