@@ -44,7 +44,7 @@ bool read_transform(const AcceptClause& clause, const Offer& offer, Form& form) 
 }
 
 std::optional<Format> match(std::string_view type, const Offer& offer) {
-  if (type == "*/*" || type == "application/*" || type == kJsonType) {
+  if (type == "*/*" || type == kJsonType) {
     return Format::kJson;
   }
   if (type == kYamlType && offer.yaml) {
@@ -128,6 +128,15 @@ std::optional<Form> negotiate(const std::vector<AcceptClause>& accept, const Off
     protobuf = form;
   }
   return protobuf;
+}
+
+Format error_format(const std::vector<AcceptClause>& accept) noexcept {
+  for (const AcceptClause& clause : accept) {
+    if (const std::optional<Format> format = match(clause.type, Offer{true, true, true})) {
+      return *format;
+    }
+  }
+  return Format::kJson;
 }
 
 bool wants_pretty(std::optional<std::string_view> query_value,

@@ -161,6 +161,7 @@ void send_error(Request& request, const Error& error) {
     return;
   }
   request.form.shape = Shape::kObject;  // AM-095
+  request.form.format = error_format(request.accept);
   const krm::Json status = krm::to_status(error);
   const int code = krm::http_status(error);
   Expected<std::string> body = convert(request.form, status.dump());

@@ -17,8 +17,9 @@ bool group_is_served(const Registry& registry, const Request& request) {
     return true;
   }
   const std::vector<ResourcePtr> all = registry.all(request.cluster);
-  return std::any_of(all.begin(), all.end(),
-                     [&](const ResourcePtr& def) { return def->group == request.info.group; });
+  return std::any_of(all.begin(), all.end(), [&](const ResourcePtr& def) {
+    return def->builtin && def->group == request.info.group;
+  });
 }
 
 void answer_unserved(const RequestPtr& request) {
