@@ -167,9 +167,8 @@ void LogicalClusterController::set_status(const std::shared_ptr<Fill>& work) {
       object.text({"status", "phase"}) == "Initializing") {
     object.make({"status", "phase"}) = ready ? "Ready" : "Initializing";
   }
-  std::string path = annotation(object, kPathAnnotation);
-  object.make({"status", "URL"}) =
-      params_.external_url() + "/clusters/" + (path.empty() ? work->cluster : path);
+  // By name, as kcp says it; the Workspace has the URL by path.
+  object.make({"status", "URL"}) = params_.external_url() + "/clusters/" + work->cluster;
   if (ready) {
     set_kcp_condition(object, "WorkspaceInitialized", "True");
   } else {

@@ -309,7 +309,11 @@ void WorkspaceScheduler::publish(const JobPtr& job, const Json& logical_cluster)
   Json workspace = job->workspace;
   workspace.make({"spec", "cluster"}) = job->cluster;
   if (workspace.text({"spec", "URL"}).empty()) {
-    workspace.make({"spec", "URL"}) = logical_cluster.text({"status", "URL"});
+    // The other shard's own words without the cluster's name, then the path.
+    const std::string_view url = logical_cluster.text({"status", "URL"});
+    workspace.make({"spec", "URL"}) = std::string(url.substr(0, url.rfind("/clusters/"))) +
+                                      "/clusters/" + params_.index.path_of(job->key.cluster) + ":" +
+                                      job->key.name;
   }
   workspace.make({"metadata", "labels", kPhaseLabel}) = phase;
   if (workspace == job->workspace) {

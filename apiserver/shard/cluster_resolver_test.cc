@@ -1,0 +1,208 @@
+#include "apiserver/shard/cluster_resolver.h"
+
+#include <gtest/gtest.h>
+
+#include "krm/status.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+using krm::Json;
+
+Json logical_cluster(std::string_view path, const char* phase = "Ready") {
+  Json object;
+  object.make({"metadata", "annotations", "kcp.io/path"}) = path;
+  object.make({"status", "phase"}) = phase;
+  return object;
+}
+
+Json workspace(std::string_view cluster) {
+  Json object;
+  object.make({"spec", "cluster"}) = cluster;
+  return object;
+}
+
+auth::UserInfo user(std::string_view group = "devs") {
+  auth::UserInfo out;
+  out.name = "alice";
+  out.groups = {std::string(group)};
+  return out;
+}
+
+class ClusterResolverTest : public ::testing::Test {
+ protected:
+  ClusterResolverTest() {
+    put("root", logical_cluster("root"));
+    put("aaa", logical_cluster("root:org"));
+    put("bbb", logical_cluster("root:org:team"));
+    Json inactive = logical_cluster("root:off");
+    inactive.make({"metadata", "annotations", "core.kcp.io/inactive"}) = "true";
+    put("off", inactive);
+    Json going = logical_cluster("root:going");
+    going.make({"metadata", "deletionTimestamp"}) = "2026-01-01T00:00:00Z";
+    put("going", going);
+    child("root", "org", "aaa");
+    child("aaa", "team", "bbb");
+    child("aaa", "far", "zzz");
+  }
+  void put(std::string_view name, const Json& object) { index_.put_cluster(name, &object); }
+  void child(std::string_view parent, std::string_view name, std::string_view cluster) {
+    const Json object = workspace(cluster);
+    index_.put_workspace(parent, name, &object);
+  }
+  Expected<std::optional<ClusterTarget>> resolve(std::string target, const char* method = "GET",
+                                                 const auth::UserInfo& who = user()) {
+    head_.method = method;
+    head_.target = std::move(target);
+    return make_cluster_resolver(index_)(head_, who);
+  }
+  std::string name_of(std::string target) {
+    const auto found = resolve(std::move(target));
+    return found && *found ? (*found)->name : "";
+  }
+  int status_of(std::string target, const char* method = "GET",
+                const auth::UserInfo& who = user()) {
+    const auto found = resolve(std::move(target), method, who);
+    return found ? 0 : krm::http_status(found.error());
+  }
+
+  ClusterIndex index_;
+  http::RequestHead head_;
+};
+
+TEST_F(ClusterResolverTest, WhenNameOrPathIsKnown_GivesTheName) {
+  EXPECT_EQ(name_of("/clusters/root/api"), "root");
+  EXPECT_EQ(name_of("/clusters/aaa/api"), "aaa");
+  EXPECT_EQ(name_of("/clusters/root:org/api"), "aaa");
+  EXPECT_EQ(name_of("/clusters/root:org:team"), "bbb");
+  EXPECT_EQ(name_of("/clusters/root%3Aorg/api"), "aaa");
+  EXPECT_EQ(name_of("/clusters/aaa:team/api"), "bbb");
+  EXPECT_EQ(name_of("/clusters/*/api/v1/pods"), "*");
+  EXPECT_EQ(name_of("/clusters/%2A/api/v1/pods"), "*");
+}
+
+TEST_F(ClusterResolverTest, WhenResolved_KeepsRootAsSentAndRest) {
+  const auto found = resolve("/clusters/root:org/api/v1/pods?limit=1");
+  ASSERT_TRUE(found && *found);
+  EXPECT_EQ((*found)->api_root, "/clusters/root:org");
+  EXPECT_EQ((*found)->rest, "/api/v1/pods?limit=1");
+}
+
+TEST_F(ClusterResolverTest, WhenThereIsNoPrefix_IsOutside) {
+  for (const char* target : {"/livez", "/version", "/api", "/clusters", "/clusters/"}) {
+    const auto found = resolve(target);
+    ASSERT_TRUE(found) << target;
+    EXPECT_FALSE(*found) << target;
+  }
+}
+
+TEST_F(ClusterResolverTest, WhenSegmentIsMalformed_Answers400) {
+  for (const char* segment : {"ROOT", "Bad_", "root:prov:", "root::x", ":a", "-a"}) {
+    const auto found = resolve("/clusters/" + std::string(segment) + "/api");
+    ASSERT_FALSE(found) << segment;
+    EXPECT_EQ(krm::http_status(found.error()), 400);
+    EXPECT_EQ(found.error().message(),
+              "invalid cluster: \"" + std::string(segment) + "\" does not match the regex");
+  }
+}
+
+TEST_F(ClusterResolverTest, WhenNameIsUnknown_AnswersAsIfForbidden) {
+  const auto found = resolve("/clusters/nope/api/v1/namespaces/default/configmaps/x");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(krm::http_status(found.error()), 403);
+  EXPECT_EQ(found.error().message(),
+            "configmaps \"x\" is forbidden: User \"alice\" cannot get resource \"configmaps\" in "
+            "API group \"\" in the namespace \"default\": access denied");
+  EXPECT_EQ(status_of("/clusters/nope/api", "GET", user("system:masters")), 403);
+}
+
+TEST_F(ClusterResolverTest, WhenPathIsUnknown_Answers404) {
+  const auto found = resolve("/clusters/root:nope/api");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(krm::http_status(found.error()), 404);
+  EXPECT_EQ(found.error().message(), "workspaces.tenancy.kcp.io \"root:nope\" not found");
+  EXPECT_EQ(status_of("/clusters/root:org:none:deeper/api"), 404);
+}
+
+TEST_F(ClusterResolverTest, WhenPathLeadsElsewhere_Answers429) {
+  EXPECT_EQ(status_of("/clusters/root:org:far/api"), 429);
+  EXPECT_EQ(status_of("/clusters/aaa:far:below/api"), 429);
+  const auto text = text_answer(index_, "/clusters/root:org:far/api");
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text->status, 429);
+  EXPECT_EQ(text->retry_after, 1);
+  EXPECT_EQ(text->text, "Not found on this shard\n");
+}
+
+TEST_F(ClusterResolverTest, WhenClusterIsInactive_OnlyOpenApiAndItsObjectAnswer) {
+  const auto found = resolve("/clusters/off/api");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(krm::http_status(found.error()), 403);
+  EXPECT_EQ(found.error().message(), "logical cluster is marked inactive");
+  EXPECT_EQ(name_of("/clusters/off/openapi/v3"), "off");
+  EXPECT_EQ(name_of("/clusters/off/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"), "off");
+}
+
+TEST_F(ClusterResolverTest, WhenClusterIsBeingDeleted_NothingNewIsMade) {
+  EXPECT_EQ(status_of("/clusters/going/api/v1/namespaces", "POST"), 403);
+  EXPECT_EQ(status_of("/clusters/going/api/v1/namespaces"), 0);
+  EXPECT_EQ(
+      status_of("/clusters/going/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "POST"),
+      0);
+}
+
+TEST_F(ClusterResolverTest, WhenIdentityIsBootstrap_MayAddressAnAbsentLogicalCluster) {
+  const char* target = "/clusters/new/apis/core.kcp.io/v1alpha1/logicalclusters";
+  EXPECT_EQ(status_of(target, "POST", user("system:masters")), 0);
+  EXPECT_EQ(status_of(target, "POST", user("system:kcp:external-logical-cluster-admin")), 0);
+  EXPECT_EQ(status_of(target, "POST", user("system:kcp:admin")), 403);
+}
+
+TEST_F(ClusterResolverTest, WhenClusterGoesAway_ForgetsNameAndPath) {
+  index_.put_cluster("aaa", nullptr);
+  EXPECT_EQ(status_of("/clusters/aaa/api"), 403);
+  EXPECT_EQ(status_of("/clusters/root:org/api"), 429);  // its workspace is still there
+  index_.put_workspace("root", "org", nullptr);
+  EXPECT_EQ(status_of("/clusters/root:org/api"), 404);
+}
+
+TEST_F(ClusterResolverTest, WhenMetricsAreAsked_SaysNotHere) {
+  const auto text = text_answer(index_, "/clusters/root/metrics");
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text->status, 501);
+  EXPECT_EQ(text->text, "shard-level endpoint not available at workspace scope\n");
+  EXPECT_TRUE(text_answer(index_, "/clusters/root/debug/pprof"));
+  EXPECT_FALSE(text_answer(index_, "/clusters/root/metricsx"));
+  EXPECT_FALSE(text_answer(index_, "/clusters/nope/metrics"));
+  EXPECT_FALSE(text_answer(index_, "/metrics"));
+}
+
+TEST_F(ClusterResolverTest, WhenHealthIsAskedBelowACluster_OpensIt) {
+  EXPECT_EQ(health_target(index_, "/clusters/root:org/livez?verbose"), "/livez?verbose");
+  EXPECT_EQ(health_target(index_, "/clusters/root/healthz"), "/healthz");
+  EXPECT_FALSE(health_target(index_, "/clusters/nope/livez"));
+  EXPECT_FALSE(health_target(index_, "/clusters/root/version"));
+}
+
+TEST(WithoutIdentityTest, WhenHashIsRight_TakesItOut) {
+  const IdentityCheck check = [](std::string_view group, std::string_view resource,
+                                 std::string_view hash) {
+    return group == "tenancy.kcp.io" && resource == "workspaces" && hash == "abc";
+  };
+  EXPECT_EQ(
+      without_identity("/clusters/*/apis/tenancy.kcp.io/v1alpha1/workspaces:abc?watch=1", check),
+      "/clusters/*/apis/tenancy.kcp.io/v1alpha1/workspaces?watch=1");
+  EXPECT_EQ(without_identity("/clusters/%2A/apis/tenancy.kcp.io/v1alpha1/workspaces%3Aabc", check),
+            "/clusters/%2A/apis/tenancy.kcp.io/v1alpha1/workspaces");
+  EXPECT_EQ(without_identity("/clusters/*/apis/tenancy.kcp.io/v1alpha1/namespaces/x/workspaces:abc",
+                             check),
+            "/clusters/*/apis/tenancy.kcp.io/v1alpha1/namespaces/x/workspaces");
+  EXPECT_FALSE(
+      without_identity("/clusters/*/apis/tenancy.kcp.io/v1alpha1/workspaces:wrong", check));
+  EXPECT_FALSE(without_identity("/clusters/*/apis/tenancy.kcp.io/v1alpha1/workspaces", check));
+  EXPECT_FALSE(without_identity("/clusters/a/apis/tenancy.kcp.io/v1alpha1/workspaces:abc", check));
+  EXPECT_FALSE(without_identity("/clusters/*/api/v1/pods:abc", check));
+}
+
+}  // namespace
+}  // namespace kintsugi::apiserver

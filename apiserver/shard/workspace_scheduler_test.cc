@@ -1,0 +1,310 @@
+#include "apiserver/shard/workspace_scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "apiserver/controllers/testing_server.h"
+#include "apiserver/shard/bootstrap.h"
+#include "apiserver/shard/conditions.h"
+#include "apiserver/shard/names.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+using krm::Json;
+
+/// Logical clusters of all shards in memory; a cluster is Ready at the second look.
+class FakeAccess final : public ClusterAccess {
+ public:
+  explicit FakeAccess(net::Loop& loop) : loop_(loop) {}
+
+  void get(const std::string& shard, const std::string& cluster, Got done) override {
+    loop_.post([this, place = shard + "/" + cluster, shard, done = std::move(done)] {
+      if (unreachable.count(shard) > 0) {
+        done(fail(Errc::kUnreachable));
+        return;
+      }
+      const auto found = clusters.find(place);
+      if (found == clusters.end()) {
+        done(std::optional<Json>());
+        return;
+      }
+      Json answer = found->second;
+      if (answer.text({"status", "phase"}).empty()) {
+        found->second.make({"status", "phase"}) = phase;
+        found->second.make({"status", "URL"}) = "https://proxy/clusters/x";
+      }
+      done(std::optional<Json>(std::move(answer)));
+    });
+  }
+  void create(const std::string& shard, const std::string& cluster, Json object,
+              Done done) override {
+    loop_.post([this, place = shard + "/" + cluster, shard, object = std::move(object),
+                done = std::move(done)] {
+      if (unreachable.count(shard) > 0) {
+        done(fail(Errc::kUnreachable));
+        return;
+      }
+      object_uid = "uid-" + place;
+      Json stored = object;
+      stored.make({"metadata", "uid"}) = object_uid;
+      ++creations;
+      if (!clusters.emplace(place, std::move(stored)).second) {
+        done(fail(Errc::kAlreadyExists));
+      } else if (lose_answers-- > 0) {
+        done(fail(Errc::kReset));
+      } else {
+        done({});
+      }
+    });
+  }
+  void remove(const std::string& shard, const std::string& cluster, const std::string&,
+              Done done) override {
+    loop_.post([this, place = shard + "/" + cluster, done = std::move(done)] {
+      clusters.erase(place);
+      done({});
+    });
+  }
+  void probe(const std::string& shard, std::function<void(bool)> done) override {
+    loop_.post([this, shard, done = std::move(done)] { done(unreachable.count(shard) == 0); });
+  }
+
+  std::map<std::string, Json> clusters;  // "<shard>/<cluster>"
+  std::set<std::string> unreachable;
+  std::string phase = "Ready", object_uid;
+  int creations = 0;
+  int lose_answers = 0;
+
+ private:
+  net::Loop& loop_;
+};
+
+class WorkspaceSchedulerTest : public ::testing::Test {
+ protected:
+  WorkspaceSchedulerTest() : loop_("test"), server_(loop_), access_(loop_), types_(index_, root_) {
+    server_.serve("tenancy.kcp.io", "workspaces", "Workspace", false);
+    server_.serve("core.kcp.io", "logicalclusters", "LogicalCluster", false);
+    Json cluster;
+    cluster.make({"metadata", "annotations", "kcp.io/path"}) = "root";
+    cluster.make({"status", "phase"}) = "Ready";
+    index_.put_cluster("root", &cluster);
+    for (const BootstrapObject& one : bootstrap_objects("root")) {
+      if (one.key.resource == kWorkspaceTypes) {
+        root_.put_type(one.key.name, &one.object);
+      }
+    }
+    root_.set_synced();
+  }
+  void add_shard(std::string_view name, std::string_view region) {
+    Json shard;
+    shard.make({"metadata", "labels", "region"}) = region;
+    shard.make({"spec", "baseURL"}) = "https://127.0.0.1:1";
+    root_.put_shard(name, &shard);
+  }
+  void start() {
+    scheduler_ = std::make_unique<WorkspaceScheduler>(
+        ControllerContext{loop_, server_, server_},
+        WorkspaceScheduler::Params{"root", access_, index_, root_, types_});
+    scheduler_->start();
+    scheduler_->add_cluster("root");
+  }
+  ObjectKey key(std::string_view name) const {
+    return {"root", "tenancy.kcp.io", "workspaces", "", std::string(name)};
+  }
+  void add_workspace(std::string_view name, std::string_view extra = "{}") {
+    Expected<Json> workspace = Json::parse(extra);
+    ASSERT_TRUE(workspace);
+    workspace->make({"spec", "type"}) = Json::object({{"name", "universal"}, {"path", "root"}});
+    workspace->make({"status", "phase"}) = "Scheduling";
+    workspace->make({"metadata", "annotations", kOwnerAnnotation}) = R"({"username":"ann"})";
+    server_.put(key(name), std::move(*workspace));
+  }
+  std::string text(std::string_view name, std::initializer_list<std::string_view> path) {
+    const Json* found = server_.find(key(name));
+    return found == nullptr ? "<gone>" : std::string(found->text(path));
+  }
+  void run_to_phase(std::string_view name, std::string_view phase) {
+    server_.run_until([&] { return text(name, {"status", "phase"}) == phase; });
+  }
+
+  net::Loop loop_;
+  TestingServer server_;
+  FakeAccess access_;
+  ClusterIndex index_;
+  RootView root_;
+  WorkspaceTypeLookup types_;
+  std::unique_ptr<WorkspaceScheduler> scheduler_;
+};
+
+TEST_F(WorkspaceSchedulerTest, WhenCreated_BecomesReadyOnAShard) {
+  add_shard("s1", "eu");
+  start();
+  add_workspace("w");
+  run_to_phase("w", "Ready");
+  const std::string cluster = text("w", {"spec", "cluster"});
+  EXPECT_EQ(cluster.size(), 16U);
+  EXPECT_EQ(text("w", {"spec", "URL"}), "https://proxy/clusters/root:w");
+  EXPECT_EQ(text("w", {"metadata", "labels", kPhaseLabel}), "Ready");
+  EXPECT_EQ(text("w", {"metadata", "labels", "region"}), "eu");
+  EXPECT_TRUE(has_finalizer(*server_.find(key("w")), kWorkspaceFinalizer));
+  ASSERT_EQ(access_.clusters.size(), 1U);
+  const Json& made = access_.clusters.at("s1/" + cluster);
+  EXPECT_EQ(annotation(made, "kcp.io/path"), "root:w");
+  EXPECT_EQ(annotation(made, kTypeAnnotation), "root:universal");
+  EXPECT_EQ(annotation(made, kShardAnnotation), "s1");
+  EXPECT_EQ(made.text({"spec", "owner", "uid"}), uid_of(*server_.find(key("w"))));
+  EXPECT_EQ(made.text({"spec", "createdBy", "username"}), "ann");
+  EXPECT_EQ(made.at({"spec", "initializers"})->dump(),
+            R"(["root:universal","system:apibindings"])");
+}
+
+TEST_F(WorkspaceSchedulerTest, WhenSelectorIsGiven_PicksAMatchingShard) {
+  add_shard("s1", "eu");
+  add_shard("s2", "us");
+  start();
+  add_workspace("w", R"({"spec": {"location": {"selector": {"matchLabels": {"region": "us"}}}}})");
+  run_to_phase("w", "Ready");
+  EXPECT_EQ(access_.clusters.begin()->first.substr(0, 3), "s2/");
+}
+
+TEST_F(WorkspaceSchedulerTest, WhenSeveralAreMade_SpreadsThem) {
+  add_shard("s1", "eu");
+  add_shard("s2", "us");
+  start();
+  for (const char* name : {"a", "b", "c", "d"}) {
+    add_workspace(name);
+    run_to_phase(name, "Ready");
+  }
+  std::map<std::string, int> counts;
+  for (const auto& [place, object] : access_.clusters) {
+    ++counts[place.substr(0, 2)];
+  }
+  EXPECT_EQ(counts["s1"], 2);
+  EXPECT_EQ(counts["s2"], 2);
+}
+
+TEST_F(WorkspaceSchedulerTest, WhenAShardIsDown_TakesAnother) {
+  add_shard("s1", "eu");
+  add_shard("s2", "us");
+  access_.unreachable = {"s1"};
+  start();
+  add_workspace("w");
+  run_to_phase("w", "Ready");
+  EXPECT_EQ(access_.clusters.begin()->first.substr(0, 3), "s2/");
+}
+
+TEST_F(WorkspaceSchedulerTest, WhenNoShardMatches_SaysSoAndGoesOnWhenOneAppears) {
+  start();
+  add_workspace("w");
+  server_.run_until([&] {
+    const Json* condition = find_condition(*server_.find(key("w")), "WorkspaceScheduled");
+    return condition != nullptr && condition->text({"reason"}) == "Unschedulable";
+  });
+  EXPECT_EQ(text("w", {"status", "phase"}), "Scheduling");
+  add_shard("s1", "eu");
+  run_to_phase("w", "Ready");
+  EXPECT_EQ(find_condition(*server_.find(key("w")), "WorkspaceScheduled")->text({"status"}),
+            "True");
+}
+
+TEST_F(WorkspaceSchedulerTest, WhenTheAnswerIsLost_MakesNoSecondCluster) {
+  add_shard("s1", "eu");
+  access_.lose_answers = 1;
+  start();
+  add_workspace("w");
+  run_to_phase("w", "Ready");
+  EXPECT_EQ(access_.clusters.size(), 1U);
+  EXPECT_EQ(access_.creations, 1);
+}
+
+TEST_F(WorkspaceSchedulerTest, WhenShardFailsAfterPlacement_WaitsForIt) {
+  add_shard("s1", "eu");
+  add_shard("s2", "us");
+  add_workspace("w", R"({"metadata": {"finalizers": ["core.kcp.io/logicalcluster"], "annotations": {
+      "internal.tenancy.kcp.io/shard": "s1", "internal.tenancy.kcp.io/cluster": "abc"}}})");
+  access_.unreachable = {"s1"};
+  start();
+  int turns = 0;
+  server_.run_until([&] { return ++turns > 200; });
+  EXPECT_TRUE(access_.clusters.empty());
+  access_.unreachable.clear();
+  run_to_phase("w", "Ready");
+  EXPECT_EQ(access_.clusters.begin()->first, "s1/abc");
+}
+
+TEST_F(WorkspaceSchedulerTest, WhenInitializersAreLeft_IsInitializing) {
+  add_shard("s1", "eu");
+  access_.phase = "Initializing";
+  start();
+  add_workspace("w");
+  run_to_phase("w", "Initializing");
+  EXPECT_FALSE(text("w", {"spec", "cluster"}).empty());
+  EXPECT_EQ(find_condition(*server_.find(key("w")), "WorkspaceInitialized")->text({"status"}),
+            "False");
+}
+
+TEST_F(WorkspaceSchedulerTest, WhenDeleted_TakesTheClusterAway) {
+  add_shard("s1", "eu");
+  start();
+  add_workspace("w");
+  run_to_phase("w", "Ready");
+  server_.erase(key("w"));
+  server_.run_until([&] { return server_.find(key("w")) == nullptr; });
+  EXPECT_TRUE(access_.clusters.empty());
+}
+
+TEST_F(WorkspaceSchedulerTest, WhenAnotherFinalizerHolds_OursStaysUntilLast) {
+  add_shard("s1", "eu");
+  start();
+  add_workspace("w", R"({"metadata": {"finalizers": ["example.test/hold"]}})");
+  run_to_phase("w", "Ready");
+  server_.erase(key("w"));
+  server_.run_until([&] { return access_.clusters.empty(); });
+  Json held = *server_.find(key("w"));
+  EXPECT_TRUE(has_finalizer(held, kWorkspaceFinalizer));
+  ASSERT_TRUE(drop_finalizer(held, "example.test/hold"));
+  server_.put(key("w"), std::move(held));
+  server_.run_until([&] { return server_.find(key("w")) == nullptr; });
+}
+
+TEST(BootstrapTest, WhenRestarted_WritesNothing) {
+  net::Loop loop("test");
+  TestingServer server(loop);
+  for (const auto& [group, plural, kind] :
+       {std::tuple("core.kcp.io", "logicalclusters", "LogicalCluster"),
+        std::tuple("tenancy.kcp.io", "workspacetypes", "WorkspaceType"),
+        std::tuple("apis.kcp.io", "apiexports", "APIExport")}) {
+    server.serve(group, plural, kind, false);
+  }
+  const ControllerContext context{loop, server, server};
+  const std::vector<BootstrapObject> wanted = bootstrap_objects("root");
+  int done = 0;
+  Bootstrap first(context, wanted, [&] { ++done; });
+  first.start();
+  server.run_until([&] { return done == 1; });
+  EXPECT_EQ(server.objects.size(), wanted.size());
+  const auto writes = server.writes;
+  EXPECT_EQ(static_cast<std::size_t>(writes), wanted.size());
+  Bootstrap second(context, wanted, [&] { ++done; });
+  second.start();
+  server.run_until([&] { return done == 2; });
+  EXPECT_EQ(server.writes, writes);
+  EXPECT_TRUE(second.complete());
+}
+
+TEST(KcpConditionTest, WhenNothingChanges_SaysSo) {
+  Json object;
+  EXPECT_TRUE(set_kcp_condition(object, "Ready", "False", "Error", "Broken", "why"));
+  EXPECT_FALSE(set_kcp_condition(object, "Ready", "False", "Error", "Broken", "why"));
+  EXPECT_TRUE(set_kcp_condition(object, "Ready", "True"));
+  const Json& condition = object.at({"status", "conditions"})->items().front();
+  EXPECT_EQ(condition.find("reason"), nullptr);
+  EXPECT_EQ(condition.find("severity"), nullptr);
+  EXPECT_EQ(condition.text({"status"}), "True");
+  EXPECT_FALSE(condition.text({"lastTransitionTime"}).empty());
+}
+
+}  // namespace
+}  // namespace kintsugi::apiserver
