@@ -58,7 +58,7 @@ TEST_F(Serving, WhenAM001To003PathsAreUnknown_ThreeKindsOf404) {
     EXPECT_EQ(unknown.json().find("details")->dump(), "{}") << path;
   }
   for (const char* path : {"/no/such/path", "/apis/bogus.example.test/v1/things", "/apis/bogus",
-                           "/openapi/v3", "/openapi/v2"}) {
+                           "/openapi", "/openapi/v1"}) {
     Exchange text = get(path);
     EXPECT_EQ(text.status(), 404) << path;
     EXPECT_EQ(text.body(), "404 page not found\n") << path;

@@ -2,6 +2,7 @@
 
 #include "apiserver/internal/discovery.h"
 #include "apiserver/internal/handlers.h"
+#include "apiserver/internal/openapi.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
 #include "krm/status.h"
@@ -130,6 +131,10 @@ void send_found(const RequestPtr& request, std::string json, bool group_known) {
 }  // namespace
 
 void handle_discovery(const RequestPtr& request) {
+  if (is_openapi_path(request->info.path)) {
+    handle_openapi(request);
+    return;
+  }
   Discovery& discovery = request->server.discovery();
   const std::string& cluster = request->cluster;
   std::vector<std::string_view> parts;

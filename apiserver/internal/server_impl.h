@@ -8,6 +8,7 @@
 
 #include "apiserver/internal/discovery.h"
 #include "apiserver/internal/key_queue.h"
+#include "apiserver/internal/openapi.h"
 #include "apiserver/internal/reader.h"
 #include "apiserver/internal/request.h"
 #include "apiserver/internal/served_kind.h"
@@ -43,6 +44,7 @@ class Server final : public ApiServer {
   [[nodiscard]] WatchHub& hub() noexcept { return *hub_; }
   [[nodiscard]] KeyQueue& key_queue() noexcept { return key_queue_; }
   [[nodiscard]] Discovery& discovery() noexcept { return discovery_; }
+  [[nodiscard]] OpenApi& openapi() noexcept { return openapi_; }
   [[nodiscard]] bool is_draining() const noexcept { return draining_; }
 
   /// Store::commit whose callback runs on the loop, and not at all when the server is gone.
@@ -59,6 +61,7 @@ class Server final : public ApiServer {
   StoreReader reader_;
   KeyQueue key_queue_;
   Discovery discovery_;
+  OpenApi openapi_{params_.registry};
   Stats stats_;
   std::vector<Watcher*> watchers_;
   bool draining_ = false;

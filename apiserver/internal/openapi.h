@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apiserver/internal/request.h"
+#include "apiserver/resource.h"
+#include "base/strings.h"
+#include "krm/json.h"
+
+namespace kintsugi::apiserver::internal {
+
+/// OpenAPI documents of logical clusters (specs/api-machinery.md 5.3), made when they are first
+/// asked for and again only when Registry::generation changes. Clusters that serve the same
+/// resources of a group version share one document. Threads: one loop. Limit: kMaxClusters
+/// clusters are kept, then all are dropped; documents live as long as a cluster shows them.
+/// OpenAPI v2: the protobuf and the JSON document say the version and nothing else, neither
+/// definitions nor paths: clients that have only v2 (kubectl up to 1.26) can create and skip
+/// validation on their side, but cannot explain.
+class OpenApi {
+ public:
+  static constexpr std::size_t kMaxClusters = 256;
+
+  struct Document {
+    std::string json;
+    std::string hash;  ///< upper-case hex SHA-512 of the text
+    std::vector<ResourcePtr> made_of;
+  };
+  using DocumentPtr = std::shared_ptr<const Document>;
+
+  explicit OpenApi(const Registry& registry) : registry_(registry) {}
+
+  /// The index of /openapi/v3. @param root  what stands before the API path, for the links.
+  [[nodiscard]] std::string index(std::string_view cluster, std::string_view root);
+  /// @param key  what follows /openapi/v3/: "api/v1", "apis/ex.io/v1", "apis/ex.io", "version".
+  ///             Null when there is no such document.
+  [[nodiscard]] DocumentPtr document(std::string_view cluster, std::string_view key);
+
+ private:
+  struct Entry {
+    std::string key;
+    DocumentPtr document;
+  };
+  struct Cluster {
+    std::uint64_t generation = 0;
+    std::vector<Entry> entries;  ///< sorted by key
+  };
+  Cluster& cluster(std::string_view name);
+  DocumentPtr group_version(std::string_view group, std::string_view version,
+                            std::vector<ResourcePtr> resources);
+  DocumentPtr discovery(std::string_view key, std::string_view group, bool builtin);
+  [[nodiscard]] DocumentPtr known(const std::string& key) const;
+  DocumentPtr keep(std::string key, krm::Json document, std::vector<ResourcePtr> resources);
+
+  const Registry& registry_;
+  StringMap<std::unique_ptr<Cluster>> clusters_;
+  std::size_t sweep_at_ = 64;  ///< so many documents let go of those that are gone
+  StringMap<std::weak_ptr<const Document>>
+      documents_;  ///< by key and addresses of what they are made of
+};
+
+/// Swagger 2.0 without definitions: JSON, and the protobuf message openapi.v2.Document.
+[[nodiscard]] krm::Json openapi_v2_json();
+[[nodiscard]] std::string openapi_v2_protobuf();
+
+/// Upper-case hex SHA-512.
+[[nodiscard]] std::string openapi_hash(std::string_view text);
+
+/// True for /openapi/v2, /openapi/v3 and what is below.
+[[nodiscard]] bool is_openapi_path(std::string_view path) noexcept;
+/// Answers them.
+void handle_openapi(const RequestPtr& request);
+
+}  // namespace kintsugi::apiserver::internal
