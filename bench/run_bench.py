@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compares Kintsugi with HAProxy and nghttpx in interleaved rounds (bench/README.md). Raw lines go to
-bench/run/results.jsonl, the table to stdout. Names select groups: gets watches burst."""
+bench/run/results.jsonl, the table to stdout and bench/run/report.md. Names select groups: gets events memory burst."""
 import argparse
 import json
 import pathlib
@@ -76,7 +76,7 @@ def repeat_outliers(results, arguments, limits, discards):
             return
         for product, number, figure, value, middle in found:
             discards.append(f"{product} {figure} round {number}: {value:.2f} against a median of {middle:.2f}")
-            group = "gets" if figure.startswith("G") else "watches"
+            group = "gets" if figure.startswith("G") else "events"
             measured = measure(product, group, arguments, limits, discards)
             results.drop(product, number, {item[0] for item in measured})
             results.add(product, number, measured)
@@ -107,7 +107,7 @@ def table(results, names):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("groups", nargs="*", help="gets, watches, burst; default: all")
+    parser.add_argument("groups", nargs="*", help="gets, events, memory, burst; default: all")
     parser.add_argument("--binary", required=True, type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("--tools", type=pathlib.Path, help="folder of the bench_* programs; default: that of --binary")
     parser.add_argument("--run", type=pathlib.Path, default=HERE / "run")
@@ -135,10 +135,11 @@ def main():
                 results.add(name, number, measure(name, group, arguments, limits, discards))
     repeat_outliers(results, arguments, limits, discards)
 
-    print(json.dumps(facts))
-    print(f"{rounds} rounds{', quick' if arguments.quick else ''}; median (lowest–highest)\n")
-    print(table(results, names))
-    print("\ndiscarded: " + ("none" if not discards else "\n  " + "\n  ".join(discards)))
+    report = "\n".join([
+        json.dumps(facts), f"{rounds} rounds{', quick' if arguments.quick else ''}; median (lowest–highest)", "",
+        table(results, names), "", "discarded: " + ("none" if not discards else "\n  " + "\n  ".join(discards))])  # fmt: skip
+    (arguments.run / "report.md").write_text(report + "\n", encoding="utf-8")
+    print(report)
 
 
 if __name__ == "__main__":
