@@ -32,7 +32,7 @@ constexpr std::string_view kWorkspaceDocument = R"json({
      "mount": {"type": "object", "properties": {"ref": {"type": "object", "properties": {
       "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "name": {"type": "string"}, "namespace": {"type": "string"}}}}}}},
     "status": {"type": "object", "properties": {
-     "phase": {"type": "string", "enum": ["", "Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting"]},
+     "phase": {"type": "string", "enum": ["Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting"]},
      "initializers": {"type": "array", "items": {"type": "string"}},
      "terminators": {"type": "array", "items": {"type": "string"}},
      "conditions": "$conditions"}}}}}}]}})json";
