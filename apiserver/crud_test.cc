@@ -232,6 +232,17 @@ TEST_F(Crud, WhenAM173NothingChanges_TheVersionStays) {
   EXPECT_EQ(server.store().current(), before);
 }
 
+TEST_F(Crud, WhenEverythingIsTakenAway_NobodyOwnsTheClusterAnnotation) {
+  krm::Json object = config_map("a", {{"x", "1"}});
+  object.make({"metadata", "annotations", "ex.io/a"}) = "1";
+  ASSERT_EQ(server.send("POST", kMaps, object).status(), 201);
+  Exchange bare = server.send("PUT", std::string(kMaps) + "/a", config_map("a"));
+  EXPECT_EQ(bare.status(), 200);
+  EXPECT_EQ(bare.json().at({"metadata", "managedFields"}), nullptr);
+  EXPECT_EQ(bare.json().find("metadata")->find("annotations")->dump(),
+            R"({"kcp.io/cluster":"lc"})");
+}
+
 TEST_F(Crud, WhenAM174And175PatchesTouchSystemFields_AreRefusedOrIgnored) {
   Exchange made = server.send("POST", kMaps, config_map("a"));
   const std::string item = std::string(kMaps) + "/a";

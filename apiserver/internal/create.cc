@@ -167,6 +167,7 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
   if (op.kind->version->status) {
     object.erase("status");
   }
+  drop_cluster_annotation(op, object);
   track_fields(op, nullptr, object);
   set_system_fields(def, object["metadata"]);
   set_cluster_annotation(op, object);

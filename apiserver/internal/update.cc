@@ -196,8 +196,11 @@ Expected<void> prepare_update(WriteOp& op) {
     return done;
   }
   krm::Json object = merge_parts(op, *current, std::move(*changed));
-  set_cluster_annotation(op, object);
+  drop_cluster_annotation(op, object);
+  drop_cluster_annotation(op, *current);
   track_fields(op, &*current, object);
+  set_cluster_annotation(op, object);
+  set_cluster_annotation(op, *current);
   op.kind->to_storage(object);
   op.kind->to_storage(*current);
   op.old = std::make_unique<krm::Json>(std::move(*current));

@@ -8,7 +8,7 @@
 namespace kintsugi::apiserver::internal {
 
 WatchHub::WatchHub(net::Loop& loop, store::Store& store, const Registry& registry)
-    : loop_(loop), store_(store), feed_(registry), alive_(std::make_shared<WatchHub*>(this)) {
+    : store_(store), feed_(registry), alive_(std::make_shared<WatchHub*>(this)) {
   const std::weak_ptr<WatchHub*> weak = alive_;
   store::Store::Subscription subscription =
       store_.subscribe([&loop, weak](const store::EventBatch& batch) {

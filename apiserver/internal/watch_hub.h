@@ -51,7 +51,6 @@ class WatchHub {
   void dispatch_to(std::string_view range, LiveEvent& event);
   void drop_empty_groups();
 
-  net::Loop& loop_;
   store::Store& store_;
   ChangeFeed feed_;
   store::Revision applied_ = 0;

@@ -13,6 +13,8 @@
 namespace kintsugi::apiserver::internal {
 namespace {
 
+constexpr std::string_view kClusterAnnotation = "kcp.io/cluster";
+
 krm::NameRule name_rule(NameRule rule) {
   switch (rule) {
     case NameRule::kSubdomain:
@@ -27,11 +29,12 @@ krm::NameRule name_rule(NameRule rule) {
   return krm::NameRule::kAny;
 }
 
-/// Custom objects by the schema of the version that was written.
-void validate_schema(WriteOp& op, std::vector<Cause>& causes) {
+/// Custom objects by the schema of the version that was written. False: rules must not look at the
+/// object, as its shape is wrong.
+bool validate_schema(WriteOp& op, std::vector<Cause>& causes) {
   const ServedKind& kind = *op.kind;
   if (kind.def->builtin || kind.version->schema == nullptr) {
-    return;
+    return true;
   }
   const krm::Schema& schema = *kind.version->schema;
   const auto in_version = [&kind](const krm::Json& object) {
@@ -43,12 +46,14 @@ void validate_schema(WriteOp& op, std::vector<Cause>& causes) {
   const krm::Json old = op.old == nullptr ? krm::Json() : in_version(*op.old);
   std::vector<Cause> found;
   krm::validate_object(schema, object, found, op.old == nullptr ? nullptr : &old);
-  if (krm::blocks_rules(found) && krm::has_rules(schema)) {
+  const bool blocked = krm::blocks_rules(found);
+  if (blocked && krm::has_rules(schema)) {
     found.push_back(krm::rules_not_checked());
   }
   for (Cause& cause : found) {
     causes.push_back(std::move(cause));
   }
+  return !blocked;
 }
 
 }  // namespace
@@ -95,8 +100,7 @@ Expected<void> validate_write(WriteOp& op) {
   if (const krm::Json* metadata = op.object->find("metadata")) {
     krm::validate_object_meta(*metadata, rules, "metadata", causes);
   }
-  validate_schema(op, causes);
-  if (def.hooks.validate) {
+  if (validate_schema(op, causes) && def.hooks.validate) {
     def.hooks.validate(op.context(), *op.object, op.old.get(), causes);
   }
   if (causes.empty()) {
@@ -146,7 +150,18 @@ WriteResult dry_run_result(WriteOp& op, int status, store::Revision revision) {
 
 void set_cluster_annotation(const WriteOp& op, krm::Json& object) {
   if (!op.cluster.empty()) {
-    object.make({"metadata", "annotations", "kcp.io/cluster"}) = op.cluster;
+    object.make({"metadata", "annotations", kClusterAnnotation}) = op.cluster;
+  }
+}
+
+void drop_cluster_annotation(const WriteOp& op, krm::Json& object) {
+  krm::Json* annotations = object.at({"metadata", "annotations"});
+  if (op.cluster.empty() || annotations == nullptr) {
+    return;
+  }
+  annotations->erase(kClusterAnnotation);
+  if (annotations->size() == 0) {
+    object["metadata"].erase("annotations");
   }
 }
 

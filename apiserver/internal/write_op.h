@@ -89,6 +89,8 @@ void commit_write(const WriteOpPtr& op, store::Op change,
 [[nodiscard]] WriteResult dry_run_result(WriteOp& op, int status, store::Revision revision);
 /// metadata.annotations["kcp.io/cluster"] in servers with logical clusters (AM-474).
 void set_cluster_annotation(const WriteOp& op, krm::Json& object);
+/// Takes it away, so that nobody owns it (kcp adds it below managedFields).
+void drop_cluster_annotation(const WriteOp& op, krm::Json& object);
 /// managedFields of a write that is not an apply.
 void track_fields(const WriteOp& op, const krm::Json* old, krm::Json& object);
 /// Finalizers that still hold the object.
