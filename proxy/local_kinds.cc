@@ -15,14 +15,29 @@ std::string_view without_slash(std::string_view path) {
   return path;
 }
 
+constexpr std::string_view kOpenApi = "/openapi/v3";
+
+/// @param rest what follows /openapi/v3.
+LocalUse openapi_use(std::string_view rest, bool reads) {
+  if (below(rest, "/apis/topology.kcp.io")) {
+    return LocalUse::kServe;
+  }
+  const bool both = rest.empty() || rest == "/apis/apis.kcp.io/v1alpha1";
+  return both && reads ? LocalUse::kOverlay : LocalUse::kForward;
+}
+
 }  // namespace
 
 LocalUse local_use(std::string_view method, std::string_view trail) noexcept {
-  if (!trail.starts_with("/apis")) {
+  const bool is_openapi = trail.starts_with(kOpenApi);
+  if (!is_openapi && !trail.starts_with("/apis")) {
     return LocalUse::kForward;
   }
   const std::string_view path = without_slash(trail.substr(0, trail.find('?')));
   const bool reads = method == "GET" || method == "HEAD";
+  if (is_openapi) {
+    return openapi_use(path.substr(kOpenApi.size()), reads);
+  }
   if (path == "/apis" || path == "/apis/apis.kcp.io" || path == "/apis/apis.kcp.io/v1alpha1") {
     return reads ? LocalUse::kOverlay : LocalUse::kForward;
   }

@@ -10,7 +10,7 @@ namespace kintsugi::proxy {
 enum class LocalUse : std::uint8_t {
   kForward,  ///< not ours
   kServe,    ///< a resource that the proxy stores
-  kOverlay,  ///< a discovery document that both have parts of
+  kOverlay,  ///< a discovery or OpenAPI document that both have parts of
 };
 
 /// @param trail what follows /clusters/<cluster>, with or without query.

@@ -1,7 +1,9 @@
 #include "proxy/overlay.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -9,9 +11,11 @@
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "krm/json.h"
+#include "krm/request_info.h"
 #include "net/upstream.h"
 #include "proxy/answer.h"
 #include "proxy/discovery_merge.h"
+#include "proxy/openapi_merge.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -19,6 +23,11 @@ namespace {
 using krm::Json;
 
 constexpr Duration kTimeout = seconds(5);
+constexpr std::string_view kOpenApi = "/openapi/v3";
+
+std::string_view unquoted(std::string_view tag) {
+  return tag.size() >= 2 && tag.front() == '"' ? tag.substr(1, tag.size() - 2) : tag;
+}
 
 /// An in-process client of the local handler: collects one answer.
 class Captured final : public http::ResponseStream {
@@ -75,7 +84,11 @@ class Merge final : public http::RequestHandler {
     if_none_match_ = head.headers.get("if-none-match");
     head.headers.remove("if-none-match");
     head.headers.remove("accept-encoding");
-    const std::size_t begin = head.target.find("/apis");
+    const std::size_t openapi = head.target.find(kOpenApi);
+    const std::size_t begin = std::min(head.target.find("/apis"), openapi);
+    if (begin == openapi && begin != std::string::npos) {
+      take_openapi_target(head.target, openapi, cluster);
+    }
     const std::string trail = head.target.substr(begin == std::string::npos ? 0 : begin);
     http::RequestHead local_head = head;
     local_head.method = "GET";
@@ -144,6 +157,9 @@ class Merge final : public http::RequestHandler {
     }
     auto theirs = Json::parse(shard_.body);
     auto ours = Json::parse(captured_.body());
+    if (theirs && ours && openapi_ != OpenApi::kNone && finish_openapi(*theirs, *ours)) {
+      return;
+    }
     if (!theirs || !ours || !merge_discovery(*theirs, *ours)) {
       pass(shard_.status, shard_.headers, shard_.body);
       return;
@@ -167,6 +183,49 @@ class Merge final : public http::RequestHandler {
       headers.add("cache-control", "no-cache, private");
     }
     send(200, headers, body);
+  }
+
+  /// Takes the query away: hashes of merged documents are ours.
+  void take_openapi_target(std::string& target, std::size_t begin, std::string_view cluster) {
+    const std::size_t question = target.find('?');
+    if (question != std::string::npos) {
+      if (const auto hash = krm::Query(std::string_view(target).substr(question + 1)).get("hash")) {
+        asked_hash_ = std::string(*hash);
+      }
+      target.resize(question);
+    }
+    const bool is_index = target.find("/apis", begin) == std::string::npos;
+    openapi_ = is_index ? OpenApi::kIndex : OpenApi::kDocument;
+    document_url_ = "/clusters/" + std::string(cluster) + target.substr(begin);
+  }
+
+  /// False when there is nothing to merge.
+  bool finish_openapi(Json& theirs, const Json& ours) {
+    const bool is_index = openapi_ == OpenApi::kIndex;
+    if (!(is_index ? merge_openapi_index(theirs, ours) : merge_openapi_document(theirs, ours))) {
+      return false;
+    }
+    const std::string hash = merged_openapi_hash(unquoted(shard_.headers.get("etag")),
+                                                 unquoted(captured_.headers().get("etag")));
+    http::HeaderList headers;
+    const bool redirect = !is_index && asked_hash_ && *asked_hash_ != hash;
+    const bool immutable = !is_index && asked_hash_ && !redirect;
+    headers.add("cache-control", immutable ? "public, immutable" : "no-cache, private");
+    if (redirect) {
+      headers.add("location", document_url_ + "?hash=" + hash);
+      send(301, headers, {});
+      return true;
+    }
+    const std::string tag = '"' + hash + '"';
+    headers.add("etag", tag);
+    headers.add("vary", "Accept");
+    if (if_none_match_ == tag) {
+      stream_.send_head(304, headers, true);
+      return true;
+    }
+    headers.add("content-type", "application/json");
+    send(200, headers, theirs.dump());
+    return true;
   }
 
   void pass(int status, const http::HeaderList& from, std::string_view body) {
@@ -196,6 +255,10 @@ class Merge final : public http::RequestHandler {
   Captured captured_;
   net::Timer timer_;
   std::string if_none_match_;
+  enum class OpenApi : std::uint8_t { kNone, kIndex, kDocument };
+  OpenApi openapi_ = OpenApi::kNone;
+  std::optional<std::string> asked_hash_;
+  std::string document_url_;
   std::unique_ptr<http::RequestHandler> local_;
   std::unique_ptr<net::Call> call_;
   net::FetchResponse shard_;

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "krm/json.h"
+
+/// OpenAPI documents that both the proxy and a shard have parts of (specs/api-machinery.md 5.3).
+namespace kintsugi::proxy {
+
+/// The document of this key is made of both sides' documents; those of the proxy's own group
+/// (topology.kcp.io) are the proxy's alone.
+inline constexpr std::string_view kSharedOpenApiKey = "apis/apis.kcp.io/v1alpha1";
+
+/// Hash of a merged document: made of the hashes of its parts, so that the index can name it
+/// without the documents. The same on every proxy. Upper-case hex SHA-512.
+[[nodiscard]] std::string merged_openapi_hash(std::string_view theirs, std::string_view ours);
+
+/// Puts the proxy's group into a shard's index of /openapi/v3 and names the merged document with
+/// its hash. False when one of them is no index; `theirs` is unchanged then.
+[[nodiscard]] bool merge_openapi_index(krm::Json& theirs, const krm::Json& ours);
+
+/// Puts paths and components of `ours` into `theirs`; ours win. False when one of them is no
+/// OpenAPI v3 document; `theirs` is unchanged then.
+[[nodiscard]] bool merge_openapi_document(krm::Json& theirs, const krm::Json& ours);
+
+}  // namespace kintsugi::proxy
