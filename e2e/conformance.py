@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 # Area -> smallest share of passed scenarios at level must. Raised when more is built, never lowered.
-FLOORS = {"crud": 0.9, "errors": 0.9, "list": 0.9, "watch": 0.9}
+FLOORS = {"crud": 0.9, "errors": 1.0, "list": 1.0, "watch": 0.9, "kcp-proxy": 0.8, "kcp-topology": 0.8}
 
 
 def main():
