@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "base/time.h"
 
@@ -43,8 +44,17 @@ void ControllerBase::follow(std::string_view group, std::string_view resource,
 }
 
 void ControllerBase::send(ApiServer::WriteRequest request, WriteDone done) {
+  std::string what = request.verb + " " + request.cluster + " " + request.resource + " " +
+                     request.ns + "/" + request.name;
   context_.server.write(std::move(request), [alive = std::weak_ptr<bool>(alive_),
-                                             done = std::move(done)](Expected<Json> result) {
+                                             done = std::move(done), what = std::move(what),
+                                             manager = manager_](Expected<Json> result) {
+    // Lost races are the daily bread; anything else would be retried in silence for ever.
+    if (!result && result.error().code() != Errc::kNotFound &&
+        result.error().code() != Errc::kConflict && result.error().code() != Errc::kAlreadyExists) {
+      log_warn("controller write failed",
+               {{"controller", manager}, {"write", what}, {"errc", result.error().to_string()}});
+    }
     if (!alive.expired()) {
       done(std::move(result));
     }

@@ -96,7 +96,10 @@ void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
 Expected<void> validate_write(WriteOp& op) {
   const ResourceDef& def = *op.kind->def;
   std::vector<Cause> causes;
-  const krm::MetaRules rules{def.namespaced, name_rule(def.name_rule), def.builtin};
+  // Definitions are validated by the general rules, not by those of the core kinds: their own
+  // finalizer has no slash.
+  const bool core_rules = def.builtin && def.group != "apiextensions.k8s.io";
+  const krm::MetaRules rules{def.namespaced, name_rule(def.name_rule), core_rules};
   if (const krm::Json* metadata = op.object->find("metadata")) {
     krm::validate_object_meta(*metadata, rules, "metadata", causes);
   }
