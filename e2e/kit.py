@@ -124,7 +124,11 @@ class Installation:
             assert self.process.poll() is None, "up ended: " + self.log.read_text(errors="replace")[-2000:]
             return (self.state / "ready").exists()
 
-        eventually(ready, deadline, "kintsugi up ready")
+        try:
+            eventually(ready, deadline, "kintsugi up ready")
+        except BaseException as fault:
+            self.__exit__(type(fault), fault, None)
+            raise
         return self
 
     def stop(self, deadline=40):
