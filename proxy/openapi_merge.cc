@@ -4,6 +4,7 @@
 
 #include "base/sha512.h"
 #include "base/strings.h"
+#include "krm/request_info.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 using krm::Json;
 
 constexpr std::string_view kOwnGroup = "apis/topology.kcp.io";
+constexpr std::string_view kOpenApi = "/openapi/v3";
 constexpr std::string_view kHash = "?hash=";
 constexpr std::string_view kLink = "serverRelativeURL";
 
@@ -33,6 +35,25 @@ void put_members(Json& target, const Json* source) {
 }
 
 }  // namespace
+
+std::optional<OpenApiTarget> split_openapi_target(std::string_view target) {
+  OpenApiTarget out;
+  const std::size_t question = target.find('?');
+  out.path = target.substr(0, question);
+  const std::size_t begin = out.path.find(kOpenApi);
+  // /apis/x/openapi/v3 is a resource.
+  if (begin == std::string_view::npos || out.path.find("/apis") < begin) {
+    return std::nullopt;
+  }
+  if (question != std::string_view::npos) {
+    const krm::Query query(target.substr(question + 1));
+    if (const auto hash = query.get("hash")) {
+      out.hash = std::string(*hash);
+    }
+  }
+  out.is_index = out.path.find("/apis", begin) == std::string_view::npos;
+  return out;
+}
 
 std::string merged_openapi_hash(std::string_view theirs, std::string_view ours) {
   const auto digest = sha512(std::string(theirs) + "+" + std::string(ours));

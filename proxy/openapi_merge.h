@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,15 @@ namespace kintsugi::proxy {
 /// The document of this key is made of both sides' documents; those of the proxy's own group
 /// (topology.kcp.io) are the proxy's alone.
 inline constexpr std::string_view kSharedOpenApiKey = "apis/apis.kcp.io/v1alpha1";
+
+/// A target of /openapi/v3 as the merge needs it.
+struct OpenApiTarget {
+  bool is_index = false;            ///< else the document of a group version
+  std::optional<std::string> hash;  ///< of the query
+  std::string_view path;            ///< the target without its query
+};
+/// @param target path and query, with anything before /openapi/v3. Nullopt: something else.
+[[nodiscard]] std::optional<OpenApiTarget> split_openapi_target(std::string_view target);
 
 /// Hash of a merged document: made of the hashes of its parts, so that the index can name it
 /// without the documents. The same on every proxy. Upper-case hex SHA-512.

@@ -7,6 +7,22 @@ namespace {
 
 using krm::Json;
 
+TEST(SplitOpenApiTarget, WhenGivenTargets_TellsIndexDocumentAndHash) {
+  const auto index = split_openapi_target("/clusters/a/openapi/v3?timeout=32s");
+  ASSERT_TRUE(index);
+  EXPECT_TRUE(index->is_index);
+  EXPECT_FALSE(index->hash);
+  EXPECT_EQ(index->path, "/clusters/a/openapi/v3");
+  const std::string hash(128, 'A');
+  const auto document =
+      split_openapi_target("/clusters/a/openapi/v3/apis/apis.kcp.io/v1alpha1?hash=" + hash);
+  ASSERT_TRUE(document);
+  EXPECT_FALSE(document->is_index);
+  EXPECT_EQ(document->hash, hash);
+  EXPECT_FALSE(split_openapi_target("/clusters/a/apis/apis.kcp.io?x=/openapi/v3"));
+  EXPECT_FALSE(split_openapi_target("/clusters/a/apis/apis.kcp.io/openapi/v3"));
+}
+
 TEST(MergeOpenApi, WhenBothHaveAnIndex_AddsTheOwnGroupAndRenamesWhatIsMerged) {
   Json theirs = *Json::parse(R"({"paths":{
     "api/v1":{"serverRelativeURL":"/clusters/a/openapi/v3/api/v1?hash=AA"},

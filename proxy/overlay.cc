@@ -1,7 +1,6 @@
 #include "proxy/overlay.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -11,7 +10,6 @@
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "krm/json.h"
-#include "krm/request_info.h"
 #include "net/upstream.h"
 #include "proxy/answer.h"
 #include "proxy/discovery_merge.h"
@@ -23,7 +21,6 @@ namespace {
 using krm::Json;
 
 constexpr Duration kTimeout = seconds(5);
-constexpr std::string_view kOpenApi = "/openapi/v3";
 
 std::string_view unquoted(std::string_view tag) {
   return tag.size() >= 2 && tag.front() == '"' ? tag.substr(1, tag.size() - 2) : tag;
@@ -84,15 +81,17 @@ class Merge final : public http::RequestHandler {
     if_none_match_ = head.headers.get("if-none-match");
     head.headers.remove("if-none-match");
     head.headers.remove("accept-encoding");
-    const std::size_t openapi = head.target.find(kOpenApi);
-    const std::size_t begin = std::min(head.target.find("/apis"), openapi);
-    if (begin == openapi && begin != std::string::npos) {
-      take_openapi_target(head.target, openapi, cluster);
+    openapi_ = split_openapi_target(head.target);
+    if (openapi_) {
+      head.target.resize(openapi_->path.size());  // hashes of merged documents are ours
+      openapi_->path = {};
     }
+    const std::size_t begin = head.target.find(openapi_ ? "/openapi/v3" : "/apis");
     const std::string trail = head.target.substr(begin == std::string::npos ? 0 : begin);
     http::RequestHead local_head = head;
     local_head.method = "GET";
     local_head.target = "/clusters/" + std::string(cluster) + trail;
+    document_url_ = local_head.target;
     local_ = local.on_request(std::move(local_head), captured_);
     if (client == nullptr || !client->admit()) {
       shard_failed_ = true;
@@ -157,7 +156,7 @@ class Merge final : public http::RequestHandler {
     }
     auto theirs = Json::parse(shard_.body);
     auto ours = Json::parse(captured_.body());
-    if (theirs && ours && openapi_ != OpenApi::kNone && finish_openapi(*theirs, *ours)) {
+    if (theirs && ours && openapi_ && finish_openapi(*theirs, *ours)) {
       return;
     }
     if (!theirs || !ours || !merge_discovery(*theirs, *ours)) {
@@ -185,31 +184,17 @@ class Merge final : public http::RequestHandler {
     send(200, headers, body);
   }
 
-  /// Takes the query away: hashes of merged documents are ours.
-  void take_openapi_target(std::string& target, std::size_t begin, std::string_view cluster) {
-    const std::size_t question = target.find('?');
-    if (question != std::string::npos) {
-      if (const auto hash = krm::Query(std::string_view(target).substr(question + 1)).get("hash")) {
-        asked_hash_ = std::string(*hash);
-      }
-      target.resize(question);
-    }
-    const bool is_index = target.find("/apis", begin) == std::string::npos;
-    openapi_ = is_index ? OpenApi::kIndex : OpenApi::kDocument;
-    document_url_ = "/clusters/" + std::string(cluster) + target.substr(begin);
-  }
-
   /// False when there is nothing to merge.
   bool finish_openapi(Json& theirs, const Json& ours) {
-    const bool is_index = openapi_ == OpenApi::kIndex;
+    const bool is_index = openapi_->is_index;
     if (!(is_index ? merge_openapi_index(theirs, ours) : merge_openapi_document(theirs, ours))) {
       return false;
     }
     const std::string hash = merged_openapi_hash(unquoted(shard_.headers.get("etag")),
                                                  unquoted(captured_.headers().get("etag")));
     http::HeaderList headers;
-    const bool redirect = !is_index && asked_hash_ && *asked_hash_ != hash;
-    const bool immutable = !is_index && asked_hash_ && !redirect;
+    const bool redirect = !is_index && openapi_->hash && *openapi_->hash != hash;
+    const bool immutable = !is_index && openapi_->hash && !redirect;
     headers.add("cache-control", immutable ? "public, immutable" : "no-cache, private");
     if (redirect) {
       headers.add("location", document_url_ + "?hash=" + hash);
@@ -255,10 +240,8 @@ class Merge final : public http::RequestHandler {
   Captured captured_;
   net::Timer timer_;
   std::string if_none_match_;
-  enum class OpenApi : std::uint8_t { kNone, kIndex, kDocument };
-  OpenApi openapi_ = OpenApi::kNone;
-  std::optional<std::string> asked_hash_;
-  std::string document_url_;
+  std::optional<OpenApiTarget> openapi_;
+  std::string document_url_;  ///< of the local side: the proxy serves the whole under it
   std::unique_ptr<http::RequestHandler> local_;
   std::unique_ptr<net::Call> call_;
   net::FetchResponse shard_;
