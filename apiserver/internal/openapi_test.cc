@@ -186,11 +186,11 @@ TEST_F(OpenApiServing, WhenAM132ACustomKindIsShown_HasItsSchemaAndExtensions) {
   def->versions[0].schema = krm::structural_schema(*source, true);
   server_.registry().add({def, {}});
 
-  const Json& gadget = schema(document("apis/ex.io/v1"), "io.ex.v1.Gadget");
-  const Json kept = gadget;
-  EXPECT_EQ(kept.text({"description"}), "A gadget.");
-  EXPECT_EQ(kept.find("required")->dump(), R"(["spec"])");
-  const Json* spec = kept.at({"properties", "spec", "properties"});
+  const Json whole = document("apis/ex.io/v1");
+  const Json& gadget = schema(whole, "io.ex.v1.Gadget");
+  EXPECT_EQ(gadget.text({"description"}), "A gadget.");
+  EXPECT_EQ(gadget.find("required")->dump(), R"(["spec"])");
+  const Json* spec = gadget.at({"properties", "spec", "properties"});
   ASSERT_NE(spec, nullptr);
   EXPECT_EQ(
       spec->find("port")->dump(),
