@@ -1,4 +1,5 @@
-// Runs one fuzz target over every file of a corpus folder, and over each file cut short and with single bytes changed.
+// Runs one fuzz target over every file of a corpus folder, and over each file cut short and with
+// single bytes changed.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

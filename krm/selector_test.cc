@@ -99,7 +99,7 @@ TEST(Selector, WhenJsonForm_StringIsCanonical) {
   EXPECT_EQ(
       text(
           R"({"matchExpressions":[{"key":"a","operator":"NotIn","values":["x","x"]},{"key":"a","operator":"Exists"},{"key":"a","operator":"DoesNotExist"}],"matchLabels":{"a":"1"}})"),
-      "!a,a=1,a notin (x),a");
+      "a=1,a notin (x),a,!a");
 }
 
 TEST(Selector, WhenJsonFormIsInvalid_TextIsThatOfTheLibrary) {

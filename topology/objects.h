@@ -11,14 +11,16 @@
 
 namespace kintsugi::topology {
 
-/// The objects that the proxy stores and serves itself, as controllers see them. Declared here, implemented over the API
-/// server in cmd/, so that nothing below needs to know it. Threads: one loop.
+/// The objects that the proxy stores and serves itself, as controllers see them. Declared here,
+/// implemented over the API server in cmd/, so that nothing below needs to know it. Threads: one
+/// loop.
 class Objects {
  public:
   virtual ~Objects() = default;
 
   /// Committed state; nullopt when absent.
-  [[nodiscard]] virtual std::optional<krm::Json> get(std::string_view cluster, std::string_view group,
+  [[nodiscard]] virtual std::optional<krm::Json> get(std::string_view cluster,
+                                                     std::string_view group,
                                                      std::string_view resource,
                                                      std::string_view name) const = 0;
   /// Cluster "*": all. Return false to stop.
@@ -26,8 +28,9 @@ class Objects {
                     const std::function<bool(const krm::Json&)>& visit) const = 0;
 
   using Done = std::function<void(Expected<krm::Json>)>;
-  /// Writes go through the API server with all its rules but authorization; `done` comes in a later turn.
-  /// An update carries the resourceVersion it was computed from and fails with kConflict when the object moved on.
+  /// Writes go through the API server with all its rules but authorization; `done` comes in a later
+  /// turn. An update carries the resourceVersion it was computed from and fails with kConflict when
+  /// the object moved on.
   virtual void create(std::string_view cluster, std::string_view group, std::string_view resource,
                       krm::Json object, Done done) = 0;
   virtual void update(std::string_view cluster, std::string_view group, std::string_view resource,

@@ -13,8 +13,8 @@ struct NamespaceDefaultsParams {
   std::string root_ca_pem;
   bool service_account = true;  ///< ServiceAccount `default` (AM-330)
   bool namespaces = true;       ///< `default` and `kube-system` in every logical cluster (AM-333)
-  /// False while a logical cluster is being emptied or is gone: nothing is made in it. Empty: always
-  /// true.
+  /// False while a logical cluster is being emptied or is gone: nothing is made in it. Empty:
+  /// always true.
   std::function<bool(std::string_view cluster)> wanted;
 };
 

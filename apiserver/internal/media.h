@@ -48,7 +48,8 @@ struct Offer {
   bool transforms = false;  ///< Table and PartialObjectMetadata
 };
 /// The first alternative that the offer can serve; nullopt: 406.
-/// What an error is written in: the first of JSON, YAML and protobuf that the client names, else JSON.
+/// What an error is written in: the first of JSON, YAML and protobuf that the client names, else
+/// JSON.
 [[nodiscard]] Format error_format(const std::vector<AcceptClause>& accept) noexcept;
 [[nodiscard]] std::optional<Form> negotiate(const std::vector<AcceptClause>& accept,
                                             const Offer& offer);

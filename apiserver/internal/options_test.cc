@@ -148,9 +148,9 @@ TEST(Accept, WhenAM076To090AreSent_PicksTheForm) {
   const auto pick = [&](std::string_view header) {
     return negotiate(parse_accept(header), builtin);
   };
-  for (const char* json : {"", "*/*", "application/json", "application/json;charset=utf-8",
-                           "application/foo, */*", "text/html, application/json;q=0.5",
-                           "application/yaml;q=0, application/json"}) {
+  for (const char* json :
+       {"", "*/*", "application/json", "application/json;charset=utf-8", "application/foo, */*",
+        "text/html, application/json;q=0.5", "application/yaml;q=0, application/json"}) {
     ASSERT_TRUE(pick(json)) << json;
     EXPECT_EQ(pick(json)->format, Format::kJson) << json;
   }
