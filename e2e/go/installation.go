@@ -304,6 +304,14 @@ func Protobuf(config *rest.Config) *rest.Config {
 	return config
 }
 
+// ProtobufOnly makes typed clients of config send protobuf and refuse anything else; a server may answer those that
+// accept JSON too with JSON.
+func ProtobufOnly(config *rest.Config) *rest.Config {
+	config = Protobuf(config)
+	config.AcceptContentTypes = config.ContentType
+	return config
+}
+
 // Typed is a client-go clientset.
 func Typed(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()

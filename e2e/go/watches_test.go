@@ -109,7 +109,7 @@ func TestTwoThousandWatches(t *testing.T) {
 	for n := range connections {
 		format := config
 		if n%2 == 1 {
-			format = Protobuf(config)
+			format = ProtobufOnly(config)
 		}
 		client := connect(t, format)
 		clients = append(clients, client)
@@ -218,7 +218,7 @@ func TestUnreadWatchesHurtNobody(t *testing.T) {
 	var group sync.WaitGroup
 	lags := make([][]time.Duration, readers)
 	for n := range readers {
-		stream, err := connect(t, Protobuf(config)).CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		stream, err := connect(t, ProtobufOnly(config)).CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 		if err != nil {
 			t.Fatal(err)
 		}

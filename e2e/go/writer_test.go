@@ -10,6 +10,7 @@ import (
 	"math/rand"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -263,7 +264,8 @@ func retryable(err error) (string, bool) {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		code := status.Status().Code
-		return fmt.Sprintf("status %d", code), code == 429 || code == 503 || code == 504
+		lost := code == 502 && strings.Contains(status.Status().Message, "may have been executed")
+		return fmt.Sprintf("status %d", code), code == 429 || code == 503 || code == 504 || lost
 	}
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() {
