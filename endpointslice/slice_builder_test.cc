@@ -1,0 +1,251 @@
+#include "endpointslice/slice_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kintsugi::endpointslice {
+namespace {
+
+using krm::Json;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+Json parse(std::string_view text) { return *Json::parse(text); }
+
+SliceShard shard(std::string name, std::string_view labels, std::string vw = "") {
+  SliceShard one;
+  one.facts.name = name;
+  one.facts.labels = parse(labels);
+  one.facts.base_url = "https://" + name;
+  one.facts.virtual_workspace_url = vw.empty() ? "https://vw-" + name : std::move(vw);
+  one.has_consumer = true;
+  return one;
+}
+
+/// A slice with its surroundings; `settle` stores the computed status as the controller does.
+struct Case {
+  Case() {
+    slice = parse(
+        R"({"metadata":{"name":"s"},"spec":{"export":{"path":"root:org","name":"my-export"}}})");
+    export_facts = {ExportFacts::State::kFound, "org1"};
+    shards = {shard("a", R"({"region":"eu","name":"a"})"),
+              shard("b", R"({"region":"us","name":"b"})"),
+              shard("c", R"({"region":"eu","name":"c"})")};
+    defaults.external_url = "https://proxy.example.test/kcp/";
+  }
+  Json status() {
+    SliceInput input;
+    input.slice = &slice;
+    input.cluster = "ws1";
+    input.export_facts = export_facts;
+    input.partition = partition.is_null() ? nullptr : &partition;
+    input.shards = shards;
+    input.now = "2026-01-01T00:00:00Z";
+    input.foreign_urls = foreign;
+    return build_slice_status(input, defaults);
+  }
+  Json settle() {
+    slice["status"] = status();
+    return *slice.find("status");
+  }
+  Json slice, partition;
+  ExportFacts export_facts;
+  std::vector<SliceShard> shards;
+  std::vector<std::string> foreign;
+  SliceDefaults defaults;
+};
+
+std::vector<std::string> urls(const Json& status) {
+  std::vector<std::string> out;
+  if (const Json* endpoints = status.find("endpoints")) {
+    for (const Json& one : endpoints->items()) {
+      out.emplace_back(one.text({"url"}));
+    }
+  }
+  return out;
+}
+
+/// "True", or "False <reason> <severity> <message>".
+std::string condition(const Json& status, std::string_view type) {
+  for (const Json& one : status.find("conditions")->items()) {
+    if (one.text({"type"}) == type) {
+      std::string text(one.text({"status"}));
+      for (const std::string_view field : {"reason", "severity", "message"}) {
+        if (!one.text({field}).empty()) {
+          text += " " + std::string(one.text({field}));
+        }
+      }
+      return text;
+    }
+  }
+  return "absent";
+}
+
+TEST(SliceStatus, TP028_WhenTheExportIsGone_SaysSoAndEmptiesTheList) {
+  Case c;
+  EXPECT_EQ(urls(c.settle()).size(), 3U);
+  c.export_facts.state = ExportFacts::State::kAbsent;
+  const Json status = c.settle();
+  EXPECT_THAT(urls(status), IsEmpty());
+  EXPECT_EQ(condition(status, "APIExportValid"),
+            "False APIExportNotFound Error Error getting APIExport root:org|my-export");
+  EXPECT_EQ(condition(status, "EndpointURLsReady"),
+            "False ErrorGeneratingURLs Error APIExportValid is False");
+}
+
+TEST(SliceStatus, TP029_WhenTheExportCannotBeKnown_KeepsEndpoints) {
+  Case c;
+  c.settle();
+  c.export_facts.state = ExportFacts::State::kUnknown;
+  const Json status = c.settle();
+  EXPECT_EQ(urls(status).size(), 3U);
+  EXPECT_EQ(condition(status, "APIExportValid"),
+            "False InternalError Error Error getting APIExport root:org|my-export");
+  EXPECT_EQ(condition(status, "EndpointURLsReady"), "True 3 endpoints");
+}
+
+TEST(SliceStatus, TP030_TP128_WhenThePartitionVanishesAndReturns_Heals) {
+  Case c;
+  c.slice["spec"]["partition"] = "p";
+  Json status = c.settle();
+  EXPECT_THAT(urls(status), IsEmpty());
+  EXPECT_EQ(condition(status, "PartitionValid"),
+            "False PartitionInvalidReference Error partition.topology.kcp.io \"p\" not found");
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"region":"eu"}}}})");
+  status = c.settle();
+  EXPECT_EQ(condition(status, "PartitionValid"), "True");
+  EXPECT_EQ(status.text({"shardSelector"}), "region=eu");
+  EXPECT_THAT(urls(status), ElementsAre("https://vw-a/services/apiexport/org1/my-export",
+                                        "https://vw-c/services/apiexport/org1/my-export"));
+}
+
+TEST(SliceStatus, TP132_WhenTheSelectorTurnsInvalid_KeepsEndpointsInOneWrite) {
+  Case c;
+  c.slice["spec"]["partition"] = "p";
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"region":"eu"}}}})");
+  const auto before = urls(c.settle());
+  c.partition =
+      parse(R"({"spec":{"selector":{"matchExpressions":[{"key":"a","operator":"Foo"}]}}})");
+  const Json status = c.settle();
+  EXPECT_EQ(urls(status), before);
+  EXPECT_EQ(status.text({"shardSelector"}), "region=eu");
+  EXPECT_EQ(condition(status, "PartitionValid"),
+            "False PartitionInvalidReference Error \"Foo\" is not a valid label selector operator");
+  EXPECT_EQ(c.status(), *c.slice.find("status")) << "a second run changes nothing";
+}
+
+TEST(SliceStatus, TP037_TP039_UrlsAreCleanedAndKeepPrefixes) {
+  Case c;
+  c.shards = {shard("a", "{}", "https://server-1.kcp.dev/"), shard("b", "{}", "https://h/kcp/")};
+  EXPECT_THAT(urls(c.settle()),
+              ElementsAre("https://server-1.kcp.dev/services/apiexport/org1/my-export",
+                          "https://h/kcp/services/apiexport/org1/my-export"));
+}
+
+TEST(SliceStatus, TP035_TP036_TP117_ConsumersPolicy) {
+  Case c;
+  c.shards[1].has_consumer = false;
+  EXPECT_EQ(urls(c.settle()).size(), 3U) << "ignored is the default";
+  c.slice["metadata"]["annotations"]["kintsugi.dev/consumers"] = "required";
+  EXPECT_EQ(urls(c.settle()).size(), 2U);
+  for (SliceShard& one : c.shards) {
+    one.has_consumer = false;
+  }
+  EXPECT_EQ(
+      condition(c.settle(), "EndpointURLsReady"),
+      "False NoConsumers Info no APIBinding to root:org|my-export on any of the 3 selected shards");
+  c.slice["metadata"]["annotations"]["kintsugi.dev/consumers"] = "perhaps";
+  EXPECT_EQ(annotation_warnings(c.slice).size(), 1U);
+  EXPECT_EQ(urls(c.settle()).size(), 3U);
+}
+
+TEST(SliceStatus, WhenBindingsAreNotSynced_KeepsWhatThereIsAndAddsNothing) {
+  Case c;
+  c.defaults.consumers = Consumers::kRequired;
+  c.shards[2].has_consumer = false;
+  EXPECT_EQ(urls(c.settle()).size(), 2U);
+  for (SliceShard& one : c.shards) {
+    one.has_consumer = false;
+    one.bindings_synced = false;
+  }
+  EXPECT_THAT(urls(c.settle()), ElementsAre("https://vw-a/services/apiexport/org1/my-export",
+                                            "https://vw-b/services/apiexport/org1/my-export"));
+}
+
+TEST(SliceStatus, TP114_TP116_ModesAndTheirShardSelectors) {
+  Case c;
+  c.slice["metadata"]["annotations"]["kintsugi.dev/endpoint-mode"] = "proxied";
+  Json status = c.settle();
+  EXPECT_EQ(
+      status.find("endpoints")->items()[1].dump(),
+      R"({"shards":{"selector":{"matchLabels":{"name":"b"}}},)"
+      R"("url":"https://proxy.example.test/kcp/shards/b/services/apiexport/org1/my-export"})");
+  c.shards[0].facts.labels.erase("name");
+  status = c.settle();
+  for (const Json& one : status.find("endpoints")->items()) {
+    EXPECT_EQ(one.find("shards"), nullptr);
+  }
+  c.slice["metadata"]["annotations"]["kintsugi.dev/endpoint-mode"] = "aggregated";
+  EXPECT_EQ(
+      c.settle().find("endpoints")->dump(),
+      R"([{"shards":{"matchAll":true},"url":"https://proxy.example.test/kcp/services/apiexport/org1/my-export"}])");
+  c.slice["spec"]["partition"] = "p";
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"region":"eu"}}}})");
+  EXPECT_EQ(
+      c.settle().find("endpoints")->dump(),
+      R"([{"shards":{"selector":{"matchLabels":{"region":"eu"}}},)"
+      R"("url":"https://proxy.example.test/kcp/partitions/ws1/p/services/apiexport/org1/my-export"}])");
+  c.defaults.external_url.clear();
+  EXPECT_EQ(condition(c.settle(), "EndpointURLsReady"),
+            "False ErrorGeneratingURLs Error external_url is not configured");
+}
+
+TEST(SliceStatus, TP113_EveryReasonOfAnEmptyList) {
+  Case c;
+  c.shards[1].facts.up = false;
+  EXPECT_EQ(condition(c.settle(), "EndpointURLsReady"),
+            "True SomeShardsUnavailable 1 of 3 selected shards are not reachable: b");
+  c.slice["spec"]["partition"] = "p";
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"region":"none"}}}})");
+  EXPECT_EQ(condition(c.settle(), "EndpointURLsReady"),
+            "False NoShardMatches Warning selector \"region=none\" matches none of the 3 shards");
+  c.shards.clear();
+  EXPECT_EQ(condition(c.settle(), "EndpointURLsReady"),
+            "False NoShards Warning no Shard is registered");
+  c.partition = parse(R"({"spec":{}})");
+  c.shards = {shard("a", "{}", "nonsense")};
+  EXPECT_EQ(condition(c.settle(), "EndpointURLsReady"),
+            "False InvalidShardURL Warning shard \"a\": \"nonsense\" is not an http or https URL");
+}
+
+TEST(SliceStatus, TP120_TP131_ForeignEntriesAndSharedUrls) {
+  Case c;
+  c.foreign = {"https://vw.example"};
+  c.slice["status"] = parse(
+      R"({"endpoints":[{"url":"https://vw.example","shards":{"matchAll":true}},{"url":"https://old"}]})");
+  c.shards[1].facts.virtual_workspace_url = "https://vw-a";
+  EXPECT_THAT(urls(c.settle()),
+              ElementsAre("https://vw.example", "https://vw-a/services/apiexport/org1/my-export",
+                          "https://vw-c/services/apiexport/org1/my-export"));
+}
+
+TEST(SliceStatus, WhenShardsComeAndGo_OrderIsStable) {
+  Case c;
+  c.settle();
+  c.shards.insert(c.shards.begin(), shard("0-first", "{}"));
+  c.shards.erase(c.shards.begin() + 1);
+  EXPECT_THAT(urls(c.settle()),
+              ElementsAre("https://vw-b/services/apiexport/org1/my-export",
+                          "https://vw-c/services/apiexport/org1/my-export",
+                          "https://vw-0-first/services/apiexport/org1/my-export"));
+}
+
+TEST(JoinUrl, WhenTheBaseIsNoUrl_Refuses) {
+  EXPECT_EQ(*join_url("https://h/kcp/", "services/x"), "https://h/kcp/services/x");
+  for (const char* bad : {"", "h/x", "ftp://h", "https://", "https:///x", "https://a b/x"}) {
+    EXPECT_FALSE(join_url(bad, "x")) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace kintsugi::endpointslice
