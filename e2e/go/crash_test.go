@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -57,7 +58,13 @@ func TestShardSurvivesFiftyCrashes(t *testing.T) {
 	const rounds, writers, names = 50, 8, 100
 	const longest = 100 * time.Second
 	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
+	if text := os.Getenv("KINTSUGI_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseInt(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("seed %d (again with KINTSUGI_SEED)", seed)
 	random := rand.New(rand.NewSource(seed))
 	installation := StartInstallation(t)
 	shard := &ownShard{t: t, installation: installation}
