@@ -29,7 +29,6 @@ LIBRARIES = {
     r"rapidjson/": {"krm"},
     r"yaml\.h": {"krm"},
     r"re2/": {"krm", "apiserver"},
-    r"prometheus/": {"net"},
     r"boost/asio": {"net"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
