@@ -191,7 +191,8 @@ Json to_status(const Error& error) {
   }
   Json details = details_of(error, message);
   // What Kubernetes' router refuses itself ("415: …", "406: …") has them, too.
-  if (map.details || details.size() > 0 || message.starts_with("415: ")) {
+  if (map.details || details.size() > 0 || message.starts_with("415: ") ||
+      message.starts_with("406: ")) {
     status["details"] = std::move(details);
   }
   if (!map.reason.empty()) {
