@@ -213,8 +213,17 @@ bool negotiate_form(Request& request, const ServedKind& kind, bool is_list) {
                 : "application/json, application/yaml";
     request.form = Form();
     request.form.pretty = pretty;
-    send_error(request, Error(Errc::kNotAcceptable,
-                              "only the following media types are accepted: " + types));
+    // Typed kinds are refused by the router when no media type is known at all.
+    const bool known =
+        std::any_of(request.accept.begin(), request.accept.end(), [](const AcceptClause& clause) {
+          return clause.type == "*/*" || clause.type == "application/json" ||
+                 clause.type == "application/yaml" ||
+                 clause.type == "application/vnd.kubernetes.protobuf";
+        });
+    const std::string text = builtin && !known
+                                 ? "406: Not Acceptable\n\nAvailable representations: "
+                                 : "only the following media types are accepted: ";
+    send_error(request, Error(Errc::kNotAcceptable, text + types));
     return false;
   }
   request.form = *form;
