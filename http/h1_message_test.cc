@@ -126,6 +126,8 @@ TEST(H1Request, WhenHeadIsTooLarge_TheAnswerIs431) {
   }
   EXPECT_EQ(verdict(many + "\r\n"), 431);  // 34 bytes each as HTTP/2 counts
   EXPECT_EQ(verdict("GET /" + std::string(70'000, 'a')), 431);
+  // Exactly what may be held back: nothing more would be read, so it must be judged now.
+  EXPECT_EQ(verdict("GET /" + std::string(65'536 - 5, 'a')), 431);
   SessionLimits small;
   small.max_header_list = 200;
   EXPECT_EQ(verdict(start + "x: " + std::string(300, 'a') + "\r\n\r\n", small), 431);

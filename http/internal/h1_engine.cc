@@ -243,7 +243,7 @@ H1Result<std::size_t> H1Engine::read_head(std::string_view in) noexcept {
   if (!length) {
     return length;
   }
-  if (*length == 0 && in.size() <= limits_.max_header_list) {
+  if (*length == 0 && in.size() < limits_.max_header_list) {
     return std::size_t{0};
   }
   scanner_.reset();
