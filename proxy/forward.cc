@@ -166,17 +166,12 @@ class Forward final : public http::RequestHandler {
 
   void up_head(http::ResponseHead head, bool end) {
     client_.on_success();
-    answered_ = true;
+    // A body may still be on its way up: a shard may answer before it is complete, and after 101
+    // the request side goes on as a byte pipe.
+    answered_ = end && head.status != 101;
     response_ended_ = end;
     ++stats_.code_class[static_cast<std::size_t>(head.status / 100) % 6];
-    if (head.status == 101) {
-      answered_ = false;  // the request side goes on as a byte pipe
-    }
     pending_.reset();
-    if (head.status != 101 && !end) {
-      answered_ =
-          false;  // a body may still be on its way up; a shard may answer before it is complete
-    }
     down_.send_head(head.status, head.headers, end);
   }
 
