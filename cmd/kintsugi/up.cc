@@ -177,8 +177,13 @@ class Installation {
     }
     ready_ = true;
     const std::string config = layout_.admin_kubeconfig();
+    const std::string last = shard_name(options_.shards - 1);
+    const std::string shards =
+        options_.shards == 1
+            ? "one shard (" + last + ")"
+            : std::to_string(options_.shards) + " shards (" + shard_name(0) + " … " + last + ")";
     std::printf(
-        "Kintsugi is ready: a proxy at https://%s:%u and %u shards (%s … %s).\n\n"
+        "Kintsugi is ready: a proxy at https://%s:%u and %s.\n\n"
         "In another terminal:\n\n"
         "  export KUBECONFIG=%s\n"
         "  kubectl get shards\n"
@@ -190,8 +195,7 @@ class Installation {
         "  kubectl --server=https://%s:%u/clusters/root:demo create configmap hello "
         "--from-literal=who=world\n\n"
         "Logs are in %s. Ctrl-C stops everything; the data stays in %s.\n",
-        options_.bind.c_str(), options_.port, options_.shards, shard_name(0).c_str(),
-        shard_name(options_.shards - 1).c_str(), config.c_str(), options_.bind.c_str(),
+        options_.bind.c_str(), options_.port, shards.c_str(), config.c_str(), options_.bind.c_str(),
         options_.port, layout_.logs().c_str(), layout_.dir.c_str());
     std::fflush(stdout);
   }

@@ -1,0 +1,202 @@
+/// Writes and reads objects of an API server, or keys of etcd, in a closed loop: --inflight
+/// requests on each of --connections connections. Every answer must be a success. Flags: --port
+/// --op create|update|get|put --prefix <path of the collection, or of the keys>
+///        --connections 100 --inflight 1 --requests 20000 --first 0 --value 1024 --cert --key
+/// create, update and get use ConfigMaps <prefix>/load-<number>, put the keys
+/// <prefix>/load-<number> by etcd's gRPC (KV.Put); numbers run from --first. stdout: one JSON line
+/// at the end.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/link.h"
+
+namespace kintsugi::bench {
+namespace {
+
+enum class Op { kCreate, kUpdate, kGet, kPut };
+
+Op op_of(const std::string& name) {
+  constexpr std::array<std::string_view, 4> kNames = {"create", "update", "get", "put"};
+  const auto* at = std::find(kNames.begin(), kNames.end(), name);
+  if (at == kNames.end()) {
+    die("--op is create, update, get or put");
+  }
+  return static_cast<Op>(at - kNames.begin());
+}
+
+/// A protobuf field of bytes.
+void add_bytes(std::string& out, int number, std::string_view bytes) {
+  out.push_back(static_cast<char>(number << 3 | 2));
+  std::size_t size = bytes.size();
+  for (; size >= 0x80; size >>= 7) {
+    out.push_back(static_cast<char>((size & 0x7f) | 0x80));
+  }
+  out.push_back(static_cast<char>(size));
+  out += bytes;
+}
+
+struct Request {
+  std::uint64_t start = 0;
+  std::string path, body;
+  std::size_t sent = 0;
+  bool status = false;
+  bool grpc = false;  ///< the trailer grpc-status: 0 was seen
+};
+
+class Load {
+ public:
+  Load(int argc, char** argv)
+      : flags_(argc, argv),
+        poller_([](std::string_view) {}, [](int) { std::_Exit(1); }),
+        op_(op_of(flags_.text("op", "create"))),
+        prefix_(flags_.text("prefix", "")),
+        requests_(flags_.number("requests", 20'000)),
+        first_(flags_.number("first", 0)),
+        value_(flags_.number("value", 1024), 'x') {
+    nghttp2_session_callbacks_new(&callbacks_);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks_, on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks_, on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks_, on_close);
+  }
+
+  void run() {
+    const std::string certificate = flags_.text("cert", "");
+    SSL_CTX* tls = make_tls(false, certificate, flags_.text("key", certificate));
+    const std::uint64_t begin = now_ns();
+    for (std::uint64_t i = flags_.number("connections", 100); i > 0; --i) {
+      links_.push_back(std::make_unique<Link>(
+          poller_, connect_to(static_cast<std::uint16_t>(flags_.number("port", 0))), tls, false,
+          callbacks_, this, [](const std::string& cause) { die("a connection ended: " + cause); }));
+      links_.back()->start(100);
+      for (std::uint64_t n = flags_.number("inflight", 1); n > 0; --n) {
+        send(links_.back()->session());
+      }
+      links_.back()->flush();
+    }
+    const std::uint64_t end = begin + flags_.number("seconds", 300) * 1'000'000'000;
+    while (done_ < requests_) {
+      if (now_ns() > end) {
+        die("the time of --seconds is over");
+      }
+      poller_.turn(100'000'000);
+    }
+    std::printf("{\"requests\":%llu,\"seconds\":%.3f,\"p50_us\":%llu,\"p99_us\":%llu}\n",
+                static_cast<unsigned long long>(done_), static_cast<double>(now_ns() - begin) / 1e9,
+                static_cast<unsigned long long>(latency_.quantile(0.5)),
+                static_cast<unsigned long long>(latency_.quantile(0.99)));
+    std::fflush(stdout);
+    std::_Exit(0);
+  }
+
+ private:
+  void send(nghttp2_session* session) {
+    if (sent_ == requests_) {
+      return;
+    }
+    const std::string name = "load-" + std::to_string(first_ + sent_++);
+    auto* request = new Request;
+    request->start = now_ns();
+    fill(*request, name);
+    std::vector<nghttp2_nv> fields = {field(":method", kMethods[static_cast<std::size_t>(op_)]),
+                                      field(":scheme", "https"), field(":authority", "localhost"),
+                                      field(":path", request->path)};
+    if (op_ == Op::kPut) {
+      fields.push_back(field("content-type", "application/grpc"));
+      fields.push_back(field("te", "trailers"));
+    } else {
+      fields.push_back(field("content-type", "application/json"));
+      fields.push_back(field("accept", "application/json"));
+    }
+    nghttp2_data_provider body = {};
+    body.source.ptr = request;
+    body.read_callback = read_body;
+    nghttp2_submit_request(session, nullptr, fields.data(), fields.size(),
+                           op_ == Op::kGet ? nullptr : &body, request);
+  }
+
+  void fill(Request& request, const std::string& name) const {
+    if (op_ == Op::kPut) {
+      std::string message;
+      add_bytes(message, 1, prefix_ + "/" + name);
+      add_bytes(message, 2, value_);
+      const auto size = static_cast<std::uint32_t>(message.size());
+      request.path = "/etcdserverpb.KV/Put";
+      request.body = {0, static_cast<char>(size >> 24), static_cast<char>(size >> 16),
+                      static_cast<char>(size >> 8), static_cast<char>(size)};
+      request.body += message;
+      return;
+    }
+    request.path = op_ == Op::kCreate ? prefix_ : prefix_ + "/" + name;
+    if (op_ != Op::kGet) {
+      // An update must change something, or it is none.
+      request.body = R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":")" + name +
+                     R"("},"data":{"time":")" + std::to_string(request.start) + R"(","value":")" +
+                     value_ + "\"}}";
+    }
+  }
+
+  static Request& of(nghttp2_session* session, std::int32_t id) {
+    return *static_cast<Request*>(nghttp2_session_get_stream_user_data(session, id));
+  }
+  static ssize_t read_body(nghttp2_session* /*session*/, std::int32_t /*id*/, std::uint8_t* buffer,
+                           std::size_t size, std::uint32_t* flags, nghttp2_data_source* source,
+                           void* /*user*/) {
+    Request& request = *static_cast<Request*>(source->ptr);
+    const std::size_t count = std::min(size, request.body.size() - request.sent);
+    std::memcpy(buffer, request.body.data() + request.sent, count);
+    request.sent += count;
+    if (request.sent == request.body.size()) {
+      *flags |= NGHTTP2_DATA_FLAG_EOF;
+    }
+    return static_cast<ssize_t>(count);
+  }
+  static int on_header(nghttp2_session* session, const nghttp2_frame* frame,
+                       const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
+                       std::size_t value_size, std::uint8_t /*flags*/, void* /*user*/) {
+    Request& request = of(session, frame->hd.stream_id);
+    if (view(name, name_size) == ":status") {
+      request.status = view(value, value_size).substr(0, 2) == "20";
+    } else if (view(name, name_size) == "grpc-status") {
+      request.grpc = view(value, value_size) == "0";
+    }
+    return 0;
+  }
+  static int on_data(nghttp2_session* /*session*/, std::uint8_t /*flags*/, std::int32_t /*id*/,
+                     const std::uint8_t* /*bytes*/, std::size_t /*size*/, void* /*user*/) {
+    return 0;
+  }
+  static int on_close(nghttp2_session* session, std::int32_t id, std::uint32_t code, void* user) {
+    Load& load = *static_cast<Load*>(user);
+    const std::unique_ptr<Request> request(&of(session, id));
+    if (code != NGHTTP2_NO_ERROR || !request->status || (load.op_ == Op::kPut && !request->grpc)) {
+      die("a request failed: " + request->path);
+    }
+    ++load.done_;
+    load.latency_.add((now_ns() - request->start) / 1'000);
+    load.send(session);
+    return 0;
+  }
+
+  static constexpr std::array<std::string_view, 4> kMethods = {"POST", "PUT", "GET", "POST"};
+
+  Flags flags_;
+  Poller poller_;
+  Op op_;
+  std::string prefix_;
+  std::uint64_t requests_, first_, sent_ = 0, done_ = 0;
+  std::string value_;
+  nghttp2_session_callbacks* callbacks_ = nullptr;
+  std::vector<std::unique_ptr<Link>> links_;
+  Histogram latency_;
+};
+
+}  // namespace
+}  // namespace kintsugi::bench
+
+int main(int argc, char** argv) { kintsugi::bench::Load(argc, argv).run(); }
