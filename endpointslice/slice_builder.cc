@@ -106,7 +106,7 @@ std::string names_of(const std::vector<const SliceShard*>& shards) {
   std::vector<std::string> names;
   for (const SliceShard* shard : shards) {
     if (names.size() < kMaxNames) {
-      names.push_back(shard->facts.name);
+      names.push_back(shard->facts->name);
     }
   }
   return join(names, ", ");
@@ -136,35 +136,33 @@ bool judge_export(Builder& b) {
   return false;
 }
 
-/// Step 4 and 5. Fills `selector`; false: the status is complete.
-bool judge_partition(Builder& b, krm::Selector& selector, const Json*& selector_json) {
+/// Step 4 and 5. False: the status is complete.
+bool judge_partition(Builder& b) {
   const std::string_view name = b.input.slice->text({"spec", "partition"});
   if (name.empty()) {
     b.conditions.push_back({.type = "PartitionValid"});
-    b.status["shardSelector"] = "";
     return true;
   }
-  if (b.input.partition == nullptr) {
+  const ShardSelection* partition = b.input.partition;
+  if (partition == nullptr) {
     b.put_endpoints({});
-    b.status["shardSelector"] = "";
     b.conditions.push_back({"PartitionValid", "False", "PartitionInvalidReference", "Error",
                             "partition.topology.kcp.io \"" + std::string(name) + "\" not found"});
     b.urls_failed("PartitionValid is False");
     return false;
   }
-  selector_json = b.input.partition->at({"spec", "selector"});
-  auto parsed = topology::selector_of(selector_json);
-  if (!parsed) {
+  if (!partition->fault.empty()) {
     b.keep_old("endpoints");
     b.keep_old("shardSelector");
-    b.conditions.push_back({"PartitionValid", "False", "PartitionInvalidReference", "Error",
-                            std::string(parsed.error().message())});
+    b.conditions.push_back(
+        {"PartitionValid", "False", "PartitionInvalidReference", "Error", partition->fault});
     b.urls_failed("PartitionValid is False");
     return false;
   }
-  selector = std::move(*parsed);
   b.conditions.push_back({.type = "PartitionValid"});
-  b.status["shardSelector"] = selector.to_string();
+  if (!partition->text.empty()) {
+    b.status["shardSelector"] = partition->text;
+  }
   return true;
 }
 
@@ -173,8 +171,8 @@ std::string export_path(const Builder& b) {
          std::string(b.input.slice->text({"spec", "export", "name"}));
 }
 
-bool partition_is_open(const Json* selector) {
-  return selector == nullptr || selector->is_null() || selector->size() == 0;
+bool partition_is_open(const ShardSelection* partition) {
+  return partition == nullptr || partition->selector.is_null() || partition->selector.size() == 0;
 }
 
 /// Step 7 for the modes with one entry a shard; `faults` collects shards whose URL cannot be used.
@@ -184,33 +182,33 @@ std::vector<Endpoint> per_shard_endpoints(Builder& b,
                                           std::string& fault) {
   const bool proxied = b.mode == EndpointMode::kProxied;
   const bool named = std::all_of(selected.begin(), selected.end(), [](const SliceShard* shard) {
-    return shard->facts.labels.text({"name"}) == shard->facts.name;
+    return shard->facts->labels.text({"name"}) == shard->facts->name;
   });
   std::vector<Endpoint> wanted;
   for (const SliceShard* shard : effective) {
     const std::string_view base = proxied
                                       ? std::string_view(b.defaults.external_url)
-                                      : std::string_view(shard->facts.virtual_workspace_url.empty()
-                                                             ? shard->facts.base_url
-                                                             : shard->facts.virtual_workspace_url);
-    const std::string prefix = proxied ? "shards/" + shard->facts.name + "/" : "";
+                                      : std::string_view(shard->facts->virtual_workspace_url.empty()
+                                                             ? shard->facts->base_url
+                                                             : shard->facts->virtual_workspace_url);
+    const std::string prefix = proxied ? "shards/" + shard->facts->name + "/" : "";
     auto url = join_url(base, prefix + export_path(b));
     if (!url) {
-      fault = "shard \"" + shard->facts.name + "\": " + std::string(url.error().message());
+      fault = "shard \"" + shard->facts->name + "\": " + std::string(url.error().message());
       continue;
     }
     Endpoint endpoint{std::move(*url), nullptr};
     if (proxied && named) {
       endpoint.shards = Json::object(
           {{"selector",
-            Json::object({{"matchLabels", Json::object({{"name", shard->facts.name}})}})}});
+            Json::object({{"matchLabels", Json::object({{"name", shard->facts->name}})}})}});
     }
     wanted.push_back(std::move(endpoint));
   }
   return wanted;
 }
 
-std::vector<Endpoint> aggregated_endpoint(Builder& b, bool any, const Json* selector) {
+std::vector<Endpoint> aggregated_endpoint(Builder& b, bool any) {
   if (!any) {
     return {};
   }
@@ -220,10 +218,10 @@ std::vector<Endpoint> aggregated_endpoint(Builder& b, bool any, const Json* sele
     rest = "partitions/" + b.input.cluster + "/" + std::string(partition) + "/" + rest;
   }
   Json shards = Json::object();
-  if (partition.empty() || partition_is_open(selector)) {
+  if (partition.empty() || partition_is_open(b.input.partition)) {
     shards["matchAll"] = true;
   } else {
-    shards["selector"] = *selector;
+    shards["selector"] = b.input.partition->selector;
   }
   auto url = join_url(b.defaults.external_url, rest);
   if (!url) {
@@ -239,9 +237,9 @@ Condition explain(const Builder& b, std::size_t endpoints,
   std::vector<const SliceShard*> away;
   bool unsynced = false;
   for (const SliceShard* shard : selected) {
-    if (!shard->facts.up || !shard->facts.synced || !shard->bindings_synced) {
+    if (!shard->facts->up || !shard->facts->synced || !shard->bindings_synced) {
       away.push_back(shard);
-      unsynced = unsynced || !shard->facts.synced || !shard->bindings_synced;
+      unsynced = unsynced || !shard->facts->synced || !shard->bindings_synced;
     }
   }
   const std::string away_text = std::to_string(away.size()) + " of " +
@@ -272,16 +270,16 @@ Condition explain(const Builder& b, std::size_t endpoints,
               std::to_string(selected.size()) + " selected shards"};
 }
 
-void fill_endpoints(Builder& b, const krm::Selector& selector, const Json* selector_json) {
+void fill_endpoints(Builder& b) {
   if (b.mode != EndpointMode::kDirect && b.defaults.external_url.empty()) {
     b.put_endpoints({});
     b.urls_failed("external_url is not configured");
     return;
   }
   std::vector<const SliceShard*> selected;
-  for (const SliceShard& shard : b.input.shards) {
-    if (selector.matches(shard.facts.labels)) {
-      selected.push_back(&shard);
+  for (std::size_t i = 0; i < b.input.shards.size(); ++i) {
+    if (b.input.partition == nullptr || b.input.partition->selected[i]) {
+      selected.push_back(&b.input.shards[i]);
     }
   }
   std::vector<const SliceShard*> effective = selected;
@@ -305,7 +303,7 @@ void fill_endpoints(Builder& b, const krm::Selector& selector, const Json* selec
     });
   }
   if (b.mode == EndpointMode::kAggregated) {
-    wanted = aggregated_endpoint(b, !effective.empty(), selector_json);
+    wanted = aggregated_endpoint(b, !effective.empty());
   } else {
     wanted = per_shard_endpoints(b, effective, selected, url_fault);
   }
@@ -350,6 +348,25 @@ std::vector<std::string> annotation_warnings(const Json& slice) {
   return warnings;
 }
 
+ShardSelection select_shards(const Json& partition,
+                             const std::vector<topology::ShardFacts>& shards) {
+  ShardSelection selection;
+  const Json* stored = partition.at({"spec", "selector"});
+  if (stored != nullptr) {
+    selection.selector = *stored;
+  }
+  const auto selector = topology::selector_of(stored);
+  if (!selector) {
+    selection.fault = selector.error().message();
+    return selection;
+  }
+  selection.text = selector->to_string();
+  for (const topology::ShardFacts& shard : shards) {
+    selection.selected.push_back(selector->matches(shard.labels));
+  }
+  return selection;
+}
+
 Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults) {
   Builder b{input,
             defaults,
@@ -357,10 +374,8 @@ Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults) 
             consumers_policy(*input.slice, defaults),
             Json::object(),
             {}};
-  krm::Selector selector;
-  const Json* selector_json = nullptr;
-  if (judge_export(b) && judge_partition(b, selector, selector_json)) {
-    fill_endpoints(b, selector, selector_json);
+  if (judge_export(b) && judge_partition(b)) {
+    fill_endpoints(b);
   }
   // A rule that stopped early leaves the conditions it did not reach as they were.
   const Json* old = input.slice->at({"status", "conditions"});

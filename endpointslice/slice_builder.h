@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,17 +28,29 @@ struct ExportFacts {
 
 /// A shard as this slice sees it.
 struct SliceShard {
-  topology::ShardFacts facts;
+  const topology::ShardFacts* facts = nullptr;
   bool has_consumer = false;  ///< holds at least one binding of the export
   bool bindings_synced = true;
 };
+
+/// What a Partition selects, worked out once for all slices that name it.
+struct ShardSelection {
+  std::string fault;           ///< why the selector is invalid; "" when it holds
+  krm::Json selector;          ///< as stored, null when it is not set
+  std::string text;            ///< status.shardSelector
+  std::vector<bool> selected;  ///< one per shard, in the order of the shards
+};
+/// @param partition as stored. Evaluates the selector once per shard.
+[[nodiscard]] ShardSelection select_shards(const krm::Json& partition,
+                                           const std::vector<topology::ShardFacts>& shards);
 
 struct SliceInput {
   const krm::Json* slice = nullptr;  ///< as stored
   std::string cluster;               ///< logical cluster name of the slice
   ExportFacts export_facts;
-  /// The Partition that spec.partition names; null when absent or not named.
-  const krm::Json* partition = nullptr;
+  /// Of the Partition that spec.partition names, over the same shards; null when absent or not
+  /// named.
+  const ShardSelection* partition = nullptr;
   std::vector<SliceShard> shards;  ///< every registered shard, sorted by name
   std::string now;                 ///< RFC 3339, for conditions that change
   /// URLs in status.endpoints that other field managers own; never touched.
@@ -52,7 +63,8 @@ struct SliceInput {
 /// Warning texts for unknown annotation values; empty when there is nothing to say.
 [[nodiscard]] std::vector<std::string> annotation_warnings(const krm::Json& slice);
 
-/// The wanted status of a slice: endpoints, shardSelector and the three conditions, in one object.
+/// The wanted status of a slice: endpoints, shardSelector (left out when it selects everything, as
+/// kcp writes it) and the three conditions, in one object.
 [[nodiscard]] krm::Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults);
 
 /// `<base>/<rest>` with exactly one slash between and no empty segments; the base keeps its path.

@@ -12,13 +12,18 @@ using testing::IsEmpty;
 
 Json parse(std::string_view text) { return *Json::parse(text); }
 
-SliceShard shard(std::string name, std::string_view labels, std::string vw = "") {
-  SliceShard one;
+struct TestShard {
+  topology::ShardFacts facts;
+  bool has_consumer = true;
+  bool bindings_synced = true;
+};
+
+TestShard shard(std::string name, std::string_view labels, std::string vw = "") {
+  TestShard one;
   one.facts.name = name;
   one.facts.labels = parse(labels);
   one.facts.base_url = "https://" + name;
   one.facts.virtual_workspace_url = vw.empty() ? "https://vw-" + name : std::move(vw);
-  one.has_consumer = true;
   return one;
 }
 
@@ -38,8 +43,13 @@ struct Case {
     input.slice = &slice;
     input.cluster = "ws1";
     input.export_facts = export_facts;
-    input.partition = partition.is_null() ? nullptr : &partition;
-    input.shards = shards;
+    std::vector<topology::ShardFacts> facts;
+    for (const TestShard& one : shards) {
+      facts.push_back(one.facts);
+      input.shards.push_back({&one.facts, one.has_consumer, one.bindings_synced});
+    }
+    const ShardSelection selection = select_shards(partition, facts);
+    input.partition = partition.is_null() ? nullptr : &selection;
     input.now = "2026-01-01T00:00:00Z";
     input.foreign_urls = foreign;
     return build_slice_status(input, defaults);
@@ -50,7 +60,7 @@ struct Case {
   }
   Json slice, partition;
   ExportFacts export_facts;
-  std::vector<SliceShard> shards;
+  std::vector<TestShard> shards;
   std::vector<std::string> foreign;
   SliceDefaults defaults;
 };
@@ -148,7 +158,7 @@ TEST(SliceStatus, TP035_TP036_TP117_ConsumersPolicy) {
   EXPECT_EQ(urls(c.settle()).size(), 3U) << "ignored is the default";
   c.slice["metadata"]["annotations"]["kintsugi.dev/consumers"] = "required";
   EXPECT_EQ(urls(c.settle()).size(), 2U);
-  for (SliceShard& one : c.shards) {
+  for (TestShard& one : c.shards) {
     one.has_consumer = false;
   }
   EXPECT_EQ(
@@ -164,7 +174,7 @@ TEST(SliceStatus, WhenBindingsAreNotSynced_KeepsWhatThereIsAndAddsNothing) {
   c.defaults.consumers = Consumers::kRequired;
   c.shards[2].has_consumer = false;
   EXPECT_EQ(urls(c.settle()).size(), 2U);
-  for (SliceShard& one : c.shards) {
+  for (TestShard& one : c.shards) {
     one.has_consumer = false;
     one.bindings_synced = false;
   }

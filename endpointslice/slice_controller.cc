@@ -11,6 +11,10 @@ using topology::Objects;
 
 constexpr std::string_view kGroup = "apis.kcp.io";
 constexpr std::string_view kSlices = "apiexportendpointslices";
+constexpr std::string_view kPartitionGroup = "topology.kcp.io";
+constexpr std::string_view kPartitions = "partitions";
+constexpr Duration kFullPass = seconds(600);
+constexpr std::size_t kParallel = 256;  // writes that come together are one commit of the store
 
 std::string key_of(std::string_view cluster, std::string_view name) {
   return std::string(cluster) + "|" + std::string(name);
@@ -26,52 +30,114 @@ SliceController::SliceController(net::Loop& loop, Objects& objects, World& world
     : objects_(objects),
       world_(world),
       defaults_(std::move(defaults)),
-      slices_(loop, [this](const std::string& key,
-                           net::WorkQueue::Finished done) { reconcile(key, std::move(done)); }),
-      defaults_queue_(loop, [this](const std::string& key, net::WorkQueue::Finished done) {
-        reconcile_default(key, std::move(done));
-      }) {
+      slices_(
+          loop,
+          [this](const std::string& key, net::WorkQueue::Finished done) {
+            reconcile(key, std::move(done));
+          },
+          kParallel),
+      defaults_queue_(loop,
+                      [this](const std::string& key, net::WorkQueue::Finished done) {
+                        reconcile_default(key, std::move(done));
+                      }),
+      pass_timer_(loop) {
   subscriptions_.push_back(
       objects_.on_change(kGroup, kSlices, [this](const Objects::Change& change) {
-        if (change.object != nullptr) {
-          slices_.add(key_of(change.cluster, change.name));
-          return;
-        }
-        // A default slice is made again.
-        defaults_queue_.add(key_of(change.cluster, change.name));
+        const std::string key = key_of(change.cluster, change.name);
+        remember(key, change.object);
+        // A default slice that went is made again.
+        (change.object != nullptr ? slices_ : defaults_queue_).add(key);
       }));
   subscriptions_.push_back(
-      objects_.on_change("topology.kcp.io", "partitions", [this](const Objects::Change& change) {
-        objects_.list(change.cluster, kGroup, kSlices, [&](const Json& slice) {
-          if (slice.text({"spec", "partition"}) == change.name) {
-            slices_.add(key_of(change.cluster, slice.text({"metadata", "name"})));
+      objects_.on_change(kPartitionGroup, kPartitions, [this](const Objects::Change& change) {
+        const std::string key = key_of(change.cluster, change.name);
+        selections_.erase(key);
+        if (const auto users = by_partition_.find(key); users != by_partition_.end()) {
+          for (const std::string& slice : users->second) {
+            slices_.add(slice);
           }
-          return true;
-        });
+        }
       }));
-  mark_all();
-}
-
-void SliceController::mark_all() {
   objects_.list("*", kGroup, kSlices, [this](const Json& slice) {
-    slices_.add(key_of(cluster_of(slice), slice.text({"metadata", "name"})));
+    remember(key_of(cluster_of(slice), slice.text({"metadata", "name"})), &slice);
     return true;
   });
+  full_pass();
 }
 
-void SliceController::shards_changed() { mark_all(); }
+/// Keeps the ways from Partitions and exports to a slice; null: it is gone.
+void SliceController::remember(const std::string& key, const Json* slice) {
+  const auto drop = [&key](StringMap<Keys>& index, const std::string& from) {
+    const auto found = index.find(from);
+    if (found != index.end() && found->second.erase(key) > 0 && found->second.empty()) {
+      index.erase(found);
+    }
+  };
+  Reference now;
+  if (slice != nullptr) {
+    const std::string_view partition = slice->text({"spec", "partition"});
+    if (!partition.empty()) {
+      now.partition = key_of(key.substr(0, key.find('|')), partition);
+    }
+    now.export_name = slice->text({"spec", "export", "name"});
+  }
+  if (const auto before = known_.find(key); before != known_.end()) {
+    if (slice != nullptr && before->second.partition == now.partition &&
+        before->second.export_name == now.export_name) {
+      return;
+    }
+    drop(by_partition_, before->second.partition);
+    drop(by_export_, before->second.export_name);
+    known_.erase(before);
+  }
+  if (slice == nullptr) {
+    return;
+  }
+  if (!now.partition.empty()) {
+    by_partition_[now.partition].insert(key);
+  }
+  by_export_[now.export_name].insert(key);
+  known_.emplace(key, std::move(now));
+}
+
+void SliceController::full_pass() {
+  shards_changed();
+  world_.exports(
+      [this](const ExportRecord& one) { defaults_queue_.add(key_of(one.cluster, one.name)); });
+  pass_timer_.start(kFullPass, [this] { full_pass(); });
+}
+
+void SliceController::shards_changed() {
+  selections_.clear();
+  for (const auto& [key, unused] : known_) {
+    slices_.add(key);
+  }
+}
 
 void SliceController::export_changed(std::string_view cluster, std::string_view name) {
   if (!cluster.empty()) {
     defaults_queue_.add(key_of(cluster, name));
   }
   // A slice may name the export's cluster by any of its paths, so the name alone selects.
-  objects_.list("*", kGroup, kSlices, [&](const Json& slice) {
-    if (slice.text({"spec", "export", "name"}) == name) {
-      slices_.add(key_of(cluster_of(slice), slice.text({"metadata", "name"})));
+  if (const auto users = by_export_.find(name); users != by_export_.end()) {
+    for (const std::string& slice : users->second) {
+      slices_.add(slice);
     }
-    return true;
-  });
+  }
+}
+
+const ShardSelection* SliceController::selection_of(std::string_view cluster,
+                                                    std::string_view partition) {
+  const std::string key = key_of(cluster, partition);
+  if (const auto found = selections_.find(key); found != selections_.end()) {
+    return &found->second;
+  }
+  const auto stored = objects_.get(cluster, kPartitionGroup, kPartitions, partition);
+  if (!stored) {
+    return nullptr;
+  }
+  ++stats_.selections;
+  return &selections_.emplace(key, select_shards(*stored, world_.shard_table())).first->second;
 }
 
 void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished finished) {
@@ -91,10 +157,8 @@ void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished
   const std::string_view name = slice->text({"spec", "export", "name"});
   input.export_facts = world_.find_export(path.empty() ? std::string_view(cluster) : path, name);
   input.shards = world_.shards(input.export_facts.cluster_name, name);
-  std::optional<Json> partition;
   if (const std::string_view wanted = slice->text({"spec", "partition"}); !wanted.empty()) {
-    partition = objects_.get(cluster, "topology.kcp.io", "partitions", wanted);
-    input.partition = partition ? &*partition : nullptr;
+    input.partition = selection_of(cluster, wanted);
   }
   Json status = build_slice_status(input, defaults_);
   const Json* old = slice->find("status");

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/strings.h"
 #include "endpointslice/slice_builder.h"
 #include "endpointslice/world.h"
 #include "net/loop.h"
@@ -16,7 +19,8 @@ namespace kintsugi::endpointslice {
 
 /// Keeps the status of every APIExportEndpointSlice right, and one default slice per export
 /// (specs/topology.md 13.2, 13.3). Level-based; endpoints and conditions are one write, and no
-/// write when nothing changed. Threads: one loop.
+/// write when nothing changed. What a Partition selects is worked out once for all its slices.
+/// A full pass every 10 minutes finds what no event told. Threads: one loop.
 class SliceController {
  public:
   SliceController(net::Loop& loop, topology::Objects& objects, World& world,
@@ -28,24 +32,40 @@ class SliceController {
   /// An export appeared, changed or went, or its first consumer on a shard came or its last one
   /// left.
   void export_changed(std::string_view cluster, std::string_view name);
+  /// Looks at every slice and every export.
+  void full_pass();
 
   struct Stats {
     std::uint64_t runs = 0, writes = 0;
+    std::uint64_t selections = 0;  ///< evaluations of a Partition's selector over all shards
   };
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
   [[nodiscard]] bool idle() const noexcept { return slices_.busy() + defaults_queue_.busy() == 0; }
 
  private:
+  /// What a slice refers to, to find it from there.
+  struct Reference {
+    std::string partition;  ///< cluster|name, "" for none
+    std::string export_name;
+  };
+  using Keys = std::set<std::string, std::less<>>;
+
+  void remember(const std::string& key, const krm::Json* slice);
+  [[nodiscard]] const ShardSelection* selection_of(std::string_view cluster,
+                                                   std::string_view partition);
   void reconcile(const std::string& key, net::WorkQueue::Finished finished);
   void reconcile_default(const std::string& key, net::WorkQueue::Finished finished);
-  void mark_all();
 
   topology::Objects& objects_;
   World& world_;
   SliceDefaults defaults_;
   net::WorkQueue slices_;
   net::WorkQueue defaults_queue_;
+  net::Timer pass_timer_;
   std::vector<std::shared_ptr<void>> subscriptions_;
+  std::map<std::string, Reference, std::less<>> known_;  ///< every slice, by cluster|name
+  StringMap<Keys> by_partition_, by_export_;
+  StringMap<ShardSelection> selections_;  ///< by cluster|name of the Partition
   Stats stats_;
 };
 

@@ -23,7 +23,10 @@ struct ExportRecord {
 class World {
  public:
   virtual ~World() = default;
-  /// Every registered shard, sorted by name; consumers are those of the given export.
+  /// Every registered shard, sorted by name. Stays as it is until SliceController::shards_changed
+  /// is called.
+  [[nodiscard]] virtual const std::vector<topology::ShardFacts>& shard_table() const = 0;
+  /// One row per row of shard_table(), in its order; consumers are those of the given export.
   [[nodiscard]] virtual std::vector<SliceShard> shards(std::string_view export_cluster,
                                                        std::string_view export_name) const = 0;
   /// @param path a logical cluster name or a workspace path.

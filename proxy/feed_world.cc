@@ -34,41 +34,58 @@ std::string FeedWorld::key(std::string_view cluster, std::string_view name) {
   return std::string(cluster) + "|" + std::string(name);
 }
 
-std::vector<topology::ShardFacts> FeedWorld::shard_facts() const {
-  std::vector<topology::ShardFacts> facts;
-  for (const auto& info : feed_.index().shards()) {
-    facts.push_back(facts_of(*info));
+const std::vector<topology::ShardFacts>& FeedWorld::shard_table() const {
+  if (!table_known_) {
+    std::vector<const topology::ShardInfo*> rows;
+    for (const auto& info : feed_.index().shards()) {
+      rows.push_back(info.get());
+    }
+    std::sort(rows.begin(), rows.end(),
+              [](const auto* a, const auto* b) { return a->spec.name < b->spec.name; });
+    table_.clear();
+    table_ids_.clear();
+    for (const topology::ShardInfo* info : rows) {
+      table_.push_back(facts_of(*info));
+      table_ids_.push_back(info->id);
+    }
+    table_known_ = true;
   }
-  std::sort(facts.begin(), facts.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
-  return facts;
+  return table_;
+}
+
+void FeedWorld::forget_table() {
+  table_known_ = false;
+  if (events_.shards_changed) {
+    events_.shards_changed();
+  }
+}
+
+bool FeedWorld::has_consumer(topology::ShardId shard, std::string_view export_cluster,
+                             std::string_view export_name) const {
+  const auto of_shard = bindings_.find(shard);
+  if (of_shard == bindings_.end()) {
+    return false;
+  }
+  const auto bindings = of_shard->second.by_export.find(export_name);
+  return bindings != of_shard->second.by_export.end() &&
+         std::any_of(bindings->second.begin(), bindings->second.end(), [&](const auto& entry) {
+           const std::string_view own =
+               std::string_view(entry.first).substr(0, entry.first.find('|'));
+           const topology::Resolution target = topology::resolve(
+               feed_.index(), entry.second.empty() ? own : std::string_view(entry.second));
+           return target.resolved() && target.cluster == export_cluster;
+         });
 }
 
 std::vector<endpointslice::SliceShard> FeedWorld::shards(std::string_view export_cluster,
                                                          std::string_view export_name) const {
-  std::vector<endpointslice::SliceShard> result;
-  for (const auto& info : feed_.index().shards()) {
-    endpointslice::SliceShard shard;
-    shard.facts = facts_of(*info);
-    shard.bindings_synced = info->is_synced(Resource::kBindings);
-    const auto found = bindings_.find(info->id);
-    shard.has_consumer =
-        found != bindings_.end() &&
-        std::any_of(found->second.begin(), found->second.end(), [&](const auto& entry) {
-          const Binding& binding = entry.second;
-          if (binding.export_name != export_name) {
-            return false;
-          }
-          const std::string own = entry.first.substr(0, entry.first.find('|'));
-          const topology::Resolution target =
-              topology::resolve(feed_.index(), binding.export_path.empty() ? std::string_view(own)
-                                                                           : binding.export_path);
-          return target.resolved() && target.cluster == export_cluster;
-        });
-    result.push_back(std::move(shard));
+  const std::vector<topology::ShardFacts>& table = shard_table();
+  std::vector<endpointslice::SliceShard> result(table.size());
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const topology::ShardInfo* info = feed_.index().shard(table_ids_[i]);
+    result[i] = {&table[i], has_consumer(table_ids_[i], export_cluster, export_name),
+                 info != nullptr && info->is_synced(Resource::kBindings)};
   }
-  std::sort(result.begin(), result.end(),
-            [](const auto& a, const auto& b) { return a.facts.name < b.facts.name; });
   return result;
 }
 
@@ -111,9 +128,7 @@ void FeedWorld::on_change(const topology::ShardChanged& change) {
                   [&](const auto& entry) { return entry.second.shard == change.shard.id; });
     bindings_.erase(change.shard.id);
   }
-  if (events_.shards_changed) {
-    events_.shards_changed();
-  }
+  forget_table();
 }
 
 void FeedWorld::on_change(const topology::ExportChanged& change) {
@@ -140,18 +155,23 @@ void FeedWorld::on_change(const topology::ExportChanged& change) {
 }
 
 void FeedWorld::on_change(const topology::BindingChanged& change) {
-  auto& of_shard = bindings_[change.shard];
+  Bindings& of_shard = bindings_[change.shard];
   const std::string id = key(change.cluster, change.name);
   std::string touched;
-  if (const auto found = of_shard.find(id); found != of_shard.end()) {
-    touched = found->second.export_name;
-    of_shard.erase(found);
+  if (const auto found = of_shard.export_of.find(id); found != of_shard.export_of.end()) {
+    touched = std::move(found->second);
+    of_shard.export_of.erase(found);
+    auto& bindings = of_shard.by_export[touched];
+    bindings.erase(id);
+    if (bindings.empty()) {
+      of_shard.by_export.erase(touched);
+    }
   }
   if (change.object != nullptr) {
-    Binding binding{std::string(change.object->text({"spec", "reference", "export", "path"})),
-                    std::string(change.object->text({"spec", "reference", "export", "name"}))};
-    touched = binding.export_name;
-    of_shard.emplace(id, std::move(binding));
+    touched = change.object->text({"spec", "reference", "export", "name"});
+    of_shard.by_export[touched].emplace(
+        id, std::string(change.object->text({"spec", "reference", "export", "path"})));
+    of_shard.export_of.emplace(id, touched);
   }
   if (!touched.empty() && events_.export_changed) {
     events_.export_changed("", touched);
@@ -166,9 +186,7 @@ void FeedWorld::on_change(const topology::LogicalClusterChanged& change) {
 
 void FeedWorld::on_change(const topology::SyncedChanged& change) {
   (void)change;
-  if (events_.shards_changed) {
-    events_.shards_changed();
-  }
+  forget_table();
 }
 
 }  // namespace kintsugi::proxy

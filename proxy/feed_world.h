@@ -28,8 +28,7 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
   FeedWorld& operator=(const FeedWorld&) = delete;
   void set_events(Events events) { events_ = std::move(events); }
 
-  [[nodiscard]] std::vector<topology::ShardFacts> shard_facts() const;
-
+  [[nodiscard]] const std::vector<topology::ShardFacts>& shard_table() const override;
   [[nodiscard]] std::vector<endpointslice::SliceShard> shards(
       std::string_view export_cluster, std::string_view export_name) const override;
   [[nodiscard]] endpointslice::ExportFacts find_export(std::string_view path,
@@ -49,16 +48,23 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
     endpointslice::ExportRecord record;
     topology::ShardId shard = 0;
   };
-  struct Binding {
-    std::string export_path, export_name;
+  /// Bindings of one shard: cluster|name to the path of the export, by the name of the export.
+  struct Bindings {
+    std::map<std::string, std::string, std::less<>> export_of;  ///< cluster|name to export name
+    std::map<std::string, std::map<std::string, std::string, std::less<>>, std::less<>> by_export;
   };
   static std::string key(std::string_view cluster, std::string_view name);
+  [[nodiscard]] bool has_consumer(topology::ShardId shard, std::string_view export_cluster,
+                                  std::string_view export_name) const;
+  void forget_table();
 
   topology::Feed& feed_;
   Events events_;
   std::map<std::string, Export, std::less<>> exports_;  ///< cluster|name
-  std::map<topology::ShardId, std::map<std::string, Binding, std::less<>>>
-      bindings_;  ///< per shard, cluster|name
+  std::map<topology::ShardId, Bindings> bindings_;
+  mutable std::vector<topology::ShardFacts> table_;   ///< sorted by name
+  mutable std::vector<topology::ShardId> table_ids_;  ///< parallel to table_
+  mutable bool table_known_ = false;
 };
 
 }  // namespace kintsugi::proxy

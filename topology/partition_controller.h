@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +17,7 @@ namespace kintsugi::topology {
 
 /// Keeps the Partitions and the status of every PartitionSet equal to what the shards demand
 /// (specs/topology.md 13.1). Level-based: an event marks the set, a run reads everything and writes
-/// the difference. Threads: one loop.
+/// the difference; a full pass every 10 minutes finds what no event told. Threads: one loop.
 class PartitionController {
  public:
   /// @param shards the registered shards now; must answer at any time on this loop.
@@ -23,6 +26,8 @@ class PartitionController {
 
   /// Marks every set. Call it when a Shard is added, removed or relabelled.
   void shards_changed();
+  /// Looks at every set.
+  void full_pass();
 
   struct Stats {
     std::uint64_t runs = 0, writes = 0, failures = 0;
@@ -32,13 +37,22 @@ class PartitionController {
 
  private:
   struct Run;
+  void remember(const std::string& key, const krm::Json* partition);
+  [[nodiscard]] std::vector<krm::Json> partitions_near(const std::string& cluster,
+                                                       const krm::Json& set) const;
   void reconcile(const std::string& key, net::WorkQueue::Finished finished);
+  [[nodiscard]] bool held(const Run& run) const;
   void write_next(const std::shared_ptr<Run>& run);
   void write_status(const std::shared_ptr<Run>& run);
 
   Objects& objects_;
   std::function<std::vector<ShardFacts>()> shards_;
   net::WorkQueue queue_;
+  net::Timer pass_timer_;
+  std::set<std::string, std::less<>> sets_;                 ///< cluster|name
+  std::map<std::string, std::string, std::less<>> owners_;  ///< Partitions: cluster|name to the uid
+                                                            ///< of the owning set, "" for none
+  std::map<std::string, std::set<std::string>, std::less<>> owned_;  ///< that uid to cluster|name
   std::vector<std::shared_ptr<void>> subscriptions_;
   Stats stats_;
 };

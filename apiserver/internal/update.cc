@@ -167,12 +167,12 @@ Expected<void> check_new_finalizers(const WriteOp& op) {
   if (added.empty()) {
     return {};
   }
-  return fail(krm::invalid(
-      op.kind->def->group, op.kind->def->kind, op.name,
-      {krm::field_forbidden("metadata.finalizers",
-                            "no new finalizers can be added if the object is being deleted, found "
-                            "new finalizers " +
-                                krm::go_string_slice(added))}));
+  const Cause cause = krm::field_forbidden(
+      "metadata.finalizers",
+      "no new finalizers can be added if the object is being deleted, found new finalizers " +
+          krm::go_string_slice(added));
+  // Twice, as Kubernetes has it: the general rules and those of the kind both check metadata.
+  return fail(krm::invalid(op.kind->def->group, op.kind->def->kind, op.name, {cause, cause}));
 }
 
 /// Old and new object in storage version, ready for admission.

@@ -73,11 +73,15 @@ void default_shard_urls(const WriteContext& context, Json& shard, const Json* /*
   }
 }
 
-void validate_shard(const WriteContext& /*context*/, const Json& shard, const Json* /*old*/,
-                    std::vector<Cause>& causes) {
-  if (shard.text({"spec", "baseURL"}).empty()) {
-    causes.push_back(krm::field_required("spec.baseURL", "spec.baseURL is required"));
+/// Before the schema has its say, in the words of kcp's admission.
+void admit_shard(const WriteContext& context, const Json* shard, const Json* /*old*/,
+                 Hooks::AdmitDone done) {
+  if (shard != nullptr && context.subresource.empty() && shard->text({"spec", "baseURL"}).empty()) {
+    done(fail(krm::invalid("core.kcp.io", "Shard", shard->text({"metadata", "name"}),
+                           {krm::field_required("spec.baseURL", "spec.baseURL is required")})));
+    return;
   }
+  done({});
 }
 
 void validate_logical_cluster(const WriteContext& /*context*/, const Json& cluster,
@@ -94,7 +98,7 @@ ResourcePtr shard_kind() {
   static const ResourcePtr kKind = [] {
     ResourceDef def = resource_from_document(kShardDocument);
     def.hooks.prepare = default_shard_urls;
-    def.hooks.validate = validate_shard;
+    def.hooks.admit = admit_shard;
     return std::make_shared<const ResourceDef>(std::move(def));
   }();
   return kKind;

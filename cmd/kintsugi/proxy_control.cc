@@ -301,7 +301,7 @@ void ProxyControl::start_controllers() {
     collector_->add_cluster(cluster);
   }
   partitions_ = std::make_unique<topology::PartitionController>(
-      loop_, *objects_, [this] { return world_->shard_facts(); });
+      loop_, *objects_, [this] { return world_->shard_table(); });
   slices_ = std::make_unique<endpointslice::SliceController>(loop_, *objects_, *world_,
                                                              config_.endpoint_slice);
   world_->set_events(

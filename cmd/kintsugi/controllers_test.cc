@@ -1,0 +1,611 @@
+// The controllers of the proxy over its real API server and store. Only shards and exports are
+// made up.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <map>
+#include <random>
+#include <set>
+
+#include "apiserver/server.h"
+#include "cmd/kintsugi/api_objects.h"
+#include "cmd/kintsugi/proxy_loop.h"
+#include "endpointslice/slice_controller.h"
+#include "krm/status.h"
+#include "store/lmdb/lmdb_store.h"
+#include "topology/partition_controller.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+using endpointslice::ExportFacts;
+using endpointslice::ExportRecord;
+using krm::Json;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::string_view kTopology = "topology.kcp.io";
+constexpr std::string_view kApis = "apis.kcp.io";
+constexpr std::string_view kSlices = "apiexportendpointslices";
+constexpr const char* kCluster = "ws1";
+
+Json parse(std::string_view text) {
+  auto json = Json::parse(text);
+  EXPECT_TRUE(json) << text;
+  return json ? std::move(*json) : Json();
+}
+
+class Nobody final : public auth::Authenticator, public auth::Authorizer {
+ public:
+  void authenticate(const http::RequestHead&, const http::PeerInfo&, std::string_view,
+                    auth::Authenticator::Done done) override {
+    done(fail(krm::unauthorized()));
+  }
+  void authorize(const auth::Attributes&, auth::Authorizer::Done done) override {
+    done(auth::Decision{});
+  }
+};
+
+/// Shards and exports as a test sets them.
+class TestWorld final : public endpointslice::World {
+ public:
+  const std::vector<topology::ShardFacts>& shard_table() const override { return table; }
+  std::vector<endpointslice::SliceShard> shards(std::string_view, std::string_view) const override {
+    std::vector<endpointslice::SliceShard> rows;
+    for (const topology::ShardFacts& facts : table) {
+      rows.push_back({&facts, true, true});
+    }
+    return rows;
+  }
+  ExportFacts find_export(std::string_view path, std::string_view name) const override {
+    return record.cluster == path && record.name == name
+               ? ExportFacts{ExportFacts::State::kFound, record.cluster}
+               : ExportFacts{ExportFacts::State::kAbsent, {}};
+  }
+  void exports(const std::function<void(const ExportRecord&)>& visit) const override {
+    visit(record);
+  }
+  const ExportRecord* export_record(std::string_view cluster,
+                                    std::string_view name) const override {
+    return record.cluster == cluster && record.name == name ? &record : nullptr;
+  }
+  void add(const std::string& name, std::map<std::string, std::string> labels) {
+    topology::ShardFacts facts;
+    facts.name = name;
+    facts.base_url = "https://" + name;
+    facts.virtual_workspace_url = "https://vw-" + name;
+    for (const auto& [key, value] : labels) {
+      facts.labels[key] = value;
+    }
+    table.push_back(std::move(facts));
+  }
+
+  std::vector<topology::ShardFacts> table;
+  ExportRecord record{kCluster, "widgets", "uid-1", "", true};
+};
+
+/// What one proxy has over a store that it may share.
+struct Replica {
+  Replica(net::Loop& loop, store::Store& store, TestWorld& world)
+      : registry(proxy_registry(nullptr)),
+        server(apiserver::ApiServer::make({.loop = loop,
+                                           .store = store,
+                                           .registry = *registry,
+                                           .authenticator = nobody,
+                                           .authorizer = nobody,
+                                           .resolve = {},
+                                           .checks = {}})),
+        objects(*server),
+        partitions(loop, objects, [&world] { return world.table; }),
+        slices(loop, objects, world, {}) {}
+  void shards_changed() {
+    partitions.shards_changed();
+    slices.shards_changed();
+  }
+  [[nodiscard]] bool idle() const { return partitions.idle() && slices.idle(); }
+  [[nodiscard]] std::uint64_t writes() const {
+    return partitions.stats().writes + slices.stats().writes;
+  }
+
+  Nobody nobody;
+  std::unique_ptr<apiserver::StaticPlusCrdRegistry> registry;
+  std::unique_ptr<apiserver::ApiServer> server;
+  ApiObjects objects;
+  topology::PartitionController partitions;
+  endpointslice::SliceController slices;
+};
+
+class Controllers : public testing::Test {
+ protected:
+  Controllers() {
+    std::string folder = (std::filesystem::temp_directory_path() / "kintsugi-cmd-XXXXXX").string();
+    EXPECT_NE(::mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+    store::LmdbParams params;
+    params.directory = folder_;
+    params.no_sync = true;
+    auto store = store::LmdbStore::open(std::move(params));
+    EXPECT_TRUE(store) << store.error().to_string();
+    store_ = std::move(*store);
+  }
+  ~Controllers() override {
+    replicas_.clear();
+    store_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  Replica& start() {
+    replicas_.push_back(std::make_unique<Replica>(loop_, *store_, world_));
+    return *replicas_.back();
+  }
+  void run_until(const std::function<bool()>& condition) {
+    bool done = false;
+    const std::function<void()> look = [&] {
+      done = condition();
+      if (done) {
+        loop_.stop();
+      } else {
+        loop_.post(look);
+      }
+    };
+    loop_.post(look);
+    net::Timer limit(loop_);
+    limit.start(seconds(60), [&] { loop_.stop(); });
+    loop_.run();
+    ASSERT_TRUE(done) << "not reached";
+  }
+  /// Until all controllers rest and nothing was committed meanwhile. Work that waits for its retry
+  /// counts as rest.
+  void settle() {
+    int quiet = 0;
+    store::Revision before = 0;
+    run_until([&] {
+      bool idle = store_->current() == before && store_->stats().queued == 0;
+      before = store_->current();
+      for (const auto& replica : replicas_) {
+        idle = idle && replica->idle();
+      }
+      quiet = idle ? quiet + 1 : 0;
+      return quiet > 20;
+    });
+  }
+  void shards_changed() {
+    for (const auto& replica : replicas_) {
+      replica->shards_changed();
+    }
+    settle();
+  }
+
+  /// Writes as a user; many at once are fine, settle() waits for them.
+  void create(std::string_view group, std::string_view resource, Json object) {
+    replicas_.front()->objects.create(
+        kCluster, group, resource, std::move(object),
+        [](const Expected<Json>& result) { EXPECT_TRUE(result) << result.error().to_string(); });
+  }
+  void make_set(const std::string& name, std::string_view spec) {
+    Json object = Json::object({{"apiVersion", "topology.kcp.io/v1alpha1"},
+                                {"kind", "PartitionSet"},
+                                {"metadata", Json::object({{"name", name}})},
+                                {"spec", parse(spec)}});
+    create(kTopology, "partitionsets", std::move(object));
+  }
+  void make_slice(const std::string& name, const std::string& partition = "") {
+    Json spec = parse(R"({"export":{"name":"widgets"}})");
+    if (!partition.empty()) {
+      spec["partition"] = partition;
+    }
+    Json object = Json::object({{"apiVersion", "apis.kcp.io/v1alpha1"},
+                                {"kind", "APIExportEndpointSlice"},
+                                {"metadata", Json::object({{"name", name}})},
+                                {"spec", std::move(spec)}});
+    create(kApis, kSlices, std::move(object));
+  }
+  void make_partition(const std::string& name, std::string_view spec) {
+    create(kTopology, "partitions",
+           Json::object({{"apiVersion", "topology.kcp.io/v1alpha1"},
+                         {"kind", "Partition"},
+                         {"metadata", Json::object({{"name", name}})},
+                         {"spec", parse(spec)}}));
+  }
+  void remove(std::string_view group, std::string_view resource, const std::string& name) {
+    replicas_.front()->objects.remove(kCluster, group, resource, name, "",
+                                      [](const Expected<Json>& result) { EXPECT_TRUE(result); });
+  }
+  [[nodiscard]] Json get(std::string_view group, std::string_view resource,
+                         std::string_view name) const {
+    auto found = replicas_.front()->objects.get(kCluster, group, resource, name);
+    return found ? std::move(*found) : Json();
+  }
+  /// Names and resourceVersions of everything of a kind.
+  [[nodiscard]] std::map<std::string, std::string> versions(std::string_view group,
+                                                            std::string_view resource) const {
+    std::map<std::string, std::string> all;
+    replicas_.front()->objects.list(kCluster, group, resource, [&](const Json& object) {
+      all.emplace(object.text({"metadata", "name"}), object.text({"metadata", "resourceVersion"}));
+      return true;
+    });
+    return all;
+  }
+  /// Partitions of a set: label values to name; a value that stands twice is reported.
+  [[nodiscard]] std::map<std::string, std::string> tuples_of(std::string_view set) const {
+    std::map<std::string, std::string> all;
+    replicas_.front()->objects.list(kCluster, kTopology, "partitions", [&](const Json& one) {
+      const Json* owners = one.at({"metadata", "ownerReferences"});
+      if (owners != nullptr && owners->items().front().text({"name"}) == set) {
+        const std::string tuple = one.at({"spec", "selector", "matchLabels"})->dump();
+        EXPECT_TRUE(all.emplace(tuple, one.text({"metadata", "name"})).second)
+            << set << " has two Partitions for " << tuple;
+      }
+      return true;
+    });
+    return all;
+  }
+  [[nodiscard]] static std::string condition(const Json& object, std::string_view type) {
+    if (const Json* conditions = object.at({"status", "conditions"})) {
+      for (const Json& one : conditions->items()) {
+        if (one.text({"type"}) == type) {
+          return std::string(one.text({"status"})) + " " + std::string(one.text({"reason"}));
+        }
+      }
+    }
+    return "absent";
+  }
+  [[nodiscard]] static std::vector<std::string> urls(const Json& slice) {
+    std::vector<std::string> all;
+    if (const Json* endpoints = slice.at({"status", "endpoints"})) {
+      for (const Json& one : endpoints->items()) {
+        all.emplace_back(one.text({"url"}));
+      }
+    }
+    return all;
+  }
+
+  std::filesystem::path folder_;
+  net::Loop loop_{"test"};
+  std::unique_ptr<store::LmdbStore> store_;
+  TestWorld world_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+};
+
+TEST_F(Controllers, TP109_WhenOneOfAHundredShardsIsRelabelled_OnlyItsSlicesAreWritten) {
+  for (int i = 0; i < 100; ++i) {
+    world_.add("shard-" + std::to_string(1000 + i), {{"zone", "z" + std::to_string(i % 10)}});
+  }
+  Replica& proxy = start();
+  make_set("zones", R"({"dimensions":["zone"]})");
+  settle();
+  const std::map<std::string, std::string> partitions = tuples_of("zones");
+  ASSERT_EQ(partitions.size(), 10U);
+  std::map<std::string, std::string> zone_of;  // Partition to its labels
+  int number = 0;
+  for (const auto& [tuple, name] : partitions) {
+    zone_of[name] = tuple;
+    for (int i = 0; i < 100; ++i) {
+      make_slice("s" + std::to_string(number++), name);
+    }
+  }
+  settle();
+  const auto before = versions(kApis, kSlices);
+  ASSERT_EQ(before.size(), 1000U);
+  const auto partitions_before = versions(kTopology, "partitions");
+  const auto runs = proxy.slices.stats();
+  const std::uint64_t writes = proxy.writes();
+
+  world_.table[0].labels["zone"] = "z1";  // was z0
+  shards_changed();
+
+  std::size_t changed = 0;
+  for (const auto& [name, version] : versions(kApis, kSlices)) {
+    const Json slice = get(kApis, kSlices, name);
+    const std::string& tuple = zone_of[std::string(slice.text({"spec", "partition"}))];
+    const bool dependent = tuple == R"({"zone":"z0"})" || tuple == R"({"zone":"z1"})";
+    EXPECT_EQ(version != before.at(name), dependent) << name << " " << tuple;
+    const std::size_t expected = tuple == R"({"zone":"z0"})"   ? 9U
+                                 : tuple == R"({"zone":"z1"})" ? 11U
+                                                               : 10U;
+    EXPECT_EQ(urls(slice).size(), expected) << name;
+    changed += version != before.at(name) ? 1 : 0;
+  }
+  EXPECT_EQ(changed, 200U);
+  EXPECT_EQ(proxy.writes() - writes, 200U);
+  EXPECT_EQ(versions(kTopology, "partitions"), partitions_before);
+  EXPECT_EQ(proxy.slices.stats().selections - runs.selections, 10U);
+  // Every slice once, and once more each that was written.
+  EXPECT_EQ(proxy.slices.stats().runs - runs.runs, 1200U);
+}
+
+TEST_F(Controllers, TP123_WhenNothingChanged_AFullPassWritesNothing) {
+  for (int i = 0; i < 20; ++i) {
+    world_.add("shard-" + std::to_string(100 + i), {{"zone", "z" + std::to_string(i)}});
+  }
+  Replica& proxy = start();
+  make_partition("p", R"({"selector":{"matchExpressions":[{"key":"zone","operator":"Exists"}]}})");
+  settle();
+  for (int i = 0; i < 450; ++i) {
+    make_set("set" + std::to_string(i), R"({"dimensions":["zone"]})");
+  }
+  for (int i = 0; i < 1000; ++i) {
+    make_slice("s" + std::to_string(i), "p");
+  }
+  settle();
+  // 450 sets, 9,000 Partitions of theirs and one more, 1,000 slices.
+  ASSERT_EQ(versions(kTopology, "partitions").size(), 9001U);
+  const store::Revision revision = store_->current();
+  const auto partition_stats = proxy.partitions.stats();
+  const auto slice_stats = proxy.slices.stats();
+  proxy.partitions.full_pass();
+  proxy.slices.full_pass();
+  settle();
+  EXPECT_EQ(store_->current(), revision);
+  EXPECT_EQ(proxy.partitions.stats().runs - partition_stats.runs, 450U);
+  EXPECT_EQ(proxy.partitions.stats().writes, partition_stats.writes);
+  EXPECT_EQ(proxy.slices.stats().runs - slice_stats.runs, 1000U);
+  EXPECT_EQ(proxy.slices.stats().writes, slice_stats.writes);
+  // 1,000 slices on one Partition: its selector met each shard once.
+  EXPECT_EQ(proxy.slices.stats().selections - slice_stats.selections, 1U);
+}
+
+TEST_F(Controllers, TP125_WhenTwoProxiesShareAStore_NoTupleHasTwoPartitions) {
+  for (int i = 0; i < 6; ++i) {
+    world_.add("shard-" + std::to_string(i), {{"region", "r" + std::to_string(i % 3)}});
+  }
+  start();
+  start();
+  for (int i = 0; i < 200; ++i) {
+    make_set("set" + std::to_string(i), R"({"dimensions":["region"]})");
+  }
+  settle();
+  std::mt19937 random(7);
+  for (int round = 0; round < 10; ++round) {
+    world_.table[random() % 6].labels["region"] = "r" + std::to_string(random() % 5);
+    for (const auto& replica : replicas_) {
+      replica->shards_changed();
+    }
+    // Both are at work while the shards go on changing.
+    const std::uint64_t writes = replicas_[0]->writes() + replicas_[1]->writes();
+    run_until([&] {
+      return replicas_[0]->writes() + replicas_[1]->writes() > writes + 50 ||
+             (replicas_[0]->idle() && replicas_[1]->idle());
+    });
+    for (int i = 0; i < 200; i += 20) {
+      (void)tuples_of("set" + std::to_string(i));  // reports doubles
+    }
+  }
+  shards_changed();
+  std::set<std::string> regions;
+  for (const topology::ShardFacts& shard : world_.table) {
+    regions.emplace(shard.labels.text({"region"}));
+  }
+  // A lost race rests before it is tried again.
+  run_until([&] {
+    for (int i = 0; i < 200; ++i) {
+      const std::string name = "set" + std::to_string(i);
+      const Json set = get(kTopology, "partitionsets", name);
+      if (tuples_of(name).size() != regions.size() ||
+          condition(set, "PartitionsReady") != "True ") {
+        return false;
+      }
+    }
+    return true;
+  });
+  // A double of any origin goes, the oldest stays.
+  const Json set = get(kTopology, "partitionsets", "set0");
+  const auto good = tuples_of("set0");
+  const Json model = get(kTopology, "partitions", good.begin()->second);
+  for (const char* name : {"planted-1", "planted-2", "planted-3"}) {
+    Json copy = Json::object({{"apiVersion", "topology.kcp.io/v1alpha1"},
+                              {"kind", "Partition"},
+                              {"metadata", Json::object({{"name", name}})},
+                              {"spec", *model.find("spec")}});
+    copy["metadata"]["ownerReferences"] = *model.at({"metadata", "ownerReferences"});
+    create(kTopology, "partitions", std::move(copy));
+  }
+  run_until([&] {
+    return get(kTopology, "partitions", "planted-1").is_null() &&
+           get(kTopology, "partitions", "planted-2").is_null() &&
+           get(kTopology, "partitions", "planted-3").is_null() && replicas_[0]->idle() &&
+           replicas_[1]->idle();
+  });
+  EXPECT_EQ(tuples_of("set0"), good);
+}
+
+TEST_F(Controllers, TP126_TP133_WhenValuesAreOdd_NamesAreCleanAndSelectorsExact) {
+  const std::string longest(63, 'v');
+  world_.add("a", {{"zone", "eu_1.a"}});
+  world_.add("b", {{"zone", "EU-1.a"}});
+  world_.add("c", {{"zone", longest}});
+  world_.add("d", {{"zone", ""}});
+  start();
+  make_partition(topology::partition_name("zones", {{"zone", ""}}), R"({"selector":{}})");
+  settle();
+  make_set("zones", R"({"dimensions":["zone"]})");
+  settle();
+  const auto all = tuples_of("zones");
+  const auto name_of = [](const std::string& value, int attempt = 0) {
+    return topology::partition_name("zones", {{"zone", value}}, attempt);
+  };
+  EXPECT_EQ(
+      all, (std::map<std::string, std::string>{{R"({"zone":"eu_1.a"})", name_of("eu_1.a")},
+                                               {R"({"zone":"EU-1.a"})", name_of("EU-1.a")},
+                                               {R"({"zone":")" + longest + "\"}", name_of(longest)},
+                                               // Its first name belongs to somebody else.
+                                               {R"({"zone":""})", name_of("", 1)}}));
+}
+
+TEST_F(Controllers, TP127_WhenASetIsMadeAgainOrChanged_NamesAndUidsStay) {
+  world_.add("a", {{"region", "eu"}, {"cloud", "x"}, {"env", "prod"}});
+  world_.add("b", {{"region", "us"}, {"cloud", "x"}, {"env", "test"}});
+  start();
+  const auto uids = [&] {
+    std::map<std::string, std::string> all;
+    for (const auto& [tuple, name] : tuples_of("set")) {
+      all.emplace(name, get(kTopology, "partitions", name).text({"metadata", "uid"}));
+    }
+    return all;
+  };
+  const auto names = [&] {
+    std::set<std::string> all;
+    for (const auto& [tuple, name] : tuples_of("set")) {
+      all.insert(name);
+    }
+    return all;
+  };
+  make_set("set", R"({"dimensions":["region"]})");
+  settle();
+  const auto first = uids();
+  const auto first_names = names();
+  ASSERT_EQ(first.size(), 2U);
+  // Other expressions: the same objects with another selector.
+  Json set = get(kTopology, "partitionsets", "set");
+  set["spec"] = parse(R"({"dimensions":["region"],"shardSelector":{"matchExpressions":[
+      {"key":"cloud","operator":"Exists"}]}})");
+  replicas_[0]->objects.update(kCluster, kTopology, "partitionsets", "", set,
+                               [](const Expected<Json>& result) { EXPECT_TRUE(result); });
+  settle();
+  EXPECT_EQ(uids(), first);
+  for (const auto& [name, uid] : first) {
+    EXPECT_EQ(
+        get(kTopology, "partitions", name).at({"spec", "selector", "matchExpressions"})->dump(),
+        R"([{"key":"cloud","operator":"Exists"}])");
+  }
+  // Another matchLabels value: the same name, another tuple.
+  for (const char* env : {"prod", "test"}) {
+    set = get(kTopology, "partitionsets", "set");
+    set["spec"] = parse(R"({"dimensions":["cloud"],"shardSelector":{"matchLabels":{"env":")" +
+                        std::string(env) + "\"}}}");
+    replicas_[0]->objects.update(kCluster, kTopology, "partitionsets", "", set,
+                                 [](const Expected<Json>& result) { EXPECT_TRUE(result); });
+    settle();
+    EXPECT_EQ(
+        tuples_of("set"),
+        (std::map<std::string, std::string>{{R"({"cloud":"x","env":")" + std::string(env) + "\"}",
+                                             topology::partition_name("set", {{"cloud", "x"}})}}));
+  }
+  // Made again after everything is gone.
+  remove(kTopology, "partitionsets", "set");
+  for (const std::string& name : names()) {
+    remove(kTopology, "partitions", name);
+  }
+  settle();
+  make_set("set", R"({"dimensions":["region"]})");
+  settle();
+  EXPECT_EQ(names(), first_names);
+}
+
+TEST_F(Controllers, TP128_WhenTheTupleOfASliceVanishesAndReturns_HealsByItself) {
+  world_.add("a", {{"region", "eu"}});
+  world_.add("b", {{"region", "us"}});
+  start();
+  make_set("regions", R"({"dimensions":["region"]})");
+  settle();
+  const std::string eu = tuples_of("regions").at(R"({"region":"eu"})");
+  make_slice("s", eu);
+  settle();
+  EXPECT_THAT(urls(get(kApis, kSlices, "s")),
+              ElementsAre("https://vw-a/services/apiexport/ws1/widgets"));
+  world_.table[0].labels["region"] = "us";
+  shards_changed();
+  EXPECT_EQ(condition(get(kApis, kSlices, "s"), "PartitionValid"),
+            "False PartitionInvalidReference");
+  EXPECT_THAT(urls(get(kApis, kSlices, "s")), IsEmpty());
+  world_.table[0].labels["region"] = "eu";
+  shards_changed();
+  EXPECT_EQ(tuples_of("regions").at(R"({"region":"eu"})"), eu);
+  EXPECT_EQ(condition(get(kApis, kSlices, "s"), "PartitionValid"), "True ");
+  EXPECT_THAT(urls(get(kApis, kSlices, "s")),
+              ElementsAre("https://vw-a/services/apiexport/ws1/widgets"));
+}
+
+TEST_F(Controllers, TP110_WhenShardsChange_EachChangeIsOneWrite) {
+  world_.add("a", {});
+  Replica& proxy = start();
+  make_slice("s");
+  settle();
+  const auto changes = [&](const std::function<void()>& change) {
+    const std::uint64_t before = proxy.slices.stats().writes;
+    change();
+    shards_changed();
+    return proxy.slices.stats().writes - before;
+  };
+  const std::string path = "/services/apiexport/ws1/widgets";
+  EXPECT_EQ(changes([&] { world_.add("b", {}); }), 1U);
+  EXPECT_THAT(urls(get(kApis, kSlices, "s")),
+              ElementsAre("https://vw-a" + path, "https://vw-b" + path));
+  EXPECT_EQ(changes([&] { world_.table[0].virtual_workspace_url = "https://new"; }), 1U);
+  EXPECT_THAT(urls(get(kApis, kSlices, "s")),
+              ElementsAre("https://vw-b" + path, "https://new" + path));
+  EXPECT_EQ(changes([&] { world_.table[1].base_url = "https://elsewhere"; }), 0U);
+  EXPECT_EQ(changes([&] { world_.table.pop_back(); }), 1U);
+  EXPECT_THAT(urls(get(kApis, kSlices, "s")), ElementsAre("https://new" + path));
+}
+
+TEST_F(Controllers, TP111_TP132_WhenASelectorIsOrTurnsInvalid_OneWriteSaysSo) {
+  world_.add("a", {{"region", "eu"}});
+  Replica& proxy = start();
+  make_partition("bad", R"({"selector":{"matchExpressions":[{"key":"a","operator":"Foo"}]}})");
+  make_partition("good", R"({"selector":{"matchLabels":{"region":"eu"}}})");
+  settle();
+  make_slice("on-bad", "bad");
+  make_slice("on-good", "good");
+  settle();
+  EXPECT_EQ(condition(get(kApis, kSlices, "on-bad"), "PartitionValid"),
+            "False PartitionInvalidReference");
+  const auto before = urls(get(kApis, kSlices, "on-good"));
+  ASSERT_EQ(before.size(), 1U);
+  const std::uint64_t writes = proxy.slices.stats().writes;
+  Json partition = get(kTopology, "partitions", "good");
+  partition["spec"] = parse(R"({"selector":{"matchExpressions":[{"key":"a","operator":"In"}]}})");
+  proxy.objects.update(kCluster, kTopology, "partitions", "", partition,
+                       [](const Expected<Json>& result) { EXPECT_TRUE(result); });
+  settle();
+  const Json slice = get(kApis, kSlices, "on-good");
+  EXPECT_EQ(condition(slice, "PartitionValid"), "False PartitionInvalidReference");
+  EXPECT_EQ(urls(slice), before);
+  EXPECT_EQ(slice.text({"status", "shardSelector"}), "region=eu");
+  EXPECT_EQ(proxy.slices.stats().writes - writes, 1U);
+}
+
+TEST_F(Controllers, TP130_WhenASliceIsMade_ItsFirstStatusIsWhole) {
+  world_.add("a", {});
+  start();
+  std::vector<Json> seen;
+  const auto token =
+      replicas_[0]->objects.on_change(kApis, kSlices, [&](const topology::Objects::Change& change) {
+        seen.push_back(change.object != nullptr ? *change.object : Json());
+      });
+  make_slice("s");
+  settle();
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen[0].find("status"), nullptr);
+  EXPECT_EQ(seen[1].at({"status", "conditions"})->size(), 3U);
+  EXPECT_EQ(urls(seen[1]).size(), 1U);
+}
+
+TEST_F(Controllers, TP137_WhenTheStoreIsFull_StartReadsItOnceAndWritesNothing) {
+  for (int i = 0; i < 4; ++i) {
+    world_.add("shard-" + std::to_string(i), {{"zone", "z" + std::to_string(i)}});
+  }
+  constexpr int kEach = 500;
+  start();
+  make_partition("p", R"({"selector":{}})");
+  for (int i = 0; i < kEach; ++i) {
+    make_set("set" + std::to_string(i), R"({"dimensions":["zone"]})");
+    make_slice("s" + std::to_string(i), "p");
+  }
+  settle();
+  replicas_.clear();
+  const store::Revision revision = store_->current();
+  Replica& again = start();
+  settle();
+  EXPECT_EQ(store_->current(), revision);
+  EXPECT_EQ(again.partitions.stats().runs, static_cast<std::uint64_t>(kEach));
+  EXPECT_EQ(again.slices.stats().runs, static_cast<std::uint64_t>(kEach));
+  EXPECT_EQ(again.slices.stats().selections, 1U);
+  EXPECT_EQ(again.writes(), 0U);
+}
+
+}  // namespace
+}  // namespace kintsugi::cmd
