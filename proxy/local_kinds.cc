@@ -16,6 +16,7 @@ std::string_view without_slash(std::string_view path) {
 }
 
 constexpr std::string_view kOpenApi = "/openapi/v3";
+constexpr std::string_view kOpenApiV2 = "/openapi/v2";
 
 /// @param rest what follows /openapi/v3.
 LocalUse openapi_use(std::string_view rest, bool reads) {
@@ -30,7 +31,7 @@ LocalUse openapi_use(std::string_view rest, bool reads) {
 
 LocalUse local_use(std::string_view method, std::string_view trail) noexcept {
   const bool is_openapi = trail.starts_with(kOpenApi);
-  if (!is_openapi && !trail.starts_with("/apis")) {
+  if (!is_openapi && !trail.starts_with("/apis") && !trail.starts_with(kOpenApiV2)) {
     return LocalUse::kForward;
   }
   const std::string_view path = without_slash(trail.substr(0, trail.find('?')));
@@ -38,7 +39,8 @@ LocalUse local_use(std::string_view method, std::string_view trail) noexcept {
   if (is_openapi) {
     return openapi_use(path.substr(kOpenApi.size()), reads);
   }
-  if (path == "/apis" || path == "/apis/apis.kcp.io" || path == "/apis/apis.kcp.io/v1alpha1") {
+  if (path == "/apis" || path == "/apis/apis.kcp.io" || path == "/apis/apis.kcp.io/v1alpha1" ||
+      path == kOpenApiV2) {
     return reads ? LocalUse::kOverlay : LocalUse::kForward;
   }
   // The whole group is ours, its discovery too.

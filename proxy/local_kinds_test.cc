@@ -17,14 +17,15 @@ TEST(LocalUse, WhenThePathNamesAKindOfTheProxy_ServesIt) {
   }
   for (const char* both :
        {"/apis", "/apis/", "/apis?timeout=32s", "/apis/apis.kcp.io", "/apis/apis.kcp.io/v1alpha1/",
-        "/openapi/v3", "/openapi/v3/", "/openapi/v3/apis/apis.kcp.io/v1alpha1?hash=A"}) {
+        "/openapi/v2", "/openapi/v2?timeout=32s", "/openapi/v3", "/openapi/v3/",
+        "/openapi/v3/apis/apis.kcp.io/v1alpha1?hash=A"}) {
     EXPECT_EQ(local_use("GET", both), LocalUse::kOverlay) << both;
     EXPECT_EQ(local_use("POST", both), LocalUse::kForward) << both;
   }
   for (const char* theirs :
        {"", "/", "/api", "/api/v1/pods", "/apis/apps/v1", "/apis/apis.kcp.io/v1alpha2",
         "/apis/topology.kcp.iox/v1", "/apis/apis.kcp.io/v1alpha1/apiexportendpointslicesx",
-        "/apis/apis.kcp.io/v1alpha1/apiexports", "/openapi/v2", "/openapi/v3/api/v1",
+        "/apis/apis.kcp.io/v1alpha1/apiexports", "/openapi/v2x", "/openapi/v3/api/v1",
         "/openapi/v3x", "/openapi/v3/apis/apis.kcp.io/v1alpha2"}) {
     EXPECT_EQ(local_use("GET", theirs), LocalUse::kForward) << theirs;
   }

@@ -1,9 +1,13 @@
 #include "proxy/openapi_merge.h"
 
 #include <algorithm>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "base/sha512.h"
 #include "base/strings.h"
+#include "krm/protobuf_wire.h"
 #include "krm/request_info.h"
 
 namespace kintsugi::proxy {
@@ -13,6 +17,10 @@ using krm::Json;
 
 constexpr std::string_view kOwnGroup = "apis/topology.kcp.io";
 constexpr std::string_view kOpenApi = "/openapi/v3";
+constexpr std::string_view kOpenApiV2 = "/openapi/v2";
+/// Fields of openapi.v2.Document, and those of the entries in them.
+constexpr std::uint32_t kPathsField = 8, kDefinitionsField = 9, kPathField = 2,
+                        kDefinitionField = 1;
 constexpr std::string_view kHash = "?hash=";
 constexpr std::string_view kLink = "serverRelativeURL";
 
@@ -34,12 +42,88 @@ void put_members(Json& target, const Json* source) {
   }
 }
 
+/// Entries of a map that is written as repeated {1: name, 2: value}.
+using Named = std::vector<std::pair<std::string_view, std::string_view>>;
+
+/// What both sides' documents consist of. Views into the bytes.
+struct V2Document {
+  Named paths, definitions;  ///< name and the whole entry
+  std::vector<krm::WireField> rest;
+};
+
+bool read_entries(std::string_view bytes, std::uint32_t number, Named& out) {
+  krm::WireReader reader(bytes);
+  krm::WireField entry;
+  while (reader.next(entry)) {
+    if (entry.field != number || entry.type != krm::WireType::kBytes) {
+      continue;
+    }
+    krm::WireReader inner(entry.bytes);
+    krm::WireField name;
+    while (inner.next(name) && name.field != 1) {
+    }
+    if (inner.malformed()) {
+      return false;
+    }
+    out.emplace_back(name.bytes, entry.bytes);
+  }
+  return !reader.malformed();
+}
+
+std::optional<V2Document> read_v2(std::string_view bytes) {
+  V2Document out;
+  krm::WireReader reader(bytes);
+  krm::WireField field;
+  bool is_v2 = false;
+  while (reader.next(field)) {
+    if (field.type != krm::WireType::kBytes) {
+      return std::nullopt;
+    }
+    is_v2 = is_v2 || (field.field == 1 && field.bytes == "2.0");
+    if (field.field == kPathsField) {
+      if (!read_entries(field.bytes, kPathField, out.paths)) {
+        return std::nullopt;
+      }
+    } else if (field.field == kDefinitionsField) {
+      if (!read_entries(field.bytes, kDefinitionField, out.definitions)) {
+        return std::nullopt;
+      }
+    } else {
+      out.rest.push_back(field);
+    }
+  }
+  return is_v2 && !reader.malformed() ? std::optional<V2Document>(std::move(out)) : std::nullopt;
+}
+
+/// All of `first` and what only `second` has, as the field of a document.
+void put_entries(std::string& out, std::uint32_t field, std::uint32_t entry_field,
+                 const Named& first, const Named& second) {
+  std::string all;
+  std::unordered_set<std::string_view> seen;
+  for (const Named* side : {&first, &second}) {
+    for (const auto& [name, entry] : *side) {
+      if (seen.insert(name).second) {
+        krm::put_bytes(all, entry_field, entry);
+      }
+    }
+  }
+  krm::put_bytes(out, field, all);
+}
+
 }  // namespace
 
 std::optional<OpenApiTarget> split_openapi_target(std::string_view target) {
   OpenApiTarget out;
   const std::size_t question = target.find('?');
   out.path = target.substr(0, question);
+  std::string_view path = out.path;
+  while (path.ends_with('/')) {
+    path.remove_suffix(1);
+  }
+  if (path.ends_with(kOpenApiV2) && path.find("/apis") == std::string_view::npos) {
+    out.is_v2 = true;
+    return out;
+  }
   const std::size_t begin = out.path.find(kOpenApi);
   // /apis/x/openapi/v3 is a resource.
   if (begin == std::string_view::npos || out.path.find("/apis") < begin) {
@@ -96,6 +180,58 @@ bool merge_openapi_document(Json& theirs, const Json& ours) {
   put_members(theirs["paths"], ours.find("paths"));
   put_members(theirs.make({"components", "schemas"}), ours.at({"components", "schemas"}));
   return true;
+}
+
+std::optional<std::string> merge_openapi_v2_json(std::string_view theirs, std::string_view ours) {
+  Expected<Json> merged = Json::parse(theirs);
+  const Expected<Json> added = Json::parse(ours);
+  if (!merged || !added || merged->text({"swagger"}) != "2.0" ||
+      added->text({"swagger"}) != "2.0") {
+    return std::nullopt;
+  }
+  put_members((*merged)["paths"], added->find("paths"));
+  Json& definitions = (*merged)["definitions"];
+  if (const Json* more = added->find("definitions")) {
+    for (const krm::JsonMember& member : more->members()) {
+      if (definitions.find(member.key) == nullptr) {
+        definitions[member.key] = member.value;
+      }
+    }
+  }
+  return merged->dump();
+}
+
+std::optional<std::string> merge_openapi_v2_protobuf(std::string_view theirs,
+                                                     std::string_view ours) {
+  const std::optional<V2Document> shard = read_v2(theirs);
+  const std::optional<V2Document> own = read_v2(ours);
+  if (!shard || !own) {
+    return std::nullopt;
+  }
+  std::string out;
+  out.reserve(theirs.size() + ours.size());
+  for (const krm::WireField& field : shard->rest) {
+    krm::put_bytes(out, field.field, field.bytes);
+  }
+  put_entries(out, kPathsField, kPathField, own->paths, shard->paths);
+  put_entries(out, kDefinitionsField, kDefinitionField, shard->definitions, own->definitions);
+  return out;
+}
+
+std::string merged_openapi_v2_tag(std::string_view theirs, std::string_view ours) {
+  return std::string(theirs) + '.' + std::string(ours);
+}
+
+std::string_view their_openapi_v2_tag(std::string_view merged, std::string_view ours) noexcept {
+  if (ours.empty() || merged.size() <= ours.size() + 1 || !merged.ends_with(ours)) {
+    return {};
+  }
+  merged.remove_suffix(ours.size());
+  if (merged.back() != '.') {
+    return {};
+  }
+  merged.remove_suffix(1);
+  return merged;
 }
 
 }  // namespace kintsugi::proxy

@@ -13,13 +13,14 @@ namespace kintsugi::proxy {
 /// (topology.kcp.io) are the proxy's alone.
 inline constexpr std::string_view kSharedOpenApiKey = "apis/apis.kcp.io/v1alpha1";
 
-/// A target of /openapi/v3 as the merge needs it.
+/// A target of /openapi/v2 or /openapi/v3 as the merge needs it.
 struct OpenApiTarget {
-  bool is_index = false;            ///< else the document of a group version
+  bool is_v2 = false;               ///< the one document of v2
+  bool is_index = false;            ///< of v3; else the document of a group version
   std::optional<std::string> hash;  ///< of the query
   std::string_view path;            ///< the target without its query
 };
-/// @param target path and query, with anything before /openapi/v3. Nullopt: something else.
+/// @param target path and query, with anything before /openapi. Nullopt: something else.
 [[nodiscard]] std::optional<OpenApiTarget> split_openapi_target(std::string_view target);
 
 /// Hash of a merged document: made of the hashes of its parts, so that the index can name it
@@ -33,5 +34,20 @@ struct OpenApiTarget {
 /// Puts paths and components of `ours` into `theirs`; ours win. False when one of them is no
 /// OpenAPI v3 document; `theirs` is unchanged then.
 [[nodiscard]] bool merge_openapi_document(krm::Json& theirs, const krm::Json& ours);
+
+/// The v2 document of both sides: our paths, the shard's definitions and those it does not have.
+/// The protobuf form is merged without decoding what is inside. nullopt when one of them is no
+/// OpenAPI v2 document.
+[[nodiscard]] std::optional<std::string> merge_openapi_v2_json(std::string_view theirs,
+                                                               std::string_view ours);
+[[nodiscard]] std::optional<std::string> merge_openapi_v2_protobuf(std::string_view theirs,
+                                                                   std::string_view ours);
+
+/// ETag of the merged v2 document, which holds those of its parts, so that a client's tag can be
+/// passed on to the shard. Without quotes.
+[[nodiscard]] std::string merged_openapi_v2_tag(std::string_view theirs, std::string_view ours);
+/// The shard's part of a tag made with the same `ours`; "" when it is of another making.
+[[nodiscard]] std::string_view their_openapi_v2_tag(std::string_view merged,
+                                                    std::string_view ours) noexcept;
 
 }  // namespace kintsugi::proxy

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "krm/protobuf_wire.h"
+
 namespace kintsugi::proxy {
 namespace {
 
@@ -61,6 +63,68 @@ TEST(MergeOpenApi, WhenOneIsSomethingElse_Refuses) {
   EXPECT_FALSE(merge_openapi_document(document, index));
   EXPECT_FALSE(merge_openapi_index(index, Json()));
   EXPECT_EQ(index.dump(), R"({"paths":{}})");
+}
+
+std::string v2_document(
+    std::initializer_list<std::string_view> paths,
+    std::initializer_list<std::pair<std::string_view, std::string_view>> kinds) {
+  std::string all_paths, definitions, out;
+  const auto entry = [](std::string_view name, std::string_view value) {
+    std::string bytes;
+    krm::put_bytes(bytes, 1, name);
+    krm::put_bytes(bytes, 2, value);
+    return bytes;
+  };
+  for (const std::string_view path : paths) {
+    krm::put_bytes(all_paths, 2, entry(path, "item"));
+  }
+  for (const auto& [name, value] : kinds) {
+    krm::put_bytes(definitions, 1, entry(name, value));
+  }
+  krm::put_bytes(out, 1, "2.0");
+  krm::put_bytes(out, 2, entry("title", "v1"));
+  krm::put_bytes(out, 8, all_paths);
+  krm::put_bytes(out, 9, definitions);
+  return out;
+}
+
+TEST(MergeOpenApi, WhenAM135ProtobufV2IsMerged_HasEveryNameOnce) {
+  const std::string theirs =
+      v2_document({"/api/v1/", "/apis/apis.kcp.io/"}, {{"ObjectMeta", "a"}, {"ConfigMap", "b"}});
+  const std::string ours = v2_document({"/apis/apis.kcp.io/", "/apis/topology.kcp.io/"},
+                                       {{"ObjectMeta", "x"}, {"Partition", "c"}});
+  const auto merged = merge_openapi_v2_protobuf(theirs, ours);
+  ASSERT_TRUE(merged);
+  EXPECT_EQ(*merged, v2_document({"/apis/apis.kcp.io/", "/apis/topology.kcp.io/", "/api/v1/"},
+                                 {{"ObjectMeta", "a"}, {"ConfigMap", "b"}, {"Partition", "c"}}));
+}
+
+TEST(MergeOpenApi, WhenV2IsNoDocument_MergesNothing) {
+  const std::string good = v2_document({}, {});
+  for (const std::string& bad : {std::string("{}"), std::string(), std::string("\x42\xff", 2),
+                                 good.substr(0, good.size() - 1) + "\x7f"}) {
+    EXPECT_FALSE(merge_openapi_v2_protobuf(bad, good));
+    EXPECT_FALSE(merge_openapi_v2_protobuf(good, bad));
+  }
+  EXPECT_FALSE(merge_openapi_v2_json("{}", R"({"swagger":"2.0"})"));
+}
+
+TEST(MergeOpenApi, WhenAM136JsonV2IsMerged_HasBoth) {
+  const auto merged = merge_openapi_v2_json(
+      R"({"swagger":"2.0","paths":{"/a/":{}},"definitions":{"A":{"type":"object"}}})",
+      R"({"swagger":"2.0","paths":{"/b/":{}},"definitions":{"A":{},"B":{}}})");
+  EXPECT_EQ(merged, R"({"definitions":{"A":{"type":"object"},"B":{}},)"
+                    R"("paths":{"/a/":{},"/b/":{}},"swagger":"2.0"})");
+}
+
+TEST(MergedOpenApiV2Tag, WhenOurPartIsTheSame_GivesTheirsBack) {
+  const std::string tag = merged_openapi_v2_tag("SHARD", "OWN");
+  EXPECT_EQ(their_openapi_v2_tag(tag, "OWN"), "SHARD");
+  EXPECT_EQ(their_openapi_v2_tag(tag, "OTHER"), "");
+  EXPECT_EQ(their_openapi_v2_tag("", "OWN"), "");
+  EXPECT_EQ(their_openapi_v2_tag("OWN", "OWN"), "");
+  EXPECT_EQ(their_openapi_v2_tag("SHARDOWN", "OWN"), "");
+  EXPECT_EQ(their_openapi_v2_tag(tag, ""), "");
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ class Merge final : public http::RequestHandler {
       head.target.resize(openapi_->path.size());  // hashes of merged documents are ours
       openapi_->path = {};
     }
-    const std::size_t begin = head.target.find(openapi_ ? "/openapi/v3" : "/apis");
+    const std::size_t begin = head.target.find(openapi_ ? "/openapi/" : "/apis");
     const std::string trail = head.target.substr(begin == std::string::npos ? 0 : begin);
     http::RequestHead local_head = head;
     local_head.method = "GET";
@@ -103,6 +103,13 @@ class Merge final : public http::RequestHandler {
     request.headers = head.headers;
     request.headers.remove("content-length");
     request.timeout = kTimeout;
+    if (openapi_ && openapi_->is_v2 && captured_.status() == 200) {
+      const std::string_view known =
+          their_openapi_v2_tag(unquoted(if_none_match_), unquoted(captured_.headers().get("etag")));
+      if (!known.empty()) {
+        request.headers.add("if-none-match", '"' + std::string(known) + '"');
+      }
+    }
     call_ = net::fetch(loop_, *client->upstream(), std::move(request),
                        [this](Expected<net::FetchResponse> response) {
                          if (response) {
@@ -135,6 +142,13 @@ class Merge final : public http::RequestHandler {
       return;
     }
     const bool local_ok = captured_.status() == 200;
+    if (!shard_failed_ && shard_.status == 304 && openapi_ && openapi_->is_v2) {
+      http::HeaderList headers;
+      headers.add("etag", if_none_match_);
+      headers.add("vary", "Accept");
+      stream_.send_head(304, headers, true);
+      return;
+    }
     if (!shard_failed_ && shard_.status != 200) {
       // Its word counts, but for a group that only the proxy has.
       if (shard_.status != 404 || !local_ok) {
@@ -152,6 +166,10 @@ class Merge final : public http::RequestHandler {
       } else {
         pass(shard_.status, shard_.headers, shard_.body);
       }
+      return;
+    }
+    if (openapi_ && openapi_->is_v2) {
+      finish_openapi_v2();
       return;
     }
     auto theirs = Json::parse(shard_.body);
@@ -184,6 +202,28 @@ class Merge final : public http::RequestHandler {
     send(200, headers, body);
   }
 
+  void finish_openapi_v2() {
+    const std::string_view type = shard_.headers.get("content-type");
+    std::optional<std::string> merged;
+    if (type == captured_.headers().get("content-type")) {
+      merged = type.ends_with("protobuf") ? merge_openapi_v2_protobuf(shard_.body, captured_.body())
+                                          : merge_openapi_v2_json(shard_.body, captured_.body());
+    }
+    if (!merged) {
+      pass(shard_.status, shard_.headers, shard_.body);
+      return;
+    }
+    http::HeaderList headers;
+    headers.add("cache-control", "no-cache, private");
+    headers.add("content-type", type);
+    headers.add("etag", '"' +
+                            merged_openapi_v2_tag(unquoted(shard_.headers.get("etag")),
+                                                  unquoted(captured_.headers().get("etag"))) +
+                            '"');
+    headers.add("vary", "Accept");
+    send(200, headers, *merged);
+  }
+
   /// False when there is nothing to merge.
   bool finish_openapi(Json& theirs, const Json& ours) {
     const bool is_index = openapi_->is_index;
@@ -208,7 +248,9 @@ class Merge final : public http::RequestHandler {
       stream_.send_head(304, headers, true);
       return true;
     }
-    headers.add("content-type", "application/json");
+    if (!is_index || !document_url_.ends_with('/')) {
+      headers.add("content-type", "application/json");
+    }
     send(200, headers, theirs.dump());
     return true;
   }

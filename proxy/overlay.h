@@ -12,7 +12,7 @@ namespace kintsugi::proxy {
 /// Discovery documents of a logical cluster with the proxy's own kinds merged in (REQUIRED T-02):
 /// /apis (legacy and aggregated), /apis/apis.kcp.io and /apis/apis.kcp.io/v1alpha1, and of
 /// /openapi/v3 the index and the document of apis.kcp.io/v1alpha1, whose hash is made of those of
-/// its parts. A shard that is down does not hide the proxy's kinds.
+/// its parts; /openapi/v2. A shard that is down does not hide the proxy's kinds.
 class Overlay {
  public:
   /// @param local answers discovery of the proxy's kinds for a target /clusters/<name>/….

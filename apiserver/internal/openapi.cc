@@ -7,7 +7,6 @@
 #include "apiserver/internal/openapi_paths.h"
 #include "apiserver/internal/openapi_schemas.h"
 #include "base/sha512.h"
-#include "krm/protobuf_wire.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -73,7 +72,9 @@ OpenApi::DocumentPtr OpenApi::keep(std::string key, Json document,
     std::erase_if(documents_, [](const auto& entry) { return entry.second.expired(); });
     sweep_at_ = std::max<std::size_t>(64, 2 * documents_.size());
   }
-  Document made{document.dump(), {}, std::move(resources)};
+  Document made;
+  made.json = document.dump();
+  made.made_of = std::move(resources);
   made.hash = openapi_hash(made.json);
   auto kept = std::make_shared<const Document>(std::move(made));
   documents_[std::move(key)] = kept;
@@ -178,24 +179,28 @@ OpenApi::DocumentPtr OpenApi::document(std::string_view name, std::string_view k
   return found != entries.end() && found->key == key ? found->document : nullptr;
 }
 
-Json openapi_v2_json() {
-  Json document = skeleton();
-  document.erase("openapi");
-  document["swagger"] = "2.0";
-  document["definitions"] = Json::object();
-  return document;
+std::string OpenApi::v2(std::string_view name, bool protobuf) {
+  OpenApiV2Writer writer(protobuf);
+  for (const Entry& entry : cluster(name).entries) {
+    const Document& document = *entry.document;
+    std::unique_ptr<const OpenApiV2Part>& part = document.v2[protobuf ? 1 : 0];
+    if (part == nullptr) {
+      const Expected<Json> v3 = Json::parse(document.json);
+      const bool builtin = !document.made_of.empty() && document.made_of.front()->builtin;
+      part = std::make_unique<const OpenApiV2Part>(v3 ? openapi_v2_part(*v3, builtin, protobuf)
+                                                      : OpenApiV2Part());
+    }
+    writer.add(*part);
+  }
+  return writer.take(kTitle, kVersion);
 }
 
-std::string openapi_v2_protobuf() {
-  std::string info;
-  krm::put_bytes(info, 1, kTitle);
-  krm::put_bytes(info, 2, kVersion);
-  std::string document;
-  krm::put_bytes(document, 1, "2.0");
-  krm::put_bytes(document, 2, info);
-  krm::put_bytes(document, 8, {});
-  krm::put_bytes(document, 9, {});
-  return document;
+std::string OpenApi::v2_hash(std::string_view name, bool protobuf) {
+  std::string all = protobuf ? "v2 protobuf" : "v2 json";
+  for (const Entry& entry : cluster(name).entries) {
+    all += ' ' + entry.key + ' ' + entry.document->hash;
+  }
+  return openapi_hash(all);
 }
 
 }  // namespace kintsugi::apiserver::internal

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apiserver/internal/openapi_v2.h"
 #include "apiserver/internal/request.h"
 #include "apiserver/resource.h"
 #include "base/strings.h"
@@ -18,9 +19,8 @@ namespace kintsugi::apiserver::internal {
 /// asked for and again only when Registry::generation changes. Clusters that serve the same
 /// resources of a group version share one document. Threads: one loop. Limit: kMaxClusters
 /// clusters are kept, then all are dropped; documents live as long as a cluster shows them.
-/// OpenAPI v2: the protobuf and the JSON document say the version and nothing else, neither
-/// definitions nor paths: clients that have only v2 (kubectl up to 1.26) can create and skip
-/// validation on their side, but cannot explain.
+/// OpenAPI v2 documents are put together for every request from the parts of these documents,
+/// which are made when somebody first asks for v2 and shared like the documents themselves.
 class OpenApi {
  public:
   static constexpr std::size_t kMaxClusters = 256;
@@ -29,6 +29,8 @@ class OpenApi {
     std::string json;
     std::string hash;  ///< upper-case hex SHA-512 of the text
     std::vector<ResourcePtr> made_of;
+    /// As part of the v2 document, in JSON and in protobuf; null until it is asked for.
+    mutable std::unique_ptr<const OpenApiV2Part> v2[2];
   };
   using DocumentPtr = std::shared_ptr<const Document>;
 
@@ -39,6 +41,10 @@ class OpenApi {
   /// @param key  what follows /openapi/v3/: "api/v1", "apis/ex.io/v1", "apis/ex.io", "version".
   ///             Null when there is no such document.
   [[nodiscard]] DocumentPtr document(std::string_view cluster, std::string_view key);
+  /// The v2 document: JSON, or the protobuf message openapi.v2.Document.
+  [[nodiscard]] std::string v2(std::string_view cluster, bool protobuf);
+  /// Hash of the v2 document. Cost: nothing is written for it.
+  [[nodiscard]] std::string v2_hash(std::string_view cluster, bool protobuf);
 
  private:
   struct Entry {
@@ -62,10 +68,6 @@ class OpenApi {
   StringMap<std::weak_ptr<const Document>>
       documents_;  ///< by key and addresses of what they are made of
 };
-
-/// Swagger 2.0 without definitions: JSON, and the protobuf message openapi.v2.Document.
-[[nodiscard]] krm::Json openapi_v2_json();
-[[nodiscard]] std::string openapi_v2_protobuf();
 
 /// Upper-case hex SHA-512.
 [[nodiscard]] std::string openapi_hash(std::string_view text);

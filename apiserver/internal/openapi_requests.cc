@@ -44,8 +44,9 @@ void send_empty(Request& request, int status) {
 }
 
 /// The body, or 304 for who has it.
+template <class MakeBody>
 void send_tagged(Request& request, http::HeaderList headers, const std::string& hash,
-                 std::string body) {
+                 MakeBody make_body) {
   const std::string tag = '"' + hash + '"';
   headers.add("etag", tag);
   headers.add("vary", "Accept");
@@ -54,17 +55,17 @@ void send_tagged(Request& request, http::HeaderList headers, const std::string& 
     send_body(request, 304, std::move(headers), std::string());
     return;
   }
-  send_body(request, 200, std::move(headers), std::move(body));
+  send_body(request, 200, std::move(headers), make_body());
 }
 
 void send_v2(Request& request) {
   for (const AcceptClause& clause : request.accept) {
     const bool protobuf = clause.type == kV2Asked || clause.type == kV2Sent;
     if (protobuf || is_json(clause.type)) {
-      std::string body = protobuf ? openapi_v2_protobuf() : openapi_v2_json().dump();
-      const std::string hash = openapi_hash(body);
-      send_tagged(request, answer_headers(request, protobuf ? kV2Sent : kJsonType), hash,
-                  std::move(body));
+      OpenApi& openapi = request.server.openapi();
+      send_tagged(request, answer_headers(request, protobuf ? kV2Sent : kJsonType),
+                  openapi.v2_hash(request.cluster, protobuf),
+                  [&] { return openapi.v2(request.cluster, protobuf); });
       return;
     }
   }
@@ -85,7 +86,11 @@ void send_v3(Request& request, std::string_view key) {
   if (key.empty()) {
     std::string body = openapi.index(request.cluster, request.api_root);
     const std::string hash = openapi_hash(body);
-    send_tagged(request, answer_headers(request, kJsonType), hash, std::move(body));
+    http::HeaderList headers = answer_headers(request, kJsonType);
+    if (request.info.path.ends_with('/')) {
+      headers.remove("content-type");  // so do the reference servers
+    }
+    send_tagged(request, std::move(headers), hash, [&] { return std::move(body); });
     return;
   }
   const OpenApi::DocumentPtr document = openapi.document(request.cluster, key);
@@ -105,7 +110,7 @@ void send_v3(Request& request, std::string_view key) {
     headers.set("cache-control", "public, immutable");
     headers.add("expires", in_a_year());
   }
-  send_tagged(request, std::move(headers), document->hash, document->json);
+  send_tagged(request, std::move(headers), document->hash, [&] { return document->json; });
 }
 
 }  // namespace

@@ -268,7 +268,7 @@ TEST_F(OpenApiServing, WhenAKindIsAdded_OnlyItsDocumentChanges) {
             after.text({"paths", "api/v1", "serverRelativeURL"}));
 }
 
-TEST_F(OpenApiServing, WhenAM135OldClientsAsk_GetAnEmptyDocument) {
+TEST_F(OpenApiServing, WhenAM135OldClientsAsk_GetTheProtobufDocument) {
   auto protobuf = get("/openapi/v2", {{"accept", std::string(kProtobuf)}});
   EXPECT_EQ(protobuf.status(), 200);
   EXPECT_EQ(protobuf.header("content-type"),
@@ -276,10 +276,65 @@ TEST_F(OpenApiServing, WhenAM135OldClientsAsk_GetAnEmptyDocument) {
   EXPECT_EQ(protobuf.body().substr(0, 5),
             "\x0a\x03"
             "2.0");
-  EXPECT_FALSE(protobuf.header("etag").empty());
+  EXPECT_NE(protobuf.body().find("io.k8s.api.core.v1.ConfigMap"), std::string::npos);
+  const std::string tag(protobuf.header("etag"));
+  EXPECT_FALSE(tag.empty());
+  auto again = get("/openapi/v2", {{"accept", std::string(kProtobuf)}, {"if-none-match", tag}});
+  EXPECT_EQ(again.status(), 304);
+  EXPECT_EQ(get("/openapi/v2", {{"accept", "text/html"}}).status(), 406);
+}
+
+TEST_F(OpenApiServing, WhenAM136JsonIsAsked_HasDefinitionsAndPaths) {
   const Json json = get("/openapi/v2").json();
   EXPECT_EQ(json.text({"swagger"}), "2.0");
-  EXPECT_EQ(get("/openapi/v2", {{"accept", "text/html"}}).status(), 406);
+  const Json* map = json.at({"definitions", "io.k8s.api.core.v1.ConfigMap"});
+  ASSERT_NE(map, nullptr);
+  EXPECT_EQ(map->find("x-kubernetes-group-version-kind")->dump(),
+            R"([{"group":"","kind":"ConfigMap","version":"v1"}])");
+  EXPECT_EQ(map->text({"properties", "metadata", "$ref"}),
+            "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+  const Json* patch =
+      json.at({"paths", "/api/v1/namespaces/{namespace}/configmaps/{name}", "patch"});
+  ASSERT_NE(patch, nullptr);
+  EXPECT_EQ(patch->text({"x-kubernetes-action"}), "patch");
+  EXPECT_TRUE(has_query_parameter(*patch, "dryRun"));
+  EXPECT_EQ(json.text({"paths", "/api/v1/namespaces/{namespace}/configmaps", "get", "operationId"}),
+            "listCoreV1NamespacedConfigMap");
+  EXPECT_NE(json.at({"definitions", "io.ex.v1.Widget"}), nullptr);
+}
+
+TEST_F(OpenApiServing, WhenAM136AnyDefinitionRefers_ItsTargetIsInside) {
+  const Json json = get("/openapi/v2").json();
+  std::vector<std::string> references;
+  collect_references(json, references);
+  EXPECT_GT(references.size(), 100U);
+  for (const std::string& reference : references) {
+    constexpr std::string_view kPrefix = "#/definitions/";
+    ASSERT_TRUE(reference.starts_with(kPrefix)) << reference;
+    EXPECT_NE(json.at({"definitions", reference.substr(kPrefix.size())}), nullptr) << reference;
+  }
+}
+
+TEST_F(OpenApiServing, WhenAM136AKindIsAdded_TheTagChanges) {
+  const std::string before(get("/openapi/v2").header("etag"));
+  EXPECT_EQ(get("/openapi/v2").header("etag"), before);
+  auto def = std::make_shared<ResourceDef>(*apiserver::testing::widget_kind());
+  def->plural = "gadgets";
+  def->kind = "Gadget";
+  server_.registry().add({def, {}});
+  EXPECT_NE(get("/openapi/v2").header("etag"), before);
+}
+
+TEST_F(OpenApiServing, WhenTheIndexIsReadWithASlash_HasNoContentType) {
+  auto answer = get("/openapi/v3/");
+  EXPECT_EQ(answer.status(), 200);
+  EXPECT_TRUE(answer.header("content-type").empty());
+}
+
+TEST_F(OpenApiServing, WhenAM134ProtobufV3IsAsked_IsNotAcceptable) {
+  auto answer = get("/openapi/v3/api/v1",
+                    {{"accept", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"}});
+  EXPECT_EQ(answer.status(), 406);
 }
 
 }  // namespace
