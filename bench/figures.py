@@ -48,7 +48,8 @@ def gets(bed, limits):
         "req_s": round(rate), "foreign": round(foreign, 3), "command": " ".join(command)}  # fmt: skip
 
     def certified(count):
-        load = bed.load("get_load", "--connections", 10, "--inflight", 32, "--requests", count)
+        load = bed.load("request_load", "--op", "fetch", "--target", "/clusters/bench/1k", "--connections", 10, "--inflight", 32,
+                        "--requests", count)  # fmt: skip
         try:
             return load.command, load.read(120)
         finally:

@@ -53,7 +53,7 @@ class Server:
 
     def load(self, op, requests, first=0, connections=100, inflight=1, value=VALUE):
         tool = products.Tool(self.run, [
-            self.tools / "bench_shard_load", "--port", self.port, "--op", op, "--prefix", self.prefix, "--requests",
+            self.tools / "bench_request_load", "--port", self.port, "--op", op, "--target", self.target, "--requests",
             requests, "--first", first, "--connections", connections, "--inflight", inflight, "--value", value,
             *self.identity])  # fmt: skip
         try:
@@ -76,7 +76,7 @@ class Server:
 class Shard(Server):
     """`kintsugi up` with one shard; the load goes to the shard itself."""
 
-    prefix = CONFIGMAPS
+    target = CONFIGMAPS
 
     def start(self):
         begin = time.monotonic()
@@ -101,7 +101,7 @@ class Shard(Server):
 
 
 class Etcd(Server):
-    prefix = "/registry/configmaps/default"
+    target = "/registry/configmaps/default"
 
     def start(self):
         self.port, peer = products.free_port(), products.free_port()

@@ -1,10 +1,10 @@
-/// Writes and reads objects of an API server, or keys of etcd, in a closed loop: --inflight
-/// requests on each of --connections connections. Every answer must be a success. Flags: --port
-/// --op create|update|get|put --prefix <path of the collection, or of the keys>
-///        --connections 100 --inflight 1 --requests 20000 --first 0 --value 1024 --cert --key
-/// create, update and get use ConfigMaps <prefix>/load-<number>, put the keys
-/// <prefix>/load-<number> by etcd's gRPC (KV.Put); numbers run from --first. stdout: one JSON line
-/// at the end.
+/// A closed loop of requests: --inflight on each of --connections connections, with a client
+/// certificate. Every answer must be a success.
+/// Flags: --port --op fetch|create|update|get|put --target <path> --connections 100 --inflight 1
+///        --requests 20000 --first 0 --value 1024 --body <bytes> --cert --key --seconds 300
+/// fetch: GETs of --target, each answered by --body bytes. create, update and get: ConfigMaps
+/// <target>/load-<number> with --value bytes; put: keys <target>/load-<number> by etcd's gRPC
+/// (KV.Put). Numbers run from --first. stdout: one JSON line at the end.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -19,13 +19,13 @@
 namespace kintsugi::bench {
 namespace {
 
-enum class Op { kCreate, kUpdate, kGet, kPut };
+enum class Op { kFetch, kCreate, kUpdate, kGet, kPut };
 
 Op op_of(const std::string& name) {
-  constexpr std::array<std::string_view, 4> kNames = {"create", "update", "get", "put"};
+  constexpr std::array<std::string_view, 5> kNames = {"fetch", "create", "update", "get", "put"};
   const auto* at = std::find(kNames.begin(), kNames.end(), name);
   if (at == kNames.end()) {
-    die("--op is create, update, get or put");
+    die("--op is fetch, create, update, get or put");
   }
   return static_cast<Op>(at - kNames.begin());
 }
@@ -44,7 +44,7 @@ void add_bytes(std::string& out, int number, std::string_view bytes) {
 struct Request {
   std::uint64_t start = 0;
   std::string path, body;
-  std::size_t sent = 0;
+  std::size_t sent = 0, received = 0;
   bool status = false;
   bool grpc = false;  ///< the trailer grpc-status: 0 was seen
 };
@@ -55,9 +55,10 @@ class Load {
       : flags_(argc, argv),
         poller_([](std::string_view) {}, [](int) { std::_Exit(1); }),
         op_(op_of(flags_.text("op", "create"))),
-        prefix_(flags_.text("prefix", "")),
+        target_(flags_.text("target", "")),
         requests_(flags_.number("requests", 20'000)),
         first_(flags_.number("first", 0)),
+        body_(flags_.number("body", 1024)),
         value_(flags_.number("value", 1024), 'x') {
     nghttp2_session_callbacks_new(&callbacks_);
     nghttp2_session_callbacks_set_on_header_callback(callbacks_, on_header);
@@ -99,10 +100,9 @@ class Load {
     if (sent_ == requests_) {
       return;
     }
-    const std::string name = "load-" + std::to_string(first_ + sent_++);
     auto* request = new Request;
     request->start = now_ns();
-    fill(*request, name);
+    fill(*request, first_ + sent_++);
     std::vector<nghttp2_nv> fields = {field(":method", kMethods[static_cast<std::size_t>(op_)]),
                                       field(":scheme", "https"), field(":authority", "localhost"),
                                       field(":path", request->path)};
@@ -117,13 +117,18 @@ class Load {
     body.source.ptr = request;
     body.read_callback = read_body;
     nghttp2_submit_request(session, nullptr, fields.data(), fields.size(),
-                           op_ == Op::kGet ? nullptr : &body, request);
+                           request->body.empty() ? nullptr : &body, request);
   }
 
-  void fill(Request& request, const std::string& name) const {
+  void fill(Request& request, std::uint64_t number) const {
+    if (op_ == Op::kFetch) {
+      request.path = target_;
+      return;
+    }
+    const std::string name = "load-" + std::to_string(number);
     if (op_ == Op::kPut) {
       std::string message;
-      add_bytes(message, 1, prefix_ + "/" + name);
+      add_bytes(message, 1, target_ + "/" + name);
       add_bytes(message, 2, value_);
       const auto size = static_cast<std::uint32_t>(message.size());
       request.path = "/etcdserverpb.KV/Put";
@@ -132,7 +137,7 @@ class Load {
       request.body += message;
       return;
     }
-    request.path = op_ == Op::kCreate ? prefix_ : prefix_ + "/" + name;
+    request.path = op_ == Op::kCreate ? target_ : target_ + "/" + name;
     if (op_ != Op::kGet) {
       // An update must change something, or it is none.
       request.body = R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":")" + name +
@@ -167,8 +172,9 @@ class Load {
     }
     return 0;
   }
-  static int on_data(nghttp2_session* /*session*/, std::uint8_t /*flags*/, std::int32_t /*id*/,
-                     const std::uint8_t* /*bytes*/, std::size_t /*size*/, void* /*user*/) {
+  static int on_data(nghttp2_session* session, std::uint8_t /*flags*/, std::int32_t id,
+                     const std::uint8_t* /*bytes*/, std::size_t size, void* /*user*/) {
+    of(session, id).received += size;
     return 0;
   }
   static int on_close(nghttp2_session* session, std::int32_t id, std::uint32_t code, void* user) {
@@ -183,13 +189,13 @@ class Load {
     return 0;
   }
 
-  static constexpr std::array<std::string_view, 4> kMethods = {"POST", "PUT", "GET", "POST"};
+  static constexpr std::array<std::string_view, 5> kMethods = {"GET", "POST", "PUT", "GET", "POST"};
 
   Flags flags_;
   Poller poller_;
   Op op_;
-  std::string prefix_;
-  std::uint64_t requests_, first_, sent_ = 0, done_ = 0;
+  std::string target_;
+  std::uint64_t requests_, first_, body_, sent_ = 0, done_ = 0;
   std::string value_;
   nghttp2_session_callbacks* callbacks_ = nullptr;
   std::vector<std::unique_ptr<Link>> links_;
