@@ -37,6 +37,13 @@ class Result(unittest.TextTestResult):
         self.line("FAIL", test)
         print(self.errors[-1][1], flush=True)
 
+    def addSubTest(self, test, subtest, err):
+        before = len(self.failures) + len(self.errors)
+        super().addSubTest(test, subtest, err)
+        if len(self.failures) + len(self.errors) > before:
+            self.line("FAIL", subtest)
+            print((self.failures if issubclass(err[0], test.failureException) else self.errors)[-1][1], flush=True)
+
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
         self.line("skip", test, ": " + reason)

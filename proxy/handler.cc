@@ -107,6 +107,12 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
                                                    http::ResponseStream& stream,
                                                    const Prefix& prefix) {
   const auto cluster = krm::split_cluster_path(prefix.rest);
+  if (cluster->segment == "*" && params_.wildcard && prefix.shard.empty()) {
+    const std::string trail(cluster->rest);
+    if (auto answer = wildcard_request(head, stream, trail)) {
+      return answer;
+    }
+  }
   const topology::Snapshot& snapshot = params_.view->current();
   const topology::Resolution found = topology::resolve(snapshot, cluster->segment);
   switch (found.kind) {
@@ -153,6 +159,21 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
                             });
 }
 
+/// One store, one space of resourceVersions: nothing has to be merged (specs/topology.md 2).
+ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
+                                                    http::ResponseStream& stream,
+                                                    std::string_view trail) {
+  const std::string plain = without_identity(trail);
+  if (plain.starts_with("/openapi") || local_use(head.method, plain) != LocalUse::kServe) {
+    return nullptr;
+  }
+  if (auto refused = identify(head, stream)) {
+    return refused;
+  }
+  head.target = "/clusters/*" + plain;
+  return params_.local.on_request(std::move(head), stream);
+}
+
 ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
                                                     http::ResponseStream& stream,
                                                     const Prefix& prefix) {
@@ -174,6 +195,11 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
                                             std::string_view cluster, std::string_view trail) {
   const LocalUse use = local_use(head.method, trail);
   if (use == LocalUse::kServe) {
+    const auto fact = params_.view->current().cluster(cluster);
+    if (fact && fact->inactive && !trail.starts_with("/openapi")) {
+      return answer_error(head, stream,
+                          Error(Errc::kForbidden, "logical cluster is marked inactive"));
+    }
     head.target = "/clusters/" + std::string(cluster) + std::string(trail);
     return params_.local.on_request(std::move(head), stream);
   }

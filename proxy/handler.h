@@ -37,7 +37,9 @@ struct ProxyHandlerParams {
   auth::Authorizer& authorizer;
   auth::RequestHeaderConfig identity_headers;
   ForwardLimits limits;
-  std::string instance;                  ///< for Via; the same in every loop of a process
+  std::string instance;  ///< for Via; the same in every loop of a process
+  /// Kinds that the proxy stores are listed and watched at /clusters/* too.
+  bool wildcard = false;
   std::function<bool()> ready;           ///< informer-sync
   std::function<std::string()> metrics;  ///< text of /metrics
 };
@@ -65,6 +67,9 @@ class ProxyHandler final : public http::Handler {
                              std::string_view path);
   [[nodiscard]] Answer cluster_request(http::RequestHead head, http::ResponseStream& stream,
                                        const Prefix& prefix);
+  /// nullptr: not for all clusters, or not a kind of ours.
+  [[nodiscard]] Answer wildcard_request(http::RequestHead& head, http::ResponseStream& stream,
+                                        std::string_view trail);
   [[nodiscard]] Answer services_request(http::RequestHead head, http::ResponseStream& stream,
                                         const Prefix& prefix);
   [[nodiscard]] Answer authorized_request(http::RequestHead head, http::ResponseStream& stream,

@@ -1,5 +1,7 @@
 #include "proxy/local_kinds.h"
 
+#include <algorithm>
+
 namespace kintsugi::proxy {
 namespace {
 
@@ -55,6 +57,16 @@ LocalUse local_use(std::string_view method, std::string_view trail) noexcept {
     }
   }
   return LocalUse::kForward;
+}
+
+std::string without_identity(std::string_view trail) {
+  const std::string_view path = trail.substr(0, trail.find('?'));
+  const std::size_t colon = path.find(':');
+  if (colon == std::string_view::npos) {
+    return std::string(trail);
+  }
+  const std::size_t end = std::min(path.find('/', colon), path.size());
+  return std::string(trail.substr(0, colon)) + std::string(trail.substr(end));
 }
 
 }  // namespace kintsugi::proxy

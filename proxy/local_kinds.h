@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace kintsugi::proxy {
@@ -16,5 +17,9 @@ enum class LocalUse : std::uint8_t {
 /// @param trail what follows /clusters/<cluster>, with or without query.
 /// Cost: a few comparisons; nearly every path fails the first one.
 [[nodiscard]] LocalUse local_use(std::string_view method, std::string_view trail) noexcept;
+
+/// The trail of a wildcard request without the identity hash that clients of kcp may put behind the
+/// resource (`…/partitions:<hash>?watch=true`).
+[[nodiscard]] std::string without_identity(std::string_view trail);
 
 }  // namespace kintsugi::proxy

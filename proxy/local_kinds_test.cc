@@ -31,5 +31,14 @@ TEST(LocalUse, WhenThePathNamesAKindOfTheProxy_ServesIt) {
   }
 }
 
+TEST(WithoutIdentity, WhenAHashFollowsTheResource_TakesItAway) {
+  EXPECT_EQ(without_identity("/apis/topology.kcp.io/v1alpha1/partitions:a1b2?watch=true&x=a:b"),
+            "/apis/topology.kcp.io/v1alpha1/partitions?watch=true&x=a:b");
+  EXPECT_EQ(without_identity("/apis/topology.kcp.io/v1alpha1/partitions:a1b2/p"),
+            "/apis/topology.kcp.io/v1alpha1/partitions/p");
+  EXPECT_EQ(without_identity("/apis/topology.kcp.io/v1alpha1/partitions?labelSelector=a:b"),
+            "/apis/topology.kcp.io/v1alpha1/partitions?labelSelector=a:b");
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -12,6 +12,7 @@
 
 #include "apiserver/server.h"
 #include "cmd/kintsugi/api_objects.h"
+#include "cmd/kintsugi/cluster_sweeper.h"
 #include "cmd/kintsugi/proxy_loop.h"
 #include "endpointslice/slice_controller.h"
 #include "krm/status.h"
@@ -605,6 +606,41 @@ TEST_F(Controllers, TP137_WhenTheStoreIsFull_StartReadsItOnceAndWritesNothing) {
   EXPECT_EQ(again.slices.stats().runs, static_cast<std::uint64_t>(kEach));
   EXPECT_EQ(again.slices.stats().selections, 1U);
   EXPECT_EQ(again.writes(), 0U);
+}
+
+TEST_F(Controllers, TP106_WhenAClusterIsGone_ItsObjectsGoAndOfAMovedOneTheyStay) {
+  world_.add("a", {{"region", "eu"}});
+  Replica& proxy = start();
+  bool exists = true;
+  ClusterSweeper sweeper(
+      loop_, proxy.objects,
+      {{"apis.kcp.io", "apiexportendpointslices"},
+       {"topology.kcp.io", "partitionsets"},
+       {"topology.kcp.io", "partitions"}},
+      [&](std::string_view) { return exists; }, milliseconds(5));
+  make_set("set", R"({"dimensions":["region"]})");
+  make_slice("s");
+  proxy.objects.create(kCluster, kTopology, "partitions",
+                       parse(R"({"metadata":{"name":"held","finalizers":["x.test/hold"]},
+                                 "spec":{"selector":{}}})"),
+                       [](const Expected<Json>& result) { EXPECT_TRUE(result); });
+  settle();
+  const auto rest = [&] {  // longer than the grace of the sweeper
+    bool over = false;
+    net::Timer timer(loop_);
+    timer.start(milliseconds(30), [&] { over = true; });
+    run_until([&] { return over; });
+    settle();
+  };
+  sweeper.cluster_gone(kCluster);
+  rest();
+  EXPECT_EQ(versions(kTopology, "partitions").size(), 2U);
+  exists = false;
+  sweeper.cluster_gone(kCluster);
+  rest();
+  EXPECT_THAT(versions(kTopology, "partitions"), IsEmpty());
+  EXPECT_THAT(versions(kTopology, "partitionsets"), IsEmpty());
+  EXPECT_THAT(versions(kApis, kSlices), IsEmpty());
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ ProxyControl::~ProxyControl() {
   }
   admin_listeners_.clear();
   admin_.reset();
+  sweeper_.reset();
   slices_.reset();
   partitions_.reset();
   collector_.reset();
@@ -304,6 +305,13 @@ void ProxyControl::start_controllers() {
       loop_, *objects_, [this] { return world_->shard_table(); });
   slices_ = std::make_unique<endpointslice::SliceController>(loop_, *objects_, *world_,
                                                              config_.endpoint_slice);
+  std::vector<ClusterSweeper::Resource> resources;
+  for (const auto& kind : registry_->all("*")) {
+    resources.emplace_back(kind->group, kind->plural);
+  }
+  sweeper_ = std::make_unique<ClusterSweeper>(
+      loop_, *objects_, std::move(resources),
+      [this](std::string_view cluster) { return feed_->index().cluster(cluster).has_value(); });
   world_->set_events(
       {.shards_changed =
            [this] {
@@ -312,18 +320,7 @@ void ProxyControl::start_controllers() {
            },
        .export_changed = [this](std::string_view cluster,
                                 std::string_view name) { slices_->export_changed(cluster, name); },
-       .cluster_gone = [this](std::string_view cluster) { delete_objects_of(cluster); }});
-}
-
-/// The objects of a deleted logical cluster go with it (T-03).
-void ProxyControl::delete_objects_of(std::string_view cluster) {
-  for (const auto& kind : registry_->all(cluster)) {
-    objects_->list(cluster, kind->group, kind->plural, [&](const krm::Json& object) {
-      objects_->remove(cluster, kind->group, kind->plural, object.text({"metadata", "name"}),
-                       object.text({"metadata", "uid"}), [](const Expected<krm::Json>&) {});
-      return true;
-    });
-  }
+       .cluster_gone = [this](std::string_view cluster) { sweeper_->cluster_gone(cluster); }});
 }
 
 Expected<net::UpstreamParams> ProxyControl::admin_upstream(const std::string& /*shard*/,

@@ -9,6 +9,7 @@
 #include "apiserver/controllers/garbage_collector.h"
 #include "apiserver/server.h"
 #include "cmd/kintsugi/api_objects.h"
+#include "cmd/kintsugi/cluster_sweeper.h"
 #include "cmd/kintsugi/kubeconfig.h"
 #include "cmd/kintsugi/proxy_loop.h"
 #include "cmd/kintsugi/signals.h"
@@ -42,7 +43,6 @@ class ProxyControl {
   void try_feed();
   [[nodiscard]] Expected<void> start_feed();
   void start_controllers();
-  void delete_objects_of(std::string_view cluster);
   [[nodiscard]] Expected<net::UpstreamParams> admin_upstream(const std::string& shard,
                                                              const std::string& base_url) const;
   [[nodiscard]] Expected<net::UpstreamParams> forward_upstream(const std::string& base_url) const;
@@ -73,6 +73,7 @@ class ProxyControl {
   std::unique_ptr<apiserver::GarbageCollector> collector_;
   std::unique_ptr<topology::PartitionController> partitions_;
   std::unique_ptr<endpointslice::SliceController> slices_;
+  std::unique_ptr<ClusterSweeper> sweeper_;
   std::unique_ptr<proxy::AdminHandler> admin_;
   std::vector<std::unique_ptr<net::Listener>> admin_listeners_;
   net::Timer feed_timer_, ready_timer_, stop_timer_;

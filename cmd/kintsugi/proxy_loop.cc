@@ -117,6 +117,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .identity_headers = {},
       .limits = shared_.config.limits,
       .instance = shared_.instance,
+      .wildcard = shared_.config.wildcard == "serve",
       .ready = shared_.ready,
       .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
 }
