@@ -309,6 +309,8 @@ void ProxyControl::start_controllers() {
   for (const auto& kind : registry_->all("*")) {
     resources.emplace_back(kind->group, kind->plural);
   }
+  // Sets before their Partitions, which would be made again.
+  std::sort(resources.rbegin(), resources.rend());
   sweeper_ = std::make_unique<ClusterSweeper>(
       loop_, *objects_, std::move(resources),
       [this](std::string_view cluster) { return feed_->index().cluster(cluster).has_value(); });
