@@ -4,7 +4,8 @@
 ///        --requests 20000 --first 0 --value 1024 --body <bytes> --cert --key --seconds 300
 /// fetch: GETs of --target, each answered by --body bytes. create, update and get: ConfigMaps
 /// <target>/load-<number> with --value bytes; put: keys <target>/load-<number> by etcd's gRPC
-/// (KV.Put). Numbers run from --first. stdout: one JSON line at the end.
+/// (KV.Put). Numbers run from --first. stdout: with --warm N a line after N requests more than
+/// --requests, upon which the tool waits for a line on stdin; one JSON line at the end.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -53,10 +54,12 @@ class Load {
  public:
   Load(int argc, char** argv)
       : flags_(argc, argv),
-        poller_([](std::string_view) {}, [](int) { std::_Exit(1); }),
+        poller_([this](std::string_view) { go(); }, [](int) { std::_Exit(1); }),
         op_(op_of(flags_.text("op", "create"))),
         target_(flags_.text("target", "")),
         requests_(flags_.number("requests", 20'000)),
+        warm_(flags_.number("warm", 0)),
+        total_(requests_ + warm_),
         first_(flags_.number("first", 0)),
         body_(flags_.number("body", 1024)),
         value_(flags_.number("value", 1024), 'x') {
@@ -69,35 +72,61 @@ class Load {
   void run() {
     const std::string certificate = flags_.text("cert", "");
     SSL_CTX* tls = make_tls(false, certificate, flags_.text("key", certificate));
-    const std::uint64_t begin = now_ns();
+    const std::uint64_t end = now_ns() + flags_.number("seconds", 300) * 1'000'000'000;
+    limit_ = warm_ > 0 ? warm_ : requests_;
     for (std::uint64_t i = flags_.number("connections", 100); i > 0; --i) {
       links_.push_back(std::make_unique<Link>(
           poller_, connect_to(static_cast<std::uint16_t>(flags_.number("port", 0))), tls, false,
           callbacks_, this, [](const std::string& cause) { die("a connection ended: " + cause); }));
       links_.back()->start(100);
-      for (std::uint64_t n = flags_.number("inflight", 1); n > 0; --n) {
-        send(links_.back()->session());
-      }
-      links_.back()->flush();
     }
-    const std::uint64_t end = begin + flags_.number("seconds", 300) * 1'000'000'000;
-    while (done_ < requests_) {
+    begin_ = now_ns();
+    fill_all();
+    while (true) {
       if (now_ns() > end) {
         die("the time of --seconds is over");
       }
       poller_.turn(100'000'000);
+      if (warm_ > 0 && done_ == warm_) {
+        report("warm");
+        warm_ = 0;  // stdin goes on with go()
+      } else if (warm_ == 0 && done_ == limit_ && limit_ == total_) {
+        report("done");
+        std::_Exit(0);
+      }
     }
-    std::printf("{\"requests\":%llu,\"seconds\":%.3f,\"p50_us\":%llu,\"p99_us\":%llu}\n",
-                static_cast<unsigned long long>(done_), static_cast<double>(now_ns() - begin) / 1e9,
-                static_cast<unsigned long long>(latency_.quantile(0.5)),
-                static_cast<unsigned long long>(latency_.quantile(0.99)));
-    std::fflush(stdout);
-    std::_Exit(0);
   }
 
  private:
+  void go() {
+    limit_ = total_;
+    latency_.clear();
+    begin_ = now_ns();
+    fill_all();
+  }
+
+  void fill_all() {
+    const std::uint64_t inflight = flags_.number("inflight", 1);
+    for (const auto& link : links_) {
+      for (std::uint64_t n = 0; n < inflight; ++n) {
+        send(link->session());
+      }
+      link->flush();
+    }
+  }
+
+  void report(const char* what) const {
+    std::printf(
+        "{\"is\":\"%s\",\"requests\":%llu,\"seconds\":%.3f,\"p50_us\":%llu,\"p99_us\":%llu}\n",
+        what, static_cast<unsigned long long>(latency_.count()),
+        static_cast<double>(now_ns() - begin_) / 1e9,
+        static_cast<unsigned long long>(latency_.quantile(0.5)),
+        static_cast<unsigned long long>(latency_.quantile(0.99)));
+    std::fflush(stdout);
+  }
+
   void send(nghttp2_session* session) {
-    if (sent_ == requests_) {
+    if (sent_ == limit_) {
       return;
     }
     auto* request = new Request;
@@ -195,7 +224,8 @@ class Load {
   Poller poller_;
   Op op_;
   std::string target_;
-  std::uint64_t requests_, first_, body_, sent_ = 0, done_ = 0;
+  std::uint64_t requests_, warm_, total_, first_, body_, sent_ = 0, done_ = 0, limit_ = 0,
+                                                         begin_ = 0;
   std::string value_;
   nghttp2_session_callbacks* callbacks_ = nullptr;
   std::vector<std::unique_ptr<Link>> links_;

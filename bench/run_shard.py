@@ -52,12 +52,17 @@ class Server:
             time.sleep(0.02)
 
     def load(self, op, requests, first=0, connections=100, inflight=1, value=VALUE):
+        """(result, CPU per request [us] of all threads of the server); connections are made and warm before."""
         tool = products.Tool(self.run, [
             self.tools / "bench_request_load", "--port", self.port, "--op", op, "--target", self.target, "--requests",
-            requests, "--first", first, "--connections", connections, "--inflight", inflight, "--value", value,
+            requests, "--warm", 500, "--first", first, "--connections", connections, "--inflight", inflight, "--value", value,
             *self.identity])  # fmt: skip
         try:
-            return tool.read(600)
+            tool.read(120)
+            before = machine.cpu_ns(self.pid)
+            tool.tell("go")
+            result = tool.read(600)
+            return result, (machine.cpu_ns(self.pid) - before) / 1e3 / requests
         finally:
             tool.stop()
 
@@ -121,10 +126,8 @@ class Etcd(Server):
 
 
 def rate(server, op, requests, **how):
-    """(operations/s, CPU per operation [us], note); CPU of all threads of the server."""
-    before = machine.cpu_ns(server.pid)
-    result = server.load(op, requests, **how)
-    cpu = (machine.cpu_ns(server.pid) - before) / 1e3 / requests
+    """(operations/s, CPU per operation [us], note)"""
+    result, cpu = server.load(op, requests, **how)
     return requests / result["seconds"], cpu, {"p50_us": result["p50_us"], "p99_us": result["p99_us"]}
 
 
@@ -134,7 +137,6 @@ def writes(arguments):
     reads = READS // (10 if arguments.quick else 1)
     for kind, operations in ((Shard, ("create", "update", "get")), (Etcd, ("put",))):
         with kind(arguments, kind.__name__.lower()) as server:
-            server.load(operations[0], 500, first=10_000_000)
             for op in operations:
                 speed, cpu, note = gets(server, reads, requests) if op == "get" else rate(server, op, requests)
                 yield server.name, op, "1/s", speed, note
@@ -146,7 +148,7 @@ def gets(server, reads, there):
     speed = cpu = 0.0
     rounds = max(1, reads // there)
     for _ in range(rounds):
-        once, each, note = rate(server, "get", there, connections=10, inflight=10)
+        once, each, note = rate(server, "get", there - 500, connections=10, inflight=10)
         speed, cpu = speed + once / rounds, cpu + each / rounds
     return speed, cpu, note
 
@@ -156,7 +158,7 @@ def listing(arguments):
     count = 5_000 if arguments.quick else 100_000
     with Shard(arguments, "shard") as server:
         empty = machine.rss_kb(server.pid)
-        server.load("create", count, connections=50, inflight=8, value=2048 - 400)
+        server.load("create", count - 500, connections=50, inflight=8, value=2048 - 400)
         stored = machine.rss_kb(server.pid)
         before, begin = machine.cpu_ns(server.pid), time.monotonic()
         answer = server.open(CONFIGMAPS)
@@ -184,7 +186,7 @@ def start(arguments):
     """From the start of the processes until the proxy is ready, with 1,000,000 objects in the shard's store."""
     count = 20_000 if arguments.quick else 1_000_000
     with Shard(arguments, "shard") as server:
-        server.load("create", count, connections=50, inflight=16, value=256)
+        server.load("create", count - 500, connections=50, inflight=16, value=256)
         server.__exit__()
         server.start()
         yield "shard", "start", "s", server.start_seconds, {"objects": count, "rss_kb": machine.rss_kb(server.pid),
