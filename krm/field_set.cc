@@ -54,6 +54,35 @@ bool FieldSet::has(const std::vector<std::string>& path) const {
   return found != nullptr && found->member;
 }
 
+void FieldSet::for_each(const std::function<void(const std::string& element, bool member,
+                                                 const FieldSet& below)>& visit) const {
+  for (const Child& each : children_) {
+    visit(each.element, each.member, each.below);
+  }
+}
+
+bool FieldSet::has_element(std::string_view element) const noexcept {
+  const Child* found = child(element);
+  return found != nullptr && found->member;
+}
+
+const FieldSet* FieldSet::below(std::string_view element) const noexcept {
+  const Child* found = child(element);
+  return found == nullptr || found->below.empty() ? nullptr : &found->below;
+}
+
+void FieldSet::add(std::string element, bool member, FieldSet below) {
+  if (!member && below.empty()) {
+    return;
+  }
+  const auto place = std::lower_bound(
+      children_.begin(), children_.end(), element,
+      [](const Child& each, const std::string& key) { return each.element < key; });
+  if (place == children_.end() || place->element != element) {
+    children_.insert(place, Child{std::move(element), member, std::move(below)});
+  }
+}
+
 std::size_t FieldSet::size() const noexcept {
   std::size_t count = 0;
   for (const Child& each : children_) {

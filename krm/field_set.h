@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,16 @@ class FieldSet {
   [[nodiscard]] FieldSet difference_below(const FieldSet& other) const;
   /// Only the members of `other` and everything below them.
   [[nodiscard]] FieldSet only_below(const FieldSet& other) const;
+
+  /// Calls `visit` for every element at the top, in order. `below` has no members when the element
+  /// has no children.
+  void for_each(const std::function<void(const std::string& element, bool member,
+                                         const FieldSet& below)>& visit) const;
+  [[nodiscard]] bool has_element(std::string_view element) const noexcept;  ///< as a member
+  /// What lies below an element, null when nothing does.
+  [[nodiscard]] const FieldSet* below(std::string_view element) const noexcept;
+  /// Adds an element that is not there yet; neither a member nor children: does nothing.
+  void add(std::string element, bool member, FieldSet below);
 
   /// Every member as path, in order.
   [[nodiscard]] std::vector<std::vector<std::string>> paths() const;

@@ -1,58 +1,15 @@
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <utility>
 
 #include "krm/field_set.h"
+#include "krm/typed_walk.h"
 
 namespace kintsugi::krm {
 
 namespace {
 
 using Path = std::vector<std::string>;
-
-enum class Shape : std::uint8_t { kLeaf, kList, kMap };
-
-/// What a value is walked as: its schema decides, free-form values decide themselves.
-struct Atom {
-  Shape shape = Shape::kLeaf;
-  bool atomic = false;
-  bool operator==(const Atom&) const = default;
-};
-
-Atom atom_of(const Schema* schema, const Json& value) {
-  const SchemaType type = schema == nullptr ? SchemaType::kAny : schema->type;
-  switch (type) {
-    case SchemaType::kObject:
-      return {Shape::kMap, schema->map_type == MapType::kAtomic};
-    case SchemaType::kArray:
-      return {Shape::kList, schema->list_type == ListType::kAtomic};
-    case SchemaType::kAny:
-      if (value.is_array()) {
-        return {Shape::kList, true};
-      }
-      if (value.is_object() || value.is_null()) {
-        return {Shape::kMap, schema != nullptr && schema->map_type == MapType::kAtomic};
-      }
-      return {};
-    default:
-      return {};
-  }
-}
-
-const Schema* member_schema(const Schema* schema, std::string_view key) {
-  if (schema == nullptr) {
-    return nullptr;
-  }
-  if (const SchemaProperty* property = schema->property(key)) {
-    return property->schema.get();
-  }
-  return schema->additional.get();
-}
-
-bool declares(const Schema* schema, std::string_view key) {
-  return schema != nullptr && schema->property(key) != nullptr;
-}
 
 Path extended(const Path& path, std::string element) {
   Path out = path;

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "krm/apply_merge.h"
+#include "krm/ownership.h"
 #include "krm/strict.h"
 #include "krm/strict_time.h"
 
@@ -29,37 +31,8 @@ FieldSet make_set(std::initializer_list<std::vector<std::string>> paths) {
   return out;
 }
 
-/// Never owned by anybody (8.1 rule 3).
-const FieldSet& stripped_fields() {
-  static const FieldSet& set = *new FieldSet(make_set({{"f:apiVersion"},
-                                                       {"f:kind"},
-                                                       {"f:metadata"},
-                                                       {"f:metadata", "f:name"},
-                                                       {"f:metadata", "f:namespace"},
-                                                       {"f:metadata", "f:creationTimestamp"},
-                                                       {"f:metadata", "f:selfLink"},
-                                                       {"f:metadata", "f:uid"},
-                                                       {"f:metadata", "f:clusterName"},
-                                                       {"f:metadata", "f:generation"},
-                                                       {"f:metadata", "f:managedFields"},
-                                                       {"f:metadata", "f:resourceVersion"}}));
-  return set;
-}
-
 const FieldSet& status_field() {
   static const FieldSet& set = *new FieldSet(make_set({{"f:status"}}));
-  return set;
-}
-
-FieldSet part_of(const FieldSet& set, OwnedPart part) {
-  switch (part) {
-    case OwnedPart::kWithoutStatus:
-      return set.difference_below(status_field());
-    case OwnedPart::kOnlyStatus:
-      return set.only_below(status_field());
-    case OwnedPart::kAll:
-      break;
-  }
   return set;
 }
 
@@ -85,18 +58,6 @@ bool is_reset(const Json& list) {
     return true;
   }
   return list.size() == 1 && list.items()[0].is_object() && list.items()[0].size() == 0;
-}
-
-ManagedFields stored_entries(const Json* old) {
-  if (old == nullptr) {
-    return {};
-  }
-  const Json* list = old->at({"metadata", "managedFields"});
-  if (list == nullptr) {
-    return {};
-  }
-  auto parsed = parse_managed_fields(*list);
-  return parsed ? std::move(*parsed) : ManagedFields();
 }
 
 /// The entries to begin with: those the client sent if they are usable, else the stored ones.
@@ -134,16 +95,6 @@ Json empty_object(const Schema* schema, const Json& like) {
   return out;
 }
 
-void write_back(Json& object, Json entries) {
-  if (entries.is_null()) {
-    if (Json* metadata = object.find("metadata")) {
-      metadata->erase("managedFields");
-    }
-  } else {
-    object.make({"metadata", "managedFields"}) = std::move(entries);
-  }
-}
-
 Json without_times(const Json& object) {
   Json out = object;
   if (Json* metadata = out.find("metadata")) {
@@ -160,6 +111,75 @@ Json without_times(const Json& object) {
 }
 
 }  // namespace
+
+const FieldSet& never_owned() {
+  static const FieldSet& set = *new FieldSet(make_set({{"f:apiVersion"},
+                                                       {"f:kind"},
+                                                       {"f:metadata"},
+                                                       {"f:metadata", "f:name"},
+                                                       {"f:metadata", "f:namespace"},
+                                                       {"f:metadata", "f:creationTimestamp"},
+                                                       {"f:metadata", "f:selfLink"},
+                                                       {"f:metadata", "f:uid"},
+                                                       {"f:metadata", "f:clusterName"},
+                                                       {"f:metadata", "f:generation"},
+                                                       {"f:metadata", "f:managedFields"},
+                                                       {"f:metadata", "f:resourceVersion"}}));
+  return set;
+}
+
+FieldSet owned_part(const FieldSet& set, OwnedPart part) {
+  switch (part) {
+    case OwnedPart::kWithoutStatus:
+      return set.difference_below(status_field());
+    case OwnedPart::kOnlyStatus:
+      return set.only_below(status_field());
+    case OwnedPart::kAll:
+      break;
+  }
+  return set;
+}
+
+ManagedFields stored_entries(const Json* old) {
+  if (old == nullptr) {
+    return {};
+  }
+  const Json* list = old->at({"metadata", "managedFields"});
+  if (list == nullptr) {
+    return {};
+  }
+  auto parsed = parse_managed_fields(*list);
+  return parsed ? std::move(*parsed) : ManagedFields();
+}
+
+void write_entries(Json& object, Json entries) {
+  if (entries.is_null()) {
+    if (Json* metadata = object.find("metadata")) {
+      metadata->erase("managedFields");
+    }
+  } else {
+    object.make({"metadata", "managedFields"}) = std::move(entries);
+  }
+}
+
+std::optional<const Schema*> schema_of_entry(const OwnershipContext& context,
+                                             std::string_view api_version) {
+  if (api_version == context.api_version || !context.schema_of) {
+    return context.schema;
+  }
+  return context.schema_of(api_version);
+}
+
+ManagedFields reconciled_entries(const OwnershipContext& context, ManagedFields entries) {
+  ManagedFields kept;
+  for (ManagedFieldsEntry& entry : entries) {
+    if (const auto schema = schema_of_entry(context, entry.api_version)) {
+      entry.fields = reconciled(*schema, entry.fields);
+      kept.push_back(std::move(entry));
+    }
+  }
+  return kept;
+}
 
 bool ManagedFieldsEntry::same_owner(const ManagedFieldsEntry& other) const noexcept {
   return manager == other.manager && operation == other.operation &&
@@ -309,24 +329,22 @@ void cap_update_entries(ManagedFields& entries) {
 void track_update(const OwnershipContext& context, const Json* old, Json& object) {
   ManagedFields entries = entries_to_keep(context, old, object);
   if (old != nullptr && entries.empty()) {
-    write_back(object, Json());
+    write_entries(object, Json());
     return;  // untracked until the first apply
   }
+  entries = reconciled_entries(context, std::move(entries));
   const Json after = without_managed_fields(object);
   const Json before =
       old == nullptr ? empty_object(context.schema, after) : without_managed_fields(*old);
   FieldChanges changes = compare_fields(context.schema, before, after);
-  const auto limit = [&](const FieldSet& set) { return part_of(set, context.part); };
+  const auto limit = [&](const FieldSet& set) { return owned_part(set, context.part); };
 
   std::map<std::string, FieldChanges> of_version;
   ManagedFields kept;
   for (ManagedFieldsEntry& entry : entries) {
     const FieldChanges* seen = &changes;
-    if (entry.api_version != context.api_version && context.schema_of) {
-      const auto other = context.schema_of(entry.api_version);
-      if (!other) {
-        continue;
-      }
+    const auto other = schema_of_entry(context, entry.api_version);
+    if (other && *other != context.schema) {
       auto known = of_version.find(entry.api_version);
       if (known == of_version.end()) {
         known = of_version.emplace(entry.api_version, compare_fields(*other, before, after)).first;
@@ -342,7 +360,7 @@ void track_update(const OwnershipContext& context, const Json* old, Json& object
   entries = std::move(kept);
 
   FieldSet owned =
-      limit(changes.modified).union_with(limit(changes.added)).difference(stripped_fields());
+      limit(changes.modified).union_with(limit(changes.added)).difference(never_owned());
   if (!owned.empty()) {
     ManagedFieldsEntry mine;
     mine.manager = context.manager.empty() ? "unknown" : std::string(context.manager);
@@ -356,13 +374,16 @@ void track_update(const OwnershipContext& context, const Json* old, Json& object
                      [&](const ManagedFieldsEntry& each) { return each.same_owner(mine); });
     if (previous != entries.end()) {
       mine.fields = mine.fields.union_with(previous->fields);
+      if (mine.time.empty()) {
+        mine.time = previous->time;
+      }
       *previous = std::move(mine);
     } else {
       entries.push_back(std::move(mine));
     }
     cap_update_entries(entries);
   }
-  write_back(object, managed_fields_json(std::move(entries)));
+  write_entries(object, managed_fields_json(std::move(entries)));
 }
 
 bool differs_beyond_times(const Json& old, const Json& object) {

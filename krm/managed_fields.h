@@ -52,7 +52,7 @@ struct OwnershipContext {
   std::string_view manager;
   std::string_view api_version;
   std::string_view subresource;
-  std::string_view now;  ///< RFC 3339
+  std::string_view now;  ///< RFC 3339; "": entries keep their time, new ones have none
   OwnedPart part = OwnedPart::kAll;
   /// Schema of another version that entries mention; nullopt: not served any more, the entry goes.
   /// Unset: every version is as `schema`.

@@ -31,6 +31,9 @@ std::vector<std::string> prune(const Schema& schema, Json& object);
 /// non-nullable properties without default (AM-405).
 void apply_defaults(const Schema& schema, Json& value);
 
+/// Only fills defaults: null without default stays and is for validation to refuse (AM-249).
+void fill_defaults(const Schema& schema, Json& value);
+
 /// Validates a whole custom object: schema, embedded resources, list sets and maps; not metadata of
 /// the object itself (krm/names.h), not x-kubernetes-validations. Causes are in Kubernetes' words
 /// (2.1, 13.3). Formats of strings are not checked.

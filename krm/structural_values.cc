@@ -140,37 +140,6 @@ bool lacks_value(const Json& value, const Schema& schema) {
   return value.is_null() && !schema.nullable;
 }
 
-void fill_defaults(const Schema& schema, Json& value) {
-  if (value.is_object()) {
-    for (const SchemaProperty& property : schema.properties) {
-      if (!property.schema->default_value) {
-        continue;
-      }
-      const Json* member = value.find(property.name);
-      if (member == nullptr || lacks_value(*member, *property.schema)) {
-        value[property.name] = *property.schema->default_value;
-      }
-    }
-    for (JsonMember& member : value.edit_members()) {
-      if (const SchemaProperty* property = schema.property(member.key)) {
-        fill_defaults(*property->schema, member.value);
-      } else if (schema.additional) {
-        if (lacks_value(member.value, *schema.additional) && schema.additional->default_value) {
-          member.value = *schema.additional->default_value;
-        }
-        fill_defaults(*schema.additional, member.value);
-      }
-    }
-  } else if (value.is_array() && schema.items) {
-    for (Json& item : value.edit_items()) {
-      if (lacks_value(item, *schema.items) && schema.items->default_value) {
-        item = *schema.items->default_value;
-      }
-      fill_defaults(*schema.items, item);
-    }
-  }
-}
-
 void drop_nulls(const Schema& schema, Json& value) {
   if (value.is_object()) {
     std::erase_if(value.edit_members(), [&](JsonMember& member) {
@@ -211,6 +180,37 @@ Expected<void> coerce_metadata(const Schema& schema, Json& object,
     std::sort(unknown->begin(), unknown->end());
   }
   return done;
+}
+
+void fill_defaults(const Schema& schema, Json& value) {
+  if (value.is_object()) {
+    for (const SchemaProperty& property : schema.properties) {
+      if (!property.schema->default_value) {
+        continue;
+      }
+      const Json* member = value.find(property.name);
+      if (member == nullptr || lacks_value(*member, *property.schema)) {
+        value[property.name] = *property.schema->default_value;
+      }
+    }
+    for (JsonMember& member : value.edit_members()) {
+      if (const SchemaProperty* property = schema.property(member.key)) {
+        fill_defaults(*property->schema, member.value);
+      } else if (schema.additional) {
+        if (lacks_value(member.value, *schema.additional) && schema.additional->default_value) {
+          member.value = *schema.additional->default_value;
+        }
+        fill_defaults(*schema.additional, member.value);
+      }
+    }
+  } else if (value.is_array() && schema.items) {
+    for (Json& item : value.edit_items()) {
+      if (lacks_value(item, *schema.items) && schema.items->default_value) {
+        item = *schema.items->default_value;
+      }
+      fill_defaults(*schema.items, item);
+    }
+  }
 }
 
 void apply_defaults(const Schema& schema, Json& value) {

@@ -112,6 +112,10 @@ void collided(const WriteOpPtr& op) {
     store_new(op);
     return;
   }
+  if (op->applies) {
+    apply_to_taken(op);
+    return;
+  }
   op->finish(fail(exists_error(*op)));
 }
 

@@ -171,6 +171,14 @@ Expected<ParsedBody> parse_body(const ServedKind& kind, BodyType type, std::stri
   return parsed;
 }
 
+void fill_kind_defaults(const ServedKind& kind, krm::Json& object) {
+  if (kind.def->hooks.defaults) {
+    kind.to_storage(object);
+    kind.def->hooks.defaults(object);
+    kind.from_storage(object);
+  }
+}
+
 Expected<void> shape_object(const ServedKind& kind, krm::Json& object,
                             std::vector<std::string>& unknown) {
   const krm::Schema* schema = kind.version->schema.get();
@@ -188,11 +196,7 @@ Expected<void> shape_object(const ServedKind& kind, krm::Json& object,
     append(unknown, krm::prune(*schema, object));
     krm::apply_defaults(*schema, object);
   }
-  if (kind.def->hooks.defaults) {
-    kind.to_storage(object);
-    kind.def->hooks.defaults(object);
-    kind.from_storage(object);
-  }
+  fill_kind_defaults(kind, object);
   return {};
 }
 

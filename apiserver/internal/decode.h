@@ -42,6 +42,9 @@ struct ParsedBody {
 [[nodiscard]] Expected<void> shape_object(const ServedKind& kind, krm::Json& object,
                                           std::vector<std::string>& unknown);
 
+/// Hooks::defaults on an object of the request's version.
+void fill_kind_defaults(const ServedKind& kind, krm::Json& object);
+
 /// AM-024 for the kind.
 [[nodiscard]] Error unsupported_body(const ServedKind& kind);
 

@@ -109,6 +109,15 @@ krm::Json merge_parts(const WriteOp& op, const krm::Json& old, krm::Json changed
     } else {
       merged.erase("status");
     }
+    if (op.applies) {
+      krm::Json* metadata = changed.find("metadata");
+      krm::Json* entries = metadata == nullptr ? nullptr : metadata->find("managedFields");
+      if (entries != nullptr) {
+        merged["metadata"]["managedFields"] = std::move(*entries);
+      } else {
+        merged["metadata"].erase("managedFields");
+      }
+    }
     return merged;
   }
   if (const krm::Json* status = old.find("status"); status != nullptr) {
@@ -270,26 +279,26 @@ void store_changed(const WriteOpPtr& op) {
                });
 }
 
-/// PUT of what is not there (AM-172).
+/// PUT or apply of what is not there (AM-172, AM-217).
 void create_instead(const WriteOpPtr& op) {
-  const auto create = [op] {
-    Expected<krm::Json> object = op->change(krm::Json());
-    if (!object) {
-      op->finish(fail(std::move(object.error())));
-      return;
-    }
-    krm::Json& metadata = (*object)["metadata"];
-    if (Expected<void> same = check_identity(*op, metadata); !same) {
-      op->finish(fail(std::move(same.error())));
-      return;
-    }
-    const std::string_view version = metadata.text({"resourceVersion"});
-    if (!version.empty() && version != "0") {
-      op->finish(fail(op->not_found()));
-      return;
-    }
+  Expected<krm::Json> object = op->change(krm::Json());
+  if (!object) {
+    op->finish(fail(std::move(object.error())));
+    return;
+  }
+  krm::Json& metadata = (*object)["metadata"];
+  if (Expected<void> same = check_identity(*op, metadata); !same) {
+    op->finish(fail(std::move(same.error())));
+    return;
+  }
+  const std::string_view version = metadata.text({"resourceVersion"});
+  if (!version.empty() && version != "0") {
+    op->finish(fail(op->not_found()));
+    return;
+  }
+  const auto create = [op, made = std::make_shared<krm::Json>(std::move(*object))] {
     op->verb = "create";
-    create_object(op, std::move(*object));
+    create_object(op, std::move(*made));
   };
   if (op->authorize_create) {
     op->authorize_create(create);
@@ -325,6 +334,11 @@ void attempt(const WriteOpPtr& op) {
 }
 
 }  // namespace
+
+void apply_to_taken(const WriteOpPtr& op) {
+  op->verb = "patch";
+  conflicted(op);
+}
 
 void update_object(const WriteOpPtr& op) {
   const std::optional<std::string> key =

@@ -168,9 +168,8 @@ void drop_cluster_annotation(const WriteOp& op, krm::Json& object) {
   }
 }
 
-void track_fields(const WriteOp& op, const krm::Json* old, krm::Json& object) {
+krm::OwnershipContext ownership_context(const WriteOp& op, std::string_view now) {
   const ResourceVersion& version = *op.kind->version;
-  const std::string now = rfc3339(unix_seconds());
   krm::OwnershipContext context;
   context.schema = version.schema.get();
   context.manager = op.manager;
@@ -188,7 +187,16 @@ void track_fields(const WriteOp& op, const krm::Json* old, krm::Json& object) {
         def.version(slash == std::string_view::npos ? api_version : api_version.substr(slash + 1));
     return known == nullptr ? std::nullopt : std::optional<const krm::Schema*>(known->schema.get());
   };
-  krm::track_update(context, old, object);
+  return context;
+}
+
+void track_fields(const WriteOp& op, const krm::Json* old, krm::Json& object) {
+  if (op.applies) {
+    return;
+  }
+  // The reference keeps no time for those who scale.
+  const std::string now = op.subresource == "scale" ? std::string() : rfc3339(unix_seconds());
+  krm::track_update(ownership_context(op, now), old, object);
 }
 
 bool is_held(const ResourceDef& def, const krm::Json& object) {

@@ -12,6 +12,7 @@
 #include "auth/user.h"
 #include "base/error.h"
 #include "krm/json.h"
+#include "krm/managed_fields.h"
 #include "store/store.h"
 
 namespace kintsugi::apiserver::internal {
@@ -42,12 +43,14 @@ struct WriteOp : std::enable_shared_from_this<WriteOp> {
   bool skip_admission = false;
   bool unconditional = false;  ///< update without resourceVersion is fine
   bool upsert = false;         ///< update of an absent object creates it
+  bool applies = false;        ///< server-side apply: `change` keeps managedFields itself
   std::vector<std::string> warnings;
   /// Asked before an update becomes a create; unset: allowed.
   std::function<void(std::function<void()> allowed)> authorize_create;
   std::function<void(Expected<WriteResult>)> done;
 
-  /// Makes the new object (request version) from the present one; may run several times.
+  /// Makes the new object (request version) from the present one, null when there is none; may run
+  /// several times.
   std::function<Expected<krm::Json>(const krm::Json& current)> change;
   std::shared_ptr<KeyQueue::Turn> turn;
   std::optional<WriteContext> hook_context;
@@ -72,6 +75,8 @@ using WriteOpPtr = std::shared_ptr<WriteOp>;
 void create_object(const WriteOpPtr& op, krm::Json object);
 /// Reads, changes by op->change, stores; again on conflict.
 void update_object(const WriteOpPtr& op);
+/// An apply that wanted to create found the name taken: changes what is there instead.
+void apply_to_taken(const WriteOpPtr& op);
 void delete_object(const WriteOpPtr& op, const DeleteOptions& options);
 
 /// Runs hooks.admit, then `next`; failures finish the operation.
@@ -91,6 +96,8 @@ void commit_write(const WriteOpPtr& op, store::Op change,
 void set_cluster_annotation(const WriteOp& op, krm::Json& object);
 /// Takes it away, so that nobody owns it (kcp adds it below managedFields).
 void drop_cluster_annotation(const WriteOp& op, krm::Json& object);
+/// Who writes what, as managedFields are kept. @param now has to outlive the result.
+[[nodiscard]] krm::OwnershipContext ownership_context(const WriteOp& op, std::string_view now);
 /// managedFields of a write that is not an apply.
 void track_fields(const WriteOp& op, const krm::Json* old, krm::Json& object);
 /// Finalizers that still hold the object.

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "apiserver/internal/apply_request.h"
 #include "apiserver/internal/decode.h"
 #include "apiserver/internal/encode.h"
 #include "apiserver/internal/handlers.h"
@@ -159,7 +160,8 @@ Error unsupported_patch(const ServedKind& kind) {
                kind.def->builtin
                    ? "415: Unsupported Media Type"
                    : "the body of the request was in an unknown format - accepted media types "
-                     "include: application/json-patch+json, application/merge-patch+json");
+                     "include: application/json-patch+json, application/merge-patch+json, "
+                     "application/apply-patch+yaml");
 }
 
 }  // namespace
@@ -242,6 +244,10 @@ void handle_patch(const RequestPtr& request, const Target& target) {
     return;
   }
   const BodyType type = body_type(request->header("content-type"), false);
+  if (type == BodyType::kApplyPatch) {
+    handle_apply(request, target);
+    return;
+  }
   if (type != BodyType::kJsonPatch && type != BodyType::kMergePatch) {
     send_error(*request, unsupported_patch(*target.kind));
     return;

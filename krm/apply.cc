@@ -1,0 +1,326 @@
+#include "krm/apply.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "krm/apply_check.h"
+#include "krm/apply_conflicts.h"
+#include "krm/apply_merge.h"
+#include "krm/ownership.h"
+
+namespace kintsugi::krm {
+
+namespace {
+
+constexpr std::string_view kApply = "Apply";
+constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
+constexpr std::size_t kMaxAnnotations = 256 * 1024;
+
+/// "<ns>/<name>; <group>/<version>, Kind=<kind>"
+std::string object_text(const Json& object) {
+  return std::string(object.text({"metadata", "namespace"})) + "/" +
+         std::string(object.text({"metadata", "name"})) + "; " + kind_text(object);
+}
+
+/// The fields of a merged object at the version of a schema, as pruning compares them.
+FieldSet named_fields_of(const Schema* schema, const Json& object) {
+  return with_named_fields(schema, fields_of(schema, object));
+}
+
+/// One apply. Entries change on the way; `conflicts` are of the attempt.
+class Apply {
+ public:
+  Apply(const OwnershipContext& context, const Json& live, ManagedFields entries)
+      : context_(context), live_(live), entries_(std::move(entries)) {}
+
+  /// Merges and prunes; false: there are conflicts (conflicts()).
+  Expected<bool> run(const Json& config, bool force) {
+    entries_ = reconciled_entries(context_, std::move(entries_));
+    Expected<Json> merged = merge_configuration(context_.schema, live_, config);
+    if (!merged) {
+      return fail(Errc::kBadRequest,
+                  "failed to merge config: " + std::string(merged.error().message()));
+    }
+    state(fields_of(context_.schema, config));
+    object_ = last_.empty() ? std::move(*merged) : prune(*merged);
+    find_changes();
+    if (!force && !conflicts_.empty()) {
+      return false;
+    }
+    for (const FieldConflict& each : conflicts_) {
+      entries_[index_of(each)].fields = each.entry->fields.difference(each.fields);
+    }
+    conflicts_.clear();
+    finish();
+    return true;
+  }
+
+  [[nodiscard]] const std::vector<FieldConflict>& conflicts() const { return conflicts_; }
+  [[nodiscard]] ManagedFields take_entries() { return std::move(entries_); }
+  [[nodiscard]] Json take_object() { return std::move(object_); }
+
+ private:
+  /// The manager's entry states `fields` from now on.
+  void state(const FieldSet& fields) {
+    ManagedFieldsEntry mine;
+    mine.manager = context_.manager;
+    mine.operation = kApply;
+    mine.api_version = context_.api_version;
+    mine.subresource = context_.subresource;
+    mine.fields = owned_part(fields, context_.part);
+    const auto previous =
+        std::find_if(entries_.begin(), entries_.end(),
+                     [&](const ManagedFieldsEntry& each) { return each.same_owner(mine); });
+    if (previous == entries_.end()) {
+      mine_ = entries_.size();
+      entries_.push_back(std::move(mine));
+      return;
+    }
+    last_ = std::move(previous->fields);
+    last_version_ = previous->api_version;
+    mine.time = previous->time;
+    mine_ = static_cast<std::size_t>(previous - entries_.begin());
+    *previous = std::move(mine);
+  }
+
+  /// Removes what the manager applied last time, adds back what it or anybody else owns, and what
+  /// was not its own.
+  Json prune(const Json& merged) const {
+    const auto schema = schema_of_entry(context_, last_version_);
+    if (!schema) {
+      return merged;
+    }
+    Json pruned = without_fields(*schema, merged, with_named_fields(*schema, last_));
+    std::map<std::string, FieldSet> owned;  // by version
+    for (const ManagedFieldsEntry& entry : entries_) {
+      FieldSet& fields = owned[entry.api_version];
+      fields = fields.union_with(entry.fields);
+    }
+    add_back(merged, owned[last_version_], last_version_, pruned);
+    owned.erase(last_version_);
+    for (const auto& [version, fields] : owned) {
+      add_back(merged, fields, version, pruned);
+    }
+    const FieldSet gone =
+        named_fields_of(*schema, merged).difference(named_fields_of(*schema, pruned));
+    return without_fields(*schema, merged, gone.intersection(with_named_fields(*schema, last_)));
+  }
+
+  void add_back(const Json& merged, const FieldSet& owned, const std::string& version,
+                Json& pruned) const {
+    const auto schema = schema_of_entry(context_, version);
+    if (!schema) {
+      return;
+    }
+    const FieldSet keep =
+        named_fields_of(*schema, pruned).union_with(with_named_fields(*schema, owned));
+    pruned = without_fields(*schema, merged, named_fields_of(*schema, merged).difference(keep));
+  }
+
+  /// What changes, as every entry sees it: conflicts and removed fields.
+  void find_changes() {
+    std::map<std::string, FieldChanges> of_version;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      ManagedFieldsEntry& entry = entries_[i];
+      if (i == mine_) {
+        continue;
+      }
+      auto known = of_version.find(entry.api_version);
+      if (known == of_version.end()) {
+        const auto schema = schema_of_entry(context_, entry.api_version);
+        known = of_version
+                    .emplace(entry.api_version,
+                             compare_fields(schema.value_or(context_.schema), live_, object_))
+                    .first;
+      }
+      const FieldChanges& seen = known->second;
+      FieldSet touched = entry.fields.intersection(
+          owned_part(seen.modified.union_with(seen.added), context_.part));
+      if (!touched.empty()) {
+        conflicts_.push_back({&entry, std::move(touched)});
+      }
+      removed_.push_back({&entry, owned_part(seen.removed, context_.part)});
+    }
+  }
+
+  void finish() {
+    for (const FieldConflict& each : removed_) {
+      ManagedFieldsEntry& entry = entries_[index_of(each)];
+      entry.fields = entry.fields.difference(each.fields);
+    }
+    ManagedFieldsEntry& mine = entries_[mine_];
+    mine.fields = mine.fields.difference(never_owned());
+    if (live_ == object_) {
+      object_ = live_;
+    } else {
+      mine.time = context_.now;
+    }
+    std::erase_if(entries_, [](const ManagedFieldsEntry& each) { return each.fields.empty(); });
+  }
+
+  [[nodiscard]] std::size_t index_of(const FieldConflict& each) const {
+    return static_cast<std::size_t>(each.entry - entries_.data());
+  }
+
+  const OwnershipContext& context_;
+  const Json& live_;
+  ManagedFields entries_;
+  std::size_t mine_ = 0;
+  FieldSet last_;
+  std::string last_version_;
+  Json object_;
+  std::vector<FieldConflict> conflicts_, removed_;
+};
+
+/// Whoever wrote what is there, before anybody applied, owns it.
+ManagedFields entries_before_first_apply(const OwnershipContext& context, const Json& live) {
+  OwnershipContext before = context;
+  before.manager = "before-first-apply";
+  Json copy = live;
+  track_update(before, nullptr, copy);
+  return stored_entries(&copy);
+}
+
+const Json* annotation_of(const Json& object) {
+  const Json* value = object.at({"metadata", "annotations", kLastApplied});
+  return value != nullptr && !value->as_string().empty() ? value : nullptr;
+}
+
+/// Fields that client-side apply stated and that still have that value.
+FieldSet fields_of_last_applied(const OwnershipContext& context, const Json& live) {
+  const Json* text = annotation_of(live);
+  if (text == nullptr) {
+    return {};
+  }
+  const auto last = Json::parse(text->as_string());
+  if (!last || last->text({"apiVersion"}) != context.api_version ||
+      !check_configuration(context.schema, *last)) {
+    return {};
+  }
+  const FieldChanges changes = compare_fields(context.schema, *last, live);
+  return fields_of(context.schema, *last)
+      .difference(changes.modified)
+      .difference(changes.added)
+      .difference(changes.removed);
+}
+
+/// Keeps client-side apply's annotation in step, where there is one.
+void update_last_applied(const Json& config, Json& object) {
+  if (annotation_of(object) == nullptr) {
+    return;
+  }
+  Json copy = config;
+  if (Json* annotations = copy.at({"metadata", "annotations"}); annotations != nullptr) {
+    annotations->erase(kLastApplied);
+  }
+  std::string text;
+  for (const char c : copy.dump()) {
+    switch (c) {
+      case '<':
+        text += "\\u003c";
+        break;
+      case '>':
+        text += "\\u003e";
+        break;
+      case '&':
+        text += "\\u0026";
+        break;
+      default:
+        text += c;
+    }
+  }
+  text += '\n';
+  Json& annotations = object["metadata"]["annotations"];
+  annotations[kLastApplied] = std::move(text);
+  std::size_t size = 0;
+  for (const JsonMember& member : annotations.members()) {
+    size += member.key.size() + member.value.as_string().size();
+  }
+  if (size > kMaxAnnotations) {
+    annotations.erase(kLastApplied);
+  }
+}
+
+Expected<void> check(const OwnershipContext& context, const Json& config) {
+  const Json* entries = config.at({"metadata", "managedFields"});
+  if (entries != nullptr && entries->is_array()) {
+    return fail(Errc::kBadRequest, "metadata.managedFields must be nil");
+  }
+  if (Expected<void> done = check_configuration(context.schema, config); !done) {
+    return fail(Errc::kBadRequest, "failed to create typed patch object (" + object_text(config) +
+                                       "): " + std::string(done.error().message()));
+  }
+  return {};
+}
+
+Json without_entries(const Json& object) {
+  Json out = object;
+  write_entries(out, Json());
+  return out;
+}
+
+}  // namespace
+
+std::string kind_text(const Json& object) {
+  std::string_view group;
+  std::string_view version = object.text({"apiVersion"});
+  if (const std::size_t slash = version.find('/'); slash != std::string_view::npos) {
+    group = version.substr(0, slash);
+    version.remove_prefix(slash + 1);
+  }
+  std::string_view kind = object.text({"kind"});
+  if (version.find('/') != std::string_view::npos) {
+    group = version = kind = {};
+  }
+  return std::string(group) + "/" + std::string(version) + ", Kind=" + std::string(kind);
+}
+
+Expected<Json> apply_configuration(const OwnershipContext& context, bool force, const Json& live,
+                                   const Json& config) {
+  if (Expected<void> fine = check(context, config); !fine) {
+    return fail(std::move(fine.error()));
+  }
+  ManagedFields entries = stored_entries(&live);
+  const Json base = without_entries(live);
+  const Json wanted = without_entries(config);
+  if (entries.empty()) {
+    entries = entries_before_first_apply(context, base);
+  }
+  std::optional<Apply> attempt(std::in_place, context, base, entries);
+  Expected<bool> done = attempt->run(wanted, force);
+  if (!done) {
+    return fail(std::move(done.error()));
+  }
+  const bool kubectl = context.manager == "kubectl";
+  if (!*done) {
+    std::vector<FieldConflict> conflicts = attempt->conflicts();
+    if (!kubectl) {
+      return fail(conflict_error(std::move(conflicts)));
+    }
+    const FieldSet allowed = fields_of_last_applied(context, base);
+    for (FieldConflict& each : conflicts) {
+      each.fields = each.fields.difference(allowed);
+    }
+    std::erase_if(conflicts, [](const FieldConflict& each) { return each.fields.empty(); });
+    if (!conflicts.empty()) {
+      return fail(conflict_error(std::move(conflicts)));
+    }
+    attempt.emplace(context, base, std::move(entries));
+    if (done = attempt->run(wanted, true); !done) {
+      return fail(std::move(done.error()));
+    }
+  }
+  Json object = attempt->take_object();
+  if (!object.is_object()) {
+    object = base;
+  }
+  write_entries(object, managed_fields_json(attempt->take_entries()));
+  if (kubectl) {
+    update_last_applied(wanted, object);
+  }
+  return object;
+}
+
+}  // namespace kintsugi::krm
