@@ -439,7 +439,10 @@ Expected<Json> decode_protobuf(std::string_view bytes, std::string_view expect_a
 }
 
 std::optional<std::string> encode_protobuf(const Json& object) {
-  const std::string_view api_version = object.text({"apiVersion"});
+  std::string_view api_version = object.text({"apiVersion"});
+  if (api_version.empty()) {
+    api_version = "v1";  // discovery documents of the core group do not say it in JSON
+  }
   const std::string_view kind = object.text({"kind"});
   std::string raw;
   if (const SchemaPtr schema = builtin_schema(api_version, kind)) {

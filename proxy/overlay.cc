@@ -10,6 +10,8 @@
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "krm/json.h"
+#include "krm/protobuf.h"
+#include "krm/yaml.h"
 #include "net/upstream.h"
 #include "proxy/answer.h"
 #include "proxy/discovery_merge.h"
@@ -21,9 +23,25 @@ namespace {
 using krm::Json;
 
 constexpr Duration kTimeout = seconds(5);
+constexpr std::string_view kYamlType = "application/yaml";
 
 std::string_view unquoted(std::string_view tag) {
   return tag.size() >= 2 && tag.front() == '"' ? tag.substr(1, tag.size() - 2) : tag;
+}
+
+Expected<Json> read_document(std::string_view type, std::string_view body) {
+  if (type == krm::kProtobufMediaType) {
+    return krm::decode_protobuf(body);
+  }
+  return type == kYamlType ? krm::parse_yaml(body) : Json::parse(body);
+}
+
+/// @param document  of a kind that its type can hold: it was read from that type.
+std::string write_document(std::string_view type, const Json& document) {
+  if (type == krm::kProtobufMediaType) {
+    return krm::encode_protobuf(document).value_or(std::string());
+  }
+  return type == kYamlType ? krm::to_yaml(document) : document.dump();
 }
 
 /// An in-process client of the local handler: collects one answer.
@@ -172,8 +190,9 @@ class Merge final : public http::RequestHandler {
       finish_openapi_v2();
       return;
     }
-    auto theirs = Json::parse(shard_.body);
-    auto ours = Json::parse(captured_.body());
+    const std::string_view type = shard_.headers.get("content-type");
+    auto theirs = read_document(type, shard_.body);
+    auto ours = read_document(captured_.headers().get("content-type"), captured_.body());
     if (theirs && ours && openapi_ && finish_openapi(*theirs, *ours)) {
       return;
     }
@@ -182,9 +201,9 @@ class Merge final : public http::RequestHandler {
       return;
     }
     http::HeaderList headers;
-    headers.add("content-type", shard_.headers.get("content-type"));
+    headers.add("content-type", type);
     const bool aggregated = shard_.headers.contains("etag");
-    const std::string body = theirs->dump();
+    const std::string body = write_document(type, *theirs);
     if (aggregated) {
       const auto digest = sha256(body);
       const std::string etag =

@@ -229,9 +229,9 @@ std::string Discovery::resources(std::string_view name, std::string_view group_n
 bool Discovery::has_core(std::string_view name) { return find(cluster(name), "") != nullptr; }
 
 std::vector<std::string> Discovery::paths(std::string_view name) {
-  std::vector<std::string> out = {"/api",          "/apis",        "/healthz",
-                                  "/healthz/ping", "/livez",       "/livez/ping",
-                                  "/readyz",       "/readyz/ping", "/version"};
+  std::vector<std::string> out = {"/api",    "/apis",        "/healthz",    "/healthz/ping",
+                                  "/livez",  "/livez/ping",  "/openapi/v2", "/openapi/v3",
+                                  "/readyz", "/readyz/ping", "/version"};
   for (const Group& group : cluster(name).groups) {
     const std::string root = group.name.empty() ? "/api" : "/apis/" + group.name;
     if (!group.name.empty()) {
@@ -263,10 +263,9 @@ Json Discovery::aggregated_group(const Group& group) {
   return out;
 }
 
-std::shared_ptr<const Discovery::Document> Discovery::aggregated(std::string_view name, bool core,
-                                                                 bool beta) {
+std::shared_ptr<const Discovery::Document> Discovery::aggregated(std::string_view name, bool core) {
   Cluster& known = cluster(name);
-  std::shared_ptr<const Document>& slot = known.documents[core ? 1 : 0][beta ? 1 : 0];
+  std::shared_ptr<const Document>& slot = known.documents[core ? 1 : 0];
   if (slot == nullptr) {
     Json items = Json::array();
     for (const Group& group : known.groups) {
@@ -276,8 +275,7 @@ std::shared_ptr<const Discovery::Document> Discovery::aggregated(std::string_vie
     }
     Document document;
     document.json = Json::object({{"kind", "APIGroupDiscoveryList"},
-                                  {"apiVersion",
-                                   beta ? "apidiscovery.k8s.io/v2beta1" : "apidiscovery.k8s.io/v2"},
+                                  {"apiVersion", "apidiscovery.k8s.io/v2"},
                                   {"metadata", Json::object()},
                                   {"items", std::move(items)}})
                         .dump();

@@ -37,8 +37,7 @@ class Discovery {
     std::string json;
     std::string etag;  ///< upper-case hex
   };
-  [[nodiscard]] std::shared_ptr<const Document> aggregated(std::string_view cluster, bool core,
-                                                           bool beta);
+  [[nodiscard]] std::shared_ptr<const Document> aggregated(std::string_view cluster, bool core);
 
  private:
   struct Group {
@@ -48,8 +47,8 @@ class Discovery {
   };
   struct Cluster {
     std::uint64_t generation = 0;
-    std::vector<Group> groups;  ///< core first
-    std::shared_ptr<const Document> documents[2][2];
+    std::vector<Group> groups;                     ///< core first
+    std::shared_ptr<const Document> documents[2];  ///< /apis, /api
   };
   Cluster& cluster(std::string_view name);
   [[nodiscard]] static const Group* find(const Cluster& cluster, std::string_view name);

@@ -5,6 +5,7 @@
 #include "apiserver/internal/openapi.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
+#include "krm/protobuf.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -12,38 +13,39 @@ namespace {
 
 using krm::Json;
 
-/// Which aggregated form comes first among those that the client accepts, if any.
-struct DiscoveryForm {
-  bool acceptable = false;
-  bool aggregated = false;
-  bool beta = false;
-};
+constexpr std::string_view kAggregatedType =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
+enum class DiscoveryForm : std::uint8_t { kNone, kPlain, kAggregated };
+
+/// Which form comes first among those that the client accepts. Aggregated forms other than v2 are
+/// passed over: who asks for v2beta1 can take the plain documents (AM-112).
 DiscoveryForm pick_form(const Request& request) {
-  DiscoveryForm form;
   for (const AcceptClause& clause : request.accept) {
     const bool json =
         clause.type == "application/json" || clause.type == "*/*" || clause.type == "application/*";
     const std::string_view as = clause.parameter("as");
-    if (as.empty() && (json || clause.type == "application/yaml")) {
-      return {true, false, false};
+    if (as.empty() &&
+        (json || clause.type == "application/yaml" || clause.type == krm::kProtobufMediaType)) {
+      return DiscoveryForm::kPlain;
     }
-    const std::string_view version = clause.parameter("v");
     if (json && as == "APIGroupDiscoveryList" && clause.parameter("g") == "apidiscovery.k8s.io" &&
-        (version == "v2" || version == "v2beta1")) {
-      return {true, true, version == "v2beta1"};
+        clause.parameter("v") == "v2") {
+      return DiscoveryForm::kAggregated;
     }
   }
-  return form;
+  return DiscoveryForm::kNone;
 }
 
 Error not_acceptable() {
   return Error(Errc::kNotAcceptable,
-               "only the following media types are accepted: application/json, application/yaml");
+               "only the following media types are accepted: application/json, application/yaml, "
+               "application/vnd.kubernetes.protobuf");
 }
 
-void send_document(const RequestPtr& request, std::string json) {
-  const std::optional<Form> form = negotiate(request->accept, Offer{true, false, false});
+/// @param has_protobuf  it is one of the typed documents.
+void send_document(const RequestPtr& request, std::string json, bool has_protobuf = true) {
+  const std::optional<Form> form = negotiate(request->accept, Offer{true, has_protobuf, false});
   const bool pretty = request->form.pretty;
   request->form = form.value_or(Form());
   request->form.pretty = pretty;
@@ -54,12 +56,10 @@ void send_document(const RequestPtr& request, std::string json) {
   send_json(*request, 200, std::move(json));
 }
 
-void send_aggregated(const RequestPtr& request, bool core, bool beta) {
-  const auto document = request->server.discovery().aggregated(request->cluster, core, beta);
+void send_aggregated(const RequestPtr& request, bool core) {
+  const auto document = request->server.discovery().aggregated(request->cluster, core);
   const std::string tag = '"' + document->etag + '"';
-  http::HeaderList headers = answer_headers(
-      *request, beta ? "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
-                     : "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+  http::HeaderList headers = answer_headers(*request, kAggregatedType);
   headers.set("cache-control", "public");
   headers.add("etag", tag);
   headers.add("vary", "Accept");
@@ -74,11 +74,11 @@ void send_aggregated(const RequestPtr& request, bool core, bool beta) {
 /// /api and /apis.
 void send_roots(const RequestPtr& request, bool core) {
   const DiscoveryForm form = pick_form(*request);
-  if (form.acceptable && form.aggregated) {
-    send_aggregated(request, core, form.beta);
+  if (form == DiscoveryForm::kAggregated) {
+    send_aggregated(request, core);
     return;
   }
-  if (!form.acceptable) {
+  if (form == DiscoveryForm::kNone) {
     request->form = Form();
     send_error(*request, not_acceptable());
     return;
@@ -106,7 +106,7 @@ void send_paths(const RequestPtr& request) {
   for (std::string& path : request->server.discovery().paths(request->cluster)) {
     list.push_back(std::move(path));
   }
-  send_document(request, Json::object({{"paths", std::move(list)}}).dump());
+  send_document(request, Json::object({{"paths", std::move(list)}}).dump(), false);
 }
 
 /// Nothing there; while definitions are loaded that is not known yet (AM-034).

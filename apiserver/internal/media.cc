@@ -26,12 +26,12 @@ bool read_transform(const AcceptClause& clause, const Offer& offer, Form& form) 
     return true;
   }
   const std::string_view version = clause.parameter("v");
-  if (!offer.transforms || form.format == Format::kProtobuf ||
-      clause.parameter("g") != "meta.k8s.io" || (version != "v1" && version != "v1beta1")) {
+  if (!offer.transforms || clause.parameter("g") != "meta.k8s.io" ||
+      (version != "v1" && version != "v1beta1")) {
     return false;
   }
   form.beta = version == "v1beta1";
-  if (as == "Table") {
+  if (as == "Table" && form.format != Format::kProtobuf) {
     form.shape = Shape::kTable;
   } else if (as == "PartialObjectMetadata") {
     form.shape = Shape::kPartial;
@@ -43,14 +43,18 @@ bool read_transform(const AcceptClause& clause, const Offer& offer, Form& form) 
   return true;
 }
 
-std::optional<Format> match(std::string_view type, const Offer& offer) {
+std::optional<Format> match(const AcceptClause& clause, const Offer& offer) {
+  const std::string_view type = clause.type;
   if (type == "*/*" || type == kJsonType) {
     return Format::kJson;
   }
   if (type == kYamlType && offer.yaml) {
     return Format::kYaml;
   }
-  if (type == kProtobufType && offer.protobuf) {
+  // Metadata alone is a builtin type, whatever the object is.
+  const bool metadata =
+      offer.transforms && clause.parameter("as").starts_with("PartialObjectMetadata");
+  if (type == kProtobufType && (offer.protobuf || metadata)) {
     return Format::kProtobuf;
   }
   return std::nullopt;
@@ -111,28 +115,23 @@ std::vector<AcceptClause> parse_accept(std::string_view header) {
 }
 
 std::optional<Form> negotiate(const std::vector<AcceptClause>& accept, const Offer& offer) {
-  std::optional<Form> protobuf;
   for (const AcceptClause& clause : accept) {
-    const std::optional<Format> format = match(clause.type, offer);
+    const std::optional<Format> format = match(clause, offer);
     if (!format) {
       continue;
     }
     Form form;
     form.format = *format;
-    if (!read_transform(clause, offer, form)) {
-      continue;
+    if (read_transform(clause, offer, form)) {
+      return form;
     }
-    if (form.format != Format::kProtobuf) {
-      return form;  // also for those who would rather have protobuf: JSON needs no conversion
-    }
-    protobuf = form;
   }
-  return protobuf;
+  return std::nullopt;
 }
 
 Format error_format(const std::vector<AcceptClause>& accept) noexcept {
   for (const AcceptClause& clause : accept) {
-    if (const std::optional<Format> format = match(clause.type, Offer{true, true, true})) {
+    if (const std::optional<Format> format = match(clause, Offer{true, true, true})) {
       return *format;
     }
   }

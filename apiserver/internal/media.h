@@ -47,10 +47,11 @@ struct Offer {
   bool protobuf = false;
   bool transforms = false;  ///< Table and PartialObjectMetadata
 };
-/// The first alternative that the offer can serve; nullopt: 406.
 /// What an error is written in: the first of JSON, YAML and protobuf that the client names, else
 /// JSON.
 [[nodiscard]] Format error_format(const std::vector<AcceptClause>& accept) noexcept;
+/// The first alternative that the offer can serve; nullopt: 406. PartialObjectMetadata may be
+/// protobuf also of kinds that have no protobuf form.
 [[nodiscard]] std::optional<Form> negotiate(const std::vector<AcceptClause>& accept,
                                             const Offer& offer);
 

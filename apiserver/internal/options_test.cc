@@ -157,7 +157,15 @@ TEST(Accept, WhenAM076To090AreSent_PicksTheForm) {
   EXPECT_EQ(pick("application/yaml, application/json")->format, Format::kYaml);
   EXPECT_EQ(pick("application/json;q=0.1, application/yaml;q=0.9")->format, Format::kYaml);
   EXPECT_EQ(pick("application/vnd.kubernetes.protobuf")->format, Format::kProtobuf);
-  EXPECT_EQ(pick("application/vnd.kubernetes.protobuf,application/json")->format, Format::kJson);
+  EXPECT_EQ(pick("application/vnd.kubernetes.protobuf,application/json")->format,
+            Format::kProtobuf);
+  EXPECT_EQ(pick("application/json,application/vnd.kubernetes.protobuf")->format, Format::kJson);
+  const auto metadata = pick(
+      "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,"
+      "application/json");
+  ASSERT_TRUE(metadata);
+  EXPECT_EQ(metadata->format, Format::kProtobuf);
+  EXPECT_EQ(metadata->shape, Shape::kPartial);
   for (const char* none :
        {"text/plain", "application/cbor", "image/*", "application/json;as=Table;v=v9;g=meta.k8s.io",
         "application/json;as=Foo;v=v1;g=meta.k8s.io",

@@ -80,6 +80,36 @@ LabelSelectorRequirement
   values 3 []string
 PartialObjectMetadata kind meta.k8s.io/v1
   metadata 1 ObjectMeta always
+APIVersions kind v1
+  versions 1 []string always
+  serverAddressByClientCIDRs 2 []ServerAddressByClientCIDR always
+ServerAddressByClientCIDR
+  clientCIDR 1 string always
+  serverAddress 2 string always
+APIGroupList kind v1
+  groups 1 []APIGroup always
+APIGroup kind v1
+  name 1 string always
+  versions 2 []GroupVersionForDiscovery always
+  preferredVersion 3 GroupVersionForDiscovery
+  serverAddressByClientCIDRs 4 []ServerAddressByClientCIDR
+GroupVersionForDiscovery
+  groupVersion 1 string always
+  version 2 string always
+APIResourceList kind v1
+  groupVersion 1 string always
+  resources 2 []APIResource always
+APIResource
+  name 1 string always
+  namespaced 2 bool always
+  kind 3 string always
+  verbs 4 wrapped always
+  shortNames 5 []string
+  singularName 6 string always
+  categories 7 []string
+  group 8 string
+  version 9 string
+  storageVersionHash 10 string
 Scale kind autoscaling/v1
   metadata 1 ObjectMeta always
   spec 2 ScaleSpec always
