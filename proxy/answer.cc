@@ -136,7 +136,6 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
   }
   http::HeaderList headers;
   headers.add("content-type", type);
-  headers.add("cache-control", "no-cache, private");
   headers.add("x-content-type-options", "nosniff");
   if (error.detail().retry_after_seconds > 0) {
     headers.add("retry-after", std::to_string(error.detail().retry_after_seconds));

@@ -267,9 +267,7 @@ class Merge final : public http::RequestHandler {
       stream_.send_head(304, headers, true);
       return true;
     }
-    if (!is_index || !document_url_.ends_with('/')) {
-      headers.add("content-type", "application/json");
-    }
+    headers.add("content-type", "application/json");
     send(200, headers, theirs.dump());
     return true;
   }

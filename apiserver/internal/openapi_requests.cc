@@ -86,11 +86,8 @@ void send_v3(Request& request, std::string_view key) {
   if (key.empty()) {
     std::string body = openapi.index(request.cluster, request.api_root);
     const std::string hash = openapi_hash(body);
-    http::HeaderList headers = answer_headers(request, kJsonType);
-    if (request.info.path.ends_with('/')) {
-      headers.remove("content-type");  // so do the reference servers
-    }
-    send_tagged(request, std::move(headers), hash, [&] { return std::move(body); });
+    send_tagged(request, answer_headers(request, kJsonType), hash,
+                [&] { return std::move(body); });
     return;
   }
   const OpenApi::DocumentPtr document = openapi.document(request.cluster, key);
@@ -140,6 +137,10 @@ void handle_openapi(const RequestPtr& request) {
     return;
   }
   path.remove_prefix(kV3.size());
+  if (path == "/") {
+    send_empty(*request, 200);  // the index has no slash; neither do the reference servers fail
+    return;
+  }
   while (!path.empty() && path.front() == '/') {
     path.remove_prefix(1);
   }

@@ -325,9 +325,10 @@ TEST_F(OpenApiServing, WhenAM136AKindIsAdded_TheTagChanges) {
   EXPECT_NE(get("/openapi/v2").header("etag"), before);
 }
 
-TEST_F(OpenApiServing, WhenTheIndexIsReadWithASlash_HasNoContentType) {
+TEST_F(OpenApiServing, WhenTheIndexIsReadWithASlash_IsEmpty) {
   auto answer = get("/openapi/v3/");
   EXPECT_EQ(answer.status(), 200);
+  EXPECT_EQ(answer.body(), "");
   EXPECT_TRUE(answer.header("content-type").empty());
 }
 

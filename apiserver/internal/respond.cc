@@ -170,6 +170,9 @@ void send_error(Request& request, const Error& error) {
     body = convert(request.form, status.dump());
   }
   http::HeaderList headers = answer_headers(request, content_type(request.form.format));
+  if (code == 403) {
+    headers.add("x-content-type-options", "nosniff");  // the message holds what the client sent
+  }
   const krm::Json* retry = status.at({"details", "retryAfterSeconds"});
   if (retry != nullptr) {
     headers.add("retry-after", std::to_string(retry->as_integer()));
