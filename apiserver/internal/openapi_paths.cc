@@ -14,8 +14,8 @@ namespace {
 using krm::Json;
 
 /// Content types of patches that handle_patch() takes.
-constexpr std::string_view kPatchTypes[] = {"application/json-patch+json",
-                                            "application/merge-patch+json"};
+constexpr std::string_view kPatchTypes[] = {
+    "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"};
 
 struct QueryParameter {
   std::string_view name, type, description;

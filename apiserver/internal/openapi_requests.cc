@@ -86,8 +86,7 @@ void send_v3(Request& request, std::string_view key) {
   if (key.empty()) {
     std::string body = openapi.index(request.cluster, request.api_root);
     const std::string hash = openapi_hash(body);
-    send_tagged(request, answer_headers(request, kJsonType), hash,
-                [&] { return std::move(body); });
+    send_tagged(request, answer_headers(request, kJsonType), hash, [&] { return std::move(body); });
     return;
   }
   const OpenApi::DocumentPtr document = openapi.document(request.cluster, key);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apiserver/internal/openapi_names.h"
+#include "apiserver/internal/openapi_texts.h"
 #include "krm/types/builtin_types.h"
 
 namespace kintsugi::apiserver::internal {
@@ -144,6 +145,24 @@ void describe_common_fields(Json& kind) {
     Json* property = kind.at({"properties", name});
     if (property != nullptr && property->find("description") == nullptr) {
       (*property)["description"] = text;
+    }
+  }
+}
+
+/// Texts of a builtin type and of its fields.
+void describe(const Schema& schema, Json& out) {
+  if (schema.type_name.empty()) {
+    return;
+  }
+  const auto put_description = [](Json& target, std::string_view text) {
+    if (!text.empty() && target.find("description") == nullptr) {
+      target["description"] = text;
+    }
+  };
+  put_description(out, openapi_text(schema.type_name, {}));
+  for (const krm::SchemaProperty& property : schema.properties) {
+    if (Json* shown = out.at({"properties", property.name})) {
+      put_description(*shown, openapi_text(schema.type_name, property.name));
     }
   }
 }
@@ -309,6 +328,9 @@ Json OpenApiSchemas::body(const Schema& schema, bool builtin) {
   put_flag(out, "x-kubernetes-preserve-unknown-fields", schema.preserve_unknown);
   put_flag(out, "x-kubernetes-embedded-resource", schema.embedded_resource);
   write_rules(schema, out);
+  if (builtin) {
+    describe(schema, out);
+  }
   return out;
 }
 

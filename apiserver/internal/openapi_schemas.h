@@ -11,8 +11,8 @@ namespace kintsugi::apiserver::internal {
 
 /// components.schemas of the document of one group version (specs/api-machinery.md AM-130, AM-132,
 /// AM-133): made from krm::Schema, builtin types as components of their own, custom kinds with
-/// everything but ObjectMeta inline. Builtin types have no descriptions in our tables, so theirs
-/// are missing but for apiVersion, kind and metadata. A builtin `required` list names the scalars
+/// everything but ObjectMeta inline. Descriptions of builtin types come from openapi_texts.h. A
+/// builtin `required` list names the scalars
 /// that Go writes always; a list type that a definition leaves out and one that it declares atomic
 /// look alike (none is shown). Threads: as an int.
 class OpenApiSchemas {

@@ -124,6 +124,8 @@ TEST_F(OpenApiServing, WhenAM130ABuiltinKindIsShown_HasNamesAndReferences) {
   const Json& map = schema(core, "io.k8s.api.core.v1.ConfigMap");
   EXPECT_EQ(map.find("x-kubernetes-group-version-kind")->dump(),
             R"([{"group":"","kind":"ConfigMap","version":"v1"}])");
+  EXPECT_FALSE(map.text({"description"}).empty());
+  EXPECT_FALSE(map.text({"properties", "data", "description"}).empty());
   EXPECT_EQ(map.at({"properties", "data", "additionalProperties"})->dump(),
             R"({"default":"","type":"string"})");
   EXPECT_EQ(map.text({"properties", "binaryData", "additionalProperties", "format"}), "byte");
