@@ -70,6 +70,7 @@ class ApiServer : public http::Handler {
     std::string manager;
     std::string expected_uid;     ///< delete precondition, may be empty
     bool skip_admission = false;  ///< for system objects that users may not make
+    bool keep_identity = false;   ///< create: uid and creation time are those of the object
   };
   virtual void write(WriteRequest request, std::function<void(Expected<krm::Json>)> done) = 0;
 

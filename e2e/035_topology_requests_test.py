@@ -439,6 +439,17 @@ class Clusters(unittest.TestCase):
                 return True
 
             kit.eventually(settled, deadline=15)
+            # A restart in peace writes nothing: no Partition is made again.
+            kinds = (SETS, PARTITIONS, SLICES)
+
+            def everything():
+                return {(i["metadata"]["uid"], i["metadata"]["resourceVersion"]) for k in kinds for i in root.must("GET", k)["items"]}
+
+            calm = kit.eventually(lambda: (a := everything()) and not time.sleep(0.3) and everything() == a and a)
+            installation.kill("proxy")
+            kit.eventually(everything)
+            installation.make_workspace("after")  # by then the shards are known and all is looked at
+            self.assertEqual(everything(), calm)
             # A watch from before the kills has no gap: what it tells ends where the list is.
             wanted = {i["metadata"]["name"]: i["metadata"]["resourceVersion"] for i in root.must("GET", SETS)["items"]}
             newest = max(map(int, wanted.values()))

@@ -100,6 +100,12 @@ void SliceController::remember(const std::string& key, const Json* slice) {
   known_.emplace(key, std::move(now));
 }
 
+void SliceController::release() {
+  if (--holds_ == 0) {
+    full_pass();
+  }
+}
+
 void SliceController::full_pass() {
   shards_changed();
   world_.exports(
@@ -141,6 +147,10 @@ const ShardSelection* SliceController::selection_of(std::string_view cluster,
 }
 
 void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished finished) {
+  if (holds_ > 0) {
+    finished(true);
+    return;
+  }
   ++stats_.runs;
   const std::size_t bar = key.find('|');
   const std::string cluster = key.substr(0, bar);
@@ -175,6 +185,10 @@ void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished
 }
 
 void SliceController::reconcile_default(const std::string& key, net::WorkQueue::Finished finished) {
+  if (holds_ > 0) {
+    finished(true);
+    return;
+  }
   const std::size_t bar = key.find('|');
   const std::string cluster = key.substr(0, bar);
   const std::string name = key.substr(bar + 1);

@@ -35,6 +35,11 @@ class SliceController {
   /// Looks at every slice and every export.
   void full_pass();
 
+  /// Nothing is written until release() was called as often as hold(); then everything is looked
+  /// at. For times in which the picture is known to be incomplete.
+  void hold() { ++holds_; }
+  void release();
+
   struct Stats {
     std::uint64_t runs = 0, writes = 0;
     std::uint64_t selections = 0;  ///< evaluations of a Partition's selector over all shards
@@ -66,6 +71,7 @@ class SliceController {
   std::map<std::string, Reference, std::less<>> known_;  ///< every slice, by cluster|name
   StringMap<Keys> by_partition_, by_export_;
   StringMap<ShardSelection> selections_;  ///< by cluster|name of the Partition
+  int holds_ = 0;
   Stats stats_;
 };
 

@@ -53,6 +53,14 @@ const std::vector<topology::ShardFacts>& FeedWorld::shard_table() const {
   return table_;
 }
 
+void FeedWorld::shard_imported(topology::ShardId shard) {
+  for (const auto& [unused, one] : exports_) {
+    if (one.shard == shard && events_.export_changed) {
+      events_.export_changed(one.record.cluster, one.record.name);
+    }
+  }
+}
+
 void FeedWorld::forget_table() {
   table_known_ = false;
   if (events_.shards_changed) {
@@ -119,7 +127,10 @@ void FeedWorld::exports(
 const endpointslice::ExportRecord* FeedWorld::export_record(std::string_view cluster,
                                                             std::string_view name) const {
   const auto found = exports_.find(key(cluster, name));
-  return found == exports_.end() ? nullptr : &found->second.record;
+  if (found == exports_.end() || (events_.imported && !events_.imported(found->second.shard))) {
+    return nullptr;
+  }
+  return &found->second.record;
 }
 
 void FeedWorld::on_change(const topology::ShardChanged& change) {

@@ -21,12 +21,18 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
     std::function<void()> shards_changed;
     std::function<void(std::string_view cluster, std::string_view name)> export_changed;
     std::function<void(std::string_view cluster)> cluster_gone;
+    /// Exports of a shard get default slices from then on: before, it may hold some of its own that
+    /// are still to be imported. Unset: always.
+    std::function<bool(topology::ShardId shard)> imported;
   };
   explicit FeedWorld(topology::Feed& feed);
   ~FeedWorld();
   FeedWorld(const FeedWorld&) = delete;
   FeedWorld& operator=(const FeedWorld&) = delete;
   void set_events(Events events) { events_ = std::move(events); }
+
+  /// Events::imported holds for the shard now.
+  void shard_imported(topology::ShardId shard);
 
   [[nodiscard]] const std::vector<topology::ShardFacts>& shard_table() const override;
   [[nodiscard]] std::vector<endpointslice::SliceShard> shards(

@@ -33,6 +33,9 @@ class Objects {
   /// the object moved on.
   virtual void create(std::string_view cluster, std::string_view group, std::string_view resource,
                       krm::Json object, Done done) = 0;
+  /// As create, with the uid and the creation time that the object says.
+  virtual void adopt(std::string_view cluster, std::string_view group, std::string_view resource,
+                     krm::Json object, Done done) = 0;
   virtual void update(std::string_view cluster, std::string_view group, std::string_view resource,
                       std::string_view subresource, krm::Json object, Done done) = 0;
   virtual void remove(std::string_view cluster, std::string_view group, std::string_view resource,

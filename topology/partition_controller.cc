@@ -86,6 +86,12 @@ PartitionController::PartitionController(net::Loop& loop, Objects& objects,
   full_pass();
 }
 
+void PartitionController::release() {
+  if (--holds_ == 0) {
+    full_pass();
+  }
+}
+
 void PartitionController::full_pass() {
   shards_changed();
   pass_timer_.start(kFullPass, [this] { full_pass(); });
@@ -148,6 +154,10 @@ std::vector<Json> PartitionController::partitions_near(const std::string& cluste
 }
 
 void PartitionController::reconcile(const std::string& key, net::WorkQueue::Finished finished) {
+  if (holds_ > 0) {
+    finished(true);
+    return;
+  }
   ++stats_.runs;
   const std::size_t bar = key.find('|');
   auto run = std::make_shared<Run>();

@@ -29,6 +29,11 @@ class PartitionController {
   /// Looks at every set.
   void full_pass();
 
+  /// Nothing is written until release() was called as often as hold(); then everything is looked
+  /// at. For times in which the picture is known to be incomplete.
+  void hold() { ++holds_; }
+  void release();
+
   struct Stats {
     std::uint64_t runs = 0, writes = 0, failures = 0;
   };
@@ -54,6 +59,7 @@ class PartitionController {
                                                             ///< of the owning set, "" for none
   std::map<std::string, std::set<std::string>, std::less<>> owned_;  ///< that uid to cluster|name
   std::vector<std::shared_ptr<void>> subscriptions_;
+  int holds_ = 0;
   Stats stats_;
 };
 

@@ -48,14 +48,18 @@ Expected<void> name_object(WriteOp& op, krm::Json& metadata) {
   return {};
 }
 
-void set_system_fields(const ResourceDef& def, krm::Json& metadata) {
+void set_system_fields(const WriteOp& op, krm::Json& metadata) {
   for (const char* member : {"resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds",
                              "selfLink", "generation"}) {
     metadata.erase(member);
   }
-  metadata["uid"] = random_uuid();
-  metadata["creationTimestamp"] = rfc3339(unix_seconds());
-  if (def.generation) {
+  if (!op.keep_identity || metadata.text({"uid"}).empty()) {
+    metadata["uid"] = random_uuid();
+  }
+  if (!op.keep_identity || metadata.text({"creationTimestamp"}).empty()) {
+    metadata["creationTimestamp"] = rfc3339(unix_seconds());
+  }
+  if (op.kind->def->generation) {
     metadata["generation"] = 1;
   }
 }
@@ -173,7 +177,7 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
   }
   drop_cluster_annotation(op, object);
   track_fields(op, nullptr, object);
-  set_system_fields(def, object["metadata"]);
+  set_system_fields(op, object["metadata"]);
   set_cluster_annotation(op, object);
   op.kind->to_storage(object);
   op.object = std::make_unique<krm::Json>(std::move(object));

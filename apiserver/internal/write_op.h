@@ -41,6 +41,7 @@ struct WriteOp : std::enable_shared_from_this<WriteOp> {
   std::string manager;
   WriteOptions options;
   bool skip_admission = false;
+  bool keep_identity = false;  ///< create: uid and creation time are those of the object
   bool unconditional = false;  ///< update without resourceVersion is fine
   bool upsert = false;         ///< update of an absent object creates it
   bool applies = false;        ///< server-side apply: `change` keeps managedFields itself

@@ -37,6 +37,15 @@ void ApiObjects::create(std::string_view cluster, std::string_view group, std::s
   server_.write(std::move(write), std::move(done));
 }
 
+void ApiObjects::adopt(std::string_view cluster, std::string_view group, std::string_view resource,
+                       krm::Json object, Done done) {
+  auto write = request("create", cluster, group, resource);
+  write.name = object.text({"metadata", "name"});
+  write.object = std::move(object);
+  write.keep_identity = true;
+  server_.write(std::move(write), std::move(done));
+}
+
 void ApiObjects::update(std::string_view cluster, std::string_view group, std::string_view resource,
                         std::string_view subresource, krm::Json object, Done done) {
   auto write = request("update", cluster, group, resource);

@@ -17,6 +17,8 @@ class ApiObjects final : public topology::Objects {
             const std::function<bool(const krm::Json&)>& visit) const override;
   void create(std::string_view cluster, std::string_view group, std::string_view resource,
               krm::Json object, Done done) override;
+  void adopt(std::string_view cluster, std::string_view group, std::string_view resource,
+             krm::Json object, Done done) override;
   void update(std::string_view cluster, std::string_view group, std::string_view resource,
               std::string_view subresource, krm::Json object, Done done) override;
   void remove(std::string_view cluster, std::string_view group, std::string_view resource,

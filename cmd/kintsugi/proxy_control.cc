@@ -18,6 +18,7 @@ namespace {
 
 constexpr Duration kFeedRetry = milliseconds(20);
 constexpr Duration kReadyPoll = milliseconds(10);
+constexpr Duration kExportsLimit = seconds(5);  // slices wait no longer for a shard
 
 /// The control loop's API server has no listener: nothing asks these two.
 class NobodyAuthenticates final : public auth::Authenticator {
@@ -82,6 +83,10 @@ ProxyControl::~ProxyControl() {
   }
   admin_listeners_.clear();
   admin_.reset();
+  if (importer_ != nullptr) {
+    feed_->remove_listener(*importer_);
+  }
+  importer_.reset();
   sweeper_.reset();
   slices_.reset();
   partitions_.reset();
@@ -269,6 +274,7 @@ Expected<void> ProxyControl::start_feed() {
   feed_ = std::make_unique<topology::Feed>(loop_, std::move(params), publisher_);
   world_ = std::make_unique<proxy::FeedWorld>(*feed_);
   start_controllers();
+  start_import();
   feed_->start();
   for (const auto& one : loops_) {
     one->start_reviews();
@@ -280,7 +286,8 @@ Expected<void> ProxyControl::start_feed() {
   }
   const auto poll = [this](const auto& self) -> void {
     ready_.store(feed_->ready(), std::memory_order_relaxed);
-    ready_timer_.start(ready_.load() ? seconds(1) : kReadyPoll, [self] { self(self); });
+    release_controllers();
+    ready_timer_.start(ready_.load() && !slices_held_ ? seconds(1) : kReadyPoll, [self] { self(self); });
   };
   poll(poll);
   return {};
@@ -305,6 +312,8 @@ void ProxyControl::start_controllers() {
       loop_, *objects_, [this] { return world_->shard_table(); });
   slices_ = std::make_unique<endpointslice::SliceController>(loop_, *objects_, *world_,
                                                              config_.endpoint_slice);
+  partitions_->hold();
+  slices_->hold();
   std::vector<ClusterSweeper::Resource> resources;
   for (const auto& kind : registry_->all("*")) {
     resources.emplace_back(kind->group, kind->plural);
@@ -322,7 +331,43 @@ void ProxyControl::start_controllers() {
            },
        .export_changed = [this](std::string_view cluster,
                                 std::string_view name) { slices_->export_changed(cluster, name); },
-       .cluster_gone = [this](std::string_view cluster) { sweeper_->cluster_gone(cluster); }});
+       .cluster_gone = [this](std::string_view cluster) { sweeper_->cluster_gone(cluster); },
+       .imported = [this](topology::ShardId shard) { return importer_->is_done(shard); }});
+}
+
+/// What a kcp shard holds of the kinds that are stored here now (T-04).
+void ProxyControl::start_import() {
+  import_log_ = std::make_unique<StoreImportLog>(loop_, *store_);
+  topology::ImportParams params;
+  params.upstream = [this](const std::string& shard, const std::string& url) {
+    return admin_upstream(shard, url);
+  };
+  params.headers = agent_headers();
+  params.identity = [this] { return std::string(feed_->identity("topology.kcp.io")); };
+  params.busy = [this](bool busy) { busy ? partitions_->hold() : partitions_->release(); };
+  params.imported = [this](topology::ShardId shard) { world_->shard_imported(shard); };
+  importer_ =
+      std::make_unique<topology::Importer>(loop_, *objects_, *import_log_, std::move(params));
+  feed_->add_listener(*importer_);
+}
+
+/// Before the shards are known nothing can be computed from them: a restart must not take every
+/// Partition away and make it again.
+void ProxyControl::release_controllers() {
+  const topology::Snapshot& index = feed_->index();
+  if (!index.shards_listed()) {
+    return;
+  }
+  if (partitions_held_) {
+    partitions_held_ = false;
+    listed_at_ = loop_.now();
+    partitions_->release();
+  }
+  const bool known = feed_->ready() && index.all_synced(topology::Resource::kExports);
+  if (slices_held_ && (known || loop_.now() - listed_at_ > kExportsLimit)) {
+    slices_held_ = false;
+    slices_->release();
+  }
 }
 
 Expected<net::UpstreamParams> ProxyControl::admin_upstream(const std::string& /*shard*/,

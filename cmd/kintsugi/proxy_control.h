@@ -13,6 +13,7 @@
 #include "cmd/kintsugi/kubeconfig.h"
 #include "cmd/kintsugi/proxy_loop.h"
 #include "cmd/kintsugi/signals.h"
+#include "cmd/kintsugi/store_import_log.h"
 #include "endpointslice/slice_controller.h"
 #include "net/listener.h"
 #include "net/loop.h"
@@ -21,6 +22,7 @@
 #include "proxy/feed_world.h"
 #include "store/lmdb/lmdb_store.h"
 #include "topology/feed.h"
+#include "topology/import.h"
 #include "topology/partition_controller.h"
 
 namespace kintsugi::cmd {
@@ -43,6 +45,8 @@ class ProxyControl {
   void try_feed();
   [[nodiscard]] Expected<void> start_feed();
   void start_controllers();
+  void start_import();
+  void release_controllers();
   [[nodiscard]] Expected<net::UpstreamParams> admin_upstream(const std::string& shard,
                                                              const std::string& base_url) const;
   [[nodiscard]] Expected<net::UpstreamParams> forward_upstream(const std::string& base_url) const;
@@ -74,6 +78,10 @@ class ProxyControl {
   std::unique_ptr<topology::PartitionController> partitions_;
   std::unique_ptr<endpointslice::SliceController> slices_;
   std::unique_ptr<ClusterSweeper> sweeper_;
+  std::unique_ptr<StoreImportLog> import_log_;
+  std::unique_ptr<topology::Importer> importer_;
+  bool partitions_held_ = true, slices_held_ = true;
+  TimePoint listed_at_{};
   std::unique_ptr<proxy::AdminHandler> admin_;
   std::vector<std::unique_ptr<net::Listener>> admin_listeners_;
   net::Timer feed_timer_, ready_timer_, stop_timer_;
