@@ -13,6 +13,11 @@ using kintsugi::krm::JsonPatch;
 namespace {
 
 bool has_null(const Json& value) {
+  for (const Json& item : value.items()) {
+    if (has_null(item)) {
+      return true;
+    }
+  }
   for (const kintsugi::krm::JsonMember& member : value.members()) {
     if (member.value.is_null() || has_null(member.value)) {
       return true;

@@ -194,11 +194,13 @@ class JsonPatchRun {
     Json* found = operation.from.empty()       ? &document_
                   : place.container == nullptr ? nullptr
                                                : child(*place.container, place.token);
-    if (found == nullptr) {
+    const bool absent_member =
+        found == nullptr && place.container != nullptr && place.container->is_object();
+    if (found == nullptr && !(operation.op == "copy" && absent_member)) {
       return refuse("doc is missing from path", operation.from);
     }
     if (operation.op == "copy") {
-      Json value = *found;
+      Json value = absent_member ? Json() : *found;
       copied_ += value.dump().size();
       return copied_ <= JsonPatch::kMaxCopyBytes
                  ? add(operation.path, std::move(value))
@@ -253,6 +255,12 @@ Expected<JsonPatch> JsonPatch::parse(std::string_view body) {
     }
     Operation operation;
     for (const JsonMember& member : item.members()) {
+      const bool is_text = member.key == "op" || member.key == "path" || member.key == "from";
+      if (is_text && !member.value.is_string() && !member.value.is_null()) {
+        return fail(Errc::kBadRequest,
+                    std::string(kLead) + "json: cannot unmarshal " + go_type(member.value) +
+                        " into Go struct field jsonPatchOp." + member.key + " of type string");
+      }
       if (member.key == "op") {
         operation.op = member.value.as_string();
       } else if (member.key == "path" && member.value.is_string()) {

@@ -12,14 +12,16 @@ namespace kintsugi::krm {
 
 /// A JSON patch (RFC 6902) as Kubernetes applies it: `replace` of an absent member adds it
 /// (AM-195), `test` takes an absent member for null, negative array indices count from the end, a
-/// path's text before its first `/` is ignored, an absent `value` is null.
-/// Source: specs/api-machinery.md 3.4 and 7.2.
+/// path's text before its first `/` is ignored, an absent `value` is null, `copy` of an absent
+/// member copies null. Source: specs/api-machinery.md 3.4 and 7.2.
 class JsonPatch {
  public:
   static constexpr std::size_t kMaxOperations = 10'000;    ///< AM-062
   static constexpr std::size_t kMaxCopyBytes = 3U << 20U;  ///< JSON text that `copy` may add
 
-  /// @error kBadRequest "error decoding patch: …" for what is no list of objects (AM-198).
+  /// @error kBadRequest "error decoding patch: …" for what is no list of objects (AM-198) with
+  /// texts
+  ///        for op, path and from.
   /// @error kRequestEntityTooLarge more than kMaxOperations operations.
   [[nodiscard]] static Expected<JsonPatch> parse(std::string_view body);
 

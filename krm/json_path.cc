@@ -150,7 +150,7 @@ class JsonPathParser {
     at_ = end + 1;
     JsonPath::Step made;
     if (inside == "*") {
-      made.kind = JsonPath::Kind::kAll;
+      made.kind = JsonPath::Kind::kSlice;
     } else if (!inside.empty() && (inside.front() == '\'' || inside.front() == '"')) {
       if (!unquote(inside, made.name)) {
         return complain("malformed quoted name");
@@ -277,30 +277,52 @@ Expected<JsonPath> JsonPath::compile(std::string_view text) {
   return JsonPathParser(text, 0).run();
 }
 
-bool JsonPath::holds(const Filter& filter, const Json& value) {
-  const auto side = [&](const Operand& operand) {
-    return operand.path == nullptr ? &operand.literal : operand.path->first(value);
+std::optional<bool> JsonPath::holds(const Filter& filter, const Json& value) {
+  struct Side {
+    const Json* value = nullptr;
+    bool fails = false;
   };
-  const Json* left = side(filter.left);
+  const auto side = [&](const Operand& operand) -> Side {
+    if (operand.path == nullptr) {
+      return {&operand.literal, false};
+    }
+    const std::optional<std::vector<const Json*>> found = operand.path->walk(value);
+    if (!found || found->size() > 1) {
+      return {nullptr, true};
+    }
+    return {found->empty() ? nullptr : found->front(), false};
+  };
   if (filter.compare == Compare::kExists) {
-    return left != nullptr;
+    return filter.left.path == nullptr || !filter.left.path->find(value).empty();
   }
-  const Json* right = side(filter.right);
-  if (left == nullptr || right == nullptr) {
-    return false;
+  const Side left = side(filter.left);
+  if (left.fails || left.value == nullptr) {
+    return left.fails ? std::nullopt : std::optional(false);
   }
+  const Side right = side(filter.right);
+  if (right.fails || right.value == nullptr) {
+    return right.fails ? std::nullopt : std::optional(false);
+  }
+  const Json& a = *left.value;
+  const Json& b = *right.value;
+  const bool numbers = a.is_number() && b.is_number() && a.is_integer() == b.is_integer();
+  const bool texts = a.is_string() && b.is_string();
   if (filter.compare == Compare::kEqual || filter.compare == Compare::kNotEqual) {
-    return (*left == *right) == (filter.compare == Compare::kEqual);
+    if (!numbers && !texts && !(a.is_bool() && b.is_bool())) {
+      return std::nullopt;
+    }
+    return (a == b) == (filter.compare == Compare::kEqual);
+  }
+  if (!numbers && !texts) {
+    return std::nullopt;
   }
   int order = 0;
-  if (left->is_number() && right->is_number()) {
-    const double a = left->as_double();
-    const double b = right->as_double();
-    order = a < b ? -1 : a > b ? 1 : 0;
-  } else if (left->is_string() && right->is_string()) {
-    order = left->as_string().compare(right->as_string());
+  if (texts) {
+    order = a.as_string().compare(b.as_string());
+  } else if (a.is_integer()) {
+    order = a.as_integer() < b.as_integer() ? -1 : a.as_integer() > b.as_integer() ? 1 : 0;
   } else {
-    return false;
+    order = a.as_double() < b.as_double() ? -1 : a.as_double() > b.as_double() ? 1 : 0;
   }
   switch (filter.compare) {
     case Compare::kLess:
@@ -314,7 +336,25 @@ bool JsonPath::holds(const Filter& filter, const Json& value) {
   }
 }
 
-void JsonPath::apply(const Step& step, const Json& value, std::vector<const Json*>& out) {
+JsonPath::Outcome JsonPath::filter(const Step& step, const Json& value,
+                                   std::vector<const Json*>& out) {
+  if (!value.is_array()) {
+    return Outcome::kFailed;
+  }
+  for (const Json& item : value.items()) {
+    const std::optional<bool> found = holds(*step.filter, item);
+    if (!found) {
+      return Outcome::kFailed;
+    }
+    if (*found && out.size() < kMaxResults) {
+      out.push_back(&item);
+    }
+  }
+  return Outcome::kGoOn;
+}
+
+JsonPath::Outcome JsonPath::apply(const Step& step, const Json& value,
+                                  std::vector<const Json*>& out) {
   const auto count = static_cast<std::int64_t>(value.items().size());
   const auto add = [&](const Json& found) {
     if (out.size() < kMaxResults) {
@@ -329,53 +369,68 @@ void JsonPath::apply(const Step& step, const Json& value, std::vector<const Json
       break;
     case Kind::kIndex: {
       const std::int64_t index = step.begin + (step.begin < 0 ? count : 0);
-      if (index >= 0 && index < count) {
+      if (value.is_array() && index >= 0 && index < count) {
         add(value.items()[static_cast<std::size_t>(index)]);
+        break;
       }
-      break;
+      return value.is_null() ? Outcome::kGoOn : Outcome::kFailed;
     }
     case Kind::kSlice: {
-      const auto place = [count](std::int64_t at) {
-        return std::clamp<std::int64_t>(at + (at < 0 ? count : 0), 0, count);
-      };
-      const std::int64_t end = step.open_end ? count : place(step.end);
+      if (!value.is_array()) {
+        return value.is_null() ? Outcome::kGoOn : Outcome::kFailed;
+      }
+      const std::int64_t begin = step.open_begin ? 0 : step.begin + (step.begin < 0 ? count : 0);
+      const std::int64_t end = step.open_end ? count : step.end + (step.end < 0 ? count : 0);
+      if (begin == end) {
+        return Outcome::kStop;
+      }
+      if (begin < 0 || begin >= count || end > count || begin > end) {
+        return Outcome::kFailed;
+      }
       // Steps past the end, without overflow.
-      for (std::int64_t i = step.open_begin ? 0 : place(step.begin); i < end;
-           i += std::min(step.stride, count)) {
+      for (std::int64_t i = begin; i < end; i += std::min(step.stride, count)) {
         add(value.items()[static_cast<std::size_t>(i)]);
       }
       break;
     }
     case Kind::kAll:
-    case Kind::kFilter:
       for (const Json& item : value.items()) {
-        if (step.kind == Kind::kAll || holds(*step.filter, item)) {
-          add(item);
-        }
+        add(item);
       }
       for (const JsonMember& member : value.members()) {
-        if (step.kind == Kind::kAll || holds(*step.filter, member.value)) {
-          add(member.value);
-        }
+        add(member.value);
       }
       break;
+    case Kind::kFilter:
+      return filter(step, value, out);
     case Kind::kDescend:
       descend(value, out);
       break;
   }
+  return Outcome::kGoOn;
 }
 
-std::vector<const Json*> JsonPath::find(const Json& document) const {
+std::optional<std::vector<const Json*>> JsonPath::walk(const Json& document) const {
   std::vector<const Json*> current = {&document};
   std::vector<const Json*> next;
   for (const Step& step : steps_) {
     next.clear();
     for (const Json* value : current) {
-      apply(step, *value, next);
+      const Outcome outcome = apply(step, *value, next);
+      if (outcome == Outcome::kFailed) {
+        return std::nullopt;
+      }
+      if (outcome == Outcome::kStop) {
+        break;
+      }
     }
     current.swap(next);
   }
   return current;
+}
+
+std::vector<const Json*> JsonPath::find(const Json& document) const {
+  return walk(document).value_or(std::vector<const Json*>());
 }
 
 const Json* JsonPath::first(const Json& document) const {

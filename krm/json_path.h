@@ -22,7 +22,8 @@ class JsonPath {
   [[nodiscard]] static Expected<JsonPath> compile(std::string_view text);
 
   /// Everything the path leads to, in document order; pointers into `document`. Members that are
-  /// absent lead nowhere.
+  /// absent lead nowhere; an index outside a list, a filter on what is no list or a comparison of
+  /// different types makes the whole path lead nowhere, as in Kubernetes.
   [[nodiscard]] std::vector<const Json*> find(const Json& document) const;
   /// The first of these, nullptr when there is none.
   [[nodiscard]] const Json* first(const Json& document) const;
@@ -60,8 +61,16 @@ class JsonPath {
   };
   friend class JsonPathParser;
 
-  static void apply(const Step& step, const Json& value, std::vector<const Json*>& out);
-  [[nodiscard]] static bool holds(const Filter& filter, const Json& value);
+  /// kStop: what follows in the same step is left out. kFailed: the whole path leads nowhere.
+  enum class Outcome : std::uint8_t { kGoOn, kStop, kFailed };
+  [[nodiscard]] static Outcome apply(const Step& step, const Json& value,
+                                     std::vector<const Json*>& out);
+  [[nodiscard]] static Outcome filter(const Step& step, const Json& value,
+                                      std::vector<const Json*>& out);
+  /// nullopt: the two sides cannot be compared.
+  [[nodiscard]] static std::optional<bool> holds(const Filter& filter, const Json& value);
+  /// nullopt: a step met a value that it cannot be taken on.
+  [[nodiscard]] std::optional<std::vector<const Json*>> walk(const Json& document) const;
 
   std::vector<Step> steps_;
 };

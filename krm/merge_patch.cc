@@ -1,5 +1,6 @@
 #include "krm/merge_patch.h"
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 
@@ -9,8 +10,12 @@ namespace {
 /// What a value becomes under a patch that is no null. Both member lists are sorted, so one pass
 /// over both keeps large objects linear.
 void merge(Json& target, const Json& patch) {
-  if (!patch.is_object()) {
+  if (!patch.is_object() || !target.is_object()) {
+    const bool was_object = target.is_object();
     target = patch;
+    if (!was_object) {
+      discard_nulls(target);
+    }
     return;
   }
   Json::Object old = std::move(target.edit_members());
@@ -51,6 +56,22 @@ Expected<Json> parse_merge_patch(std::string_view body, Json::ParseReport* repor
                                        " into Go value of type map[string]interface {}");
   }
   return patch;
+}
+
+void discard_nulls(Json& value) {
+  if (value.is_object()) {
+    Json::Object& members = value.edit_members();
+    members.erase(std::remove_if(members.begin(), members.end(),
+                                 [](const JsonMember& each) { return each.value.is_null(); }),
+                  members.end());
+    for (JsonMember& member : members) {
+      discard_nulls(member.value);
+    }
+  } else if (value.is_array()) {
+    for (Json& item : value.edit_items()) {
+      discard_nulls(item);
+    }
+  }
 }
 
 Json apply_merge_patch(Json target, const Json& patch) {

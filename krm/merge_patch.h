@@ -13,7 +13,11 @@ namespace kintsugi::krm {
 [[nodiscard]] Expected<Json> parse_merge_patch(std::string_view body,
                                                Json::ParseReport* report = nullptr);
 
-/// RFC 7386: objects are merged, null removes, everything else (lists too) replaces.
+/// Removes the null members of all objects in a value; null elements of lists stay.
+void discard_nulls(Json& value);
+
+/// RFC 7386: objects are merged, null removes, everything else (lists too) replaces. As in
+/// Kubernetes, a value that replaces no object loses its nulls also where it has lists of objects.
 [[nodiscard]] Json apply_merge_patch(Json target, const Json& patch);
 
 /// The smallest patch that turns `from` into `to`; {} when they are equal. Nulls inside `to` cannot

@@ -73,7 +73,8 @@ TEST(JsonPatch, WhenOperationDoesNotApply_IsRefusedAM196) {
            R"([{"op":"add","path":"/a/x","value":1}])",
            R"([{"op":"move","from":"/none","path":"/b"}])",
            R"([{"op":"move","from":"/o","path":"/o/p"}])",
-           R"([{"op":"copy","from":"/none","path":"/b"}])",
+           R"([{"op":"copy","from":"/none/x","path":"/b"}])",
+           R"([{"op":"copy","from":"/l/9","path":"/b"}])",
            R"([{"op":"copy","path":"/b"}])",
        }) {
     EXPECT_TRUE(refused(R"({"a":1,"l":[1,2],"o":{"p":1}})", patch)) << patch;
@@ -93,6 +94,7 @@ TEST(JsonPatch, WhenKubernetesIsLenient_SoAreWe) {
   EXPECT_EQ(patched(R"({"l":[1,2]})", R"([{"op":"replace","path":"/l/-1","value":9}])"),
             R"({"l":[1,9]})");
   EXPECT_EQ(patched("{}", R"([{"op":"test","path":"/a"}])"), "{}");
+  EXPECT_EQ(patched("{}", R"([{"op":"copy","from":"/a","path":"/b"}])"), R"({"b":null})");
   EXPECT_EQ(patched("{}", "[]"), "{}");
 }
 
@@ -103,6 +105,9 @@ TEST(JsonPatch, WhenBodyIsNoPatch_IsDecodeErrorAM198) {
   EXPECT_EQ(patched("{}", "[1]"),
             "error decoding patch: json: cannot unmarshal number into Go value of type "
             "jsonpatch.Operation");
+  EXPECT_EQ(patched("{}", R"([{"op":5,"path":"/a"}])"),
+            "error decoding patch: json: cannot unmarshal number into Go struct field "
+            "jsonPatchOp.op of type string");
   EXPECT_EQ(patched("{}", "[{"), "error decoding patch: unexpected end of JSON input");
   EXPECT_EQ(JsonPatch::parse("x").error().code(), Errc::kBadRequest);
 }
@@ -197,11 +202,34 @@ nlohmann::json random_object(std::mt19937& random) {
   return out;
 }
 
+/// Kubernetes drops null members of objects in lists where the list is new; RFC 7386 keeps them.
+void drop_list_nulls(nlohmann::json& value, bool in_list) {
+  if (value.is_object() && in_list) {
+    for (auto it = value.begin(); it != value.end();) {
+      it = it->is_null() ? value.erase(it) : std::next(it);
+    }
+  }
+  for (auto& item : value) {
+    if (item.is_structured()) {
+      drop_list_nulls(item, in_list || value.is_array());
+    }
+  }
+}
+
+TEST(MergePatch, WhenListIsNew_AM202_DropsNullsInside) {
+  EXPECT_EQ(apply_merge_patch(Json(), *Json::parse(R"({"l":[{"a":null,"b":1},null]})")).dump(),
+            R"({"l":[{"b":1},null]})");
+  EXPECT_EQ(
+      apply_merge_patch(*Json::parse(R"({"l":{}})"), *Json::parse(R"({"l":[{"a":null}]})")).dump(),
+      R"({"l":[{"a":null}]})");
+}
+
 TEST(MergePatchProperty, WhenDocumentsAreRandom_AgreesWithOracle) {
   for (unsigned seed = 0; seed < 3000; ++seed) {
     std::mt19937 random(seed);
     nlohmann::json target = random_object(random);
-    const nlohmann::json patch = random_object(random);
+    nlohmann::json patch = random_object(random);
+    drop_list_nulls(patch, false);
     const Json ours = apply_merge_patch(*Json::parse(target.dump()), *Json::parse(patch.dump()));
     target.merge_patch(patch);
     ASSERT_EQ(nlohmann::json::parse(ours.dump()), target) << "seed " << seed;
@@ -279,7 +307,7 @@ TEST(JsonPatchProperty, WhenOperationsAreRandom_AgreesWithOracle) {
     const bool silent = works && op == "remove" && expected == document;
     // Where Kubernetes is more lenient or stricter than RFC 6902, on purpose.
     const bool differs = silent || (!works && (op == "replace" || op == "test")) ||
-                         (path.empty() && op == "remove") ||
+                         (path.empty() && op == "remove") || (op == "copy" && !works) ||
                          (op == "move" && (from.empty() || path.starts_with(from)));
     if (differs) {
       continue;

@@ -481,7 +481,9 @@ Expected<FieldSelector> FieldSelector::parse(std::string_view text) {
     if (!fault.empty()) {
       return fail(Errc::kBadRequest, std::move(fault));
     }
-    out.terms_.push_back({std::string(field), not_equal, std::move(value)});
+    if (!field.empty() || !value.empty()) {  // Kubernetes drops a bare operator
+      out.terms_.push_back({std::string(field), not_equal, std::move(value)});
+    }
   }
   return out;
 }

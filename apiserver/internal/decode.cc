@@ -103,8 +103,9 @@ Expected<krm::Json> parse_yaml(std::string_view body, std::vector<std::string>& 
   return json;
 }
 
-Error invalid_patch(const krm::Json& patched, std::string_view why) {
-  return krm::invalid("", "", "", {krm::field_invalid("patch", krm::Json(patched.dump()), why)});
+Error invalid_patch(const krm::Json& patched, std::string_view shown, std::string_view why) {
+  const krm::Json value = shown.empty() ? krm::Json(patched.dump()) : krm::Json(shown);
+  return krm::invalid("", "", "", {krm::field_invalid("patch", value, why)});
 }
 
 void append(std::vector<std::string>& to, std::vector<std::string> from) {
@@ -230,33 +231,34 @@ Expected<krm::Json> decode_object(const ServedKind& kind, BodyType type, std::st
 
 Expected<krm::Json> decode_patched(const ServedKind& kind, krm::Json patched,
                                    const std::vector<std::string>& faults,
-                                   FieldValidation validation, std::vector<std::string>& warnings) {
+                                   FieldValidation validation, std::vector<std::string>& warnings,
+                                   std::string_view shown) {
   const std::string_view name = patched.text({"kind"});
   const std::string_view api_version = patched.text({"apiVersion"});
   if (!patched.is_object()) {
-    return fail(invalid_patch(patched, "the result is no object"));
+    return fail(invalid_patch(patched, shown, "the result is no object"));
   }
   if (!name.empty() && name != kind.def->kind) {
-    return fail(invalid_patch(patched, "no kind " + krm::go_quote(name) +
-                                           " is registered for version " +
-                                           krm::go_quote(api_version)));
+    return fail(invalid_patch(patched, shown,
+                              "no kind " + krm::go_quote(name) + " is registered for version " +
+                                  krm::go_quote(api_version)));
   }
   if (!api_version.empty() && api_version != kind.api_version) {
-    return fail(invalid_patch(patched, "no kind " + krm::go_quote(kind.def->kind) +
-                                           " is registered for version " +
-                                           krm::go_quote(api_version)));
+    return fail(invalid_patch(patched, shown,
+                              "no kind " + krm::go_quote(kind.def->kind) +
+                                  " is registered for version " + krm::go_quote(api_version)));
   }
   patched["apiVersion"] = kind.api_version;
   patched["kind"] = kind.def->kind;
   krm::Json object = patched;
   std::vector<std::string> unknown;
   if (Expected<void> shaped = shape_object(kind, object, unknown); !shaped) {
-    return fail(invalid_patch(patched, shaped.error().message()));
+    return fail(invalid_patch(patched, shown, shaped.error().message()));
   }
   std::vector<std::string> texts = faults;
   append(texts, krm::strict_warnings({}, unknown));
   if (validation == FieldValidation::kStrict && !texts.empty()) {
-    return fail(invalid_patch(patched, "strict decoding error: " + join(texts, ", ")));
+    return fail(invalid_patch(patched, shown, "strict decoding error: " + join(texts, ", ")));
   }
   if (validation == FieldValidation::kWarn) {
     append(warnings, std::move(texts));

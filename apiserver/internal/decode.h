@@ -33,10 +33,12 @@ struct ParsedBody {
 
 /// The same for the result of a patch: failures are those of AM-199 and AM-151.
 /// @param faults what strict validation says about the patch document itself, one text each.
+/// @param shown  what failures show as the value; "": the patched object.
 [[nodiscard]] Expected<krm::Json> decode_patched(const ServedKind& kind, krm::Json patched,
                                                  const std::vector<std::string>& faults,
                                                  FieldValidation validation,
-                                                 std::vector<std::string>& warnings);
+                                                 std::vector<std::string>& warnings,
+                                                 std::string_view shown = {});
 
 /// Drops what the kind does not know and fills defaults. @error kBadRequest in Go's words.
 [[nodiscard]] Expected<void> shape_object(const ServedKind& kind, krm::Json& object,

@@ -10,9 +10,11 @@
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
 #include "apiserver/internal/write_request.h"
+#include "krm/go_value.h"
 #include "krm/json_patch.h"
 #include "krm/merge_patch.h"
 #include "krm/status.h"
+#include "krm/strategic_merge.h"
 #include "krm/strict.h"
 
 namespace kintsugi::apiserver::internal {
@@ -109,17 +111,47 @@ Expected<void> make_replacement(WriteOp& op, BodyType type, std::string_view bod
   return {};
 }
 
-using Patch = std::function<Expected<krm::Json>(const krm::Json& view)>;
+/// What a patch makes of an object. `shown` gets what a refusal of the result shows, if that is not
+/// the result itself.
+using Patch = std::function<Expected<krm::Json>(const krm::Json& view, std::string& shown)>;
+
+Expected<Patch> read_strategic_patch(const ServedKind& kind, std::string_view body,
+                                     std::vector<std::string>& faults) {
+  krm::Json::ParseReport report;
+  Expected<krm::Json> patch = krm::parse_strategic_merge(body, &report);
+  if (!patch) {
+    return fail(std::move(patch.error()));
+  }
+  faults = krm::strict_warnings(report.duplicate_fields, {});
+  return Patch([schema = kind.version->schema, patch = std::move(*patch)](
+                   const krm::Json& view, std::string& shown) -> Expected<krm::Json> {
+    krm::Json rest = patch;
+    Expected<krm::Json> patched = krm::apply_strategic_merge(*schema, view, rest);
+    if (patched) {
+      shown = krm::go_value_text(rest);
+      for (const std::string_view own : {"apiVersion", "kind"}) {
+        patched->erase(own);  // the type is that of the path, whatever a patch says
+      }
+    }
+    return patched;
+  });
+}
 
 /// Reads the patch document. `faults` are what strict validation says about it.
-Expected<Patch> read_patch(BodyType type, std::string_view body, std::vector<std::string>& faults) {
+Expected<Patch> read_patch(const ServedKind& kind, BodyType type, std::string_view body,
+                           std::vector<std::string>& faults) {
+  if (type == BodyType::kStrategicPatch) {
+    return read_strategic_patch(kind, body, faults);
+  }
   if (type == BodyType::kJsonPatch) {
     Expected<krm::JsonPatch> patch = krm::JsonPatch::parse(body);
     if (!patch) {
       return fail(std::move(patch.error()));
     }
     faults = patch->strict_errors();
-    return Patch([patch = std::move(*patch)](const krm::Json& view) { return patch.apply(view); });
+    return Patch([patch = std::move(*patch)](const krm::Json& view, std::string&) {
+      return patch.apply(view);
+    });
   }
   krm::Json::ParseReport report;
   Expected<krm::Json> patch = krm::parse_merge_patch(body, &report);
@@ -127,9 +159,10 @@ Expected<Patch> read_patch(BodyType type, std::string_view body, std::vector<std
     return fail(std::move(patch.error()));
   }
   faults = krm::strict_warnings(report.duplicate_fields, {});
-  return Patch([patch = std::move(*patch)](const krm::Json& view) -> Expected<krm::Json> {
-    return krm::apply_merge_patch(view, patch);
-  });
+  return Patch(
+      [patch = std::move(*patch)](const krm::Json& view, std::string&) -> Expected<krm::Json> {
+        return krm::apply_merge_patch(view, patch);
+      });
 }
 
 void make_patch_change(WriteOp& op, Patch patch, std::vector<std::string> faults) {
@@ -137,21 +170,24 @@ void make_patch_change(WriteOp& op, Patch patch, std::vector<std::string> faults
   if (op.subresource == "scale") {
     op.change = [kind = op.kind, patch = std::move(patch)](const krm::Json& current) {
       return scale_of(*kind, current).and_then([&](krm::Json scale) {
-        return patch(scale).and_then(
-            [&](krm::Json patched) { return with_scale(*kind, current, patched); });
+        std::string shown;
+        return patch(scale, shown).and_then([&](krm::Json patched) {
+          return with_scale(*kind, current, patched);
+        });
       });
     };
     return;
   }
   op.change = [raw = &op, patch = std::move(patch),
                faults = std::move(faults)](const krm::Json& current) -> Expected<krm::Json> {
-    Expected<krm::Json> patched = patch(current);
+    std::string shown;
+    Expected<krm::Json> patched = patch(current, shown);
     if (!patched) {
       return patched;
     }
     raw->warnings.clear();  // of an attempt before
     return decode_patched(*raw->kind, std::move(*patched), faults, raw->options.validation,
-                          raw->warnings);
+                          raw->warnings, shown);
   };
 }
 
@@ -248,7 +284,8 @@ void handle_patch(const RequestPtr& request, const Target& target) {
     handle_apply(request, target);
     return;
   }
-  if (type != BodyType::kJsonPatch && type != BodyType::kMergePatch) {
+  const bool strategic = type == BodyType::kStrategicPatch && target.kind->def->builtin;
+  if (type != BodyType::kJsonPatch && type != BodyType::kMergePatch && !strategic) {
     send_error(*request, unsupported_patch(*target.kind));
     return;
   }
@@ -261,7 +298,7 @@ void handle_patch(const RequestPtr& request, const Target& target) {
   op->options = std::move(options);
   with_body(request, [request, op, type] {
     std::vector<std::string> faults;
-    Expected<Patch> patch = read_patch(type, request->body, faults);
+    Expected<Patch> patch = read_patch(*op->kind, type, request->body, faults);
     request->body = std::string();
     if (!patch) {
       op->finish(fail(std::move(patch.error())));
