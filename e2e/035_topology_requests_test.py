@@ -306,6 +306,31 @@ class Requests(unittest.TestCase):
         self.assertEqual(len(states[-1][1]), 1)
 
 
+    def test_TP120_entries_of_third_parties_stay(self):
+        self.make(SLICES, "APIExportEndpointSlice", "shared", {"export": {"name": "widgets"}})
+
+        def urls():
+            return [e["url"] for e in self.root.must("GET", SLICES + "/shared").get("status", {}).get("endpoints", [])]
+
+        def apply(status):
+            body = {"apiVersion": version_of(SLICES), "kind": "APIExportEndpointSlice", "metadata": {"name": "shared"}, "status": status}
+            return self.root.must("PATCH", SLICES + "/shared/status?fieldManager=third", json.dumps(body),
+                                  headers={"Content-Type": "application/apply-patch+yaml"})
+
+        own = kit.eventually(lambda: len(urls()) == 3 and urls())
+        apply({"endpoints": [{"url": "https://vw.example", "shards": {"matchAll": True}}]})
+        self.assertEqual(sorted(urls()), sorted([*own, "https://vw.example"]))
+        # The set of shards changes: the entry stays where it is.
+        self.make(SHARDS, "Shard", "fourth", {"baseURL": "https://fourth.example.test"})
+        kit.eventually(lambda: len(urls()) == 5)
+        self.assertIn("https://vw.example", urls())
+        self.root.must("DELETE", SHARDS + "/fourth")
+        kit.eventually(lambda: len(urls()) == 4)
+        self.assertIn("https://vw.example", urls())
+        apply({})
+        kit.eventually(lambda: urls() == own)
+
+
 class Clusters(unittest.TestCase):
     """Workspaces on three shards, with and without their shard."""
 

@@ -14,6 +14,7 @@ using topology::Condition;
 
 constexpr std::string_view kModeAnnotation = "kintsugi.dev/endpoint-mode";
 constexpr std::string_view kConsumersAnnotation = "kintsugi.dev/consumers";
+constexpr std::string_view kManager = "kintsugi";  // whose name the proxy's own writes carry
 constexpr std::size_t kMaxNames = 5;
 
 struct Endpoint {
@@ -317,6 +318,33 @@ void fill_endpoints(Builder& b) {
 }
 
 }  // namespace
+
+std::vector<std::string> foreign_urls(const Json& slice,
+                                      const std::vector<topology::ShardFacts>& shards) {
+  std::vector<std::string> urls;
+  const Json* managers = slice.at({"metadata", "managedFields"});
+  if (managers == nullptr) {
+    return urls;
+  }
+  for (const Json& entry : managers->items()) {
+    const std::string_view manager = entry.text({"manager"});
+    const bool ours = manager == kManager ||
+                      std::any_of(shards.begin(), shards.end(),
+                                  [&](const auto& shard) { return shard.name == manager; });
+    const Json* owned = entry.at({"fieldsV1", "f:status", "f:endpoints"});
+    if (ours || owned == nullptr || !owned->is_object()) {
+      continue;
+    }
+    for (const krm::JsonMember& member : owned->members()) {
+      const std::string_view name = member.key;
+      const auto key = name.starts_with("k:") ? Json::parse(name.substr(2)) : Json();
+      if (key && !key->text({"url"}).empty()) {
+        urls.emplace_back(key->text({"url"}));
+      }
+    }
+  }
+  return urls;
+}
 
 EndpointMode endpoint_mode(const Json& slice, const SliceDefaults& defaults) {
   const std::string value = annotation(slice, kModeAnnotation);

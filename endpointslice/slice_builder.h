@@ -53,9 +53,15 @@ struct SliceInput {
   const ShardSelection* partition = nullptr;
   std::vector<SliceShard> shards;  ///< every registered shard, sorted by name
   std::string now;                 ///< RFC 3339, for conditions that change
-  /// URLs in status.endpoints that other field managers own; never touched.
+  /// URLs in status.endpoints that other field managers own (foreign_urls()); never touched.
   std::vector<std::string> foreign_urls;
 };
+
+/// URLs of status.endpoints that a field manager owns who is neither the proxy nor named like a
+/// Shard, also when the proxy owns them too: they stay until everybody has released them
+/// (specs/topology.md 11).
+[[nodiscard]] std::vector<std::string> foreign_urls(
+    const krm::Json& slice, const std::vector<topology::ShardFacts>& shards);
 
 /// The mode of a slice: its annotation kintsugi.dev/endpoint-mode, else the default.
 [[nodiscard]] EndpointMode endpoint_mode(const krm::Json& slice, const SliceDefaults& defaults);

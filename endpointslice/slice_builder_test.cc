@@ -239,6 +239,20 @@ TEST(SliceStatus, TP120_TP131_ForeignEntriesAndSharedUrls) {
                           "https://vw-c/services/apiexport/org1/my-export"));
 }
 
+TEST(ForeignUrls, TP120_WhenManagersOwnEntries_OnlyThoseOfThirdPartiesAreForeign) {
+  const Json slice = parse(R"({"metadata":{"managedFields":[
+      {"manager":"kintsugi","fieldsV1":{"f:status":{"f:endpoints":{
+          ".":{},"k:{\"url\":\"https://ours\"}":{},"k:{\"url\":\"https://both\"}":{}}}}},
+      {"manager":"a","fieldsV1":{"f:status":{"f:endpoints":{"k:{\"url\":\"https://shard\"}":{}}}}},
+      {"manager":"third","fieldsV1":{"f:status":{"f:endpoints":{
+          "k:{\"url\":\"https://theirs\"}":{".":{},"f:url":{}},
+          "k:{\"url\":\"https://both\"}":{},"k:broken":{},"v:1":{}}}}},
+      {"manager":"fourth","fieldsV1":{"f:spec":{"f:partition":{}}}}]}})");
+  EXPECT_THAT(foreign_urls(slice, {shard("a", "{}").facts}),
+              testing::UnorderedElementsAre("https://theirs", "https://both"));
+  EXPECT_THAT(foreign_urls(parse("{}"), {}), IsEmpty());
+}
+
 TEST(SliceStatus, WhenShardsComeAndGo_OrderIsStable) {
   Case c;
   c.settle();

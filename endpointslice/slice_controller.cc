@@ -170,6 +170,7 @@ void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished
   if (const std::string_view wanted = slice->text({"spec", "partition"}); !wanted.empty()) {
     input.partition = selection_of(cluster, wanted);
   }
+  input.foreign_urls = foreign_urls(*slice, world_.shard_table());
   Json status = build_slice_status(input, defaults_);
   const Json* old = slice->find("status");
   if (old != nullptr && topology::same_but_times(*old, status)) {
