@@ -94,7 +94,8 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"listener.key_file", file(config.listener.key_file, folder)},
       {"listener.max_streams", number(config.listener.max_streams, 1, 10'000)},
       {"authentication.client_ca_file", file(config.authentication.client_ca_file, folder)},
-      {"topology.source", one_of<std::string>(config.topology.source, {{"kcp", "kcp"}})},
+      {"topology.source",
+       one_of<std::string>(config.topology.source, {{"kcp", "kcp"}, {"objects", "objects"}})},
       {"topology.root_kubeconfig", file(config.topology.root_kubeconfig, folder)},
       {"topology.shards_kubeconfig", file(config.topology.shards_kubeconfig, folder)},
       {"backend.ca_file", file(config.backend.ca_file, folder)},
@@ -192,7 +193,9 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::st
        {Required{"listener.cert_file", config.listener.cert_file},
         Required{"listener.key_file", config.listener.key_file},
         Required{"authentication.client_ca_file", config.authentication.client_ca_file},
-        Required{"topology.root_kubeconfig", config.topology.root_kubeconfig},
+        Required{"topology.root_kubeconfig", config.topology.source == "objects"
+                                                 ? config.topology.source  // may be left out
+                                                 : config.topology.root_kubeconfig},
         Required{"topology.shards_kubeconfig", config.topology.shards_kubeconfig},
         Required{"backend.ca_file", config.backend.ca_file},
         Required{"backend.cert_file", config.backend.cert_file},

@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kNotFoundText = "404 page not found\n";
 constexpr std::string_view kShards = "/shards/";
 constexpr std::string_view kServices = "/services/";
+constexpr std::string_view kRoot = "root";
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
@@ -115,6 +116,13 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
   }
   const topology::Snapshot& snapshot = params_.view->current();
   const topology::Resolution found = topology::resolve(snapshot, cluster->segment);
+  if (params_.own_shards && !found.resolved() && cluster->segment == kRoot &&
+      prefix.shard.empty()) {
+    const std::string trail(cluster->rest);
+    if (auto answer = own_root_request(head, stream, trail)) {
+      return answer;
+    }
+  }
   switch (found.kind) {
     case topology::Resolution::Kind::kResolved:
       break;
@@ -174,6 +182,21 @@ ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
   return params_.local.on_request(std::move(head), stream);
 }
 
+ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,
+                                                    http::ResponseStream& stream,
+                                                    std::string_view trail) {
+  const LocalUse use = local_use(head.method, trail, true);
+  if (use == LocalUse::kForward) {
+    return nullptr;
+  }
+  if (auto refused = identify(head, stream)) {
+    return refused;
+  }
+  head.target = "/clusters/root" + std::string(trail);
+  return use == LocalUse::kServe ? params_.local.on_request(std::move(head), stream)
+                                 : params_.overlay.answer(std::move(head), stream, nullptr, kRoot);
+}
+
 ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
                                                     http::ResponseStream& stream,
                                                     const Prefix& prefix) {
@@ -193,7 +216,7 @@ ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
 ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::ResponseStream& stream,
                                             const topology::ShardInfo& shard,
                                             std::string_view cluster, std::string_view trail) {
-  const LocalUse use = local_use(head.method, trail);
+  const LocalUse use = local_use(head.method, trail, params_.own_shards && cluster == kRoot);
   if (use == LocalUse::kServe) {
     const auto fact = params_.view->current().cluster(cluster);
     if (fact && fact->inactive && !trail.starts_with("/openapi")) {

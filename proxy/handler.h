@@ -40,6 +40,8 @@ struct ProxyHandlerParams {
   std::string instance;  ///< for Via; the same in every loop of a process
   /// Kinds that the proxy stores are listed and watched at /clusters/* too.
   bool wildcard = false;
+  /// Shards are stored by the proxy, in root, which no shard has to own (source `objects`).
+  bool own_shards = false;
   std::function<bool()> ready;           ///< informer-sync
   std::function<std::string()> metrics;  ///< text of /metrics
 };
@@ -69,6 +71,9 @@ class ProxyHandler final : public http::Handler {
                                        const Prefix& prefix);
   /// nullptr: not for all clusters, or not a kind of ours.
   [[nodiscard]] Answer wildcard_request(http::RequestHead& head, http::ResponseStream& stream,
+                                        std::string_view trail);
+  /// What the proxy serves in root while no shard is known to own it; nullptr: nothing.
+  [[nodiscard]] Answer own_root_request(http::RequestHead& head, http::ResponseStream& stream,
                                         std::string_view trail);
   [[nodiscard]] Answer services_request(http::RequestHead head, http::ResponseStream& stream,
                                         const Prefix& prefix);

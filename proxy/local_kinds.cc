@@ -18,10 +18,15 @@ std::string_view without_slash(std::string_view path) {
 }
 
 constexpr std::string_view kOpenApi = "/openapi/v3";
+constexpr std::string_view kCore = "/apis/core.kcp.io";
+constexpr std::string_view kCoreVersion = "/apis/core.kcp.io/v1alpha1";
 constexpr std::string_view kOpenApiV2 = "/openapi/v2";
 
 /// @param rest what follows /openapi/v3.
-LocalUse openapi_use(std::string_view rest, bool reads) {
+LocalUse openapi_use(std::string_view rest, bool reads, bool own_shards) {
+  if (own_shards && rest == "/apis/core.kcp.io/v1alpha1") {
+    return reads ? LocalUse::kOverlay : LocalUse::kForward;
+  }
   if (below(rest, "/apis/topology.kcp.io")) {
     return LocalUse::kServe;
   }
@@ -31,7 +36,7 @@ LocalUse openapi_use(std::string_view rest, bool reads) {
 
 }  // namespace
 
-LocalUse local_use(std::string_view method, std::string_view trail) noexcept {
+LocalUse local_use(std::string_view method, std::string_view trail, bool own_shards) noexcept {
   const bool is_openapi = trail.starts_with(kOpenApi);
   if (!is_openapi && !trail.starts_with("/apis") && !trail.starts_with(kOpenApiV2)) {
     return LocalUse::kForward;
@@ -39,11 +44,20 @@ LocalUse local_use(std::string_view method, std::string_view trail) noexcept {
   const std::string_view path = without_slash(trail.substr(0, trail.find('?')));
   const bool reads = method == "GET" || method == "HEAD";
   if (is_openapi) {
-    return openapi_use(path.substr(kOpenApi.size()), reads);
+    return openapi_use(path.substr(kOpenApi.size()), reads, own_shards);
   }
   if (path == "/apis" || path == "/apis/apis.kcp.io" || path == "/apis/apis.kcp.io/v1alpha1" ||
       path == kOpenApiV2) {
     return reads ? LocalUse::kOverlay : LocalUse::kForward;
+  }
+  if (own_shards && below(path, kCore)) {
+    if (path == kCore || path == kCoreVersion) {
+      return reads ? LocalUse::kOverlay : LocalUse::kForward;
+    }
+    const std::string_view rest = path.substr(std::min(kCoreVersion.size(), path.size()));
+    if (below(path, kCoreVersion) && (below(rest, "/shards") || below(rest, "/watch/shards"))) {
+      return LocalUse::kServe;
+    }
   }
   // The whole group is ours, its discovery too.
   if (below(path, "/apis/topology.kcp.io")) {

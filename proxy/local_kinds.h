@@ -16,7 +16,9 @@ enum class LocalUse : std::uint8_t {
 
 /// @param trail what follows /clusters/<cluster>, with or without query.
 /// Cost: a few comparisons; nearly every path fails the first one.
-[[nodiscard]] LocalUse local_use(std::string_view method, std::string_view trail) noexcept;
+/// @param own_shards the cluster is root and Shards are stored by the proxy (source `objects`).
+[[nodiscard]] LocalUse local_use(std::string_view method, std::string_view trail,
+                                 bool own_shards = false) noexcept;
 
 /// The trail of a wildcard request without the identity hash that clients of kcp may put behind the
 /// resource (`…/partitions:<hash>?watch=true`).

@@ -31,6 +31,21 @@ TEST(LocalUse, WhenThePathNamesAKindOfTheProxy_ServesIt) {
   }
 }
 
+TEST(LocalUse, WhenShardsAreOurs_ServesThemToo) {
+  EXPECT_EQ(local_use("POST", "/apis/core.kcp.io/v1alpha1/shards", true), LocalUse::kServe);
+  EXPECT_EQ(local_use("GET", "/apis/core.kcp.io/v1alpha1/shards/a/status?x", true),
+            LocalUse::kServe);
+  EXPECT_EQ(local_use("GET", "/apis/core.kcp.io/v1alpha1", true), LocalUse::kOverlay);
+  EXPECT_EQ(local_use("GET", "/apis/core.kcp.io", true), LocalUse::kOverlay);
+  EXPECT_EQ(local_use("GET", "/openapi/v3/apis/core.kcp.io/v1alpha1", true), LocalUse::kOverlay);
+  for (const char* theirs :
+       {"/apis/core.kcp.io/v1alpha1/logicalclusters", "/apis/core.kcp.io/v1alpha1/shardsx",
+        "/apis/core.kcp.iox", "/apis/core.kcp.io/v1/shards"}) {
+    EXPECT_EQ(local_use("GET", theirs, true), LocalUse::kForward) << theirs;
+  }
+  EXPECT_EQ(local_use("GET", "/apis/core.kcp.io/v1alpha1/shards"), LocalUse::kForward);
+}
+
 TEST(WithoutIdentity, WhenAHashFollowsTheResource_TakesItAway) {
   EXPECT_EQ(without_identity("/apis/topology.kcp.io/v1alpha1/partitions:a1b2?watch=true&x=a:b"),
             "/apis/topology.kcp.io/v1alpha1/partitions?watch=true&x=a:b");

@@ -22,13 +22,15 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
       : loop_(loop),
         params_(std::move(params)),
         publisher_(publisher),
-        root_(net::Upstream::make(loop, params_.root)),
-        identities_(
-            loop, *root_,
-            {params_.identity_poll, params_.identity_pause, params_.identity_refresh,
-             params_.root_headers},
-            [this](std::string_view name, const std::string& hash) { take_identity(name, hash); }),
+        root_(params_.has_root ? net::Upstream::make(loop, params_.root) : nullptr),
         publish_timer_(loop) {
+    if (root_ != nullptr) {
+      identities_ = std::make_unique<IdentityReader>(
+          loop, *root_,
+          IdentityReader::Params{params_.identity_poll, params_.identity_pause,
+                                 params_.identity_refresh, params_.root_headers},
+          [this](std::string_view name, const std::string& hash) { take_identity(name, hash); });
+    }
     shards::InformerParams informer;
     informer.target = "/clusters/root/apis/core.kcp.io/v1alpha1/shards";
     informer.default_cluster = "root";
@@ -38,7 +40,11 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
   }
   ~Impl() = default;
 
-  void start() { identities_.start(); }
+  void start() {
+    if (identities_ != nullptr) {
+      identities_->start();
+    }
+  }
 
   // FeedCore
   net::Loop& loop() override { return loop_; }
@@ -49,8 +55,18 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
   }
   const std::vector<FeedListener*>& listeners() const override { return listeners_; }
   void touched() override;
-  void refused() override { identities_.refresh_soon(); }
+  void refused() override {
+    if (identities_ != nullptr) {
+      identities_->refresh_soon();
+    }
+  }
+  [[nodiscard]] std::string_view identity(std::string_view name) const noexcept {
+    return identities_ != nullptr ? identities_->hash(name) : std::string_view();
+  }
 
+  void upsert(const ObjectKey& key, const Json& object) { on_upsert(key, object); }
+  void drop(const ObjectKey& key) { on_delete(key); }
+  void complete() { on_synced(); }
   void publish();
   [[nodiscard]] bool ready() const noexcept;
 
@@ -60,7 +76,7 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
   Index index_;
   std::vector<FeedListener*> listeners_;
   std::unique_ptr<net::Upstream> root_;
-  IdentityReader identities_;
+  std::unique_ptr<IdentityReader> identities_;  ///< null without a root shard
   std::unique_ptr<shards::Informer> shard_list_;
   std::map<std::string, std::unique_ptr<ShardFeed>, std::less<>> shards_;
   std::set<std::string> at_start_;
@@ -86,7 +102,9 @@ void Feed::Impl::take_identity(std::string_view name, const std::string& hash) {
   for (auto& [shard, feed] : shards_) {
     feed->set_workspace_identity(hash);
   }
-  shard_list_->start(*root_);
+  if (params_.lists_shards) {
+    shard_list_->start(*root_);
+  }
 }
 
 void Feed::Impl::on_upsert(const ObjectKey& key, const Json& object) {
@@ -99,7 +117,7 @@ void Feed::Impl::on_upsert(const ObjectKey& key, const Json& object) {
   auto& feed = shards_[name];
   if (feed == nullptr) {
     feed = std::make_unique<ShardFeed>(*this, change.id, name);
-    feed->set_workspace_identity(std::string(identities_.hash(IdentityReader::kTenancy)));
+    feed->set_workspace_identity(std::string(identity(IdentityReader::kTenancy)));
   }
   touched();
   for (FeedListener* listener : listeners_) {
@@ -175,6 +193,14 @@ Feed::~Feed() = default;
 
 void Feed::start() { impl_->start(); }
 
+void Feed::put_shard(const krm::Json& shard) {
+  impl_->upsert({"root", "", shard.text({"metadata", "name"})}, shard);
+}
+
+void Feed::drop_shard(std::string_view name) { impl_->drop({"root", "", name}); }
+
+void Feed::shards_complete() { impl_->complete(); }
+
 void Feed::add_listener(FeedListener& listener) { impl_->listeners_.push_back(&listener); }
 
 void Feed::remove_listener(FeedListener& listener) {
@@ -187,7 +213,7 @@ const Snapshot& Feed::index() const noexcept { return impl_->index_.now(); }
 bool Feed::ready() const noexcept { return impl_->ready(); }
 
 std::string_view Feed::identity(std::string_view export_name) const noexcept {
-  return impl_->identities_.hash(export_name);
+  return impl_->identity(export_name);
 }
 
 std::vector<Feed::ShardStatus> Feed::status() const {

@@ -59,6 +59,8 @@ class FeedListener {
 struct FeedParams {
   /// The root shard with the root kubeconfig's credentials; URL without /clusters/….
   net::UpstreamParams root;
+  bool has_root = true;  ///< false: no identities, and nobody has Workspaces; `root` is not used
+  bool lists_shards = true;  ///< false (source `objects`): Shards come by Feed::put_shard
   /// A shard with the shards kubeconfig's credentials and the overrides of `shards.<name>`.
   std::function<Expected<net::UpstreamParams>(const std::string& shard,
                                               const std::string& base_url)>
@@ -87,6 +89,12 @@ class Feed {
   Feed& operator=(const Feed&) = delete;
 
   void start();
+  /// @{ Source `objects`: a Shard object was made or changed, or is gone; the first list of them is
+  /// over.
+  void put_shard(const krm::Json& shard);
+  void drop_shard(std::string_view name);
+  void shards_complete();
+  /// @}
   /// Kept until remove_listener. A listener that comes late gets no replay: add it before start().
   void add_listener(FeedListener& listener);
   void remove_listener(FeedListener& listener);

@@ -53,7 +53,11 @@ ShardFeed::~ShardFeed() = default;
 void ShardFeed::set_workspace_identity(const std::string& hash) {
   if (hash != workspace_identity_) {
     workspace_identity_ = hash;
+    const bool waits = workspaces_wait_;
     informers_[0]->set_target(target_of(Resource::kWorkspaces, hash));
+    if (waits) {
+      start_workspaces();
+    }
   }
 }
 
@@ -67,12 +71,26 @@ void ShardFeed::set_base_url(const std::string& url) {
     if (informers_[i]->machine().synced()) {
       report_synced(static_cast<Resource>(i), false);
     }
-    if (ok) {
+    if (ok && i == 0) {
+      start_workspaces();
+    } else if (ok) {
       informers_[i]->set_upstream(*client_.upstream());
       informers_[i]->start(*client_.upstream());
     } else {
       informers_[i]->stop();
     }
+  }
+}
+
+void ShardFeed::start_workspaces() {
+  workspaces_wait_ = workspace_identity_.empty();
+  if (!workspaces_wait_) {
+    informers_[0]->set_upstream(*client_.upstream());
+    informers_[0]->start(*client_.upstream());
+  } else if (!core_.params().has_root &&
+             core_.index().set_synced(id_, Resource::kWorkspaces, true)) {
+    core_.touched();
+    report_synced(Resource::kWorkspaces, true);
   }
 }
 
@@ -176,6 +194,8 @@ Feed::ShardStatus ShardFeed::status() const {
                            counters.lists,     counters.failures,     counters.last_status,
                            counters.last_cause};
   }
+  result.resources[0].synced = core_.index().now().shard(id_) != nullptr &&
+                               core_.index().now().shard(id_)->is_synced(Resource::kWorkspaces);
   return result;
 }
 

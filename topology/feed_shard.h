@@ -57,12 +57,15 @@ class ShardFeed {
     Resource resource_;
   };
   void on_health();
+  /// Without their identity there is no URL to ask; without a root shard there are none at all.
+  void start_workspaces();
   void report(Resource resource, const shards::ObjectKey& key, const krm::Json* object);
   void report_synced(Resource resource, bool synced);
 
   FeedCore& core_;
   const ShardId id_;
   std::string workspace_identity_;
+  bool workspaces_wait_ = false;  ///< for their identity
   shards::ShardClient client_;
   std::array<Sink, kResources> sinks_;
   std::array<std::unique_ptr<shards::Informer>, kResources> informers_;  // die before the client

@@ -207,8 +207,7 @@ TEST_F(Controllers, TP127_WhenASetIsMadeAgainOrChanged_NamesAndUidsStay) {
   Json set = get(kTopology, "partitionsets", "set");
   set["spec"] = parse(R"({"dimensions":["region"],"shardSelector":{"matchExpressions":[
       {"key":"cloud","operator":"Exists"}]}})");
-  replicas_[0]->objects.update(kCluster, kTopology, "partitionsets", "", set,
-                               [](const Expected<Json>& result) { EXPECT_TRUE(result); });
+  replicas_[0]->objects.update(kCluster, kTopology, "partitionsets", "", set, counted());
   settle();
   EXPECT_EQ(uids(), first);
   for (const auto& [name, uid] : first) {
@@ -221,8 +220,7 @@ TEST_F(Controllers, TP127_WhenASetIsMadeAgainOrChanged_NamesAndUidsStay) {
     set = get(kTopology, "partitionsets", "set");
     set["spec"] = parse(R"({"dimensions":["cloud"],"shardSelector":{"matchLabels":{"env":")" +
                         std::string(env) + "\"}}}");
-    replicas_[0]->objects.update(kCluster, kTopology, "partitionsets", "", set,
-                                 [](const Expected<Json>& result) { EXPECT_TRUE(result); });
+    replicas_[0]->objects.update(kCluster, kTopology, "partitionsets", "", set, counted());
     settle();
     EXPECT_EQ(
         tuples_of("set"),
@@ -303,8 +301,7 @@ TEST_F(Controllers, TP111_TP132_WhenASelectorIsOrTurnsInvalid_OneWriteSaysSo) {
   const std::uint64_t writes = proxy.slices.stats().writes;
   Json partition = get(kTopology, "partitions", "good");
   partition["spec"] = parse(R"({"selector":{"matchExpressions":[{"key":"a","operator":"In"}]}})");
-  proxy.objects.update(kCluster, kTopology, "partitions", "", partition,
-                       [](const Expected<Json>& result) { EXPECT_TRUE(result); });
+  proxy.objects.update(kCluster, kTopology, "partitions", "", partition, counted());
   settle();
   const Json slice = get(kApis, kSlices, "on-good");
   EXPECT_EQ(condition(slice, "PartitionValid"), "False PartitionInvalidReference");
@@ -367,7 +364,7 @@ TEST_F(Controllers, TP106_WhenAClusterIsGone_ItsObjectsGoAndOfAMovedOneTheyStay)
   proxy.objects.create(kCluster, kTopology, "partitions",
                        parse(R"({"metadata":{"name":"held","finalizers":["x.test/hold"]},
                                  "spec":{"selector":{}}})"),
-                       [](const Expected<Json>& result) { EXPECT_TRUE(result); });
+                       counted());
   settle();
   const auto rest = [&] {  // longer than the grace of the sweeper
     bool over = false;

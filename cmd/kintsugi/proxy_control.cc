@@ -86,6 +86,8 @@ ProxyControl::~ProxyControl() {
   if (importer_ != nullptr) {
     feed_->remove_listener(*importer_);
   }
+  own_shards_.reset();
+  shard_status_.reset();
   importer_.reset();
   sweeper_.reset();
   slices_.reset();
@@ -152,7 +154,7 @@ Expected<void> ProxyControl::open() {
 
   no_authenticator_ = std::make_unique<NobodyAuthenticates>();
   no_authorizer_ = std::make_unique<NobodyAuthorizes>();
-  registry_ = proxy_registry(nullptr);
+  registry_ = proxy_registry(nullptr, config_.topology.source == "objects");
   objects_server_ = apiserver::ApiServer::make({.loop = loop_,
                                                 .store = *store_,
                                                 .registry = *registry_,
@@ -223,7 +225,7 @@ Expected<void> ProxyControl::open_admin() {
 
 /// The kubeconfigs may not be there yet when the shards start at the same time.
 void ProxyControl::try_feed() {
-  if (!file_exists(config_.topology.root_kubeconfig) ||
+  if ((has_root() && !file_exists(config_.topology.root_kubeconfig)) ||
       !file_exists(config_.topology.shards_kubeconfig)) {
     if (!waiting_logged_) {
       waiting_logged_ = true;
@@ -239,7 +241,8 @@ void ProxyControl::try_feed() {
 }
 
 Expected<void> ProxyControl::start_feed() {
-  auto root = read_kubeconfig(config_.topology.root_kubeconfig, "base");
+  auto root = has_root() ? read_kubeconfig(config_.topology.root_kubeconfig, "base")
+                         : Expected<KubeAccess>(KubeAccess{});
   auto shards = read_kubeconfig(config_.topology.shards_kubeconfig, "base");
   if (!root || !shards) {
     return fail(std::move(!root ? root.error() : shards.error()));
@@ -252,18 +255,21 @@ Expected<void> ProxyControl::start_feed() {
     params.server_name = access.server_name;
     return net::TlsContext::client(params);
   };
-  auto root_tls = client_context(*root);
+  auto root_tls = has_root() ? client_context(*root) : std::shared_ptr<net::TlsContext>();
   auto shards_tls = client_context(*shards);
   if (!root_tls || !shards_tls) {
     return fail(std::move(!root_tls ? root_tls.error() : shards_tls.error()));
   }
   admin_tls_ = std::move(*shards_tls);
-  auto root_upstream = upstream_to(root->server, std::move(*root_tls));
+  auto root_upstream = has_root() ? upstream_to(root->server, std::move(*root_tls))
+                                  : Expected<net::UpstreamParams>(net::UpstreamParams{});
   if (!root_upstream) {
     return fail(std::move(root_upstream.error()));
   }
   topology::FeedParams params;
   params.root = std::move(*root_upstream);
+  params.has_root = has_root();
+  params.lists_shards = config_.topology.source != "objects";
   params.shard = [this](const std::string& shard, const std::string& url) {
     return admin_upstream(shard, url);
   };
@@ -276,6 +282,9 @@ Expected<void> ProxyControl::start_feed() {
   start_controllers();
   start_import();
   feed_->start();
+  if (config_.topology.source == "objects") {
+    start_own_shards();
+  }
   for (const auto& one : loops_) {
     one->start_reviews();
   }
@@ -287,7 +296,8 @@ Expected<void> ProxyControl::start_feed() {
   const auto poll = [this](const auto& self) -> void {
     ready_.store(feed_->ready(), std::memory_order_relaxed);
     release_controllers();
-    ready_timer_.start(ready_.load() && !slices_held_ ? seconds(1) : kReadyPoll, [self] { self(self); });
+    ready_timer_.start(ready_.load() && !slices_held_ ? seconds(1) : kReadyPoll,
+                       [self] { self(self); });
   };
   poll(poll);
   return {};
@@ -349,6 +359,25 @@ void ProxyControl::start_import() {
   importer_ =
       std::make_unique<topology::Importer>(loop_, *objects_, *import_log_, std::move(params));
   feed_->add_listener(*importer_);
+}
+
+/// Shards are objects of our own: they are the topology, and say how they are (T-05).
+void ProxyControl::start_own_shards() {
+  own_shards_ =
+      objects_->on_change("core.kcp.io", "shards", [this](const topology::Objects::Change& change) {
+        if (change.object != nullptr) {
+          feed_->put_shard(*change.object);
+        } else {
+          feed_->drop_shard(change.name);
+        }
+      });
+  objects_->list("root", "core.kcp.io", "shards", [this](const krm::Json& shard) {
+    feed_->put_shard(shard);
+    return true;
+  });
+  feed_->shards_complete();
+  shard_status_ = std::make_unique<topology::ShardStatusKeeper>(loop_, *objects_,
+                                                                [this] { return feed_->status(); });
 }
 
 /// Before the shards are known nothing can be computed from them: a restart must not take every

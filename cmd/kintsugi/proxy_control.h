@@ -24,6 +24,7 @@
 #include "topology/feed.h"
 #include "topology/import.h"
 #include "topology/partition_controller.h"
+#include "topology/shard_status.h"
 
 namespace kintsugi::cmd {
 
@@ -46,6 +47,9 @@ class ProxyControl {
   [[nodiscard]] Expected<void> start_feed();
   void start_controllers();
   void start_import();
+  void start_own_shards();
+  /// Identities of kcp's exports can be read somewhere.
+  [[nodiscard]] bool has_root() const { return !config_.topology.root_kubeconfig.empty(); }
   void release_controllers();
   [[nodiscard]] Expected<net::UpstreamParams> admin_upstream(const std::string& shard,
                                                              const std::string& base_url) const;
@@ -80,6 +84,8 @@ class ProxyControl {
   std::unique_ptr<ClusterSweeper> sweeper_;
   std::unique_ptr<StoreImportLog> import_log_;
   std::unique_ptr<topology::Importer> importer_;
+  std::unique_ptr<topology::ShardStatusKeeper> shard_status_;  ///< source `objects`
+  std::shared_ptr<void> own_shards_;
   bool partitions_held_ = true, slices_held_ = true;
   TimePoint listed_at_{};
   std::unique_ptr<proxy::AdminHandler> admin_;

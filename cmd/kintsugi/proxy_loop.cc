@@ -69,7 +69,8 @@ void admit_slice(proxy::BindCheck& binds, const apiserver::WriteContext& context
 
 }  // namespace
 
-std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(proxy::BindCheck* binds) {
+std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(proxy::BindCheck* binds,
+                                                                 bool own_shards) {
   apiserver::ResourceDef slice = *apiserver::api_export_endpoint_slice_kind();
   if (binds != nullptr) {
     slice.hooks.admit = [binds](const apiserver::WriteContext& context, const Json* object,
@@ -82,6 +83,10 @@ std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(proxy::BindChec
        {std::make_shared<const apiserver::ResourceDef>(std::move(slice)),
         apiserver::partition_kind(), apiserver::partition_set_kind()}) {
     kinds.push_back({std::move(kind), {}});
+  }
+  if (own_shards) {
+    kinds.push_back(
+        {apiserver::shard_kind(), [](std::string_view cluster) { return cluster == "root"; }});
   }
   auto registry = std::make_unique<apiserver::StaticPlusCrdRegistry>(std::move(kinds));
   registry->set_ready();
@@ -98,12 +103,18 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   reviews_ = std::make_unique<proxy::ShardReviews>(loop_, find);
   binds_ = std::make_unique<proxy::BindCheck>(loop_, view_, find, *reviews_);
   authenticator_ = std::make_unique<proxy::StampedAuthenticator>(loop_, find);
-  registry_ = proxy_registry(binds_.get());
+  const bool own_shards = shared_.config.topology.source == "objects";
+  registry_ = proxy_registry(binds_.get(), own_shards);
+  auth::Authorizer* authorizer = reviews_.get();
+  if (own_shards) {
+    own_root_ = std::make_unique<proxy::OwnRootAuthorizer>(*reviews_);
+    authorizer = own_root_.get();
+  }
   local_ = apiserver::ApiServer::make({.loop = loop_,
                                        .store = shared_.store,
                                        .registry = *registry_,
                                        .authenticator = *authenticator_,
-                                       .authorizer = *reviews_,
+                                       .authorizer = *authorizer,
                                        .resolve = resolve_stamped,
                                        .checks = {}});
   overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);
@@ -118,6 +129,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .limits = shared_.config.limits,
       .instance = shared_.instance,
       .wildcard = shared_.config.wildcard == "serve",
+      .own_shards = own_shards,
       .ready = shared_.ready,
       .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
 }

@@ -14,6 +14,7 @@
 #include "proxy/config.h"
 #include "proxy/handler.h"
 #include "proxy/overlay.h"
+#include "proxy/own_root.h"
 #include "proxy/shard_pool.h"
 #include "proxy/shard_reviews.h"
 #include "store/store.h"
@@ -22,9 +23,9 @@
 namespace kintsugi::cmd {
 
 /// Partition, PartitionSet and APIExportEndpointSlice; slices with the bind check when `binds` is
-/// given.
+/// given; Shards in root with `own_shards`.
 [[nodiscard]] std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(
-    proxy::BindCheck* binds);
+    proxy::BindCheck* binds, bool own_shards = false);
 
 /// What all loops share and nobody changes after start.
 struct ProxyShared {
@@ -70,6 +71,7 @@ class ProxyLoop {
   std::unique_ptr<proxy::ShardPool> pool_;
   std::unique_ptr<proxy::ShardPool> admin_pool_;
   std::unique_ptr<proxy::ShardReviews> reviews_;
+  std::unique_ptr<proxy::OwnRootAuthorizer> own_root_;  ///< source `objects`
   std::unique_ptr<proxy::BindCheck> binds_;
   std::unique_ptr<proxy::StampedAuthenticator> authenticator_;
   std::unique_ptr<apiserver::StaticPlusCrdRegistry> registry_;
