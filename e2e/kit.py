@@ -185,14 +185,15 @@ class Installation:
         cert, key = make_user(self.dir, self.pki, name, groups)
         return Client(f"https://127.0.0.1:{self.port}{path}", self.pki / "serving-ca.crt", cert, key)
 
-    def kubectl(self, *args, context=None, server=None, expect=0, input_text=None, timeout=30, program="kubectl"):
+    def kubectl(self, *args, context=None, server=None, expect=0, input_text=None, timeout=30, program="kubectl",
+                environment=None):
         command = [program, f"--kubeconfig={self.kubeconfig}", f"--cache-dir={self.dir / 'kube-cache'}"]
         if context:
             command.append(f"--context={context}")
         if server:
             command.append(f"--server=https://127.0.0.1:{self.port}{server}")
         run = subprocess.run([*command, *args], capture_output=True, text=True, timeout=timeout, check=False, input=input_text,
-                             env={**os.environ, "HOME": str(self.dir)})
+                             env={**os.environ, "HOME": str(self.dir), **(environment or {})})
         if expect is not None:
             assert run.returncode == expect, f"kubectl {' '.join(args)}: exit {run.returncode}\n{run.stdout}{run.stderr}"
         return run.stdout if expect == 0 else run.stdout + run.stderr

@@ -228,8 +228,11 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
   }
   shards::ShardClient* client = params_.pool.find(shard.id);
   if (use == LocalUse::kOverlay) {
+    const bool whole = std::string_view(head.target).ends_with(trail);
+    const std::string root = whole ? head.target.substr(0, head.target.size() - trail.size())
+                                   : "/clusters/" + std::string(cluster);
     head.target = topology::shard_target(shard, cluster, trail);
-    return params_.overlay.answer(std::move(head), stream, client, cluster);
+    return params_.overlay.answer(std::move(head), stream, client, cluster, root);
   }
   if (client == nullptr) {
     return answer_error(head, stream, not_known_yet());

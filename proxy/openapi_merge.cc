@@ -173,6 +173,16 @@ bool merge_openapi_index(Json& theirs, const Json& ours) {
   return true;
 }
 
+void root_openapi_index(Json& index, std::string_view root) {
+  for (krm::JsonMember& member : index["paths"].edit_members()) {
+    const std::string link(member.value.text({kLink}));
+    const std::size_t begin = link.find(kOpenApi);
+    if (begin != std::string::npos) {
+      member.value[kLink] = std::string(root) + link.substr(begin);
+    }
+  }
+}
+
 bool merge_openapi_document(Json& theirs, const Json& ours) {
   if (!theirs.text({"openapi"}).starts_with("3.") || !ours.text({"openapi"}).starts_with("3.")) {
     return false;

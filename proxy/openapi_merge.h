@@ -31,6 +31,9 @@ struct OpenApiTarget {
 /// its hash. False when one of them is no index; `theirs` is unchanged then.
 [[nodiscard]] bool merge_openapi_index(krm::Json& theirs, const krm::Json& ours);
 
+/// Makes every link of an index begin with `root`, "/clusters/root:org".
+void root_openapi_index(krm::Json& index, std::string_view root);
+
 /// Puts paths and components of `ours` into `theirs`; ours win. False when one of them is no
 /// OpenAPI v3 document; `theirs` is unchanged then.
 [[nodiscard]] bool merge_openapi_document(krm::Json& theirs, const krm::Json& ours);

@@ -65,6 +65,17 @@ TEST(MergeOpenApi, WhenOneIsSomethingElse_Refuses) {
   EXPECT_EQ(index.dump(), R"({"paths":{}})");
 }
 
+TEST(MergeOpenApi, WhenAM125TheClientCameByAPath_LinksBeginWithIt) {
+  Json index = *Json::parse(R"({"paths":{
+    "api/v1":{"serverRelativeURL":"/clusters/a/openapi/v3/api/v1?hash=AA"},
+    "version":{"serverRelativeURL":"/openapi/v3/version?hash=BB"}}})");
+  root_openapi_index(index, "/clusters/root:org");
+  EXPECT_EQ(index.text({"paths", "api/v1", "serverRelativeURL"}),
+            "/clusters/root:org/openapi/v3/api/v1?hash=AA");
+  EXPECT_EQ(index.text({"paths", "version", "serverRelativeURL"}),
+            "/clusters/root:org/openapi/v3/version?hash=BB");
+}
+
 std::string v2_document(
     std::initializer_list<std::string_view> paths,
     std::initializer_list<std::pair<std::string_view, std::string_view>> kinds) {

@@ -90,12 +90,13 @@ class Captured final : public http::ResponseStream {
 class Merge final : public http::RequestHandler {
  public:
   Merge(net::Loop& loop, http::Handler& local, http::RequestHead head, http::ResponseStream& stream,
-        shards::ShardClient* client, std::string_view cluster)
+        shards::ShardClient* client, std::string_view cluster, std::string_view root)
       : loop_(loop),
         stream_(stream),
         form_(AnswerForm::of(head)),
         captured_(stream.peer(), [this] { side_done(); }),
-        timer_(loop) {
+        timer_(loop),
+        root_(root) {
     if_none_match_ = head.headers.get("if-none-match");
     head.headers.remove("if-none-match");
     head.headers.remove("accept-encoding");
@@ -109,7 +110,7 @@ class Merge final : public http::RequestHandler {
     http::RequestHead local_head = head;
     local_head.method = "GET";
     local_head.target = "/clusters/" + std::string(cluster) + trail;
-    document_url_ = local_head.target;
+    document_url_ = root_ + trail;
     local_ = local.on_request(std::move(local_head), captured_);
     if (client == nullptr || !client->admit()) {
       shard_failed_ = true;
@@ -249,6 +250,9 @@ class Merge final : public http::RequestHandler {
     if (!(is_index ? merge_openapi_index(theirs, ours) : merge_openapi_document(theirs, ours))) {
       return false;
     }
+    if (is_index) {
+      root_openapi_index(theirs, root_);
+    }
     const std::string hash = merged_openapi_hash(unquoted(shard_.headers.get("etag")),
                                                  unquoted(captured_.headers().get("etag")));
     http::HeaderList headers;
@@ -300,7 +304,8 @@ class Merge final : public http::RequestHandler {
   net::Timer timer_;
   std::string if_none_match_;
   std::optional<OpenApiTarget> openapi_;
-  std::string document_url_;  ///< of the local side: the proxy serves the whole under it
+  std::string root_;
+  std::string document_url_;  ///< as the client sees it
   std::unique_ptr<http::RequestHandler> local_;
   std::unique_ptr<net::Call> call_;
   net::FetchResponse shard_;
@@ -321,9 +326,10 @@ Overlay::~Overlay() = default;
 std::unique_ptr<http::RequestHandler> Overlay::answer(http::RequestHead head,
                                                       http::ResponseStream& stream,
                                                       shards::ShardClient* client,
-                                                      std::string_view cluster) {
+                                                      std::string_view cluster,
+                                                      std::string_view root) {
   return std::make_unique<Merge>(impl_->loop, impl_->local, std::move(head), stream, client,
-                                 cluster);
+                                 cluster, root);
 }
 
 }  // namespace kintsugi::proxy

@@ -21,10 +21,13 @@ class Overlay {
 
   /// @param head   target is the shard's (/clusters/<name>/apis…), identity is stamped.
   /// @param client the owner shard, null while it cannot be reached at all.
+  /// @param root   what the client put before the API path: links of OpenAPI begin with it, since
+  ///               clients compare them with their own prefix (AM-125).
   [[nodiscard]] std::unique_ptr<http::RequestHandler> answer(http::RequestHead head,
                                                              http::ResponseStream& stream,
                                                              shards::ShardClient* client,
-                                                             std::string_view cluster);
+                                                             std::string_view cluster,
+                                                             std::string_view root);
 
  private:
   struct Impl;
