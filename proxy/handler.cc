@@ -193,8 +193,10 @@ ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,
     return refused;
   }
   head.target = "/clusters/root" + std::string(trail);
-  return use == LocalUse::kServe ? params_.local.on_request(std::move(head), stream)
-                                 : params_.overlay.answer(std::move(head), stream, nullptr, kRoot);
+  if (use == LocalUse::kServe) {
+    return params_.local.on_request(std::move(head), stream);
+  }
+  return params_.overlay.answer(std::move(head), stream, nullptr, kRoot, "/clusters/root");
 }
 
 ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
