@@ -223,7 +223,11 @@ class Requests(unittest.TestCase):
                     "Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}).json
                 self.assertEqual((partial["kind"], partial["metadata"]["name"]), ("PartialObjectMetadata", "tp103"))
                 self.assertNotIn("spec", partial)
-                for url in (path, path + "/tp103"):
+                for url, list_of in ((path, "List"), (path + "/tp103", "")):
+                    packed = self.root.get(url, headers={
+                        "Accept": f"{PROTOBUF};as=PartialObjectMetadata{list_of};g=meta.k8s.io;v=v1"})
+                    self.assertEqual((packed.status, packed.body[:4]), (200, b"k8s\0"))
+                    self.assertIn(b"tp103", packed.body)
                     only = self.root.get(url, headers={"Accept": PROTOBUF})
                     self.assertEqual(only.status, 406)
                     either = self.root.get(url, headers={"Accept": PROTOBUF + ",application/json"})

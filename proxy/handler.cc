@@ -287,8 +287,7 @@ namespace {
 class Waiting final : public http::RequestHandler {
  public:
   using Answer = std::unique_ptr<http::RequestHandler>;
-  explicit Waiting(http::ResponseStream& stream)
-      : stream_(stream), self_(std::make_shared<Waiting*>(this)) {}
+  Waiting() : self_(std::make_shared<Waiting*>(this)) {}
   ~Waiting() override { *self_ = nullptr; }
   void on_data(std::string_view bytes, bool end) noexcept override {
     if (next_) {
@@ -327,7 +326,6 @@ class Waiting final : public http::RequestHandler {
   }
 
  private:
-  http::ResponseStream& stream_;
   std::shared_ptr<Waiting*> self_;
   Answer next_;
   std::string early_;
@@ -347,7 +345,7 @@ ProxyHandler::Answer ProxyHandler::authorized_request(
   attributes.is_resource = false;
   attributes.verb = to_lower(head.method);
   attributes.path = std::move(path);
-  auto waiting = std::make_unique<Waiting>(stream);
+  auto waiting = std::make_unique<Waiting>();
   auto shared_head = std::make_shared<http::RequestHead>(std::move(head));
   params_.authorizer.authorize(
       attributes, [weak = waiting->weak(), shared_head, attributes, &stream,
