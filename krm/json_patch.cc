@@ -1,5 +1,6 @@
 #include "krm/json_patch.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -46,6 +47,26 @@ std::optional<std::size_t> to_index(std::string_view token, std::size_t size) {
     return std::nullopt;
   }
   return static_cast<std::size_t>(index);
+}
+
+/// Equal in every digit's form: Kubernetes compares the texts, where 3 is not 3.0.
+bool same(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) {
+    return a.type() == b.type() && a == b;
+  }
+  if (a.type() != b.type() || a.size() != b.size()) {
+    return false;
+  }
+  if (a.is_array()) {
+    return std::equal(a.items().begin(), a.items().end(), b.items().begin(), same);
+  }
+  if (a.is_object()) {
+    return std::equal(a.members().begin(), a.members().end(), b.members().begin(),
+                      [](const JsonMember& x, const JsonMember& y) {
+                        return x.key == y.key && same(x.value, y.value);
+                      });
+  }
+  return a == b;
 }
 
 Json* child(Json& parent, std::string_view token) {
@@ -185,7 +206,7 @@ class JsonPatchRun {
     if (found == nullptr && place.container->is_array()) {
       return refuse("unable to access invalid index", path);
     }
-    const bool equal = found == nullptr ? value.is_null() : *found == value;
+    const bool equal = found == nullptr ? value.is_null() : same(*found, value);
     return equal || refuse("testing value failed", path);
   }
 

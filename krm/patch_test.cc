@@ -37,7 +37,7 @@ TEST(JsonPatch, WhenOperationsApply_FollowsRfc6902AM194) {
             R"({"a":[2,3,1]})");
   EXPECT_EQ(patched(R"({"a":{"b":1}})", R"([{"op":"copy","from":"/a","path":"/c"}])"),
             R"({"a":{"b":1},"c":{"b":1}})");
-  EXPECT_EQ(patched(R"({"a":1})", R"([{"op":"test","path":"/a","value":1.0}])"), R"({"a":1})");
+  EXPECT_EQ(patched(R"({"a":1})", R"([{"op":"test","path":"/a","value":1}])"), R"({"a":1})");
   EXPECT_EQ(patched(R"({"a":[1]})", R"([{"op":"add","path":"/a/-","value":2}])"), R"({"a":[1,2]})");
   EXPECT_EQ(patched(R"({"a":[1]})", R"([{"op":"add","path":"/a/0","value":2}])"), R"({"a":[2,1]})");
   EXPECT_EQ(
@@ -60,6 +60,9 @@ TEST(JsonPatch, WhenOperationDoesNotApply_IsRefusedAM196) {
   for (const char* patch : {
            R"([{"op":"remove","path":"/none"}])",
            R"([{"op":"test","path":"/a","value":3}])",
+           R"([{"op":"test","path":"/a","value":1.0}])",
+           R"([{"op":"test","path":"/l","value":[1,2.0]}])",
+           R"([{"op":"test","path":"/o","value":{"p":1.0}}])",
            R"([{"op":"test","path":"/l/5","value":null}])",
            R"([{"op":"fly","path":"/a"}])",
            R"([{"path":"/a"}])",

@@ -1,5 +1,6 @@
 #include "apiserver/internal/decode.h"
 
+#include <unordered_set>
 #include <utility>
 
 #include "base/strings.h"
@@ -108,6 +109,47 @@ Error invalid_patch(const krm::Json& patched, std::string_view shown, std::strin
   return krm::invalid("", "", "", {krm::field_invalid("patch", value, why)});
 }
 
+/// Kubernetes reads integers beyond 64 bits as floating point numbers.
+void round_big_numbers(krm::Json& value) {
+  if (value.type() == krm::Json::Type::kBigNumber) {
+    value = krm::Json(value.as_double());
+  } else if (value.is_object()) {
+    for (krm::JsonMember& member : value.edit_members()) {
+      round_big_numbers(member.value);
+    }
+  } else if (value.is_array()) {
+    for (krm::Json& item : value.edit_items()) {
+      round_big_numbers(item);
+    }
+  }
+}
+
+/// Removes repeated owners, with a warning in Kubernetes' words.
+void drop_repeated_owners(krm::Json& object, std::vector<std::string>& warnings) {
+  krm::Json* owners = object.at({"metadata", "ownerReferences"});
+  if (owners == nullptr || owners->items().size() < 2) {
+    return;
+  }
+  std::unordered_set<std::string> seen;
+  std::vector<std::string> repeated;
+  krm::Json::Array kept;
+  for (krm::Json& owner : owners->edit_items()) {
+    if (seen.insert(owner.dump()).second) {
+      kept.push_back(std::move(owner));
+    } else {
+      repeated.emplace_back(owner.text({"uid"}));
+    }
+  }
+  *owners = krm::Json(std::move(kept));
+  if (!repeated.empty()) {
+    warnings.push_back(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references "
+        "in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
+        "duplicate UID(s) observed: " +
+        join(repeated, ", "));
+  }
+}
+
 void append(std::vector<std::string>& to, std::vector<std::string> from) {
   for (std::string& text : from) {
     to.push_back(std::move(text));
@@ -191,6 +233,7 @@ Expected<void> shape_object(const ServedKind& kind, krm::Json& object,
       return done;
     }
   } else {
+    round_big_numbers(object);
     if (Expected<void> done = krm::coerce_metadata(*schema, object, &unknown); !done) {
       return done;
     }
@@ -226,6 +269,7 @@ Expected<krm::Json> decode_object(const ServedKind& kind, BodyType type, std::st
   if (validation == FieldValidation::kWarn) {
     append(warnings, std::move(texts));
   }
+  drop_repeated_owners(object, warnings);
   return object;
 }
 
@@ -263,6 +307,7 @@ Expected<krm::Json> decode_patched(const ServedKind& kind, krm::Json patched,
   if (validation == FieldValidation::kWarn) {
     append(warnings, std::move(texts));
   }
+  drop_repeated_owners(object, warnings);
   return object;
 }
 

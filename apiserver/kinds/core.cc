@@ -197,6 +197,16 @@ ResourcePtr service_account_kind() {
   ResourceDef def = make_kind("", "v1", "ServiceAccount", "serviceaccounts");
   def.short_names = {"sa"};
   def.versions[0].columns = {age_column()};
+  def.hooks.prepare = [](const WriteContext&, Json& object, const Json*) {
+    Json* secrets = object.find("secrets");
+    if (secrets == nullptr) {
+      return;
+    }
+    for (Json& secret : secrets->edit_items()) {  // names in the account's own namespace
+      const Json* name = secret.find("name");
+      secret = name == nullptr ? Json::object() : Json::object({{"name", *name}});
+    }
+  };
   return std::make_shared<const ResourceDef>(std::move(def));
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand"
 	"strconv"
@@ -73,6 +74,9 @@ func jsonPatchCase(r *rand.Rand) caseOf {
 			op["value"] = value(r, 2, 10)
 			if op["op"] == "test" && r.Intn(5) != 0 {
 				op["value"] = there
+				if whole, ok := there.(int); ok && r.Intn(4) == 0 {
+					op["value"] = json.RawMessage(strconv.Itoa(whole) + ".0")
+				}
 			}
 			if r.Intn(25) == 0 {
 				delete(op, "value")
