@@ -52,6 +52,7 @@ SliceController::SliceController(net::Loop& loop, Objects& objects, World& world
       objects_.on_change(kPartitionGroup, kPartitions, [this](const Objects::Change& change) {
         const std::string key = key_of(change.cluster, change.name);
         selections_.erase(key);
+        selected_.erase(key);  // its slices are told something else now
         if (const auto users = by_partition_.find(key); users != by_partition_.end()) {
           for (const std::string& slice : users->second) {
             slices_.add(slice);
@@ -107,7 +108,10 @@ void SliceController::release() {
 }
 
 void SliceController::full_pass() {
-  shards_changed();
+  selections_.clear();
+  for (const auto& [key, unused] : known_) {
+    slices_.add(key);
+  }
   world_.exports(
       [this](const ExportRecord& one) { defaults_queue_.add(key_of(one.cluster, one.name)); });
   pass_timer_.start(kFullPass, [this] { full_pass(); });
@@ -115,9 +119,49 @@ void SliceController::full_pass() {
 
 void SliceController::shards_changed() {
   selections_.clear();
-  for (const auto& [key, unused] : known_) {
-    slices_.add(key);
+  std::erase_if(selected_, [this](const auto& entry) {
+    return !entry.first.empty() && !by_partition_.contains(entry.first);
+  });
+  for (const auto& [partition, slices] : by_partition_) {
+    if (selection_changed(partition)) {
+      for (const std::string& key : slices) {
+        slices_.add(key);
+      }
+    }
   }
+  if (selection_changed("")) {
+    for (const auto& [key, reference] : known_) {
+      if (reference.partition.empty()) {
+        slices_.add(key);
+      }
+    }
+  }
+}
+
+bool SliceController::selection_changed(const std::string& partition) {
+  const ShardSelection* selection = nullptr;
+  if (!partition.empty()) {
+    const std::size_t bar = partition.find('|');
+    selection = selection_of(std::string_view(partition).substr(0, bar),
+                             std::string_view(partition).substr(bar + 1));
+  }
+  const std::vector<topology::ShardFacts>& table = world_.shard_table();
+  std::string text = std::to_string(table.size());
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const bool counts =
+        partition.empty() ||
+        (selection != nullptr && i < selection->selected.size() && selection->selected[i]);
+    if (counts) {
+      const topology::ShardFacts& shard = table[i];
+      text += "\n" + shard.name + " " + shard.base_url + " " + shard.virtual_workspace_url + " " +
+              std::string(shard.labels.text({"name"})) + (shard.up ? "+" : "-") +
+              (shard.synced ? "+" : "-");
+    }
+  }
+  std::string& before = selected_[partition];
+  const bool changed = before != text;
+  before = std::move(text);
+  return changed;
 }
 
 void SliceController::export_changed(std::string_view cluster, std::string_view name) {

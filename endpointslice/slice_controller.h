@@ -26,13 +26,14 @@ class SliceController {
   SliceController(net::Loop& loop, topology::Objects& objects, World& world,
                   SliceDefaults defaults);
 
-  /// A Shard was added, removed, relabelled, or its URLs, health or sync state changed: every slice
-  /// is looked at again.
+  /// A Shard was added or relabelled, or its URLs or health changed: slices that select it before
+  /// or after are looked at again.
   void shards_changed();
   /// An export appeared, changed or went, or its first consumer on a shard came or its last one
   /// left.
   void export_changed(std::string_view cluster, std::string_view name);
-  /// Looks at every slice and every export.
+  /// Looks at every slice and every export; also for what is not in the table of shards (a Shard
+  /// went with its exports, something was listed for the first time).
   void full_pass();
 
   /// Nothing is written until release() was called as often as hold(); then everything is looked
@@ -55,6 +56,8 @@ class SliceController {
   };
   using Keys = std::set<std::string, std::less<>>;
 
+  /// True when the shards of a Partition ("" for all) are not as they were at the last call.
+  [[nodiscard]] bool selection_changed(const std::string& partition);
   void remember(const std::string& key, const krm::Json* slice);
   [[nodiscard]] const ShardSelection* selection_of(std::string_view cluster,
                                                    std::string_view partition);
@@ -71,6 +74,7 @@ class SliceController {
   std::map<std::string, Reference, std::less<>> known_;  ///< every slice, by cluster|name
   StringMap<Keys> by_partition_, by_export_;
   StringMap<ShardSelection> selections_;  ///< by cluster|name of the Partition
+  StringMap<std::string> selected_;       ///< what its slices were told last, "" for all shards
   int holds_ = 0;
   Stats stats_;
 };

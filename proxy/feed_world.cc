@@ -140,6 +140,9 @@ void FeedWorld::on_change(const topology::ShardChanged& change) {
     bindings_.erase(change.shard.id);
   }
   forget_table();
+  if (change.removed && events_.shards_relisted) {
+    events_.shards_relisted();
+  }
 }
 
 void FeedWorld::on_change(const topology::ExportChanged& change) {
@@ -198,6 +201,9 @@ void FeedWorld::on_change(const topology::LogicalClusterChanged& change) {
 void FeedWorld::on_change(const topology::SyncedChanged& change) {
   (void)change;
   forget_table();
+  if (events_.shards_relisted) {
+    events_.shards_relisted();
+  }
 }
 
 }  // namespace kintsugi::proxy

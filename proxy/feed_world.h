@@ -19,6 +19,9 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
  public:
   struct Events {
     std::function<void()> shards_changed;
+    /// Something else that slices depend on may have changed with a shard: its exports went with
+    /// it, or a first list is complete. Comes after shards_changed.
+    std::function<void()> shards_relisted;
     std::function<void(std::string_view cluster, std::string_view name)> export_changed;
     std::function<void(std::string_view cluster)> cluster_gone;
     /// Exports of a shard get default slices from then on: before, it may hold some of its own that

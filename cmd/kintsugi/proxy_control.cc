@@ -339,6 +339,7 @@ void ProxyControl::start_controllers() {
              partitions_->shards_changed();
              slices_->shards_changed();
            },
+       .shards_relisted = [this] { slices_->full_pass(); },
        .export_changed = [this](std::string_view cluster,
                                 std::string_view name) { slices_->export_changed(cluster, name); },
        .cluster_gone = [this](std::string_view cluster) { sweeper_->cluster_gone(cluster); },
