@@ -13,9 +13,11 @@ namespace {
 
 using krm::Json;
 
-/// Content types of patches that handle_patch() takes.
-constexpr std::string_view kPatchTypes[] = {
-    "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"};
+/// Content types of patches that handle_patch() takes; the last one of builtin kinds only.
+constexpr std::string_view kStrategicPatch = "application/strategic-merge-patch+json";
+constexpr std::string_view kPatchTypes[] = {"application/apply-patch+yaml",
+                                            "application/json-patch+json",
+                                            "application/merge-patch+json", kStrategicPatch};
 
 struct QueryParameter {
   std::string_view name, type, description;
@@ -211,7 +213,9 @@ class PathWriter {
         operation("patch", std::move(id), "partially update " + what, schema, {"200", "201"}, kind);
     Json types;
     for (const std::string_view type : kPatchTypes) {
-      types[type]["schema"] = schemas_.add_type("Patch");
+      if (def_.builtin || type != kStrategicPatch) {
+        types[type]["schema"] = schemas_.add_type("Patch");
+      }
     }
     require_body(out, std::move(types));
     add_parameters(out, {"dryRun", "fieldManager", "fieldValidation", "force"});
