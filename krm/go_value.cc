@@ -63,10 +63,8 @@ void append(std::string& out, const Json& value, char verb) {
                            : value.is_bool()    ? (value.as_bool() ? "true" : "false")
                            : value.is_integer() ? std::to_string(value.as_integer())
                                                 : float_text(value.as_double());
-  if (verb != 's') {
+  if (verb != 's' || value.is_null()) {
     out += text;
-  } else if (value.is_null()) {
-    out += "%!s(<nil>)";
   } else {
     out.append("%!s(").append(go_type_text(value)).append("=").append(text).push_back(')');
   }
@@ -75,6 +73,9 @@ void append(std::string& out, const Json& value, char verb) {
 }  // namespace
 
 std::string go_value_text(const Json& value, char verb) {
+  if (verb == 's' && value.is_null()) {
+    return "%!s(<nil>)";  // only outside of lists and maps
+  }
   std::string out;
   append(out, value, verb);
   return out;

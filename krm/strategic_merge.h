@@ -25,6 +25,7 @@ namespace kintsugi::krm {
 ///               is what Kubernetes shows of a patch whose result it refuses.
 /// @error kBadRequest a directive or list that does not fit, in Kubernetes' words (AM-215).
 /// @error kInvalid    lists of lists: krm::invalid_patch().
+/// @error kRequestEntityTooLarge more than 100,000 elements in one merge of lists.
 /// Source: specs/api-machinery.md 7.3, k8s.io/apimachinery/pkg/util/strategicpatch.
 /// Cost: O(n log n) of both values' sizes.
 [[nodiscard]] Expected<Json> apply_strategic_merge(const Schema& schema, Json target, Json& patch);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "krm/go_value.h"
 #include "krm/status.h"
 #include "krm/types/builtin_types.h"
 
@@ -161,6 +162,25 @@ TEST(StrategicMerge, WhenListsAreLong_AM208_TakesLinearTime) {
       apply_strategic_merge(*builtin_schema("v1", "ConfigMap"), std::move(object), patch);
   ASSERT_TRUE(out);
   EXPECT_EQ(out->at({"metadata", "finalizers"})->size(), 30'000U);
+}
+
+TEST(StrategicMerge, WhenListsAreTooLong_IsRefused) {
+  Json patch = Json::object();
+  patch.make({"metadata", "finalizers"}) = Json(Json::Array(100'001, Json("a")));
+  const Expected<Json> out = apply_strategic_merge(
+      *builtin_schema("v1", "ConfigMap"), *Json::parse(R"({"metadata":{"finalizers":[]}})"), patch);
+  ASSERT_FALSE(out);
+  EXPECT_EQ(out.error().code(), Errc::kRequestEntityTooLarge);
+}
+
+TEST(GoValue, WhenPrinted_LooksAsFmtDoes) {
+  const Json value =
+      *Json::parse(R"({"a":[1,1.5,1e6,123456789.5,1e21,0.0001,0.00001,null,true,"x y"],"b":{}})");
+  EXPECT_EQ(go_value_text(value),
+            "map[a:[1 1.5 1e+06 1.234567895e+08 1e+21 0.0001 1e-05 <nil> true x y] b:map[]]");
+  EXPECT_EQ(go_value_text(*Json::parse(R"([5,1.5,true,null,"x"])"), 's'),
+            "[%!s(int64=5) %!s(float64=1.5) %!s(bool=true) <nil> x]");
+  EXPECT_EQ(go_value_text(Json(), 's'), "%!s(<nil>)");
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kMapType = "map[string]interface {}";
 
+constexpr std::size_t kMaxListElements = 100'000;
+
 /// Equal for values that Go's == holds to be equal.
 std::string identity(const Json& value) {
   return std::string(go_type_text(value)) + ' ' + value.dump();
@@ -170,6 +172,16 @@ Expected<Json::Array> arrange(Parts parts, const Json::Array& patch_order,
   std::move(left, parts.others.end(), std::back_inserter(all));
   std::move(right, parts.named.end(), std::back_inserter(all));
   return all;
+}
+
+/// @error kRequestEntityTooLarge for lists that would keep a loop busy.
+Expected<void> check_length(std::size_t elements) {
+  if (elements > kMaxListElements) {
+    return fail(Errc::kRequestEntityTooLarge,
+                "Request entity too large: The allowed maximum elements in a merged list is " +
+                    std::to_string(kMaxListElements) + ", got " + std::to_string(elements));
+  }
+  return {};
 }
 
 /// True for maps. Elements must be of one type and no lists.
@@ -363,6 +375,9 @@ Expected<Json::Array> merge_list(const ListRule& rule, Json::Array original, Jso
   if (original.empty() && patch.empty()) {
     return original;
   }
+  if (Expected<void> fits = check_length(original.size() + patch.size()); !fits) {
+    return fail(std::move(fits.error()));
+  }
   const Expected<bool> maps = elements_are_maps(original, patch);
   if (!maps) {
     return fail(maps.error().clone());
@@ -380,6 +395,9 @@ Expected<Json::Array> merge_list(const ListRule& rule, Json::Array original, Jso
 Expected<Json::Array> order_list(std::string_view merge_key, Json::Array merged,
                                  const Json::Array& order, const Json::Array& original,
                                  const Json::Array& patch) {
+  if (Expected<void> fits = check_length(merged.size() + order.size()); !fits) {
+    return fail(std::move(fits.error()));
+  }
   Expected<Parts> parts = split_by(std::move(merged), order, merge_key);
   if (!parts) {
     return fail(std::move(parts.error()));
