@@ -128,6 +128,19 @@ TEST_F(Rbac, WhenTheGroupDiffers_IsDenied_AM439) {
   EXPECT_FALSE(ask(bob_, "get", "configmaps", "", "a").allowed);
 }
 
+TEST_F(Rbac, WhenAM116DiscoveryIsRead_EveryUserMayButAnonymousOnlyVersionAndHealth) {
+  for (const char* path : {"/api", "/api/v1", "/apis", "/apis/ex.io/v1", "/openapi/v2",
+                           "/openapi/v3", "/openapi/v3/api/v1"}) {
+    EXPECT_TRUE(get_path(bob_, path)) << path;
+    EXPECT_FALSE(get_path(bob_, path, "post")) << path;
+    EXPECT_FALSE(get_path(auth::anonymous_user(), path)) << path;
+  }
+  for (const char* path : {"/version", "/healthz", "/livez", "/readyz", "/readyz/ping"}) {
+    EXPECT_TRUE(get_path(bob_, path)) << path;
+    EXPECT_TRUE(get_path(auth::anonymous_user(), path)) << path;
+  }
+}
+
 TEST_F(Rbac, WhenPathsAreGranted_StarAtTheEndIsAPrefix_AM440) {
   put("clusterroles", "", "n",
       R"({"rules":[{"nonResourceURLs":["/none","/deep/*"],"verbs":["get"]}]})");
