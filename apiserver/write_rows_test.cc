@@ -167,6 +167,43 @@ TEST_F(WriteRows, WhenStrategicPatchesAreSent_AM212To214_FollowKeysOfTheKind) {
             R"([{"name":"q"}])");
 }
 
+TEST_F(WriteRows, WhenPartOfANamespaceIsPatched_AM212To214_ConditionsMergeByType) {
+  const std::string status = "/api/v1/namespaces/t1/status";
+  const auto types = [](const Exchange& exchange) {
+    std::string out;
+    const krm::Json json = exchange.json();
+    if (const krm::Json* found = json.at({"status", "conditions"})) {
+      for (const krm::Json& each : found->items()) {
+        out.append(each.text({"type"})).append("=").append(each.text({"status"})).append(" ");
+      }
+    }
+    return out;
+  };
+  strategic(status, R"({"status":{"conditions":[{"type":"A","status":"True"}]}})");
+  EXPECT_EQ(types(strategic(status, R"({"status":{"conditions":[{"type":"B","status":"True"},)"
+                                    R"({"type":"A","status":"False"}]}})")),
+            "B=True A=False ");
+  EXPECT_EQ(
+      types(strategic(status, R"({"status":{"conditions":[{"type":"A","$patch":"delete"}]}})")),
+      "B=True ");
+}
+
+TEST_F(WriteRows, WhenEventIsPatchedThroughTheOtherGroup_AM326_ItsFieldsMerge) {
+  ASSERT_EQ(create("/api/v1/namespaces/t1/events",
+                   R"({"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p",)"
+                   R"("namespace":"t1"},"message":"old","type":"Normal"})")
+                .status(),
+            201);
+  Exchange patched = strategic("/apis/events.k8s.io/v1/namespaces/t1/events/e",
+                               R"({"note":"new","regarding":{"uid":"1"}})");
+  EXPECT_EQ(patched.status(), 200) << patched.body();
+  EXPECT_EQ(patched.json().text({"note"}), "new");
+  Exchange read = server.send("GET", "/api/v1/namespaces/t1/events/e");
+  EXPECT_EQ(read.json().text({"message"}), "new");
+  EXPECT_EQ(part(read, {"involvedObject"}),
+            R"({"kind":"Pod","name":"p","namespace":"t1","uid":"1"})");
+}
+
 TEST_F(WriteRows, WhenStrategicPatchIsBad_AM215And216_IsBadRequest) {
   ASSERT_EQ(server.send("POST", kMaps, config_map("a", {{"x", "1"}})).status(), 201);
   Exchange unknown = strategic(kMap, R"({"data":{"$patch":"foo"}})");
