@@ -133,7 +133,7 @@ TEST_F(WriteRows, WhenCustomObjectIsPatchedAtItsParts_AM206_OnlyThesePartsChange
   EXPECT_EQ(message(refused),
             "the body of the request was in an unknown format - accepted media types include: "
             "application/json-patch+json, application/merge-patch+json, "
-            "application/apply-patch+yaml");
+            "application/apply-patch+yaml, application/apply-patch+yaml");
 }
 
 TEST_F(WriteRows, WhenStrategicPatchesAreSent_AM207To211_ListsAndMapsMerge) {

@@ -191,13 +191,14 @@ void make_patch_change(WriteOp& op, Patch patch, std::vector<std::string> faults
   };
 }
 
+/// Kubernetes names apply patches twice.
 Error unsupported_patch(const ServedKind& kind) {
   return Error(Errc::kUnsupportedMediaType,
                kind.def->builtin
                    ? "415: Unsupported Media Type"
                    : "the body of the request was in an unknown format - accepted media types "
                      "include: application/json-patch+json, application/merge-patch+json, "
-                     "application/apply-patch+yaml");
+                     "application/apply-patch+yaml, application/apply-patch+yaml");
 }
 
 }  // namespace
