@@ -37,13 +37,15 @@ class Apply {
 
   /// Merges and prunes; false: there are conflicts (conflicts()).
   Expected<bool> run(const Json& config, bool force) {
+    ManagedFieldsEntry mine = own_entry();
     entries_ = reconciled_entries(context_, std::move(entries_));
     Expected<Json> merged = merge_configuration(context_.schema, live_, config);
     if (!merged) {
       return fail(Errc::kBadRequest,
                   "failed to merge config: " + std::string(merged.error().message()));
     }
-    state(fields_of(context_.schema, config));
+    mine.fields = owned_part(fields_of(context_.schema, config), context_.part);
+    state(std::move(mine));
     object_ = last_.empty() ? std::move(*merged) : prune(*merged);
     find_changes();
     if (!force && !conflicts_.empty()) {
@@ -62,26 +64,33 @@ class Apply {
   [[nodiscard]] Json take_object() { return std::move(object_); }
 
  private:
-  /// The manager's entry states `fields` from now on.
-  void state(const FieldSet& fields) {
+  /// The manager's entry without fields, with the time it had.
+  [[nodiscard]] ManagedFieldsEntry own_entry() const {
     ManagedFieldsEntry mine;
     mine.manager = context_.manager;
     mine.operation = kApply;
     mine.api_version = context_.api_version;
     mine.subresource = context_.subresource;
-    mine.fields = owned_part(fields, context_.part);
+    for (const ManagedFieldsEntry& each : entries_) {
+      if (each.same_owner(mine)) {
+        mine.time = each.time;
+      }
+    }
+    return mine;
+  }
+
+  /// Puts the manager's entry into its place.
+  void state(ManagedFieldsEntry mine) {
     const auto previous =
         std::find_if(entries_.begin(), entries_.end(),
                      [&](const ManagedFieldsEntry& each) { return each.same_owner(mine); });
+    mine_ = static_cast<std::size_t>(previous - entries_.begin());
     if (previous == entries_.end()) {
-      mine_ = entries_.size();
       entries_.push_back(std::move(mine));
       return;
     }
     last_ = std::move(previous->fields);
     last_version_ = previous->api_version;
-    mine.time = previous->time;
-    mine_ = static_cast<std::size_t>(previous - entries_.begin());
     *previous = std::move(mine);
   }
 

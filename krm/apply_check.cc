@@ -18,7 +18,7 @@ constexpr std::size_t kMaxFaults = 100;
 std::string go_value(const Json& value, bool syntax) {
   switch (value.type()) {
     case Json::Type::kNull:
-      return "<nil>";
+      return syntax ? "interface {}(nil)" : "<nil>";
     case Json::Type::kString:
       return syntax ? go_quote(value.as_string()) : std::string(value.as_string());
     case Json::Type::kArray: {

@@ -25,20 +25,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-const group = "ex.io"
+const (
+	group       = "ex.io"
+	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+)
 
 type step struct {
 	Op       string         `json:"op"` // apply or update
 	Manager  string         `json:"manager"`
 	Version  string         `json:"version"`
+	Sub      string         `json:"subresource,omitempty"`
 	Force    bool           `json:"force,omitempty"`
 	Config   map[string]any `json:"config"`
 	Object   map[string]any `json:"object,omitempty"`
 	Error    string         `json:"error,omitempty"`
 	Conflict *conflict      `json:"conflict,omitempty"`
-	Schema   int            `json:"schema,omitempty"` // index into schemas: which one is in force
+	Schema   int            `json:"schema,omitempty"` // index into schemas: those in force
 }
 
 type conflict struct {
@@ -47,7 +52,8 @@ type conflict struct {
 }
 
 type testCase struct {
-	Schemas []map[string]any `json:"schemas"` // by version
+	Schemas []map[string]any `json:"schemas"`         // by version
+	Split   bool             `json:"split,omitempty"` // status is a subresource
 	Steps   []step           `json:"steps"`
 }
 
@@ -111,8 +117,18 @@ func (g gen) schema(depth int) map[string]any {
 		}
 		return s
 	case 7: // free form
-		if g.Intn(3) == 0 {
+		switch g.Intn(8) {
+		case 0, 1:
 			return map[string]any{"x-kubernetes-preserve-unknown-fields": true}
+		case 2:
+			return map[string]any{"type": "object"}
+		case 3:
+			return map[string]any{"type": "object", "additionalProperties": true}
+		case 4: // an embedded resource, as definitions publish it
+			s := g.object(depth - 1)
+			delete(s, "x-kubernetes-map-type")
+			s["x-kubernetes-embedded-resource"] = true
+			return s
 		}
 		return map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	}
@@ -157,7 +173,10 @@ func (g gen) mutate(s map[string]any) map[string]any {
 			}
 			out[k] = props
 		case "items", "additionalProperties":
-			out[k] = g.mutate(v.(map[string]any))
+			out[k] = v
+			if m, ok := v.(map[string]any); ok {
+				out[k] = g.mutate(m)
+			}
 		default:
 			out[k] = v
 		}
@@ -285,7 +304,15 @@ func (g gen) value(s map[string]any, updates bool) any {
 				m[g.one("x", "y", "z")] = g.value(a, updates)
 			}
 		}
-		if s["x-kubernetes-preserve-unknown-fields"] == true {
+		if s["x-kubernetes-embedded-resource"] == true && g.Intn(2) == 0 {
+			m["metadata"] = map[string]any{"labels": map[string]any{g.one("x", "y"): g.one("1", "2")},
+				"finalizers": []any{g.one("f.io/a", "f.io/b")}}
+			if g.Intn(3) == 0 {
+				m["apiVersion"] = "v1"
+				m["kind"] = g.one("A", "B")
+			}
+		}
+		if s["x-kubernetes-preserve-unknown-fields"] == true || s["additionalProperties"] == true {
 			for i := g.Intn(3); i > 0; i-- {
 				m[g.one("x", "y", "z")] = g.free(2)
 			}
@@ -400,7 +427,37 @@ const objectMeta = `{"type": "object", "properties": {
    "name": {"type": "string"}, "uid": {"type": "string"}}}},
  "resourceVersion": {"type": "string"}, "selfLink": {"type": "string"}, "uid": {"type": "string"}}}`
 
-func managers(schemas map[string]any) map[string]*managedfields.FieldManager {
+// publish puts the fields of resources into embedded ones, as definitions do.
+func publish(v any) {
+	switch x := v.(type) {
+	case map[string]any:
+		for _, e := range x {
+			publish(e)
+		}
+		if x["x-kubernetes-embedded-resource"] == true {
+			props := x["properties"].(map[string]any)
+			props["apiVersion"] = map[string]any{"type": "string"}
+			props["kind"] = map[string]any{"type": "string"}
+			props["metadata"] = map[string]any{"$ref": "#/components/schemas/meta"}
+		}
+	case []any:
+		for _, e := range x {
+			publish(e)
+		}
+	}
+}
+
+func excluding(fields ...string) map[fieldpath.APIVersion]fieldpath.Filter {
+	set := fieldpath.NewSet()
+	for _, field := range fields {
+		set.Insert(fieldpath.MakePathOrDie(field))
+	}
+	filter := fieldpath.NewExcludeSetFilter(set)
+	return map[fieldpath.APIVersion]fieldpath.Filter{group + "/v1": filter, group + "/v2": filter}
+}
+
+// managers by version and subresource.
+func managers(schemas map[string]any, split bool) map[string]*managedfields.FieldManager {
 	models := map[string]*spec.Schema{}
 	meta := &spec.Schema{}
 	check(json.Unmarshal([]byte(objectMeta), meta))
@@ -410,6 +467,7 @@ func managers(schemas map[string]any) map[string]*managedfields.FieldManager {
 		check(err)
 		var copied map[string]any
 		check(json.Unmarshal(text, &copied))
+		publish(copied)
 		copied["properties"].(map[string]any)["metadata"] = map[string]any{"$ref": "#/components/schemas/meta"}
 		copied["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": group, "version": version, "kind": "Thing"}}
 		models["thing-"+version] = toSpec(copied)
@@ -419,9 +477,16 @@ func managers(schemas map[string]any) map[string]*managedfields.FieldManager {
 	out := map[string]*managedfields.FieldManager{}
 	for version := range schemas {
 		gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: "Thing"}
-		m, err := managedfields.NewDefaultCRDFieldManager(types, converter{}, converter{}, converter{}, gvk, gvk.GroupVersion(), "", nil)
+		var reset map[fieldpath.APIVersion]fieldpath.Filter
+		if split {
+			reset = excluding("status")
+		}
+		m, err := managedfields.NewDefaultCRDFieldManager(types, converter{}, converter{}, converter{}, gvk, gvk.GroupVersion(), "", reset)
 		check(err)
 		out[version] = m
+		m, err = managedfields.NewDefaultCRDFieldManager(types, converter{}, converter{}, converter{}, gvk, gvk.GroupVersion(), "status", excluding("metadata", "spec"))
+		check(err)
+		out[version+"status"] = m
 	}
 	return out
 }
@@ -467,7 +532,8 @@ func normalise(u *unstructured.Unstructured) map[string]any {
 	sort.Slice(list, func(i, j int) bool {
 		key := func(k int) string {
 			m := list[k].(map[string]any)
-			return fmt.Sprint(m["operation"], "|", m["manager"], "|", m["apiVersion"])
+			sub, _ := m["subresource"].(string)
+			return fmt.Sprint(m["operation"], "|", m["manager"], "|", m["apiVersion"], "|", sub)
 		}
 		return key(i) < key(j)
 	})
@@ -481,13 +547,15 @@ func (g gen) makeCase() testCase {
 		schemas[0]["v2"] = g.mutate(v1)
 	}
 	inForce := 0
-	fm := managers(schemas[0])
+	split := g.Intn(3) == 0
+	fm := managers(schemas[0], split)
 	live := &unstructured.Unstructured{Object: map[string]any{}}
 	live.SetAPIVersion(group + "/v1")
 	live.SetKind("Thing")
 	exists := false
 	steps := []step{}
 	for n := 2 + g.Intn(6); n > 0; n-- {
+		before := live
 		if g.Intn(12) == 0 {
 			next := map[string]any{}
 			for _, version := range []string{"v1", "v2"} {
@@ -497,13 +565,20 @@ func (g gen) makeCase() testCase {
 			}
 			schemas = append(schemas, next)
 			inForce = len(schemas) - 1
-			fm = managers(next)
+			fm = managers(next, split)
 		}
 		version := "v1"
 		if schemas[inForce]["v2"] != nil && g.Intn(2) == 0 {
 			version = "v2"
 		}
 		s := step{Op: "apply", Manager: g.one("a", "b", "c"), Version: version, Schema: inForce}
+		if g.Intn(6) == 0 {
+			s.Manager = "kubectl"
+		}
+		if split && exists && g.Intn(3) == 0 {
+			s.Sub = "status"
+		}
+		manager := fm[version+s.Sub]
 		root := schemas[inForce][version].(map[string]any)
 		current := live.DeepCopy()
 		current.SetAPIVersion(group + "/" + version)
@@ -514,16 +589,26 @@ func (g gen) makeCase() testCase {
 			if exists && g.Intn(3) == 0 { // a small change
 				s.Config = plain(current.Object)
 				delete(s.Config["metadata"].(map[string]any), "managedFields")
+				delete(s.Config["metadata"].(map[string]any), "uid")
 				delete(s.Config, g.one("status", "none"))
 			}
 			if g.Intn(8) == 0 {
 				s.Config["metadata"].(map[string]any)["managedFields"] = []any{}
 			}
+			if g.Intn(3) == 0 { // as kubectl apply without --server-side does it
+				delete(s.Config["metadata"].(map[string]any), "annotations")
+				text, err := json.Marshal(s.Config)
+				check(err)
+				if g.Intn(8) == 0 {
+					text = text[1:]
+				}
+				s.Config["metadata"].(map[string]any)["annotations"] = map[string]any{lastApplied: string(text)}
+			}
 			object := &unstructured.Unstructured{Object: plain(s.Config)}
 			if exists {
 				object.SetUID("uid")
 			}
-			result, err := fm[version].Update(current, object, s.Manager)
+			result, err := manager.Update(current, object, s.Manager)
 			if err != nil {
 				s.Error = err.Error()
 			} else {
@@ -541,7 +626,7 @@ func (g gen) makeCase() testCase {
 				}
 			}
 			config := &unstructured.Unstructured{Object: yamlNumbers(plain(s.Config)).(map[string]any)}
-			result, err := fm[version].Apply(current, config, s.Manager, s.Force)
+			result, err := manager.Apply(current, config, s.Manager, s.Force)
 			if status, ok := err.(*apierrors.StatusError); ok && status.Status().Reason == metav1.StatusReasonConflict {
 				s.Conflict = &conflict{Message: status.Status().Message}
 				for _, c := range status.Status().Details.Causes {
@@ -556,6 +641,9 @@ func (g gen) makeCase() testCase {
 		}
 		if s.Error == "" && s.Conflict == nil {
 			live = &unstructured.Unstructured{Object: integers(plain(live.Object)).(map[string]any)}
+			if split {
+				live = strategy(s.Sub, before, live)
+			}
 			s.Object = normalise(live)
 			delete(s.Object["metadata"].(map[string]any), "uid")
 			live.SetUID("uid")
@@ -563,7 +651,25 @@ func (g gen) makeCase() testCase {
 		}
 		steps = append(steps, s)
 	}
-	return testCase{Schemas: schemas, Steps: steps}
+	return testCase{Schemas: schemas, Split: split, Steps: steps}
+}
+
+// strategy keeps status and the rest apart, as the endpoints of a kind with a status do.
+func strategy(sub string, before, after *unstructured.Unstructured) *unstructured.Unstructured {
+	status, has := after.Object["status"]
+	out := after
+	if sub == "status" {
+		out = before.DeepCopy()
+		out.SetAPIVersion(after.GetAPIVersion())
+		out.SetManagedFields(after.GetManagedFields())
+	} else {
+		status, has = before.Object["status"]
+	}
+	delete(out.Object, "status")
+	if has {
+		out.Object["status"] = runtime.DeepCopyJSONValue(status)
+	}
+	return out
 }
 
 // integers makes integers of whole floats, as storing and reading does.
