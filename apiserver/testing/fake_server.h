@@ -76,8 +76,8 @@ class Exchange {
 /// Header fields of a request, name and value.
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
-/// A server over a MemoryStore where everybody may do everything, user "admin". `deny_user` is
-/// denied everything.
+/// A server over a MemoryStore where everybody may do everything, user "admin" unless X-User says
+/// otherwise. "alice" may do nothing, "patcher" may patch only.
 class FakeServer {
  public:
   /// @param kinds what the registry serves.

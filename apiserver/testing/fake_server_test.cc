@@ -86,7 +86,8 @@ class FakeServer::Authorizer final : public auth::Authorizer {
  public:
   void authorize(const auth::Attributes& attributes, Done done) override {
     auth::Decision decision;
-    decision.allowed = attributes.user.name != "alice";
+    const bool patcher = attributes.user.name == "patcher";
+    decision.allowed = attributes.user.name != "alice" && !(patcher && attributes.verb != "patch");
     done(decision);
   }
 };
