@@ -118,6 +118,27 @@ class Kubectl(unittest.TestCase):
             kubectl("delete", "crd", "widgets.example.test")
             kit.eventually(lambda p=path: self.installation.client(p).get("/apis/example.test/v1").status == 404)
 
+    def test_server_side_apply(self):
+        def config(**data):
+            return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": data})
+
+        for _, kubectl in self.in_each():
+            applied = ("apply", "--server-side", "-f", "-")
+            self.assertIn("serverside-applied", kubectl(*applied, input_text=config(a="1", b="1")))
+            self.assertIn("serverside-applied", kubectl(*applied, "--field-manager=other", input_text=config(a="1", c="1")))
+            refused = kubectl(*applied, "--field-manager=other", input_text=config(b="2"), expect=1)
+            self.assertIn('conflict with "kubectl": .data.b', refused)
+            kubectl(*applied, "--field-manager=other", "--force-conflicts", input_text=config(b="2"))
+            self.assertIn("-  b: \"2\"", kubectl("diff", "--server-side", "--field-manager=other", "-f", "-",
+                                                input_text=config(x="1"), expect=1))
+            self.assertEqual(json.loads(kubectl("get", "configmap", "applied", "-o", "jsonpath={.data}")), {"a": "1", "b": "2"})
+            # From client-side to server-side apply: fields of the annotation change hands.
+            kubectl("delete", "configmap", "applied")
+            kubectl("apply", "-f", "-", input_text=config(a="1", b="1"))
+            self.assertIn("serverside-applied", kubectl(*applied, input_text=config(a="2")))
+            self.assertEqual(json.loads(kubectl("get", "configmap", "applied", "-o", "jsonpath={.data.a}")), 2)
+            kubectl("delete", "configmap", "applied")
+
     def test_a_stranger_sees_nothing(self):
         for path, _ in self.in_each():
             answer = self.installation.user_client("stranger", path=path).get("/api/v1/namespaces/default/configmaps")
