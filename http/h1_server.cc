@@ -23,6 +23,7 @@ class H1Server final : public H1SessionOf<Session, ResponseStream> {
     changed();
   }
   [[nodiscard]] bool head_started() const noexcept override { return head_begun_; }
+  [[nodiscard]] std::uint64_t requests() const noexcept override { return requests_; }
   void on_head_timeout() noexcept override {
     if (exchange_) {
       return;
@@ -93,6 +94,7 @@ class H1Server final : public H1SessionOf<Session, ResponseStream> {
   std::string protocol_;  // of the running request, for 101
   bool http10_ = false;
   bool head_request_ = false;
+  std::uint64_t requests_ = 0;
   bool continue_owed_ = false;  // the client waits for 100
 };
 
@@ -108,6 +110,7 @@ H1Result<void> H1Server::on_head_text(std::string_view text) noexcept {
   protocol_ = head.protocol;
   continue_owed_ = parsed->expects_continue;
   closing_ = closing_ || !parsed->keep_alive;
+  ++requests_;
   begin_exchange(nullptr);
   reader_.start(parsed->framing, limits_.max_header_list);
   const bool has_body = !reader_.done();
@@ -160,6 +163,9 @@ void H1Server::send_head(int status, const HeaderList& headers, bool end) noexce
   text_.append("HTTP/1.1 ").append(std::to_string(status)) += ' ';
   text_.append(status_reason(status)).append("\r\n");
   append_fields(headers, false);
+  if (limits_.send_date && !headers.contains("date")) {
+    text_.append("date: ").append(http_date()).append("\r\n");
+  }
   if (upgrade) {
     const std::string_view chosen = headers.get("upgrade");
     const bool usable = !chosen.empty() && is_field_value(chosen);

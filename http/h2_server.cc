@@ -43,9 +43,21 @@ class H2Server final : public H2SessionOf<Session> {
     changed();
   }
   [[nodiscard]] const PeerInfo& peer() const noexcept { return peer_; }
+  [[nodiscard]] bool sends_date() const noexcept { return limits_.send_date; }
+  [[nodiscard]] std::uint64_t requests() const noexcept override { return requests_; }
+  [[nodiscard]] bool head_started() const noexcept override { return in_block_; }
+  void on_head_timeout() noexcept override {
+    if (alive()) {
+      fail_connection(NGHTTP2_ENHANCE_YOUR_CALM);
+      changed();
+    }
+  }
 
  protected:
-  void on_block_begin() noexcept override { head_ = RequestHead(); }
+  void on_block_begin() noexcept override {
+    head_ = RequestHead();
+    in_block_ = true;
+  }
   void on_pseudo(std::string_view name, std::string_view value) noexcept override {
     if (oversized_) {
       return;
@@ -63,6 +75,7 @@ class H2Server final : public H2SessionOf<Session> {
     }
   }
   void on_block_end(std::int32_t id, H2Stream* stream, bool first, bool end) noexcept override {
+    in_block_ = false;
     if (first) {
       open(id, end);
       return;
@@ -107,6 +120,7 @@ class H2Server final : public H2SessionOf<Session> {
 
  private:
   void open(std::int32_t id, bool end) noexcept {
+    ++requests_;
     auto* stream = new H2ServerStream(*this, *this);
     stream->id = id;
     stream->remote_ended = end;
@@ -152,6 +166,8 @@ class H2Server final : public H2SessionOf<Session> {
   Handler& handler_;
   const PeerInfo& peer_;
   RequestHead head_;
+  std::uint64_t requests_ = 0;
+  bool in_block_ = false;
   bool draining_ = false;
   bool ping_sent_ = false;
   bool goaway_sent_ = false;
@@ -189,6 +205,9 @@ void H2ServerStream::send_head(int status, const HeaderList& headers, bool end) 
   NameValues fields;
   fields.add(":status", std::string_view(digits, sizeof digits));
   fields.add_fields(headers);
+  if (server_.sends_date() && !headers.contains("date")) {
+    fields.add("date", http_date());
+  }
   const nghttp2_data_provider provider = body_provider();
   const bool head_only = ended && queue.empty() && trailers == nullptr;
   if (nghttp2_submit_response(session, id, fields.data(), fields.size(),

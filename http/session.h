@@ -24,6 +24,7 @@ struct SessionLimits {
   std::size_t max_header_list = 64 * 1024;  ///< above: 431
   std::size_t max_header = 32 * 1024;       ///< one field, above: 431
   std::uint32_t max_glitches = 100;         ///< GOAWAY at 3/4, close at the limit
+  bool send_date = false;                   ///< server: Date on heads that have none
 };
 
 /// What a session needs from its owner.
@@ -57,12 +58,23 @@ class Session {
   /// Time for the rate limits of guides/performance.md 3.9. The owner calls it once per turn,
   /// before feed(). While it was never called the limits that need time are off.
   virtual void set_now(TimePoint now) noexcept { (void)now; }
-  /// True while the first bytes of an HTTP/1.1 request head wait for the rest: the owner runs its
-  /// header timer.
+  /// True while the first bytes of a request head (HTTP/2: of a header block) wait for the rest:
+  /// the owner runs its header timer.
   [[nodiscard]] virtual bool head_started() const noexcept { return false; }
   /// The owner's header timer fired: a started HTTP/1.1 request is answered by 408, and finished()
-  /// follows.
+  /// follows. HTTP/2: GOAWAY, and finished() follows.
   virtual void on_head_timeout() noexcept {}
+  /// Server: complete request heads so far.
+  [[nodiscard]] virtual std::uint64_t requests() const noexcept { return 0; }
+  /// Server: resets every stream (HTTP/1.1: ends the connection) of which the peer has taken
+  /// nothing for `limit` although its whole answer, or more than 64 KiB of it, waits. An event
+  /// stream with less in its queue is left alone. Progress is noticed from call to call, so the
+  /// owner calls it several times per `limit`. @returns how many were reset.
+  virtual std::size_t reset_stalled(TimePoint now, Duration limit) noexcept {
+    (void)now;
+    (void)limit;
+    return 0;
+  }
   /// The peer ended its sending direction in order (EOF, close_notify). True: the session goes on
   /// without reads (a tunnel after Upgrade). False: the owner calls on_transport_closed(kClosed).
   [[nodiscard]] virtual bool on_read_closed() noexcept { return false; }

@@ -1,6 +1,8 @@
 #include "http/wire.h"
 
 #include <array>
+#include <cstdio>
+#include <ctime>
 
 #include "base/strings.h"
 
@@ -197,6 +199,31 @@ bool list_contains(std::string_view list, std::string_view lower_case_token) noe
     list.remove_prefix(comma + 1);
   }
   return false;
+}
+
+std::string_view http_date() noexcept {
+  struct Cache {
+    std::time_t second = -1;
+    std::array<char, 32> text{};
+    std::size_t size = 0;
+  };
+  thread_local Cache cache;
+  timespec now{};
+  (void)::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  if (now.tv_sec != cache.second) {
+    static constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                              "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    std::tm parts{};
+    (void)::gmtime_r(&now.tv_sec, &parts);
+    const int size =
+        std::snprintf(cache.text.data(), cache.text.size(), "%s, %02d %s %04d %02d:%02d:%02d GMT",
+                      kDays[parts.tm_wday % 7], parts.tm_mday, kMonths[parts.tm_mon % 12],
+                      parts.tm_year + 1900, parts.tm_hour, parts.tm_min, parts.tm_sec);
+    cache.size = size > 0 ? static_cast<std::size_t>(size) : 0;
+    cache.second = now.tv_sec;
+  }
+  return {cache.text.data(), cache.size};
 }
 
 std::string status_body(int code, std::string_view message) {

@@ -29,6 +29,11 @@ namespace kintsugi::http {
 /// Upgrade").
 [[nodiscard]] bool list_contains(std::string_view list, std::string_view lower_case_token) noexcept;
 
+/// Now as in a Date field, "Sun, 06 Nov 1994 08:49:37 GMT". Valid until the next call on this
+/// thread. Source: RFC 9110, section 5.6.7. Cost: one look at the coarse clock; the text is made
+/// once a second.
+[[nodiscard]] std::string_view http_date() noexcept;
+
 /// A Kubernetes Status as JSON, for requests that fail before a handler exists (400, 408, 431,
 /// ...). `message` is plain ASCII text of ours.
 [[nodiscard]] std::string status_body(int code, std::string_view message);

@@ -96,6 +96,20 @@ void H1Engine::abort(Errc cause) noexcept {
   changed();
 }
 
+std::size_t H1Engine::abort_stalled(TimePoint now, Duration limit) noexcept {
+  const bool waits = exchange_ && !finished_due_ && (!text_.empty() || !queue_.empty());
+  if (!waits || (!out_ended_ && !above_mark_)) {
+    stuck_since_ = TimePoint{};
+  } else if (moved_ || stuck_since_ == TimePoint{}) {
+    moved_ = false;
+    stuck_since_ = now;
+  } else if (now - stuck_since_ >= limit) {
+    abort(Errc::kDeadline);
+    return 1;
+  }
+  return 0;
+}
+
 void H1Engine::credit(std::size_t bytes) noexcept {
   unconsumed_ -= std::min(bytes, unconsumed_);
   if (blocked_ || !in_.empty()) {
@@ -381,6 +395,7 @@ std::size_t H1Engine::fill(std::span<char> out) noexcept {
       !chunked_) {
     out_done_ = true;
   }
+  moved_ = moved_ || done > 0;
   return done;
 }
 

@@ -38,6 +38,7 @@ class H1Engine {
   void run_due() noexcept;
   [[nodiscard]] bool is_finished() const noexcept;
   [[nodiscard]] bool busy() const noexcept { return exchange_; }
+  [[nodiscard]] std::size_t abort_stalled(TimePoint now, Duration limit) noexcept;
 
   // Stream
   template <class Bytes>
@@ -121,6 +122,8 @@ class H1Engine {
   bool above_mark_ = false;
   bool drained_due_ = false;
   bool any_produced_ = false;  // bytes of this exchange left
+  bool moved_ = false;         // bytes left since abort_stalled() looked
+  TimePoint stuck_since_{};    // bytes wait and none has left; zero: not so
 
   // Connection
   bool exchange_ = false;
@@ -167,6 +170,9 @@ class H1SessionOf : public SessionInterface, public StreamInterface, public H1En
   [[nodiscard]] bool wants_shutdown() const noexcept final { return needs_shutdown(); }
   void on_transport_closed(Errc cause) noexcept final { close_all(cause); }
   void settle() noexcept final { run_due(); }
+  std::size_t reset_stalled(TimePoint now, Duration limit) noexcept final {
+    return abort_stalled(now, limit);
+  }
   [[nodiscard]] std::size_t stream_count() const noexcept final { return busy() ? 1 : 0; }
   [[nodiscard]] bool finished() const noexcept final { return is_finished(); }
   void start_drain() noexcept final {

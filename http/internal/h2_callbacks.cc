@@ -233,6 +233,7 @@ struct H2Callbacks {
     self.out_ += moved;
     self.room_ -= moved;
     self.filled_ += moved;
+    s->moved = true;
     if (s->above_mark && s->queue.size() < kLowMark) {
       s->above_mark = false;
       s->drained_due = true;

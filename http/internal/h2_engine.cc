@@ -287,6 +287,23 @@ void H2Engine::close_all(Errc cause) noexcept {
   run_due();
 }
 
+std::size_t H2Engine::abort_stalled(TimePoint now, Duration limit) noexcept {
+  std::size_t count = 0;
+  for (H2Stream* stream = streams_; stream != nullptr; stream = stream->next) {
+    const bool waits = !stream->closed && !stream->queue.empty();
+    if (!waits || (!stream->ended && !stream->above_mark)) {
+      stream->stuck_since = TimePoint{};
+    } else if (stream->moved || stream->stuck_since == TimePoint{}) {
+      stream->moved = false;
+      stream->stuck_since = now;
+    } else if (now - stream->stuck_since >= limit) {
+      stream->abort(Errc::kDeadline);
+      ++count;
+    }
+  }
+  return count;
+}
+
 void H2Engine::count_frame(const nghttp2_frame_hd& header) noexcept {
   using Kind = ProtocolLimits::Kind;
   switch (header.type) {

@@ -48,6 +48,7 @@ class H2Stream {
   std::size_t unconsumed = 0;
   std::int32_t id = 0;
   Errc cause = Errc::kOk;
+  TimePoint stuck_since{};     // server: bytes wait and none has left; zero: not so
   bool head_done : 1 = false;  // server: our head is submitted; client: the final head was received
   bool head_sent : 1 = false;  // client: HEADERS left the session
   bool ended : 1 = false;      // our side got its `end`
@@ -62,6 +63,7 @@ class H2Stream {
   bool no_body : 1 = false;     // answer to HEAD
   bool peer_reset : 1 = false;  // RST_STREAM was received
   bool invalid : 1 = false;     // nghttp2 found the peer's message malformed
+  bool moved : 1 = false;       // body bytes left since reset_stalled() looked
 };
 
 /// Adds the shared body of Stream's functions to one of the two public stream interfaces.
@@ -111,6 +113,7 @@ class H2Engine {
   void run_due() noexcept;
   [[nodiscard]] bool is_finished() const noexcept;
   [[nodiscard]] std::size_t open_streams() const noexcept { return open_; }
+  [[nodiscard]] std::size_t abort_stalled(TimePoint now, Duration limit) noexcept;
 
   // For H2Stream.
   [[nodiscard]] nghttp2_session* native() noexcept { return alive() ? session_ : nullptr; }
@@ -140,6 +143,7 @@ class H2Engine {
                                       std::uint32_t code) const noexcept = 0;
 
   void deliver_end(H2Stream& stream) noexcept;
+  void fail_connection(std::uint32_t code) noexcept;
 
   nghttp2_session* session_ = nullptr;
   SessionLimits limits_;
@@ -154,7 +158,6 @@ class H2Engine {
  private:
   friend struct H2Callbacks;
   void count_frame(const nghttp2_frame_hd& header) noexcept;
-  void fail_connection(std::uint32_t code) noexcept;
   [[nodiscard]] std::size_t copy_pending(char* out, std::size_t room) noexcept;
 
   H2Stream* streams_ = nullptr;
@@ -187,6 +190,9 @@ class H2SessionOf : public Interface, public H2Engine {
   void set_now(TimePoint now) noexcept final { watch_.set_now(now); }
   void on_transport_closed(Errc cause) noexcept final { close_all(cause); }
   void settle() noexcept final { run_due(); }
+  std::size_t reset_stalled(TimePoint now, Duration limit) noexcept final {
+    return abort_stalled(now, limit);
+  }
   [[nodiscard]] std::size_t stream_count() const noexcept final { return open_streams(); }
   [[nodiscard]] bool finished() const noexcept final { return is_finished(); }
 };
