@@ -73,6 +73,7 @@ class ListenerImpl final : public Listener, public FdHandler, public ServerConne
   void on_ready(bool readable, bool writable) noexcept override;
 
   const ListenerParams& params() const noexcept override { return params_; }
+  ListenerStats& counters() noexcept override { return totals_; }
   http::Handler& handler() noexcept override { return handler_; }
   void on_handshake_end(bool success) noexcept override;
   void on_protocol_error() noexcept override { ++totals_.protocol_errors; }
@@ -82,6 +83,7 @@ class ListenerImpl final : public Listener, public FdHandler, public ServerConne
   Expected<void> bind_unix();
   Expected<void> bind_tcp();
   void adopt(int fd, const Address& address);
+  void adopt_foreign(int fd);
   void stop_accepting() noexcept;
   void report_drained();
 
@@ -95,6 +97,7 @@ class ListenerImpl final : public Listener, public FdHandler, public ServerConne
   std::vector<std::unique_ptr<ServerConnection>> connections_;
   std::function<void()> drained_;
   bool draining_ = false;
+  std::shared_ptr<ListenerGroup::Member> member_;  // null: no group
   Timer pause_;
   ListenerStats totals_;  // of what has ended, and the counters
 };
@@ -109,6 +112,10 @@ Expected<void> ListenerImpl::listen() {
     return fail(Errc::kIo, params_.address + ": " + cause_of(errno));
   }
   loop_.watch(fd_, *this);
+  if (params_.group != nullptr) {
+    member_ = params_.group->join(loop_);
+    member_->adopt = [this](int fd) { adopt_foreign(fd); };
+  }
   return {};
 }
 
@@ -193,7 +200,13 @@ void ListenerImpl::on_ready(bool /*readable*/, bool /*writable*/) noexcept {
     socklen_t size = sizeof address;
     const int fd = ::accept4(fd_, &address.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-      adopt(fd, address);
+      const auto better = member_ != nullptr ? params_.group->better_than(*member_) : nullptr;
+      if (better != nullptr) {
+        ++totals_.handed_over;
+        ListenerGroup::hand_over(better, fd);
+      } else {
+        adopt(fd, address);
+      }
       continue;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -208,6 +221,16 @@ void ListenerImpl::on_ready(bool /*readable*/, bool /*writable*/) noexcept {
     // ECONNABORTED and the network errors of accept(2) belong to one connection only.
   }
   loop_.read_again(fd_);
+}
+
+void ListenerImpl::adopt_foreign(int fd) {
+  Address address{};
+  socklen_t size = sizeof address;
+  if (::getpeername(fd, &address.any, &size) != 0) {
+    ::close(fd);  // gone already
+    return;
+  }
+  adopt(fd, address);
 }
 
 void ListenerImpl::adopt(int fd, const Address& address) {
@@ -233,6 +256,9 @@ void ListenerImpl::adopt(int fd, const Address& address) {
   ServerConnection& connection = *made;
   connection.index = connections_.size();
   connections_.push_back(std::move(made));
+  if (member_ != nullptr) {
+    member_->connections.fetch_add(1, std::memory_order_relaxed);
+  }
   connection.start(std::move(ssl));
 }
 
@@ -257,6 +283,9 @@ void ListenerImpl::on_connection_end(ServerConnection& connection) noexcept {
     connections_[index]->index = index;
   }
   connections_.pop_back();
+  if (member_ != nullptr) {
+    member_->connections.fetch_sub(1, std::memory_order_relaxed);
+  }
   dead->abandon();
   loop_.defer([dead] {});
   if (draining_ && connections_.empty()) {
@@ -272,6 +301,10 @@ void ListenerImpl::report_drained() {
 
 void ListenerImpl::stop_accepting() noexcept {
   pause_.cancel();
+  if (member_ != nullptr) {
+    member_->open.store(false, std::memory_order_relaxed);
+    member_->adopt = nullptr;
+  }
   if (fd_ < 0) {
     return;
   }

@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "http/handler.h"
 #include "http/session.h"
+#include "net/listener_group.h"
 #include "net/loop.h"
 #include "net/tls.h"
 
@@ -25,8 +26,13 @@ struct ListenerParams {
   http::SessionLimits limits;
   std::uint32_t max_handshakes = 64;  ///< more wait in the accept backlog
   Duration handshake_timeout = seconds(10);
-  Duration header_timeout = seconds(10);  ///< a started HTTP/1.1 request head
-  Duration idle_timeout = seconds(90);    ///< no stream open
+  Duration header_timeout = seconds(10);         ///< a started request head
+  Duration first_request_timeout = seconds(30);  ///< after the handshake
+  Duration progress_timeout = seconds(60);  ///< a slow reader, see http::Session::reset_stalled
+  Duration idle_timeout = seconds(90);      ///< no stream open
+  /// The listeners of the other loops on this port; null: connections stay where the kernel puts
+  /// them.
+  std::shared_ptr<ListenerGroup> group;
   /// Called once per connection after the handshake; the result goes to PeerInfo::identity.
   std::function<std::shared_ptr<const void>(const http::PeerInfo&)> identify;
 };
@@ -35,7 +41,10 @@ struct ListenerStats {
   std::size_t connections = 0, handshakes = 0, streams = 0;
   std::uint64_t accepted = 0, handshake_errors = 0, protocol_errors = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;
-  std::size_t largest_queue = 0;  ///< [bytes]
+  std::uint64_t no_request = 0;    ///< connections closed: no complete request (head) in time
+  std::uint64_t slow_readers = 0;  ///< streams reset: the client took nothing
+  std::uint64_t handed_over = 0;   ///< accepted here, served by another loop
+  std::size_t largest_queue = 0;   ///< [bytes]
 };
 
 class Listener {

@@ -14,6 +14,7 @@ Pool::Pool(Origin& origin, UpstreamClass kind)
       queue_timer_(loop_),
       failed_timer_(loop_),
       dial_timer_(loop_) {
+  origin.pools.push_back(this);
   const UpstreamParams& params = origin.params;
   if (!params.prior_knowledge && (params.url.scheme == "http" || !params.http2)) {
     limit_ = 1;
@@ -58,7 +59,7 @@ std::size_t Pool::room(const ClientConnection& connection) const noexcept {
   return std::min(free, used < limit_ ? limit_ - used : 0);
 }
 
-http::RequestStream& Pool::open(http::RequestHead head, http::ResponseHandler& handler) {
+http::RequestStream& Pool::open(const http::RequestHead& head, http::ResponseHandler& handler) {
   ++counters_.requests;
   const bool exclusive = !head.protocol.empty();
   if (!exclusive && queue_.empty()) {
@@ -73,14 +74,17 @@ http::RequestStream& Pool::open(http::RequestHead head, http::ResponseHandler& h
       }
     }
   }
-  auto* stream = new QueuedStream(loop_, *this, std::move(head), handler, exclusive);
+  auto* stream = new QueuedStream(loop_, *this, head, handler, exclusive);
   StreamList& list = exclusive ? exclusive_ : queue_;
   list.push_back(*stream);
   if (closing_ || list.size() > params().max_queued) {
     fail_later(*stream, closing_ ? Errc::kCancelled : Errc::kOverloaded);
     return *stream;
   }
-  stream->deadline = loop_.now() + params().queue_timeout;
+  const Duration wait = origin_.may_restart() && !exclusive
+                            ? std::min(params().queue_timeout, params().restart_wait)
+                            : params().queue_timeout;
+  stream->deadline = loop_.now() + wait;
   if (exclusive) {
     start_dial(stream);
   } else {
@@ -155,8 +159,75 @@ void Pool::dispatch() {
   }
 }
 
+bool Pool::arriving() const noexcept {
+  return !dials_.empty() ||
+         std::any_of(connections_.begin(), connections_.end(), [](const auto& connection) {
+           return connection->stage() == Connection::Stage::kHandshake ||
+                  (connection->http2() && !connection->heard());
+         });
+}
+
+bool Pool::probes() const noexcept {
+  return params().restart_window > Duration::zero() && origin_.failures_in_a_row != 0;
+}
+
+void Pool::wake() noexcept {
+  if (!closing_ && (!queue_.empty() || probes())) {
+    dial_timer_.start(Duration::zero(), [this] { dial_as_needed(); });
+  }
+}
+
+void Pool::dial_later() {
+  if (!queue_.empty() || probes()) {
+    dial_timer_.start(origin_.dial_pause(), [this] { dial_as_needed(); });
+  }
+}
+
+// Nobody waits: one dial of the origin at a time finds out when it is back.
+void Pool::probe() {
+  if (!probes()) {
+    return;
+  }
+  const bool busy = std::any_of(origin_.pools.begin(), origin_.pools.end(),
+                                [](const Pool* pool) { return pool->arriving(); });
+  if (!busy && origin_.may_dial()) {
+    start_dial(nullptr);
+  } else {
+    dial_later();
+  }
+}
+
+void Pool::retire_connections() noexcept {
+  std::vector<ClientConnection*> all;
+  for (const auto& connection : connections_) {
+    if (!connection->dedicated) {
+      all.push_back(connection.get());
+    }
+  }
+  for (ClientConnection* connection : all) {
+    if (connection->stage() == Connection::Stage::kHandshake) {
+      connection->shut(Errc::kCancelled);
+    } else {
+      connection->drain();
+    }
+  }
+}
+
+// In order of arrival, so deadlines stay in order.
+void Pool::shorten_waits() {
+  const TimePoint latest = loop_.now() + params().restart_wait;
+  for (QueuedStream* stream = queue_.front(); stream != nullptr; stream = stream->next) {
+    stream->deadline = std::min(stream->deadline, latest);
+  }
+  arm_queue_timer();
+}
+
 void Pool::dial_as_needed() {
-  if (closing_ || queue_.empty()) {
+  if (closing_) {
+    return;
+  }
+  if (queue_.empty()) {
+    probe();
     return;
   }
   std::size_t active = 0, arriving = 0;
@@ -184,7 +255,7 @@ void Pool::dial_as_needed() {
       return;
     }
     if (!origin_.may_dial()) {
-      dial_timer_.start(origin_.dial_pause(), [this] { dial_as_needed(); });
+      dial_later();
       return;
     }
     start_dial(nullptr);
@@ -271,14 +342,17 @@ void Pool::on_connect_failure(Error error, QueuedStream* exclusive) {
       std::any_of(connections_.begin(), connections_.end(), [](const auto& connection) {
         return !connection->dedicated && (connection->ready() || connection->session() == nullptr);
       });
-  while (!hope && !queue_.empty()) {
-    fail_later(*queue_.front(), error.code());
+  if (origin_.may_restart() && error.code() != Errc::kTls) {
+    shorten_waits();
+  } else {
+    while (!hope && !queue_.empty()) {
+      fail_later(*queue_.front(), error.code());
+    }
   }
   if (queue_.empty()) {
     queue_timer_.cancel();
-  } else {
-    dial_timer_.start(origin_.dial_pause(), [this] { dial_as_needed(); });
   }
+  dial_later();
 }
 
 void Pool::on_established(ClientConnection& connection) noexcept {
@@ -296,6 +370,7 @@ void Pool::on_established(ClientConnection& connection) noexcept {
     return;
   }
   if (!connection.http2()) {
+    origin_.note_success();  // the server speaks second
     limit_ = 1;
     limit_known_ = true;
   }

@@ -16,6 +16,8 @@
 
 namespace kintsugi::net {
 
+class Pool;
+
 /// What the three pools of one origin share: address, TLS, health, the right to dial.
 struct Origin {
   Origin(Loop& the_loop, UpstreamParams the_params);
@@ -29,6 +31,8 @@ struct Origin {
   /// know them.
   std::vector<std::unique_ptr<TlsSessionSlot>> old_sessions;
   std::uint32_t failures_in_a_row = 0;
+  TimePoint failing_since{};  ///< the first of them
+  std::vector<Pool*> pools;
   std::string last_failure;
 
   /// Addresses of the host that are still fresh, rotated so that connections spread; empty: look up
@@ -38,12 +42,17 @@ struct Origin {
   /// Healthy origins are dialled freely, failing ones 4 times a second with a burst of 8
   /// (PERF-263).
   [[nodiscard]] bool may_dial();
-  /// Time after which may_dial() is worth another try, with jitter.
+  /// Time after which may_dial() is worth another try: half of what the failure has lasted, 50 ms
+  /// to 500 ms, after a minute 5 s; with jitter.
   [[nodiscard]] Duration dial_pause();
   /// 0.9 to 1.1 times `duration`.
   [[nodiscard]] Duration jitter(Duration duration);
   void note_failure(std::string text);
-  void note_success() { failures_in_a_row = 0; }
+  /// The first one after failures wakes every pool.
+  void note_success();
+  /// Failing for less than the restart window: requests wait.
+  [[nodiscard]] bool may_restart() const;
+  void allow_dial() { tokens_ = tokens_ < 1 ? 1 : tokens_; }
 
  private:
   std::vector<SocketAddress> addresses_;
@@ -52,6 +61,7 @@ struct Origin {
   double tokens_ = 8;
   TimePoint tokens_at_{};
   std::uint64_t random_;
+  Timer recovered_;
 };
 
 /// The connections of one class to one origin, and the streams that wait for them
@@ -63,8 +73,14 @@ class Pool final : public ClientConnectionOwner {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  http::RequestStream& open(http::RequestHead head, http::ResponseHandler& handler);
+  http::RequestStream& open(const http::RequestHead& head, http::ResponseHandler& handler);
   [[nodiscard]] UpstreamStats stats() const noexcept;
+  /// Running streams go on, new ones get new connections.
+  void retire_connections() noexcept;
+  /// Dials in the next turn when somebody waits, or when a failing origin is to be probed.
+  void wake() noexcept;
+  /// A dial or a handshake is going on.
+  [[nodiscard]] bool arriving() const noexcept;
 
   /// A waiting stream was given up by its user.
   void withdraw(QueuedStream& stream) noexcept;
@@ -89,6 +105,10 @@ class Pool final : public ClientConnectionOwner {
   [[nodiscard]] std::size_t room(const ClientConnection& connection) const noexcept;
   void dispatch();
   void dial_as_needed();
+  void dial_later();
+  void probe();
+  [[nodiscard]] bool probes() const noexcept;
+  void shorten_waits();
   void start_dial(QueuedStream* exclusive);
   void connect(Dial& dial, std::vector<SocketAddress> addresses);
   void on_addresses(Dial& dial, Expected<std::vector<SocketAddress>> addresses);

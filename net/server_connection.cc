@@ -33,14 +33,17 @@ void ServerConnection::on_established() noexcept {
   if (const auto& identify = owner_->params().identify) {
     peer_.identity = identify(peer_);
   }
-  check_in(std::min(owner_->params().idle_timeout, owner_->params().header_timeout));
+  established_at_ = loop_.now();
+  check_in(pace());
   if (transport_.alpn_negotiated()) {
     choose(transport_.alpn_is("h2"));
   }
 }
 
 void ServerConnection::choose(bool http2) noexcept {
-  const http::SessionLimits& limits = owner_->params().limits;
+  http::SessionLimits limits = owner_->params().limits;
+  limits.send_date = true;
+  http2_ = http2;
   http::Handler& handler = owner_->handler();
   set_session(http2 ? http::make_h2_server(handler, peer_, *this, limits)
                     : http::make_h1_server(handler, peer_, *this, limits));
@@ -75,29 +78,50 @@ void ServerConnection::check_in(Duration delay) {
   timer_.start(std::max<Duration>(delay, milliseconds(1)), [this] { check_deadlines(); });
 }
 
+Duration ServerConnection::pace() const noexcept {
+  const ListenerParams& params = owner_->params();
+  return std::min({params.idle_timeout, params.header_timeout, params.first_request_timeout,
+                   params.progress_timeout / 2});
+}
+
+void ServerConnection::no_request_in_time() noexcept {
+  ++owner_->counters().no_request;
+  shut(Errc::kDeadline);
+}
+
 // Deadlines are looked at now and then instead of arming a timer per request.
 void ServerConnection::check_deadlines() noexcept {
   const ListenerParams& params = owner_->params();
   const TimePoint now = loop_.now();
-  const Duration pace = std::min(params.idle_timeout, params.header_timeout);
-  if (stream_count() != 0) {
-    last_read_ = now;  // idle begins when the last stream has ended
-    check_in(pace);
-    return;
-  }
   if (head_since_ != TimePoint{}) {
     if (now - head_since_ >= params.header_timeout) {
       if (session_ == nullptr) {
-        shut(Errc::kDeadline);
+        no_request_in_time();
         return;
       }
       head_since_ = TimePoint{};
+      ++owner_->counters().no_request;
       session_->on_head_timeout();
       loop_.mark_dirty(*this);
-      check_in(pace);
+      check_in(pace());
       return;
     }
-    check_in(head_since_ + params.header_timeout - now);
+    check_in(std::min(pace(), head_since_ + params.header_timeout - now));
+    return;
+  }
+  if (stream_count() != 0) {
+    last_read_ = now;  // idle begins when the last stream has ended
+    const std::size_t reset = session_->reset_stalled(now, params.progress_timeout);
+    if (reset != 0) {
+      owner_->counters().slow_readers += reset;
+      loop_.mark_dirty(*this);
+    }
+    check_in(pace());
+    return;
+  }
+  const bool asked = session_ != nullptr && session_->requests() != 0;
+  if (!asked && now - established_at_ >= params.first_request_timeout) {
+    no_request_in_time();
     return;
   }
   const Duration idle = now - last_read_;
@@ -108,7 +132,7 @@ void ServerConnection::check_deadlines() noexcept {
     }
     return;
   }
-  check_in(std::min(pace, params.idle_timeout - idle));
+  check_in(std::min(pace(), params.idle_timeout - idle));
 }
 
 void ServerConnection::on_dead(Errc cause, bool handshake) noexcept {

@@ -15,6 +15,7 @@ class ServerConnectionOwner {
  public:
   [[nodiscard]] virtual const ListenerParams& params() const noexcept = 0;
   [[nodiscard]] virtual http::Handler& handler() noexcept = 0;
+  [[nodiscard]] virtual ListenerStats& counters() noexcept = 0;
   virtual void on_handshake_end(bool success) noexcept = 0;
   virtual void on_protocol_error() noexcept = 0;
   virtual void on_connection_end(class ServerConnection& connection) noexcept = 0;
@@ -42,11 +43,15 @@ class ServerConnection final : public Connection {
   void choose(bool http2) noexcept;
   void check_deadlines() noexcept;
   void check_in(Duration delay);
+  [[nodiscard]] Duration pace() const noexcept;
+  void no_request_in_time() noexcept;
 
   ServerConnectionOwner* owner_;
   http::PeerInfo peer_;
-  std::string start_;       // bytes that do not yet tell the protocol
-  TimePoint head_since_{};  // HTTP/1.1: since when a request head is incomplete; zero: it is not
+  std::string start_;         // bytes that do not yet tell the protocol
+  TimePoint head_since_{};    // since when a request head is incomplete; zero: it is not
+  TimePoint established_at_;  // the end of the handshake
+  bool http2_ = false;
 };
 
 }  // namespace kintsugi::net

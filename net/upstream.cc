@@ -10,6 +10,8 @@ namespace kintsugi::net {
 namespace {
 
 constexpr auto kAddressesFresh = seconds(30);
+constexpr Duration kShortestPause = milliseconds(50), kPause = milliseconds(500);
+constexpr Duration kLongFailure = seconds(60), kLongPause = seconds(5);
 constexpr double kDialsPerSecond = 4, kDialBurst = 8;
 
 class UpstreamImpl final : public Upstream {
@@ -19,15 +21,20 @@ class UpstreamImpl final : public Upstream {
         pools_{Pool(origin_, UpstreamClass::kWatch), Pool(origin_, UpstreamClass::kRead),
                Pool(origin_, UpstreamClass::kWrite)} {}
 
-  http::RequestStream& open(UpstreamClass kind, http::RequestHead head,
+  http::RequestStream& open(UpstreamClass kind, const http::RequestHead& head,
                             http::ResponseHandler& handler) override {
-    if (head.scheme.empty()) {
-      head.scheme = origin_.params.url.scheme;
+    Pool& pool = pools_[static_cast<std::size_t>(kind)];
+    if (!head.scheme.empty() && !head.authority.empty()) {
+      return pool.open(head, handler);
     }
-    if (head.authority.empty()) {
-      head.authority = origin_.authority;
+    http::RequestHead complete = head;
+    if (complete.scheme.empty()) {
+      complete.scheme = origin_.params.url.scheme;
     }
-    return pools_[static_cast<std::size_t>(kind)].open(std::move(head), handler);
+    if (complete.authority.empty()) {
+      complete.authority = origin_.authority;
+    }
+    return pool.open(complete, handler);
   }
   UpstreamStats stats(UpstreamClass kind) const noexcept override {
     return pools_[static_cast<std::size_t>(kind)].stats();
@@ -38,6 +45,15 @@ class UpstreamImpl final : public Upstream {
     origin_.session->put(nullptr);
     origin_.old_sessions.push_back(
         std::exchange(origin_.session, std::make_unique<TlsSessionSlot>()));
+    for (Pool& pool : pools_) {
+      pool.retire_connections();
+    }
+  }
+  void retry_now() noexcept override {
+    origin_.allow_dial();
+    for (Pool& pool : pools_) {
+      pool.wake();
+    }
   }
   std::uint32_t failures_in_a_row() const noexcept override { return origin_.failures_in_a_row; }
   const std::string& last_failure() const noexcept override { return origin_.last_failure; }
@@ -57,7 +73,8 @@ Origin::Origin(Loop& the_loop, UpstreamParams the_params)
       session(std::make_unique<TlsSessionSlot>()),
       tokens_at_(the_loop.now()),
       random_(reinterpret_cast<std::uintptr_t>(this) ^
-              static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()) ^ 0x9E3779B9U) {
+              static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()) ^ 0x9E3779B9U),
+      recovered_(the_loop) {
   if (const std::optional<SocketAddress> address =
           numeric_address(params.url.host, params.url.port)) {
     addresses_.push_back(*address);
@@ -95,7 +112,15 @@ bool Origin::may_dial() {
   return true;
 }
 
-Duration Origin::dial_pause() { return jitter(milliseconds(250)); }
+Duration Origin::dial_pause() {
+  const Duration failing = failures_in_a_row == 0 ? Duration::zero() : loop.now() - failing_since;
+  const Duration most = failing < kLongFailure ? kPause : kLongPause;
+  return jitter(std::clamp<Duration>(failing / 2, kShortestPause, most));
+}
+
+bool Origin::may_restart() const {
+  return failures_in_a_row != 0 && loop.now() - failing_since < params.restart_window;
+}
 
 Duration Origin::jitter(Duration duration) {
   // xorshift64: only spreads timers.
@@ -105,8 +130,23 @@ Duration Origin::jitter(Duration duration) {
   return duration * 9 / 10 + duration / 5 * static_cast<int>(random_ % 1024) / 1024;
 }
 
+void Origin::note_success() {
+  if (failures_in_a_row == 0) {
+    return;
+  }
+  failures_in_a_row = 0;
+  for (Pool* pool : pools) {
+    pool->wake();
+  }
+  if (params.on_recovered) {
+    recovered_.start(Duration::zero(), [this] { params.on_recovered(); });
+  }
+}
+
 void Origin::note_failure(std::string text) {
-  ++failures_in_a_row;
+  if (++failures_in_a_row == 1) {
+    failing_since = loop.now();
+  }
   last_failure = std::move(text);
   if (addresses_until_ != TimePoint::max()) {
     addresses_until_ = TimePoint{};  // look the name up again

@@ -45,6 +45,13 @@ struct UpstreamParams {
   Duration ping_after = seconds(15);    ///< read silence with open streams
   Duration ping_timeout = seconds(15);  ///< then the connection is dead
   Duration idle_close = seconds(90);    ///< a connection without streams
+  /// After the first of several connection-level failures in a row the origin may just be starting
+  /// again: for this long requests that are not sent yet wait for it, each at most `restart_wait`,
+  /// and it is dialled in the background until it answers. Zero: they fail with the first failure.
+  Duration restart_window{};
+  Duration restart_wait = seconds(1);
+  /// The first answer after failures; in a turn of its own.
+  std::function<void()> on_recovered;
 };
 
 struct UpstreamStats {
@@ -72,12 +79,16 @@ class Upstream {
   /// Cost: one session call when a connection has room; the returned stream is then the engine's
   /// own.
   /// @param handler must live until on_close or until detach() of the returned stream.
-  [[nodiscard]] virtual http::RequestStream& open(UpstreamClass kind, http::RequestHead head,
+  /// @param head copied only when the request has to wait.
+  [[nodiscard]] virtual http::RequestStream& open(UpstreamClass kind, const http::RequestHead& head,
                                                   http::ResponseHandler& handler) = 0;
   [[nodiscard]] virtual UpstreamStats stats(UpstreamClass kind) const noexcept = 0;
   [[nodiscard]] virtual const UpstreamParams& params() const noexcept = 0;
-  /// Connections made from now on use the new context; old ones finish their streams.
+  /// Requests go to connections made with the new context from now on; old ones finish their
+  /// streams and close.
   virtual void set_tls(std::shared_ptr<TlsContext> tls) noexcept = 0;
+  /// Somebody knows that the origin answers again: waiting requests dial at once.
+  virtual void retry_now() noexcept = 0;
   /// Number of connection-level failures in a row, for the health breaker.
   [[nodiscard]] virtual std::uint32_t failures_in_a_row() const noexcept = 0;
   /// Text of the newest connection-level failure ("certificate has expired"), "" when there was
