@@ -11,14 +11,31 @@ HealthFsm::Change HealthFsm::go_down(TimePoint now) noexcept {
   return Change::kDown;
 }
 
+void HealthFsm::note_failure(TimePoint now) noexcept {
+  if (failures_ == 0 && probes_failed_ == 0) {
+    failing_since_ = now;
+  }
+}
+
+HealthFsm::Change HealthFsm::on_verdict(bool up, TimePoint now) noexcept {
+  if (up) {
+    return on_success(now);
+  }
+  note_failure(now);
+  probes_failed_ = kProbes;
+  return go_down(now);
+}
+
 HealthFsm::Change HealthFsm::on_probe(bool answered, TimePoint now) noexcept {
   if (answered) {
     return on_success(now);
   }
+  note_failure(now);
   return ++probes_failed_ >= kProbes ? go_down(now) : Change::kNone;
 }
 
 HealthFsm::Change HealthFsm::on_failure(TimePoint now) noexcept {
+  note_failure(now);
   when_[failures_ % kFailures] = now;
   ++failures_;
   // The next place of the ring holds the oldest of the last five.
@@ -37,7 +54,7 @@ HealthFsm::Change HealthFsm::on_success(TimePoint) noexcept {
 }
 
 bool HealthFsm::admit(TimePoint now) noexcept {
-  if (up_) {
+  if (up_ || now - failing_since_ < kRestart) {
     return true;
   }
   if (now - trial_ < kTrial) {

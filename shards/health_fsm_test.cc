@@ -61,11 +61,35 @@ TEST(HealthFsm, WhenARequestSucceedsBetween_TheRowIsBroken) {
   EXPECT_TRUE(health.up());
 }
 
-TEST(HealthFsm, WhenDown_AdmitsOneTrialASecond) {
+TEST(HealthFsm, WhenItJustFailed_AdmitsAllForTheRestart) {
+  HealthFsm health;
+  const TimePoint start{};
+  for (int i = 0; i < 5; ++i) {
+    (void)health.on_failure(start + milliseconds(100 * i));
+  }
+  ASSERT_FALSE(health.up());
+  EXPECT_TRUE(health.admit(start + milliseconds(500)));
+  EXPECT_TRUE(health.admit(start + milliseconds(9'999)));
+  EXPECT_TRUE(health.admit(start + milliseconds(10'000)));  // the first trial
+  EXPECT_FALSE(health.admit(start + milliseconds(10'001)));
+}
+
+TEST(HealthFsm, WhenAnotherLoopKnowsBetter_FollowsAtOnce) {
+  HealthFsm health;
+  const TimePoint now{};
+  EXPECT_EQ(health.on_verdict(true, now), Change::kNone);
+  EXPECT_EQ(health.on_verdict(false, now), Change::kDown);
+  EXPECT_EQ(health.on_verdict(false, now), Change::kNone);
+  EXPECT_EQ(health.on_verdict(true, now), Change::kUp);
+}
+
+TEST(HealthFsm, WhenDownForLong_AdmitsOneTrialASecond) {
   HealthFsm health;
   TimePoint now{};
   EXPECT_TRUE(health.admit(now));
-  for (int i = 0; i < 3; ++i) {
+  (void)health.on_probe(false, now);
+  now += HealthFsm::kRestart;
+  for (int i = 0; i < 2; ++i) {
     (void)health.on_probe(false, now);
   }
   EXPECT_FALSE(health.admit(now + milliseconds(999)));

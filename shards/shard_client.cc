@@ -46,6 +46,12 @@ Expected<void> ShardClient::set_base_url(const std::string& url) {
     cause_ = upstream.error().to_string();
     return fail(std::move(upstream.error()));
   }
+  upstream->restart_window = HealthFsm::kRestart;
+  upstream->on_recovered = [this, url] {
+    if (url == base_url_) {
+      on_success();
+    }
+  };
   upstream_ = net::Upstream::make(loop_, std::move(*upstream));
   cause_.clear();
   if (params_.probe) {
@@ -90,6 +96,20 @@ void ShardClient::on_probe(bool answered, std::string_view cause) {
     cause_ = cause;
   }
   apply(health_.on_probe(answered, loop_.now()));
+}
+
+void ShardClient::on_verdict(bool up, std::string_view cause) {
+  cause_ = up ? std::string_view() : cause;
+  if (up && upstream_ != nullptr) {
+    upstream_->retry_now();
+  }
+  apply(health_.on_verdict(up, loop_.now()));
+}
+
+void ShardClient::set_tls(std::shared_ptr<net::TlsContext> tls) {
+  if (upstream_ != nullptr) {
+    upstream_->set_tls(std::move(tls));
+  }
 }
 
 void ShardClient::on_success() {

@@ -52,8 +52,12 @@ class ShardClient {
   /// What became of a request: a response head of any status, or a connection-level failure.
   void on_success();
   void on_failure(Errc cause);
-  /// The result of a probe that another loop made.
+  /// The result of a probe.
   void on_probe(bool answered, std::string_view cause);
+  /// What another loop found out; a shard that is up again is dialled at once.
+  void on_verdict(bool up, std::string_view cause);
+  /// For connections made from now on; see net::Upstream::set_tls.
+  void set_tls(std::shared_ptr<net::TlsContext> tls);
   /// Upstreams that drain after a change of the base URL.
   [[nodiscard]] std::size_t draining() const noexcept { return retired_.size(); }
 

@@ -23,7 +23,8 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
         params_(std::move(params)),
         publisher_(publisher),
         root_(params_.has_root ? net::Upstream::make(loop, params_.root) : nullptr),
-        publish_timer_(loop) {
+        publish_timer_(loop),
+        ready_timer_(loop) {
     if (root_ != nullptr) {
       identities_ = std::make_unique<IdentityReader>(
           loop, *root_,
@@ -68,6 +69,7 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
   void drop(const ObjectKey& key) { on_delete(key); }
   void complete() { on_synced(); }
   void publish();
+  void tell_ready();
   [[nodiscard]] bool ready() const noexcept;
 
   net::Loop& loop_;
@@ -82,6 +84,8 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
   std::set<std::string> at_start_;
   TimePoint listed_at_{};
   net::Timer publish_timer_;
+  net::Timer ready_timer_;
+  bool told_ready_ = false;
   bool publish_pending_ = false;
   TimePoint touched_at_{};
   Stats stats_;
@@ -150,6 +154,7 @@ void Feed::Impl::on_synced() {
     for (const auto& [name, feed] : shards_) {
       at_start_.insert(name);
     }
+    ready_timer_.start(params_.ready_limit, [this] { tell_ready(); });
     touched();
   }
 }
@@ -170,6 +175,17 @@ void Feed::Impl::publish() {
   stats_.last_lag = loop_.now() - touched_at_;
   stats_.longest_lag = std::max(stats_.longest_lag, stats_.last_lag);
   publisher_.publish(index_.freeze());
+  tell_ready();
+}
+
+void Feed::Impl::tell_ready() {
+  const bool now = ready();
+  if (now != told_ready_) {
+    told_ready_ = now;
+    if (params_.on_ready) {
+      params_.on_ready(now);
+    }
+  }
 }
 
 bool Feed::Impl::ready() const noexcept {
@@ -206,6 +222,18 @@ void Feed::add_listener(FeedListener& listener) { impl_->listeners_.push_back(&l
 void Feed::remove_listener(FeedListener& listener) {
   auto& all = impl_->listeners_;
   all.erase(std::remove(all.begin(), all.end(), &listener), all.end());
+}
+
+void Feed::set_tls(const std::shared_ptr<net::TlsContext>& root,
+                   const std::shared_ptr<net::TlsContext>& shards) {
+  if (root != nullptr && impl_->root_ != nullptr) {
+    impl_->root_->set_tls(root);
+  }
+  if (shards != nullptr) {
+    for (const auto& [name, feed] : impl_->shards_) {
+      feed->set_tls(shards);
+    }
+  }
 }
 
 const Snapshot& Feed::index() const noexcept { return impl_->index_.now(); }

@@ -73,6 +73,8 @@ struct FeedParams {
   Duration publish_after = milliseconds(5);  ///< changes that come together are published together
   Duration ready_limit = seconds(30);        ///< readiness waits no longer for a shard (15.2)
   std::uint64_t seed = 1;
+  /// Called with each change of Feed::ready(). May be empty.
+  std::function<void(bool)> on_ready;
 };
 
 /// Topology source `kcp`: learns shards, logical clusters, workspaces, exports and bindings, keeps
@@ -98,6 +100,11 @@ class Feed {
   /// Kept until remove_listener. A listener that comes late gets no replay: add it before start().
   void add_listener(FeedListener& listener);
   void remove_listener(FeedListener& listener);
+
+  /// For connections made from now on, with what FeedParams::shard gives for new URLs; running
+  /// streams go on. Either may be null: unchanged.
+  void set_tls(const std::shared_ptr<net::TlsContext>& root,
+               const std::shared_ptr<net::TlsContext>& shards);
 
   /// The facts now, ahead of what is published by at most `publish_after`.
   [[nodiscard]] const Snapshot& index() const noexcept;

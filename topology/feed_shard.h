@@ -38,6 +38,7 @@ class ShardFeed {
   void set_base_url(const std::string& url);
   /// Part of the URL of Workspaces; restarts that informer when it differs.
   void set_workspace_identity(const std::string& hash);
+  void set_tls(std::shared_ptr<net::TlsContext> tls) { client_.set_tls(std::move(tls)); }
   /// Nothing is reported any more.
   void stop();
   [[nodiscard]] Feed::ShardStatus status() const;
