@@ -29,10 +29,18 @@ struct LoopReport {
   std::vector<Upstream> upstreams;
 };
 
-/// Counters of the controllers on the control loop.
+/// What became of the reloads that a followed file caused.
+struct ReloadCount {
+  std::string key;  ///< of the configuration, which names the file
+  std::uint64_t taken = 0, refused = 0;
+};
+
+/// Counters of the control loop.
 struct TopologyReport {
   std::uint64_t partition_runs = 0, partition_writes = 0, slice_runs = 0, slice_writes = 0;
   std::size_t partition_sets = 0, partitions = 0, slices = 0;
+  std::vector<ReloadCount> reloads;
+  bool draining = false;
 };
 
 struct AdminParams {
@@ -51,6 +59,8 @@ class AdminHandler final : public http::Handler {
   explicit AdminHandler(AdminParams params);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
+  /// After a reload.
+  void set_config_text(std::string text) { params_.config_text = std::move(text); }
 
  private:
   AdminParams params_;

@@ -196,11 +196,11 @@ Error shard_unreachable(bool watch) {
 }
 
 Error backend_not_secured() {
-  return with_status(Errc::kInternal, 502, "the connection to the backend could not be secured");
+  return with_status(Errc::kReset, 502, "the connection to the backend could not be secured");
 }
 
 Error backend_lost() {
-  return with_status(Errc::kInternal, 502,
+  return with_status(Errc::kReset, 502,
                      "the backend closed the connection; the request may have been executed");
 }
 
@@ -209,7 +209,7 @@ Error body_too_large(std::size_t limit) {
                "Request entity too large: limit is " + std::to_string(limit));
 }
 
-Error loop_detected() { return with_status(Errc::kInternal, 508, "proxy loop detected"); }
+Error loop_detected() { return with_status(Errc::kReset, 508, "proxy loop detected"); }
 
 Error malformed_path(std::string_view target) {
   return Error(Errc::kBadRequest, malformed_reason(target));

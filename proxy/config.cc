@@ -55,10 +55,10 @@ std::function<std::string(const Json&)> number(Integer& target, std::int64_t low
   };
 }
 
-std::function<std::string(const Json&)> milliseconds_of(Duration& target) {
-  return [&target](const Json& value) -> std::string {
-    if (!value.is_integer() || value.as_integer() < 0 || value.as_integer() > 3'600'000) {
-      return must_be("milliseconds from 0 to 3600000");
+std::function<std::string(const Json&)> milliseconds_of(Duration& target, std::int64_t low = 0) {
+  return [&target, low](const Json& value) -> std::string {
+    if (!value.is_integer() || value.as_integer() < low || value.as_integer() > 3'600'000) {
+      return must_be("milliseconds from " + std::to_string(low) + " to 3600000");
     }
     target = milliseconds(value.as_integer());
     return {};
@@ -93,6 +93,12 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"listener.cert_file", file(config.listener.cert_file, folder)},
       {"listener.key_file", file(config.listener.key_file, folder)},
       {"listener.max_streams", number(config.listener.max_streams, 1, 10'000)},
+      {"listener.handshake_timeout_ms", milliseconds_of(config.listener.timeouts.handshake, 1)},
+      {"listener.header_timeout_ms", milliseconds_of(config.listener.timeouts.header, 1)},
+      {"listener.first_request_timeout_ms",
+       milliseconds_of(config.listener.timeouts.first_request, 1)},
+      {"listener.idle_timeout_ms", milliseconds_of(config.listener.timeouts.idle, 1)},
+      {"listener.slow_reader_timeout_ms", milliseconds_of(config.listener.timeouts.slow_reader, 1)},
       {"authentication.client_ca_file", file(config.authentication.client_ca_file, folder)},
       {"topology.source",
        one_of<std::string>(config.topology.source, {{"kcp", "kcp"}, {"objects", "objects"}})},
@@ -114,6 +120,8 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"limits.body_bytes", number(config.limits.body_bytes, 1024, 1LL << 32)},
       {"shutdown.delay_ms", milliseconds_of(config.shutdown.delay)},
       {"shutdown.grace_ms", milliseconds_of(config.shutdown.grace)},
+      {"shutdown.spread_ms", milliseconds_of(config.shutdown.spread)},
+      {"reload.poll_ms", milliseconds_of(config.reload.poll, 100)},
   };
 }
 

@@ -13,6 +13,15 @@ namespace kintsugi::proxy {
 
 /// proxy.yaml, kind ProxyConfiguration, kintsugi.dev/v1alpha1 (docs/configuration.md). Relative
 /// file names are relative to the folder of the file that names them.
+struct ListenerTimeouts {
+  Duration handshake = seconds(10);
+  Duration header = seconds(10);         ///< a started request head
+  Duration first_request = seconds(30);  ///< after the handshake
+  Duration idle = seconds(90);
+  Duration slow_reader = seconds(60);  ///< no progress of a complete answer
+  bool operator==(const ListenerTimeouts&) const = default;
+};
+
 struct ProxyConfig {
   std::string external_url;  ///< of the proxy as users see it; needed for endpoint modes proxied
                              ///< and aggregated
@@ -24,6 +33,7 @@ struct ProxyConfig {
     std::uint16_t port = 6443;
     std::string cert_file, key_file;
     std::uint32_t max_streams = 250;
+    ListenerTimeouts timeouts;
   } listener;
   struct {
     std::string client_ca_file;
@@ -45,7 +55,11 @@ struct ProxyConfig {
   struct {
     Duration delay = milliseconds(0);       ///< readiness fails, work goes on
     Duration grace = milliseconds(25'000);  ///< then what is left is cut
+    Duration spread = seconds(10);          ///< in which watches end one after another
   } shutdown;
+  struct {
+    Duration poll = seconds(60);  ///< files are compared by content this often
+  } reload;
 };
 
 /// @param path of the file, for messages and relative names.

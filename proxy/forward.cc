@@ -3,6 +3,7 @@
 #include "base/strings.h"
 #include "proxy/answer.h"
 #include "proxy/path.h"
+#include "proxy/watch_tail.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -24,7 +25,8 @@ net::UpstreamClass class_of(std::string_view method, bool watch) {
 /// carry it.
 struct Pending {
   http::RequestHead head;
-  AnswerForm form;
+  std::string prefix;  // of the shard's base URL, in front of head.target
+  bool bodiless = false;
   std::string replay;  // body so far, while it may be sent again
   bool replayable = true;
   bool body_ended = false;
@@ -35,32 +37,35 @@ struct Pending {
   explicit Pending(net::Loop& loop) : timer(loop) {}
 };
 
-class Forward final : public http::RequestHandler {
+bool allows_bookmarks(std::string_view target) {
+  static constexpr std::string_view kKey = "allowWatchBookmarks=";
+  const std::size_t at = target.find(kKey);
+  const std::string_view value =
+      at == std::string_view::npos ? std::string_view() : target.substr(at + kKey.size());
+  return value.starts_with("true") || value.starts_with("1") || value.starts_with("True");
+}
+
+class Forward final : public http::RequestHandler, private WatchDrain::Watch {
  public:
-  Forward(net::Loop& loop, http::RequestHead head, http::ResponseStream& stream,
-          shards::ShardClient& client, const ForwardLimits& limits, ForwardStats& stats)
-      : loop_(loop),
-        down_(stream),
-        client_(client),
-        limits_(limits),
-        stats_(stats),
-        up_side_(*this) {
+  Forward(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
+          shards::ShardClient& client)
+      : shared_(shared), down_(stream), client_(client), up_side_(*this) {
     watch_ = head.method == "GET" && is_watch(head.target);
     idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
     upgrade_ = !head.protocol.empty();
-    pending_ = std::make_unique<Pending>(loop);
-    pending_->form = AnswerForm::of(head);
-    pending_->body_ended = head.end_stream;
-    pending_->first_attempt = loop.now();
+    pending_ = std::make_unique<Pending>(shared.loop);
+    pending_->bodiless = pending_->body_ended = head.end_stream;
+    pending_->first_attempt = shared.loop.now();
     pending_->head = std::move(head);
-    ++stats_.requests;
-    ++stats_.streams;
-    stats_.watches += watch_ ? 1U : 0U;
+    ++stats().requests;
+    ++stats().streams;
+    stats().watches += watch_ ? 1U : 0U;
     open();
   }
   ~Forward() override {
-    --stats_.streams;
-    stats_.watches -= watch_ ? 1U : 0U;
+    shared_.watches.remove(*this);
+    --stats().streams;
+    stats().watches -= watch_ ? 1U : 0U;
     if (up_ != nullptr) {
       up_->detach();
     }
@@ -68,7 +73,7 @@ class Forward final : public http::RequestHandler {
 
   // The client's side.
   void on_data(std::string_view bytes, bool end) noexcept override {
-    stats_.bytes_up += bytes.size();
+    stats().bytes_up += bytes.size();
     if (answered_) {
       down_.consume(bytes.size());
       return;
@@ -99,6 +104,7 @@ class Forward final : public http::RequestHandler {
     }
   }
   void on_close(Errc /*cause*/) noexcept override {
+    shared_.watches.remove(*this);
     if (up_ != nullptr) {
       up_->detach();
       up_ = nullptr;
@@ -132,16 +138,15 @@ class Forward final : public http::RequestHandler {
       return;
     }
     ++pending_->attempts;
-    const net::UpstreamClass kind = class_of(pending_->head.method, watch_);
-    http::RequestHead head = pending_->head;
+    http::RequestHead& head = pending_->head;
     const bool has_replay = !pending_->replay.empty();
     head.end_stream = pending_->body_ended && !has_replay;
-    if (const std::string& prefix = upstream->params().url.path; !prefix.empty()) {
-      head.target.insert(0, prefix);
+    if (const std::string& prefix = upstream->params().url.path; prefix != pending_->prefix) {
+      head.target.replace(0, pending_->prefix.size(), prefix);
+      pending_->prefix = prefix;
     }
-    up_ = &upstream->open(kind, std::move(head), up_side_);
-    if (has_replay ||
-        (pending_->body_ended && !pending_->head.end_stream && pending_->attempts > 1)) {
+    up_ = &upstream->open(class_of(head.method, watch_), head, up_side_);
+    if (has_replay || (pending_->body_ended && !pending_->bodiless && pending_->attempts > 1)) {
       up_->send_data(pending_->replay, pending_->body_ended);
     }
   }
@@ -150,12 +155,12 @@ class Forward final : public http::RequestHandler {
   bool keep_for_replay(std::string_view bytes, bool end) {
     pending_->body_bytes += bytes.size();
     pending_->body_ended = end;
-    if (pending_->body_bytes > limits_.body_bytes && !upgrade_) {
+    if (pending_->body_bytes > shared_.limits.body_bytes && !upgrade_) {
       down_.consume(bytes.size());
-      refuse(body_too_large(limits_.body_bytes));
+      refuse(body_too_large(shared_.limits.body_bytes));
       return false;
     }
-    if (pending_->body_bytes > limits_.replay_bytes) {
+    if (pending_->body_bytes > shared_.limits.replay_bytes) {
       pending_->replayable = false;
       pending_->replay = {};
     } else if (pending_->replayable) {
@@ -170,13 +175,34 @@ class Forward final : public http::RequestHandler {
     // the request side goes on as a byte pipe.
     answered_ = end && head.status != 101;
     response_ended_ = end;
-    ++stats_.code_class[static_cast<std::size_t>(head.status / 100) % 6];
+    ++stats().code_class[static_cast<std::size_t>(head.status / 100) % 6];
+    if (watch_ && head.status == 200 && !end) {
+      tail_ = std::make_unique<WatchTail>(WatchTail::form_of(head.headers),
+                                          allows_bookmarks(pending_->head.target));
+      shared_.watches.add(*this);
+    }
     pending_.reset();
     down_.send_head(head.status, head.headers, end);
   }
 
   void up_data(std::string_view bytes, bool end) {
-    stats_.bytes_down += bytes.size();
+    if (tail_) {
+      if (ending_) {
+        const std::size_t rest = tail_->first_boundary(bytes);
+        if (rest != std::string_view::npos) {
+          tail_->feed(bytes.substr(0, rest));
+          pass_down(bytes.substr(0, rest), false);
+          end_watch();
+          return;
+        }
+      }
+      tail_->feed(bytes);
+    }
+    pass_down(bytes, end);
+  }
+
+  void pass_down(std::string_view bytes, bool end) {
+    stats().bytes_down += bytes.size();
     response_ended_ = end;
     down_.send_data(bytes, end);
     if (up_ == nullptr) {
@@ -186,6 +212,24 @@ class Forward final : public http::RequestHandler {
       up_->consume(bytes.size());
     } else {
       up_credit_ += bytes.size();
+    }
+  }
+
+  // The drain's side.
+  void end_in_order() noexcept override {
+    ending_ = true;
+    if (!response_ended_ && tail_->at_boundary()) {
+      end_watch();
+    }
+  }
+
+  /// At an event boundary.
+  void end_watch() {
+    response_ended_ = answered_ = true;
+    down_.send_data(tail_->bookmark(), true);
+    if (up_ != nullptr) {
+      up_->detach();
+      up_ = nullptr;
     }
   }
 
@@ -210,7 +254,7 @@ class Forward final : public http::RequestHandler {
       before_head(cause);
       return;
     }
-    ++stats_.failures;
+    ++stats().failures;
     answered_ = true;
     if (watch_) {
       down_.send_data(std::string_view(),
@@ -226,9 +270,9 @@ class Forward final : public http::RequestHandler {
                            cause == Errc::kTls;
     const bool may_repeat = cause == Errc::kNotProcessed || cause == Errc::kDeadline ||
                             (idempotent_ && (cause == Errc::kReset || cause == Errc::kClosed));
-    const bool in_time = loop_.now() - pending_->first_attempt < kRetryWindow;
+    const bool in_time = shared_.loop.now() - pending_->first_attempt < kRetryWindow;
     if (may_repeat && pending_->replayable && pending_->attempts < kMaxAttempts && in_time) {
-      ++stats_.retries;
+      ++stats().retries;
       pending_->timer.start(kRetryPause * pending_->attempts, [this] { open(); });
       return;
     }
@@ -242,38 +286,39 @@ class Forward final : public http::RequestHandler {
   }
 
   void refuse(const Error& error) {
-    ++stats_.failures;
+    ++stats().failures;
     answered_ = true;
     if (up_ != nullptr) {
       up_->detach();
       up_ = nullptr;
     }
-    send_error(down_, pending_->form, error);
+    send_error(down_, AnswerForm::of(pending_->head), error);
     pending_.reset();
   }
 
-  net::Loop& loop_;
+  [[nodiscard]] ForwardStats& stats() noexcept { return shared_.stats; }
+
+  ForwardLoop& shared_;
   http::ResponseStream& down_;
   shards::ShardClient& client_;
-  const ForwardLimits& limits_;
-  ForwardStats& stats_;
   UpSide up_side_;
   http::RequestStream* up_ = nullptr;
   std::unique_ptr<Pending> pending_;  // until the response head
+  std::unique_ptr<WatchTail> tail_;   // of a running watch
   std::size_t down_credit_ = 0;       // request bytes that the client has not got credit for yet
   std::size_t up_credit_ = 0;         // response bytes that the shard has not got credit for yet
   bool watch_ = false, idempotent_ = false, upgrade_ = false;
   bool answered_ = false;  // nothing of the request is of use any more
   bool response_ended_ = false;
+  bool ending_ = false;  // a drain waits for the end of an event
 };
 
 }  // namespace
 
-std::unique_ptr<http::RequestHandler> forward(net::Loop& loop, http::RequestHead head,
+std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::RequestHead head,
                                               http::ResponseStream& stream,
-                                              shards::ShardClient& client,
-                                              const ForwardLimits& limits, ForwardStats& stats) {
-  return std::make_unique<Forward>(loop, std::move(head), stream, client, limits, stats);
+                                              shards::ShardClient& client) {
+  return std::make_unique<Forward>(shared, std::move(head), stream, client);
 }
 
 }  // namespace kintsugi::proxy

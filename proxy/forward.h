@@ -6,6 +6,7 @@
 
 #include "http/handler.h"
 #include "net/loop.h"
+#include "proxy/watch_drain.h"
 #include "shards/shard_client.h"
 
 namespace kintsugi::proxy {
@@ -24,17 +25,24 @@ struct ForwardLimits {
   std::size_t replay_bytes = 256U << 10;  ///< bodies up to this size may be sent again (R-26)
 };
 
+/// What the forwarded requests of one loop share. Outlives every stream.
+struct ForwardLoop {
+  explicit ForwardLoop(net::Loop& l) : loop(l), watches(l) {}
+  net::Loop& loop;
+  ForwardLimits limits;
+  ForwardStats stats;
+  WatchDrain watches;
+};
+
 /// Sends one request to a shard and its answer back, with flow control both ways
 /// (specs/front-proxy.md sections 11, 13).
 /// @param head    complete: path, identity and forwarding headers as the shard shall see them.
 /// @param stream  the client's side.
 /// @param client  must live as long as the loop's snapshot names the shard; looked up again for a
 /// retry.
-/// @param stats   of the loop, outlives every stream.
-[[nodiscard]] std::unique_ptr<http::RequestHandler> forward(net::Loop& loop, http::RequestHead head,
+[[nodiscard]] std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared,
+                                                            http::RequestHead head,
                                                             http::ResponseStream& stream,
-                                                            shards::ShardClient& client,
-                                                            const ForwardLimits& limits,
-                                                            ForwardStats& stats);
+                                                            shards::ShardClient& client);
 
 }  // namespace kintsugi::proxy

@@ -23,7 +23,13 @@ std::string_view path_of(std::string_view target) { return target.substr(0, targ
 }  // namespace
 
 ProxyHandler::ProxyHandler(ProxyHandlerParams params)
-    : params_(std::move(params)), via_("2.0 kintsugi-" + params_.instance) {}
+    : params_(std::move(params)), forward_(params_.loop), via_("2.0 kintsugi-" + params_.instance) {
+  forward_.limits = params_.limits;
+}
+
+std::string_view ProxyHandler::Prefix::shard(std::string_view target) const noexcept {
+  return length == 0 ? std::string_view() : target.substr(kShards.size(), length - kShards.size());
+}
 
 std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
     http::RequestHead head, http::ResponseStream& stream) noexcept {
@@ -35,25 +41,25 @@ std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
   if (verdict == PathVerdict::kUnclean) {
     return answer_redirect(head, stream, clean_location(target));
   }
-  Prefix prefix{{}, target};
+  Prefix prefix;
   if (target.starts_with(kShards)) {
     const std::size_t end = target.find('/', kShards.size());
     if (end == std::string_view::npos) {
       return answer_text(head, stream, 404, kNotFoundText);
     }
-    prefix.shard = target.substr(kShards.size(), end - kShards.size());
-    prefix.rest = target.substr(end);
-    if (params_.view->current().shard(prefix.shard) == nullptr) {
+    prefix.length = end;
+    if (params_.view->current().shard(prefix.shard(target)) == nullptr) {
       return answer_text(head, stream, 404, kNotFoundText);
     }
   }
-  if (prefix.rest.starts_with("/clusters/") && krm::split_cluster_path(prefix.rest)) {
+  const std::string_view rest = prefix.rest(target);
+  if (rest.starts_with("/clusters/") && krm::split_cluster_path(rest)) {
     return cluster_request(std::move(head), stream, prefix);
   }
   if (verdict == PathVerdict::kMalformed) {
     return answer_error(head, stream, malformed_path(target));
   }
-  if (!prefix.shard.empty() && prefix.rest.starts_with(kServices)) {
+  if (prefix.length != 0 && rest.starts_with(kServices)) {
     return services_request(std::move(head), stream, prefix);
   }
   return answer_text(head, stream, 404, kNotFoundText);
@@ -105,10 +111,9 @@ ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head,
 }
 
 ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
-                                                   http::ResponseStream& stream,
-                                                   const Prefix& prefix) {
-  const auto cluster = krm::split_cluster_path(prefix.rest);
-  if (cluster->segment == "*" && params_.wildcard && prefix.shard.empty()) {
+                                                   http::ResponseStream& stream, Prefix prefix) {
+  const auto cluster = krm::split_cluster_path(prefix.rest(head.target));
+  if (cluster->segment == "*" && params_.wildcard && prefix.length == 0) {
     const std::string trail(cluster->rest);
     if (auto answer = wildcard_request(head, stream, trail)) {
       return answer;
@@ -116,8 +121,7 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
   }
   const topology::Snapshot& snapshot = params_.view->current();
   const topology::Resolution found = topology::resolve(snapshot, cluster->segment);
-  if (params_.own_shards && !found.resolved() && cluster->segment == kRoot &&
-      prefix.shard.empty()) {
+  if (params_.own_shards && !found.resolved() && cluster->segment == kRoot && prefix.length == 0) {
     const std::string trail(cluster->rest);
     if (auto answer = own_root_request(head, stream, trail)) {
       return answer;
@@ -137,7 +141,7 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
       ++lookup_stats_.not_found[static_cast<std::size_t>(found.reason)];
       return answer_error(head, stream, not_permitted(head.method, head.target));
   }
-  if (!prefix.shard.empty() && found.shard->spec.name != prefix.shard) {
+  if (prefix.length != 0 && found.shard->spec.name != prefix.shard(head.target)) {
     ++lookup_stats_.not_found[static_cast<std::size_t>(topology::NotFoundReason::kUnknown)];
     return answer_error(head, stream, not_permitted(head.method, head.target));
   }
@@ -150,7 +154,7 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
   }
   const std::string name(found.cluster);
   const std::string trail(cluster->rest);
-  if (prefix.shard.empty()) {
+  if (prefix.length == 0) {
     return dispatch(std::move(head), stream, *found.shard, name, trail);
   }
   // The way around a Partition's view needs a permission of its own.
@@ -200,9 +204,8 @@ ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,
 }
 
 ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
-                                                    http::ResponseStream& stream,
-                                                    const Prefix& prefix) {
-  const topology::ShardInfo* info = params_.view->current().shard(prefix.shard);
+                                                    http::ResponseStream& stream, Prefix prefix) {
+  const topology::ShardInfo* info = params_.view->current().shard(prefix.shard(head.target));
   if (auto refused = identify(head, stream)) {
     return refused;
   }
@@ -210,9 +213,9 @@ ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
   if (client == nullptr) {
     return answer_error(head, stream, not_known_yet());
   }
-  head.target = std::string(prefix.rest);
+  head.target = std::string(prefix.rest(head.target));
   add_forwarding_headers(head, stream.peer());
-  return forward(params_.loop, std::move(head), stream, *client, params_.limits, forward_stats_);
+  return forward(forward_, std::move(head), stream, *client);
 }
 
 ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::ResponseStream& stream,
@@ -249,7 +252,7 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
   }
   head.target = topology::shard_target(shard, cluster, trail);
   add_forwarding_headers(head, stream.peer());
-  return forward(params_.loop, std::move(head), stream, *client, params_.limits, forward_stats_);
+  return forward(forward_, std::move(head), stream, *client);
 }
 
 ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::ResponseStream& stream) {
@@ -259,7 +262,7 @@ ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::Respo
     stream.close_connection_after();
     return answer;
   }
-  forward_stats_.identity_headers_stripped +=
+  forward_.stats.identity_headers_stripped +=
       auth::strip_identity_headers(head.headers, params_.identity_headers);
   if (identity != nullptr) {
     for (std::size_t i = 0; i < identity->stamp.size(); ++i) {

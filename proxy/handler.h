@@ -52,15 +52,24 @@ class ProxyHandler final : public http::Handler {
   explicit ProxyHandler(ProxyHandlerParams params);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
-  [[nodiscard]] const ForwardStats& forward_stats() const noexcept { return forward_stats_; }
+  [[nodiscard]] const ForwardStats& forward_stats() const noexcept { return forward_.stats; }
   [[nodiscard]] const LookupStats& lookup_stats() const noexcept { return lookup_stats_; }
   /// /readyz fails from now on.
   void start_drain() noexcept { draining_ = true; }
+  /// Ends forwarded watches in order within about `spread`.
+  void end_watches(Duration spread) { forward_.watches.start(spread); }
+  /// For requests that begin from now on.
+  void set_limits(const ForwardLimits& limits) noexcept { forward_.limits = limits; }
 
  private:
+  /// Where a /shards/<shard> prefix ends; an offset, because heads are moved and short targets move
+  /// with them. 0: none.
   struct Prefix {
-    std::string_view shard;  ///< "" when there is no /shards/ prefix
-    std::string_view rest;   ///< the target below it
+    std::size_t length = 0;
+    [[nodiscard]] std::string_view shard(std::string_view target) const noexcept;
+    [[nodiscard]] std::string_view rest(std::string_view target) const noexcept {
+      return target.substr(length);
+    }
   };
   using Answer = std::unique_ptr<http::RequestHandler>;
   [[nodiscard]] Answer built_in(const http::RequestHead& head, http::ResponseStream& stream,
@@ -68,7 +77,7 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] Answer probe(const http::RequestHead& head, http::ResponseStream& stream,
                              std::string_view path);
   [[nodiscard]] Answer cluster_request(http::RequestHead head, http::ResponseStream& stream,
-                                       const Prefix& prefix);
+                                       Prefix prefix);
   /// nullptr: not for all clusters, or not a kind of ours.
   [[nodiscard]] Answer wildcard_request(http::RequestHead& head, http::ResponseStream& stream,
                                         std::string_view trail);
@@ -76,7 +85,7 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] Answer own_root_request(http::RequestHead& head, http::ResponseStream& stream,
                                         std::string_view trail);
   [[nodiscard]] Answer services_request(http::RequestHead head, http::ResponseStream& stream,
-                                        const Prefix& prefix);
+                                        Prefix prefix);
   [[nodiscard]] Answer authorized_request(http::RequestHead head, http::ResponseStream& stream,
                                           std::string path,
                                           std::function<Answer(http::RequestHead)> then);
@@ -88,7 +97,7 @@ class ProxyHandler final : public http::Handler {
   void add_forwarding_headers(http::RequestHead& head, const http::PeerInfo& peer) const;
 
   ProxyHandlerParams params_;
-  ForwardStats forward_stats_;
+  ForwardLoop forward_;
   LookupStats lookup_stats_;
   std::string via_;
   bool draining_ = false;

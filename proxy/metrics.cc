@@ -77,6 +77,7 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
   ShardReviews::Stats reviews;
   std::size_t connections = 0, streams = 0;
   std::uint64_t handshake_errors = 0, protocol_errors = 0;
+  std::uint64_t no_request = 0, slow_readers = 0, handed_over = 0;
   for (const LoopReport& loop : loops) {
     sum.requests += loop.forward.requests;
     sum.retries += loop.forward.retries;
@@ -102,6 +103,9 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
     streams += loop.listener.streams;
     handshake_errors += loop.listener.handshake_errors;
     protocol_errors += loop.listener.protocol_errors;
+    no_request += loop.listener.no_request;
+    slow_readers += loop.listener.slow_readers;
+    handed_over += loop.listener.handed_over;
   }
   text.single("kintsugi_connections", "gauge", "client connections", connections);
   text.single("kintsugi_client_streams", "gauge", "requests of clients that are open", streams);
@@ -109,6 +113,11 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
               handshake_errors);
   text.single("kintsugi_protocol_errors_total", "counter", "connections ended for malformed HTTP",
               protocol_errors);
+  text.family("kintsugi_timeouts_total", "counter", "clients that were too slow");
+  text.sample("limit=\"request\"", no_request);
+  text.sample("limit=\"slow-reader\"", slow_readers);
+  text.single("kintsugi_connections_handed_over_total", "counter",
+              "connections that went to a loop with fewer", handed_over);
   text.single("kintsugi_forwarded_requests_total", "counter", "requests sent to shards",
               sum.requests);
   text.family("kintsugi_forwarded_responses_total", "counter", "answers of shards by class");
@@ -176,6 +185,13 @@ std::string render_metrics(const topology::Feed& feed, const std::vector<LoopRep
   shard_families(text, feed);
   traffic_families(text, loops);
   upstream_families(text, loops);
+  text.family("kintsugi_reloads_total", "counter", "reloads by the key that names the file");
+  for (const ReloadCount& reload : topology.reloads) {
+    const std::string label = "file=\"" + reload.key + "\",result=";
+    text.sample(label + "\"ok\"", reload.taken);
+    text.sample(label + "\"error\"", reload.refused);
+  }
+  text.single("kintsugi_draining", "gauge", "1 once SIGTERM came", topology.draining ? 1 : 0);
   text.family("kintsugi_topology_writes_total", "counter", "writes of the controllers");
   text.sample("resource=\"partitions\"", topology.partition_writes);
   text.sample("resource=\"apiexportendpointslices\"", topology.slice_writes);

@@ -21,7 +21,8 @@ ShardPool::ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> vi
 void ShardPool::follow(const topology::Snapshot& now) {
   std::erase_if(clients_, [&](const auto& entry) { return now.shard(entry.first) == nullptr; });
   for (const auto& info : now.shards()) {
-    auto& client = clients_[info->id];
+    Entry& entry = clients_[info->id];
+    auto& client = entry.client;
     if (!client) {
       shards::ShardClientParams params;
       params.name = info->spec.name;
@@ -37,20 +38,31 @@ void ShardPool::follow(const topology::Snapshot& now) {
                  {{"shard", info->spec.name}, {"error", result.error().to_string()}});
       }
     }
-    client->on_probe(info->up, info->cause);
+    if (info->up != entry.up) {
+      entry.up = info->up;
+      client->on_verdict(info->up, info->cause);
+    }
   }
 }
 
 shards::ShardClient* ShardPool::find(topology::ShardId id) noexcept {
   const auto found = clients_.find(id);
-  return found == clients_.end() || found->second->upstream() == nullptr ? nullptr
-                                                                         : found->second.get();
+  if (found == clients_.end() || found->second.client->upstream() == nullptr) {
+    return nullptr;
+  }
+  return found->second.client.get();
+}
+
+void ShardPool::set_tls(const std::shared_ptr<net::TlsContext>& tls) {
+  for (const auto& [id, entry] : clients_) {
+    entry.client->set_tls(tls);
+  }
 }
 
 void ShardPool::for_each(
     const std::function<void(topology::ShardId, shards::ShardClient&)>& visit) {
-  for (const auto& [id, client] : clients_) {
-    visit(id, *client);
+  for (const auto& [id, entry] : clients_) {
+    visit(id, *entry.client);
   }
 }
 

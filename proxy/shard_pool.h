@@ -24,6 +24,8 @@ class ShardPool {
   /// Client of a shard of the current snapshot; nullptr when it is unknown or its base URL is no
   /// URL.
   [[nodiscard]] shards::ShardClient* find(topology::ShardId id) noexcept;
+  /// For connections to every shard made from now on.
+  void set_tls(const std::shared_ptr<net::TlsContext>& tls);
   void for_each(const std::function<void(topology::ShardId, shards::ShardClient&)>& visit);
 
  private:
@@ -31,7 +33,11 @@ class ShardPool {
 
   net::Loop& loop_;
   MakeUpstream make_upstream_;
-  std::unordered_map<topology::ShardId, std::unique_ptr<shards::ShardClient>> clients_;
+  struct Entry {
+    std::unique_ptr<shards::ShardClient> client;
+    bool up = true;  ///< what the control loop said the last time
+  };
+  std::unordered_map<topology::ShardId, Entry> clients_;
   std::shared_ptr<ShardPool*> alive_;
 
  public:

@@ -1,0 +1,61 @@
+#include "proxy/watch_drain.h"
+
+#include <algorithm>
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr Duration kShortestTick = milliseconds(10);
+constexpr Duration kYoungest = seconds(1);
+
+}  // namespace
+
+void WatchDrain::add(Watch& watch) noexcept {
+  watch.since_ = loop_.now();
+  watch.listed_ = true;
+  watch.next_ = nullptr;
+  watch.previous_ = tail_;
+  (tail_ != nullptr ? tail_->next_ : head_) = &watch;
+  tail_ = &watch;
+  if (size_++ == 0 && draining_) {
+    timer_.start(pause_, [this] { tick(); });
+  }
+}
+
+void WatchDrain::remove(Watch& watch) noexcept {
+  if (!watch.listed_) {
+    return;
+  }
+  watch.listed_ = false;
+  (watch.previous_ != nullptr ? watch.previous_->next_ : head_) = watch.next_;
+  (watch.next_ != nullptr ? watch.next_->previous_ : tail_) = watch.previous_;
+  watch.next_ = watch.previous_ = nullptr;
+  --size_;
+}
+
+void WatchDrain::start(Duration spread) {
+  if (draining_) {
+    return;
+  }
+  draining_ = true;
+  const auto ticks = static_cast<std::size_t>(std::max<Duration::rep>(spread / kShortestTick, 1));
+  per_tick_ = size_ / ticks + 1;
+  pause_ = std::clamp<Duration>(spread / static_cast<Duration::rep>(size_ / per_tick_ + 1),
+                                kShortestTick, kYoungest);
+  tick();
+}
+
+// The list is in the order of age: when its head is too young, all are.
+void WatchDrain::tick() {
+  const TimePoint old_enough = loop_.now() - kYoungest;
+  for (std::size_t i = 0; i < per_tick_ && head_ != nullptr && head_->since_ <= old_enough; ++i) {
+    Watch& watch = *head_;
+    remove(watch);
+    watch.end_in_order();
+  }
+  if (head_ != nullptr) {
+    timer_.start(pause_, [this] { tick(); });
+  }
+}
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+
+#include "base/time.h"
+#include "net/loop.h"
+
+namespace kintsugi::proxy {
+
+/// The running forwarded watches of one loop, so that a drain can end them one after another
+/// instead of all at once (specs/front-proxy.md R-34). Threads: its loop.
+class WatchDrain {
+ public:
+  /// A member of the list while it runs.
+  class Watch {
+   public:
+    Watch() = default;
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+    /// End the stream at the next event boundary. Called once, after the watch left the list.
+    virtual void end_in_order() noexcept = 0;
+
+   protected:
+    ~Watch() = default;
+
+   private:
+    friend class WatchDrain;
+    Watch* next_ = nullptr;
+    Watch* previous_ = nullptr;
+    TimePoint since_{};
+    bool listed_ = false;
+  };
+
+  explicit WatchDrain(net::Loop& loop) : loop_(loop), timer_(loop) {}
+  /// Its response head has just gone out.
+  void add(Watch& watch) noexcept;
+  /// No effect when it is not listed.
+  void remove(Watch& watch) noexcept;
+  /// Ends what runs now within about `spread`, and what still begins afterwards, but none within a
+  /// second of its head: clients take an empty watch that short for an error.
+  void start(Duration spread);
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  void tick();
+
+  net::Loop& loop_;
+  net::Timer timer_;
+  Watch* head_ = nullptr;
+  Watch* tail_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t per_tick_ = 1;
+  Duration pause_{};
+  bool draining_ = false;
+};
+
+}  // namespace kintsugi::proxy
