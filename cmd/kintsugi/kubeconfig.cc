@@ -25,6 +25,11 @@ const Json* named(const Json& document, std::string_view list, std::string_view 
   return nullptr;
 }
 
+std::string below(const std::string& folder, std::string_view file) {
+  const std::filesystem::path path(file);
+  return path.is_absolute() ? path.string() : (std::filesystem::path(folder) / path).string();
+}
+
 /// `<key>-data` (base64), or the file that `<key>` names, or "".
 Expected<std::string> inline_or_file(const Json& section, std::string_view key,
                                      const std::string& folder) {
@@ -40,9 +45,7 @@ Expected<std::string> inline_or_file(const Json& section, std::string_view key,
   if (file.empty()) {
     return std::string();
   }
-  const std::filesystem::path path(file);
-  return read_file(path.is_absolute() ? path.string()
-                                      : (std::filesystem::path(folder) / path).string());
+  return read_file(below(folder, file));
 }
 
 }  // namespace
@@ -91,6 +94,34 @@ Expected<KubeAccess> read_kubeconfig(const std::string& path, std::string_view c
     access.token = credentials->text({"token"});
   }
   return access;
+}
+
+std::vector<std::string> kubeconfig_files(const std::string& path, std::string_view context) {
+  std::vector<std::string> files;
+  const auto text = read_file(path);
+  const auto document = text ? krm::parse_yaml(*text) : Expected<Json>(fail(Errc::kConfig, path));
+  if (!document) {
+    return files;
+  }
+  const std::string name(context.empty() ? document->text({"current-context"}) : context);
+  const Json* entry = named(*document, "contexts", name);
+  if (entry == nullptr) {
+    return files;
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const auto add = [&](const Json* owner, std::string_view section, std::string_view key) {
+    const std::string_view file =
+        owner != nullptr ? owner->text({section, key}) : std::string_view();
+    if (!file.empty()) {
+      files.push_back(below(folder, file));
+    }
+  };
+  const Json* cluster = named(*document, "clusters", entry->text({"context", "cluster"}));
+  const Json* user = named(*document, "users", entry->text({"context", "user"}));
+  add(cluster, "cluster", "certificate-authority");
+  add(user, "user", "client-certificate");
+  add(user, "user", "client-key");
+  return files;
 }
 
 std::string render_kubeconfig(const std::vector<KubeContext>& contexts, std::string_view user,

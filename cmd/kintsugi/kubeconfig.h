@@ -21,6 +21,10 @@ struct KubeAccess {
 [[nodiscard]] Expected<KubeAccess> read_kubeconfig(const std::string& path,
                                                    std::string_view context = {});
 
+/// Names of the files that the context's cluster and user refer to; empty when it cannot be read.
+[[nodiscard]] std::vector<std::string> kubeconfig_files(const std::string& path,
+                                                        std::string_view context = {});
+
 /// A kubeconfig with one user and one context per cluster; the first context is the current one.
 struct KubeContext {
   std::string name, server;

@@ -90,7 +90,7 @@ int run_proxy(const std::vector<std::string>& arguments) {
     std::printf("%s: ok\n", path.c_str());
     return 0;
   }
-  auto control = ProxyControl::make(std::move(*config), *text);
+  auto control = ProxyControl::make(std::move(*config), path, *text);
   if (!control) {
     return complain("proxy", std::string(control.error().message()));
   }

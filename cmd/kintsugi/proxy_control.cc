@@ -17,7 +17,7 @@ namespace kintsugi::cmd {
 namespace {
 
 constexpr Duration kFeedRetry = milliseconds(20);
-constexpr Duration kReadyPoll = milliseconds(10);
+constexpr Duration kHoldPoll = milliseconds(10);
 constexpr Duration kExportsLimit = seconds(5);  // slices wait no longer for a shard
 
 /// The control loop's API server has no listener: nothing asks these two.
@@ -35,18 +35,6 @@ class NobodyAuthorizes final : public auth::Authorizer {
   }
 };
 
-Expected<net::UpstreamParams> upstream_to(const std::string& base_url,
-                                          std::shared_ptr<net::TlsContext> tls) {
-  auto url = net::Url::parse(base_url);
-  if (!url) {
-    return fail(std::move(url.error()));
-  }
-  net::UpstreamParams params;
-  params.url = std::move(*url);
-  params.tls = std::move(tls);
-  return params;
-}
-
 http::HeaderList agent_headers() {
   http::HeaderList headers;
   headers.add("user-agent", "kintsugi-proxy/" + std::string(version()));
@@ -56,23 +44,24 @@ http::HeaderList agent_headers() {
 }  // namespace
 
 Expected<std::unique_ptr<ProxyControl>> ProxyControl::make(proxy::ProxyConfig config,
-                                                           std::string config_text) {
+                                                           std::string path, std::string text) {
   std::unique_ptr<ProxyControl> control(
-      new ProxyControl(std::move(config), std::move(config_text)));
+      new ProxyControl(std::move(config), std::move(path), std::move(text)));
   if (auto result = control->open(); !result) {
     return fail(std::move(result.error()));
   }
   return control;
 }
 
-ProxyControl::ProxyControl(proxy::ProxyConfig config, std::string config_text)
+ProxyControl::ProxyControl(proxy::ProxyConfig config, std::string path, std::string text)
     : config_(std::move(config)),
-      config_text_(std::move(config_text)),
+      config_path_(std::move(path)),
+      config_text_(std::move(text)),
       loop_("control"),
       signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, [this](int number) { on_signal(number); }),
       feed_timer_(loop_),
-      ready_timer_(loop_),
-      stop_timer_(loop_) {}
+      stop_timer_(loop_),
+      hold_timer_(loop_) {}
 
 ProxyControl::~ProxyControl() {
   for (const auto& one : loops_) {
@@ -81,6 +70,7 @@ ProxyControl::~ProxyControl() {
   for (const auto& one : loops_) {
     one->join();
   }
+  watch_.reset();
   admin_listeners_.clear();
   admin_.reset();
   if (importer_ != nullptr) {
@@ -112,45 +102,27 @@ Expected<void> ProxyControl::open() {
   }
   store_ = std::move(*store);
 
-  net::TlsParams backend;
-  backend.ca_file = config_.backend.ca_file;
-  backend.certificate_file = config_.backend.cert_file;
-  backend.key_file = config_.backend.key_file;
-  auto backend_tls = net::TlsContext::client(backend);
-  if (!backend_tls) {
-    return fail(std::move(backend_tls.error()));
+  auto files = load_proxy_files(config_);
+  if (!files) {
+    return fail(std::move(files.error()));
   }
-  backend_tls_ = std::move(*backend_tls);
-
-  net::TlsParams serving;
-  serving.certificate_file = config_.listener.cert_file;
-  serving.key_file = config_.listener.key_file;
-  serving.client_ca_files = {config_.authentication.client_ca_file};
-  serving.request_client_certificate = true;
-  auto serving_tls = net::TlsContext::server(serving);
-  if (!serving_tls) {
-    return fail(std::move(serving_tls.error()));
-  }
-  auto bundles = auth::load_ca_bundles(config_.authentication.client_ca_file, "");
-  if (!bundles) {
-    return fail(std::move(bundles.error()));
-  }
-  auto verifier = auth::ReloadableCertificateVerifier::make(*bundles);
+  auto verifier = auth::ReloadableCertificateVerifier::make(files->client_ca);
   if (!verifier) {
     return fail(std::move(verifier.error()));
   }
-  shared_ = std::make_unique<ProxyShared>(ProxyShared{
-      .config = config_,
-      .store = *store_,
-      .publisher = publisher_,
-      .serving_tls = std::move(*serving_tls),
-      .verifier = std::move(*verifier),
-      .forward_upstream = [this](const std::string& /*shard*/,
-                                 const std::string& url) { return forward_upstream(url); },
-      .admin_upstream = [this](const std::string& shard,
-                               const std::string& url) { return admin_upstream(shard, url); },
-      .ready = [this] { return ready_.load(std::memory_order_relaxed); },
-      .instance = hex_encode(random_bytes(4))});
+  verifier_ = std::move(*verifier);
+  const std::uint32_t count =
+      config_.loops != 0 ? config_.loops : std::max(1U, std::thread::hardware_concurrency());
+  shared_ = std::make_unique<ProxyShared>(
+      ProxyShared{.config = config_,
+                  .store = *store_,
+                  .publisher = publisher_,
+                  .serving_tls = std::move(files->serving),
+                  .backend_tls = std::move(files->backend),
+                  .verifier = verifier_,
+                  .group = count > 1 ? std::make_shared<net::ListenerGroup>() : nullptr,
+                  .ready = [this] { return ready_.load(std::memory_order_relaxed); },
+                  .instance = hex_encode(random_bytes(4))});
 
   no_authenticator_ = std::make_unique<NobodyAuthenticates>();
   no_authorizer_ = std::make_unique<NobodyAuthorizes>();
@@ -164,8 +136,6 @@ Expected<void> ProxyControl::open() {
                                                 .checks = {}});
   objects_ = std::make_unique<ApiObjects>(*objects_server_);
 
-  const std::uint32_t count =
-      config_.loops != 0 ? config_.loops : std::max(1U, std::thread::hardware_concurrency());
   std::uint16_t port = config_.listener.port;
   for (std::uint32_t i = 0; i < count; ++i) {
     loops_.push_back(std::make_unique<ProxyLoop>(static_cast<int>(i), *shared_));
@@ -241,27 +211,13 @@ void ProxyControl::try_feed() {
 }
 
 Expected<void> ProxyControl::start_feed() {
-  auto root = has_root() ? read_kubeconfig(config_.topology.root_kubeconfig, "base")
-                         : Expected<KubeAccess>(KubeAccess{});
-  auto shards = read_kubeconfig(config_.topology.shards_kubeconfig, "base");
-  if (!root || !shards) {
-    return fail(std::move(!root ? root.error() : shards.error()));
+  auto files = load_topology_files(config_);
+  if (!files) {
+    return fail(std::move(files.error()));
   }
-  const auto client_context = [](const KubeAccess& access) {
-    net::TlsParams params;
-    params.ca_pem = access.ca_pem;
-    params.certificate_pem = access.certificate_pem;
-    params.key_pem = access.key_pem;
-    params.server_name = access.server_name;
-    return net::TlsContext::client(params);
-  };
-  auto root_tls = has_root() ? client_context(*root) : std::shared_ptr<net::TlsContext>();
-  auto shards_tls = client_context(*shards);
-  if (!root_tls || !shards_tls) {
-    return fail(std::move(!root_tls ? root_tls.error() : shards_tls.error()));
-  }
-  admin_tls_ = std::move(*shards_tls);
-  auto root_upstream = has_root() ? upstream_to(root->server, std::move(*root_tls))
+  admin_tls_ = files->shards;
+  root_server_ = files->root_server;
+  auto root_upstream = has_root() ? upstream_to(files->root_server, std::move(files->root))
                                   : Expected<net::UpstreamParams>(net::UpstreamParams{});
   if (!root_upstream) {
     return fail(std::move(root_upstream.error()));
@@ -270,9 +226,10 @@ Expected<void> ProxyControl::start_feed() {
   params.root = std::move(*root_upstream);
   params.has_root = has_root();
   params.lists_shards = config_.topology.source != "objects";
-  params.shard = [this](const std::string& shard, const std::string& url) {
-    return admin_upstream(shard, url);
+  params.shard = [this](const std::string& /*shard*/, const std::string& url) {
+    return upstream_to(url, admin_tls_);
   };
+  params.on_ready = [this](bool ready) { ready_.store(ready, std::memory_order_relaxed); };
   params.root_headers = agent_headers();
   params.shard_headers = agent_headers();
   const std::string random = random_bytes(8);
@@ -286,18 +243,19 @@ Expected<void> ProxyControl::start_feed() {
     start_own_shards();
   }
   for (const auto& one : loops_) {
-    one->start_reviews();
+    one->start_reviews(admin_tls_);
   }
   if (auto result = open_admin(); !result) {
     complain("proxy", std::string(result.error().message()));
     exit_status_ = 1;
     loop_.stop();
   }
+  follow_files();  // those that the kubeconfigs name
   const auto poll = [this](const auto& self) -> void {
-    ready_.store(feed_->ready(), std::memory_order_relaxed);
     release_controllers();
-    ready_timer_.start(ready_.load() && !slices_held_ ? seconds(1) : kReadyPoll,
-                       [self] { self(self); });
+    if (slices_held_) {
+      hold_timer_.start(kHoldPoll, [self] { self(self); });
+    }
   };
   poll(poll);
   return {};
@@ -350,8 +308,8 @@ void ProxyControl::start_controllers() {
 void ProxyControl::start_import() {
   import_log_ = std::make_unique<StoreImportLog>(loop_, *store_);
   topology::ImportParams params;
-  params.upstream = [this](const std::string& shard, const std::string& url) {
-    return admin_upstream(shard, url);
+  params.upstream = [this](const std::string& /*shard*/, const std::string& url) {
+    return upstream_to(url, admin_tls_);
   };
   params.headers = agent_headers();
   params.identity = [this] { return std::string(feed_->identity("topology.kcp.io")); };
@@ -400,15 +358,6 @@ void ProxyControl::release_controllers() {
   }
 }
 
-Expected<net::UpstreamParams> ProxyControl::admin_upstream(const std::string& /*shard*/,
-                                                           const std::string& base_url) const {
-  return upstream_to(base_url, admin_tls_);
-}
-
-Expected<net::UpstreamParams> ProxyControl::forward_upstream(const std::string& base_url) const {
-  return upstream_to(base_url, backend_tls_);
-}
-
 void ProxyControl::collect(std::function<void(std::vector<proxy::LoopReport>)> done) {
   struct Gather {
     std::vector<proxy::LoopReport> reports;
@@ -431,6 +380,8 @@ void ProxyControl::collect(std::function<void(std::vector<proxy::LoopReport>)> d
 
 proxy::TopologyReport ProxyControl::topology_report() const {
   proxy::TopologyReport report;
+  report.reloads = reloads_;
+  report.draining = stopping_;
   if (partitions_ != nullptr) {
     report.partition_runs = partitions_->stats().runs;
     report.partition_writes = partitions_->stats().writes;
@@ -453,17 +404,25 @@ proxy::TopologyReport ProxyControl::topology_report() const {
 
 void ProxyControl::on_signal(int number) {
   if (number == SIGHUP) {
+    reload(watch_->take_changed());
     return;
   }
   if (stopping_) {
     log_warn("second signal: leaving at once");
     ::_exit(1);
   }
+  drain();
+}
+
+void ProxyControl::drain() {
   stopping_ = true;
-  log_info("draining");
+  log_info("draining", {{"delay_ms", config_.shutdown.delay / milliseconds(1)},
+                        {"grace_ms", config_.shutdown.grace / milliseconds(1)}});
+  // Watches end early enough for what they wake to fit into the grace as well.
+  const Duration spread = std::min(config_.shutdown.spread, config_.shutdown.grace / 2);
   draining_ = loops_.size();
   for (const auto& one : loops_) {
-    one->drain(config_.shutdown.delay, [this] {
+    one->drain(config_.shutdown.delay, spread, [this] {
       loop_.post([this] {
         if (--draining_ == 0) {
           loop_.stop();
@@ -481,6 +440,10 @@ int ProxyControl::run() {
   for (const auto& one : loops_) {
     one->start();
   }
+  watch_ = std::make_unique<FileWatch>(
+      loop_, config_.reload.poll,
+      [this](const std::vector<std::string>& changed) { reload(changed); });
+  follow_files();
   log_info("listening", {{"address", config_.listener.address},
                          {"port", static_cast<int>(config_.listener.port)},
                          {"loops", static_cast<int>(loops_.size())}});

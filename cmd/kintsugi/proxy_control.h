@@ -10,7 +10,8 @@
 #include "apiserver/server.h"
 #include "cmd/kintsugi/api_objects.h"
 #include "cmd/kintsugi/cluster_sweeper.h"
-#include "cmd/kintsugi/kubeconfig.h"
+#include "cmd/kintsugi/file_watch.h"
+#include "cmd/kintsugi/proxy_files.h"
 #include "cmd/kintsugi/proxy_loop.h"
 #include "cmd/kintsugi/signals.h"
 #include "cmd/kintsugi/store_import_log.h"
@@ -33,14 +34,16 @@ namespace kintsugi::cmd {
 class ProxyControl {
  public:
   /// Opens the store and the ports. @error kConfig, kIo: one line that says what could not be had.
+  /// @param path of the configuration file; @param text what it holds.
   [[nodiscard]] static Expected<std::unique_ptr<ProxyControl>> make(proxy::ProxyConfig config,
-                                                                    std::string config_text);
+                                                                    std::string path,
+                                                                    std::string text);
   ~ProxyControl();
   /// Until SIGTERM or SIGINT. @returns the exit status.
   int run();
 
  private:
-  ProxyControl(proxy::ProxyConfig config, std::string config_text);
+  ProxyControl(proxy::ProxyConfig config, std::string path, std::string text);
   [[nodiscard]] Expected<void> open();
   [[nodiscard]] Expected<void> open_admin();
   void try_feed();
@@ -51,21 +54,27 @@ class ProxyControl {
   /// Identities of kcp's exports can be read somewhere.
   [[nodiscard]] bool has_root() const { return !config_.topology.root_kubeconfig.empty(); }
   void release_controllers();
-  [[nodiscard]] Expected<net::UpstreamParams> admin_upstream(const std::string& shard,
-                                                             const std::string& base_url) const;
-  [[nodiscard]] Expected<net::UpstreamParams> forward_upstream(const std::string& base_url) const;
+  /// Everything that is read from files again, as a set (proxy_reload.cc).
+  void reload(const std::vector<std::string>& changed);
+  [[nodiscard]] Expected<void> try_reload();
+  void follow_files();
   void collect(std::function<void(std::vector<proxy::LoopReport>)> done);
   [[nodiscard]] proxy::TopologyReport topology_report() const;
   void on_signal(int number);
+  void drain();
 
   proxy::ProxyConfig config_;
+  const std::string config_path_;
   std::string config_text_;
   net::Loop loop_;
   Signals signals_;
   std::unique_ptr<store::LmdbStore> store_;
   topology::SnapshotPublisher publisher_;
-  std::shared_ptr<net::TlsContext> backend_tls_;
-  std::shared_ptr<net::TlsContext> admin_tls_;  ///< set once, before start_reviews
+  std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
+  std::shared_ptr<net::TlsContext> admin_tls_;  ///< for the feed; null until it starts
+  std::string root_server_;
+  std::unique_ptr<FileWatch> watch_;
+  std::vector<proxy::ReloadCount> reloads_;  ///< by key
   std::atomic<bool> ready_{false};
   std::unique_ptr<ProxyShared> shared_;
   std::vector<std::unique_ptr<ProxyLoop>> loops_;
@@ -90,7 +99,7 @@ class ProxyControl {
   TimePoint listed_at_{};
   std::unique_ptr<proxy::AdminHandler> admin_;
   std::vector<std::unique_ptr<net::Listener>> admin_listeners_;
-  net::Timer feed_timer_, ready_timer_, stop_timer_;
+  net::Timer feed_timer_, stop_timer_, hold_timer_;
   std::size_t draining_ = 0;
   bool stopping_ = false;
   bool waiting_logged_ = false;

@@ -1,6 +1,7 @@
 #include "cmd/kintsugi/proxy_loop.h"
 
 #include "apiserver/kcp_kinds/kcp_kinds.h"
+#include "cmd/kintsugi/proxy_files.h"
 #include "endpointslice/slice_builder.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
@@ -96,7 +97,11 @@ std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(proxy::BindChec
 ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
     : shared_(shared), loop_("data-" + std::to_string(index)), drain_timer_(loop_) {
   view_ = shared_.publisher.attach(loop_);
-  pool_ = std::make_unique<proxy::ShardPool>(loop_, view_, shared_.forward_upstream);
+  backend_tls_ = shared_.backend_tls;
+  pool_ = std::make_unique<proxy::ShardPool>(loop_, view_,
+                                             [this](const std::string&, const std::string& url) {
+                                               return upstream_to(url, backend_tls_);
+                                             });
   const proxy::FindReviewTarget find = [this](std::string_view cluster) {
     return find_reviewer(view_->current(), admin_pool_.get(), cluster);
   };
@@ -148,6 +153,13 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
   params.reuse_port = true;
   params.tls = shared_.serving_tls;
   params.limits.max_streams = shared_.config.listener.max_streams;
+  const proxy::ListenerTimeouts& timeouts = shared_.config.listener.timeouts;
+  params.handshake_timeout = timeouts.handshake;
+  params.header_timeout = timeouts.header;
+  params.first_request_timeout = timeouts.first_request;
+  params.idle_timeout = timeouts.idle;
+  params.progress_timeout = timeouts.slow_reader;
+  params.group = shared_.group;
   params.identify = proxy::make_proxy_identify(shared_.verifier, {});
   auto listener = net::Listener::open(loop_, std::move(params), *handler_);
   if (!listener) {
@@ -161,18 +173,45 @@ void ProxyLoop::start() {
   thread_ = std::thread([this] { loop_.run(); });
 }
 
-void ProxyLoop::start_reviews() {
-  loop_.post([this] {
-    admin_pool_ = std::make_unique<proxy::ShardPool>(loop_, view_, shared_.admin_upstream);
+void ProxyLoop::start_reviews(std::shared_ptr<net::TlsContext> tls) {
+  loop_.post([this, tls = std::move(tls)]() mutable {
+    admin_tls_ = std::move(tls);
+    admin_pool_ = std::make_unique<proxy::ShardPool>(
+        loop_, view_, [this](const std::string&, const std::string& url) {
+          return upstream_to(url, admin_tls_);
+        });
   });
 }
 
-void ProxyLoop::drain(Duration delay, std::function<void()> done) {
-  loop_.post([this, delay, done = std::move(done)] {
+void ProxyLoop::set_serving_tls(std::shared_ptr<net::TlsContext> tls) {
+  loop_.post([this, tls = std::move(tls)] { listener_->set_tls(tls); });
+}
+
+void ProxyLoop::set_shard_tls(std::shared_ptr<net::TlsContext> backend,
+                              std::shared_ptr<net::TlsContext> admin) {
+  loop_.post([this, backend = std::move(backend), admin = std::move(admin)] {
+    if (backend != nullptr) {
+      backend_tls_ = backend;
+      pool_->set_tls(backend);
+    }
+    if (admin != nullptr && admin_pool_ != nullptr) {
+      admin_tls_ = admin;
+      admin_pool_->set_tls(admin);
+    }
+  });
+}
+
+void ProxyLoop::set_limits(const proxy::ForwardLimits& limits) {
+  loop_.post([this, limits] { handler_->set_limits(limits); });
+}
+
+void ProxyLoop::drain(Duration delay, Duration spread, std::function<void()> done) {
+  loop_.post([this, delay, spread, done = std::move(done)] {
     handler_->start_drain();
-    drain_timer_.start(delay, [this, done] {
-      local_->start_drain();
+    drain_timer_.start(delay, [this, spread, done] {
       listener_->drain(done);
+      local_->start_drain();
+      handler_->end_watches(spread);
     });
   });
 }

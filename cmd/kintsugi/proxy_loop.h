@@ -32,11 +32,10 @@ struct ProxyShared {
   const proxy::ProxyConfig& config;
   store::Store& store;
   topology::SnapshotPublisher& publisher;
-  std::shared_ptr<net::TlsContext> serving_tls;
+  std::shared_ptr<net::TlsContext> serving_tls;  ///< at start; see ProxyLoop::set_serving_tls
+  std::shared_ptr<net::TlsContext> backend_tls;  ///< the same: the request-header pair
   std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier;
-  proxy::ShardPool::MakeUpstream forward_upstream;  ///< with the request-header pair
-  proxy::ShardPool::MakeUpstream
-      admin_upstream;  ///< with the shards kubeconfig; fails until it has been read
+  std::shared_ptr<net::ListenerGroup> group;
   std::function<bool()> ready;
   std::string instance;
 };
@@ -54,10 +53,17 @@ class ProxyLoop {
   [[nodiscard]] Expected<std::uint16_t> listen(std::uint16_t port);
   void start();
   /// The credentials of reviews are known now. Any thread.
-  void start_reviews();
-  /// Readiness fails; after `delay` streams end in order. `done` runs on this loop when no
-  /// connection is left.
-  void drain(Duration delay, std::function<void()> done);
+  void start_reviews(std::shared_ptr<net::TlsContext> tls);
+  /// @{ New connections use these. Any thread.
+  void set_serving_tls(std::shared_ptr<net::TlsContext> tls);
+  void set_shard_tls(std::shared_ptr<net::TlsContext> backend,
+                     std::shared_ptr<net::TlsContext> admin);
+  /// @}
+  /// For requests that begin from now on. Any thread.
+  void set_limits(const proxy::ForwardLimits& limits);
+  /// Readiness fails; after `delay` nothing new is accepted and streams end in order, watches
+  /// within `spread`. `done` runs on this loop when no connection is left.
+  void drain(Duration delay, Duration spread, std::function<void()> done);
   void stop();
   void join();
   /// Any thread; `done` runs on this loop.
@@ -68,6 +74,7 @@ class ProxyLoop {
   ProxyShared& shared_;
   net::Loop loop_;
   std::shared_ptr<topology::SnapshotView> view_;
+  std::shared_ptr<net::TlsContext> backend_tls_, admin_tls_;
   std::unique_ptr<proxy::ShardPool> pool_;
   std::unique_ptr<proxy::ShardPool> admin_pool_;
   std::unique_ptr<proxy::ShardReviews> reviews_;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
+#include "cmd/kintsugi/file_watch.h"
 #include "cmd/kintsugi/files.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/kubeconfig.h"
@@ -25,6 +26,7 @@ namespace kintsugi::cmd {
 namespace {
 
 constexpr std::uint32_t kMostLoops = 64;
+constexpr Duration kFilePoll = seconds(60);
 
 struct Options {
   std::string join, name, bind = "127.0.0.1";
@@ -162,6 +164,10 @@ class Running {
       return fail(std::move(server.error()));
     }
     server_ = std::move(*server);
+    watch_ = std::make_unique<FileWatch>(loop_, kFilePoll,
+                                         [this](const std::vector<std::string>&) { reload(); });
+    watch_->set_files({pki_.certificate(server_name()), pki_.key(server_name()),
+                       pki_.certificate("client-ca"), pki_.certificate("requestheader-ca")});
     log_info("shard listens", {{"shard", options_.name}, {"url", server_->base_url()}});
     return write_shard_files(layout_, options_.name, server_->base_url(), server_->port());
   }
@@ -204,6 +210,7 @@ class Running {
 
   void on_signal(int number) {
     if (number == SIGHUP) {
+      (void)watch_->take_changed();
       reload();
       return;
     }
@@ -219,7 +226,8 @@ class Running {
   void reload() {
     auto tls = server_tls();
     auto bundles = ca_bundles();
-    Expected<void> verifier = bundles ? verifier_->reload(*bundles) : Expected<void>();
+    // Taken only when everything is fine.
+    Expected<void> verifier = tls && bundles ? verifier_->reload(*bundles) : Expected<void>();
     if (!tls || !bundles || !verifier) {
       const Error& error = !tls ? tls.error() : !bundles ? bundles.error() : verifier.error();
       log_error("reload failed", {{"error", error.to_string()}});
@@ -238,6 +246,7 @@ class Running {
   std::shared_ptr<net::TlsContext> client_tls_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   std::unique_ptr<apiserver::ShardServer> server_;
+  std::unique_ptr<FileWatch> watch_;
   bool draining_ = false;
 };
 
@@ -270,7 +279,8 @@ int run_shard(const std::vector<std::string>& arguments) {
                          "Runs an embedded shard in the foreground: a Kubernetes-style API server "
                          "for logical clusters.\nIt joins the installation in DIR (see `kintsugi "
                          "up`), keeps its data in DIR/shards/NAME and\nregisters itself with the "
-                         "root shard. SIGTERM ends it in order, SIGHUP reads certificates again.",
+                         "root shard. SIGTERM ends it in order. Its certificate and CAs are read "
+                         "again when\ntheir files change, and on SIGHUP.",
                          flags)
                    .c_str(),
                stdout);

@@ -1,0 +1,103 @@
+// what the proxy reads again while it runs.
+#include <algorithm>
+
+#include "base/log.h"
+#include "cmd/kintsugi/files.h"
+#include "cmd/kintsugi/proxy_control.h"
+
+namespace kintsugi::cmd {
+
+void ProxyControl::follow_files() {
+  std::vector<std::string> paths;
+  for (FollowedFile& file : followed_files(config_path_, config_)) {
+    paths.push_back(std::move(file.path));
+  }
+  watch_->set_files(paths);
+}
+
+/// Everything is loaded and checked before anything is taken.
+Expected<void> ProxyControl::try_reload() {
+  auto text = read_file(config_path_);
+  if (!text) {
+    return fail(std::move(text.error()));
+  }
+  auto next = proxy::parse_proxy_config(*text, config_path_);
+  if (!next) {
+    return fail(std::move(next.error()));
+  }
+  auto files = load_proxy_files(*next);
+  if (!files) {
+    return fail(std::move(files.error()));
+  }
+  TopologyFiles topology;
+  if (feed_ != nullptr) {
+    auto loaded = load_topology_files(*next);
+    if (!loaded) {
+      return fail(std::move(loaded.error()));
+    }
+    topology = std::move(*loaded);
+  }
+  if (auto taken = verifier_->reload(files->client_ca); !taken) {
+    return taken;
+  }
+  std::vector<std::string> stuck = apply_config(config_, std::move(*next));
+  config_text_ = std::move(*text);
+  if (admin_ != nullptr) {
+    admin_->set_config_text(config_text_);
+  }
+  if (feed_ != nullptr) {
+    if (topology.root_server != root_server_) {
+      stuck.emplace_back("the server of topology.root_kubeconfig");
+    }
+    admin_tls_ = topology.shards;
+    feed_->set_tls(topology.root, topology.shards);
+  }
+  for (const auto& one : loops_) {
+    one->set_serving_tls(files->serving);
+    one->set_shard_tls(files->backend, topology.shards);
+    one->set_limits(config_.limits);
+  }
+  watch_->set_poll(config_.reload.poll);
+  for (const std::string& key : stuck) {
+    log_warn("needs a restart to change", {{"file", config_path_}, {"key", key}});
+  }
+  return {};
+}
+
+void ProxyControl::reload(const std::vector<std::string>& changed) {
+  if (stopping_) {
+    return;
+  }
+  // Old names: a new configuration may drop one that has changed.
+  const std::vector<FollowedFile> followed = followed_files(config_path_, config_);
+  const auto result = try_reload();
+  const auto count = [&](const std::string& key) {
+    auto row = std::find_if(reloads_.begin(), reloads_.end(),
+                            [&](const proxy::ReloadCount& one) { return one.key == key; });
+    if (row == reloads_.end()) {
+      row = reloads_.insert(row, {key, 0, 0});
+    }
+    ++(result ? row->taken : row->refused);
+  };
+  std::string names;
+  for (const std::string& path : changed) {
+    names.append(names.empty() ? "" : ", ").append(path);
+    const auto file = std::find_if(followed.begin(), followed.end(),
+                                   [&](const FollowedFile& one) { return one.path == path; });
+    if (file != followed.end()) {
+      count(file->key);
+    }
+  }
+  if (changed.empty()) {
+    count("all");  // asked for by SIGHUP
+  }
+  if (!result) {
+    log_error("reload failed, what was loaded before stays",
+              {{"changed", names}, {"error", result.error().to_string()}});
+    return;
+  }
+  log_info("files reloaded", {{"changed", names}});
+  follow_files();
+}
+
+}  // namespace kintsugi::cmd
