@@ -152,8 +152,16 @@ Lookup::~Lookup() {
   ticket_->done = nullptr;
 }
 
-Connect::Connect(Loop& loop, std::vector<SocketAddress> addresses, Duration timeout, Done done)
-    : loop_(loop), addresses_(std::move(addresses)), done_(std::move(done)), timer_(loop) {
+Connect::Connect(Loop& loop, std::vector<SocketAddress> addresses, Duration timeout, Done done,
+                 Tried tried)
+    : loop_(loop),
+      addresses_(std::move(addresses)),
+      done_(std::move(done)),
+      tried_(std::move(tried)),
+      share_(addresses_.size() < 2 ? timeout
+                                   : timeout / static_cast<Duration::rep>(addresses_.size())),
+      timer_(loop),
+      share_timer_(loop) {
   timer_.start(timeout, [this] { finish(fail(Errc::kUnreachable, "connect timed out")); });
   next();
 }
@@ -165,6 +173,12 @@ void Connect::drop() noexcept {
     loop_.forget(fd_);
     ::close(fd_);
     fd_ = -1;
+  }
+}
+
+void Connect::tell(bool connected) {
+  if (tried_) {
+    tried_(addresses_[position_ - 1], connected);
   }
 }
 
@@ -183,11 +197,18 @@ void Connect::next() {
         errno == EINPROGRESS) {
       fd_ = fd;
       loop_.watch(fd_, *this);  // tells writable at once or when the connection is there
+      share_timer_.start(share_, [this] {
+        last_error_ = ETIMEDOUT;
+        tell(false);
+        next();
+      });
       return;
     }
     last_error_ = errno;
     ::close(fd);
+    tell(false);
   }
+  share_timer_.cancel();
   // Also from the constructor, so not at once.
   timer_.start(Duration::zero(), [this] {
     const Errc code = last_error_ == ECONNREFUSED ? Errc::kRefused : Errc::kUnreachable;
@@ -206,15 +227,18 @@ void Connect::on_ready(bool /*readable*/, bool writable) noexcept {
   }
   if (failure != 0) {
     last_error_ = failure;
+    tell(false);
     next();
     return;
   }
+  tell(true);
   loop_.forget(fd_);
   finish(std::exchange(fd_, -1));
 }
 
 void Connect::finish(Expected<int> result) {
   timer_.cancel();
+  share_timer_.cancel();
   drop();
   const Done done = std::move(done_);
   done(std::move(result));

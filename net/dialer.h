@@ -42,15 +42,18 @@ class Lookup {
   std::shared_ptr<Ticket> ticket_;
 };
 
-/// Tries the addresses in order until one takes a TCP connection; one deadline for all of them.
-/// Destroying it cancels.
+/// Tries the addresses in order until one takes a TCP connection; each gets its share of the
+/// deadline. Destroying it cancels.
 class Connect final : public FdHandler {
  public:
   using Done = std::function<void(Expected<int>)>;
+  using Tried = std::function<void(const SocketAddress&, bool connected)>;
   /// `done` gets a connected non-blocking descriptor and owns it; it comes in a later turn and may
   /// destroy this object.
+  /// @param tried hears of every address that was decided; may be empty.
   /// @error kRefused, kUnreachable  of the last address tried
-  Connect(Loop& loop, std::vector<SocketAddress> addresses, Duration timeout, Done done);
+  Connect(Loop& loop, std::vector<SocketAddress> addresses, Duration timeout, Done done,
+          Tried tried = {});
   ~Connect();
   Connect(const Connect&) = delete;
   Connect& operator=(const Connect&) = delete;
@@ -59,6 +62,7 @@ class Connect final : public FdHandler {
 
  private:
   void next();
+  void tell(bool connected);
   void finish(Expected<int> result);
   void drop() noexcept;
 
@@ -68,7 +72,9 @@ class Connect final : public FdHandler {
   int fd_ = -1;
   int last_error_ = 0;
   Done done_;
-  Timer timer_;
+  Tried tried_;
+  Duration share_;
+  Timer timer_, share_timer_;
 };
 
 }  // namespace kintsugi::net

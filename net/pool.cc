@@ -294,7 +294,10 @@ void Pool::on_addresses(Dial& dial, Expected<std::vector<SocketAddress>> address
 void Pool::connect(Dial& dial, std::vector<SocketAddress> addresses) {
   dial.connect = std::make_unique<Connect>(
       loop_, std::move(addresses), params().connect_timeout,
-      [this, &dial](Expected<int> fd) { on_connected(dial, std::move(fd)); });
+      [this, &dial](Expected<int> fd) { on_connected(dial, std::move(fd)); },
+      [this](const SocketAddress& address, bool connected) {
+        origin_.note_address(address, connected);
+      });
 }
 
 std::unique_ptr<Pool::Dial> Pool::take(Dial& dial) {

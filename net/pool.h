@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "http/session.h"
+#include "net/address_book.h"
 #include "net/client_connection.h"
 #include "net/dialer.h"
 #include "net/queued_stream.h"
@@ -35,10 +36,12 @@ struct Origin {
   std::vector<Pool*> pools;
   std::string last_failure;
 
-  /// Addresses of the host that are still fresh, rotated so that connections spread; empty: look up
-  /// first.
+  /// Addresses of the host that are still fresh, in the order to try; empty: look up first.
   [[nodiscard]] std::vector<SocketAddress> fresh_addresses();
   void set_addresses(std::vector<SocketAddress> addresses);
+  void note_address(const SocketAddress& address, bool connected) {
+    addresses_.on_result(address, connected, loop.now());
+  }
   /// Healthy origins are dialled freely, failing ones 4 times a second with a burst of 8
   /// (PERF-263).
   [[nodiscard]] bool may_dial();
@@ -55,9 +58,8 @@ struct Origin {
   void allow_dial() { tokens_ = tokens_ < 1 ? 1 : tokens_; }
 
  private:
-  std::vector<SocketAddress> addresses_;
+  AddressBook addresses_;
   TimePoint addresses_until_{};
-  std::size_t rotation_ = 0;
   double tokens_ = 8;
   TimePoint tokens_at_{};
   std::uint64_t random_;

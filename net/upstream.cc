@@ -77,7 +77,7 @@ Origin::Origin(Loop& the_loop, UpstreamParams the_params)
       recovered_(the_loop) {
   if (const std::optional<SocketAddress> address =
           numeric_address(params.url.host, params.url.port)) {
-    addresses_.push_back(*address);
+    addresses_.set({*address});
     addresses_until_ = TimePoint::max();
   }
 }
@@ -86,14 +86,11 @@ std::vector<SocketAddress> Origin::fresh_addresses() {
   if (loop.now() >= addresses_until_ || addresses_.empty()) {
     return {};
   }
-  std::vector<SocketAddress> result = addresses_;
-  const std::size_t shift = rotation_++ % result.size();
-  std::rotate(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(shift), result.end());
-  return result;
+  return addresses_.order(loop.now());
 }
 
 void Origin::set_addresses(std::vector<SocketAddress> addresses) {
-  addresses_ = std::move(addresses);
+  addresses_.set(std::move(addresses));
   addresses_until_ = loop.now() + kAddressesFresh;
 }
 
