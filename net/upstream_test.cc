@@ -252,7 +252,7 @@ TEST(Upstream, WhenTheHandshakeHangs_FailsAsUnreachable) {
   EXPECT_EQ(upstream->last_failure(), "TLS handshake timed out");
 }
 
-TEST(Upstream, WhenThePeerIsHalfDead_PingFindsOut) {
+TEST(Upstream, WhenThePeerIsHalfDead_FP133_PingFindsOut) {
   SilentServer silent;
   Loop loop("test");
   UpstreamParams params;

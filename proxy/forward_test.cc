@@ -332,6 +332,77 @@ TEST(ForwardRetry, WhenTheShardEndsAConnection_NothingFails_FP135) {
   }
 }
 
+TEST(ForwardPaths, OneShardOnlyNeedsAPermission_FP108) {
+  Rig rig;
+  rig.shard.answer = reply_ok;
+  rig.log_in();
+  const auto ask = [&](const char* target) {
+    Answer answer;
+    rig.ask(answer, Rig::get(target));
+    return answer.status;
+  };
+  EXPECT_EQ(ask("/shards/alpha/clusters/root/api"), 403);
+  EXPECT_EQ(rig.permissions.asked.user.name, "alice");
+  EXPECT_EQ(rig.permissions.asked.cluster, "root");
+  EXPECT_EQ(rig.permissions.asked.path, "/shards/alpha/clusters/root/api");
+  EXPECT_TRUE(rig.shard.exchanges.empty());
+  rig.permissions.allow = true;
+  EXPECT_EQ(ask("/shards/alpha/clusters/root/api"), 200);
+  EXPECT_EQ(rig.shard.exchanges.back().head.target, "/clusters/root/api");
+  rig.permissions.allow = false;
+  EXPECT_EQ(ask("/shards/alpha/services/apiexport/c/e/clusters/c1/api"), 200);
+  EXPECT_EQ(rig.shard.exchanges.back().head.target, "/services/apiexport/c/e/clusters/c1/api");
+  EXPECT_EQ(ask("/shards/nope/clusters/root/api"), 404);
+}
+
+TEST(ForwardProbes, MetricsNeedAnIdentityAndAPermission_FP072) {
+  Rig rig;
+  rig.permissions.allow = true;
+  Answer nobody;
+  rig.ask(nobody, Rig::get("/metrics"));
+  EXPECT_EQ(nobody.status, 401);
+  Rig other;
+  other.log_in();
+  Answer denied, allowed;
+  other.ask(denied, Rig::get("/metrics"));
+  EXPECT_EQ(denied.status, 403);
+  EXPECT_NE(denied.body.find(R"(User \"alice\" cannot get path \"/metrics\")"), std::string::npos)
+      << denied.body;
+  other.permissions.allow = true;
+  other.ask(allowed, Rig::get("/metrics"));
+  EXPECT_EQ(allowed.status, 200);
+}
+
+TEST(ForwardLimits, ManyWatchesSpreadOverConnectionsAndWritesAreNotDelayed_FP134) {
+  Rig rig;
+  rig.stop_shard();
+  rig.shard_streams = 100;
+  rig.start_shard();
+  rig.shard.answer = [](Exchange& exchange) {
+    if (exchange.head.method == "GET") {
+      open_watch(exchange, event(1));
+    }
+  };
+  rig.shard.complete = [](Exchange& exchange) {
+    if (exchange.head.method == "POST") {
+      reply_ok(exchange);
+    }
+  };
+  std::list<Answer> watches(250);
+  for (Answer& watch : watches) {
+    rig.send(watch, Rig::get(kWatch));
+  }
+  ASSERT_TRUE(rig.until([&] { return rig.shard.exchanges.size() == 250; }));
+  const net::Upstream& upstream = *rig.pool->find(rig.index.now().shard("alpha")->id)->upstream();
+  EXPECT_EQ(upstream.stats(net::UpstreamClass::kWatch).connections, 3U);
+  Answer post;
+  rig.send(post, Rig::request("POST", "/clusters/root/api", false), "x");
+  ASSERT_TRUE(rig.until([&] { return post.closed; }));
+  EXPECT_EQ(post.status, 200);
+  EXPECT_EQ(upstream.stats(net::UpstreamClass::kWrite).connections, 1U);
+  EXPECT_EQ(rig.handler->forward_stats().watches, 250U);
+}
+
 TEST(ForwardLimits, WhenTheBodyIsOverTheLimit_Says413_FP139) {
   Rig rig;
   Answer post;

@@ -137,11 +137,16 @@ class LocalKinds final : public http::Handler {
   };
 };
 
-class DenyAll final : public auth::Authorizer {
+class Permissions final : public auth::Authorizer {
  public:
-  void authorize(const auth::Attributes& /*attributes*/, Done done) override {
-    done(auth::Decision{});
+  void authorize(const auth::Attributes& attributes, Done done) override {
+    asked = attributes;
+    auth::Decision decision;
+    decision.allowed = allow;
+    done(decision);
   }
+  bool allow = false;
+  auth::Attributes asked;
 };
 
 /// Shard `alpha` owns the logical clusters `root` and `c1` (= root:one); shard `lost` was never
@@ -179,7 +184,7 @@ class Rig {
                               .pool = *pool,
                               .local = local,
                               .overlay = *overlay,
-                              .authorizer = denies,
+                              .authorizer = permissions,
                               .identity_headers = {},
                               .limits = {.body_bytes = 1U << 20, .replay_bytes = 64U << 10},
                               .instance = "test",
@@ -198,6 +203,7 @@ class Rig {
 
   void start_shard() {
     net::ListenerParams params;
+    params.limits.max_streams = shard_streams;
     params.port = shard_port;
     shard_listener = must(net::Listener::open(loop, params, shard));
     shard_port = shard_listener->port();
@@ -269,8 +275,9 @@ class Rig {
   net::Loop loop{"test"};
   FakeShard shard;
   LocalKinds local;
-  DenyAll denies;
+  Permissions permissions;
   std::uint16_t shard_port = 0;
+  std::uint32_t shard_streams = 250;
   bool ready = true;
   std::shared_ptr<const void> identity;
   topology::Index index;

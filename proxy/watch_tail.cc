@@ -206,7 +206,9 @@ void WatchTail::scan(std::string_view event, std::string& version) {
             if (!walk.read_string(text)) {
               return;
             }
-            version = text;
+            if (version.empty()) {
+              version = text;
+            }
             if (!kind_.empty() && !api_version_.empty()) {
               return;  // both are the same for every event of a stream
             }
