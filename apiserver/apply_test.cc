@@ -415,6 +415,14 @@ TEST_F(ApplyRequests, WhenAM249ValuesAreNull_SchemaSaysWhatTheyAre) {
             "FieldValueTypeInvalid");
 }
 
+TEST_F(ApplyRequests, WhenAM250TheLastMemberIsGivenUp_AnEmptyMapStays) {
+  ASSERT_EQ(apply(kThing, "m", thing_of(R"({"text":"x"})")).status(), 201);
+  Exchange given = apply(kThing, "m", thing_of("{}"));
+  EXPECT_EQ(given.status(), 200) << given.body();
+  EXPECT_EQ(given.json().find("spec")->dump(), R"({"size":3})");
+  EXPECT_EQ(revision(apply(kThing, "m", thing_of("{}"))), revision(given));
+}
+
 TEST_F(ApplyRequests, WhenScaleIsApplied_OnlyReplicasMove) {
   const std::string body = R"({"apiVersion":"ex.io/v1","kind":"Widget","metadata":{"name":"w"},)"
                            R"("spec":{"color":"red","replicas":2}})";

@@ -9,6 +9,7 @@
 #include "krm/apply_conflicts.h"
 #include "krm/apply_merge.h"
 #include "krm/ownership.h"
+#include "krm/typed_walk.h"
 
 namespace kintsugi::krm {
 
@@ -270,7 +271,52 @@ Json without_entries(const Json& object) {
   return out;
 }
 
+/// `live` and `config` may be null pointers: not there.
+void restore(const Schema* schema, const Json* live, const Json* config, Json& value) {
+  if (live == nullptr) {
+    return;
+  }
+  if (value.is_null()) {
+    if (config == nullptr || !config->is_null()) {
+      value = live->is_object() ? Json::object() : live->is_array() ? Json::array() : Json();
+    }
+    return;
+  }
+  if (value.is_object()) {
+    for (JsonMember& member : value.edit_members()) {
+      restore(member_schema(schema, member.key), live->find(member.key),
+              config == nullptr ? nullptr : config->find(member.key), member.value);
+    }
+    return;
+  }
+  if (!value.is_array() || schema == nullptr || schema->list_type != ListType::kMap) {
+    return;
+  }
+  const auto index = [schema](const Json* list) {
+    std::map<std::string, const Json*> items;
+    if (list != nullptr) {
+      for (const Json& item : list->items()) {
+        items[list_item_element(*schema, item)] = &item;
+      }
+    }
+    return items;
+  };
+  const auto before = index(live);
+  const auto stated = index(config);
+  for (Json& item : value.edit_items()) {
+    const std::string element = list_item_element(*schema, item);
+    const auto old_item = before.find(element);
+    const auto new_item = stated.find(element);
+    restore(schema->items.get(), old_item == before.end() ? nullptr : old_item->second,
+            new_item == stated.end() ? nullptr : new_item->second, item);
+  }
+}
+
 }  // namespace
+
+void keep_emptied(const Schema* schema, const Json& live, const Json& config, Json& object) {
+  restore(schema, &live, &config, object);
+}
 
 std::string kind_text(const Json& object) {
   std::string_view group;

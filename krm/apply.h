@@ -24,6 +24,11 @@ namespace kintsugi::krm {
 [[nodiscard]] Expected<Json> apply_configuration(const OwnershipContext& context, bool force,
                                                  const Json& live, const Json& config);
 
+/// Maps and lists that an apply took the last member of, but that somebody states, become empty.
+/// The reference makes them null, which custom kinds then refuse, so that such a member could never
+/// be given up (AM-250). Null that `config` states stays.
+void keep_emptied(const Schema* schema, const Json& live, const Json& config, Json& object);
+
 /// "/v1, Kind=ConfigMap", "ex.io/v1, Kind=Widget": how Go prints the kind of an object; "/, Kind="
 /// stands for what is missing or malformed.
 [[nodiscard]] std::string kind_text(const Json& object);

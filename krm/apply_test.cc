@@ -186,6 +186,17 @@ TEST(Apply, WhenAnItemIsShared_AM236_StaysWithTheFieldsOfOthers) {
   EXPECT_EQ(object.text({"spec"}), "absent");
 }
 
+TEST(Apply, WhenTheLastMemberGoes_AM250_KeepEmptiedMakesItEmpty) {
+  const SchemaPtr schema = spec_schema(kLists);
+  const Json live = parse(R"({"spec":{"items":[{"k":"a"}],"tags":["x"],"m":{"a":1}}})");
+  Json object = parse(R"({"spec":{"items":null,"tags":null,"m":null,"n":null}})");
+  keep_emptied(schema.get(), live, parse(R"({"spec":{"tags":null,"n":null}})"), object);
+  EXPECT_EQ(object.dump(), R"({"spec":{"items":[],"m":{},"n":null,"tags":null}})");
+  Json all = parse(R"({"spec":null})");
+  keep_emptied(schema.get(), live, parse(R"({"spec":{}})"), all);
+  EXPECT_EQ(all.dump(), R"({"spec":{}})");
+}
+
 TEST(Apply, WhenClientSideApplyWasUsed_AM242_KubectlTakesOverWhatItStated) {
   const std::string last =
       R"("annotations":{"kubectl.kubernetes.io/last-applied-configuration":)"

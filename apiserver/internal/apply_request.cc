@@ -180,6 +180,9 @@ Expected<krm::Json> apply_object(WriteOp& op, const Applied& applied, const krm:
   if (Expected<void> fine = report_fault(op, applied.fault); !fine) {
     return fail(std::move(fine.error()));
   }
+  if (!kind.def->builtin) {
+    krm::keep_emptied(kind.version->schema.get(), live, applied.config, *object);
+  }
   if (Expected<void> shaped = shape_applied(kind, *object); !shaped) {
     return fail(krm::bad_request("failed to convert new object (" +
                                  std::string(applied.config.text({"metadata", "namespace"})) + "/" +
