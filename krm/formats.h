@@ -4,8 +4,14 @@
 
 namespace kintsugi::krm {
 
-/// Formats of strings in structural schemas that are checked (specs/api-machinery.md AM-393).
-/// Others are ignored.
+/// Formats of strings in structural schemas (specs/api-machinery.md AM-393): bsonobjectid, uri,
+/// email, hostname, ipv4, ipv6, cidr, mac, uuid, uuid3, uuid4, uuid5, isbn, isbn10, isbn13,
+/// creditcard, ssn, hexcolor, rgbcolor, byte, password, date, duration, date-time, k8s-short-name,
+/// k8s-long-name. Dashes in a format's name do not count.
+[[nodiscard]] bool is_known_format(std::string_view format);
+
+/// False when the format is known and the text is not of it. Cost: O(text). Threads: any.
+[[nodiscard]] bool matches_format(std::string_view format, std::string_view text);
 
 /// `uri`: what Go's url.ParseRequestURI takes, an absolute path or a scheme with something behind
 /// it.

@@ -36,12 +36,17 @@ void fill_defaults(const Schema& schema, Json& value);
 
 /// Validates a whole custom object: schema, embedded resources, list sets and maps; not metadata of
 /// the object itself (krm/names.h), not x-kubernetes-validations. Causes are in Kubernetes' words
-/// (2.1, 13.3). Formats of strings are not checked.
+/// (2.1, 13.3).
 /// @param old  the stored object on update: what is invalid but unchanged is accepted (AM-395).
 void validate_object(const Schema& schema, const Json& object, std::vector<Cause>& causes,
                      const Json* old = nullptr);
 
-/// The schema part of that for a value at a path ("spec.a"; "" prints as in defaults).
+/// The same for a write to /status: the schema of `status` only, whose messages name places inside
+/// of status.
+void validate_status(const Schema& schema, const Json& object, std::vector<Cause>& causes,
+                     const Json* old = nullptr);
+
+/// The schema part of validate_object for a value at a path ("spec.a"; "" prints as in defaults).
 void validate_value(const Schema& schema, const Json& value, std::string_view path,
                     std::vector<Cause>& causes, const Json* old = nullptr);
 
