@@ -44,5 +44,7 @@ void copy_member(krm::Json& object, const krm::Json& old, std::string_view key);
 
 /// A CustomResourceDefinition as a whole; `old` null on create.
 void validate_definition(const krm::Json& crd, const krm::Json* old, std::vector<Cause>& causes);
+/// Its spec.conversion.
+void validate_conversion(const krm::Json& conversion, std::vector<Cause>& causes);
 
 }  // namespace kintsugi::apiserver::kinds

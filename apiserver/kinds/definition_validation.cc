@@ -217,49 +217,6 @@ void check_selectable(const Json& fields, const Json& schema, const std::string&
   }
 }
 
-void check_conversion(const Json& conversion, std::vector<Cause>& causes) {
-  if (!conversion.is_object()) {
-    return;
-  }
-  const std::string path = "spec.conversion";
-  const Json& strategy = member(conversion, "strategy");
-  if (strategy.as_string().empty()) {
-    causes.push_back(krm::field_required(path + ".strategy"));
-  } else if (strategy.as_string() != "None" && strategy.as_string() != "Webhook") {
-    causes.push_back(krm::field_not_supported(path + ".strategy", strategy, {"None", "Webhook"}));
-  }
-  const Json& webhook = member(conversion, "webhook");
-  const Json& client = member(webhook, "clientConfig");
-  const Json& reviews = member(webhook, "conversionReviewVersions");
-  if (strategy.as_string() != "Webhook") {
-    if (!client.is_null()) {
-      causes.push_back(krm::field_forbidden(
-          path + ".webhookClientConfig", "should not be set when strategy is not set to Webhook"));
-    }
-    if (reviews.size() != 0) {
-      causes.push_back(
-          krm::field_forbidden(path + ".conversionReviewVersions",
-                               "should not be set when strategy is not set to Webhook"));
-    }
-    return;
-  }
-  if (client.is_null()) {
-    causes.push_back(krm::field_required(path + ".webhookClientConfig",
-                                         "required when strategy is set to Webhook"));
-  } else if (member(client, "url").is_null() == member(client, "service").is_null()) {
-    causes.push_back(krm::field_required(path + ".webhookClientConfig",
-                                         "exactly one of url or service is required"));
-  }
-  if (reviews.size() == 0) {
-    causes.push_back(krm::field_required(path + ".conversionReviewVersions"));
-  } else if (std::none_of(reviews.items().begin(), reviews.items().end(), [](const Json& each) {
-               return each.as_string() == "v1" || each.as_string() == "v1beta1";
-             })) {
-    causes.push_back(krm::field_invalid(path + ".conversionReviewVersions", reviews,
-                                        "must include at least one of v1, v1beta1"));
-  }
-}
-
 void check_versions(const Json& versions, std::vector<Cause>& causes) {
   const bool one_schema = all_share(versions, "schema");
   const bool one_subresources = all_share(versions, "subresources");
@@ -459,7 +416,7 @@ void validate_definition(const Json& crd, const Json* old, std::vector<Cause>& c
     }
   }
   check_names(names, "spec.names", causes);
-  check_conversion(member(spec, "conversion"), causes);
+  validate_conversion(member(spec, "conversion"), causes);
   if (old != nullptr) {
     check_immutable(crd, *old, causes);
   }
