@@ -21,15 +21,18 @@ std::string qualified(std::string_view group, std::string_view resource) {
   return name;
 }
 
-bool is_established(const krm::Json& crd) {
+bool has_condition(const krm::Json& crd, std::string_view type) {
   const krm::Json* conditions = crd.at({"status", "conditions"});
   return conditions != nullptr &&
          std::any_of(conditions->items().begin(), conditions->items().end(),
-                     [](const krm::Json& condition) {
-                       return condition.text({"type"}) == "Established" &&
+                     [type](const krm::Json& condition) {
+                       return condition.text({"type"}) == type &&
                               condition.text({"status"}) == "True";
                      });
 }
+
+bool is_established(const krm::Json& crd) { return has_condition(crd, "Established"); }
+bool is_terminating(const krm::Json& crd) { return has_condition(crd, "Terminating"); }
 
 /// Whatever the served resource depends on.
 std::string fingerprint_of(const krm::Json& crd) {
@@ -77,9 +80,11 @@ void StaticPlusCrdRegistry::apply(ApiServer& server, std::string_view cluster,
   const bool was_served = found != known.definitions.end();
   ResourcePtr def;
   std::string fingerprint;
+  bool same = false;
   if (crd != nullptr && is_established(*crd)) {
     fingerprint = fingerprint_of(*crd);
-    if (was_served && found->second.fingerprint == fingerprint) {
+    same = was_served && found->second.fingerprint == fingerprint;
+    if (same && (found->second.def->terminating || !is_terminating(*crd))) {
       return;
     }
     def = resource_from_crd(*crd);
@@ -94,7 +99,7 @@ void StaticPlusCrdRegistry::apply(ApiServer& server, std::string_view cluster,
     known.definitions[std::string(name)] = {std::move(def), std::move(fingerprint)};
   }
   ++known.generation;
-  if (before != nullptr) {
+  if (before != nullptr && !same) {
     server.end_watches(cluster, before->group, before->plural);
   }
 }

@@ -37,7 +37,10 @@ struct ResourceVersion {
   bool storage = true;
   bool deprecated = false;
   std::string deprecation_warning;
-  krm::SchemaPtr schema;        ///< whole object with apiVersion, kind, metadata; null: free form
+  krm::SchemaPtr schema;  ///< whole object with apiVersion, kind, metadata; null: free form
+  /// Of the schema's text in a CustomResourceDefinition: objects that were written under another
+  /// one are pruned and defaulted when they are read (AM-394). 0: never.
+  std::uint64_t schema_digest = 0;
   std::vector<Column> columns;  ///< after the leading Name column
   bool status = false;          ///< has a /status subresource
   ScalePaths scale;
@@ -102,6 +105,14 @@ struct Hooks {
   std::function<krm::Json(const krm::Json& object)> row;
 };
 
+/// Conversion of custom objects by a webhook (AM-399).
+struct ConversionWebhook {
+  std::string url;        ///< "": `service`
+  std::string service;    ///< "namespace/name"; there are no services here, so this always fails
+  std::string ca_bundle;  ///< PEM; "": the roots of the system
+  std::vector<std::string> review_versions;  ///< in order of preference
+};
+
 enum class NameRule : std::uint8_t { kSubdomain, kLabel, kPathSegment, kNone };
 
 /// One resource (group + plural) with all its versions.
@@ -138,6 +149,10 @@ struct ResourceDef {
   };
   std::vector<ExtraSubresource> subresources;
   std::vector<ResourceVersion> versions;  ///< in order of preference
+  /// The definition is being deleted: nothing is created any more (AM-385).
+  bool terminating = false;
+  /// Custom kinds: null: versions differ in apiVersion and in what their schemas prune.
+  std::shared_ptr<const ConversionWebhook> webhook;
   /// Field selectors beside metadata.name and metadata.namespace: label and how to read it.
   struct FieldLabel {
     std::string label;

@@ -7,6 +7,9 @@ namespace kintsugi::apiserver {
 namespace {
 
 constexpr std::size_t kOffsetBytes = 4;
+constexpr unsigned char kStamped = 1;
+constexpr std::size_t kStampBytes = 9;  ///< digest and length
+constexpr std::size_t kMaxVersionName = 63;
 constexpr std::string_view kStart = "{\"metadata\":{";
 
 std::size_t skip_string(std::string_view text, std::size_t begin) noexcept {
@@ -41,6 +44,23 @@ void append_member(std::string& out, std::string_view key, const krm::Json& valu
   krm::append_json_string(out, key);
   out += ':';
   value.dump_to(out);
+}
+
+std::uint64_t read_number(std::string_view bytes) noexcept {
+  std::uint64_t value = 0;
+  for (const char c : bytes) {
+    value = value << 8 | static_cast<unsigned char>(c);
+  }
+  return value;
+}
+
+void append_stamp(std::string& out, const StoredStamp& stamp) {
+  const std::string_view version = stamp.version.substr(0, kMaxVersionName);
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    out += static_cast<char>(stamp.schema_digest >> shift & 0xff);
+  }
+  out += static_cast<char>(version.size());
+  out += version;
 }
 
 }  // namespace
@@ -78,20 +98,32 @@ Expected<StoredView> StoredView::parse(std::string_view value) {
   if (value.size() < kOffsetBytes + kStart.size() + 2) {
     return fail(Errc::kCorrupt, "stored object is too short");
   }
-  std::size_t offset = 0;
-  for (std::size_t i = 0; i < kOffsetBytes; ++i) {
-    offset = offset << 8 | static_cast<unsigned char>(value[i]);
+  const auto flag = static_cast<unsigned char>(value.front());
+  const auto offset = static_cast<std::size_t>(read_number(value.substr(1, kOffsetBytes - 1)));
+  StoredStamp stamp;
+  std::string_view text = value.substr(kOffsetBytes);
+  if (flag == kStamped) {
+    const auto length = static_cast<unsigned char>(text[kStampBytes - 1]);
+    if (text.size() < kStampBytes + length + kStart.size() + 2) {
+      return fail(Errc::kCorrupt, "stored object is too short");
+    }
+    stamp = {text.substr(kStampBytes, length), read_number(text.substr(0, kStampBytes - 1))};
+    text = text.substr(kStampBytes + length);
   }
-  const std::string_view text = value.substr(kOffsetBytes);
-  if (offset == 0 || offset >= text.size() || text[offset] != '"' || text[offset - 1] != '"' ||
-      text.substr(0, kStart.size()) != kStart || text.back() != '}') {
+  if (flag > kStamped || offset == 0 || offset >= text.size() || text[offset] != '"' ||
+      text[offset - 1] != '"' || text.substr(0, kStart.size()) != kStart || text.back() != '}') {
     return fail(Errc::kCorrupt, "stored object has no place for its resourceVersion");
   }
-  return StoredView{text.substr(0, offset), text.substr(offset)};
+  return StoredView{text.substr(0, offset), text.substr(offset), stamp};
 }
 
-std::string encode_stored(const krm::Json& object) {
+std::string encode_stored(const krm::Json& object, const StoredStamp& stamp) {
   std::string out(kOffsetBytes, '\0');
+  if (!stamp.version.empty()) {
+    out[0] = static_cast<char>(kStamped);
+    append_stamp(out, stamp);
+  }
+  const std::size_t text = out.size();
   out += kStart;
   std::size_t offset = 0;
   const auto put_version = [&] {
@@ -99,7 +131,7 @@ std::string encode_stored(const krm::Json& object) {
       out += ',';
     }
     out += "\"resourceVersion\":\"";
-    offset = out.size() - kOffsetBytes;
+    offset = out.size() - text;
     out += '"';
   };
   if (const krm::Json* metadata = object.find("metadata"); metadata != nullptr) {
@@ -123,7 +155,7 @@ std::string encode_stored(const krm::Json& object) {
     }
   }
   out += '}';
-  for (std::size_t i = 0; i < kOffsetBytes; ++i) {
+  for (std::size_t i = 1; i < kOffsetBytes; ++i) {
     out[i] = static_cast<char>(offset >> (8 * (kOffsetBytes - 1 - i)) & 0xff);
   }
   return out;
@@ -135,7 +167,7 @@ Expected<krm::Json> decode_stored(std::string_view value, std::string_view api_v
   if (!stored) {
     return fail(stored.error().clone());
   }
-  Expected<krm::Json> object = krm::Json::parse(value.substr(kOffsetBytes));
+  Expected<krm::Json> object = krm::Json::parse(stored->text());
   if (!object) {
     return fail(Errc::kCorrupt,
                 "stored object is no JSON: " + std::string(object.error().message()));

@@ -9,22 +9,37 @@
 #include "store/store.h"
 
 /// How an object lies in the store, so that answers are spliced from bytes without parsing.
-/// Shape: 4 bytes (big endian): offset into the text of the place between the quotes of
-/// metadata.resourceVersion; then compact JSON `{"metadata":{…,"resourceVersion":"",…},…}`:
-/// metadata first, no apiVersion, no kind, other keys sorted. Objects lie in their storage version.
+/// Shape: 4 bytes (big endian): a flag and, in the lower 3 bytes, the offset into the text of the
+/// place between the quotes of metadata.resourceVersion; with flag 1 a stamp: 8 bytes (big endian)
+/// schema digest, 1 byte length, that many bytes version name; then compact JSON
+/// `{"metadata":{…,"resourceVersion":"",…},…}`: metadata first, no apiVersion, no kind, other keys
+/// sorted. Objects lie in their storage version, or in the one that the stamp says.
 namespace kintsugi::apiserver {
+
+/// In which version a custom object was written, and under which schema. Kinds whose schemas do not
+/// change have none.
+struct StoredStamp {
+  std::string_view version;         ///< "v1", at most 63 bytes; "": no stamp
+  std::uint64_t schema_digest = 0;  ///< 0: not shaped by the schema of that version
+};
 
 /// A stored value understood. Views into the value. Cost of parse: one bounds check.
 struct StoredView {
   std::string_view before;  ///< from '{' to the opening quote of the resourceVersion, inclusive
   std::string_view after;   ///< from its closing quote to the final '}'
+  StoredStamp stamp;
+
+  /// The whole JSON text.
+  [[nodiscard]] std::string_view text() const noexcept {
+    return {before.data(), before.size() + after.size()};
+  }
 
   /// @error kCorrupt
   [[nodiscard]] static Expected<StoredView> parse(std::string_view value);
 };
 
 /// @param object apiVersion, kind and resourceVersion in it are left out.
-[[nodiscard]] std::string encode_stored(const krm::Json& object);
+[[nodiscard]] std::string encode_stored(const krm::Json& object, const StoredStamp& stamp = {});
 
 /// The object with resourceVersion set to `revision` (0: member left out) and apiVersion and kind.
 /// @error kCorrupt

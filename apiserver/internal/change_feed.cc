@@ -15,8 +15,12 @@ std::shared_ptr<const krm::Json> decode(const ResourcePtr& def, std::string_view
   if (value.empty()) {
     return nullptr;
   }
-  const std::string version =
-      def == nullptr ? std::string() : def->api_version(def->storage_version().name);
+  std::string version;
+  if (def != nullptr) {
+    const Expected<StoredView> stored = StoredView::parse(value);
+    const ResourceVersion* written = stored ? written_version(*def, stored->stamp) : nullptr;
+    version = def->api_version(written == nullptr ? def->storage_version().name : written->name);
+  }
   Expected<krm::Json> object = decode_stored(
       value, version, def == nullptr ? std::string_view() : std::string_view(def->kind), revision);
   return object ? std::make_shared<const krm::Json>(std::move(*object)) : nullptr;

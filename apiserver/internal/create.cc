@@ -106,6 +106,7 @@ Error exists_error(WriteOp& op) {
 }
 
 void store_new(const WriteOpPtr& op);
+void commit_new(const WriteOpPtr& op);
 
 /// The name is taken: another one if it is ours to choose.
 void collided(const WriteOpPtr& op) {
@@ -131,17 +132,23 @@ void store_new(const WriteOpPtr& op) {
     return;
   }
   op->key = *key;
-  Expected<std::string> stored = encode_write(*op);
-  if (!stored) {
-    op->finish(fail(std::move(stored.error())));
-    return;
-  }
   if (op->options.dry_run) {
     if (op->server.store().get(op->key)) {
       collided(op);
+    } else if (Expected<std::string> encoded = encode_write(*op); !encoded) {
+      op->finish(fail(std::move(encoded.error())));
     } else {
       op->finish(dry_run_result(*op, 201, 0));
     }
+    return;
+  }
+  with_stored_form(op, [op] { commit_new(op); });
+}
+
+void commit_new(const WriteOpPtr& op) {
+  Expected<std::string> stored = encode_write(*op);
+  if (!stored) {
+    op->finish(fail(std::move(stored.error())));
     return;
   }
   store::Op change{store::EventType::kPut, op->key, *stored, store::Revision{0}};
@@ -179,7 +186,9 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
   track_fields(op, nullptr, object);
   set_system_fields(op, object["metadata"]);
   set_cluster_annotation(op, object);
-  op.kind->to_storage(object);
+  if (!op.kind->is_custom()) {
+    op.kind->to_storage(object);
+  }
   op.object = std::make_unique<krm::Json>(std::move(object));
   if (def.hooks.prepare) {
     def.hooks.prepare(op.context(), *op.object, nullptr);
@@ -194,6 +203,13 @@ void create_object(const WriteOpPtr& op, krm::Json object) {
   op->old = nullptr;
   if (Expected<void> done = prepare_new(*op, object); !done) {
     op->finish(fail(std::move(done.error())));
+    return;
+  }
+  const ResourceDef& def = *op->kind->def;
+  if (def.terminating) {
+    op->finish(
+        fail(krm::forbidden(def.group, def.plural, op->name,
+                            "create not allowed while custom resource definition is terminating")));
     return;
   }
   admit(op, op->object.get(), nullptr, [op] {

@@ -89,7 +89,7 @@ Expected<void> check_custom_kind(const ServedKind& kind, const krm::Json& object
   }
   if (name != kind.def->kind) {
     return fail(
-        krm::invalid(kind.def->group, kind.def->kind, object.text({"metadata", "name"}),
+        krm::invalid(kind.def->group, name, object.text({"metadata", "name"}),
                      {krm::field_invalid("kind", krm::Json(name), "must be " + kind.def->kind)}));
   }
   return {};

@@ -3,6 +3,7 @@
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
 #include "apiserver/keys.h"
+#include "apiserver/stored_object.h"
 #include "base/time.h"
 #include "krm/managed_fields.h"
 #include "krm/status.h"
@@ -169,8 +170,12 @@ void attempt(const WriteOpPtr& op, const DeleteOptions& options) {
     return;
   }
   op->entry = std::move(*entry);
-  Expected<krm::Json> old =
-      make_served_kind(op->kind->def, nullptr)->decode(op->entry.value.view(), op->entry.modified);
+  // As it lies there: a webhook that is down does not stop a deletion (AM-338).
+  const ResourceDef& def = *op->kind->def;
+  const Expected<StoredView> stored = StoredView::parse(op->entry.value.view());
+  op->written_as = make_served_kind(
+      op->kind->def, stored ? written_version(def, stored->stamp) : &def.storage_version());
+  Expected<krm::Json> old = op->written_as->decode(op->entry.value.view(), op->entry.modified);
   if (!old) {
     op->finish(fail(std::move(old.error())));
     return;

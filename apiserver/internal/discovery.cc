@@ -53,6 +53,9 @@ std::vector<std::string> verbs_of(const ResourceDef& def) {
   if (def.virtual_create_only) {
     return {"create"};
   }
+  if (def.terminating) {
+    return {"delete", "deletecollection", "get", "list", "watch"};
+  }
   std::vector<std::string> verbs = def.verbs;
   std::sort(verbs.begin(), verbs.end());
   return verbs;

@@ -62,13 +62,15 @@ Expected<void> ObjectEncoder::append_event_object(std::string& out, std::string_
   if (form_.shape == Shape::kPartial || form_.shape == Shape::kPartialList) {
     return append_partial(out, value, revision);
   }
-  if (form_.shape == Shape::kObject && kind_->is_stored_form()) {
+  if (form_.shape == Shape::kObject) {
     const Expected<StoredView> stored = StoredView::parse(value);
     if (!stored) {
       return fail(stored.error().clone());
     }
-    apiserver::append_object(out, *stored, kind_->prefix, revision);
-    return {};
+    if (kind_->is_stored_form(*stored)) {
+      apiserver::append_object(out, *stored, kind_->prefix, revision);
+      return {};
+    }
   }
   Expected<krm::Json> object = kind_->decode(value, revision);
   if (!object) {
@@ -87,11 +89,11 @@ Expected<void> ObjectEncoder::append_object(std::string& out, std::string_view v
   return append_event_object(out, value, revision, true);
 }
 
-std::string ObjectEncoder::object_text(const krm::Json& object) const {
+std::string ObjectEncoder::event_object_text(const krm::Json& object, bool with_columns) const {
   std::string out;
   switch (form_.shape) {
     case Shape::kTable:
-      append_table(out, object, object.text({"metadata", "resourceVersion"}), true);
+      append_table(out, object, object.text({"metadata", "resourceVersion"}), with_columns);
       break;
     case Shape::kPartial:
     case Shape::kPartialList:
@@ -109,29 +111,39 @@ Expected<void> ObjectEncoder::append_item(std::string& out, std::string_view val
   if (form_.shape == Shape::kPartialList) {
     return append_partial(out, value, revision);
   }
-  if (form_.shape == Shape::kObject && kind_->is_stored_form()) {
+  if (form_.shape == Shape::kObject) {
     const Expected<StoredView> stored = StoredView::parse(value);
     if (!stored) {
       return fail(stored.error().clone());
     }
-    const bool bare = kind_->def->builtin;
-    apiserver::append_object(out, *stored, bare ? std::string_view() : kind_->prefix, revision);
-    return {};
+    if (kind_->is_stored_form(*stored)) {
+      const bool bare = kind_->def->builtin;
+      apiserver::append_object(out, *stored, bare ? std::string_view() : kind_->prefix, revision);
+      return {};
+    }
   }
   Expected<krm::Json> object = kind_->decode(value, revision);
   if (!object) {
     return fail(std::move(object.error()));
   }
+  append_item_object(out, std::move(*object));
+  return {};
+}
+
+void ObjectEncoder::append_item_object(std::string& out, krm::Json object) const {
   if (form_.shape == Shape::kTable) {
-    table_->row(*object).dump_to(out);
-    return {};
+    table_->row(object).dump_to(out);
+    return;
+  }
+  if (form_.shape != Shape::kObject) {
+    partial_object(form_, object).dump_to(out);
+    return;
   }
   if (kind_->def->builtin) {
-    object->erase("apiVersion");
-    object->erase("kind");
+    object.erase("apiVersion");
+    object.erase("kind");
   }
-  object->dump_to(out);
-  return {};
+  object.dump_to(out);
 }
 
 std::string ObjectEncoder::list_head(store::Revision revision, std::string_view continue_token,

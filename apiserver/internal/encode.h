@@ -25,10 +25,16 @@ class ObjectEncoder {
   [[nodiscard]] Expected<void> append_object(std::string& out, std::string_view value,
                                              store::Revision revision) const;
   /// The same for an object that is not stored (dry run), in the version of the kind.
-  [[nodiscard]] std::string object_text(const krm::Json& object) const;
+  [[nodiscard]] std::string object_text(const krm::Json& object) const {
+    return event_object_text(object, true);
+  }
+  [[nodiscard]] std::string event_object_text(const krm::Json& object, bool with_columns) const;
   /// Appends one element of the list's items or rows. @error kCorrupt
   [[nodiscard]] Expected<void> append_item(std::string& out, std::string_view value,
                                            store::Revision revision) const;
+
+  /// The same for an object in the version of the kind. @param object with its resourceVersion.
+  void append_item_object(std::string& out, krm::Json object) const;
 
   /// Everything before the first element. @param remaining -1: unknown.
   [[nodiscard]] std::string list_head(store::Revision revision, std::string_view continue_token,

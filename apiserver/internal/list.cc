@@ -22,6 +22,7 @@ constexpr std::size_t kBufferBytes = 256 * 1024;  ///< collected before a list i
 constexpr std::size_t kChunkBytes = 64 * 1024;    ///< read from the store at a time
 constexpr std::size_t kQueueBytes = 256 * 1024;   ///< unsent before reading stops
 constexpr std::size_t kScanBudget = 8'192;        ///< entries looked at in one turn
+constexpr std::size_t kConvertedAtOnce = 200;     ///< objects in one review of a webhook
 
 constexpr std::string_view kInconsistent =
     "The provided continue parameter is too old to display a consistent list result. You can start "
@@ -41,6 +42,8 @@ struct ListPlan {
   store::Revision at = 0;
   std::size_t limit = 0;  ///< 0: none
   bool from_token = false;
+  /// Items of other versions are converted by a webhook before they are encoded.
+  [[nodiscard]] bool converts() const noexcept { return encoder.kind()->def->webhook != nullptr; }
 };
 
 /// Reads a list step by step: items into `out`.
@@ -51,6 +54,19 @@ class ListCursor {
 
   /// Appends items until `bytes` are in `out`, the budget is used up, or the page is full.
   Expected<void> read(std::string& out, std::size_t bytes) { return scan(&out, bytes); }
+  /// Appends objects until there are `most`, the budget is used up, or the page is full.
+  Expected<void> take(std::vector<krm::Json>& objects, std::size_t most) {
+    return visit_page([&] { return objects.size() >= most; },
+                      [&](const store::EntryView& entry) -> Expected<void> {
+                        Expected<krm::Json> object =
+                            plan_->encoder.kind()->decode(entry.value, entry.modified);
+                        if (!object) {
+                          return fail(std::move(object.error()));
+                        }
+                        objects.push_back(std::move(*object));
+                        return {};
+                      });
+  }
   /// Only finds where the page ends.
   Expected<void> skip() { return scan(nullptr, 0); }
 
@@ -63,11 +79,25 @@ class ListCursor {
 
  private:
   Expected<void> scan(std::string* out, std::size_t bytes) {
+    return visit_page([&] { return out != nullptr && out->size() >= bytes; },
+                      [&](const store::EntryView& entry) -> Expected<void> {
+                        if (out == nullptr) {
+                          return {};
+                        }
+                        if (count_ != 0) {
+                          *out += ',';
+                        }
+                        return plan_->encoder.append_item(*out, entry.value, entry.modified);
+                      });
+  }
+
+  template <class Full, class Take>
+  Expected<void> visit_page(Full is_full, Take take) {
     std::size_t budget = kScanBudget;
     Expected<void> failure;
     bool stopped = false;
     const auto visit = [&](const store::EntryView& entry) {
-      if ((out != nullptr && out->size() >= bytes) || budget == 0) {
+      if (is_full() || budget == 0) {
         next_ = entry.key;
         stopped = true;
         return false;
@@ -81,14 +111,9 @@ class ListCursor {
         has_more_ = true;
         return false;
       }
-      if (out != nullptr) {
-        if (count_ != 0) {
-          *out += ',';
-        }
-        failure = plan_->encoder.append_item(*out, entry.value, entry.modified);
-        if (!failure) {
-          return false;
-        }
+      failure = take(entry);
+      if (!failure) {
+        return false;
       }
       ++count_;
       after_last_.assign(entry.key);
@@ -200,7 +225,7 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
 
   /// Formats other than JSON need the whole document.
   [[nodiscard]] bool needs_all() const {
-    return request->form.format != Format::kJson || request->form.pretty;
+    return request->form.format != Format::kJson || request->form.pretty || plan->converts();
   }
 
   void fail_with(const Error& error) {
@@ -226,6 +251,10 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
     if (request->is_gone()) {
       return;
     }
+    if (plan->converts()) {
+      collect_converted();
+      return;
+    }
     const Expected<void> done = ahead != nullptr ? ahead->skip() : collect();
     if (!done) {
       fail_with(done.error());
@@ -248,6 +277,37 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
 
   Expected<void> collect() {
     return cursor.read(items, needs_all() ? items.size() + kChunkBytes : kBufferBytes);
+  }
+
+  /// One review per batch of the page.
+  void collect_converted() {
+    std::vector<krm::Json> objects;
+    if (const Expected<void> done = cursor.take(objects, kConvertedAtOnce); !done) {
+      fail_with(done.error());
+      return;
+    }
+    request->server.conversions().convert(
+        plan->encoder.kind(), std::move(objects),
+        [self = shared_from_this()](Expected<std::vector<krm::Json>> converted) {
+          if (self->request->is_gone()) {
+            return;
+          }
+          if (!converted) {
+            send_error(*self->request, converted.error());
+            return;
+          }
+          for (krm::Json& object : *converted) {
+            if (!self->items.empty()) {
+              self->items += ',';
+            }
+            self->plan->encoder.append_item_object(self->items, std::move(object));
+          }
+          if (self->cursor.is_done()) {
+            self->finish(self->cursor);
+          } else {
+            self->collect_converted();
+          }
+        });
   }
 
   void again() {

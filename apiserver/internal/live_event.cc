@@ -45,6 +45,11 @@ SharedBytes encode_event(const WatchEncoding& encoding, WatchType type, std::str
   return framed(encoding, type_name(type), object);
 }
 
+SharedBytes encode_object_event(const WatchEncoding& encoding, WatchType type,
+                                const krm::Json& object, bool with_columns) {
+  return framed(encoding, type_name(type), encoding.event_object_text(object, with_columns));
+}
+
 SharedBytes encode_bookmark(const WatchEncoding& encoding, store::Revision revision,
                             bool initial_end, bool with_columns) {
   return framed(encoding, "BOOKMARK",
@@ -79,6 +84,14 @@ std::optional<WatchType> LiveEvent::seen_as(const Selection& selection) {
   return std::nullopt;
 }
 
+std::string_view LiveEvent::value(WatchType type) const noexcept {
+  const bool deleted = event_.type == store::EventType::kDelete;
+  if (type == WatchType::kDeleted && (!deleted || event_.value.empty())) {
+    return event_.previous.view();  // the last content that the watch could see
+  }
+  return event_.value.view();
+}
+
 const SharedBytes& LiveEvent::bytes(const WatchEncoding& encoding, WatchType type,
                                     bool with_columns) {
   for (const Encoded& known : encoded_) {
@@ -86,13 +99,8 @@ const SharedBytes& LiveEvent::bytes(const WatchEncoding& encoding, WatchType typ
       return known.bytes;
     }
   }
-  const bool deleted = event_.type == store::EventType::kDelete;
-  std::string_view value = event_.value.view();
-  if (type == WatchType::kDeleted && (!deleted || value.empty())) {
-    value = event_.previous.view();  // the last content that the watch could see
-  }
   encoded_.push_back({&encoding, type, with_columns,
-                      encode_event(encoding, type, value, event_.revision, with_columns)});
+                      encode_event(encoding, type, value(type), event_.revision, with_columns)});
   return encoded_.back().bytes;
 }
 

@@ -25,6 +25,9 @@ using WatchEncodingPtr = std::shared_ptr<const WatchEncoding>;
 [[nodiscard]] SharedBytes encode_event(const WatchEncoding& encoding, WatchType type,
                                        std::string_view value, store::Revision revision,
                                        bool with_columns);
+/// The same for an object in the version of the kind.
+[[nodiscard]] SharedBytes encode_object_event(const WatchEncoding& encoding, WatchType type,
+                                              const krm::Json& object, bool with_columns);
 [[nodiscard]] SharedBytes encode_bookmark(const WatchEncoding& encoding, store::Revision revision,
                                           bool initial_end, bool with_columns);
 [[nodiscard]] SharedBytes encode_error_event(const WatchEncoding& encoding, const Error& error);
@@ -40,6 +43,8 @@ class LiveEvent {
 
   /// What a watch with this selection sees; nullopt: nothing (10.1 rule 4).
   [[nodiscard]] std::optional<WatchType> seen_as(const Selection& selection);
+  /// The stored bytes that a watch sees with an event of this type.
+  [[nodiscard]] std::string_view value(WatchType type) const noexcept;
   /// The event's bytes, shared by all who ask for the same.
   [[nodiscard]] const SharedBytes& bytes(const WatchEncoding& encoding, WatchType type,
                                          bool with_columns);

@@ -11,8 +11,7 @@
 namespace kintsugi::apiserver::internal {
 namespace {
 
-void send_scale(Request& request, const Target& target, const store::Entry& entry) {
-  const Expected<krm::Json> object = target.kind->decode(entry.value.view(), entry.modified);
+void send_scale(Request& request, const Target& target, const Expected<krm::Json>& object) {
   if (!object) {
     send_error(request, object.error());
     return;
@@ -24,6 +23,31 @@ void send_scale(Request& request, const Target& target, const store::Entry& entr
   }
   const ObjectEncoder encoder(target.kind, request.form, IncludeObject::kMetadata);
   send_json(request, 200, encoder.object_text(*scale));
+}
+
+/// Of another version, which takes the webhook.
+void send_converted(const RequestPtr& request, const Target& target, IncludeObject include,
+                    const store::Entry& entry) {
+  Expected<krm::Json> object = target.kind->decode(entry.value.view(), entry.modified);
+  if (!object) {
+    send_error(*request, object.error());
+    return;
+  }
+  request->server.conversions().convert_one(
+      target.kind, std::move(*object),
+      [request, target, include](const Expected<krm::Json>& converted) {
+        if (request->is_gone()) {
+          return;
+        }
+        if (target.subresource == "scale") {
+          send_scale(*request, target, converted);
+        } else if (!converted) {
+          send_error(*request, converted.error());
+        } else {
+          const ObjectEncoder encoder(target.kind, request->form, include);
+          send_json(*request, 200, encoder.object_text(*converted));
+        }
+      });
 }
 
 }  // namespace
@@ -63,8 +87,12 @@ void handle_get(const RequestPtr& request, const Target& target) {
                              : entry.error().clone());
     return;
   }
+  if (target.kind->needs_webhook(entry->value.view())) {
+    send_converted(request, target, *include, *entry);
+    return;
+  }
   if (target.subresource == "scale") {
-    send_scale(*request, target, *entry);
+    send_scale(*request, target, target.kind->decode(entry->value.view(), entry->modified));
     return;
   }
   const ObjectEncoder encoder(target.kind, request->form, *include);

@@ -23,7 +23,11 @@ Expected<krm::Json> decode(const ResourcePtr& def, std::string_view value,
   if (def == nullptr) {  // the definition is gone, its objects are still being removed
     return decode_stored(value, "", "", revision);
   }
-  return decode_stored(value, def->api_version(def->storage_version().name), def->kind, revision);
+  const Expected<StoredView> stored = StoredView::parse(value);
+  const ResourceVersion* version = stored ? written_version(*def, stored->stamp) : nullptr;
+  return decode_stored(
+      value, def->api_version(version == nullptr ? def->storage_version().name : version->name),
+      def->kind, revision);
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ struct Request {
   Exchange* exchange = nullptr;
   http::RequestHead head;
   auth::UserInfo user;
-  bool outside = false;  ///< not in any logical cluster
+  bool outside = false;    ///< not in any logical cluster
+  bool caught_up = false;  ///< has waited for definitions that were on their way
   std::string cluster;
   std::string api_root;
   krm::RequestInfo info;

@@ -10,6 +10,8 @@
 namespace kintsugi::apiserver::internal {
 namespace {
 
+constexpr int kWaitTurns = 1'000;  ///< of the loop, for definitions that are on their way
+
 enum class Scope : std::uint8_t { kCollection, kItem, kSubresource };
 
 bool group_is_served(const Registry& registry, const Request& request) {
@@ -168,7 +170,48 @@ void add_deprecation(Request& request, const Target& target) {
   }
 }
 
+bool is_served(const Request& request) {
+  const ResourcePtr def =
+      request.server.registry().find(request.cluster, request.info.group, request.info.resource);
+  const ResourceVersion* version = def == nullptr ? nullptr : def->version(request.info.version);
+  return version != nullptr && version->served;
+}
+
+void route_resource(const RequestPtr& request);
+
+/// A client that has read from the store that a definition is established never meets 404, although
+/// this loop learns of it a moment later (AM-381).
+bool wait_for_definition(const RequestPtr& request) {
+  Server& server = request->server;
+  if (request->caught_up || is_served(*request) ||
+      server.hub().applied() >= server.store().current()) {
+    return false;
+  }
+  request->caught_up = true;
+  struct Wait {
+    RequestPtr request;
+    store::Revision until;
+    int turns;
+    void step(const std::shared_ptr<Wait>& self) {
+      if (request->is_gone()) {
+        return;
+      }
+      if (request->server.hub().applied() >= until || --turns == 0) {
+        route_resource(request);
+        return;
+      }
+      request->server.loop().post([self] { self->step(self); });
+    }
+  };
+  const auto wait = std::make_shared<Wait>(Wait{request, server.store().current(), kWaitTurns});
+  server.loop().post([wait] { wait->step(wait); });
+  return true;
+}
+
 void route_resource(const RequestPtr& request) {
+  if (wait_for_definition(request)) {
+    return;
+  }
   Target target;
   if (!find_target(request, target) || !path_fits(request, target)) {
     return;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apiserver/internal/conversions.h"
 #include "apiserver/internal/discovery.h"
 #include "apiserver/internal/key_queue.h"
 #include "apiserver/internal/openapi.h"
@@ -45,6 +46,7 @@ class Server final : public ApiServer {
   [[nodiscard]] KeyQueue& key_queue() noexcept { return key_queue_; }
   [[nodiscard]] Discovery& discovery() noexcept { return discovery_; }
   [[nodiscard]] OpenApi& openapi() noexcept { return openapi_; }
+  [[nodiscard]] Conversions& conversions() noexcept { return conversions_; }
   [[nodiscard]] bool is_draining() const noexcept { return draining_; }
 
   /// Store::commit whose callback runs on the loop, and not at all when the server is gone.
@@ -62,6 +64,7 @@ class Server final : public ApiServer {
   KeyQueue key_queue_;
   Discovery discovery_;
   OpenApi openapi_{params_.registry};
+  Conversions conversions_{params_.loop};
   Stats stats_;
   std::vector<Watcher*> watchers_;
   bool draining_ = false;

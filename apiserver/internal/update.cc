@@ -4,6 +4,7 @@
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
 #include "apiserver/keys.h"
+#include "apiserver/stored_object.h"
 #include "krm/go_text.h"
 #include "krm/managed_fields.h"
 #include "krm/status.h"
@@ -185,8 +186,7 @@ Expected<void> check_new_finalizers(const WriteOp& op) {
 }
 
 /// Old and new object in storage version, ready for admission.
-Expected<void> prepare_update(WriteOp& op) {
-  Expected<krm::Json> current = op.kind->decode(op.entry.value.view(), op.entry.modified);
+Expected<void> prepare_update(WriteOp& op, Expected<krm::Json> current) {
   if (!current) {
     return fail(std::move(current.error()));
   }
@@ -210,8 +210,10 @@ Expected<void> prepare_update(WriteOp& op) {
   track_fields(op, &*current, object);
   set_cluster_annotation(op, object);
   set_cluster_annotation(op, *current);
-  op.kind->to_storage(object);
-  op.kind->to_storage(*current);
+  if (!op.kind->is_custom()) {
+    op.kind->to_storage(object);
+    op.kind->to_storage(*current);
+  }
   op.old = std::make_unique<krm::Json>(std::move(*current));
   op.object = std::make_unique<krm::Json>(std::move(object));
   const ResourceDef& def = *op.kind->def;
@@ -226,6 +228,26 @@ Expected<void> prepare_update(WriteOp& op) {
         krm::Json((generation == nullptr ? 0 : generation->as_integer()) + 1);
   }
   return check_new_finalizers(op);
+}
+
+/// A custom object that lies in another version than it would now, or with what the schema now
+/// drops or adds: a write that changes nothing else brings it up to date.
+bool is_stale(const WriteOp& op) {
+  const std::string_view value = op.entry.value.view();
+  const Expected<StoredView> stored = StoredView::parse(value);
+  if (!op.kind->is_custom() || !stored) {
+    return false;
+  }
+  const ResourceVersion& storage = op.kind->def->storage_version();
+  if (!stored->stamp.version.empty() && stored->stamp.version != storage.name) {
+    return true;
+  }
+  if (op.kind->version != &storage || op.kind->is_stored_form(*stored)) {
+    return false;
+  }
+  const Expected<krm::Json> raw =
+      decode_stored(value, op.kind->api_version, op.kind->def->kind, op.entry.modified);
+  return raw && !(*raw == *op.old);
 }
 
 WriteResult present(const WriteOp& op) {
@@ -251,7 +273,7 @@ void conflicted(const WriteOpPtr& op) {
 void store_changed(const WriteOpPtr& op) {
   const bool deleting = op->old->at({"metadata", "deletionTimestamp"}) != nullptr;
   const bool gone = deleting && !is_held(*op->kind->def, *op->object);
-  if (!gone && !krm::differs_beyond_times(*op->old, *op->object)) {
+  if (!gone && !krm::differs_beyond_times(*op->old, *op->object) && !is_stale(*op)) {
     op->finish(present(*op));
     return;
   }
@@ -259,24 +281,26 @@ void store_changed(const WriteOpPtr& op) {
     op->finish(dry_run_result(*op, 200, op->entry.modified));
     return;
   }
-  Expected<std::string> stored = encode_write(*op);
-  if (!stored) {
-    op->finish(fail(std::move(stored.error())));
-    return;
-  }
-  store::Op change{gone ? store::EventType::kDelete : store::EventType::kPut, op->key, *stored,
-                   op->entry.modified};
-  commit_write(op, std::move(change),
-               [op, gone, stored = std::move(*stored)](bool done, store::Revision revision) {
-                 if (!done) {
-                   conflicted(op);
-                   return;
-                 }
-                 WriteResult result;
-                 result.stored = stored;
-                 result.revision = gone ? op->entry.modified : revision;
-                 op->finish(std::move(result));
-               });
+  with_stored_form(op, [op, gone] {
+    Expected<std::string> stored = encode_write(*op);
+    if (!stored) {
+      op->finish(fail(std::move(stored.error())));
+      return;
+    }
+    store::Op change{gone ? store::EventType::kDelete : store::EventType::kPut, op->key, *stored,
+                     op->entry.modified};
+    commit_write(op, std::move(change),
+                 [op, gone, stored = std::move(*stored)](bool done, store::Revision revision) {
+                   if (!done) {
+                     conflicted(op);
+                     return;
+                   }
+                   WriteResult result;
+                   result.stored = stored;
+                   result.revision = gone ? op->entry.modified : revision;
+                   op->finish(std::move(result));
+                 });
+  });
 }
 
 /// PUT or apply of what is not there (AM-172, AM-217).
@@ -307,6 +331,21 @@ void create_instead(const WriteOpPtr& op) {
   }
 }
 
+/// @param current what is stored, in the version of the request.
+void change_current(const WriteOpPtr& op, Expected<krm::Json> current) {
+  if (Expected<void> done = prepare_update(*op, std::move(current)); !done) {
+    op->finish(fail(std::move(done.error())));
+    return;
+  }
+  admit(op, op->object.get(), op->old.get(), [op] {
+    if (Expected<void> valid = validate_write(*op); !valid) {
+      op->finish(fail(std::move(valid.error())));
+      return;
+    }
+    store_changed(op);
+  });
+}
+
 void attempt(const WriteOpPtr& op) {
   Expected<store::Entry> entry = op->server.store().get(op->key);
   if (!entry) {
@@ -320,17 +359,16 @@ void attempt(const WriteOpPtr& op) {
     return;
   }
   op->entry = std::move(*entry);
-  if (Expected<void> done = prepare_update(*op); !done) {
-    op->finish(fail(std::move(done.error())));
+  op->written_as = nullptr;
+  op->converted = false;
+  Expected<krm::Json> current = op->kind->decode(op->entry.value.view(), op->entry.modified);
+  if (current && op->kind->needs_webhook(op->entry.value.view())) {
+    op->server.conversions().convert_one(
+        op->kind, std::move(*current),
+        [op](Expected<krm::Json> converted) { change_current(op, std::move(converted)); });
     return;
   }
-  admit(op, op->object.get(), op->old.get(), [op] {
-    if (Expected<void> valid = validate_write(*op); !valid) {
-      op->finish(fail(std::move(valid.error())));
-      return;
-    }
-    store_changed(op);
-  });
+  change_current(op, std::move(current));
 }
 
 }  // namespace

@@ -41,6 +41,17 @@ Watcher::Watcher(Exchange& exchange, Server& server, Params params)
       one_key_(params.one_key),
       bookmarks_(params.bookmarks),
       initial_end_(params.initial_end) {
+  if (encoding_->kind()->def->webhook != nullptr) {
+    converted_ = std::make_unique<ConvertedEvents>(
+        server_.loop(), server_.conversions(), encoding_,
+        [this](const SharedBytes& bytes, bool is_event) { emit(bytes, is_event); },
+        [this] {
+          if (phase_ == Phase::kState || phase_ == Phase::kHistory) {
+            yield();  // the replay may have waited for room
+          }
+        },
+        [this](const Error& error) { fail_with(error); });
+  }
   server_.watch_started(*this);
 }
 
@@ -62,7 +73,10 @@ void Watcher::start() noexcept {
 
 void Watcher::on_drained() noexcept { go_on(); }
 
-std::size_t Watcher::unsent_bytes() const noexcept { return exchange_.stream().unsent_bytes(); }
+std::size_t Watcher::unsent_bytes() const noexcept {
+  return exchange_.stream().unsent_bytes() +
+         (converted_ == nullptr ? 0 : converted_->waiting_bytes());
+}
 
 void Watcher::go_on() noexcept {
   while (phase_ == Phase::kState || phase_ == Phase::kHistory) {
@@ -92,7 +106,8 @@ bool Watcher::read_state() {
     }
     --budget;
     Candidate candidate(entry.key, entry.value, entry.modified);
-    if (selection_->matches(candidate)) {
+    if (selection_->matches(candidate) &&
+        !convert(WatchType::kAdded, entry.value, entry.modified)) {
       send(encode_event(*encoding_, WatchType::kAdded, entry.value, entry.modified, !columns_sent_),
            true);
     }
@@ -134,7 +149,8 @@ bool Watcher::read_history() {
     if (one_key_ && event.key != range_) {
       continue;
     }
-    if (const std::optional<WatchType> type = live.seen_as(*selection_)) {
+    const std::optional<WatchType> type = live.seen_as(*selection_);
+    if (type && !convert(*type, live.value(*type), live.revision())) {
       send(live.bytes(*encoding_, *type, !columns_sent_), true);
     }
   }
@@ -168,7 +184,9 @@ void Watcher::deliver(LiveEvent& event) noexcept {
     return;
   }
   if (const std::optional<WatchType> type = event.seen_as(*selection_)) {
-    send(event.bytes(*encoding_, *type, !columns_sent_), true);
+    if (!convert(*type, event.value(*type), event.revision())) {
+      send(event.bytes(*encoding_, *type, !columns_sent_), true);
+    }
     if (unsent_bytes() > kMaxUnsent) {
       end();
     }
@@ -180,10 +198,35 @@ void Watcher::send(const SharedBytes& bytes, bool is_event) noexcept {
     return;
   }
   columns_sent_ = true;
+  if (converted_ == nullptr) {
+    emit(bytes, is_event);
+  } else {
+    converted_->push(bytes, is_event);
+  }
+}
+
+void Watcher::emit(const SharedBytes& bytes, bool is_event) noexcept {
+  if (phase_ == Phase::kEnded) {
+    return;
+  }
   exchange_.stream().send_data(bytes, false);
   if (is_event) {
     server_.hub().count_event();
   }
+}
+
+bool Watcher::convert(WatchType type, std::string_view value, store::Revision revision) {
+  const ServedKind& kind = *encoding_->kind();
+  if (converted_ == nullptr || !kind.needs_webhook(value)) {
+    return false;
+  }
+  Expected<krm::Json> object = kind.decode(value, revision);
+  if (!object) {
+    return true;
+  }
+  converted_->convert(type, std::move(*object), !columns_sent_);
+  columns_sent_ = true;
+  return true;
 }
 
 void Watcher::send_bookmark(store::Revision revision, bool initial_end) noexcept {
@@ -191,12 +234,15 @@ void Watcher::send_bookmark(store::Revision revision, bool initial_end) noexcept
 }
 
 void Watcher::fail_with(const Error& error) noexcept {
-  send(encode_error_event(*encoding_, error), false);
+  if (phase_ != Phase::kEnded) {
+    exchange_.stream().send_data(encode_error_event(*encoding_, error), false);
+  }
   end();
 }
 
 void Watcher::end_in_order() noexcept {
-  if (phase_ == Phase::kLive && bookmarks_ && server_.hub().applied() >= revision_) {
+  const bool waits = converted_ != nullptr && !converted_->is_empty();
+  if (phase_ == Phase::kLive && bookmarks_ && !waits && server_.hub().applied() >= revision_) {
     send_bookmark(server_.hub().applied(), false);
   }
   end();

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "apiserver/internal/converted_events.h"
 #include "apiserver/internal/live_event.h"
 #include "apiserver/internal/request.h"
 #include "apiserver/internal/watch_hub.h"
@@ -55,6 +56,10 @@ class Watcher final : public Producer {
   void go_live();
   void yield();
   void send(const SharedBytes& bytes, bool is_event) noexcept;
+  /// Sends, or keeps it in order behind what the webhook converts.
+  void emit(const SharedBytes& bytes, bool is_event) noexcept;
+  /// True when the event waits for the webhook now.
+  bool convert(WatchType type, std::string_view value, store::Revision revision);
   void send_bookmark(store::Revision revision, bool initial_end) noexcept;
   void fail_with(const Error& error) noexcept;
   void end() noexcept;
@@ -73,6 +78,7 @@ class Watcher final : public Producer {
   TimePoint deadline_;
   TimePoint next_bookmark_;
   net::Timer timer_;
+  std::unique_ptr<ConvertedEvents> converted_;  ///< kinds with a conversion webhook only
   std::shared_ptr<char> alive_;
   std::size_t server_slot_ = 0;
   Phase phase_ = Phase::kState;

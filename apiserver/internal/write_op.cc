@@ -39,13 +39,20 @@ bool validate_schema(WriteOp& op, std::vector<Cause>& causes) {
   const krm::Schema& schema = *kind.version->schema;
   const auto in_version = [&kind](const krm::Json& object) {
     krm::Json copy = object;
-    kind.from_storage(copy);
+    if (!kind.is_custom()) {
+      kind.from_storage(copy);
+    }
     return copy;
   };
   const krm::Json object = in_version(*op.object);
   const krm::Json old = op.old == nullptr ? krm::Json() : in_version(*op.old);
+  const krm::Json* before = op.old == nullptr ? nullptr : &old;
   std::vector<Cause> found;
-  krm::validate_object(schema, object, found, op.old == nullptr ? nullptr : &old);
+  if (op.subresource == "status" && kind.version->status) {
+    krm::validate_status(schema, object, found, before);
+  } else {
+    krm::validate_object(schema, object, found, before);
+  }
   const bool blocked = krm::blocks_rules(found);
   if (blocked && krm::has_rules(schema)) {
     found.push_back(krm::rules_not_checked());
@@ -54,6 +61,20 @@ bool validate_schema(WriteOp& op, std::vector<Cause>& causes) {
     causes.push_back(std::move(cause));
   }
   return !blocked;
+}
+
+/// In the storage version; what a webhook has to convert was converted before.
+std::string encode_custom(const WriteOp& op) {
+  const ServedKind& kind = op.written_as == nullptr ? *op.kind : *op.written_as;
+  if (kind.def->webhook != nullptr) {
+    return encode_stored(*op.object,
+                         {kind.version->name, op.converted ? 0 : kind.version->schema_digest});
+  }
+  const ResourceVersion& storage = kind.def->storage_version();
+  const bool shaped = storage.schema_digest == kind.version->schema_digest;
+  krm::Json object = *op.object;
+  kind.to_storage(object);
+  return encode_stored(object, {storage.name, shaped ? storage.schema_digest : 0});
 }
 
 }  // namespace
@@ -113,8 +134,29 @@ Expected<void> validate_write(WriteOp& op) {
       krm::invalid(def.group, def.kind, op.object->text({"metadata", "name"}), std::move(causes)));
 }
 
+void with_stored_form(const WriteOpPtr& op, std::function<void()> next) {
+  const ServedKind& kind = *op->kind;
+  if (kind.def->webhook == nullptr || kind.version == &kind.def->storage_version() ||
+      op->written_as != nullptr) {
+    next();
+    return;
+  }
+  const ServedKindPtr storage = make_served_kind(kind.def, nullptr);
+  op->server.conversions().convert_one(
+      storage, *op->object, [op, storage, next = std::move(next)](Expected<krm::Json> converted) {
+        if (!converted) {
+          op->finish(fail(std::move(converted.error())));
+          return;
+        }
+        *op->object = std::move(*converted);
+        op->written_as = storage;
+        op->converted = true;
+        next();
+      });
+}
+
 Expected<std::string> encode_write(WriteOp& op) {
-  std::string stored = encode_stored(*op.object);
+  std::string stored = op.kind->is_custom() ? encode_custom(op) : encode_stored(*op.object);
   const std::size_t limit = op.server.params().max_object;
   if (stored.size() > limit) {
     return fail(Errc::kRequestEntityTooLarge,
@@ -141,7 +183,12 @@ WriteResult dry_run_result(WriteOp& op, int status, store::Revision revision) {
   WriteResult result;
   result.status = status;
   result.json = *op.object;
-  op.kind->from_storage(result.json);
+  if (op.kind->is_custom() && op.kind->def->webhook == nullptr) {
+    op.kind->to_storage(result.json);
+  }
+  if (!op.kind->is_custom() || op.kind->def->webhook == nullptr) {
+    op.kind->from_storage(result.json);
+  }
   krm::Json& metadata = result.json["metadata"];
   if (revision == 0) {
     metadata.erase("resourceVersion");

@@ -62,6 +62,9 @@ struct WriteOp : std::enable_shared_from_this<WriteOp> {
   store::Entry entry;                 ///< what is stored now
   std::unique_ptr<krm::Json> object;  ///< storage version, about to be stored
   std::unique_ptr<krm::Json> old;     ///< storage version, stored now; null on create
+  /// Custom kinds: the version in which `object` and `old` are; null: that of `kind`.
+  ServedKindPtr written_as;
+  bool converted = false;  ///< `object` comes from the webhook: not defaulted by its schema yet
   bool generated_name = false;
   bool has_version = false;  ///< the client said which version it changes
 
@@ -85,6 +88,9 @@ void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
            std::function<void()> next);
 /// Metadata, schema and hooks. @error kInvalid
 [[nodiscard]] Expected<void> validate_write(WriteOp& op);
+/// `next` with op.object in its storage version where that takes the webhook; failures finish the
+/// operation.
+void with_stored_form(const WriteOpPtr& op, std::function<void()> next);
 /// The stored bytes of op.object. @error kRequestEntityTooLarge (AM-059)
 [[nodiscard]] Expected<std::string> encode_write(WriteOp& op);
 /// Commits op.object under op.key. `next` gets true when it was stored, false on a conflict;

@@ -20,6 +20,31 @@
 namespace kintsugi::apiserver::internal {
 namespace {
 
+/// What was stored, after the webhook has brought it to the version of the request.
+void send_converted(const RequestPtr& request, const WriteOp& op, const WriteResult& result) {
+  Expected<krm::Json> object = op.kind->decode(result.stored, result.revision);
+  if (!object) {
+    send_error(*request, object.error());
+    return;
+  }
+  request->server.conversions().convert_one(
+      op.kind, std::move(*object),
+      [request, kind = op.kind, status = result.status,
+       scaled = op.subresource == "scale"](Expected<krm::Json> converted) {
+        Expected<krm::Json> shown =
+            converted && scaled ? scale_of(*kind, *converted) : std::move(converted);
+        if (!shown) {
+          send_error(*request, shown.error());
+          return;
+        }
+        const Expected<IncludeObject> include =
+            parse_include_object(request->info.query.get("includeObject"));
+        const ObjectEncoder encoder(kind, request->form,
+                                    include ? *include : IncludeObject::kMetadata);
+        send_json(*request, status, encoder.object_text(*shown));
+      });
+}
+
 void send_result(Request& request, const WriteOp& op, const WriteResult& result) {
   if (request.is_gone()) {
     return;
@@ -219,6 +244,8 @@ WriteOpPtr make_write_op(const RequestPtr& request, const Target& target, std::s
     raw->warnings.clear();
     if (!result) {
       send_error(*request, result.error());
+    } else if (!result->stored.empty() && raw->kind->needs_webhook(result->stored)) {
+      send_converted(request, *raw, *result);
     } else {
       send_result(*request, *raw, *result);
     }

@@ -5,6 +5,7 @@
 
 #include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/kinds/common.h"
+#include "base/sha256.h"
 #include "base/strings.h"
 #include "krm/structural.h"
 
@@ -71,6 +72,45 @@ std::vector<std::string> texts(const Json& object, std::string_view key) {
   return out;
 }
 
+/// Never 0, which stands for none.
+std::uint64_t digest_of(const Json& schema) {
+  const auto bytes = sha256(schema.dump());
+  std::uint64_t digest = 0;
+  for (std::size_t i = 0; i < 8; ++i) {
+    digest = digest << 8 | bytes[i];
+  }
+  return digest == 0 ? 1 : digest;
+}
+
+/// Null for the strategy None.
+std::shared_ptr<const ConversionWebhook> read_webhook(const Json& spec) {
+  if (spec.text({"conversion", "strategy"}) != "Webhook") {
+    return nullptr;
+  }
+  auto out = std::make_shared<ConversionWebhook>();
+  const Json* webhook = spec.at({"conversion", "webhook"});
+  if (webhook == nullptr) {
+    return out;
+  }
+  out->url = webhook->text({"clientConfig", "url"});
+  if (const Json* service = webhook->at({"clientConfig", "service"})) {
+    out->service =
+        std::string(service->text({"namespace"})) + "/" + std::string(service->text({"name"}));
+  }
+  out->ca_bundle = base64_decode(webhook->text({"clientConfig", "caBundle"})).value_or("");
+  out->review_versions = texts(*webhook, "conversionReviewVersions");
+  return out;
+}
+
+bool is_terminating(const Json& crd) {
+  const Json* conditions = crd.at({"status", "conditions"});
+  return conditions != nullptr && std::any_of(conditions->items().begin(),
+                                              conditions->items().end(), [](const Json& condition) {
+                                                return condition.text({"type"}) == "Terminating" &&
+                                                       condition.text({"status"}) == "True";
+                                              });
+}
+
 Column read_column(const Json& json) {
   Column out;
   out.name = json.text({"name"});
@@ -105,6 +145,7 @@ ResourceVersion read_version(const Json& json) {
   if (const Json* schema = json.at({"schema", "openAPIV3Schema"});
       schema != nullptr && schema->is_object()) {
     out.schema = krm::structural_schema(*schema, true);
+    out.schema_digest = digest_of(*schema);
   }
   if (const Json* columns = json.find("additionalPrinterColumns")) {
     for (const Json& column : columns->items()) {
@@ -179,6 +220,8 @@ ResourcePtr resource_from_crd(const Json& crd) {
   def.categories = texts(*names, "categories");
   def.namespaced = spec->text({"scope"}) != "Cluster";
   def.generation = true;
+  def.terminating = is_terminating(crd);
+  def.webhook = read_webhook(*spec);
   bool stored = false;
   for (const Json& each : versions->items()) {
     def.versions.push_back(read_version(each));
