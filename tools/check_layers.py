@@ -7,6 +7,7 @@ import sys
 ALLOWED = {
     "base": set(),
     "krm": {"base"},
+    "cel": {"base", "krm"},
     "http": {"base"},
     "net": {"base", "http"},
     "store": {"base", "krm"},
@@ -15,7 +16,7 @@ ALLOWED = {
     "topology": {"base", "krm", "http", "net", "store", "shards"},
     "endpointslice": {"base", "krm", "http", "net", "store", "shards", "topology"},
     "proxy": {"base", "krm", "http", "net", "store", "auth", "shards", "topology", "endpointslice"},
-    "apiserver": {"base", "krm", "http", "net", "store", "auth", "shards"},
+    "apiserver": {"base", "krm", "cel", "http", "net", "store", "auth", "shards"},
     "workers": {"base", "krm", "http", "net", "store", "auth", "shards", "topology", "endpointslice"},
     "cmd": None,
     "bench": None,
@@ -28,7 +29,7 @@ LIBRARIES = {
     r"lmdb\.h": {"store"},
     r"rapidjson/": {"krm"},
     r"yaml\.h": {"krm"},
-    r"re2/": {"krm", "apiserver"},
+    r"re2/": {"krm", "cel", "apiserver"},
     r"boost/asio": {"net"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
