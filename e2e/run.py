@@ -15,6 +15,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Result(unittest.TextTestResult):
+    passed = 0
+
     def startTest(self, test):
         super().startTest(test)
         self.begin = time.monotonic()
@@ -25,6 +27,7 @@ class Result(unittest.TextTestResult):
 
     def addSuccess(self, test):
         super().addSuccess(test)
+        self.passed += 1
         self.line("ok", test)
 
     def addFailure(self, test, err):
@@ -64,7 +67,7 @@ def run_python(selected):
         bad = len(result.failures) + len(result.errors)
         failed += bad
         skipped += len(result.skipped)
-        passed += result.testsRun - bad - len(result.skipped)
+        passed += result.passed
     return passed, failed, skipped
 
 
