@@ -14,6 +14,10 @@
 #include "krm/schema.h"
 
 /// How a kind is described to the API server: data tables plus a few plain functions.
+namespace kintsugi::cel {
+class RuleSet;
+}
+
 namespace kintsugi::apiserver {
 
 struct Column {
@@ -38,6 +42,7 @@ struct ResourceVersion {
   bool deprecated = false;
   std::string deprecation_warning;
   krm::SchemaPtr schema;  ///< whole object with apiVersion, kind, metadata; null: free form
+  std::shared_ptr<const cel::RuleSet> rules;  ///< x-kubernetes-validations; null: none
   /// Of the schema's text in a CustomResourceDefinition: objects that were written under another
   /// one are pruned and defaulted when they are read (AM-394). 0: never.
   std::uint64_t schema_digest = 0;

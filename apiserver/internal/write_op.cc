@@ -5,6 +5,7 @@
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/stored_object.h"
 #include "base/time.h"
+#include "cel/rules.h"
 #include "krm/managed_fields.h"
 #include "krm/names.h"
 #include "krm/status.h"
@@ -54,8 +55,13 @@ bool validate_schema(WriteOp& op, std::vector<Cause>& causes) {
     krm::validate_object(schema, object, found, before);
   }
   const bool blocked = krm::blocks_rules(found);
-  if (blocked && krm::has_rules(schema)) {
-    found.push_back(krm::rules_not_checked());
+  if (kind.version->rules != nullptr) {
+    if (blocked) {
+      found.push_back(krm::rules_not_checked());
+    } else {
+      cel::validate_rules(*kind.version->rules, object, op.old == nullptr ? nullptr : &old, found,
+                          &op.warnings);
+    }
   }
   for (Cause& cause : found) {
     causes.push_back(std::move(cause));

@@ -199,33 +199,6 @@ void export_to_storage(Json& object) {
   }
 }
 
-void validate_slice(const WriteContext& context, const Json& slice, const Json* old,
-                    std::vector<Cause>& causes) {
-  static const Json kNone;
-  if (!context.subresource.empty()) {
-    const Json* endpoints = slice.at({"status", "endpoints"});
-    for (std::size_t i = 0; endpoints != nullptr && i < endpoints->size(); ++i) {
-      const Json* shards = endpoints->items()[i].find("shards");
-      if (shards != nullptr && shards->find("matchAll") != nullptr &&
-          shards->find("selector") != nullptr) {
-        causes.push_back({"FieldValueInvalid",
-                          "Invalid value: matchAll and selector are mutually exclusive",
-                          "status.endpoints[" + std::to_string(i) + "].shards"});
-      }
-    }
-    return;
-  }
-  if (old == nullptr) {
-    return;
-  }
-  const Json* now = slice.at({"spec", "export"});
-  const Json* before = old->at({"spec", "export"});
-  if (now != nullptr && before != nullptr && !(*now == *before)) {
-    causes.push_back({"FieldValueInvalid", "Invalid value: APIExport reference must not be changed",
-                      "spec.export"});
-  }
-}
-
 /// An APIResourceSchema never changes, and its name ends in .<plural>.<group> (AM-492, AM-493).
 void admit_schema(const WriteContext& context, const Json* object, const Json* old,
                   const Hooks::AdmitDone& done) {
@@ -289,7 +262,6 @@ ResourcePtr api_binding_kind() {
 ResourcePtr api_export_endpoint_slice_kind() {
   static const ResourcePtr kKind = [] {
     ResourceDef def = resource_from_document(kSliceDocument);
-    def.hooks.validate = validate_slice;
     return std::make_shared<const ResourceDef>(std::move(def));
   }();
   return kKind;

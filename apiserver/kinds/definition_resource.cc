@@ -7,6 +7,7 @@
 #include "apiserver/kinds/common.h"
 #include "base/sha256.h"
 #include "base/strings.h"
+#include "cel/rules.h"
 #include "krm/structural.h"
 
 namespace kintsugi::apiserver {
@@ -146,6 +147,7 @@ ResourceVersion read_version(const Json& json) {
       schema != nullptr && schema->is_object()) {
     out.schema = krm::structural_schema(*schema, true);
     out.schema_digest = digest_of(*schema);
+    out.rules = cel::compile_rules(*schema);
   }
   if (const Json* columns = json.find("additionalPrinterColumns")) {
     for (const Json& column : columns->items()) {

@@ -4,6 +4,7 @@
 
 #include "apiserver/kinds/common.h"
 #include "base/strings.h"
+#include "cel/definition.h"
 #include "krm/names.h"
 #include "krm/status.h"
 #include "krm/structural.h"
@@ -217,7 +218,28 @@ void check_selectable(const Json& fields, const Json& schema, const std::string&
   }
 }
 
-void check_versions(const Json& versions, std::vector<Cause>& causes) {
+/// The schema that the stored definition has for a version, null when it has none.
+const Json* stored_schema(const Json* old, std::string_view version) {
+  const Json* versions = old == nullptr ? nullptr : old->at({"spec", "versions"});
+  for (std::size_t i = 0; versions != nullptr && i < versions->size(); ++i) {
+    if (versions->items()[i].text({"name"}) == version) {
+      return versions->items()[i].at({"schema", "openAPIV3Schema"});
+    }
+  }
+  return nullptr;
+}
+
+/// The schema of a version, then its rules; these are compiled only when it is sound.
+void check_schema(const Json& version, const Json* old, const std::string& path,
+                  std::vector<Cause>& causes) {
+  const Json& schema = member(member(version, "schema"), "openAPIV3Schema");
+  const std::size_t before = causes.size();
+  krm::validate_structural_schema(schema, path, causes);
+  cel::check_definition_rules(schema, path, causes.size() == before,
+                              stored_schema(old, version.text({"name"})), causes);
+}
+
+void check_versions(const Json& versions, const Json* old, std::vector<Cause>& causes) {
   const bool one_schema = all_share(versions, "schema");
   const bool one_subresources = all_share(versions, "subresources");
   const bool one_columns = all_share(versions, "additionalPrinterColumns");
@@ -279,9 +301,9 @@ void check_versions(const Json& versions, std::vector<Cause>& causes) {
     };
     const Json& schema = member(member(version, "schema"), "openAPIV3Schema");
     if (schema.is_object() && (!one_schema || i == 0)) {
-      krm::validate_structural_schema(
-          schema, one_schema ? "spec.validation.openAPIV3Schema" : here + "schema.openAPIV3Schema",
-          causes);
+      check_schema(version, old,
+                   one_schema ? "spec.validation.openAPIV3Schema" : here + "schema.openAPIV3Schema",
+                   causes);
     }
     if (!one_subresources || i == 0) {
       check_subresources(member(version, "subresources"), at(one_subresources, "subresources"),
@@ -409,7 +431,7 @@ void validate_definition(const Json& crd, const Json* old, std::vector<Cause>& c
   } else if (scope.as_string() != "Cluster" && scope.as_string() != "Namespaced") {
     causes.push_back(krm::field_not_supported("spec.scope", scope, {"Cluster", "Namespaced"}));
   }
-  check_versions(member(spec, "versions"), causes);
+  check_versions(member(spec, "versions"), old, causes);
   for (std::string_view key : {"plural", "singular", "kind", "listKind"}) {
     if (names.text({key}).empty()) {
       causes.push_back(krm::field_required("spec.names." + std::string(key)));
