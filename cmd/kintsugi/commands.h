@@ -10,6 +10,7 @@ namespace kintsugi::cmd {
 int run_up(const std::vector<std::string>& arguments);
 int run_proxy(const std::vector<std::string>& arguments);
 int run_shard(const std::vector<std::string>& arguments);
+int run_store(const std::vector<std::string>& arguments);
 
 /// One line "kintsugi <command>: <text>" on stderr; returns `status`.
 int complain(const std::string& command, const std::string& text, int status = 1);

@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "cmd/kintsugi/commands.h"
+#include "cmd/kintsugi/flags.h"
+#include "store/lmdb/backup.h"
+#include "store/lmdb/lmdb_store.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+struct Options {
+  std::string from, to, dir, remove;
+};
+
+std::vector<Flag> flag_table(Options& options) {
+  return {
+      {"from", "DIR", "", "backup: the store; restore: the backup", into(options.from)},
+      {"to", "DIR", "", "where the copy is made; must not exist or be empty", into(options.to)},
+      {"dir", "DIR", "", "check: the store; no shard may be using it", into(options.dir)},
+      {"delete", "KEY", "", "check: deletes this object, damaged or not, as check shows its key",
+       into(options.remove)},
+  };
+}
+
+/// Keys have NUL between their parts; names hold no '/'.
+std::string shown(std::string text) {
+  std::replace(text.begin(), text.end(), '\0', '/');
+  return text;
+}
+
+std::string stored(std::string text) {
+  std::replace(text.begin(), text.end(), '/', '\0');
+  return text;
+}
+
+int run_backup(const Options& options) {
+  const auto report = store::backup_store(options.from, options.to);
+  if (!report) {
+    return complain("store backup", std::string(report.error().message()));
+  }
+  std::printf("%s: %llu objects at revision %llu\n", options.to.c_str(),
+              static_cast<unsigned long long>(report->keys),
+              static_cast<unsigned long long>(report->revision));
+  if (report->problems > 0) {
+    std::printf("%llu damaged records; `kintsugi store check` lists them\n",
+                static_cast<unsigned long long>(report->problems));
+  }
+  return 0;
+}
+
+int run_restore(const Options& options) {
+  const auto report = store::restore_store(options.from, options.to);
+  if (!report) {
+    return complain("store restore", std::string(report.error().message()));
+  }
+  std::printf("%s: %llu objects, the next revision is %llu\n", options.to.c_str(),
+              static_cast<unsigned long long>(report->keys),
+              static_cast<unsigned long long>(report->revision + 1));
+  for (const std::string& key : report->damaged) {
+    std::printf("left out, damaged: %s\n", shown(key).c_str());
+  }
+  return 0;
+}
+
+int run_check(const Options& options) {
+  store::LmdbParams params;
+  params.directory = options.dir;
+  auto opened = store::LmdbStore::open(std::move(params));
+  if (!opened) {
+    return complain("store check", std::string(opened.error().message()));
+  }
+  store::LmdbStore& store = **opened;
+  if (!options.remove.empty()) {
+    std::string key = stored(options.remove);
+    if (const auto found = store.get(key); !found && found.error().code() == Errc::kNotFound) {
+      return complain("store check", "--delete: there is no object " + options.remove);
+    }
+    const auto deleted =
+        store.commit_wait({{store::EventType::kDelete, std::move(key), {}, std::nullopt}});
+    if (!deleted) {
+      return complain("store check", std::string(deleted.error().message()));
+    }
+    std::printf("deleted: %s\n", options.remove.c_str());
+  }
+  const auto report = store.verify();
+  if (!report) {
+    return complain("store check", std::string(report.error().message()));
+  }
+  for (const std::string& problem : report->problems) {
+    std::printf("%s\n", shown(problem).c_str());
+  }
+  std::printf("%s: %llu objects, %llu old versions, %llu events, revision %llu: %s\n",
+              options.dir.c_str(), static_cast<unsigned long long>(report->live),
+              static_cast<unsigned long long>(report->history),
+              static_cast<unsigned long long>(report->events),
+              static_cast<unsigned long long>(report->revision),
+              report->problem_count == 0
+                  ? "ok"
+                  : (std::to_string(report->problem_count) + " problems").c_str());
+  return report->problem_count == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int run_store(const std::vector<std::string>& arguments) {
+  Options options;
+  const std::vector<Flag> flags = flag_table(options);
+  auto parsed = parse_flags(flags, arguments);
+  if (!parsed) {
+    return complain(
+        "store",
+        std::string(parsed.error().message()) + "; `kintsugi store --help` lists the options", 2);
+  }
+  if (parsed->help) {
+    std::fputs(
+        help_text("kintsugi store backup|restore|check [options]",
+                  "backup --from DIR --to DIR   copies the data of a shard that may be "
+                  "running, as of one revision.\n"
+                  "restore --from DIR --to DIR  makes the data folder of a shard from a "
+                  "backup; revisions go on\n"
+                  "                             1,000,000,000 later, so clients list anew.\n"
+                  "check --dir DIR              reads every record of a store that is not in "
+                  "use and says what is damaged.\nThe data of a shard of `kintsugi up` is in "
+                  "<dir>/shards/<name>/data.",
+                  flags)
+            .c_str(),
+        stdout);
+    return 0;
+  }
+  const std::string action = parsed->positional.size() == 1 ? parsed->positional.front() : "";
+  if (action != "backup" && action != "restore" && action != "check") {
+    return complain("store", "say one of backup, restore, check", 2);
+  }
+  const bool copies = action != "check";
+  if (copies ? options.from.empty() || options.to.empty() : options.dir.empty()) {
+    return complain("store " + action,
+                    copies ? "--from and --to are required" : "--dir is required", 2);
+  }
+  return action == "backup" ? run_backup(options)
+                            : (action == "restore" ? run_restore(options) : run_check(options));
+}
+
+}  // namespace kintsugi::cmd
