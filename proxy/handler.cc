@@ -5,6 +5,7 @@
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/identity.h"
+#include "proxy/in_cluster.h"
 #include "proxy/local_kinds.h"
 #include "proxy/overlay.h"
 #include "proxy/path.h"
@@ -33,14 +34,17 @@ std::string_view ProxyHandler::Prefix::shard(std::string_view target) const noex
 
 std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
     http::RequestHead head, http::ResponseStream& stream) noexcept {
-  const std::string_view target = head.target;
-  if (auto answer = built_in(head, stream, path_of(target))) {
+  if (auto answer = built_in(head, stream, path_of(head.target))) {
     return answer;
   }
-  const PathVerdict verdict = judge_path(target);
+  const PathVerdict verdict = judge_path(head.target);
   if (verdict == PathVerdict::kUnclean) {
-    return answer_redirect(head, stream, clean_location(target));
+    return answer_redirect(head, stream, clean_location(head.target));
   }
+  if (std::optional<std::string> inside = in_cluster_target(head)) {
+    head.target = std::move(*inside);
+  }
+  const std::string_view target = head.target;
   Prefix prefix;
   if (target.starts_with(kShards)) {
     const std::size_t end = target.find('/', kShards.size());

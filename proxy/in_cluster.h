@@ -1,0 +1,17 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "http/handler.h"
+
+namespace kintsugi::proxy {
+
+/// Clients that know no logical clusters (in-cluster configurations) send plain API paths with a
+/// ServiceAccount token: the token's own logical cluster is put in front (specs/front-proxy.md 9.5,
+/// Nothing is verified here; the shard does that. A claim that is no cluster name is
+/// ignored.
+/// @returns the target to use instead; nullopt: as it came.
+[[nodiscard]] std::optional<std::string> in_cluster_target(const http::RequestHead& head);
+
+}  // namespace kintsugi::proxy
