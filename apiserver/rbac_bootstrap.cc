@@ -101,8 +101,7 @@ PolicyRules admin_rules() {
 }
 
 std::vector<BootstrapRole> make_roles() {
-  const Texts health = {"/healthz", "/healthz/*", "/livez",   "/livez/*",
-                        "/readyz",  "/readyz/*",  "/version", "/version/"};
+  const Texts health = {"/healthz", "/livez", "/readyz", "/version", "/version/"};
   Texts discovery = {"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"};
   discovery.insert(discovery.end(), health.begin(), health.end());
   std::vector<BootstrapRole> roles;

@@ -115,7 +115,9 @@ Expected<void> check_binding_escalation(const RbacAuthorizer& rbac, const WriteC
   const std::string_view kind = object.text({"roleRef", "kind"});
   const std::string_view role = object.text({"roleRef", "name"});
   if (kind != "ClusterRole" && kind != "Role") {
-    return fail(Errc::kInternal, "unsupported role reference kind: " + krm::go_quote(kind));
+    Error error(Errc::kInternal, "unsupported role reference kind: " + krm::go_quote(kind));
+    error.edit().http_status = 500;
+    return fail(std::move(error));
   }
   const bool cluster_role = kind == "ClusterRole";
   if (role.empty() || (!cluster_role && ns.empty())) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,10 +44,15 @@ struct ServerParams {
   auth::Authorizer& authorizer;
   ClusterResolver resolve;
   std::vector<HealthCheck> checks;
+  /// JSON documents at paths of their own below every API root (key sets), for those who may get
+  /// the path; nullopt: no such document.
+  std::function<std::optional<krm::Json>(std::string_view api_root, std::string_view path)>
+      document{};
   std::string server_address = "127.0.0.1";  ///< shown in /api
   std::size_t max_body = 3'145'728;          ///< [bytes] AM-058
   std::size_t max_object = 1'572'864;        ///< [bytes] AM-059
   Duration bookmark_interval = seconds(60);
+  Duration review_delay = seconds(1);  ///< changes of rights that review_watches() takes together
 };
 
 /// The Kubernetes-grade API server on one loop: discovery, CRUD, lists, watches, patches, tables
@@ -91,6 +97,9 @@ class ApiServer : public http::Handler {
   /// Streams of this resource in this cluster end cleanly (definition changed or gone).
   virtual void end_watches(std::string_view cluster, std::string_view group,
                            std::string_view resource) = 0;
+  /// Rights in this cluster changed: within a few seconds its open watches are asked about again
+  /// (ServerParams::authorizer), and those that are not allowed any more end (AM-312).
+  virtual void review_watches(std::string_view cluster) = 0;
 
   struct Stats {
     std::size_t watches = 0, requests_running = 0;

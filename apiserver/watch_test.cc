@@ -279,6 +279,38 @@ TEST_F(Watch, WhenADefinitionEnds_ItsWatchesEndAndOthersGoOn) {
   EXPECT_TRUE(stream.stream().ended);
 }
 
+TEST_F(Watch, WhenRightsAreWithdrawn_AM312_OnlyThoseWatchesEnd) {
+  Exchange bob = watch(now(), {{"x-user", "bob"}});
+  Exchange carol = watch(now(), {{"x-user", "carol"}});
+  Exchange again = watch(now(), {{"x-user", "bob"}});
+  server.deny("bob");
+  server.server().review_watches("other");
+  server.settle();
+  EXPECT_FALSE(bob.stream().ended);
+  server.server().review_watches("lc");
+  server.server().review_watches("lc");
+  ASSERT_TRUE(server.run_until([&] { return bob.stream().ended && again.stream().ended; }));
+  server.settle();
+  EXPECT_FALSE(carol.stream().ended);
+  create("a");
+  EXPECT_EQ(shown(carol), "ADDED:a ");
+  EXPECT_EQ(bob.body(), "");
+}
+
+TEST_F(Watch, WhenManyLoseTheirRights_AM312_AllEnd) {
+  std::vector<Exchange> streams;
+  for (int i = 0; i < 400; ++i) {
+    streams.push_back(watch(now(), {{"x-user", i % 2 == 0 ? "bob" : "carol"}}));
+  }
+  server.deny("bob");
+  server.server().review_watches("lc");
+  ASSERT_TRUE(server.run_until([&] { return streams[0].stream().ended; }));
+  server.settle();
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    EXPECT_EQ(streams[i].stream().ended, i % 2 == 0) << i;
+  }
+}
+
 TEST_F(Watch, WhenIdle_AWatchIsSmall) {
   EXPECT_LE(sizeof(internal::Watcher) + sizeof(internal::Exchange), 700U);
 }

@@ -334,6 +334,30 @@ TEST(ServiceAccountTokens, WhenIssued_CarriesTheClaimsOfAM430) {
   EXPECT_FALSE(tokens.verify(token, {"other"}, kNow));
 }
 
+TEST(ServiceAccountTokens, WhenKeysAreRotated_AM432_OldTokensHoldUntilTheirKeyGoes) {
+  const std::shared_ptr<const JwtKey> first = *JwtKey::generate();
+  const std::shared_ptr<const JwtKey> second = *JwtKey::generate();
+  ServiceAccountTokenConfig config;
+  config.keys = {first};
+  ServiceAccountTokens tokens(std::move(config));
+  ServiceAccountClaims claims;
+  claims.ns = "n";
+  claims.name = "s";
+  claims.uid = "u";
+  claims.issued_at = kNow;
+  claims.expires_at = kNow + 600;
+  const std::string old_token = *tokens.issue(claims);
+  tokens.set_keys({second, (*JwtKey::parse_pem(*first->public_pem())).front()});
+  const std::string new_token = *tokens.issue(claims);
+  EXPECT_EQ((*parse_jwt(new_token)).header.text({"kid"}), second->key_id());
+  EXPECT_EQ(tokens.jwks().at({"keys"})->size(), 2U);
+  EXPECT_TRUE(tokens.verify(old_token, {}, kNow));
+  EXPECT_TRUE(tokens.verify(new_token, {}, kNow));
+  tokens.set_keys({second});
+  EXPECT_FALSE(tokens.verify(old_token, {}, kNow));
+  EXPECT_TRUE(tokens.verify(new_token, {}, kNow));
+}
+
 TEST(ServiceAccountTokens, WhenAskedForDiscovery_GivesKeysAndIssuer_AM432) {
   ServiceAccountTokenConfig config;
   config.keys = {*JwtKey::generate()};

@@ -54,11 +54,14 @@ ServiceAccountTokens::ServiceAccountTokens(ServiceAccountTokenConfig config)
   if (config_.audiences.empty()) {
     config_.audiences = config_.issuers;
   }
+  set_keys(std::move(config_.keys));
+}
+
+void ServiceAccountTokens::set_keys(JwtKeys keys) {
+  config_.keys = std::move(keys);
   const auto signer = std::find_if(config_.keys.begin(), config_.keys.end(),
                                    [](const auto& key) { return key->is_private(); });
-  if (signer != config_.keys.end()) {
-    signer_ = *signer;
-  }
+  signer_ = signer == config_.keys.end() ? nullptr : *signer;
 }
 
 bool ServiceAccountTokens::is_ours(std::string_view token) const {

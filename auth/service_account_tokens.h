@@ -36,10 +36,13 @@ struct ServiceAccountTokenConfig {
   std::vector<std::string> audiences;                           ///< accepted; empty = the issuers
 };
 
-/// Checks and makes ServiceAccount tokens. Immutable. Threads: any.
+/// Checks and makes ServiceAccount tokens. Threads: any while nobody calls set_keys().
 class ServiceAccountTokens {
  public:
   explicit ServiceAccountTokens(ServiceAccountTokenConfig config);
+
+  /// Other keys from now on: tokens of a key that is not among them end.
+  void set_keys(JwtKeys keys);
 
   /// True when `iss` is one of ours: other authenticators may be asked for other tokens.
   [[nodiscard]] bool is_ours(std::string_view token) const;

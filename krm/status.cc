@@ -178,7 +178,10 @@ int retry_after_seconds(const Error& error) noexcept {
 Json to_status(const Error& error) {
   const Mapping map = mapping(error.code());
   std::string message(error.message().empty() ? map.message : error.message());
-  if (!map.lead.empty() && !message.starts_with(map.lead)) {
+  // The reference sends faults of no API kind with message and code alone (kInternal with an
+  // explicit http_status here).
+  const bool bare = error.code() == Errc::kInternal && error.detail().http_status != 0;
+  if (!bare && !map.lead.empty() && !message.starts_with(map.lead)) {
     message.insert(0, map.lead);
   }
   Json status = Json::object({{"kind", "Status"},
@@ -191,11 +194,11 @@ Json to_status(const Error& error) {
   }
   Json details = details_of(error, message);
   // What Kubernetes' router refuses itself ("415: …", "406: …") has them, too.
-  if (map.details || details.size() > 0 || message.starts_with("415: ") ||
+  if ((map.details && !bare) || details.size() > 0 || message.starts_with("415: ") ||
       message.starts_with("406: ")) {
     status["details"] = std::move(details);
   }
-  if (!map.reason.empty()) {
+  if (!map.reason.empty() && !bare) {
     status["reason"] = map.reason;
   }
   status["message"] = std::move(message);

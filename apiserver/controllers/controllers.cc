@@ -14,6 +14,9 @@ ControllerSet::ControllerSet(const ControllerContext& context, const ControllerP
     members_.push_back(std::make_unique<NamespaceLifecycle>(context));
     members_.push_back(std::make_unique<NamespaceDefaults>(context, params.namespace_defaults));
   }
+  if (params.token_secrets.issue) {
+    members_.push_back(std::make_unique<TokenSecrets>(context, params.token_secrets));
+  }
   if (params.definitions) {
     members_.push_back(std::make_unique<CrdLifecycle>(context));
   }

@@ -5,12 +5,14 @@
 
 #include "apiserver/controllers/controller.h"
 #include "apiserver/controllers/namespace_defaults.h"
+#include "apiserver/controllers/token_secrets.h"
 
 namespace kintsugi::apiserver {
 
 /// Which controllers a server runs. They write, so one loop of one process runs them per store.
 struct ControllerParams {
   NamespaceDefaultsParams namespace_defaults;
+  TokenSecretsParams token_secrets;
   std::int64_t event_life = 3600;  ///< [s]
   bool namespaces = true;          ///< lifecycle and defaults
   bool definitions = true;         ///< CustomResourceDefinitions

@@ -244,6 +244,25 @@ void route_resource(const RequestPtr& request) {
   dispatch(request, target, verb);
 }
 
+/// Documents that the owner of the server adds (AM-432); false: it has none at the path.
+bool send_own_document(const RequestPtr& request) {
+  const ServerParams& params = request->server.params();
+  const std::string_view method = request->head.method;
+  if (!params.document || (method != "GET" && method != "HEAD")) {
+    return false;
+  }
+  const std::optional<krm::Json> document = params.document(request->api_root, request->info.path);
+  if (!document) {
+    return false;
+  }
+  http::HeaderList headers = answer_headers(
+      *request, document->find("keys") != nullptr ? std::string_view("application/jwk-set+json")
+                                                  : std::string_view("application/json"));
+  headers.set("cache-control", "public, max-age=3600");
+  send_body(*request, 200, std::move(headers), document->dump());
+  return true;
+}
+
 }  // namespace
 
 bool negotiate_form(Request& request, const ServedKind& kind, bool is_list) {
@@ -296,7 +315,7 @@ void route(const RequestPtr& request) {
     handle_health(request);
   } else if (request->info.path == "/version" || request->info.path == "/version/") {
     handle_version(request);
-  } else {
+  } else if (!send_own_document(request)) {
     handle_discovery(request);
   }
 }

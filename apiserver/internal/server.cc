@@ -17,6 +17,7 @@ Server::Server(ServerParams params)
       hub_(std::make_unique<WatchHub>(params_.loop, params_.store, params_.registry)),
       reader_(params_.store, params_.registry),
       discovery_(params_.registry),
+      watch_review_(std::make_unique<WatchReview>(*this)),
       alive_(std::make_shared<Server*>(this)) {}
 
 Server::~Server() = default;

@@ -14,6 +14,7 @@
 #include "apiserver/internal/request.h"
 #include "apiserver/internal/served_kind.h"
 #include "apiserver/internal/watch_hub.h"
+#include "apiserver/internal/watch_review.h"
 #include "apiserver/server.h"
 
 namespace kintsugi::apiserver::internal {
@@ -36,6 +37,7 @@ class Server final : public ApiServer {
   void start_drain() override;
   void end_watches(std::string_view cluster, std::string_view group,
                    std::string_view resource) override;
+  void review_watches(std::string_view cluster) override { watch_review_->schedule(cluster); }
   [[nodiscard]] Stats stats() const override;
 
   [[nodiscard]] const ServerParams& params() const noexcept { return params_; }
@@ -47,6 +49,8 @@ class Server final : public ApiServer {
   [[nodiscard]] Discovery& discovery() noexcept { return discovery_; }
   [[nodiscard]] OpenApi& openapi() noexcept { return openapi_; }
   [[nodiscard]] Conversions& conversions() noexcept { return conversions_; }
+  [[nodiscard]] WatchReview& watch_review() noexcept { return *watch_review_; }
+  [[nodiscard]] const std::vector<Watcher*>& watchers() const noexcept { return watchers_; }
   [[nodiscard]] bool is_draining() const noexcept { return draining_; }
 
   /// Store::commit whose callback runs on the loop, and not at all when the server is gone.
@@ -67,6 +71,7 @@ class Server final : public ApiServer {
   Conversions conversions_{params_.loop};
   Stats stats_;
   std::vector<Watcher*> watchers_;
+  std::unique_ptr<WatchReview> watch_review_;
   bool draining_ = false;
   std::shared_ptr<Server*> alive_;  ///< weak references tell whether the server is still there
 };

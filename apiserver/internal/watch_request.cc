@@ -88,6 +88,8 @@ void handle_watch(const RequestPtr& request, const Target& target) {
   params.encoding = server.hub().encoding(target.kind, request->form, *include);
   params.range = collection_prefix(target.kind->storage_name, request->cluster, target.ns);
   params.cluster = request->cluster;
+  params.rights = std::make_shared<const WatchRights>(WatchRights{
+      server.watch_review().share(request->user), request->info.ns, request->info.name});
   std::string_view name_filter = request->info.path_has_name ? target.name : std::string_view();
   if (!target.name.empty() && !wildcard && (!def.namespaced || !target.ns.empty())) {
     if (const auto key =

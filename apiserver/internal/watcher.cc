@@ -33,6 +33,7 @@ Watcher::Watcher(Exchange& exchange, Server& server, Params params)
       selection_(std::move(params.selection)),
       range_(std::move(params.range)),
       cluster_(std::move(params.cluster)),
+      rights_(std::move(params.rights)),
       revision_(params.after),
       deadline_(server.loop().now() + params.lifetime),
       next_bookmark_(server.loop().now() + jitter(server.params().bookmark_interval)),

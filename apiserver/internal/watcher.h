@@ -9,6 +9,7 @@
 #include "apiserver/internal/live_event.h"
 #include "apiserver/internal/request.h"
 #include "apiserver/internal/watch_hub.h"
+#include "apiserver/internal/watch_review.h"
 #include "net/loop.h"
 
 namespace kintsugi::apiserver::internal {
@@ -20,11 +21,12 @@ class Watcher final : public Producer {
   struct Params {
     WatchEncodingPtr encoding;
     SelectionPtr selection;
-    std::string range;         ///< key prefix, or one whole key
-    bool one_key = false;      ///< `range` is a whole key
-    std::string cluster;       ///< as asked for, "*" for all
-    bool from_state = false;   ///< begin with the present objects as ADDED
-    bool initial_end = false;  ///< mark the end of the present objects (WatchList)
+    std::string range;                          ///< key prefix, or one whole key
+    bool one_key = false;                       ///< `range` is a whole key
+    std::string cluster;                        ///< as asked for, "*" for all
+    std::shared_ptr<const WatchRights> rights;  ///< its own
+    bool from_state = false;                    ///< begin with the present objects as ADDED
+    bool initial_end = false;                   ///< mark the end of the present objects (WatchList)
     bool bookmarks = false;
     store::Revision after = 0;  ///< without from_state: events after this one
     Duration lifetime{};
@@ -42,6 +44,12 @@ class Watcher final : public Producer {
 
   [[nodiscard]] const ResourceDef& def() const noexcept { return *encoding_->kind()->def; }
   [[nodiscard]] const std::string& cluster() const noexcept { return cluster_; }
+  [[nodiscard]] const std::string& version() const noexcept {
+    return encoding_->kind()->version->name;
+  }
+  [[nodiscard]] const std::shared_ptr<const WatchRights>& rights() const noexcept {
+    return rights_;
+  }
   [[nodiscard]] std::size_t unsent_bytes() const noexcept;
   /// Place in the server's list.
   [[nodiscard]] std::size_t server_slot() const noexcept { return server_slot_; }
@@ -73,6 +81,7 @@ class Watcher final : public Producer {
   WatchHub::Group* group_ = nullptr;
   std::string range_;
   std::string cluster_;
+  std::shared_ptr<const WatchRights> rights_;
   std::string next_;              ///< kState: first key to come
   store::Revision revision_ = 0;  ///< everything up to it was sent, or is not wanted
   TimePoint deadline_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "apiserver/internal/reserved_metadata.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/stored_object.h"
 #include "base/time.h"
@@ -107,6 +108,13 @@ Error WriteOp::not_found() const {
 void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
            std::function<void()> next) {
   const Hooks& hooks = op->kind->def->hooks;
+  if (!op->cluster.empty() && object != nullptr && !op->skip_admission) {
+    if (const auto fault = reserved_metadata_change(op->user, *object, old)) {
+      const ResourceDef& def = *op->kind->def;
+      op->finish(fail(krm::forbidden(def.group, def.plural, op->name, *fault)));
+      return;
+    }
+  }
   if (!hooks.admit || op->skip_admission) {
     next();
     return;

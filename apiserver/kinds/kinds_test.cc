@@ -218,7 +218,7 @@ TEST(EventKind, AM326_WhenReadThroughTheOtherGroup_FieldsAreRenamed) {
   EXPECT_EQ(cells.items()[8].as_integer(), 2);
 }
 
-TEST(RbacKinds, WhenRulesAreIncomplete_SaysWhatIsMissing) {
+TEST(RbacKinds, WhenRulesAreIncomplete_AM441_SaysWhatIsMissing) {
   KindRun role(kind_of("rbac.authorization.k8s.io", "roles"));
   EXPECT_EQ(role.faults(parse(R"({"rules":[{}]})")),
             (Texts{"rules[0].verbs: Required value: verbs must contain at least one value",
@@ -230,12 +230,18 @@ TEST(RbacKinds, WhenRulesAreIncomplete_SaysWhatIsMissing) {
       role.faults(parse(R"({"rules":[{"verbs":["get"],"nonResourceURLs":["/x"]}]})")),
       Texts{"rules[0].nonResourceURLs: Invalid value: [\"/x\"]: namespaced rules cannot apply "
             "to non-resource URLs"});
+  EXPECT_EQ(role.faults(parse(R"({"rules":[{"verbs":["get"],"apiGroups":[""],
+                "resources":["pods"],"nonResourceURLs":["/x"]}]})")),
+            (Texts{"rules[0].nonResourceURLs: Invalid value: [\"/x\"]: namespaced rules cannot "
+                   "apply to non-resource URLs",
+                   "rules[0].nonResourceURLs: Invalid value: [\"/x\"]: rules cannot apply to both "
+                   "regular resources and non-resource URLs"}));
   KindRun cluster(kind_of("rbac.authorization.k8s.io", "clusterroles"));
   EXPECT_EQ(cluster.faults(parse(R"({"rules":[{"verbs":["get"],"nonResourceURLs":["/x"]}]})")),
             Texts{});
 }
 
-TEST(RbacKinds, WhenBindingIsWritten_DefaultsAndChecks) {
+TEST(RbacKinds, WhenBindingIsWritten_AM442_AM443_DefaultsAndChecks) {
   KindRun run(kind_of("rbac.authorization.k8s.io", "rolebindings"));
   const Json object = run.prepare("create", parse(R"({"roleRef":{"kind":"Role","name":"r"},
       "subjects":[{"kind":"User","name":"jane"},{"kind":"ServiceAccount","name":"s"}]})"));
@@ -253,6 +259,10 @@ TEST(RbacKinds, WhenBindingIsWritten_DefaultsAndChecks) {
               "name":"r"},"subjects":[{"kind":"Alien","name":"a"}]})")),
             Texts{"subjects[0].kind: Unsupported value: \"Alien\": supported values: "
                   "\"ServiceAccount\", \"User\", \"Group\""});
+  EXPECT_EQ(run.faults(run.prepare("create", parse(R"({"roleRef":{}})"))),
+            (Texts{"roleRef.kind: Unsupported value: \"\": supported values: \"Role\", "
+                   "\"ClusterRole\"",
+                   "roleRef.name: Required value"}));
 }
 
 constexpr std::string_view kDefinition = R"({"apiVersion":"apiextensions.k8s.io/v1",

@@ -126,10 +126,12 @@ std::optional<TextAnswer> text_answer(ClusterIndex& index, std::string_view targ
 
 std::optional<std::string> health_target(ClusterIndex& index, std::string_view target) {
   const std::optional<krm::ClusterPath> path = krm::split_cluster_path(target);
-  if (!path || path->segment == "*" ||
-      !(is_below(path->rest, "/livez") || is_below(path->rest, "/readyz") ||
-        is_below(path->rest, "/healthz"))) {
+  const std::string_view rest = path ? path->rest.substr(0, path->rest.find('?')) : "";
+  if (path && path->segment == "*") {
     return std::nullopt;
+  }
+  if (rest != "/livez" && rest != "/readyz" && rest != "/healthz") {
+    return std::nullopt;  // single checks below a cluster need a right there
   }
   if (index.resolve(path->segment).where != ClusterIndex::Where::kHere) {
     return std::nullopt;

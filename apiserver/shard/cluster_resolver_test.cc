@@ -70,7 +70,7 @@ class ClusterResolverTest : public ::testing::Test {
   http::RequestHead head_;
 };
 
-TEST_F(ClusterResolverTest, WhenNameOrPathIsKnown_GivesTheName) {
+TEST_F(ClusterResolverTest, WhenNameOrPathIsKnown_AM470_GivesTheName) {
   EXPECT_EQ(name_of("/clusters/root/api"), "root");
   EXPECT_EQ(name_of("/clusters/aaa/api"), "aaa");
   EXPECT_EQ(name_of("/clusters/root:org/api"), "aaa");
@@ -88,7 +88,7 @@ TEST_F(ClusterResolverTest, WhenResolved_KeepsRootAsSentAndRest) {
   EXPECT_EQ((*found)->rest, "/api/v1/pods?limit=1");
 }
 
-TEST_F(ClusterResolverTest, WhenThereIsNoPrefix_IsOutside) {
+TEST_F(ClusterResolverTest, WhenThereIsNoPrefix_AM475_IsOutside) {
   for (const char* target : {"/livez", "/version", "/api", "/clusters", "/clusters/"}) {
     const auto found = resolve(target);
     ASSERT_TRUE(found) << target;
@@ -96,7 +96,7 @@ TEST_F(ClusterResolverTest, WhenThereIsNoPrefix_IsOutside) {
   }
 }
 
-TEST_F(ClusterResolverTest, WhenSegmentIsMalformed_Answers400) {
+TEST_F(ClusterResolverTest, WhenSegmentIsMalformed_AM471_Answers400) {
   for (const char* segment : {"ROOT", "Bad_", "root:prov:", "root::x", ":a", "-a"}) {
     const auto found = resolve("/clusters/" + std::string(segment) + "/api");
     ASSERT_FALSE(found) << segment;
@@ -106,7 +106,7 @@ TEST_F(ClusterResolverTest, WhenSegmentIsMalformed_Answers400) {
   }
 }
 
-TEST_F(ClusterResolverTest, WhenNameIsUnknown_AnswersAsIfForbidden) {
+TEST_F(ClusterResolverTest, WhenNameIsUnknown_AM472_AnswersAsIfForbidden) {
   const auto found = resolve("/clusters/nope/api/v1/namespaces/default/configmaps/x");
   ASSERT_FALSE(found);
   EXPECT_EQ(krm::http_status(found.error()), 403);
@@ -116,7 +116,7 @@ TEST_F(ClusterResolverTest, WhenNameIsUnknown_AnswersAsIfForbidden) {
   EXPECT_EQ(status_of("/clusters/nope/api", "GET", user("system:masters")), 403);
 }
 
-TEST_F(ClusterResolverTest, WhenPathIsUnknown_Answers404) {
+TEST_F(ClusterResolverTest, WhenPathIsUnknown_AM472_Answers404) {
   const auto found = resolve("/clusters/root:nope/api");
   ASSERT_FALSE(found);
   EXPECT_EQ(krm::http_status(found.error()), 404);
@@ -124,7 +124,7 @@ TEST_F(ClusterResolverTest, WhenPathIsUnknown_Answers404) {
   EXPECT_EQ(status_of("/clusters/root:org:none:deeper/api"), 404);
 }
 
-TEST_F(ClusterResolverTest, WhenPathLeadsElsewhere_Answers429) {
+TEST_F(ClusterResolverTest, WhenPathLeadsElsewhere_AM473_Answers429) {
   EXPECT_EQ(status_of("/clusters/root:org:far/api"), 429);
   EXPECT_EQ(status_of("/clusters/aaa:far:below/api"), 429);
   const auto text = text_answer(index_, "/clusters/root:org:far/api");
@@ -134,7 +134,7 @@ TEST_F(ClusterResolverTest, WhenPathLeadsElsewhere_Answers429) {
   EXPECT_EQ(text->text, "Not found on this shard\n");
 }
 
-TEST_F(ClusterResolverTest, WhenClusterIsInactive_OnlyOpenApiAndItsObjectAnswer) {
+TEST_F(ClusterResolverTest, WhenClusterIsInactive_AM481_OnlyOpenApiAndItsObjectAnswer) {
   const auto found = resolve("/clusters/off/api");
   ASSERT_FALSE(found);
   EXPECT_EQ(krm::http_status(found.error()), 403);
@@ -166,7 +166,7 @@ TEST_F(ClusterResolverTest, WhenClusterGoesAway_ForgetsNameAndPath) {
   EXPECT_EQ(status_of("/clusters/root:org/api"), 404);
 }
 
-TEST_F(ClusterResolverTest, WhenMetricsAreAsked_SaysNotHere) {
+TEST_F(ClusterResolverTest, WhenMetricsAreAsked_AM476_SaysNotHere) {
   const auto text = text_answer(index_, "/clusters/root/metrics");
   ASSERT_TRUE(text);
   EXPECT_EQ(text->status, 501);
@@ -182,6 +182,8 @@ TEST_F(ClusterResolverTest, WhenHealthIsAskedBelowACluster_OpensIt) {
   EXPECT_EQ(health_target(index_, "/clusters/root/healthz"), "/healthz");
   EXPECT_FALSE(health_target(index_, "/clusters/nope/livez"));
   EXPECT_FALSE(health_target(index_, "/clusters/root/version"));
+  EXPECT_FALSE(health_target(index_, "/clusters/root/healthz/ping"));
+  EXPECT_FALSE(health_target(index_, "/clusters/*/healthz"));
 }
 
 TEST(WithoutIdentityTest, WhenHashIsRight_TakesItOut) {

@@ -8,8 +8,13 @@
 namespace kintsugi::apiserver {
 namespace {
 
-ControllerParams common_params(const ShardServerParams& params, ClusterIndex& index) {
+ControllerParams common_params(const ShardServerParams& params, ShardLoop& parts) {
+  ClusterIndex& index = parts.index();
   ControllerParams out;
+  out.token_secrets.root_ca_pem = params.root_ca_pem;
+  out.token_secrets.issue = [&parts](const auth::ServiceAccountClaims& claims) {
+    return parts.tokens().issue(claims);
+  };
   out.namespace_defaults.root_ca_pem = params.root_ca_pem;
   out.namespace_defaults.wanted = [&index](std::string_view cluster) {
     const ClusterInfo* info = index.find(cluster);
@@ -25,7 +30,7 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
     : parts_(parts),
       context_{parts.loop(), parts.server(), parts.registry()},
       access_(parts.loop(), parts.server(), parts.root(), params.name, params.client_tls),
-      common_(context_, common_params(params, parts.index())),
+      common_(context_, common_params(params, parts)),
       clusters_(
           context_,
           {params.name, store, parts.index(),

@@ -46,7 +46,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       store_(store),
       params_(params),
       types_(index_, root_),
-      tokens_(std::make_shared<const auth::ServiceAccountTokens>(token_config(params))),
+      tokens_(std::make_shared<auth::ServiceAccountTokens>(token_config(params))),
       accounts_(std::make_shared<auth::ServiceAccountAuthenticator>(
           auth::ServiceAccountAuthenticator::Params{
               tokens_,
@@ -72,6 +72,7 @@ ShardLoop::~ShardLoop() {
   listener_.reset();
   remote_root_.reset();
   local_root_.reset();
+  rights_changes_.clear();
   rbac_.stop();
   index_.stop();
   registry_->stop();
@@ -113,11 +114,19 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
                              return {};
                            }});
   params.checks.push_back({"informers-synced", true, std::move(ready)});
+  params.document = [this](std::string_view api_root, std::string_view path) {
+    return key_document(api_root, path);
+  };
   server_ = ApiServer::make(std::move(params));
   // The order is the order in which changes are seen: clusters and kinds before rights.
   index_.start(*server_);
   registry_->follow(*server_);
   rbac_.start(*server_);
+  for (const char* resource : {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}) {
+    rights_changes_.push_back(server_->on_change(
+        kRbacGroup, resource,
+        [this](const ApiServer::Change& change) { server_->review_watches(change.cluster); }));
+  }
   index_.listen([this](const ClusterInfo* now, const ClusterInfo* before) {
     const bool closes = now == nullptr || (now->inactive && !before->inactive);
     if (before != nullptr && closes) {
@@ -140,6 +149,21 @@ void ShardLoop::end_watches(std::string_view cluster) {
   for (const ResourcePtr& kind : registry_->all(cluster)) {
     server_->end_watches(cluster, kind->group, kind->plural);
   }
+}
+
+std::optional<krm::Json> ShardLoop::key_document(std::string_view api_root,
+                                                 std::string_view path) const {
+  constexpr std::string_view kKeys = "/openid/v1/jwks";
+  if (path == kKeys) {
+    return tokens_->jwks();
+  }
+  if (path != "/.well-known/openid-configuration") {
+    return std::nullopt;
+  }
+  const std::string base = params_.external_url.empty()
+                               ? "https://" + params_.address + ":" + std::to_string(port())
+                               : params_.external_url;
+  return tokens_->openid_configuration(base + std::string(api_root) + std::string(kKeys));
 }
 
 Expected<void> ShardLoop::listen(std::uint16_t port, bool shared_port) {

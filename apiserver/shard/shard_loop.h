@@ -2,6 +2,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "apiserver/rbac.h"
 #include "apiserver/registry.h"
@@ -30,10 +34,12 @@ class ShardLoop {
   [[nodiscard]] Expected<void> listen(std::uint16_t port, bool shared_port);
   [[nodiscard]] std::uint16_t port() const noexcept { return listener_->port(); }
   void set_tls(std::shared_ptr<net::TlsContext> tls) { listener_->set_tls(std::move(tls)); }
+  void set_account_keys(auth::JwtKeys keys) { tokens_->set_keys(std::move(keys)); }
   /// Ends after `limit` at the latest.
   void drain(Duration limit, std::function<void()> done);
 
   [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
+  [[nodiscard]] const auth::ServiceAccountTokens& tokens() const noexcept { return *tokens_; }
   [[nodiscard]] ApiServer& server() noexcept { return *server_; }
   [[nodiscard]] const Registry& registry() const noexcept { return *registry_; }
   [[nodiscard]] ClusterIndex& index() noexcept { return index_; }
@@ -46,6 +52,8 @@ class ShardLoop {
   void make_registry();
   void make_server(std::function<Expected<void>()> ready);
   void end_watches(std::string_view cluster);
+  [[nodiscard]] std::optional<krm::Json> key_document(std::string_view api_root,
+                                                      std::string_view path) const;
 
   net::Loop& loop_;
   store::Store& store_;
@@ -53,13 +61,14 @@ class ShardLoop {
   ClusterIndex index_;
   RootView root_;
   WorkspaceTypeLookup types_;
-  std::shared_ptr<const auth::ServiceAccountTokens> tokens_;
+  std::shared_ptr<auth::ServiceAccountTokens> tokens_;
   std::shared_ptr<auth::TokenAuthenticator> accounts_;
   RbacAuthorizer rbac_;
   PhaseAuthorizer authorizer_;
   ShardAuthenticator authenticator_;
   std::unique_ptr<StaticPlusCrdRegistry> registry_;
   std::unique_ptr<ApiServer> server_;
+  std::vector<std::shared_ptr<void>> rights_changes_;
   std::unique_ptr<LocalRootFeed> local_root_;
   std::unique_ptr<RemoteRootFeed> remote_root_;
   std::unique_ptr<ShardHandler> handler_;

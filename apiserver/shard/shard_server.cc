@@ -95,6 +95,14 @@ void ShardServer::set_tls(const std::shared_ptr<net::TlsContext>& tls) {
   }
 }
 
+void ShardServer::set_account_keys(const auth::JwtKeys& keys) {
+  params_.account_keys = keys;
+  first_->set_account_keys(keys);
+  for (const std::unique_ptr<Extra>& extra : extra_) {
+    extra->loop->post([one = extra.get(), keys] { one->parts->set_account_keys(keys); });
+  }
+}
+
 void ShardServer::drain(std::function<void()> done) {
   auto left = std::make_shared<std::atomic<std::size_t>>(extra_.size() + 1);
   const auto ended = [left, &loop = loop_, done = std::move(done)] {

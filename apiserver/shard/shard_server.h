@@ -54,6 +54,8 @@ class ShardServer {
   [[nodiscard]] std::string base_url() const;
   /// New connections use the new certificate.
   void set_tls(const std::shared_ptr<net::TlsContext>& tls);
+  /// Tokens are signed with the first private key and hold if any of the keys signed them.
+  void set_account_keys(const auth::JwtKeys& keys);
   /// Readiness off, watches end with a bookmark, connections go; `done` on the first loop.
   void drain(std::function<void()> done);
 

@@ -95,6 +95,8 @@ class FakeServer {
   /// Runs the loop until `done` holds; false after five seconds.
   [[nodiscard]] bool run_until(const std::function<bool()>& done);
 
+  /// From now on this user is denied the verb, or everything.
+  void deny(std::string user, std::string verb = {});
   [[nodiscard]] ApiServer& server() { return *server_; }
   [[nodiscard]] store::MemoryStore& store() { return store_; }
   [[nodiscard]] StaticPlusCrdRegistry& registry() { return *registry_; }

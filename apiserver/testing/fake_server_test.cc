@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "krm/request_info.h"
 #include "krm/structural.h"
@@ -87,9 +89,14 @@ class FakeServer::Authorizer final : public auth::Authorizer {
   void authorize(const auth::Attributes& attributes, Done done) override {
     auth::Decision decision;
     const bool patcher = attributes.user.name == "patcher";
-    decision.allowed = attributes.user.name != "alice" && !(patcher && attributes.verb != "patch");
+    const bool refused = std::any_of(denied.begin(), denied.end(), [&](const auto& one) {
+      return one.first == attributes.user.name &&
+             (one.second.empty() || one.second == attributes.verb);
+    });
+    decision.allowed = !refused && !(patcher && attributes.verb != "patch");
     done(decision);
   }
+  std::vector<std::pair<std::string, std::string>> denied{{"alice", ""}};  ///< user, verb
 };
 
 FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster) {
@@ -114,7 +121,19 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster) {
   };
   ServerParams params{loop_, store_, *registry_, *authenticator_, *authorizer_, std::move(resolve),
                       {}};
+  params.review_delay = Duration(0);
+  params.document = [](std::string_view api_root,
+                       std::string_view path) -> std::optional<krm::Json> {
+    if (path != "/documents/one") {
+      return std::nullopt;
+    }
+    return krm::Json::object({{"root", krm::Json(api_root)}});
+  };
   server_ = ApiServer::make(std::move(params));
+}
+
+void FakeServer::deny(std::string user, std::string verb) {
+  authorizer_->denied.emplace_back(std::move(user), std::move(verb));
 }
 
 FakeServer::~FakeServer() {

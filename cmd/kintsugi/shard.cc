@@ -167,7 +167,8 @@ class Running {
     watch_ = std::make_unique<FileWatch>(loop_, kFilePoll,
                                          [this](const std::vector<std::string>&) { reload(); });
     watch_->set_files({pki_.certificate(server_name()), pki_.key(server_name()),
-                       pki_.certificate("client-ca"), pki_.certificate("requestheader-ca")});
+                       pki_.certificate("client-ca"), pki_.certificate("requestheader-ca"),
+                       pki_.key("service-account")});
     log_info("shard listens", {{"shard", options_.name}, {"url", server_->base_url()}});
     return write_shard_files(layout_, options_.name, server_->base_url(), server_->port());
   }
@@ -222,19 +223,25 @@ class Running {
     server_->drain([this] { loop_.stop(); });
   }
 
-  /// Certificates and CAs from their files; the old ones stay where that fails.
+  /// Certificates, CAs and token keys from their files; the old ones stay where that fails.
   void reload() {
     auto tls = server_tls();
     auto bundles = ca_bundles();
+    auto keys = ensure_account_keys(layout_);
     // Taken only when everything is fine.
-    Expected<void> verifier = tls && bundles ? verifier_->reload(*bundles) : Expected<void>();
-    if (!tls || !bundles || !verifier) {
-      const Error& error = !tls ? tls.error() : !bundles ? bundles.error() : verifier.error();
+    Expected<void> verifier =
+        tls && bundles && keys ? verifier_->reload(*bundles) : Expected<void>();
+    if (!tls || !bundles || !keys || !verifier) {
+      const Error& error = !tls       ? tls.error()
+                           : !bundles ? bundles.error()
+                           : !keys    ? keys.error()
+                                      : verifier.error();
       log_error("reload failed", {{"error", error.to_string()}});
       return;
     }
     server_->set_tls(*tls);
-    log_info("certificates reloaded", {{"shard", options_.name}});
+    server_->set_account_keys(*keys);
+    log_info("certificates and keys reloaded", {{"shard", options_.name}});
   }
 
   Options options_;

@@ -1,0 +1,160 @@
+#include <gtest/gtest.h>
+
+#include "apiserver/internal/reserved_metadata.h"
+#include "apiserver/kinds/builtin_kinds.h"
+#include "apiserver/testing/fake_server.h"
+
+/// What the server itself asks and refuses (specs/api-machinery.md sections 15 and 17.1).
+namespace kintsugi::apiserver {
+namespace {
+
+using krm::Json;
+using testing::config_map;
+using testing::Exchange;
+using testing::FakeServer;
+
+constexpr const char* kMaps = "/api/v1/namespaces/t1/configmaps";
+constexpr const char* kMap = "/api/v1/namespaces/t1/configmaps/a";
+const testing::Fields kBob = {{"x-user", "bob"}};
+
+class Authorization : public ::testing::Test {
+ protected:
+  Authorization() : server(builtin_kinds(), "lc") {
+    Json ns = Json::object();
+    ns.make({"metadata", "name"}) = "t1";
+    EXPECT_EQ(server.send("POST", "/api/v1/namespaces", ns).status(), 201);
+  }
+  Exchange apply(const char* target, const char* name) {
+    testing::Fields fields = kBob;
+    fields.emplace_back("content-type", "application/apply-patch+yaml");
+    return server.send("PATCH", std::string(target) + "?fieldManager=m",
+                       config_map(name, {{"k", "v"}}), fields);
+  }
+  static Json annotated(std::string_view key, std::string_view value) {
+    Json object = config_map("a");
+    object.make({"metadata", "annotations", key}) = value;
+    return object;
+  }
+  static std::string message(const Exchange& exchange) {
+    return std::string(exchange.json().text({"message"}));
+  }
+
+  FakeServer server;
+};
+
+TEST_F(Authorization, WhenApplyCreates_AM454_NeedsCreateToo) {
+  server.deny("bob", "create");
+  Exchange refused = apply(kMap, "a");
+  EXPECT_EQ(refused.status(), 403);
+  EXPECT_NE(message(refused).find("cannot create resource \"configmaps\""), std::string::npos)
+      << message(refused);
+  ASSERT_EQ(server.send("POST", kMaps, config_map("a")).status(), 201);
+  EXPECT_EQ(apply(kMap, "a").status(), 200);
+  server.deny("bob", "patch");
+  EXPECT_EQ(apply(kMap, "a").status(), 403);
+}
+
+TEST_F(Authorization, WhenPutCreates_AM454_NeedsCreateToo) {
+  const char* role = "/apis/rbac.authorization.k8s.io/v1/namespaces/t1/roles/r";
+  Json body = Json::object({{"apiVersion", "rbac.authorization.k8s.io/v1"}, {"kind", "Role"}});
+  body.make({"metadata", "name"}) = "r";
+  server.deny("bob", "create");
+  EXPECT_EQ(server.send("PUT", role, body, kBob).status(), 403);
+  EXPECT_EQ(server.send("PUT", role, body, {{"x-user", "carol"}}).status(), 201);
+  EXPECT_EQ(server.send("PUT", role, body, kBob).status(), 200);
+}
+
+TEST_F(Authorization, WhenReservedMetadataIsTouched_AM482_OrdinaryUsersAreRefused) {
+  Exchange created = server.send("POST", kMaps, annotated("internal.apis.kcp.io/x", "1"), kBob);
+  EXPECT_EQ(created.status(), 403);
+  EXPECT_EQ(message(created),
+            "configmaps \"a\" is forbidden: modification of reserved annotation: "
+            "\"internal.apis.kcp.io/x\"");
+  Json labelled = config_map("a", {}, {{"x.core.kcp.io/y", "1"}});
+  Exchange label = server.send("POST", kMaps, labelled, kBob);
+  EXPECT_EQ(label.status(), 403);
+  EXPECT_EQ(message(label),
+            "configmaps \"a\" is forbidden: modification of reserved label: \"x.core.kcp.io/y\"");
+  EXPECT_EQ(server.send("POST", kMaps, annotated("example.org/x", "1"), kBob).status(), 201);
+  Exchange patched = server.send(
+      "PATCH", kMap, std::string_view(R"({"metadata":{"labels":{"internal.kcp.io/z":"1"}}})"),
+      {{"x-user", "bob"}, {"content-type", "application/merge-patch+json"}});
+  EXPECT_EQ(patched.status(), 403);
+}
+
+TEST(ReservedMetadata, WhenValuesStay_AM482_OtherChangesPass) {
+  auth::UserInfo user;
+  user.name = "bob";
+  const auto object = [](const char* text) { return *Json::parse(text); };
+  const Json old =
+      object(R"({"metadata":{"labels":{"internal.kcp.io/a":"1"},"annotations":{"b":"1"}}})");
+  const Json same = object(R"({"metadata":{"labels":{"internal.kcp.io/a":"1","c":"2"}}})");
+  const Json changed = object(R"({"metadata":{"labels":{"internal.kcp.io/a":"2"}}})");
+  const Json gone = object(R"({"metadata":{"labels":{}}})");
+  EXPECT_FALSE(internal::reserved_metadata_change(user, same, &old));
+  EXPECT_EQ(internal::reserved_metadata_change(user, changed, &old),
+            "modification of reserved label: \"internal.kcp.io/a\"");
+  EXPECT_EQ(internal::reserved_metadata_change(user, gone, &old),
+            "modification of reserved label: \"internal.kcp.io/a\"");
+  for (const char* free : {"kcp.io/path", "internal", "core.kcp.iox/a", "x.core.kcp.io",
+                           "internal.example.org/a", "experimental.tenancy.kcp.io/owner"}) {
+    Json mine = Json::object();
+    mine.make({"metadata", "annotations", free}) = "1";
+    EXPECT_FALSE(internal::reserved_metadata_change(user, mine, nullptr)) << free;
+  }
+  for (const char* group :
+       {"system:masters", "system:kcp:admin", "system:kcp:external-logical-cluster-admin"}) {
+    user.groups = {group};
+    EXPECT_FALSE(internal::reserved_metadata_change(user, changed, &old)) << group;
+  }
+}
+
+TEST_F(Authorization, WhenObjectsAreSent_AM474_TheClusterIsStampedOverAnyInput) {
+  const std::string one = "/clusters/one" + std::string(kMaps);
+  const std::string two = "/clusters/two" + std::string(kMaps);
+  for (const char* cluster : {"one", "two"}) {
+    Json ns = Json::object();
+    ns.make({"metadata", "name"}) = "t1";
+    EXPECT_EQ(server.send("POST", "/clusters/" + std::string(cluster) + "/api/v1/namespaces", ns)
+                  .status(),
+              201);
+  }
+  Exchange watch = server.send("GET", two + "?watch=1");
+  EXPECT_EQ(server.send("POST", one, annotated("kcp.io/cluster", "forged")).status(), 201);
+  Exchange made = server.send("POST", two, annotated("kcp.io/cluster", "one"));
+  const auto cluster_of = [](const Json& object) {
+    return std::string(object.text({"metadata", "annotations", "kcp.io/cluster"}));
+  };
+  EXPECT_EQ(cluster_of(made.json()), "two");
+  EXPECT_EQ(cluster_of(server.send("GET", one + "/a").json()), "one");
+  EXPECT_EQ(cluster_of(*server.send("GET", two).json().at({"items"})->items().data()), "two");
+  server.settle();
+  ASSERT_EQ(watch.events().size(), 1U);
+  EXPECT_EQ(cluster_of(*watch.events().front().find("object")), "two");
+  EXPECT_NE(server.send("GET", one + "/a").json().text({"metadata", "uid"}),
+            made.json().text({"metadata", "uid"}));
+}
+
+TEST_F(Authorization, WhenTheWildcardIsWrittenTo_AM478_IsNotAllowed) {
+  const std::string all = "/clusters/*/api/v1/namespaces/t1/configmaps";
+  EXPECT_EQ(server.send("GET", all + "/a").status(), 405);
+  EXPECT_EQ(server.send("POST", all, config_map("a")).status(), 405);
+  EXPECT_EQ(server.send("PUT", all + "/a", config_map("a")).status(), 405);
+  EXPECT_EQ(server.send("DELETE", all + "/a").status(), 405);
+  EXPECT_EQ(server.send("DELETE", all).status(), 405);
+}
+
+TEST_F(Authorization, WhenADocumentIsThere_AM432_OnlyItsPathIsAnswered) {
+  Exchange one = server.send("GET", "/clusters/x/documents/one");
+  EXPECT_EQ(one.status(), 200);
+  EXPECT_EQ(one.body(), R"({"root":"/clusters/x"})");
+  EXPECT_EQ(one.header("cache-control"), "public, max-age=3600");
+  EXPECT_EQ(server.send("GET", "/clusters/x/documents/two").status(), 404);
+  EXPECT_EQ(
+      server.send("GET", "/clusters/x/documents/one", std::string_view(), {{"x-user", "alice"}})
+          .status(),
+      403);
+}
+
+}  // namespace
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,103 @@
+#include "apiserver/internal/watch_review.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/watcher.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+constexpr std::size_t kPerTurn = 128;
+
+}  // namespace
+
+WatchReview::WatchReview(Server& server) : server_(server), delay_(server.loop()) {}
+
+WatchReview::~WatchReview() = default;
+
+std::shared_ptr<const auth::UserInfo> WatchReview::share(const auth::UserInfo& user) {
+  for (const auto& known : users_) {
+    if (known != nullptr && *known == user) {
+      return known;
+    }
+  }
+  auto shared = std::make_shared<const auth::UserInfo>(user);
+  users_[next_user_++ % users_.size()] = shared;
+  return shared;
+}
+
+void WatchReview::schedule(std::string_view cluster) {
+  const bool idle = waiting_.empty() && running_.empty();
+  waiting_.emplace(cluster);
+  if (idle) {
+    delay_.start(server_.params().review_delay, [this] { start(); });
+  }
+}
+
+void WatchReview::start() {
+  running_ = std::exchange(waiting_, {});
+  left_ = server_.watchers().size();
+  step();
+}
+
+void WatchReview::step() {
+  // Backwards: a watch that ends is replaced by the last one, which the pass has seen already.
+  for (std::size_t budget = kPerTurn; budget > 0 && left_ > 0; --budget) {
+    left_ = std::min(left_, server_.watchers().size());
+    if (left_ > 0) {
+      check(--left_);
+    }
+  }
+  if (left_ > 0) {
+    server_.loop().post([this, alive = std::weak_ptr<char>(alive_)] {
+      if (!alive.expired()) {
+        step();
+      }
+    });
+    return;
+  }
+  running_.clear();
+  if (!waiting_.empty()) {
+    delay_.start(server_.params().review_delay, [this] { start(); });
+  }
+}
+
+void WatchReview::check(std::size_t index) {
+  const Watcher& watcher = *server_.watchers()[index];
+  if (running_.find(watcher.cluster()) == running_.end()) {
+    return;
+  }
+  const std::shared_ptr<const WatchRights>& rights = watcher.rights();
+  auth::Attributes attributes;
+  attributes.user = *rights->user;
+  attributes.cluster = watcher.cluster();
+  attributes.verb = "watch";
+  attributes.group = watcher.def().group;
+  attributes.version = watcher.version();
+  attributes.resource = watcher.def().plural;
+  attributes.ns = rights->ns;
+  attributes.name = rights->name;
+  attributes.field_selector_name = rights->name;
+  // The watch may be gone when the answer comes; nothing else shares its rights.
+  server_.params().authorizer.authorize(
+      attributes,
+      [this, index, alive = std::weak_ptr<char>(alive_),
+       weak = std::weak_ptr<const WatchRights>(rights)](const Expected<auth::Decision>& decision) {
+        const std::shared_ptr<const WatchRights> asked = weak.lock();
+        if (alive.expired() || asked == nullptr || !decision || decision->allowed) {
+          return;
+        }
+        const std::vector<Watcher*>& all = server_.watchers();
+        const auto is_asked = [&](const Watcher* one) { return one->rights() == asked; };
+        const auto found = index < all.size() && is_asked(all[index])
+                               ? all.begin() + static_cast<std::ptrdiff_t>(index)
+                               : std::find_if(all.begin(), all.end(), is_asked);
+        if (found != all.end()) {
+          (*found)->end_in_order();
+        }
+      });
+}
+
+}  // namespace kintsugi::apiserver::internal
