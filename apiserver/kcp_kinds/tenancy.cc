@@ -20,9 +20,16 @@ constexpr std::string_view kWorkspaceDocument = R"json({
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "description": "Workspace defines a generic Kubernetes-cluster-like endpoint.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
-    "spec": {"type": "object", "default": {}, "properties": {
-     "URL": {"type": "string", "format": "uri"}, "cluster": {"type": "string"},
-     "type": {"type": "object", "required": ["name"], "properties": {
+    "spec": {"type": "object", "default": {}, "x-kubernetes-validations": [
+      {"rule": "!has(oldSelf.URL) || has(self.URL)", "message": "URL cannot be unset"},
+      {"rule": "!has(oldSelf.cluster) || has(self.cluster)", "message": "cluster cannot be unset"}], "properties": {
+     "URL": {"type": "string", "format": "uri"},
+     "cluster": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "cluster is immutable"}]},
+     "type": {"type": "object", "required": ["name"], "x-kubernetes-validations": [
+       {"rule": "self.name == oldSelf.name", "message": "name is immutable"},
+       {"rule": "has(oldSelf.path) == has(self.path)", "message": "path is immutable"},
+       {"rule": "!has(oldSelf.path) || !has(self.path) || self.path == oldSelf.path", "message": "path is immutable"}],
+      "properties": {
       "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?"}, "path": {"type": "string"}}},
      "location": {"type": "object", "properties": {"selector": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {
       "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object",
@@ -77,43 +84,14 @@ bool is_workspace_name(std::string_view name) {
   return true;
 }
 
-void check_unchanged(std::string_view field, const Json& object, const Json& old,
-                     std::string_view message, std::vector<Cause>& causes) {
-  const Json* now = object.at({"spec", field});
-  const Json* before = old.at({"spec", field});
-  if (before != nullptr && now != nullptr && !(*before == *now)) {
-    const std::string path = "spec." + std::string(field);
-    if (now->is_object()) {
-      causes.push_back({"FieldValueInvalid", "Invalid value: " + std::string(message), path});
-    } else {
-      causes.push_back(krm::field_invalid(path, *now, message));
-    }
-  }
-}
-
-/// What kcp's validation rules say (specs/topology.md section 4, AM-486, AM-487).
-void validate_workspace(const WriteContext& context, const Json& workspace, const Json* old,
+/// What kcp's schema says of names (AM-486); the rules of AM-487 are in the document.
+void validate_workspace(const WriteContext&, const Json& workspace, const Json* old,
                         std::vector<Cause>& causes) {
-  if (old == nullptr) {
-    const std::string_view name = workspace.text({"metadata", "name"});
-    if (!is_workspace_name(name)) {
-      causes.push_back(krm::field_invalid(
-          "metadata.name", name,
-          "metadata.name in body should match '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'"));
-    }
-    return;
-  }
-  if (!context.subresource.empty()) {
-    return;
-  }
-  check_unchanged("cluster", workspace, *old, "cluster is immutable", causes);
-  check_unchanged("type", workspace, *old, "type is immutable", causes);
-  for (const std::string_view field : {"cluster", "URL"}) {
-    const Json* before = old->at({"spec", field});
-    if (before != nullptr && workspace.at({"spec", field}) == nullptr) {
-      causes.push_back({"FieldValueInvalid",
-                        "Invalid value: " + std::string(field) + " cannot be unset", "spec"});
-    }
+  const std::string_view name = workspace.text({"metadata", "name"});
+  if (old == nullptr && !is_workspace_name(name)) {
+    causes.push_back(krm::field_invalid(
+        "metadata.name", name,
+        "metadata.name in body should match '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'"));
   }
 }
 
