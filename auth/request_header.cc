@@ -9,29 +9,32 @@
 namespace kintsugi::auth {
 namespace {
 
-/// Lower case with `_` as `-`: how a shard behind a lenient gateway might read the name.
-std::string canonical(std::string_view name) {
-  std::string out = to_lower(name);
-  std::replace(out.begin(), out.end(), '_', '-');
-  return out;
+/// Lower case, `_` as `-`: how a shard behind a lenient gateway might read a name.
+constexpr char folded(char c) noexcept {
+  return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-bool names_one_of(std::string_view canonical_name, const std::vector<std::string>& names) {
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return canonical_name == canonical(name); });
+bool starts_folded(std::string_view name, std::string_view prefix) noexcept {
+  return name.size() >= prefix.size() &&
+         std::equal(prefix.begin(), prefix.end(), name.begin(),
+                    [](char a, char b) { return folded(a) == folded(b); });
 }
 
-bool has_prefix_of(std::string_view canonical_name, const std::vector<std::string>& prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& prefix) {
-    return !prefix.empty() && canonical_name.starts_with(canonical(prefix));
+bool names_one_of(std::string_view name, const std::vector<std::string>& names) noexcept {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& known) {
+    return name.size() == known.size() && starts_folded(name, known);
   });
 }
 
-bool is_identity_header(std::string_view canonical_name, const RequestHeaderConfig& config) {
-  return names_one_of(canonical_name, config.user_headers) ||
-         names_one_of(canonical_name, config.group_headers) ||
-         names_one_of(canonical_name, config.uid_headers) ||
-         has_prefix_of(canonical_name, config.extra_prefixes);
+bool has_prefix_of(std::string_view name, const std::vector<std::string>& prefixes) noexcept {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& prefix) {
+    return !prefix.empty() && starts_folded(name, prefix);
+  });
+}
+
+bool is_identity_header(std::string_view name, const RequestHeaderConfig& config) noexcept {
+  return names_one_of(name, config.user_headers) || names_one_of(name, config.group_headers) ||
+         names_one_of(name, config.uid_headers) || has_prefix_of(name, config.extra_prefixes);
 }
 
 constexpr std::array<std::string_view, 8> kHopByHop = {
@@ -112,8 +115,7 @@ std::optional<UserInfo> read_identity_headers(const http::HeaderList& headers,
 std::size_t strip_identity_headers(http::HeaderList& headers, const RequestHeaderConfig& config) {
   static const RequestHeaderConfig kDefault;
   const std::size_t stripped = headers.remove_if([&](const http::HeaderView& field) {
-    const std::string name = canonical(field.name);
-    return is_identity_header(name, config) || is_identity_header(name, kDefault);
+    return is_identity_header(field.name, config) || is_identity_header(field.name, kDefault);
   });
 
   std::vector<std::string> named;

@@ -32,22 +32,33 @@ Expected<krm::Json> decode(const ResourcePtr& def, std::string_view value,
 
 }  // namespace
 
-std::optional<krm::Json> StoreReader::get(std::string_view cluster, std::string_view group,
-                                          std::string_view resource, std::string_view ns,
-                                          std::string_view name) const {
+std::optional<store::Entry> StoreReader::find(std::string_view cluster, std::string_view group,
+                                              std::string_view resource, std::string_view ns,
+                                              std::string_view name) const {
   const ResourcePtr def = registry_.find(cluster, group, resource);
-  const std::string storage = def == nullptr ? qualified(group, resource) : storage_name(*def);
-  const std::optional<std::string> key = object_key(storage, cluster, ns, name);
+  const std::optional<std::string> key = object_key(
+      def == nullptr ? qualified(group, resource) : storage_name(*def), cluster, ns, name);
   if (!key) {
     return std::nullopt;
   }
-  const Expected<store::Entry> entry = store_.get(*key);
+  Expected<store::Entry> entry = store_.get(*key);
+  return entry ? std::optional(std::move(*entry)) : std::nullopt;
+}
+
+std::optional<krm::Json> StoreReader::get(std::string_view cluster, std::string_view group,
+                                          std::string_view resource, std::string_view ns,
+                                          std::string_view name) const {
+  const std::optional<store::Entry> entry = find(cluster, group, resource, ns, name);
   if (!entry) {
     return std::nullopt;
   }
-  Expected<krm::Json> object = decode(def, entry->value.view(), entry->modified);
+  Expected<krm::Json> object =
+      decode(registry_.find(cluster, group, resource), entry->value.view(), entry->modified);
   if (!object) {
-    log_error("stored object is corrupt", {{"key", position_of(*key)}, {"resource", storage}});
+    log_error("stored object is corrupt", {{"cluster", cluster},
+                                           {"resource", qualified(group, resource)},
+                                           {"namespace", ns},
+                                           {"name", name}});
     return std::nullopt;
   }
   return std::move(*object);

@@ -29,7 +29,7 @@ class Server final : public ApiServer {
   // http::Handler and ApiServer
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
-  [[nodiscard]] const ObjectReader& reader() const override { return reader_; }
+  [[nodiscard]] const StoreReader& reader() const override { return reader_; }
   void write(WriteRequest request, std::function<void(Expected<krm::Json>)> done) override;
   [[nodiscard]] std::shared_ptr<void> on_change(
       std::string_view group, std::string_view resource,
