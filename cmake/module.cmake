@@ -18,6 +18,7 @@ function(kintsugi_module name)
     add_executable(kintsugi_${name}_test ${tests})
     target_link_libraries(kintsugi_${name}_test PRIVATE kintsugi_${name} ${ARG_TEST_LIBS}
       GTest::gmock GTest::gtest GTest::gtest_main)
-    add_test(NAME ${name} COMMAND kintsugi_${name}_test)
+    # Where __FILE__ starts, with which tests find their data, when a cache makes it relative.
+    add_test(NAME ${name} COMMAND kintsugi_${name}_test WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   endif()
 endfunction()
