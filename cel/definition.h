@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "krm/json.h"
+#include "krm/structural.h"
 
 namespace kintsugi::cel {
 
@@ -19,5 +20,11 @@ inline constexpr std::uint64_t kSchemaEstimateLimit = 100'000'000;
 ///                  and schema are the same, nothing is checked.
 void check_definition_rules(const krm::Json& schema, std::string_view path, bool compile,
                             const krm::Json* old, std::vector<Cause>& causes);
+
+/// The rules of a schema on its own defaults, for krm::validate_structural_schema (AM-369): as on
+/// an update that changes nothing, and then as on a create. All of them share kObjectLimit.
+/// Compiles when first called.
+/// @param schema  outlives what is returned.
+[[nodiscard]] krm::DefaultRules default_rules(const krm::Json& schema);
 
 }  // namespace kintsugi::cel

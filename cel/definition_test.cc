@@ -128,5 +128,67 @@ TEST(DefinitionRules, WhenARuleRepeats_CountsEveryItem) {
   EXPECT_THAT(cost(R"("maxItems": 2, )"), IsEmpty());
 }
 
+std::vector<std::string> default_faults(const std::string& spec) {
+  const Json schema = parse(R"({"type": "object", "properties": {"spec": )" + spec + "}}");
+  std::vector<Cause> causes;
+  krm::validate_structural_schema(schema, "S", causes, default_rules(schema));
+  std::vector<std::string> out;
+  for (const Cause& cause : causes) {
+    out.push_back(cause.field + ": " + cause.message);
+  }
+  return out;
+}
+
+TEST(DefaultRules, WhenADefaultBreaksARule_AM369_IsRefused) {
+  EXPECT_THAT(default_faults(ruled(R"("rule": "self > 2")", R"("type": "integer", "default": 1)")),
+              ElementsAre("S.properties[spec].default: Invalid value: 1: failed rule: self > 2"));
+  EXPECT_THAT(default_faults(ruled(R"("rule": "self > 2")", R"("type": "integer", "default": 3)")),
+              IsEmpty());
+  EXPECT_THAT(
+      default_faults(R"({"type": "object", "default": {"a": [{"b": "x"}]}, "properties": {
+                  "a": {"type": "array", "items": {"type": "object", "properties": {"b": )" +
+                     ruled(R"("rule": "self == 'y'")", R"("type": "string", "default": "y")") +
+                     "}}}}}"),
+      ElementsAre("S.properties[spec].default.a[0].b: Invalid value: \"x\": failed rule: "
+                  "self == 'y'"));
+}
+
+TEST(DefaultRules, WhenADefaultDoesNotFit_AM369_AreNotRun) {
+  EXPECT_THAT(
+      default_faults(
+          ruled(R"("rule": "self > 2")", R"("type": "integer", "minimum": 2, "default": 1)")),
+      ElementsAre("S.properties[spec].default: Invalid value: 1:  in body should be greater "
+                  "than or equal to 2"));
+}
+
+TEST(DefaultRules, WhenTransitionsAreJudged_TheDefaultIsOldAndNew) {
+  const auto faults = [](const std::string& rule) {
+    return default_faults(ruled(rule, R"("type": "integer", "default": 1)"));
+  };
+  EXPECT_THAT(faults(R"("rule": "self == oldSelf")"), IsEmpty());
+  EXPECT_THAT(faults(R"("rule": "self > oldSelf")"),
+              ElementsAre("S.properties[spec].default: Invalid value: 1: failed rule: "
+                          "self > oldSelf"));
+  EXPECT_THAT(faults(R"j("rule": "oldSelf.hasValue()", "optionalOldSelf": true)j"),
+              ElementsAre("S.properties[spec].default: Invalid value: 1: failed rule: "
+                          "oldSelf.hasValue()"));
+}
+
+TEST(DefaultRules, WhenTheyCostTooMuch_NoMoreDefaultsAreLookedAt) {
+  std::string items;
+  for (int i = 0; i < 60; ++i) {
+    items += (i == 0 ? "1" : ",1");
+  }
+  const std::string list =
+      R"("type": "array", "items": {"type": "integer"}, "default": [)" + items + "]";
+  const std::string dear = ruled(
+      R"j("rule": "self.all(a, self.all(b, self.all(c, self.all(d, a == b && c == d))))")j", list);
+  const std::vector<std::string> faults = default_faults(
+      R"({"type": "object", "properties": {"a": )" + dear + R"(, "b": )" + dear + "}}");
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_THAT(faults[0], HasSubstr("no further validation rules will be run due to call cost "
+                                   "exceeds limit for rule"));
+}
+
 }  // namespace
 }  // namespace kintsugi::cel

@@ -45,8 +45,8 @@ struct Counterpart {
 
 class Validator {
  public:
-  Validator(std::vector<Cause>& causes, std::vector<std::string>* warnings)
-      : causes_(causes), warnings_(warnings) {}
+  Validator(std::vector<Cause>& causes, std::vector<std::string>* warnings, std::uint64_t budget)
+      : causes_(causes), warnings_(warnings), budget_(budget) {}
 
   void visit(const RuleNode& node, const std::string& path, const Json& value, const Json* old,
              const Counterpart& counterpart) {
@@ -64,6 +64,9 @@ class Validator {
       visit_members(node, path, value, old, counterpart);
     }
   }
+
+  [[nodiscard]] bool stopped() const { return stopped_; }
+  [[nodiscard]] std::uint64_t budget() const { return budget_; }
 
  private:
   void visit_members(const RuleNode& node, const std::string& path, const Json& value,
@@ -258,7 +261,7 @@ class Validator {
 
   std::vector<Cause>& causes_;
   std::vector<std::string>* warnings_;
-  std::uint64_t budget_ = kObjectLimit;
+  std::uint64_t budget_;
   bool stopped_ = false;
 };
 
@@ -271,7 +274,15 @@ void validate_rules(const RuleSet& rules, const krm::Json& object, const krm::Js
     counterpart.now = &object;
     counterpart.before = old;
   }
-  Validator(causes, warnings).visit(*rules.root, {}, object, old, counterpart);
+  Validator(causes, warnings, kObjectLimit).visit(*rules.root, {}, object, old, counterpart);
+}
+
+bool validate_node(const RuleNode& node, const std::string& path, const krm::Json& value,
+                   const krm::Json* old, std::uint64_t& budget, std::vector<Cause>& causes) {
+  Validator validator(causes, nullptr, budget);
+  validator.visit(node, path, value, old, {});
+  budget = validator.budget();
+  return !validator.stopped();
 }
 
 }  // namespace kintsugi::cel

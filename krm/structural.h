@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,9 +58,17 @@ void validate_value(const Schema& schema, const Json& value, std::string_view pa
 /// True when x-kubernetes-validations stand anywhere in the schema.
 [[nodiscard]] bool has_rules(const Schema& schema);
 
+/// Runs the x-kubernetes-validations of a part of the schema under validation on its default.
+/// @param part   the very object inside of the schema that has the default.
+/// @param path   of the default, for causes.
+/// @returns false when they have cost so much that no further default is to be looked at.
+using DefaultRules = std::function<bool(const Json& part, const Json& value,
+                                        const std::string& path, std::vector<Cause>& causes)>;
+
 /// Validates an openAPIV3Schema (13.1: AM-359 to AM-370), causes sorted by path.
-/// @param path  "spec.validation.openAPIV3Schema" or "spec.versions[0].schema.openAPIV3Schema".
+/// @param path   "spec.validation.openAPIV3Schema" or "spec.versions[0].schema.openAPIV3Schema".
+/// @param rules  called for defaults that fit otherwise; none: not looked at.
 void validate_structural_schema(const Json& schema, std::string_view path,
-                                std::vector<Cause>& causes);
+                                std::vector<Cause>& causes, const DefaultRules& rules = {});
 
 }  // namespace kintsugi::krm

@@ -544,7 +544,7 @@ bool is_readable(const Json& schema, int depth) {
 }  // namespace
 
 void validate_structural_schema(const Json& schema, std::string_view path,
-                                std::vector<Cause>& causes) {
+                                std::vector<Cause>& causes, const DefaultRules& rules) {
   const std::string here(path);
   if (is_true(schema, "nullable")) {
     causes.push_back(field_forbidden(here + ".nullable", "nullable cannot be true at the root"));
@@ -558,7 +558,7 @@ void validate_structural_schema(const Json& schema, std::string_view path,
       return a.field + ": " + a.message < b.field + ": " + b.message;
     });
     if (found.empty()) {
-      check_schema_defaults(schema, here, found);
+      check_schema_defaults(schema, here, rules, found);
     }
   }
   SchemaCheck(found).visit(schema, here, true, false);

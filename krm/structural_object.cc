@@ -6,6 +6,7 @@
 #include "krm/names.h"
 #include "krm/status.h"
 #include "krm/structural.h"
+#include "krm/structural_check.h"
 
 namespace kintsugi::krm {
 
@@ -152,6 +153,11 @@ void validate_shapes(const Schema& schema, const Json& object, std::vector<Cause
 }
 
 }  // namespace
+
+void check_embedded_resources(const Schema& schema, const Json& value, const std::string& path,
+                              std::vector<Cause>& causes) {
+  check_embedded(schema, value, path, false, causes);
+}
 
 void validate_object(const Schema& schema, const Json& object, std::vector<Cause>& causes,
                      const Json* old) {

@@ -314,6 +314,37 @@ TEST(StructuralDefinition, AM369_WhenDefaultsDoNotFit_IsRefused) {
                   "top-level metadata"});
 }
 
+TEST(StructuralDefinition, AM369_WhenDefaultsOfResourcesAreNone_IsRefused) {
+  const std::string resource = R"("type":"object","x-kubernetes-embedded-resource":true,
+      "x-kubernetes-preserve-unknown-fields":true)";
+  EXPECT_EQ(property_faults("{" + resource + R"(,"default":{"kind":"Pod","x":1}})"),
+            Texts{"S.properties[a].default.apiVersion: Required value"});
+  EXPECT_EQ(property_faults("{" + resource + R"(,"default":{"kind":"Pod","apiVersion":5}})"),
+            Texts{"S.properties[a].default.apiVersion: Invalid value: 5: must be a string"});
+  EXPECT_EQ(property_faults("{" + resource + R"(,"properties":{"kind":
+                {"type":"string","default":"A B"},"metadata":{"type":"object","properties":{
+                "name":{"type":"string","default":"x"},
+                "labels":{"type":"object","additionalProperties":{"type":"string"},
+                          "default":{"a":"b"}}}}}})"),
+            Texts{"S.properties[a].properties[kind].default: Invalid value: \"A B\": must result "
+                  "in valid metadata: kind: Invalid value: \"A B\": may have mixed case, but "
+                  "should otherwise match: a DNS-1035 label must consist of lower case "
+                  "alphanumeric characters or '-', start with an alphabetic character, and end "
+                  "with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
+                  "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"});
+}
+
+TEST(StructuralDefinition, AM369_WhenADefaultAndOneInsideAreWrong_BothAreNamed) {
+  EXPECT_EQ(property_faults(R"({"type":"object","default":{"b":7,"c":1},"properties":{
+                "b":{"type":"string","default":1}}})"),
+            (Texts{"S.properties[a].default: Invalid value: {\"b\":7,\"c\":1}: must not have "
+                   "unknown fields",
+                   "S.properties[a].default.b: Invalid value: \"integer\": b in body must be of "
+                   "type string: \"integer\"",
+                   "S.properties[a].properties[b].default: Invalid value: \"integer\":  in body "
+                   "must be of type string: \"integer\""}));
+}
+
 TEST(StructuralDefinition, AM370_WhenPatternIsMalformed_IsRefused) {
   const Texts found = property_faults(R"({"type":"string","pattern":"("})");
   ASSERT_EQ(found.size(), 1U);

@@ -234,7 +234,7 @@ void check_schema(const Json& version, const Json* old, const std::string& path,
                   std::vector<Cause>& causes) {
   const Json& schema = member(member(version, "schema"), "openAPIV3Schema");
   const std::size_t before = causes.size();
-  krm::validate_structural_schema(schema, path, causes);
+  krm::validate_structural_schema(schema, path, causes, cel::default_rules(schema));
   cel::check_definition_rules(schema, path, causes.size() == before,
                               stored_schema(old, version.text({"name"})), causes);
 }

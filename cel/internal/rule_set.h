@@ -39,4 +39,11 @@ class RuleSet {
   std::unique_ptr<RuleNode> root;
 };
 
+/// Evaluates the rules of a node and below. What was wrong before is refused all the same.
+/// @param path    of the value.
+/// @param budget  what they may cost; less what they did.
+/// @returns false when that was too much.
+bool validate_node(const RuleNode& node, const std::string& path, const krm::Json& value,
+                   const krm::Json* old, std::uint64_t& budget, std::vector<Cause>& causes);
+
 }  // namespace kintsugi::cel
