@@ -1,5 +1,6 @@
 #include "proxy/handler.h"
 
+#include "auth/web_socket_token.h"
 #include "base/strings.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
@@ -41,6 +42,7 @@ std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
   if (verdict == PathVerdict::kUnclean) {
     return answer_redirect(head, stream, clean_location(head.target));
   }
+  auth::adopt_web_socket_token(head);
   if (std::optional<std::string> inside = in_cluster_target(head)) {
     head.target = std::move(*inside);
   }

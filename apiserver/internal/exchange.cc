@@ -33,6 +33,9 @@ void Exchange::on_data(std::string_view bytes, bool end) noexcept {
     }
   }
   stream_.consume(bytes.size());
+  if (request == nullptr && producer_ != nullptr) {
+    producer_->on_data(bytes, end);
+  }
   if (request == nullptr || (!end && !request->body_too_large)) {
     return;
   }

@@ -7,6 +7,7 @@
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
 #include "auth/impersonation.h"
+#include "auth/web_socket_token.h"
 #include "base/strings.h"
 #include "krm/status.h"
 
@@ -148,6 +149,7 @@ void authorize(const RequestPtr& request, auth::Attributes attributes,
 }
 
 void begin_request(const RequestPtr& request) {
+  auth::adopt_web_socket_token(request->head);
   const std::string_view given = request->header("audit-id");
   request->audit_id = given.empty() || given.size() > 128 ? random_uuid() : std::string(given);
   request->accept = parse_accept(request->header("accept"));

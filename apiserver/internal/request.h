@@ -58,6 +58,11 @@ class Producer {
   virtual ~Producer() = default;
   /// The stream has room again.
   virtual void on_drained() noexcept = 0;
+  /// What the client sends after the head: the frames of a WebSocket.
+  virtual void on_data(std::string_view bytes, bool end) noexcept {
+    (void)bytes;
+    (void)end;
+  }
 };
 
 /// The server's side of one stream. Small, because idle watches keep it: request data goes away

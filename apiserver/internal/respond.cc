@@ -193,12 +193,13 @@ void send_text(Request& request, int status, std::string_view text, bool nosniff
 
 void send_unknown_path(Request& request) { send_text(request, 404, "404 page not found\n"); }
 
-void send_stream(Request& request, http::HeaderList headers, std::unique_ptr<Producer> producer) {
+void send_stream(Request& request, http::HeaderList headers, std::unique_ptr<Producer> producer,
+                 int status) {
   if (request.is_gone()) {
     return;
   }
   Exchange& exchange = *request.exchange;
-  exchange.stream().send_head(200, headers, false);
+  exchange.stream().send_head(status, headers, false);
   exchange.set_producer(std::move(producer));
   exchange.release_request();
 }

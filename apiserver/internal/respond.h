@@ -29,7 +29,8 @@ void send_text(Request& request, int status, std::string_view text, bool nosniff
 void send_unknown_path(Request& request);
 
 /// Head of a streamed body; the producer goes on. Starts nothing when the stream is gone.
-void send_stream(Request& request, http::HeaderList headers, std::unique_ptr<Producer> producer);
+void send_stream(Request& request, http::HeaderList headers, std::unique_ptr<Producer> producer,
+                 int status = 200);
 
 /// `299 - "<text>"` header values within the limits of AM-071.
 void add_warnings(http::HeaderList& headers, const std::vector<std::string>& warnings);

@@ -9,6 +9,8 @@
 #include "apiserver/internal/versions.h"
 #include "apiserver/internal/watcher.h"
 #include "apiserver/keys.h"
+#include "auth/web_socket_token.h"
+#include "http/web_socket.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -67,6 +69,15 @@ Expected<void> place(const ListOptions& options, const store::Store& store,
 }  // namespace
 
 void handle_watch(const RequestPtr& request, const Target& target) {
+  std::optional<std::string> accept;
+  if (http::asks_for_web_socket(request->head)) {
+    Expected<std::string> answer = http::web_socket_accept(request->head);
+    if (!answer) {
+      send_error(*request, answer.error());
+      return;
+    }
+    accept = std::move(*answer);
+  }
   if (!negotiate_watch(*request, *target.kind)) {
     return;
   }
@@ -113,19 +124,25 @@ void handle_watch(const RequestPtr& request, const Target& target) {
   http::HeaderList headers = answer_headers(
       *request, protobuf ? std::string_view("application/vnd.kubernetes.protobuf;stream=watch")
                          : content_type(Format::kJson));
-  if (const Expected<void> placed = place(*options, server.store(), params); !placed) {
-    // The stream opens all the same: clients of WatchList look for the event (AM-296).
-    http::ResponseStream& stream = request->exchange->stream();
-    stream.send_head(200, headers, false);
-    stream.send_data(encode_error_event(*params.encoding, placed.error()), true);
-    request->exchange->release_request();
-    return;
+  if (accept) {
+    params.web_socket = true;
+    headers.add("upgrade", "websocket");
+    headers.add("sec-websocket-accept", *accept);
+    if (const std::string_view chosen = auth::chosen_subprotocol(request->head); !chosen.empty()) {
+      headers.add("sec-websocket-protocol", chosen);
+    }
   }
+  // The stream opens in any case: clients of WatchList look for the event (AM-296).
+  const Expected<void> placed = place(*options, server.store(), params);
   Exchange& exchange = *request->exchange;
   auto watcher = std::make_unique<Watcher>(exchange, server, std::move(params));
   Watcher& running = *watcher;
-  send_stream(*request, std::move(headers), std::move(watcher));
-  running.start();
+  send_stream(*request, std::move(headers), std::move(watcher), accept ? 101 : 200);
+  if (placed) {
+    running.start();
+  } else {
+    running.fail_with(placed.error());
+  }
 }
 
 }  // namespace kintsugi::apiserver::internal

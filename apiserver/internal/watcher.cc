@@ -16,6 +16,7 @@ constexpr std::size_t kReplayUnsent = 256 * 1024;  ///< state and history wait a
 constexpr std::size_t kStateBudget = 1'024;        ///< objects of the present state per turn
 constexpr std::size_t kHistoryBudget = 512;        ///< events of the past per turn
 constexpr seconds kLastBookmark{2};                ///< before the deadline
+constexpr std::size_t kProtobufPrefix = 4;         ///< length of a frame of a plain stream
 
 /// 0.9 to 1.1 times.
 Duration jitter(Duration around) {
@@ -38,6 +39,7 @@ Watcher::Watcher(Exchange& exchange, Server& server, Params params)
       deadline_(server.loop().now() + params.lifetime),
       next_bookmark_(server.loop().now() + jitter(server.params().bookmark_interval)),
       timer_(server.loop()),
+      socket_(params.web_socket ? std::make_unique<http::WebSocketReader>() : nullptr),
       phase_(params.from_state ? Phase::kState : Phase::kHistory),
       one_key_(params.one_key),
       bookmarks_(params.bookmarks),
@@ -210,7 +212,7 @@ void Watcher::emit(const SharedBytes& bytes, bool is_event) noexcept {
   if (phase_ == Phase::kEnded) {
     return;
   }
-  exchange_.stream().send_data(bytes, false);
+  put(bytes);
   if (is_event) {
     server_.hub().count_event();
   }
@@ -236,7 +238,7 @@ void Watcher::send_bookmark(store::Revision revision, bool initial_end) noexcept
 
 void Watcher::fail_with(const Error& error) noexcept {
   if (phase_ != Phase::kEnded) {
-    exchange_.stream().send_data(encode_error_event(*encoding_, error), false);
+    put(encode_error_event(*encoding_, error));
   }
   end();
 }
@@ -249,9 +251,50 @@ void Watcher::end_in_order() noexcept {
   end();
 }
 
-void Watcher::end() noexcept {
+void Watcher::put(const SharedBytes& bytes) noexcept {
+  if (bytes.empty()) {
+    return;
+  }
+  if (socket_ == nullptr) {
+    exchange_.stream().send_data(bytes, false);
+  } else if (encoding_->form().format == Format::kProtobuf) {
+    put_frame(http::web_socket_frame(http::WebSocketOpcode::kBinary,
+                                     bytes.view().substr(kProtobufPrefix)));
+  } else {
+    put_frame(http::web_socket_frame(http::WebSocketOpcode::kText,
+                                     bytes.view().substr(0, bytes.size() - 1)));  // the newline
+  }
+}
+
+void Watcher::put_frame(const std::string& frame) noexcept {
+  exchange_.stream().send_data(frame, false);
+}
+
+void Watcher::on_data(std::string_view bytes, bool end) noexcept {
+  if (socket_ == nullptr || phase_ == Phase::kEnded) {
+    return;
+  }
+  bool closed = end;
+  const std::uint16_t fault =
+      socket_->feed(bytes, [&](http::WebSocketOpcode opcode, std::string_view payload) {
+        if (opcode == http::WebSocketOpcode::kPing) {
+          put_frame(http::web_socket_frame(http::WebSocketOpcode::kPong, payload));
+        } else if (opcode == http::WebSocketOpcode::kClose) {
+          put_frame(http::web_socket_close_answer(payload));
+          closed = true;
+        }
+      });
+  if (closed || fault != 0) {
+    end_with(fault);
+  }
+}
+
+void Watcher::end_with(std::uint16_t close_code) noexcept {
   if (phase_ == Phase::kEnded) {
     return;
+  }
+  if (socket_ != nullptr && close_code != 0) {
+    put_frame(http::web_socket_close(close_code));
   }
   phase_ = Phase::kEnded;
   timer_.cancel();

@@ -10,6 +10,7 @@
 #include "apiserver/internal/request.h"
 #include "apiserver/internal/watch_hub.h"
 #include "apiserver/internal/watch_review.h"
+#include "http/web_socket.h"
 #include "net/loop.h"
 
 namespace kintsugi::apiserver::internal {
@@ -28,6 +29,7 @@ class Watcher final : public Producer {
     bool from_state = false;                    ///< begin with the present objects as ADDED
     bool initial_end = false;                   ///< mark the end of the present objects (WatchList)
     bool bookmarks = false;
+    bool web_socket = false;    ///< events go out as frames
     store::Revision after = 0;  ///< without from_state: events after this one
     Duration lifetime{};
   };
@@ -37,8 +39,11 @@ class Watcher final : public Producer {
   /// After the head was sent.
   void start() noexcept;
   void on_drained() noexcept override;
+  void on_data(std::string_view bytes, bool end) noexcept override;
   /// From the hub.
   void deliver(LiveEvent& event) noexcept;
+  /// One ERROR event, then the end of the stream.
+  void fail_with(const Error& error) noexcept;
   /// A last bookmark if it is wanted and true, then the end of the stream.
   void end_in_order() noexcept;
 
@@ -69,8 +74,10 @@ class Watcher final : public Producer {
   /// True when the event waits for the webhook now.
   bool convert(WatchType type, std::string_view value, store::Revision revision);
   void send_bookmark(store::Revision revision, bool initial_end) noexcept;
-  void fail_with(const Error& error) noexcept;
-  void end() noexcept;
+  void put(const SharedBytes& bytes) noexcept;
+  void put_frame(const std::string& frame) noexcept;
+  void end() noexcept { end_with(http::kWebSocketNormal); }
+  void end_with(std::uint16_t close_code) noexcept;
   void arm_timer();
   void on_timer();
 
@@ -87,7 +94,8 @@ class Watcher final : public Producer {
   TimePoint deadline_;
   TimePoint next_bookmark_;
   net::Timer timer_;
-  std::unique_ptr<ConvertedEvents> converted_;  ///< kinds with a conversion webhook only
+  std::unique_ptr<ConvertedEvents> converted_;     ///< kinds with a conversion webhook only
+  std::unique_ptr<http::WebSocketReader> socket_;  ///< null: plain HTTP
   std::shared_ptr<char> alive_;
   std::size_t server_slot_ = 0;
   Phase phase_ = Phase::kState;
