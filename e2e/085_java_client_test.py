@@ -61,7 +61,8 @@ class JavaClients(unittest.TestCase):
         self.assertEqual((run.returncode, done), (0, steps), run.stdout[-2000:] + run.stderr[-4000:])
 
     def test_fabric8(self):
-        self.run_program("Fabric8", ["objects", "patches", "pages", "watch", "informer", "custom resources", "leader election"])
+        self.run_program("Fabric8", ["objects", "patches", "pages", "watch", "informer", "custom resources", "leader election",
+                                     "watch", "informer"])
 
     def test_official(self):
         self.run_program("Official", ["objects", "patches", "watch", "informer", "dynamic"])

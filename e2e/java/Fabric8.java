@@ -36,7 +36,6 @@ public final class Fabric8 {
 
   public static void main(String[] arguments) throws Exception {
     Config config = Config.fromKubeconfig(new File(arguments[0]));
-    config.setOnlyHttpWatches(true);
     try (KubernetesClient client = new KubernetesClientBuilder().withConfig(config).build()) {
       objects(client);
       patches(client);
@@ -45,6 +44,11 @@ public final class Fabric8 {
       informer(client);
       customResources(client, arguments[1]);
       leaderElection(client);
+    }
+    config.setOnlyHttpWatches(true); // the ones before were WebSockets
+    try (KubernetesClient client = new KubernetesClientBuilder().withConfig(config).build()) {
+      watch(client);
+      informer(client);
     }
   }
 
