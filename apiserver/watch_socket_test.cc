@@ -154,6 +154,14 @@ TEST_F(WatchSocket, WhenTheWatchFails_AM313_SendsTheErrorAndCode1000) {
   }
 }
 
+TEST_F(WatchSocket, WhenClientDoesNotAnswerTheClose_IsReset) {
+  Exchange silent = open(now());
+  silent.handler().on_data(from_client(WebSocketOpcode::kClose, ""), false);
+  EXPECT_TRUE(silent.stream().ended);
+  EXPECT_FALSE(silent.stream().was_reset);
+  EXPECT_TRUE(server.run_until([&] { return silent.stream().was_reset; }));
+}
+
 TEST_F(WatchSocket, WhenHandshakeIsWrong_IsBadRequest) {
   EXPECT_EQ(open("", {{"sec-websocket-version", "8"}}).status(), 400);
   EXPECT_EQ(open("", {{"sec-websocket-key", "short"}}).status(), 400);

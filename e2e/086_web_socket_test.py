@@ -88,6 +88,7 @@ class WebSockets(unittest.TestCase):
     def test_server_ends_with_1000_AM313(self):
         socket = self.open(self.client, "&fieldSelector=metadata.name=nobody&timeoutSeconds=1")
         self.assertEqual(socket.receive(), (CLOSE, struct.pack("!H", 1000)))
+        self.assertEqual(socket.stream.read(1), b"")  # also for a client that does not answer
 
     def test_token_among_the_subprotocols_AM313(self):
         self.client.must("POST", "/api/v1/namespaces/default/serviceaccounts",

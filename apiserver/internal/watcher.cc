@@ -16,6 +16,7 @@ constexpr std::size_t kReplayUnsent = 256 * 1024;  ///< state and history wait a
 constexpr std::size_t kStateBudget = 1'024;        ///< objects of the present state per turn
 constexpr std::size_t kHistoryBudget = 512;        ///< events of the past per turn
 constexpr seconds kLastBookmark{2};                ///< before the deadline
+constexpr seconds kSocketLinger{2};                ///< for the client's close, after ours
 constexpr std::size_t kProtobufPrefix = 4;         ///< length of a frame of a plain stream
 
 /// 0.9 to 1.1 times.
@@ -302,6 +303,20 @@ void Watcher::end_with(std::uint16_t close_code) noexcept {
     server_.hub().remove(*std::exchange(group_, nullptr), *this);
   }
   exchange_.stream().send_data(std::string_view(), true);
+  if (socket_ != nullptr) {
+    linger();
+  }
+}
+
+/// A client that never answers a close must not hold its connection for ever.
+void Watcher::linger() {
+  timer_.start(kSocketLinger, [this] {
+    if (exchange_.stream().unsent_bytes() > 0) {
+      linger();
+    } else {
+      exchange_.stream().reset(Errc::kDeadline);
+    }
+  });
 }
 
 void Watcher::arm_timer() {

@@ -78,6 +78,7 @@ class Watcher final : public Producer {
   void put_frame(const std::string& frame) noexcept;
   void end() noexcept { end_with(http::kWebSocketNormal); }
   void end_with(std::uint16_t close_code) noexcept;
+  void linger();
   void arm_timer();
   void on_timer();
 
