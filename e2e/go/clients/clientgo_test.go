@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
@@ -74,6 +76,7 @@ func TestClientGo(t *testing.T) {
 		run  func(*testing.T, place)
 	}{
 		{"InformersFollow_AM545", informersFollow},
+		{"InformerListsThenWatches_AM546", informerListsThenWatches},
 		{"TypedWithProtobuf_AM547", typedWithProtobuf},
 		{"MetadataClient_AM548", metadataClient},
 		{"DiscoveryAndMappers_AM549", discoveryAndMappers},
@@ -154,6 +157,55 @@ func informersFollow(t *testing.T, at place) {
 		t.Fatal(err)
 	}
 	settled("deleted", made.Name, "")
+}
+
+// oldListWatch makes informers list and watch, as those before client-go 1.35 do.
+type oldListWatch struct{ *cache.ListWatch }
+
+func (oldListWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
+func informerListsThenWatches(t *testing.T, at place) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var mutex sync.Mutex
+	var queries []url.Values
+	config := rest.CopyConfig(at.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return transport(func(request *http.Request) (*http.Response, error) {
+			mutex.Lock()
+			queries = append(queries, request.URL.Query())
+			mutex.Unlock()
+			return next.RoundTrip(request)
+		})
+	})
+	maps := e2e.Typed(t, at.config).CoreV1().ConfigMaps(namespace)
+	must[*corev1.ConfigMap](t)(maps.Create(ctx, configMap("old-before", nil, "k", "1"), metav1.CreateOptions{}))
+	from := cache.NewListWatchFromClient(e2e.Typed(t, config).CoreV1().RESTClient(), "configmaps", namespace, fields.Everything())
+	informer := cache.NewSharedIndexInformer(oldListWatch{from}, &corev1.ConfigMap{}, 0, cache.Indexers{})
+	var running sync.WaitGroup
+	running.Go(func() { informer.RunWithContext(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		t.Fatal("did not sync")
+	}
+	if _, found, _ := informer.GetStore().GetByKey(namespace + "/old-before"); !found {
+		t.Error("synced without an object that was there")
+	}
+	must[*corev1.ConfigMap](t)(maps.Create(ctx, configMap("old-after", nil, "k", "1"), metav1.CreateOptions{}))
+	e2e.Eventually(t, deadline, "later object", func() error {
+		if _, found, _ := informer.GetStore().GetByKey(namespace + "/old-after"); !found {
+			return errors.New("absent")
+		}
+		return nil
+	})
+	mutex.Lock()
+	defer mutex.Unlock()
+	if len(queries) != 2 || queries[0].Get("resourceVersion") != "0" || queries[0].Has("watch") ||
+		!queries[1].Has("watch") || queries[1].Get("allowWatchBookmarks") != "true" || queries[1].Get("resourceVersion") == "" {
+		t.Errorf("want one list at 0 and one watch from there, got %v", queries)
+	}
 }
 
 // typedWithProtobuf sends and reads every kind's objects as protobuf only.
