@@ -92,6 +92,15 @@ class ApiServer : public http::Handler {
       std::string_view group, std::string_view resource,
       std::function<void(const Change&)> listener) = 0;
 
+  /// How many objects a resource, named as in store keys ("widgets.ex.io"), has in a namespace, and
+  /// the revision at which that was so. Cost: one step per object, without reading it.
+  struct Counted {
+    std::int64_t objects = 0;
+    store::Revision revision = 0;
+  };
+  [[nodiscard]] virtual Expected<Counted> count(std::string_view cluster, std::string_view resource,
+                                                std::string_view ns) const = 0;
+
   /// Readiness fails, watches end in order (last bookmark, END_STREAM), new requests get 503.
   virtual void start_drain() = 0;
   /// Streams of this resource in this cluster end cleanly (definition changed or gone).

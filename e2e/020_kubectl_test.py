@@ -81,6 +81,25 @@ class Kubectl(unittest.TestCase):
             self.assertIn('namespace "n1" deleted', kubectl("delete", "namespace", "n1"))
             self.assertIn("NotFound", kubectl("get", "namespace", "n1", expect=1))
 
+    def test_quotas_hold(self):
+        for _, kubectl in self.in_each():
+            kubectl("create", "namespace", "q1")
+            self.assertIn("created", kubectl("create", "quota", "q", "--hard=count/secrets=2,secrets=5,pods=1", "-n", "q1"))
+            for name in "ab":
+                kubectl("create", "secret", "generic", name, "-n", "q1")
+            self.assertIn('secrets "c" is forbidden: exceeded quota: q, requested: count/secrets=1, used: count/secrets=2, '
+                          "limited: count/secrets=2", kubectl("create", "secret", "generic", "c", "-n", "q1", expect=1))
+            kit.eventually(lambda k=kubectl: "pods: 0/1, secrets: 2/5" in k("get", "quota", "q", "-n", "q1"))
+            self.assertRegex(kubectl("describe", "quota", "q", "-n", "q1"), r"count/secrets\s+2\s+2\n")
+            kubectl("patch", "quota", "q", "-n", "q1", "-p", '{"spec":{"hard":{"pods":null,"secrets":"4000m"}}}')
+            kit.eventually(lambda k=kubectl: "count/secrets: 2/2, secrets: 2/4 " in k("get", "quota", "q", "-n", "q1"))
+            shown = kubectl("describe", "ns", "q1")
+            self.assertIn("Resource Quotas", shown)
+            self.assertRegex(shown, r"secrets\s+2\s+4")
+            kubectl("delete", "secret", "a", "-n", "q1")
+            kit.eventually(lambda k=kubectl: "created" in k("create", "secret", "generic", "c", "-n", "q1", expect=None))
+            self.assertIn("deleted", kubectl("delete", "namespace", "q1"))
+
     def test_get_watch_shows_events(self):
         path, kubectl = next(iter(self.in_each()))
         command = ["kubectl", f"--kubeconfig={self.installation.kubeconfig}",

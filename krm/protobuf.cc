@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "krm/protobuf_wire.h"
+#include "krm/quantity.h"
 #include "krm/strict.h"
 #include "krm/strict_time.h"
 #include "krm/types/builtin_types.h"
@@ -246,10 +247,14 @@ class MessageDecoder {
         text = part.bytes;
       }
     }
-    if (reader.malformed() || !is_valid_utf8(text)) {
+    if (reader.malformed()) {
       return malformed("quantity");
     }
-    return Json(text);
+    const auto parsed = Quantity::parse(text);
+    if (!parsed) {
+      return fail(parsed.error().clone());
+    }
+    return Json(parsed->to_string());
   }
 
   static Expected<Json> raw_json(std::string_view raw) {

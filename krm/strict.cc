@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "krm/quantity.h"
 #include "krm/strict_time.h"
 #include "krm/types/builtin_types.h"
 
@@ -61,7 +62,9 @@ std::string go_type_name(const Schema& schema) {
 Json zero_of(const Schema& schema) {
   switch (schema.type) {
     case SchemaType::kString:
-      return schema.form == ScalarForm::kPlain ? Json("") : Json();
+      return schema.form == ScalarForm::kPlain      ? Json("")
+             : schema.form == ScalarForm::kQuantity ? Json("0")
+                                                    : Json();
     case SchemaType::kInteger:
     case SchemaType::kNumber:
       return Json(0);
@@ -322,7 +325,21 @@ class Decoder {
     }
   }
 
+  /// Numbers are quantities too, as they are written.
+  static Expected<void> quantity(Json& json) {
+    const auto parsed =
+        Quantity::parse(json.is_string() ? std::string(json.as_string()) : json.dump());
+    if (!parsed) {
+      return fail(parsed.error().clone());
+    }
+    json = Json(parsed->to_string());
+    return {};
+  }
+
   Expected<void> text(const Schema& schema, Json& json) const {
+    if (schema.form == ScalarForm::kQuantity) {
+      return quantity(json);
+    }
     if (!json.is_string()) {
       return type_error(schema, json);
     }

@@ -4,6 +4,7 @@
 #include "apiserver/controllers/event_expiry.h"
 #include "apiserver/controllers/garbage_collector.h"
 #include "apiserver/controllers/namespace_lifecycle.h"
+#include "apiserver/controllers/quota_usage.h"
 #include "apiserver/controllers/role_aggregation.h"
 
 namespace kintsugi::apiserver {
@@ -25,6 +26,9 @@ ControllerSet::ControllerSet(const ControllerContext& context, const ControllerP
   }
   if (params.roles) {
     members_.push_back(std::make_unique<RoleAggregation>(context));
+  }
+  if (params.quotas) {
+    members_.push_back(std::make_unique<QuotaUsage>(context));
   }
 }
 

@@ -18,6 +18,7 @@ struct ControllerParams {
   bool definitions = true;         ///< CustomResourceDefinitions
   bool events = true;
   bool roles = true;
+  bool quotas = true;
 };
 
 /// A server's controllers as one.

@@ -39,6 +39,7 @@ class TestingServer final : public ApiServer, public ObjectReader, public Regist
     serve("", "configmaps", "ConfigMap");
     serve("", "secrets", "Secret");
     serve("", "serviceaccounts", "ServiceAccount");
+    serve("", "resourcequotas", "ResourceQuota");
     serve("", "events", "Event");
     serve("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", false);
     serve("rbac.authorization.k8s.io", "clusterroles", "ClusterRole", false);
@@ -165,6 +166,19 @@ class TestingServer final : public ApiServer, public ObjectReader, public Regist
     listeners_.push_back(entry);
     return entry;
   }
+  Expected<Counted> count(std::string_view cluster, std::string_view resource,
+                          std::string_view ns) const override {
+    ++counts;
+    Counted out{0, revision_};
+    const std::size_t dot = resource.find('.');
+    const std::string_view group =
+        dot == std::string_view::npos ? std::string_view() : resource.substr(dot + 1);
+    list(cluster, group, resource.substr(0, dot), ns, [&out](const krm::Json&) {
+      ++out.objects;
+      return true;
+    });
+    return out;
+  }
   void start_drain() override {}
   void end_watches(std::string_view, std::string_view, std::string_view) override {}
   void review_watches(std::string_view) override {}
@@ -178,6 +192,7 @@ class TestingServer final : public ApiServer, public ObjectReader, public Regist
   std::vector<ResourcePtr> definitions;
   bool is_ready = true;
   int writes = 0;
+  mutable int counts = 0;
 
  private:
   struct Listener {

@@ -1,8 +1,12 @@
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "apiserver/internal/quota_guard.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
 #include "apiserver/keys.h"
+#include "apiserver/quota.h"
 #include "base/strings.h"
 #include "base/time.h"
 #include "krm/status.h"
@@ -13,6 +17,7 @@ namespace {
 constexpr std::size_t kMaxGenerateBase = 58;
 constexpr std::size_t kSuffixLength = 5;
 constexpr int kNameAttempts = 8;
+constexpr int kQuotaAttempts = 100;
 
 Expected<void> place_in_namespace(const WriteOp& op, krm::Json& metadata) {
   if (!op.kind->def->namespaced) {
@@ -113,10 +118,10 @@ Error exists_error(WriteOp& op) {
 }
 
 void store_new(const WriteOpPtr& op);
-void commit_new(const WriteOpPtr& op);
 
 /// The name is taken: another one if it is ours to choose.
 void collided(const WriteOpPtr& op) {
+  op->quota_turn.reset();
   if (op->generated_name && ++op->attempts < kNameAttempts) {
     krm::Json& metadata = (*op->object)["metadata"];
     generate_name(metadata);
@@ -131,6 +136,56 @@ void collided(const WriteOpPtr& op) {
   op->finish(fail(exists_error(*op)));
 }
 
+Expected<std::vector<store::Op>> charges_of(const WriteOp& op) {
+  if (!op.server.quotas().has(op.cluster, op.ns)) {
+    return std::vector<store::Op>();
+  }
+  return charge_quotas(op);
+}
+
+/// The object and what it uses of quotas, in one transaction.
+void commit_new(const WriteOpPtr& op) {
+  Expected<std::vector<store::Op>> charges = charges_of(*op);
+  if (!charges) {
+    op->finish(fail(std::move(charges.error())));
+    return;
+  }
+  if (!charges->empty() && op->quota_turn == nullptr) {
+    op->server.key_queue().acquire(quota_queue_key(*op),
+                                   [op](std::shared_ptr<KeyQueue::Turn> turn) {
+                                     op->quota_turn = std::move(turn);
+                                     commit_new(op);
+                                   });
+    return;
+  }
+  Expected<std::string> stored = encode_write(*op);
+  if (!stored) {
+    op->finish(fail(std::move(stored.error())));
+    return;
+  }
+  std::vector<store::Op> ops;
+  ops.push_back({store::EventType::kPut, op->key, *stored, store::Revision{0}});
+  std::move(charges->begin(), charges->end(), std::back_inserter(ops));
+  op->server.commit(std::move(ops), [op, stored = std::move(*stored)](
+                                        Expected<store::CommitResult> committed) mutable {
+    if (!committed) {
+      op->finish(fail(std::move(committed.error())));
+    } else if (!committed->conflict) {
+      WriteResult result;
+      result.status = 201;
+      result.stored = std::move(stored);
+      result.revision = committed->revision;
+      op->finish(std::move(result));
+    } else if (committed->failed_op == 0) {
+      collided(op);
+    } else if (++op->quota_attempts < kQuotaAttempts) {
+      commit_new(op);  // a quota changed in the meantime
+    } else {
+      op->finish(fail(krm::modified("", kResourceQuotas, "")));
+    }
+  });
+}
+
 void store_new(const WriteOpPtr& op) {
   const std::optional<std::string> key =
       object_key(op->kind->storage_name, op->cluster, op->ns, op->name);
@@ -140,7 +195,9 @@ void store_new(const WriteOpPtr& op) {
   }
   op->key = *key;
   if (op->options.dry_run) {
-    if (op->server.store().get(op->key)) {
+    if (Expected<std::vector<store::Op>> room = charges_of(*op); !room) {
+      op->finish(fail(std::move(room.error())));
+    } else if (op->server.store().get(op->key)) {
       collided(op);
     } else if (Expected<std::string> encoded = encode_write(*op); !encoded) {
       op->finish(fail(std::move(encoded.error())));
@@ -150,27 +207,6 @@ void store_new(const WriteOpPtr& op) {
     return;
   }
   with_stored_form(op, [op] { commit_new(op); });
-}
-
-void commit_new(const WriteOpPtr& op) {
-  Expected<std::string> stored = encode_write(*op);
-  if (!stored) {
-    op->finish(fail(std::move(stored.error())));
-    return;
-  }
-  store::Op change{store::EventType::kPut, op->key, *stored, store::Revision{0}};
-  commit_write(op, std::move(change),
-               [op, stored = std::move(*stored)](bool done, store::Revision revision) {
-                 if (!done) {
-                   collided(op);
-                   return;
-                 }
-                 WriteResult result;
-                 result.status = 201;
-                 result.stored = stored;
-                 result.revision = revision;
-                 op->finish(std::move(result));
-               });
 }
 
 Expected<void> prepare_new(WriteOp& op, krm::Json& object) {

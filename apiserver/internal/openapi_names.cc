@@ -66,6 +66,9 @@ std::string builtin_component(std::string_view group, std::string_view version,
   if (is_one_of(type_name, {"ObjectReference", "LocalObjectReference", "EventSource"})) {
     return concat({kCore, type_name});
   }
+  if (type_name == "Quantity") {
+    return "io.k8s.apimachinery.pkg.api.resource.Quantity";
+  }
   if (is_one_of(type_name, {"Scale", "ScaleSpec", "ScaleStatus"})) {
     return concat({"io.k8s.api.autoscaling.v1.", type_name});
   }

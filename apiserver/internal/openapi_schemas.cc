@@ -281,6 +281,11 @@ Json OpenApiSchemas::write(const Schema& schema, bool builtin) {
         return leaf("Time", Json::object({{"type", "string"}, {"format", "date-time"}}));
       case ScalarForm::kMicroTime:
         return leaf("MicroTime", Json::object({{"type", "string"}, {"format", "date-time"}}));
+      case ScalarForm::kQuantity:
+        return leaf("Quantity",
+                    Json::object({{"description", "A number with a suffix, like 500m or 2Gi."},
+                                  {"oneOf", Json::array({Json::object({{"type", "string"}}),
+                                                         Json::object({{"type", "number"}})})}}));
       case ScalarForm::kRawObject:
         return group_ == "apiextensions.k8s.io" ? Json::object()
                                                 : Json::object({{"type", "object"}});

@@ -114,6 +114,22 @@ ServiceAccount: An identity for programs in a namespace.
   secrets: Secrets that programs with this identity may use.
   imagePullSecrets: Secrets for pulling images.
   automountServiceAccountToken: False to give programs no token by themselves.
+ResourceQuota: Limits what a namespace may hold.
+  spec: The limits that are wanted.
+  status: The limits that hold, and what is used of them.
+ResourceQuotaSpec: Limits of a namespace.
+  hard: The most that there may be, by resource: "configmaps", "count/widgets.example.com".
+  scopes: What the limits apply to; all must hold. Empty is everything. It cannot be changed.
+  scopeSelector: What the limits apply to, by conditions.
+ResourceQuotaStatus: What is used of a quota.
+  hard: The limits that hold.
+  used: What there is now.
+ScopeSelector: Conditions on scopes; all must hold.
+  matchExpressions: The conditions.
+ScopedResourceSelectorRequirement: A condition on one scope.
+  scopeName: The scope.
+  operator: In, NotIn, Exists or DoesNotExist.
+  values: Values for In and NotIn, else empty.
 ObjectReference: Names another object.
   kind: Kind of the object.
   namespace: Its namespace.

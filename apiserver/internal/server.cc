@@ -3,6 +3,7 @@
 
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/watcher.h"
+#include "apiserver/keys.h"
 
 namespace kintsugi::apiserver {
 
@@ -16,6 +17,7 @@ Server::Server(ServerParams params)
     : params_(std::move(params)),
       hub_(std::make_unique<WatchHub>(params_.loop, params_.store, params_.registry)),
       reader_(params_.store, params_.registry),
+      quotas_(params_.store),
       discovery_(params_.registry),
       watch_review_(std::make_unique<WatchReview>(*this)),
       alive_(std::make_shared<Server*>(this)) {}
@@ -33,6 +35,17 @@ std::unique_ptr<http::RequestHandler> Server::on_request(http::RequestHead head,
 std::shared_ptr<void> Server::on_change(std::string_view group, std::string_view resource,
                                         std::function<void(const Change&)> listener) {
   return hub_->changes().add(group, resource, params_.store.current(), std::move(listener));
+}
+
+Expected<ApiServer::Counted> Server::count(std::string_view cluster, std::string_view resource,
+                                           std::string_view ns) const {
+  const std::string prefix = collection_prefix(resource, cluster, ns);
+  const store::Revision now = params_.store.current();
+  const Expected<std::uint64_t> objects = params_.store.count({prefix, "", now});
+  if (!objects) {
+    return fail(objects.error().clone());
+  }
+  return Counted{static_cast<std::int64_t>(*objects), now};
 }
 
 void Server::start_drain() {

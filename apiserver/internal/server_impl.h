@@ -10,6 +10,7 @@
 #include "apiserver/internal/discovery.h"
 #include "apiserver/internal/key_queue.h"
 #include "apiserver/internal/openapi.h"
+#include "apiserver/internal/quota_guard.h"
 #include "apiserver/internal/reader.h"
 #include "apiserver/internal/request.h"
 #include "apiserver/internal/served_kind.h"
@@ -34,6 +35,8 @@ class Server final : public ApiServer {
   [[nodiscard]] std::shared_ptr<void> on_change(
       std::string_view group, std::string_view resource,
       std::function<void(const Change&)> listener) override;
+  [[nodiscard]] Expected<Counted> count(std::string_view cluster, std::string_view resource,
+                                        std::string_view ns) const override;
   void start_drain() override;
   void end_watches(std::string_view cluster, std::string_view group,
                    std::string_view resource) override;
@@ -46,6 +49,7 @@ class Server final : public ApiServer {
   [[nodiscard]] Registry& registry() noexcept { return params_.registry; }
   [[nodiscard]] WatchHub& hub() noexcept { return *hub_; }
   [[nodiscard]] KeyQueue& key_queue() noexcept { return key_queue_; }
+  [[nodiscard]] const QuotaIndex& quotas() const noexcept { return quotas_; }
   [[nodiscard]] Discovery& discovery() noexcept { return discovery_; }
   [[nodiscard]] OpenApi& openapi() noexcept { return openapi_; }
   [[nodiscard]] Conversions& conversions() noexcept { return conversions_; }
@@ -66,6 +70,7 @@ class Server final : public ApiServer {
   std::unique_ptr<WatchHub> hub_;
   StoreReader reader_;
   KeyQueue key_queue_;
+  QuotaIndex quotas_;
   Discovery discovery_;
   OpenApi openapi_{params_.registry};
   Conversions conversions_{params_.loop};

@@ -89,6 +89,7 @@ std::string encode_custom(const WriteOp& op) {
 void WriteOp::finish(Expected<WriteResult> result) {
   const auto self = shared_from_this();
   turn.reset();
+  quota_turn.reset();
   change = nullptr;
   if (const auto call = std::exchange(done, nullptr)) {
     call(std::move(result));

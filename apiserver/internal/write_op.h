@@ -54,8 +54,10 @@ struct WriteOp : std::enable_shared_from_this<WriteOp> {
   /// several times.
   std::function<Expected<krm::Json>(const krm::Json& current)> change;
   std::shared_ptr<KeyQueue::Turn> turn;
+  std::shared_ptr<KeyQueue::Turn> quota_turn;  ///< create in a namespace with quotas
   std::optional<WriteContext> hook_context;
   int attempts = 0;
+  int quota_attempts = 0;
 
   // The attempt that runs.
   std::string key;

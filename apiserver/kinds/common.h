@@ -21,6 +21,7 @@ namespace kintsugi::apiserver::kinds {
 /// Parts of the core group.
 [[nodiscard]] ResourcePtr namespace_kind();
 [[nodiscard]] ResourcePtr core_event_kind();
+[[nodiscard]] ResourcePtr resource_quota_kind();
 
 /// A builtin kind of one version with the names that follow from its Kind; schema from the tables.
 [[nodiscard]] ResourceDef make_kind(std::string_view group, std::string_view version,

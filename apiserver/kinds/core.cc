@@ -213,8 +213,8 @@ ResourcePtr service_account_kind() {
 }  // namespace
 
 std::vector<ResourcePtr> core_kinds() {
-  return {config_map_kind(), core_event_kind(), namespace_kind(), secret_kind(),
-          service_account_kind()};
+  return {config_map_kind(),     core_event_kind(), namespace_kind(),
+          resource_quota_kind(), secret_kind(),     service_account_kind()};
 }
 
 }  // namespace kintsugi::apiserver::kinds

@@ -45,6 +45,23 @@ ObjectReference atomic
   fieldPath 7 string
 LocalObjectReference atomic
   name 1 string
+ResourceQuota kind v1
+  metadata 1 ObjectMeta always
+  spec 2 ResourceQuotaSpec always
+  status 3 ResourceQuotaStatus always
+ResourceQuotaSpec
+  hard 1 map:Quantity
+  scopes 2 []string
+  scopeSelector 3 *ScopeSelector
+ResourceQuotaStatus
+  hard 1 map:Quantity
+  used 2 map:Quantity
+ScopeSelector atomic
+  matchExpressions 1 []ScopedResourceSelectorRequirement
+ScopedResourceSelectorRequirement
+  scopeName 1 string always
+  operator 2 string always
+  values 3 []string
 Event kind v1
   metadata 1 ObjectMeta always
   involvedObject 2 ObjectReference always

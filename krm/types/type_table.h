@@ -18,7 +18,7 @@ namespace kintsugi::krm {
 ///     OwnerReference atomic                a struct that is owned as a whole
 ///       uid 4 string always
 ///
-/// Types: string int32 int64 bool float64 bytes Time MicroTime raw wrapped, SchemaOrArray,
+/// Types: string int32 int64 bool float64 bytes Time MicroTime Quantity raw wrapped, SchemaOrArray,
 /// SchemaOrBool, SchemaOrNames (of JSONSchemaProps), the name of another type; `*T` pointer, `[]T`
 /// list, `map:T`. Flags: `always` (no omitempty), `keep` (an explicit empty list stays: it means
 /// something), `set`, `map=<key>` (list types of server-side apply), `merge`, `merge=<key>`
