@@ -1,6 +1,7 @@
 """`kintsugi up`: files, contexts, shards, restart with all data, orderly end, errors on the command line."""
 import json
 import stat
+import shutil
 import subprocess
 import unittest
 
@@ -110,6 +111,7 @@ class UpLifeCycle(unittest.TestCase):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             installation = kit.Installation()
+            self.addCleanup(shutil.rmtree, installation.dir)
             installation.options[installation.options.index("--port") + 1] = str(taken.getsockname()[1])
             run = subprocess.run([str(kit.BINARY), "up", *installation.options], capture_output=True, text=True, timeout=60,
                                  check=False)
