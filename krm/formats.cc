@@ -50,7 +50,35 @@ constexpr const char* kTimeOfDay =
     "(?i)^([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$";
 constexpr const char* kGoDuration =
     "^[-+]?(?:0|(?:(?:[0-9]+(?:\\.[0-9]*)?|\\.[0-9]+)(?:ns|us|\xC2\xB5s|\xCE\xBCs|ms|s|m|h))+)$";
-constexpr const char* kWordyDuration = "^\\s*(?:\\d+\\s*[A-Za-z\xC2\xB5]+\\s*)+$";
+constexpr const char* kWordedPart = "(\\d+)\\s*([A-Za-z\xC2\xB5]+)";
+
+struct TimeUnit {
+  std::string_view name;
+  bool whole;  ///< not only the beginning of a word
+  std::uint64_t nanoseconds;
+};
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr TimeUnit kTimeUnits[] = {
+    {"ns", true, 1},
+    {"nano", false, 1},
+    {"us", true, 1'000},
+    {"\xC2\xB5s", true, 1'000},
+    {"micro", false, 1'000},
+    {"ms", true, 1'000'000},
+    {"milli", false, 1'000'000},
+    {"s", true, kSecond},
+    {"sec", false, kSecond},
+    {"m", true, 60 * kSecond},
+    {"min", false, 60 * kSecond},
+    {"h", true, 3600 * kSecond},
+    {"hr", true, 3600 * kSecond},
+    {"hour", false, 3600 * kSecond},
+    {"d", true, 24 * 3600 * kSecond},
+    {"day", false, 24 * 3600 * kSecond},
+    {"w", true, 7 * 24 * 3600 * kSecond},
+    {"wk", true, 7 * 24 * 3600 * kSecond},
+    {"week", false, 7 * 24 * 3600 * kSecond},
+};
 
 bool is_address(int family, std::string_view text) {
   unsigned char bytes[16];
@@ -221,40 +249,8 @@ bool is_date_time(std::string_view text) {
          fits<kTimeOfDay>(text.substr(11));
 }
 
-bool is_time_unit(std::string_view unit) {
-  static constexpr std::string_view kExact[] = {"ns", "us", "\xC2\xB5s", "ms", "s", "m",
-                                                "hr", "h",  "d",         "w",  "wk"};
-  static constexpr std::string_view kBeginnings[] = {"nano", "micro", "milli", "sec",
-                                                     "min",  "hour",  "day",   "week"};
-  return std::find(std::begin(kExact), std::end(kExact), unit) != std::end(kExact) ||
-         std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
-                     [&](std::string_view beginning) { return unit.starts_with(beginning); });
-}
-
-/// "3h20m", and also "3 days 4 hours"; one known unit is enough.
 bool is_duration(std::string_view text) {
-  if (fits<kGoDuration>(text)) {
-    return true;
-  }
-  if (!fits<kWordyDuration>(text)) {
-    return false;
-  }
-  bool known = false;
-  std::size_t at = 0;
-  while ((at = text.find_first_of("0123456789", at)) != std::string_view::npos) {
-    const std::size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
-    if (!parse_decimal<std::int64_t>(text.substr(at, end - at))) {
-      return false;
-    }
-    std::size_t begin = end;
-    while (begin < text.size() &&
-           (text[begin] == ' ' || (text[begin] >= '\t' && text[begin] <= '\r'))) {
-      ++begin;
-    }
-    at = std::min(text.find_first_of("0123456789 \t\n\v\f\r", begin), text.size());
-    known = known || is_time_unit(to_lower(text.substr(begin, at - begin)));
-  }
-  return known;
+  return fits<kGoDuration>(text) || worded_duration(text).has_value();
 }
 
 /// An address as in a mail header: `a@b` or `Name <a@b>`.
@@ -394,6 +390,29 @@ const Format* find_format(std::string_view name) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> worded_duration(std::string_view text) {
+  static const re2::RE2& part = *new re2::RE2(kWordedPart);
+  re2::StringPiece rest(text.data(), text.size());
+  re2::StringPiece digits;
+  re2::StringPiece word;
+  std::uint64_t total = 0;
+  bool known = false;
+  while (re2::RE2::FindAndConsume(&rest, part, &digits, &word)) {
+    const auto count = parse_decimal<std::int64_t>({digits.data(), digits.size()});
+    if (!count) {
+      return std::nullopt;
+    }
+    const std::string unit = to_lower({word.data(), word.size()});
+    for (const TimeUnit& each : kTimeUnits) {
+      if (each.whole ? unit == each.name : unit.starts_with(each.name)) {
+        known = true;
+        total += static_cast<std::uint64_t>(*count) * each.nanoseconds;  // wraps, as it does in Go
+      }
+    }
+  }
+  return known ? std::optional(static_cast<std::int64_t>(total)) : std::nullopt;
+}
 
 bool is_known_format(std::string_view format) { return find_format(format) != nullptr; }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace kintsugi::krm {
@@ -12,6 +14,10 @@ namespace kintsugi::krm {
 
 /// False when the format is known and the text is not of it. Cost: O(text). Threads: any.
 [[nodiscard]] bool matches_format(std::string_view format, std::string_view text);
+
+/// `duration` that Go's time.ParseDuration does not take: numbers with units anywhere in the text,
+/// "3 days and 4 hours", in nanoseconds. None when there is no known unit.
+[[nodiscard]] std::optional<std::int64_t> worded_duration(std::string_view text);
 
 /// `uri`: what Go's url.ParseRequestURI takes, an absolute path or a scheme with something behind
 /// it.
