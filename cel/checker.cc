@@ -488,7 +488,7 @@ class Checker {
       auto data = std::make_shared<MapData>();
       for (std::size_t i = 0; i + 1 < expr.args.size(); i += 2) {
         std::string key;
-        if (!map_key(expr.args[i]->literal, key) && !expr.args[i]->literal.is_error()) {
+        if (!data->new_key(expr.args[i]->literal, key) && !expr.args[i]->literal.is_error()) {
           return;  // fails at run time
         }
         data->entries.insert_or_assign(std::move(key),

@@ -141,6 +141,9 @@ class Evaluator {
         return target;
       }
     }
+    if (!key.is_index()) {
+      return Value::error("invalid qualifier type: " + std::string(key.inner_type_name()));
+    }
     Value out;
     spend(literal && !optional ? 1 : 0);
     if (base->is(Kind::kMap)) {
@@ -269,8 +272,8 @@ class Evaluator {
   Value equality(const Expr& expr) {
     const std::array<Value, 2> args = {eval(*expr.args[0]), eval(*expr.args[1])};
     Value out = args[0].equals(args[1]);
-    if (!out.is_error() && expr.name == "_!=_") {
-      out = Value::boolean(out.is_false());
+    if (expr.name == "_!=_" && !args[0].is_error() && !args[1].is_error()) {
+      out = Value::boolean(!out.is_true());
     }
     spend(call_cost(expr.name, expr.name == "_!=_" ? "not_equals" : "equals", args.data(), 2, out));
     return out;
@@ -342,7 +345,8 @@ class Evaluator {
     const char first = expr.name[0];
     const bool is_operator = first == '_' || first == '!' || first == '-' || first == '@';
     if (expr.name == "matches" || expr.name == "contains" || expr.name == "startsWith" ||
-        expr.name == "endsWith" || expr.name == "sort") {
+        expr.name == "endsWith" || expr.name == "sort" || expr.name == "find" ||
+        expr.name == "findAll") {
       return Value::no_overload();
     }
     if (any != nullptr && (is_operator || expr.name == "size")) {
@@ -384,7 +388,7 @@ class Evaluator {
       std::string identity;
       if (value.is_error()) {
         failed = std::move(value);
-      } else if (!map_key(key, identity)) {
+      } else if (!data->new_key(key, identity)) {
         failed = Value::error("unsupported key type: " + std::string(key.type_name()));
       } else if (expr.optional_entries[i / 2]) {
         if (!value.is(Kind::kOptional)) {
@@ -392,7 +396,10 @@ class Evaluator {
                                 "' from non-optional value " + value.print());
         } else if (value.boxed() != nullptr) {
           Value held = *value.boxed();
-          data->entries.emplace(std::move(identity), std::pair(std::move(key), std::move(held)));
+          data->entries.insert_or_assign(std::move(identity),
+                                         std::pair(std::move(key), std::move(held)));
+        } else {
+          data->entries.erase(identity);
         }
       } else {
         data->entries.insert_or_assign(std::move(identity),
@@ -445,25 +452,10 @@ class Evaluator {
     return out;
   }
 
-  static Value not_iterable(const Value& range) {
-    static constexpr std::array<std::string_view, 16> kNames = {"*types.Err",
-                                                                "types.Null",
-                                                                "types.Bool",
-                                                                "types.Int",
-                                                                "types.Uint",
-                                                                "types.Double",
-                                                                "types.String",
-                                                                "types.Bytes",
-                                                                "types.Duration",
-                                                                "types.Timestamp",
-                                                                "",
-                                                                "",
-                                                                "*types.Type",
-                                                                "*types.Optional",
-                                                                "",
-                                                                ""};
-    return Value::error("got '" + std::string(kNames[static_cast<std::size_t>(range.kind())]) +
-                        "', expected iterable type");
+  static Value not_iterable(const Value& range, bool two) {
+    const std::string type(range.inner_type_name());
+    return Value::error(two ? "unsupported comprehension range type: " + type
+                            : "got '" + type + "', expected iterable type");
   }
 
   Value fold(const Expr& expr) {
@@ -472,7 +464,7 @@ class Evaluator {
     }
     const Value range = eval(*expr.args[0]);
     if (!range.is(Kind::kList) && !range.is(Kind::kMap)) {
-      return range.is_error() ? range : not_iterable(range);
+      return range.is_error() ? range : not_iterable(range, expr.slot2 >= 0);
     }
     if (const Builder builder = builder_of(expr); builder.insertion != nullptr) {
       return build(expr, range, builder);
@@ -499,7 +491,7 @@ class Evaluator {
     eval(*expr.args[1]);
     const auto insert = [&](const Value& key, const Value& value) {
       std::string identity;
-      if (!map_key(key, identity)) {
+      if (!data->new_key(key, identity)) {
         failed = Value::error("unsupported key type");
       } else if (!data->entries.emplace(std::move(identity), std::pair(key, value)).second) {
         failed = Value::error("insert failed: key " + key.print() + " already exists");

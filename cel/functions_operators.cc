@@ -266,13 +266,16 @@ Value map_insert(const Args& args) {
   for (Value& key : args[0].keys()) {
     std::string text;
     Value value;
-    map_key(key, text);
+    data->new_key(key, text);
     args[0].find(key, value);
     data->entries.emplace(std::move(text), std::pair(std::move(key), std::move(value)));
   }
   const auto insert = [&](const Value& key, const Value& value) {
     std::string text;
-    if (!map_key(key, text)) {
+    if (Value known; args[0].find(key, known)) {
+      return Value::error("insert failed: key " + key.print() + " already exists");
+    }
+    if (!data->new_key(key, text)) {
       return Value::error("unsupported key type");
     }
     if (!data->entries.emplace(std::move(text), std::pair(key, value)).second) {

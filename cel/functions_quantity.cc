@@ -64,7 +64,8 @@ std::optional<Suffix> parse_suffix(std::string_view text) {
   return Suffix{"e", 10, negative ? -exponent : exponent};
 }
 
-/// Digits with a decimal point and a suffix. Values are rounded up to 10^-9 and capped at 2^63-1.
+/// Digits with a decimal point and a suffix; no digits at all are 0. Values are rounded up to 10^-9
+/// and capped at 2^63-1.
 std::optional<Wide> parse(std::string_view text) {
   if (text.empty()) {
     return std::nullopt;
@@ -77,7 +78,6 @@ std::optional<Wide> parse(std::string_view text) {
   std::string digits;
   int exponent = 0;
   std::size_t at = 0;
-  bool any = false;
   bool point = false;
   for (; at < text.size(); ++at) {
     if (text[at] == '.' && !point) {
@@ -87,14 +87,13 @@ std::optional<Wide> parse(std::string_view text) {
     if (text[at] < '0' || text[at] > '9') {
       break;
     }
-    any = true;
     if (!digits.empty() || text[at] != '0') {
       digits += text[at];
     }
     exponent -= point ? 1 : 0;
   }
   const auto suffix = parse_suffix(text.substr(at));
-  if (!any || !suffix) {
+  if (!suffix) {
     return std::nullopt;
   }
   const auto signed_value = [&](Wide value) { return negative ? -value : value; };

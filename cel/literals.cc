@@ -157,28 +157,14 @@ class LiteralChecker {
       }
       if (first == nullptr) {
         first = type;
-      } else if (!same(*first, *type)) {
+      } else if (!same_type(*first, *type)) {
         errors_.push_back({expr.args[i]->position, "expected type '" + format_type(*first) +
                                                        "' but found '" + format_type(*type) + "'"});
-        return;
+        if (step == 1) {
+          return;  // a map names all of them
+        }
       }
     }
-  }
-
-  static bool same(const Type& a, const Type& b) {
-    if (a.kind == TypeKind::kDyn || b.kind == TypeKind::kDyn) {
-      return true;
-    }
-    if (a.kind != b.kind || a.name != b.name || a.params.size() != b.params.size() ||
-        a.declaration != b.declaration) {
-      return false;
-    }
-    for (std::size_t i = 0; i < a.params.size(); ++i) {
-      if (!same(*a.params[i], *b.params[i])) {
-        return false;
-      }
-    }
-    return true;
   }
 
   std::vector<SourceError>& errors_;

@@ -260,7 +260,7 @@ class Parser {
       case TokenKind::kUint:
       case TokenKind::kDouble:
         ++at_;
-        return number(token, false);
+        return number(token, false, token.position);
       case TokenKind::kString:
         ++at_;
         return make_literal(Value::string(token.text), token.position);
@@ -277,7 +277,7 @@ class Parser {
     if (token.text == "-") {
       const Token digits = here();
       ++at_;
-      return number(digits, true);
+      return number(digits, true, token.position);
     }
     if (token.text == "true" || token.text == "false") {
       return make_literal(Value::boolean(token.text == "true"), token.position);
@@ -325,10 +325,10 @@ class Parser {
     return limited(expanded ? std::move(expanded) : make_call(token.text, std::move(args), open));
   }
 
-  ExprPtr number(const Token& token, bool negative) {
+  ExprPtr number(const Token& token, bool negative, std::uint32_t where) {
     const auto refuse = [&](std::string_view what) {
       errors_.push_back({token.position, "invalid " + std::string(what) + " literal"});
-      return make_literal(Value(), token.position);
+      return make_literal(Value(), where);
     };
     if (token.kind == TokenKind::kDouble) {
       double value = 0;
@@ -337,7 +337,7 @@ class Parser {
       if (end.ec == std::errc::result_out_of_range) {
         return refuse("double");
       }
-      return make_literal(Value::real(negative ? -value : value), token.position);
+      return make_literal(Value::real(negative ? -value : value), where);
     }
     const bool hex = token.text.starts_with("0x");
     const char* begin = token.text.data() + (hex ? 2 : 0);
@@ -347,14 +347,14 @@ class Parser {
     constexpr std::uint64_t kHalf = std::uint64_t{1} << 63U;
     const bool wide = end.ec != std::errc();
     if (token.kind == TokenKind::kUint) {
-      return wide ? refuse("uint") : make_literal(Value::unsigned_integer(value), token.position);
+      return wide ? refuse("uint") : make_literal(Value::unsigned_integer(value), where);
     }
     if (wide || value > kHalf || (value == kHalf && !negative)) {
       return refuse("int");
     }
     return make_literal(
         Value::integer(static_cast<std::int64_t>(negative ? std::uint64_t{0} - value : value)),
-        token.position);
+        where);
   }
 
   ExprPtr list(std::uint32_t where) {

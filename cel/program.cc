@@ -11,22 +11,31 @@ namespace kintsugi::cel {
 
 namespace {
 
-/// The first constant that could not be made ("int('x')").
-const Value* broken_constant(const Expr& expr) {
+/// The first constant that could not be made ("int('x')") or cannot stand where it does.
+const Value* broken_constant(const Expr& expr, Value& broken) {
   if (expr.constant) {
     return expr.literal.is_error() ? &expr.literal : nullptr;
   }
   if (expr.regex && !expr.regex->ok()) {
-    static const Value& broken = *new Value(Value::error("error parsing regexp"));
+    broken = Value::error("error parsing regexp");
     return &broken;
   }
+  if (expr.kind == ExprKind::kCall && (expr.name == "_[_]" || expr.name == "_[?_]")) {
+    const Expr& key = *expr.args[1];
+    if ((key.constant || key.kind == ExprKind::kLiteral) && !key.literal.is_index() &&
+        !key.literal.is_error()) {
+      broken =
+          Value::error("invalid qualifier type: " + std::string(key.literal.inner_type_name()));
+      return &broken;
+    }
+  }
   if (expr.target) {
-    if (const Value* found = broken_constant(*expr.target)) {
+    if (const Value* found = broken_constant(*expr.target, broken)) {
       return found;
     }
   }
   for (const ExprPtr& arg : expr.args) {
-    if (const Value* found = broken_constant(*arg)) {
+    if (const Value* found = broken_constant(*arg, broken)) {
       return found;
     }
   }
@@ -70,7 +79,8 @@ Compilation compile(std::string_view source, const Declaration& self, bool optio
     return refuse(wanted == TypeKind::kBool ? "cel expression must evaluate to a bool"
                                             : "messageExpression must evaluate to a string");
   }
-  if (const Value* broken = broken_constant(*root)) {
+  Value fault;
+  if (const Value* broken = broken_constant(*root, fault)) {
     return refuse((wanted == TypeKind::kBool ? "program instantiation failed: "
                                              : "messageExpression instantiation failed: ") +
                   std::string(broken->text()));

@@ -99,12 +99,18 @@ Value Value::list(std::vector<Value> items) {
   return out;
 }
 
+Value Value::merged_list(std::vector<Value> items, const krm::Schema& schema) {
+  Value out = list(std::move(items));
+  out.schema_ = &schema;
+  return out;
+}
+
 Value Value::concatenation(Value left, Value right) {
-  if (left.size() == 0) {
+  if (left.json_ == nullptr && left.size() == 0) {
     return right;
   }
-  if (right.size() == 0) {
-    return left;
+  if (left.json_ == nullptr && right.size() == 0) {
+    return left;  // a list of the object is another kind of list once something was added
   }
   Value out = of_kind(Kind::kList);
   auto data = std::make_shared<ListData>();
@@ -245,13 +251,64 @@ bool map_key(const Value& key, std::string& out) {
   }
 }
 
+namespace {
+
+/// Keys that are equal when their values are.
+bool value_key(const Value& key, std::string& out) {
+  switch (key.kind()) {
+    case Kind::kNull:
+      out = "n";
+      return true;
+    case Kind::kDuration:
+      out = 'u' + std::to_string(key.integer());
+      return true;
+    case Kind::kTimestamp:
+      out = 't' + std::to_string(key.integer()) + '.' + std::to_string(key.nanos());
+      return true;
+    case Kind::kType:
+      out = 'y';
+      out += key.text();
+      return true;
+    default:
+      return map_key(key, out);
+  }
+}
+
+}  // namespace
+
+bool MapData::new_key(const Value& key, std::string& out) {
+  if (value_key(key, out)) {
+    return true;
+  }
+  if (key.is(Kind::kBytes) || key.identity() == nullptr) {
+    return false;
+  }
+  constexpr std::size_t kFirst = 1'000'000'000;  // so that later ones sort behind
+  out = 'p' + std::to_string(kFirst + composite.size());
+  out = composite.emplace(key.identity(), out).first->second;
+  return true;
+}
+
+const void* Value::identity() const noexcept {
+  return json_ != nullptr ? static_cast<const void*>(json_) : owner_.get();
+}
+
+bool Value::is_index() const noexcept {
+  return is_number() || is(Kind::kString) || is(Kind::kBool);
+}
+
 bool Value::find(const Value& key, Value& out) const {
   if (json_ == nullptr) {
+    const auto* data = static_cast<const MapData*>(owner_.get());
     std::string text;
-    if (!map_key(key, text)) {
-      return false;
+    if (!value_key(key, text)) {
+      const auto known = data->composite.find(key.identity());
+      if (known == data->composite.end()) {
+        return false;
+      }
+      text = known->second;
     }
-    const auto& entries = static_cast<const MapData*>(owner_.get())->entries;
+    const auto& entries = data->entries;
     const auto found = entries.find(text);
     if (found == entries.end()) {
       return false;
@@ -333,6 +390,53 @@ std::string_view Value::type_name() const noexcept {
                                                               "",
                                                               "unknown"};
   return kind_ == Kind::kOpaque ? opaque()->type : kNames[static_cast<std::size_t>(kind_)];
+}
+
+std::string_view Value::inner_type_name() const noexcept {
+  switch (kind_) {
+    case Kind::kError:
+      return "*types.Err";
+    case Kind::kNull:
+      return "types.Null";
+    case Kind::kBool:
+      return "types.Bool";
+    case Kind::kInt:
+      return "types.Int";
+    case Kind::kUint:
+      return "types.Uint";
+    case Kind::kDouble:
+      return "types.Double";
+    case Kind::kString:
+      return "types.String";
+    case Kind::kBytes:
+      return "types.Bytes";
+    case Kind::kDuration:
+      return "types.Duration";
+    case Kind::kTimestamp:
+      return "types.Timestamp";
+    case Kind::kList:
+      return json_ == nullptr                            ? "*types.baseList"
+             : schema_->list_type == krm::ListType::kSet ? "*common.unstructuredSetList"
+             : schema_->list_type == krm::ListType::kMap ? "*common.unstructuredMapList"
+                                                         : "*common.unstructuredList";
+    case Kind::kMap:
+      return json_ == nullptr ? "*types.baseMap" : "*common.unstructuredMap";
+    case Kind::kType:
+      return "*types.Type";
+    case Kind::kOptional:
+      return "*types.Optional";
+    case Kind::kOpaque: {
+      const std::string_view type = opaque()->type;
+      return type == "kubernetes.Quantity" ? "cel.Quantity"
+             : type == "kubernetes.URL"    ? "cel.URL"
+             : type == "net.IP"            ? "cel.IP"
+             : type == "net.CIDR"          ? "cel.CIDR"
+                                           : type;
+    }
+    case Kind::kUnknown:
+      return "*common.unknownPreserved";
+  }
+  return "";
 }
 
 std::string Value::print() const {

@@ -63,16 +63,20 @@ Value merge_lists(const Value& left, const Value& right) {
   const krm::Schema& schema = *left.schema();
   std::vector<Value> items = left.items();
   if (schema.list_type == krm::ListType::kSet) {
+    std::set<std::string> known;
+    const auto identity = [](const Value& value) {
+      std::string key;
+      return map_key(value, key) ? key : std::string(value.type_name()) + ' ' + value.print();
+    };
+    for (const Value& each : items) {
+      known.insert(identity(each));
+    }
     for (Value& each : right.items()) {
-      bool known = false;
-      for (const Value& other : items) {
-        known = known || other.equals(each).is_true();
-      }
-      if (!known) {
+      if (known.insert(identity(each)).second) {
         items.push_back(std::move(each));
       }
     }
-    return Value::list(std::move(items));
+    return Value::merged_list(std::move(items), schema);
   }
   const auto key_of = [&](const Value& item) {
     std::string out;
@@ -98,13 +102,13 @@ Value merge_lists(const Value& left, const Value& right) {
       items[place->second] = std::move(each);
     }
   }
-  return Value::list(std::move(items));
+  return Value::merged_list(std::move(items), schema);
 }
 
 }  // namespace
 
 Value add_lists(const Value& left, const Value& right) {
-  if (left.json() != nullptr && left.schema()->list_type != krm::ListType::kAtomic) {
+  if (left.schema() != nullptr && left.schema()->list_type != krm::ListType::kAtomic) {
     return merge_lists(left, right);
   }
   return Value::concatenation(left, right);
@@ -152,7 +156,8 @@ Value Value::equals(const Value& other) const {
     return boolean(other.json_ != nullptr && *json_ == *other.json_);
   }
   if (kind_ != other.kind_) {
-    const bool view = json_ != nullptr && (kind_ == Kind::kList || kind_ == Kind::kMap);
+    const bool view =
+        json_ != nullptr && !other.is(Kind::kNull) && (kind_ == Kind::kList || kind_ == Kind::kMap);
     return view ? no_overload() : boolean(false);
   }
   switch (kind_) {
@@ -175,10 +180,10 @@ Value Value::equals(const Value& other) const {
     case Kind::kOpaque:
       return boolean(opaque()->type == other.opaque()->type && opaque()->equals(*other.opaque()));
     case Kind::kList:
-      if (json_ != nullptr && schema_->list_type == krm::ListType::kSet) {
+      if (schema_ != nullptr && schema_->list_type == krm::ListType::kSet) {
         return set_equals(other);
       }
-      if (json_ != nullptr && schema_->list_type == krm::ListType::kMap) {
+      if (schema_ != nullptr && schema_->list_type == krm::ListType::kMap) {
         return map_list_equals(other);
       }
       return list_equals(other);

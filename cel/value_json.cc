@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "cel/internal/text.h"
 #include "cel/internal/value.h"
+#include "krm/formats.h"
 
 namespace kintsugi::cel {
 
@@ -57,7 +58,8 @@ Value formatted(std::string_view text, std::string_view format) {
     return Value::error("Invalid " + std::string(what) + ' ' + std::string(text));
   };
   if (format == "duration") {
-    const auto parsed = parse_duration(text);
+    auto parsed = parse_duration(text);
+    parsed = parsed ? parsed : krm::worded_duration(text);
     return parsed ? Value::duration(*parsed) : broken("duration");
   }
   if (format == "date") {

@@ -55,6 +55,10 @@ struct ListData {
 /// Entries of a map that an expression made, by canonical key; numbers that are equal have one key.
 struct MapData {
   std::map<std::string, std::pair<Value, Value>, std::less<>> entries;
+  std::map<const void*, std::string> composite;  ///< keys that are lists and the like: by identity
+
+  /// The canonical key under which an entry is to be put; false when the value cannot be a key.
+  bool new_key(const Value& key, std::string& out);
 };
 
 /// A value at run time. Strings, lists and maps of the object under validation are views into its
@@ -79,6 +83,8 @@ class Value {
   [[nodiscard]] static Value timestamp(std::int64_t seconds, std::int32_t nanos) noexcept;
   [[nodiscard]] static Value list(std::vector<Value> items);
   [[nodiscard]] static Value concatenation(Value left, Value right);
+  /// A set or map list as the schema (not owned) says, that an expression made of others.
+  [[nodiscard]] static Value merged_list(std::vector<Value> items, const krm::Schema& schema);
   [[nodiscard]] static Value map(std::shared_ptr<const MapData> data);
   [[nodiscard]] static Value type(std::string name);
   [[nodiscard]] static Value none();
@@ -128,6 +134,10 @@ class Value {
   [[nodiscard]] Value compare(const Value& other) const;
   /// Name of the type ("int", "list", "google.protobuf.Duration").
   [[nodiscard]] std::string_view type_name() const noexcept;
+  /// As the reference's errors name its inner type ("types.Int", "*types.baseList").
+  [[nodiscard]] std::string_view inner_type_name() const noexcept;
+  /// True for what x[key] takes.
+  [[nodiscard]] bool is_index() const noexcept;
   /// As error messages print it.
   [[nodiscard]] std::string print() const;
   /// False, 0, "", empty, null, none.
@@ -139,9 +149,11 @@ class Value {
   [[nodiscard]] Value set_equals(const Value& other) const;
   [[nodiscard]] Value map_list_equals(const Value& other) const;
   [[nodiscard]] Value map_equals(const Value& other) const;
+  [[nodiscard]] const void* identity() const noexcept;
   /// Schema of a member of a Json object, null when it is not visible.
   [[nodiscard]] const krm::Schema* member_schema(std::string_view key) const;
   friend Value add_lists(const Value& left, const Value& right);
+  friend struct MapData;
 
   Kind kind_ = Kind::kNull;
   std::int32_t nanos_ = 0;
