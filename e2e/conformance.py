@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the conformance kit (a folder with replay.py) against a fresh installation, through the proxy and, for the API
-machinery areas, at a shard directly. Fails when an area passes less than the floor that the project holds."""
+"""Runs the conformance kit (a folder with replay.py) against a fresh installation: through the proxy, then at a shard
+directly. Every scenario up to level should has to pass but for the differences listed here; one of those that passes is
+to be taken off the list."""
 import argparse
 import json
 import os
@@ -12,15 +13,59 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-# Area -> smallest share of passed scenarios at level must. Raised when more is built, never lowered.
-FLOORS = {"crud": 0.9, "errors": 1.0, "list": 1.0, "watch": 0.9, "kcp-proxy": 0.8, "kcp-topology": 0.8}
+MACHINERY = ["crud", "errors", "patch", "apply", "list", "watch", "content", "discovery", "custom"]
+THROUGH_PROXY = MACHINERY + ["kcp-auth", "kcp-crd", "kcp-proxy", "kcp-topology", "kcp-workspaces"]
+
+BAD_REQUEST = "400 with a reason where the reference answers 500 without one (docs/errors.md)"
+NOT_BUILT = "not built yet"
+DIFFERENCES = {
+    "apply-custom-list-map": BAD_REQUEST,
+    "apply-custom-sets": BAD_REQUEST,
+    "apply-lease": BAD_REQUEST,
+    "apply-list-map": BAD_REQUEST,
+    "crud-get-options": BAD_REQUEST,
+    "patch-strategic-failures": BAD_REQUEST,
+    "watch-invalid-version": BAD_REQUEST,
+    "kcp-proxy-answer-headers": "no flow schemas, hence no headers that name them",
+    "kcp-proxy-warrants-and-scopes": "the impersonation text of all releases before the reference's",
+    "kcp-workspaces-home": NOT_BUILT,
+    "kcp-workspaces-initial-content": NOT_BUILT,
+    "kcp-workspaces-type-limits-children": NOT_BUILT,
+}
+
+
+def replay(kit_folder, base, pki, users, only, identity, verbose):
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / "report.json"
+        command = [sys.executable, kit_folder / "replay.py", "check", "--base", base, "--cacert", pki / "serving-ca.crt", "--cert",
+                   pki / f"{identity}.crt", "--key", pki / f"{identity}.key", "--users", users, "--level", "should", "--only",
+                   ",".join(only), "--report", report] + (["-v"] if verbose else [])  # fmt: skip
+        subprocess.run(command, check=False, timeout=1200)
+        return json.loads(report.read_text())["results"]
+
+
+def judge(title, results):
+    """Prints what differs from the list above; returns the number of such differences."""
+    bad = 0
+    for result in results:
+        name, passed = result["name"], result["result"] != "failed"
+        if not passed and name not in DIFFERENCES:
+            print(f"{title}: {name} failed")
+            bad += 1
+        elif result["result"] == "passed" and name in DIFFERENCES:
+            print(f"{title}: {name} passes; take it off the list")
+            bad += 1
+    ran = [result for result in results if result["result"] != "skipped"]
+    passed = sum(result["result"] == "passed" for result in ran)
+    print(f"{title}: {passed} of {len(ran)} passed, {len(ran) - passed - bad} listed differences, {bad} others", flush=True)
+    return bad if ran else 1
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binary", default="build/release/bin/kintsugi")
     parser.add_argument("--kit", required=True, type=pathlib.Path)
-    parser.add_argument("--only", default="crud,errors,list,watch,kcp-topology,kcp-proxy")
+    parser.add_argument("--only", type=lambda text: text.split(","), help="areas or scenarios, through the proxy only")
     parser.add_argument("-v", action="store_true")
     arguments = parser.parse_args()
     os.environ["KINTSUGI"] = str(pathlib.Path(arguments.binary).resolve())
@@ -28,32 +73,21 @@ def main():
 
     users = json.loads((arguments.kit / "users.json").read_text())
     with kit.Installation() as installation, tempfile.TemporaryDirectory() as folder:
-        installation.make_workspace("conformance")
+        installation.make_workspace("conformance", selector={"region": kit.REGIONS[0]})
         for name, groups in users.items():
             cert, key = kit.make_user(folder, installation.pki, name, groups)
             cert.rename(pathlib.Path(folder) / f"{name}.crt")
             key.rename(pathlib.Path(folder) / f"{name}.key")
-        report = pathlib.Path(folder) / "report.json"
-        command = [sys.executable, arguments.kit / "replay.py", "check", "--base",
-                   f"https://127.0.0.1:{installation.port}/clusters/root:conformance", "--cacert",
-                   installation.pki / "serving-ca.crt", "--cert", installation.pki / "admin.crt", "--key",
-                   installation.pki / "admin.key", "--users", folder, "--level", "must", "--only", arguments.only,
-                   "--report", report] + (["-v"] if arguments.v else [])
-        subprocess.run(command, check=False, timeout=1200)
-        scenarios = json.loads(report.read_text())["results"]
-    areas = {}
-    for scenario in scenarios:
-        entry = areas.setdefault(scenario["area"], {"passed": 0, "failed": 0, "skipped": 0})
-        entry[scenario["result"]] = entry.get(scenario["result"], 0) + 1
-    bad = []
-    for area, counts in sorted(areas.items()):
-        ran = counts["passed"] + counts["failed"]
-        share = counts["passed"] / ran if ran else 0.0
-        floor = FLOORS.get(area, 0.0)
-        print(f"{area}: {counts['passed']} of {ran} passed ({share:.0%}, floor {floor:.0%})")
-        if share < floor:
-            bad.append(area)
-    sys.exit(1 if bad or not areas else 0)
+
+        def run(title, port, only, identity):
+            base = f"https://127.0.0.1:{port}/clusters/root:conformance"
+            return judge(title, replay(arguments.kit, base, installation.pki, folder, only, identity, arguments.v))
+
+        bad = run("through the proxy", installation.port, arguments.only or THROUGH_PROXY, "admin")
+        if not arguments.only:
+            port = (installation.state / "shards/root/port").read_text().strip()
+            bad += run("at the shard", port, MACHINERY, "shard-admin")
+    sys.exit(1 if bad else 0)
 
 
 if __name__ == "__main__":
