@@ -320,12 +320,19 @@ class SchemaCheck {
  public:
   explicit SchemaCheck(std::vector<Cause>& causes) : causes_(causes) {}
 
-  void visit(const Json& schema, const std::string& path, bool root, bool in_top_metadata,
+  /// Where a part stands: inside apiVersion, kind or metadata of a resource, and why it must not
+  /// have a default.
+  struct Inside {
+    bool metadata = false;
+    std::string no_default;
+  };
+
+  void visit(const Json& schema, const std::string& path, bool root, const Inside& inside,
              int depth = 0) {
     if (depth > kMaxDepth) {
       return;
     }
-    standard(schema, path, in_top_metadata);
+    standard(schema, path, inside);
     const Json* additional = object_at(schema, "additionalProperties");
     const Json* given = schema.find("additionalProperties");
     if (given != nullptr && !given->is_null() && !properties_of(schema).empty() &&
@@ -335,29 +342,33 @@ class SchemaCheck {
                                         "exclusive"));
     }
     if (additional != nullptr) {
-      visit(*additional, path + ".additionalProperties", false, in_top_metadata, depth + 1);
+      Inside below = inside;
+      if (inside.metadata) {
+        below.no_default = "inside additionalProperties applying to object metadata";
+      }
+      visit(*additional, path + ".additionalProperties", false, below, depth + 1);
     }
     for (const JsonMember& member : properties_of(schema)) {
-      const bool meta =
-          root && (member.key == "metadata" || member.key == "kind" || member.key == "apiVersion");
-      if (meta) {
-        meta_name_ = member.key;
+      Inside below = inside;
+      if ((root || is_true(schema, "x-kubernetes-embedded-resource")) &&
+          (member.key == "metadata" || member.key == "kind" || member.key == "apiVersion")) {
+        below.metadata = true;
+        below.no_default = root ? "in top-level " + member.key : inside.no_default;
       }
-      visit(member.value, property_path(path, member.key), false, in_top_metadata || meta,
-            depth + 1);
+      visit(member.value, property_path(path, member.key), false, below, depth + 1);
     }
     for (std::string_view key : {"allOf", "oneOf", "anyOf"}) {
       if (const Json* parts = schema.find(key)) {
         for (std::size_t i = 0; i < parts->size(); ++i) {
-          visit(parts->items()[i], at(path, key, i), false, in_top_metadata, depth + 1);
+          visit(parts->items()[i], at(path, key, i), false, inside, depth + 1);
         }
       }
     }
     if (const Json* negated = object_at(schema, "not")) {
-      visit(*negated, path + ".not", false, in_top_metadata, depth + 1);
+      visit(*negated, path + ".not", false, inside, depth + 1);
     }
     if (const Json* items = object_at(schema, "items")) {
-      visit(*items, path + ".items", false, in_top_metadata, depth + 1);
+      visit(*items, path + ".items", false, inside, depth + 1);
     }
     map_type(schema, path);
     list_type(schema, path);
@@ -368,14 +379,17 @@ class SchemaCheck {
     causes_.push_back(field_forbidden(path, detail));
   }
 
-  void standard(const Json& schema, const std::string& path, bool in_top_metadata) {
+  void standard(const Json& schema, const std::string& path, const Inside& inside) {
     const std::string_view type = schema.text({"type"});
     if (!type.empty() && std::find(kTypes.begin(), kTypes.end(), type) == kTypes.end()) {
       causes_.push_back(field_not_supported(
           path + ".type", Json(type), std::vector<std::string>(kTypes.begin(), kTypes.end())));
     }
-    if (in_top_metadata && is_set(schema, "default")) {
-      forbid(path + ".default", "must not be set in top-level " + meta_name_);
+    if (!inside.no_default.empty() && is_set(schema, "default")) {
+      forbid(path + ".default", "must not be set " + inside.no_default);
+    }
+    if (inside.metadata && is_true(schema, "x-kubernetes-embedded-resource")) {
+      forbid(path + ".x-kubernetes-embedded-resource", "must not be used inside of resource meta");
     }
     for (std::string_view key :
          {"id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"}) {
@@ -518,7 +532,6 @@ class SchemaCheck {
   }
 
   std::vector<Cause>& causes_;
-  std::string meta_name_;
 };
 
 /// Schemas that cannot be read as structural at all get only the general complaints.
@@ -561,7 +574,7 @@ void validate_structural_schema(const Json& schema, std::string_view path,
       check_schema_defaults(schema, here, rules, found);
     }
   }
-  SchemaCheck(found).visit(schema, here, true, false);
+  SchemaCheck(found).visit(schema, here, true, {});
   for (Cause& cause : found) {
     if (std::find(causes.begin(), causes.end(), cause) == causes.end()) {
       causes.push_back(std::move(cause));

@@ -334,6 +334,20 @@ TEST(StructuralDefinition, AM369_WhenDefaultsOfResourcesAreNone_IsRefused) {
                   "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"});
 }
 
+TEST(StructuralDefinition, WhenMetadataOfAResourceIsDescribed_DefaultsOfMapsAreRefused) {
+  EXPECT_EQ(property_faults(R"({"type":"object","x-kubernetes-embedded-resource":true,
+                "properties":{"metadata":{"type":"object","properties":{"labels":{"type":"object",
+                "additionalProperties":{"type":"string","default":"x"}},
+                "a":{"type":"object","x-kubernetes-embedded-resource":true,
+                     "x-kubernetes-preserve-unknown-fields":true}}}}})"),
+            (Texts{"S.properties[a].properties[metadata].properties[a]."
+                   "x-kubernetes-embedded-resource: Forbidden: must not be used inside of "
+                   "resource meta",
+                   "S.properties[a].properties[metadata].properties[labels].additionalProperties."
+                   "default: Forbidden: must not be set inside additionalProperties applying to "
+                   "object metadata"}));
+}
+
 TEST(StructuralDefinition, AM369_WhenADefaultAndOneInsideAreWrong_BothAreNamed) {
   EXPECT_EQ(property_faults(R"({"type":"object","default":{"b":7,"c":1},"properties":{
                 "b":{"type":"string","default":1}}})"),

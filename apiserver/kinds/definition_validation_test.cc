@@ -190,5 +190,41 @@ TEST(ValidateDefinition, AM376_WhenUpdated_GroupScopePluralAndKindStay) {
                    "spec.names.plural: Invalid value: \"cogz\": field is immutable"}));
 }
 
+/// A version whose rule is dearer than a new one may be.
+Json dear_version(const std::string& name, bool storage) {
+  Json version = parse(R"j({"name":"","served":true,"storage":false,"schema":{"openAPIV3Schema":
+      {"type":"object","properties":{"spec":{"type":"object","properties":{"l":{"type":"array",
+      "items":{"type":"string"},"x-kubernetes-validations":[
+        {"rule":"self.all(x, self.all(y, x == y))"}]}}}}}}})j");
+  version["name"] = Json(name);
+  version["storage"] = Json(storage);
+  return version;
+}
+
+TEST(ValidateDefinition, AM420_WhenOneVersionChanges_OnlyItsRulesAreJudged) {
+  Json old = definition();
+  Json& versions = *old.at({"spec", "versions"});
+  versions.edit_items().push_back(dear_version("v2", false));
+  EXPECT_FALSE(faults(old).empty());
+  EXPECT_EQ(faults(old, &old), Texts{});
+
+  Json other = old;
+  first_version(other).make({"schema", "openAPIV3Schema", "properties", "more"}) =
+      parse(R"({"type":"string"})");
+  EXPECT_EQ(faults(other, &old), Texts{});
+
+  Json changed = old;
+  changed.at({"spec", "versions"})
+      ->edit_items()[1]
+      .make({"schema", "openAPIV3Schema", "properties", "more"}) = parse(R"({"type":"string"})");
+  const Texts found = faults(changed, &old);
+  ASSERT_FALSE(found.empty());
+  EXPECT_TRUE(
+      found[0].starts_with("spec.versions[1].schema.openAPIV3Schema.properties[spec]."
+                           "properties[l].x-kubernetes-validations[0].rule: Forbidden: "
+                           "estimated rule cost exceeds budget"))
+      << found[0];
+}
+
 }  // namespace
 }  // namespace kintsugi::apiserver::kinds
