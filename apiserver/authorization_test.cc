@@ -144,6 +144,42 @@ TEST_F(Authorization, WhenTheWildcardIsWrittenTo_AM478_IsNotAllowed) {
   EXPECT_EQ(server.send("DELETE", all).status(), 405);
 }
 
+TEST_F(Authorization, WhenRequestsAreAnswered_AM455_EachIsALineWithoutItsBody) {
+  const std::size_t before = server.audit().size();
+  Json secret = Json::object({{"apiVersion", "v1"}, {"kind", "Secret"}});
+  secret.make({"metadata", "name"}) = "s";
+  secret.make({"stringData", "password"}) = "hunter2";
+  testing::Fields fields = {{"x-user", "bob"},
+                            {"impersonate-user", "carol"},
+                            {"authorization", "Bearer t0ken"},
+                            {"user-agent", "test/1"}};
+  EXPECT_EQ(server.send("POST", "/api/v1/namespaces/t1/secrets", secret, fields).status(), 201);
+  EXPECT_EQ(server.send("GET", kMap, std::string_view(), {{"x-user", "alice"}}).status(), 403);
+  Exchange watch = server.send("GET", std::string(kMaps) + "?watch=1");
+  ASSERT_EQ(server.audit().size(), before + 3);
+  const std::string& line = server.audit()[before];
+  EXPECT_EQ(line.find("hunter2"), std::string::npos);
+  EXPECT_EQ(line.find("t0ken"), std::string::npos);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const Json event = *Json::parse(line);
+  EXPECT_EQ(event.text({"verb"}), "create");
+  EXPECT_EQ(event.text({"stage"}), "ResponseComplete");
+  EXPECT_EQ(event.text({"user", "username"}), "bob");
+  EXPECT_EQ(event.text({"impersonatedUser", "username"}), "carol");
+  EXPECT_EQ(event.at({"objectRef"})->dump(),
+            R"({"apiVersion":"v1","namespace":"t1","resource":"secrets"})");
+  EXPECT_EQ(event.at({"responseStatus", "code"})->as_integer(), 201);
+  EXPECT_EQ(event.text({"userAgent"}), "test/1");
+  EXPECT_GE(event.at({"latencyMicroseconds"})->as_integer(), 0);
+  EXPECT_EQ(event.text({"auditID"}).size(), 36U);
+  const Json refused = *Json::parse(server.audit()[before + 1]);
+  EXPECT_EQ(refused.at({"responseStatus", "code"})->as_integer(), 403);
+  EXPECT_EQ(refused.text({"objectRef", "name"}), "a");
+  EXPECT_EQ(Json::parse(server.audit()[before + 2])->text({"stage"}), "ResponseStarted");
+  (void)server.send("GET", kMap, std::string_view(), {{"user-agent", "a\xFF"}});
+  EXPECT_EQ(Json::parse(server.audit().back())->text({"userAgent"}), "a?");
+}
+
 TEST_F(Authorization, WhenADocumentIsThere_AM432_OnlyItsPathIsAnswered) {
   Exchange one = server.send("GET", "/clusters/x/documents/one");
   EXPECT_EQ(one.status(), 200);

@@ -48,6 +48,8 @@ struct ServerParams {
   /// the path; nullopt: no such document.
   std::function<std::optional<krm::Json>(std::string_view api_root, std::string_view path)>
       document{};
+  /// Gets a line of JSON for every answer (AM-455); must not block. Empty: no audit log.
+  std::function<void(std::string line)> audit{};
   std::string server_address = "127.0.0.1";  ///< shown in /api
   std::size_t max_body = 3'145'728;          ///< [bytes] AM-058
   std::size_t max_object = 1'572'864;        ///< [bytes] AM-059

@@ -223,6 +223,37 @@ class Identity(unittest.TestCase):
         self.assertEqual(self.status(tokens["watcher"]), 403)
         self.assertEqual(self.status(tokens["keeper"]), 200)
 
+    def test_audit_log(self):
+        """AM-455: a shard with --audit-log writes a line per request, and none of the secrets."""
+        log = self.installation.dir / "audit.jsonl"
+        with (self.installation.dir / "audited.log").open("wb") as out:
+            shard = subprocess.Popen([str(kit.BINARY), "shard", "--join", str(self.installation.state), "--name", "audited",
+                                      "--labels", "audited=yes", "--audit-log", str(log)], stdout=out, stderr=out)
+        try:
+            root = self.installation.client()
+            kit.eventually(lambda: root.get("/apis/core.kcp.io/v1alpha1/shards/audited").status == 200, 20, "the shard is known")
+            self.installation.make_workspace("audited", selector={"audited": "yes"})
+            client = self.installation.client("/clusters/root:audited")
+            client.must("POST", "/api/v1/namespaces/default/secrets", {"metadata": {"name": "s"}, "stringData": {"p": "hunter2"}})
+
+            def written(verb):
+                events = [json.loads(line) for line in log.read_text().split("\n")[:-1]]
+                return [event for event in events if event.get("objectRef", {}).get("resource") == "secrets"
+                        and event["verb"] == verb and event["user"]["username"] != "system:apiserver"]
+
+            event = kit.eventually(lambda: written("create"), what="the request is in the log")[0]
+            self.assertEqual(event["responseStatus"]["code"], 201)
+            self.assertNotIn("hunter2", log.read_text())
+            log.rename(log.with_suffix(".1"))
+            shard.send_signal(signal.SIGHUP)
+            kit.eventually(log.exists, what="the log is opened again")
+            client.must("GET", "/api/v1/namespaces/default/secrets/s")
+            event = kit.eventually(lambda: written("get"), what="the request is in the new log")[0]
+            self.assertEqual(event["objectRef"]["name"], "s")
+        finally:
+            shard.terminate()
+            shard.wait(20)
+
     def test_forged_headers_do_nothing(self):
         """A bearer token with identity headers stays what its token says."""
         self.account("forger")

@@ -1,8 +1,10 @@
 #include <algorithm>
 
+#include "apiserver/internal/audit.h"
 #include "apiserver/internal/pipeline.h"
 #include "apiserver/internal/request.h"
 #include "apiserver/internal/server_impl.h"
+#include "base/time.h"
 
 namespace kintsugi::apiserver::internal {
 
@@ -17,6 +19,9 @@ Exchange::~Exchange() { release_request(); }
 void Exchange::start(RequestPtr request) {
   request_ = std::move(request);
   request_->exchange = this;
+  if (server_.params().audit) {
+    request_->received_at = unix_seconds();
+  }
   request_->body_complete = request_->head.end_stream;
   server_.request_started();
   begin_request(request_);
@@ -66,6 +71,9 @@ void Exchange::on_close(Errc cause) noexcept {
 void Exchange::release_request() noexcept {
   if (request_ == nullptr) {
     return;
+  }
+  if (server_.params().audit) {
+    server_.params().audit(audit_line(*request_));
   }
   request_->exchange = nullptr;
   request_->on_body = nullptr;

@@ -88,22 +88,25 @@ void identified(const RequestPtr& request) {
   if (!start_deadline(request)) {
     return;
   }
-  auth::impersonate(request->head.headers, request->user, request->cluster,
-                    request->server.params().authorizer,
-                    [request](Expected<auth::UserInfo> effective) {
-                      if (request->is_gone()) {
-                        return;
-                      }
-                      if (!effective) {
-                        send_error(*request, effective.error());
-                        return;
-                      }
-                      const bool changed = !(*effective == request->user);
-                      request->user = std::move(*effective);
-                      if (!changed || find_cluster(request)) {
-                        check_access(request);
-                      }
-                    });
+  auth::impersonate(
+      request->head.headers, request->user, request->cluster, request->server.params().authorizer,
+      [request](Expected<auth::UserInfo> effective) {
+        if (request->is_gone()) {
+          return;
+        }
+        if (!effective) {
+          send_error(*request, effective.error());
+          return;
+        }
+        const bool changed = !(*effective == request->user);
+        if (changed) {
+          request->impersonator = std::make_unique<const auth::UserInfo>(std::move(request->user));
+        }
+        request->user = std::move(*effective);
+        if (!changed || find_cluster(request)) {
+          check_access(request);
+        }
+      });
 }
 
 }  // namespace

@@ -22,14 +22,19 @@ class Server;
 /// null when the stream is gone, then answers go nowhere. Threads: its loop.
 struct Request {
   Request(Server& owner, http::RequestHead request_head, net::Loop& loop)
-      : server(owner), head(std::move(request_head)), deadline(loop) {}
+      : server(owner), head(std::move(request_head)), received(loop.now()), deadline(loop) {}
 
   Server& server;
   Exchange* exchange = nullptr;
   http::RequestHead head;
-  auth::UserInfo user;
-  bool outside = false;    ///< not in any logical cluster
-  bool caught_up = false;  ///< has waited for definitions that were on their way
+  auth::UserInfo user;                                 ///< the effective one
+  std::unique_ptr<const auth::UserInfo> impersonator;  ///< who speaks for `user`, if anybody
+  int status = 0;                                      ///< of the answer, once it has begun
+  bool streams = false;                                ///< the answer goes on: a watch, a long list
+  TimePoint received;
+  std::int64_t received_at = 0;  ///< [s since 1970]; set for the audit log only
+  bool outside = false;          ///< not in any logical cluster
+  bool caught_up = false;        ///< has waited for definitions that were on their way
   std::string cluster;
   std::string api_root;
   krm::RequestInfo info;

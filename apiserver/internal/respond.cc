@@ -129,6 +129,7 @@ void send_body(Request& request, int status, http::HeaderList headers, std::stri
   if (status != 304) {
     headers.add("content-length", std::to_string(body.size()));
   }
+  request.status = status;
   http::ResponseStream& stream = request.exchange->stream();
   const bool bodiless = request.head.method == "HEAD" || body.empty();
   stream.send_head(status, headers, bodiless);
@@ -198,6 +199,8 @@ void send_stream(Request& request, http::HeaderList headers, std::unique_ptr<Pro
   if (request.is_gone()) {
     return;
   }
+  request.status = status;
+  request.streams = true;
   Exchange& exchange = *request.exchange;
   exchange.stream().send_head(status, headers, false);
   exchange.set_producer(std::move(producer));

@@ -105,6 +105,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   ServerParams params{
       loop_, store_, *registry_, authenticator_, authorizer_, make_cluster_resolver(index_), {}};
   params.server_address = params_.address;
+  params.audit = params_.audit;
   params.checks.push_back({"store-open", false, [this] { return store_.health(); }});
   params.checks.push_back({"loop-alive", false, [] { return Expected<void>(); }});
   params.checks.push_back({"crds-loaded", true, [this]() -> Expected<void> {

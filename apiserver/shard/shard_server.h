@@ -32,9 +32,10 @@ struct ShardServerParams {
   std::shared_ptr<net::TlsContext> client_tls;  ///< as shard administrator, to other shards
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier;
   std::vector<std::string> proxy_names{"kcp-front-proxy"};  ///< may assert identities
-  auth::JwtKeys account_keys;  ///< sign and verify ServiceAccount tokens
-  std::string root_ca_pem;     ///< for ConfigMaps kube-root-ca.crt
-  RootAddress root;            ///< where the root shard is; unused on the root shard
+  auth::JwtKeys account_keys;                   ///< sign and verify ServiceAccount tokens
+  std::string root_ca_pem;                      ///< for ConfigMaps kube-root-ca.crt
+  std::function<void(std::string line)> audit;  ///< ServerParams::audit of every loop
+  RootAddress root;  ///< where the root shard is; unused on the root shard
 };
 
 /// A whole shard: API servers on N loops over one store, the controllers of logical clusters on the

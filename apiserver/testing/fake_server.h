@@ -97,6 +97,8 @@ class FakeServer {
 
   /// From now on this user is denied the verb, or everything.
   void deny(std::string user, std::string verb = {});
+  /// Lines of the audit log so far.
+  [[nodiscard]] const std::vector<std::string>& audit() const { return audit_; }
   [[nodiscard]] ApiServer& server() { return *server_; }
   [[nodiscard]] store::MemoryStore& store() { return store_; }
   [[nodiscard]] StaticPlusCrdRegistry& registry() { return *registry_; }
@@ -108,6 +110,7 @@ class FakeServer {
 
   net::Loop loop_{"test"};
   store::MemoryStore store_;
+  std::vector<std::string> audit_;
   std::unique_ptr<StaticPlusCrdRegistry> registry_;
   std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<Authorizer> authorizer_;

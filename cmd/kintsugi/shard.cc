@@ -8,6 +8,7 @@
 #include "auth/x509_identity.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "cmd/kintsugi/audit_log.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/file_watch.h"
 #include "cmd/kintsugi/files.h"
@@ -29,7 +30,7 @@ constexpr std::uint32_t kMostLoops = 64;
 constexpr Duration kFilePoll = seconds(60);
 
 struct Options {
-  std::string join, name, bind = "127.0.0.1";
+  std::string join, name, bind = "127.0.0.1", audit_log;
   std::uint16_t port = 0;
   std::uint32_t loops = 1;
   std::vector<std::string> labels;
@@ -47,6 +48,9 @@ std::vector<Flag> flag_table(Options& options) {
       {"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
       {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
        into(options.port)},
+      {"audit-log", "FILE", "",
+       "appends a line of JSON for every request; SIGHUP opens the file again",
+       into(options.audit_log)},
       {"loops", "N", "1", "threads that serve requests", into(options.loops)},
   };
 }
@@ -96,6 +100,14 @@ class Running {
     params.external_url = proxy_url(layout_);
     if (auto ready = load_credentials(params); !ready) {
       return ready;
+    }
+    if (!options_.audit_log.empty()) {
+      auto log = AuditLog::open(options_.audit_log);
+      if (!log) {
+        return fail(std::move(log.error()));
+      }
+      audit_ = std::move(*log);
+      params.audit = [this](std::string line) { audit_->add(std::move(line)); };
     }
     params.root = [this] { return root_address(); };
     return serve(std::move(params));
@@ -211,6 +223,9 @@ class Running {
 
   void on_signal(int number) {
     if (number == SIGHUP) {
+      if (audit_ != nullptr) {
+        audit_->reopen();
+      }
       (void)watch_->take_changed();
       reload();
       return;
@@ -249,6 +264,7 @@ class Running {
   Pki pki_;
   net::Loop loop_;
   Signals signals_;
+  std::unique_ptr<AuditLog> audit_;
   std::unique_ptr<store::LmdbStore> store_;
   std::shared_ptr<net::TlsContext> client_tls_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
