@@ -5,6 +5,7 @@ import argparse
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -90,7 +91,8 @@ def run_go(selected):
         if line.startswith("--- "):
             print(line)
     if run.returncode != 0:
-        print(run.stdout[-6000:] + run.stderr[-6000:])
+        said = [line for line in lines if re.match(r"\s+\w+\.go:\d+: ", line) or line.startswith("--- FAIL")]
+        print("\n".join(said) + "\n" + run.stdout[-6000:] + run.stderr[-6000:])
         failed = max(failed, 1)
     return passed, failed, skipped
 
