@@ -54,6 +54,7 @@ struct ServerParams {
   std::size_t max_body = 3'145'728;          ///< [bytes] AM-058
   std::size_t max_object = 1'572'864;        ///< [bytes] AM-059
   Duration bookmark_interval = seconds(60);
+  Duration watch_lag = seconds(10);    ///< so long may a watch hold more unsent than it should
   Duration review_delay = seconds(1);  ///< changes of rights that review_watches() takes together
 };
 

@@ -24,6 +24,13 @@ class Watch : public ::testing::Test {
               std::initializer_list<std::pair<std::string_view, krm::Json>> labels = {}) {
     ASSERT_EQ(server.send("POST", kMaps, config_map(name, {{"x", "1"}}, labels)).status(), 201);
   }
+  void create_big(std::initializer_list<const char*> names, std::size_t size) {
+    for (const char* name : names) {
+      ASSERT_EQ(
+          server.send("POST", kMaps, config_map(name, {{"f", std::string(size, 'x')}})).status(),
+          201);
+    }
+  }
   void merge(const char* name, std::string_view body) {
     ASSERT_EQ(server
                   .send("PATCH", std::string(kMaps) + "/" + name, body,
@@ -218,19 +225,30 @@ TEST_F(Watch, WhenManyWatchTheSame_EventsAreEncodedOnce) {
   EXPECT_EQ(shown(two), "ADDED:a ADDED:b ");
 }
 
-TEST_F(Watch, WhenAReaderIsSlow_ItsStreamEndsAfterAWholeEvent) {
+TEST_F(Watch, WhenAReaderStaysSlow_ItsStreamEndsAfterAWholeEvent) {
   Exchange slow = watch(now());
   slow.stream().stuck = true;
   Exchange quick = watch(now());
-  const std::string big(300'000, 'x');
-  for (const char* name : {"a", "b", "c", "d", "e"}) {
-    ASSERT_EQ(server.send("POST", kMaps, config_map(name, {{"f", big}})).status(), 201);
-  }
-  EXPECT_TRUE(slow.stream().ended);
+  create_big({"a", "b", "c", "d", "e"}, 300'000);
+  EXPECT_EQ(shown(quick), "ADDED:a ADDED:b ADDED:c ADDED:d ADDED:e ");
+  ASSERT_TRUE(server.run_until([&] { return slow.stream().ended; }));
   EXPECT_FALSE(slow.stream().was_reset);
   EXPECT_TRUE(slow.body().ends_with("}\n"));
   EXPECT_EQ(shown(slow), "ADDED:a ADDED:b ADDED:c ADDED:d ");
-  EXPECT_EQ(shown(quick), "ADDED:a ADDED:b ADDED:c ADDED:d ADDED:e ");
+}
+
+TEST_F(Watch, WhenASlowReaderCatchesUp_ItGetsEverythingOnce) {
+  Exchange slow = watch(now());
+  slow.stream().stuck = true;
+  create_big({"a", "b", "c", "d", "e", "f", "g"}, 300'000);
+  EXPECT_EQ(shown(slow), "ADDED:a ADDED:b ADDED:c ADDED:d ");
+  slow.stream().stuck = false;
+  slow.handler().on_drained();
+  server.settle();
+  EXPECT_EQ(shown(slow), "ADDED:a ADDED:b ADDED:c ADDED:d ADDED:e ADDED:f ADDED:g ");
+  create("h");
+  EXPECT_EQ(shown(slow), "ADDED:a ADDED:b ADDED:c ADDED:d ADDED:e ADDED:f ADDED:g ADDED:h ");
+  EXPECT_FALSE(slow.stream().ended);
 }
 
 TEST_F(Watch, WhenTheStateIsLarge_ItWaitsForTheReaderAndLosesNothing) {

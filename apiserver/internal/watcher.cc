@@ -11,7 +11,7 @@
 namespace kintsugi::apiserver::internal {
 namespace {
 
-constexpr std::size_t kMaxUnsent = 1024 * 1024;    ///< a live watch further behind ends
+constexpr std::size_t kMaxUnsent = 1024 * 1024;    ///< a live watch further behind reads history
 constexpr std::size_t kReplayUnsent = 256 * 1024;  ///< state and history wait above this
 constexpr std::size_t kStateBudget = 1'024;        ///< objects of the present state per turn
 constexpr std::size_t kHistoryBudget = 512;        ///< events of the past per turn
@@ -148,12 +148,18 @@ bool Watcher::read_history() {
                    : changes.error().clone());
     return false;
   }
+  store::Revision sent = revision_;
   for (const store::Event& event : changes->events) {
-    LiveEvent live(event);
-    if (one_key_ && event.key != range_) {
-      continue;
+    if (event.revision > sent) {  // events of one revision stay together
+      if (unsent_bytes() > kReplayUnsent) {
+        revision_ = sent;
+        return true;
+      }
+      sent = event.revision;
     }
-    const std::optional<WatchType> type = live.seen_as(*selection_);
+    LiveEvent live(event);
+    const std::optional<WatchType> type =
+        one_key_ && event.key != range_ ? std::nullopt : live.seen_as(*selection_);
     if (type && !convert(*type, live.value(*type), live.revision())) {
       send(live.bytes(*encoding_, *type, !columns_sent_), true);
     }
@@ -168,6 +174,7 @@ bool Watcher::read_history() {
 
 void Watcher::go_live() {
   phase_ = Phase::kLive;
+  behind_until_ = TimePoint::max();
   alive_.reset();
   group_ = &server_.hub().add(range_, *this);
 }
@@ -187,14 +194,26 @@ void Watcher::deliver(LiveEvent& event) noexcept {
   if (event.revision() <= revision_ || phase_ != Phase::kLive) {
     return;
   }
+  if (event.revision() > seen_ && unsent_bytes() > kMaxUnsent) {
+    fall_behind();
+    return;
+  }
+  seen_ = event.revision();
   if (const std::optional<WatchType> type = event.seen_as(*selection_)) {
     if (!convert(*type, event.value(*type), event.revision())) {
       send(event.bytes(*encoding_, *type, !columns_sent_), true);
     }
-    if (unsent_bytes() > kMaxUnsent) {
-      end();
-    }
   }
+}
+
+/// The reader is slow: what it has not seen stays in the store until it has taken what waits here,
+/// or until it has been slow for too long.
+void Watcher::fall_behind() noexcept {
+  revision_ = std::max(revision_, seen_);
+  phase_ = Phase::kHistory;
+  server_.hub().remove(*std::exchange(group_, nullptr), *this);
+  behind_until_ = server_.loop().now() + server_.params().watch_lag;
+  on_timer();
 }
 
 void Watcher::send(const SharedBytes& bytes, bool is_event) noexcept {
@@ -321,7 +340,7 @@ void Watcher::linger() {
 
 void Watcher::arm_timer() {
   const TimePoint now = server_.loop().now();
-  TimePoint next = deadline_;
+  TimePoint next = std::min(deadline_, behind_until_);
   if (bookmarks_) {
     next = std::min(next, next_bookmark_);
     if (now + kLastBookmark < deadline_) {
@@ -333,7 +352,7 @@ void Watcher::arm_timer() {
 
 void Watcher::on_timer() {
   const TimePoint now = server_.loop().now();
-  if (now >= deadline_) {
+  if (now >= std::min(deadline_, behind_until_)) {
     end();
     return;
   }

@@ -67,6 +67,7 @@ class Watcher final : public Producer {
   bool read_state();
   bool read_history();
   void go_live();
+  void fall_behind() noexcept;
   void yield();
   void send(const SharedBytes& bytes, bool is_event) noexcept;
   /// Sends, or keeps it in order behind what the webhook converts.
@@ -92,8 +93,10 @@ class Watcher final : public Producer {
   std::shared_ptr<const WatchRights> rights_;
   std::string next_;              ///< kState: first key to come
   store::Revision revision_ = 0;  ///< everything up to it was sent, or is not wanted
+  store::Revision seen_ = 0;      ///< kLive: of the last event that came
   TimePoint deadline_;
   TimePoint next_bookmark_;
+  TimePoint behind_until_ = TimePoint::max();  ///< by then it has to be live again
   net::Timer timer_;
   std::unique_ptr<ConvertedEvents> converted_;     ///< kinds with a conversion webhook only
   std::unique_ptr<http::WebSocketReader> socket_;  ///< null: plain HTTP

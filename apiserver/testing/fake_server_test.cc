@@ -122,6 +122,7 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster) {
   ServerParams params{loop_, store_, *registry_, *authenticator_, *authorizer_, std::move(resolve),
                       {}};
   params.review_delay = Duration(0);
+  params.watch_lag = milliseconds(500);
   params.audit = [this](std::string line) { audit_.push_back(std::move(line)); };
   params.document = [](std::string_view api_root,
                        std::string_view path) -> std::optional<krm::Json> {
