@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -24,6 +25,14 @@ std::string key_path(std::string_view field, std::string_view key) {
   return std::string(field) + '[' + std::string(key) + ']';
 }
 
+/// Bytes that a base64 text stands for.
+std::size_t decoded_size(std::string_view text) {
+  const auto filler = std::count_if(text.begin(), text.end(), [](char each) {
+    return each == '=' || each == '\n' || each == '\r';
+  });
+  return (text.size() - static_cast<std::size_t>(filler)) * 3 / 4;
+}
+
 /// Keys of `field`, and its size in bytes.
 std::size_t check_data(const Json& object, std::string_view field, bool base64,
                        std::string_view twin, std::vector<Cause>& causes) {
@@ -41,8 +50,8 @@ std::size_t check_data(const Json& object, std::string_view field, bool base64,
       causes.push_back(krm::field_invalid(key_path(field, member.key), Json(member.key),
                                           "duplicate of key present in " + std::string(twin)));
     }
-    const std::size_t size = member.value.as_string().size();
-    bytes += base64 ? size / 4 * 3 : size;
+    const std::string_view text = member.value.as_string();
+    bytes += base64 ? decoded_size(text) : text.size();
   }
   return bytes;
 }
@@ -88,7 +97,7 @@ ResourcePtr config_map_kind() {
     std::size_t bytes = check_data(object, "data", false, "binaryData", causes);
     bytes += check_data(object, "binaryData", true, {}, causes);
     if (bytes > kMaxDataBytes) {
-      causes.push_back(krm::field_too_long("", kMaxDataBytes));
+      causes.push_back(krm::field_too_long("[]", kMaxDataBytes));
     }
   };
   return std::make_shared<const ResourceDef>(std::move(def));

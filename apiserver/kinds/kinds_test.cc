@@ -104,6 +104,34 @@ TEST(ConfigMapKind, AM319_WhenImmutable_DataStays) {
       Texts{});
 }
 
+TEST(ConfigMapKind, AM061_WhenTextAndBytesAreTooLongTogether_IsReported) {
+  KindRun run(kind_of("", "configmaps"));
+  const auto object = [](std::size_t text, std::string_view base64) {
+    Json out = Json::object();
+    out.make({"data", "k"}) = std::string(text, 'x');
+    out.make({"binaryData", "b"}) = std::string(base64);
+    return out;
+  };
+  EXPECT_EQ(run.faults(object(1'048'575, "eA==")), Texts{});
+  EXPECT_EQ(run.faults(object(1'048'574, "eHg=")), Texts{});
+  const Texts fault{"[]: Too long: may not be more than 1048576 bytes"};
+  EXPECT_EQ(run.faults(object(1'048'576, "eA==")), fault);
+  EXPECT_EQ(run.faults(object(1'048'574, "eHh4")), fault);
+}
+
+TEST(SecretKind, AM061_WhenBytesAreTooLong_PaddingDoesNotCount) {
+  KindRun run(kind_of("", "secrets"));
+  const auto object = [](std::string_view last) {
+    Json out = parse(R"({"type":"Opaque"})");
+    out.make({"data", "a"}) = std::string(1'398'100, 'A');  // 1,048,575 bytes
+    out.make({"data", "b"}) = std::string(last);
+    return out;
+  };
+  EXPECT_EQ(run.faults(object("eA==")), Texts{});
+  EXPECT_EQ(run.faults(object("eHg=")),
+            Texts{"data: Too long: may not be more than 1048576 bytes"});
+}
+
 TEST(SecretKind, AM317_WhenStringDataIsSent_BecomesData) {
   KindRun run(kind_of("", "secrets"));
   EXPECT_EQ(run.prepare("create", parse(R"({"data":{"a":"MQ=="},"stringData":{"b":"v"}})")).dump(),
