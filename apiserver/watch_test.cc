@@ -273,7 +273,7 @@ TEST_F(Watch, WhenTheStateIsLarge_ItWaitsForTheReaderAndLosesNothing) {
             "ADDED:a ADDED:b ADDED:c ADDED:d ADDED:e ADDED:f ADDED:g ADDED:h DELETED:b ADDED:i ");
 }
 
-TEST_F(Watch, WhenTheServerDrains_WatchesEndWithABookmarkAndRequestsAreRefused) {
+TEST_F(Watch, WhenTheServerDrains_AM035_WatchesEndWithABookmarkAndRequestsAreRefused) {
   Exchange stream = watch(now() + "&allowWatchBookmarks=true");
   Exchange plain = watch(now());
   server.server().start_drain();

@@ -264,7 +264,7 @@ class LongRunning(unittest.TestCase):
 
     # Drain
 
-    def test_FP145_sigterm_drains_in_order(self):
+    def test_FP145_AM_035_sigterm_drains_in_order(self):
         with self.proxy(shutdown={"delay_ms": 1500, "grace_ms": 20000, "spread_ms": 3000}) as proxy:
             self.write(proxy.client(), "drain-first")
             watches = [Watch(proxy.client(), CONFIGMAPS + "?watch=1&allowWatchBookmarks=true") for _ in range(20)]

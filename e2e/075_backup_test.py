@@ -1,4 +1,5 @@
-"""Backup of a running shard, restore, and what clients see afterwards (AM-465); the check tool (AM-467)."""
+"""Backup of a running shard, restore, and what clients see afterwards (AM-309, AM-465); the check tool (AM-467)."""
+import json
 import subprocess
 import unittest
 
@@ -14,7 +15,8 @@ def tool(*arguments, expect=0):
 
 
 class Backup(unittest.TestCase):
-    def test_backup_of_a_running_shard_and_restore(self):
+    def test_AM_301_AM_309_backup_of_a_running_shard_and_restore(self):
+        """AM-309 (no version from before the restore is served), AM-301 (the error of a Table or POM watch is a Status)."""
         with kit.Installation(shards=1) as installation:
             client = installation.client()
             data = installation.state / "shards" / "root" / "data"
@@ -39,6 +41,15 @@ class Backup(unittest.TestCase):
             self.assertGreaterEqual(int(listed["metadata"]["resourceVersion"]), before + 900_000_000)
             stale = next(iter(client.watch(f"{MAPS}?watch=1&resourceVersion={before}")))
             self.assertEqual((stale["type"], stale["object"]["code"]), ("ERROR", 410), stale)
+            for form in ("Table", "PartialObjectMetadata"):
+                accept = {"Accept": f"application/json;as={form};g=meta.k8s.io;v=v1"}
+                answer = client.get(f"{MAPS}?watch=1&resourceVersion={before}", headers=accept)
+                self.assertEqual(answer.status, 200, answer)
+                lines = [json.loads(line) for line in answer.body.splitlines()]
+                self.assertEqual([(e["type"], e["object"]["kind"], e["object"]["code"], e["object"]["reason"]) for e in lines],
+                                 [("ERROR", "Status", 410, "Expired")], form)
+            exact = client.get(f"{MAPS}?resourceVersion={before}&resourceVersionMatch=Exact")
+            self.assertEqual((exact.status, exact.json["reason"]), (410, "Expired"), exact)
             client.must("PUT", f"{MAPS}/kept-1", {"metadata": {"name": "kept-1"}, "data": {"n": "new"}})
             installation.stop()
 
