@@ -22,9 +22,9 @@ enum class WebSocketOpcode : std::uint8_t {
   kPong = 10
 };
 
-constexpr std::uint16_t kWebSocketNormal = 1000;         ///< close code: the end
-constexpr std::uint16_t kWebSocketProtocolError = 1002;  ///< close code: malformed frames
-constexpr std::uint16_t kWebSocketTooBig = 1009;         ///< close code: a frame above the limit
+inline constexpr std::uint16_t kWebSocketNormal = 1000;         ///< close code: the end
+inline constexpr std::uint16_t kWebSocketProtocolError = 1002;  ///< close code: malformed frames
+inline constexpr std::uint16_t kWebSocketTooBig = 1009;  ///< close code: a frame above the limit
 
 /// A GET that asks for a WebSocket; its handshake may still be wrong.
 [[nodiscard]] bool asks_for_web_socket(const RequestHead& head) noexcept;
