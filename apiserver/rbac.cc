@@ -163,7 +163,7 @@ auth::Decision RbacAuthorizer::evaluate(const auth::Attributes& attributes) cons
   if (is_admin(user)) {
     return {true, {}};
   }
-  if (attributes.cluster == "*" || !may_enter(user, attributes.cluster)) {
+  if (attributes.cluster == "*" || (!attributes.deep && !may_enter(user, attributes.cluster))) {
     return {false, {}};
   }
   auth::Decision decision;

@@ -244,6 +244,17 @@ TEST_F(Rbac, WhenWorkspaceAccessIsAsked_ContentNeedsIt_AM491) {
   give_bob(R"([{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}])");
   EXPECT_FALSE(ask(bob_, "get", "configmaps").allowed);
   EXPECT_FALSE(get_path(bob_, "/api"));
+  auth::Attributes deep;
+  deep.user = bob_;
+  deep.cluster = "c";
+  deep.verb = "get";
+  deep.resource = "configmaps";
+  deep.ns = "t1";
+  EXPECT_FALSE(rbac_->decide(deep).allowed);
+  deep.deep = true;
+  EXPECT_TRUE(rbac_->decide(deep).allowed) << "a bind check leaves out the way in";
+  deep.verb = "delete";
+  EXPECT_FALSE(rbac_->decide(deep).allowed) << "and nothing else";
   bind_cluster_role("in", "system:kcp:workspace:access", R"({"kind":"User","name":"bob"})");
   EXPECT_TRUE(ask(bob_, "get", "configmaps").allowed);
   EXPECT_TRUE(get_path(bob_, "/api"));

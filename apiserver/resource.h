@@ -80,6 +80,7 @@ struct WriteContext {
   bool dry_run = false;
   const ObjectReader& reader;
   std::vector<std::string>& warnings;  ///< become Warning: 299 headers
+  bool deep_review = false;            ///< a review of rights without that to enter the cluster
 };
 
 /// Behaviour of a kind beyond its schema. All optional. They run on the loop and must not block.

@@ -130,8 +130,9 @@ ResourcePtr access_review(const char* kind, bool namespaced, std::vector<Check> 
       return;
     }
     const Json& spec = *object.find("spec");
-    const auth::Attributes attributes =
+    auth::Attributes attributes =
         attributes_of(spec, self ? context.user : subject_of(spec), context.cluster);
+    attributes.deep = context.deep_review && !self;
     answer_access(authorizer, attributes, std::move(object), std::move(done));
   };
   return definition;

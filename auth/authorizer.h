@@ -17,6 +17,8 @@ struct Attributes {
   std::string group, version, resource, subresource, ns, name;
   std::string path;  ///< non-resource requests
   std::string field_selector_name;
+  /// Only the rights themselves count, not whether the user may enter the cluster (bind checks).
+  bool deep = false;
 };
 
 struct Decision {
