@@ -160,7 +160,7 @@ class Topology(unittest.TestCase):
         self.assertEqual([count for _, count in counts], [1, 0])
         print("      relabel to status in ms: " + ", ".join(f"{(at - begin) * 1000:.0f}" for begin, (at, _) in zip(time_of, counts)))
 
-    def test_slices_without_and_with_partition(self):
+    def test_TP031_slices_without_and_with_partition(self):
         self.make_set("byregion", {"dimensions": ["region"]})
         self.settled("byregion", 3)
         partition = next(n for n, labels in self.owned("byregion").items() if labels["region"] == "us-east-1")

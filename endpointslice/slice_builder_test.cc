@@ -103,15 +103,17 @@ TEST(SliceStatus, TP028_WhenTheExportIsGone_SaysSoAndEmptiesTheList) {
             "False ErrorGeneratingURLs Error APIExportValid is False");
 }
 
-TEST(SliceStatus, TP029_WhenTheExportCannotBeKnown_KeepsEndpoints) {
+TEST(SliceStatus, TP029_TP034_WhenTheExportCannotBeKnown_KeepsEndpoints) {
   Case c;
-  c.settle();
+  const Json before = c.settle();
   c.export_facts.state = ExportFacts::State::kUnknown;
   const Json status = c.settle();
   EXPECT_EQ(urls(status).size(), 3U);
   EXPECT_EQ(condition(status, "APIExportValid"),
             "False InternalError Error Error getting APIExport root:org|my-export");
   EXPECT_EQ(condition(status, "EndpointURLsReady"), "True 3 endpoints");
+  c.export_facts = {ExportFacts::State::kFound, "org1"};
+  EXPECT_EQ(c.settle(), before) << "right again once it can be looked up";
 }
 
 TEST(SliceStatus, TP030_TP128_WhenThePartitionVanishesAndReturns_Heals) {
