@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <string>
 
@@ -27,16 +28,34 @@ class BackupTest : public ::testing::Test {
     EXPECT_TRUE(store) << store.error().to_string();
     return store ? std::move(*store) : nullptr;
   }
-  /// In another process, as the tool does it while the store is in use here.
-  bool backup_elsewhere() {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const auto report = backup_store(source_.data(), backup_.data());
-      ::_exit(report && report->problems == 0 ? 0 : 1);
+  /// Another process that makes a backup when it is told to, as the tool does while the store is in
+  /// use here. To be made before this process has threads.
+  class Elsewhere {
+   public:
+    Elsewhere(const std::string& source, const std::string& backup) {
+      EXPECT_EQ(::pipe(pipe_.data()), 0);
+      child_ = ::fork();
+      if (child_ == 0) {
+        char go = 0;
+        const bool told = ::read(pipe_[0], &go, 1) == 1;
+        const auto report = backup_store(source, backup);
+        ::_exit(told && report && report->problems == 0 ? 0 : 1);
+      }
     }
-    int status = 0;
-    return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
+    bool backup() {
+      int status = 0;
+      return ::write(pipe_[1], "g", 1) == 1 && ::waitpid(child_, &status, 0) == child_ &&
+             WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    }
+    ~Elsewhere() {
+      ::close(pipe_[0]);
+      ::close(pipe_[1]);
+    }
+
+   private:
+    std::array<int, 2> pipe_{};
+    pid_t child_ = -1;
+  };
   void tamper(const std::string& directory, const char* table, std::string_view db_key,
               const std::function<void(std::string&)>& change) {
     auto environment = Environment::open({directory, std::uint64_t{128} << 20});
@@ -59,10 +78,11 @@ class BackupTest : public ::testing::Test {
 };
 
 TEST_F(BackupTest, WhenTheStoreIsInUse_AM465_ACopyOfOneRevisionIsRestoredAhead) {
+  Elsewhere elsewhere(source_.data(), backup_.data());
   auto store = open(source_.data());
   write(*store, put("a", "1"));
   write(*store, put("a", "2"), put("b", "x"));
-  ASSERT_TRUE(backup_elsewhere());
+  ASSERT_TRUE(elsewhere.backup());
   EXPECT_EQ(write(*store, put("c", "later")), 3U);
   const auto report = restore_store(backup_.data(), restored_.data());
   ASSERT_TRUE(report) << report.error().to_string();
