@@ -83,6 +83,30 @@ std::optional<KeyParts> parse_key(std::string_view key) noexcept {
   return parts;
 }
 
+StoredResource parse_stored_resource(std::string_view name) noexcept {
+  StoredResource out;
+  if (const std::size_t colon = name.find(':'); colon != std::string_view::npos) {
+    out.identity = name.substr(colon + 1);
+    name = name.substr(0, colon);
+  }
+  const std::size_t dot = name.find('.');
+  out.plural = name.substr(0, dot);
+  out.group = dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
+  return out;
+}
+
+std::string stored_resource(std::string_view group, std::string_view resource) {
+  const std::size_t colon = resource.find(':');
+  std::string name(resource.substr(0, colon));
+  if (!group.empty()) {
+    (name += '.') += group;
+  }
+  if (colon != std::string_view::npos) {
+    name += resource.substr(colon);
+  }
+  return name;
+}
+
 std::string position_of(std::string_view key) {
   const std::size_t first = key.find(kSeparator);
   std::string position(first == std::string_view::npos ? key : key.substr(first + 1));

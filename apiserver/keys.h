@@ -6,11 +6,12 @@
 #include <string_view>
 
 /// Store keys of API objects.
-/// Shape: <resource> NUL <cluster> NUL [<namespace> NUL] <name>, where <resource> is "configmaps"
-/// or "widgets.ex.io". NUL is below every byte that names may hold, so byte order is the order of
-/// cluster, namespace, name, and every collection is one prefix. A name that does not fit into
-/// kMaxKeyBytes is cut and ends in 0x01 and 32 hex digits of a SHA-256 of all of it; such a key no
-/// longer tells the name (KeyParts::name_is_cut).
+/// Shape: <resource> NUL <cluster> NUL [<namespace> NUL] <name>, where <resource> is "configmaps",
+/// "widgets.ex.io" or, of a bound API, "widgets.ex.io:<identity hash>". NUL is below every byte
+/// that names may hold, so byte order is the order of cluster, namespace, name, and every
+/// collection is one prefix. A name that does not fit into kMaxKeyBytes is cut and ends in 0x01 and
+/// 32 hex digits of a SHA-256 of all of it; such a key no longer tells the name
+/// (KeyParts::name_is_cut).
 namespace kintsugi::apiserver {
 
 inline constexpr std::size_t kMaxKeyBytes = 480;
@@ -34,6 +35,15 @@ struct KeyParts {
 };
 /// nullopt: not a key of this layout (other users of the store have their own prefixes).
 [[nodiscard]] std::optional<KeyParts> parse_key(std::string_view key) noexcept;
+
+/// The resource part of a key taken apart; views into it.
+struct StoredResource {
+  std::string_view plural, group;  ///< group "": core
+  std::string_view identity;       ///< "": none
+};
+[[nodiscard]] StoredResource parse_stored_resource(std::string_view name) noexcept;
+/// Its inverse for a resource as Registry::find takes it: plural or "<plural>:<identity>".
+[[nodiscard]] std::string stored_resource(std::string_view group, std::string_view resource);
 
 /// Position inside a resource as continue tokens show it: the key after the resource prefix with
 /// '/' for NUL; names hold no '/'.

@@ -55,6 +55,19 @@ TEST(Keys, WhenNamesAreTooLong_KeysStayShortAndDistinct) {
   EXPECT_FALSE(parse_key(*object_key("configmaps", "lc", "n", "a"))->name_is_cut);
 }
 
+TEST(Keys, WhenAResourceHasAnIdentity_NameIsWrittenAndRead) {
+  EXPECT_EQ(stored_resource("ex.io", "widgets:0a1b"), "widgets.ex.io:0a1b");
+  EXPECT_EQ(stored_resource("", "configmaps"), "configmaps");
+  const StoredResource bound = parse_stored_resource("widgets.ex.io:0a1b");
+  EXPECT_EQ(bound.plural, "widgets");
+  EXPECT_EQ(bound.group, "ex.io");
+  EXPECT_EQ(bound.identity, "0a1b");
+  const StoredResource plain = parse_stored_resource("configmaps");
+  EXPECT_EQ(plain.plural, "configmaps");
+  EXPECT_EQ(plain.group, "");
+  EXPECT_EQ(plain.identity, "");
+}
+
 TEST(Keys, WhenAPartHoldsNul_ThereIsNoKey) {
   EXPECT_FALSE(object_key("configmaps", "lc", "t1", std::string_view("a\0b", 3)));
   EXPECT_FALSE(object_key("configmaps", "lc", "t1", ""));

@@ -141,6 +141,9 @@ struct ResourceDef {
   /// Another view of the objects stored by the resource of this group with the same plural
   /// (events.k8s.io shows core events): its versions convert by from_storage and to_storage.
   std::optional<std::string> stored_under_group;
+  /// Of a resource that comes from an APIBinding: the identity hash of its APIExport. Objects of
+  /// one resource under different identities have nothing to do with each other (AM-503). "": none.
+  std::string identity;
   /// Subresources besides status and scale: name, kind, group/version where they differ, verbs,
   /// handler by `answer`.
   struct ExtraSubresource {
@@ -181,6 +184,8 @@ using ResourcePtr = std::shared_ptr<const ResourceDef>;
 class Registry {
  public:
   virtual ~Registry() = default;
+  /// @param resource  plural, or "<plural>:<identity hash>" for that of one APIExport: in a cluster
+  ///                  that has bound it, or in "*".
   [[nodiscard]] virtual ResourcePtr find(std::string_view cluster, std::string_view group,
                                          std::string_view resource) const = 0;
   /// Everything served in the cluster, in discovery order (core first, then groups by name as

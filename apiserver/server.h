@@ -87,6 +87,7 @@ class ApiServer : public http::Handler {
   /// the state that reader() shows now. Destroying the handle ends it.
   struct Change {
     std::string cluster, group, resource, ns, name;
+    std::string identity;                       ///< of a bound API (ResourceDef::identity)
     std::shared_ptr<const krm::Json> object;    ///< null: deleted
     std::shared_ptr<const krm::Json> previous;  ///< null: created
     store::Revision revision = 0;

@@ -29,14 +29,16 @@ std::shared_ptr<const krm::Json> decode(const ResourcePtr& def, std::string_view
 ApiServer::Change make_change(const Registry& registry, const KeyParts& parts,
                               const store::Event& event) {
   ApiServer::Change change;
-  const std::size_t dot = parts.resource.find('.');
+  const StoredResource resource = parse_stored_resource(parts.resource);
   change.cluster = parts.cluster;
-  change.resource = parts.resource.substr(0, dot);
-  change.group =
-      dot == std::string_view::npos ? std::string_view() : parts.resource.substr(dot + 1);
+  change.resource = resource.plural;
+  change.group = resource.group;
+  change.identity = resource.identity;
   change.ns = parts.ns;
   change.revision = event.revision;
-  const ResourcePtr def = registry.find(change.cluster, change.group, change.resource);
+  const ResourcePtr def = registry.find(
+      change.cluster, change.group,
+      change.identity.empty() ? change.resource : change.resource + ":" + change.identity);
   const bool deleted = event.type == store::EventType::kDelete;
   if (!deleted) {
     change.object = decode(def, event.value.view(), event.revision);
@@ -58,10 +60,7 @@ ApiServer::Change make_change(const Registry& registry, const KeyParts& parts,
 std::shared_ptr<void> ChangeFeed::add(std::string_view group, std::string_view resource,
                                       store::Revision after,
                                       std::function<void(const ApiServer::Change&)> listener) {
-  std::string name(resource);
-  if (!resource.empty() && !group.empty()) {
-    (name += '.') += group;
-  }
+  std::string name = resource.empty() ? std::string() : stored_resource(group, resource);
   auto entry = std::make_shared<Listener>(Listener{std::move(name), after, std::move(listener)});
   std::erase_if(listeners_, [](const auto& known) { return known.expired(); });
   listeners_.push_back(entry);

@@ -10,14 +10,6 @@
 namespace kintsugi::apiserver::internal {
 namespace {
 
-std::string qualified(std::string_view group, std::string_view resource) {
-  std::string name(resource);
-  if (!group.empty()) {
-    (name += '.') += group;
-  }
-  return name;
-}
-
 Expected<krm::Json> decode(const ResourcePtr& def, std::string_view value,
                            store::Revision revision) {
   if (def == nullptr) {  // the definition is gone, its objects are still being removed
@@ -37,7 +29,7 @@ std::optional<store::Entry> StoreReader::find(std::string_view cluster, std::str
                                               std::string_view name) const {
   const ResourcePtr def = registry_.find(cluster, group, resource);
   const std::optional<std::string> key = object_key(
-      def == nullptr ? qualified(group, resource) : storage_name(*def), cluster, ns, name);
+      def == nullptr ? stored_resource(group, resource) : storage_name(*def), cluster, ns, name);
   if (!key) {
     return std::nullopt;
   }
@@ -56,7 +48,7 @@ std::optional<krm::Json> StoreReader::get(std::string_view cluster, std::string_
       decode(registry_.find(cluster, group, resource), entry->value.view(), entry->modified);
   if (!object) {
     log_error("stored object is corrupt", {{"cluster", cluster},
-                                           {"resource", qualified(group, resource)},
+                                           {"resource", stored_resource(group, resource)},
                                            {"namespace", ns},
                                            {"name", name}});
     return std::nullopt;
@@ -68,7 +60,8 @@ void StoreReader::list(std::string_view cluster, std::string_view group, std::st
                        std::string_view ns,
                        const std::function<bool(const krm::Json&)>& visit) const {
   ResourcePtr def = cluster == "*" ? nullptr : registry_.find(cluster, group, resource);
-  const std::string storage = def == nullptr ? qualified(group, resource) : storage_name(*def);
+  const std::string storage =
+      def == nullptr ? stored_resource(group, resource) : storage_name(*def);
   std::string def_cluster(cluster);
   const auto read = [&](const store::EntryView& entry) {
     const std::optional<KeyParts> parts = parse_key(entry.key);

@@ -7,6 +7,9 @@
 namespace kintsugi::apiserver::internal {
 
 std::string storage_name(const ResourceDef& def) {
+  if (!def.identity.empty()) {
+    return def.qualified_name() + ":" + def.identity;
+  }
   if (!def.stored_under_group) {
     return def.qualified_name();
   }

@@ -50,7 +50,8 @@ using ServedKindPtr = std::shared_ptr<const ServedKind>;
 [[nodiscard]] const ResourceVersion* written_version(const ResourceDef& def,
                                                      const StoredStamp& stamp) noexcept;
 
-/// Resource part of store keys: the resource itself or the one that it is a view of.
+/// Resource part of store keys: the resource itself, with its identity if it has one
+/// ("widgets.ex.io:<hash>"), or the one that it is a view of.
 [[nodiscard]] std::string storage_name(const ResourceDef& def);
 
 }  // namespace kintsugi::apiserver::internal

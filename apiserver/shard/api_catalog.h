@@ -1,0 +1,68 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apiserver/server.h"
+#include "base/strings.h"
+#include "krm/json.h"
+
+namespace kintsugi::apiserver {
+
+/// Where an APIExport is, wherever its cluster lives.
+struct ExportRef {
+  std::string cluster;  ///< logical cluster name
+  std::string name;
+  bool operator==(const ExportRef&) const = default;
+};
+
+/// The APIs that can be bound: APIExports, APIResourceSchemas and WorkspaceTypes of this shard as
+/// stored, and those of all other shards as replicas (replication.h), which are stored too: what
+/// was known stays known while their shard is away, and after a restart. Source: specs/topology.md
+/// 13, specs/api-machinery.md 17.3. One instance per loop, fed by ApiServer::on_change. Cost of a
+/// look-up: a hash look-up and a read of the store. Threads: its loop.
+class ApiCatalog {
+ public:
+  /// Reads what is stored and follows every change. The server must outlive this or stop().
+  void start(ApiServer& server);
+  void stop() noexcept { subscriptions_.clear(); }
+
+  /// The export that a reference means. @param path  canonical path ("root:acme") or name of a
+  /// logical cluster; "" = `from`. nullopt: not known (here, or not at all).
+  [[nodiscard]] std::optional<ExportRef> find_export(std::string_view from, std::string_view path,
+                                                     std::string_view name) const;
+  /// The object, storage version (apis.kcp.io/v1alpha2).
+  [[nodiscard]] std::optional<krm::Json> get_export(const ExportRef& ref) const;
+  [[nodiscard]] std::optional<krm::Json> get_schema(std::string_view cluster,
+                                                    std::string_view name) const;
+  /// @param path  canonical path or name of a logical cluster.
+  [[nodiscard]] std::optional<krm::Json> get_type(std::string_view path,
+                                                  std::string_view name) const;
+  /// Canonical path of the cluster that holds the export, its name when that is not known.
+  [[nodiscard]] std::string path_of(std::string_view cluster) const;
+  /// Every export with this identity hash.
+  [[nodiscard]] std::vector<ExportRef> exports_with_identity(std::string_view hash) const;
+
+  /// Called after each change, in a turn of this loop, when the new state can be read here.
+  using ExportListener = std::function<void(const ExportRef& ref)>;
+  using SchemaListener = std::function<void(std::string_view cluster, std::string_view name)>;
+  using TypeListener = std::function<void(std::string_view cluster, std::string_view name)>;
+  void on_export(ExportListener listener) { export_listeners_.push_back(std::move(listener)); }
+  void on_schema(SchemaListener listener) { schema_listeners_.push_back(std::move(listener)); }
+  void on_type(TypeListener listener) { type_listeners_.push_back(std::move(listener)); }
+
+ private:
+  const ApiServer* server_ = nullptr;
+  StringMap<std::string> clusters_;  // canonical path -> cluster, of exports and types
+  StringMap<std::vector<ExportRef>> by_identity_;
+  std::vector<ExportListener> export_listeners_;
+  std::vector<SchemaListener> schema_listeners_;
+  std::vector<TypeListener> type_listeners_;
+  std::vector<std::shared_ptr<void>> subscriptions_;
+};
+
+}  // namespace kintsugi::apiserver
