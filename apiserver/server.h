@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "apiserver/resource.h"
+#include "apiserver/view.h"
 #include "auth/authenticator.h"
 #include "auth/authorizer.h"
 #include "base/error.h"
@@ -22,6 +23,7 @@ struct ClusterTarget {
   std::string api_root;   ///< "/clusters/<as sent>" or "": what stands before the API path, for
                           ///< links and messages
   std::string_view rest;  ///< target below the root (path and query), undecoded
+  std::shared_ptr<View> view{};  ///< null: the cluster as it is
 };
 
 /// Finds the cluster of a request target. An error is sent as it is (400, 403, 404, 429 of
@@ -48,6 +50,11 @@ struct ServerParams {
   /// the path; nullopt: no such document.
   std::function<std::optional<krm::Json>(std::string_view api_root, std::string_view path)>
       document{};
+  /// Runs after Hooks::prepare of every kind, for what the server keeps on all objects; `object` as
+  /// there. Empty: nothing.
+  std::function<void(const WriteContext&, const ResourceDef&, krm::Json& object,
+                     const krm::Json* old)>
+      prepare_any{};
   /// Gets a line of JSON for every answer (AM-455); must not block. Empty: no audit log.
   std::function<void(std::string line)> audit{};
   std::string server_address = "127.0.0.1";  ///< shown in /api
@@ -110,6 +117,8 @@ class ApiServer : public http::Handler {
   /// Streams of this resource in this cluster end cleanly (definition changed or gone).
   virtual void end_watches(std::string_view cluster, std::string_view group,
                            std::string_view resource) = 0;
+  /// Streams of a view end cleanly: those of one resource, or all ("").
+  virtual void end_watches(const View& view, std::string_view group, std::string_view resource) = 0;
   /// Rights in this cluster changed: within a few seconds its open watches are asked about again
   /// (ServerParams::authorizer), and those that are not allowed any more end (AM-312).
   virtual void review_watches(std::string_view cluster) = 0;

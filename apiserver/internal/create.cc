@@ -210,7 +210,6 @@ void store_new(const WriteOpPtr& op) {
 }
 
 Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
-  const ResourceDef& def = *op.kind->def;
   krm::Json& metadata = object["metadata"];
   if (Expected<void> done = place_in_namespace(op, metadata); !done) {
     return done;
@@ -233,11 +232,7 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
     op.kind->to_storage(object);
   }
   op.object = std::make_unique<krm::Json>(std::move(object));
-  if (def.hooks.prepare) {
-    def.hooks.prepare(op.context(), *op.object, nullptr);
-    set_cluster_annotation(op, *op.object);
-  }
-  return {};
+  return prepare_write(op, *op.object, nullptr);
 }
 
 }  // namespace

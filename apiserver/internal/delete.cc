@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "apiserver/internal/selection.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
 #include "apiserver/keys.h"
@@ -164,6 +165,9 @@ void keep_marked(const WriteOpPtr& op, const DeleteOptions& options) {
 
 void attempt(const WriteOpPtr& op, const DeleteOptions& options) {
   Expected<store::Entry> entry = op->server.store().get(op->key);
+  if (entry && !is_visible(op->view, op->cluster, *op->kind->def, op->key, entry->value.view())) {
+    entry = fail(Errc::kNotFound);
+  }
   if (!entry) {
     op->finish(
         fail(entry.error().code() == Errc::kNotFound ? op->not_found() : std::move(entry.error())));

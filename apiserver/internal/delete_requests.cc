@@ -113,7 +113,9 @@ void start_collection_delete(const RequestPtr& request, const Target& target) {
     send_error(*request, list.error());
     return;
   }
-  Expected<SelectionPtr> selection = Selection::make(target.kind, *list, "", "");
+  Expected<SelectionPtr> selection =
+      Selection::make(target.kind, *list, "", "",
+                      visible_labels(request->view, request->cluster, *target.kind->def));
   if (!selection) {
     send_error(*request, selection.error());
     return;

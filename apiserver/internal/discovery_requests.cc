@@ -57,7 +57,7 @@ void send_document(const RequestPtr& request, std::string json, bool has_protobu
 }
 
 void send_aggregated(const RequestPtr& request, bool core) {
-  const auto document = request->server.discovery().aggregated(request->cluster, core);
+  const auto document = request->server.discovery(*request).aggregated(request->cluster, core);
   const std::string tag = '"' + document->etag + '"';
   http::HeaderList headers = answer_headers(*request, kAggregatedType);
   headers.set("cache-control", "public");
@@ -85,11 +85,11 @@ void send_roots(const RequestPtr& request, bool core) {
   }
   Server& server = request->server;
   if (!core) {
-    send_document(request, server.discovery().groups(request->cluster));
+    send_document(request, server.discovery(*request).groups(request->cluster));
     return;
   }
   Json versions = Json::array();
-  if (server.discovery().has_core(request->cluster)) {
+  if (server.discovery(*request).has_core(request->cluster)) {
     versions.push_back("v1");
   }
   Json address = Json::object(
@@ -103,7 +103,7 @@ void send_roots(const RequestPtr& request, bool core) {
 
 void send_paths(const RequestPtr& request) {
   Json list = Json::array();
-  for (std::string& path : request->server.discovery().paths(request->cluster)) {
+  for (std::string& path : request->server.discovery(*request).paths(request->cluster)) {
     list.push_back(std::move(path));
   }
   send_document(request, Json::object({{"paths", std::move(list)}}).dump(), false);
@@ -111,7 +111,7 @@ void send_paths(const RequestPtr& request) {
 
 /// Nothing there; while definitions are loaded that is not known yet (AM-034).
 void send_missing(const RequestPtr& request, bool is_status) {
-  if (!request->server.registry().ready(request->cluster)) {
+  if (!request->registry().ready(request->cluster)) {
     send_error(*request, krm::unavailable("the resource definitions are still being loaded", 1));
   } else if (is_status) {
     send_error(*request, krm::path_not_found());
@@ -135,7 +135,7 @@ void handle_discovery(const RequestPtr& request) {
     handle_openapi(request);
     return;
   }
-  Discovery& discovery = request->server.discovery();
+  Discovery& discovery = request->server.discovery(*request);
   const std::string& cluster = request->cluster;
   std::vector<std::string_view> parts;
   for (const std::string_view part : split(request->info.path, '/')) {

@@ -62,7 +62,7 @@ void send_v2(Request& request) {
   for (const AcceptClause& clause : request.accept) {
     const bool protobuf = clause.type == kV2Asked || clause.type == kV2Sent;
     if (protobuf || is_json(clause.type)) {
-      OpenApi& openapi = request.server.openapi();
+      OpenApi& openapi = request.server.openapi(request);
       send_tagged(request, answer_headers(request, protobuf ? kV2Sent : kJsonType),
                   openapi.v2_hash(request.cluster, protobuf),
                   [&] { return openapi.v2(request.cluster, protobuf); });
@@ -82,7 +82,7 @@ bool accepts_json(const Request& request) {
 }
 
 void send_v3(Request& request, std::string_view key) {
-  OpenApi& openapi = request.server.openapi();
+  OpenApi& openapi = request.server.openapi(request);
   if (key.empty()) {
     std::string body = openapi.index(request.cluster, request.api_root);
     const std::string hash = openapi_hash(body);
@@ -122,7 +122,7 @@ void handle_openapi(const RequestPtr& request) {
     send_error(*request, krm::method_not_allowed());
     return;
   }
-  if (!request->server.registry().ready(request->cluster)) {
+  if (!request->registry().ready(request->cluster)) {
     send_error(*request, krm::unavailable("the resource definitions are still being loaded", 1));
     return;
   }

@@ -53,6 +53,7 @@ bool find_cluster(const RequestPtr& request) {
   if (*target) {
     request->cluster = std::move((*target)->name);
     request->api_root = std::move((*target)->api_root);
+    request->view = std::move((*target)->view);
     const std::string_view rest = (*target)->rest;
     request->info = krm::parse_request_info(request->head.method, rest.empty() ? "/" : rest);
   } else {
@@ -111,6 +112,10 @@ void identified(const RequestPtr& request) {
 
 }  // namespace
 
+const Registry& Request::registry() const {
+  return view == nullptr ? server.registry() : view->registry();
+}
+
 auth::Attributes attributes_of(const Request& request) {
   auth::Attributes attributes;
   const krm::RequestInfo& info = request.info;
@@ -136,7 +141,9 @@ auth::Attributes attributes_of(const Request& request) {
 void authorize(const RequestPtr& request, auth::Attributes attributes,
                std::function<void()> allowed) {
   auto asked = std::make_shared<auth::Attributes>(std::move(attributes));
-  request->server.params().authorizer.authorize(
+  auth::Authorizer& authorizer =
+      request->view == nullptr ? request->server.params().authorizer : request->view->authorizer();
+  authorizer.authorize(
       *asked, [request, asked, allowed = std::move(allowed)](Expected<auth::Decision> decision) {
         if (request->is_gone()) {
           return;

@@ -3,6 +3,7 @@
 #include "apiserver/internal/options.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/scale.h"
+#include "apiserver/internal/selection.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/versions.h"
 #include "apiserver/keys.h"
@@ -81,6 +82,9 @@ void handle_get(const RequestPtr& request, const Target& target) {
   const std::optional<std::string> key =
       object_key(target.kind->storage_name, request->cluster, target.ns, target.name);
   Expected<store::Entry> entry = key ? store.get(*key) : fail(Errc::kNotFound);
+  if (entry && !is_visible(request->view, request->cluster, def, *key, entry->value.view())) {
+    entry = fail(Errc::kNotFound);
+  }
   if (!entry) {
     send_error(*request, entry.error().code() == Errc::kNotFound
                              ? krm::not_found(def.group, def.plural, target.name)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apiserver/internal/media.h"
+#include "apiserver/view.h"
 #include "auth/user.h"
 #include "base/error.h"
 #include "http/handler.h"
@@ -36,6 +37,7 @@ struct Request {
   bool outside = false;          ///< not in any logical cluster
   bool caught_up = false;        ///< has waited for definitions that were on their way
   std::string cluster;
+  std::shared_ptr<View> view;  ///< null: the cluster as it is
   std::string api_root;
   krm::RequestInfo info;
   std::string audit_id;
@@ -49,6 +51,8 @@ struct Request {
   net::Timer deadline;
 
   [[nodiscard]] bool is_gone() const noexcept { return exchange == nullptr; }
+  /// What is served where the request goes.
+  [[nodiscard]] const Registry& registry() const;
   [[nodiscard]] std::string_view header(std::string_view name) const noexcept {
     const std::string_view value = head.headers.get(name);
     return value.data() == nullptr ? std::string_view("") : value;

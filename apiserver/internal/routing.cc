@@ -25,7 +25,7 @@ bool group_is_served(const Registry& registry, const Request& request) {
 }
 
 void answer_unserved(const RequestPtr& request) {
-  Registry& registry = request->server.registry();
+  const Registry& registry = request->registry();
   if (!registry.ready(request->cluster)) {
     send_error(*request, krm::unavailable("the resource definitions are still being loaded", 1));
   } else if (!group_is_served(registry, *request)) {
@@ -38,8 +38,7 @@ void answer_unserved(const RequestPtr& request) {
 /// Finds version and subresource; answers and returns false when the path is not served.
 bool find_target(const RequestPtr& request, Target& target) {
   const krm::RequestInfo& info = request->info;
-  const ResourcePtr def =
-      request->server.registry().find(request->cluster, info.group, info.resource);
+  const ResourcePtr def = request->registry().find(request->cluster, info.group, info.resource);
   if (def == nullptr) {
     answer_unserved(request);
     return false;
@@ -172,7 +171,7 @@ void add_deprecation(Request& request, const Target& target) {
 
 bool is_served(const Request& request) {
   const ResourcePtr def =
-      request.server.registry().find(request.cluster, request.info.group, request.info.resource);
+      request.registry().find(request.cluster, request.info.group, request.info.resource);
   const ResourceVersion* version = def == nullptr ? nullptr : def->version(request.info.version);
   return version != nullptr && version->served;
 }

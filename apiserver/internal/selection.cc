@@ -108,7 +108,8 @@ const krm::Json* Candidate::object(const ServedKind& kind) {
 }
 
 Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& options,
-                                       std::string_view ns, std::string_view name) {
+                                       std::string_view ns, std::string_view name,
+                                       krm::Selector visible) {
   auto selection = std::make_shared<Selection>();
   Expected<krm::Selector> labels = krm::Selector::parse(options.label_selector);
   if (!labels) {
@@ -125,6 +126,7 @@ Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& op
   }
   selection->kind_ = std::move(kind);
   selection->labels_ = std::move(*labels);
+  selection->visible_ = std::move(visible);
   selection->fields_ = std::move(*fields);
   selection->ns_ = ns;
   selection->name_ = name;
@@ -136,6 +138,9 @@ bool Selection::matches(Candidate& candidate) const {
     return false;
   }
   if ((!ns_.empty() && candidate.ns() != ns_) || (!name_.empty() && candidate.name() != name_)) {
+    return false;
+  }
+  if (!visible_.empty() && !visible_.matches(candidate.labels())) {
     return false;
   }
   if (!fields_.empty()) {
@@ -154,6 +159,24 @@ bool Selection::matches(Candidate& candidate) const {
     }
   }
   return labels_.empty() || labels_.matches(candidate.labels());
+}
+
+krm::Selector visible_labels(const std::shared_ptr<View>& view, std::string_view cluster,
+                             const ResourceDef& def) {
+  return view == nullptr ? krm::Selector() : view->visible(cluster, def);
+}
+
+bool is_visible(const std::shared_ptr<View>& view, std::string_view cluster, const ResourceDef& def,
+                std::string_view key, std::string_view value) {
+  if (view == nullptr) {
+    return true;
+  }
+  const krm::Selector labels = view->visible(cluster, def);
+  if (labels.empty()) {
+    return true;
+  }
+  Candidate candidate(key, value, 0);
+  return candidate.is_readable() && labels.matches(candidate.labels());
 }
 
 }  // namespace kintsugi::apiserver::internal

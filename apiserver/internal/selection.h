@@ -9,6 +9,7 @@
 #include "apiserver/internal/options.h"
 #include "apiserver/internal/served_kind.h"
 #include "apiserver/stored_object.h"
+#include "apiserver/view.h"
 #include "base/error.h"
 #include "krm/json.h"
 #include "krm/selector.h"
@@ -46,24 +47,33 @@ class Candidate {
 class Selection {
  public:
   /// @param ns, name filters beyond the key range, "" = none.
+  /// @param visible  labels of what a view shows (View::visible).
   /// @error kBadRequest selectors that do not parse, fields that the kind does not know.
   [[nodiscard]] static Expected<std::shared_ptr<const Selection>> make(ServedKindPtr kind,
                                                                        const ListOptions& options,
                                                                        std::string_view ns,
-                                                                       std::string_view name);
+                                                                       std::string_view name,
+                                                                       krm::Selector visible = {});
 
   /// Everything in the key range; then remainingItemCount can be counted.
   [[nodiscard]] bool is_all() const noexcept {
-    return ns_.empty() && name_.empty() && labels_.empty() && fields_.empty();
+    return ns_.empty() && name_.empty() && labels_.empty() && fields_.empty() && visible_.empty();
   }
   [[nodiscard]] bool matches(Candidate& candidate) const;
 
  private:
   ServedKindPtr kind_;
   std::string ns_, name_;
-  krm::Selector labels_;
+  krm::Selector labels_, visible_;
   krm::FieldSelector fields_;
 };
 using SelectionPtr = std::shared_ptr<const Selection>;
+
+/// Labels that a request's view asks for (View::visible), none without a view.
+[[nodiscard]] krm::Selector visible_labels(const std::shared_ptr<View>& view,
+                                           std::string_view cluster, const ResourceDef& def);
+/// Whether this stored value exists for a view.
+[[nodiscard]] bool is_visible(const std::shared_ptr<View>& view, std::string_view cluster,
+                              const ResourceDef& def, std::string_view key, std::string_view value);
 
 }  // namespace kintsugi::apiserver::internal

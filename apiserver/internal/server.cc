@@ -72,6 +72,37 @@ void Server::end_watches(std::string_view cluster, std::string_view group,
   }
 }
 
+void Server::end_watches(const View& view, std::string_view group, std::string_view resource) {
+  std::vector<Watcher*> ending;
+  for (Watcher* watcher : watchers_) {
+    if (watcher->rights()->view.get() == &view &&
+        (resource.empty() ||
+         (watcher->def().group == group && watcher->def().plural == resource))) {
+      ending.push_back(watcher);
+    }
+  }
+  for (Watcher* watcher : ending) {
+    watcher->end_in_order();
+  }
+}
+
+Discovery& Server::discovery(const Request& request) { return documents(request).discovery; }
+
+OpenApi& Server::openapi(const Request& request) { return documents(request).openapi; }
+
+Server::Documents& Server::documents(const Request& request) {
+  if (request.view == nullptr) {
+    return documents_;
+  }
+  std::erase_if(view_documents_, [](const auto& entry) { return entry.second->view.expired(); });
+  std::unique_ptr<Documents>& known = view_documents_[request.view.get()];
+  if (known == nullptr) {
+    known = std::make_unique<Documents>(request.view->registry());
+    known->view = request.view;
+  }
+  return *known;
+}
+
 ApiServer::Stats Server::stats() const {
   Stats stats = stats_;
   stats.watches = watchers_.size();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,18 +41,20 @@ class Server final : public ApiServer {
   void start_drain() override;
   void end_watches(std::string_view cluster, std::string_view group,
                    std::string_view resource) override;
+  void end_watches(const View& view, std::string_view group, std::string_view resource) override;
   void review_watches(std::string_view cluster) override { watch_review_->schedule(cluster); }
   [[nodiscard]] Stats stats() const override;
 
   [[nodiscard]] const ServerParams& params() const noexcept { return params_; }
   [[nodiscard]] net::Loop& loop() noexcept { return params_.loop; }
   [[nodiscard]] store::Store& store() noexcept { return params_.store; }
-  [[nodiscard]] Registry& registry() noexcept { return params_.registry; }
+  /// Of the logical clusters themselves; requests have their own (Request::registry).
+  [[nodiscard]] const Registry& registry() const noexcept { return params_.registry; }
   [[nodiscard]] WatchHub& hub() noexcept { return *hub_; }
   [[nodiscard]] KeyQueue& key_queue() noexcept { return key_queue_; }
   [[nodiscard]] const QuotaIndex& quotas() const noexcept { return quotas_; }
-  [[nodiscard]] Discovery& discovery() noexcept { return discovery_; }
-  [[nodiscard]] OpenApi& openapi() noexcept { return openapi_; }
+  [[nodiscard]] Discovery& discovery(const Request& request);
+  [[nodiscard]] OpenApi& openapi(const Request& request);
   [[nodiscard]] Conversions& conversions() noexcept { return conversions_; }
   [[nodiscard]] WatchReview& watch_review() noexcept { return *watch_review_; }
   [[nodiscard]] const std::vector<Watcher*>& watchers() const noexcept { return watchers_; }
@@ -71,8 +74,17 @@ class Server final : public ApiServer {
   StoreReader reader_;
   KeyQueue key_queue_;
   QuotaIndex quotas_;
-  Discovery discovery_;
-  OpenApi openapi_{params_.registry};
+  /// What describes the kinds of a registry.
+  struct Documents {
+    explicit Documents(const Registry& registry) : discovery(registry), openapi(registry) {}
+    std::weak_ptr<View> view;
+    Discovery discovery;
+    OpenApi openapi;
+  };
+  [[nodiscard]] Documents& documents(const Request& request);
+
+  Documents documents_{params_.registry};
+  std::map<const View*, std::unique_ptr<Documents>> view_documents_;
   Conversions conversions_{params_.loop};
   Stats stats_;
   std::vector<Watcher*> watchers_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apiserver/internal/selection.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
 #include "apiserver/keys.h"
@@ -216,11 +217,10 @@ Expected<void> prepare_update(WriteOp& op, Expected<krm::Json> current) {
   }
   op.old = std::make_unique<krm::Json>(std::move(*current));
   op.object = std::make_unique<krm::Json>(std::move(object));
-  const ResourceDef& def = *op.kind->def;
-  if (def.hooks.prepare) {
-    def.hooks.prepare(op.context(), *op.object, op.old.get());
-    set_cluster_annotation(op, *op.object);
+  if (Expected<void> done = prepare_write(op, *op.object, op.old.get()); !done) {
+    return done;
   }
+  const ResourceDef& def = *op.kind->def;
   if (def.generation && op.subresource != "status" &&
       spec_differs(*op.old, *op.object, op.kind->version->status)) {
     const krm::Json* generation = op.old->at({"metadata", "generation"});
@@ -348,6 +348,10 @@ void change_current(const WriteOpPtr& op, Expected<krm::Json> current) {
 
 void attempt(const WriteOpPtr& op) {
   Expected<store::Entry> entry = op->server.store().get(op->key);
+  if (entry && !is_visible(op->view, op->cluster, *op->kind->def, op->key, entry->value.view())) {
+    op->finish(fail(op->not_found()));
+    return;
+  }
   if (!entry) {
     if (entry.error().code() != Errc::kNotFound) {
       op->finish(fail(std::move(entry.error())));

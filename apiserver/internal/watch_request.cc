@@ -99,8 +99,9 @@ void handle_watch(const RequestPtr& request, const Target& target) {
   params.encoding = server.hub().encoding(target.kind, request->form, *include);
   params.range = collection_prefix(target.kind->storage_name, request->cluster, target.ns);
   params.cluster = request->cluster;
-  params.rights = std::make_shared<const WatchRights>(WatchRights{
-      server.watch_review().share(request->user), request->info.ns, request->info.name});
+  params.rights = std::make_shared<const WatchRights>(
+      WatchRights{server.watch_review().share(request->user), request->info.ns, request->info.name,
+                  request->view});
   std::string_view name_filter = request->info.path_has_name ? target.name : std::string_view();
   if (!target.name.empty() && !wildcard && (!def.namespaced || !target.ns.empty())) {
     if (const auto key =
@@ -112,7 +113,8 @@ void handle_watch(const RequestPtr& request, const Target& target) {
   }
   Expected<SelectionPtr> selection =
       Selection::make(params.encoding->kind(), *options,
-                      wildcard ? std::string_view(target.ns) : std::string_view(), name_filter);
+                      wildcard ? std::string_view(target.ns) : std::string_view(), name_filter,
+                      visible_labels(request->view, request->cluster, def));
   if (!selection) {
     send_error(*request, selection.error());
     return;

@@ -66,10 +66,12 @@ void WatchReview::step() {
 
 void WatchReview::check(std::size_t index) {
   const Watcher& watcher = *server_.watchers()[index];
-  if (running_.find(watcher.cluster()) == running_.end()) {
+  const std::shared_ptr<const WatchRights>& rights = watcher.rights();
+  std::string_view decides = rights->view == nullptr ? "" : rights->view->rights_cluster();
+  if (running_.find(decides.empty() ? std::string_view(watcher.cluster()) : decides) ==
+      running_.end()) {
     return;
   }
-  const std::shared_ptr<const WatchRights>& rights = watcher.rights();
   auth::Attributes attributes;
   attributes.user = *rights->user;
   attributes.cluster = watcher.cluster();
@@ -81,23 +83,24 @@ void WatchReview::check(std::size_t index) {
   attributes.name = rights->name;
   attributes.field_selector_name = rights->name;
   // The watch may be gone when the answer comes; nothing else shares its rights.
-  server_.params().authorizer.authorize(
-      attributes,
-      [this, index, alive = std::weak_ptr<char>(alive_),
-       weak = std::weak_ptr<const WatchRights>(rights)](const Expected<auth::Decision>& decision) {
-        const std::shared_ptr<const WatchRights> asked = weak.lock();
-        if (alive.expired() || asked == nullptr || !decision || decision->allowed) {
-          return;
-        }
-        const std::vector<Watcher*>& all = server_.watchers();
-        const auto is_asked = [&](const Watcher* one) { return one->rights() == asked; };
-        const auto found = index < all.size() && is_asked(all[index])
-                               ? all.begin() + static_cast<std::ptrdiff_t>(index)
-                               : std::find_if(all.begin(), all.end(), is_asked);
-        if (found != all.end()) {
-          (*found)->end_in_order();
-        }
-      });
+  auth::Authorizer& authorizer =
+      rights->view == nullptr ? server_.params().authorizer : rights->view->authorizer();
+  authorizer.authorize(attributes, [this, index, alive = std::weak_ptr<char>(alive_),
+                                    weak = std::weak_ptr<const WatchRights>(rights)](
+                                       const Expected<auth::Decision>& decision) {
+    const std::shared_ptr<const WatchRights> asked = weak.lock();
+    if (alive.expired() || asked == nullptr || !decision || decision->allowed) {
+      return;
+    }
+    const std::vector<Watcher*>& all = server_.watchers();
+    const auto is_asked = [&](const Watcher* one) { return one->rights() == asked; };
+    const auto found = index < all.size() && is_asked(all[index])
+                           ? all.begin() + static_cast<std::ptrdiff_t>(index)
+                           : std::find_if(all.begin(), all.end(), is_asked);
+    if (found != all.end()) {
+      (*found)->end_in_order();
+    }
+  });
 }
 
 }  // namespace kintsugi::apiserver::internal

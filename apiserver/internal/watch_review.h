@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "apiserver/view.h"
 #include "auth/user.h"
 #include "net/loop.h"
 
@@ -19,6 +20,7 @@ class Watcher;
 struct WatchRights {
   std::shared_ptr<const auth::UserInfo> user;
   std::string ns, name;
+  std::shared_ptr<View> view;  ///< null: none
 };
 
 /// Asks the authorizer again about open watches after rights in their cluster changed, a few at a

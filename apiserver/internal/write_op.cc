@@ -129,6 +129,25 @@ void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
   });
 }
 
+Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old) {
+  const ResourceDef& def = *op.kind->def;
+  const auto& prepare_any = op.server.params().prepare_any;
+  if (def.hooks.prepare) {
+    def.hooks.prepare(op.context(), object, old);
+  }
+  if (prepare_any) {
+    prepare_any(op.context(), def, object, old);
+  }
+  Expected<void> done;
+  if (op.view != nullptr) {
+    done = op.view->prepare(op.context(), def, object, old);
+  }
+  if (def.hooks.prepare || prepare_any || op.view != nullptr) {
+    set_cluster_annotation(op, object);
+  }
+  return done;
+}
+
 Expected<void> validate_write(WriteOp& op) {
   const ResourceDef& def = *op.kind->def;
   std::vector<Cause> causes;

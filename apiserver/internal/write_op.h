@@ -9,6 +9,7 @@
 #include "apiserver/internal/key_queue.h"
 #include "apiserver/internal/options.h"
 #include "apiserver/internal/served_kind.h"
+#include "apiserver/view.h"
 #include "auth/user.h"
 #include "base/error.h"
 #include "krm/json.h"
@@ -35,6 +36,7 @@ struct WriteOp : std::enable_shared_from_this<WriteOp> {
 
   Server& server;
   ServedKindPtr kind;
+  std::shared_ptr<View> view;  ///< null: the cluster as it is
   std::string cluster, ns, name, subresource;
   std::string verb;  ///< create, update, patch, delete
   auth::UserInfo user;
@@ -88,6 +90,8 @@ void delete_object(const WriteOpPtr& op, const DeleteOptions& options);
 /// Runs hooks.admit, then `next`; failures finish the operation.
 void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
            std::function<void()> next);
+/// Hooks::prepare and what the server and the view do to every object.
+[[nodiscard]] Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old);
 /// Metadata, schema and hooks. @error kInvalid
 [[nodiscard]] Expected<void> validate_write(WriteOp& op);
 /// `next` with op.object in its storage version where that takes the webhook; failures finish the

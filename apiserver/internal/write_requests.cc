@@ -231,6 +231,7 @@ Error unsupported_patch(const ServedKind& kind) {
 WriteOpPtr make_write_op(const RequestPtr& request, const Target& target, std::string_view verb) {
   auto op = std::make_shared<WriteOp>(request->server);
   op->kind = target.kind;
+  op->view = request->view;
   op->cluster = request->cluster;
   op->ns = target.ns;
   op->name = target.name;

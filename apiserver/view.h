@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "apiserver/resource.h"
+#include "auth/authorizer.h"
+#include "base/error.h"
+#include "krm/json.h"
+#include "krm/selector.h"
+
+namespace kintsugi::apiserver {
+
+/// A virtual workspace: another way to look at the objects of a server. It serves kinds of its own
+/// choice, decides by itself who may do what, shows of each kind only objects with certain labels,
+/// and may change or refuse what is written. Everything else (representations, lists, watches,
+/// patches, admission of the kind) is as without it. A request gets its view from
+/// ClusterTarget::view. Threads: one loop. Lifetime: requests and watches share it.
+class View {
+ public:
+  virtual ~View() = default;
+
+  /// What it serves, by logical cluster and for "*".
+  [[nodiscard]] virtual const Registry& registry() const = 0;
+  /// Asked in place of ServerParams::authorizer, with the cluster that the request addresses.
+  [[nodiscard]] virtual auth::Authorizer& authorizer() = 0;
+  /// The logical cluster whose RBAC decides: ApiServer::review_watches of it asks about the view's
+  /// watches again. "": that of the request.
+  [[nodiscard]] virtual std::string_view rights_cluster() const = 0;
+  /// Of this kind only objects with such labels exist here. Empty: all.
+  [[nodiscard]] virtual krm::Selector visible(std::string_view cluster,
+                                              const ResourceDef& def) const = 0;
+  /// Changes or refuses what is about to be stored, in the storage version, after Hooks::prepare.
+  /// `old` null on create. Not called for deletes.
+  [[nodiscard]] virtual Expected<void> prepare(const WriteContext& context, const ResourceDef& def,
+                                               krm::Json& object, const krm::Json* old) const = 0;
+};
+
+}  // namespace kintsugi::apiserver
