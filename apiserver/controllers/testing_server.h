@@ -180,6 +180,7 @@ class TestingServer final : public ApiServer, public ObjectReader, public Regist
     return out;
   }
   void start_drain() override {}
+  void end_watches(const View&, std::string_view, std::string_view) override {}
   void end_watches(std::string_view, std::string_view, std::string_view) override {}
   void review_watches(std::string_view) override {}
   Stats stats() const override { return {}; }

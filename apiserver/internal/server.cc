@@ -18,7 +18,6 @@ Server::Server(ServerParams params)
       hub_(std::make_unique<WatchHub>(params_.loop, params_.store, params_.registry)),
       reader_(params_.store, params_.registry),
       quotas_(params_.store),
-      discovery_(params_.registry),
       watch_review_(std::make_unique<WatchReview>(*this)),
       alive_(std::make_shared<Server*>(this)) {}
 
