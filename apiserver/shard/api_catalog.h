@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,7 +25,8 @@ struct ExportRef {
 /// stored, and those of all other shards as replicas (replication.h), which are stored too: what
 /// was known stays known while their shard is away, and after a restart. Source: specs/topology.md
 /// 13, specs/api-machinery.md 17.3. One instance per loop, fed by ApiServer::on_change. Cost of a
-/// look-up: a hash look-up and a read of the store. Threads: its loop.
+/// look-up: a hash look-up and a read of the store. Memory: about 300 bytes for each export and
+/// type, none for schemas. Threads: its loop.
 class ApiCatalog {
  public:
   /// Reads what is stored and follows every change. The server must outlive this or stop().
@@ -35,7 +37,8 @@ class ApiCatalog {
   /// logical cluster; "" = `from`. nullopt: not known (here, or not at all).
   [[nodiscard]] std::optional<ExportRef> find_export(std::string_view from, std::string_view path,
                                                      std::string_view name) const;
-  /// The object, storage version (apis.kcp.io/v1alpha2).
+  /// The object, storage version (apis.kcp.io/v1alpha2). Of a replica: without managedFields, and
+  /// its resourceVersion is that of the copy.
   [[nodiscard]] std::optional<krm::Json> get_export(const ExportRef& ref) const;
   [[nodiscard]] std::optional<krm::Json> get_schema(std::string_view cluster,
                                                     std::string_view name) const;
@@ -56,9 +59,32 @@ class ApiCatalog {
   void on_type(TypeListener listener) { type_listeners_.push_back(std::move(listener)); }
 
  private:
+  enum class Kind : std::uint8_t { kExport, kSchema, kType };
+  struct Known {       // an export or a type
+    std::string path;  // annotation kcp.io/path
+    std::string hash;  // identity of an export, may be empty
+  };
+  struct Place {  // a cluster that holds exports or types
+    std::string path;
+    std::size_t objects = 0;
+  };
+  using Found = std::optional<krm::Json>;
+
+  void follow(ApiServer& server, Kind kind, std::string_view group, std::string_view resource);
+  void note(Kind kind, bool replica, std::string_view cluster, std::string_view name,
+            const krm::Json* object);
+  void enter(std::string_view cluster, std::string_view path);
+  void leave(std::string_view cluster);
+  void identify(const ExportRef& ref, std::string_view before, std::string_view now);
+  void tell(Kind kind, std::string_view cluster, std::string_view name) const;
+  [[nodiscard]] std::string_view cluster_at(std::string_view path) const;
+  [[nodiscard]] Found get(Kind kind, std::string_view cluster, std::string_view name) const;
+
   const ApiServer* server_ = nullptr;
-  StringMap<std::string> clusters_;  // canonical path -> cluster, of exports and types
-  StringMap<std::vector<ExportRef>> by_identity_;
+  StringMap<Known> known_;                         // "<e|t><l|r><cluster>/<name>"
+  StringMap<Place> places_;                        // by cluster
+  StringMap<std::string> clusters_;                // canonical path -> cluster
+  StringMap<std::vector<ExportRef>> by_identity_;  // once per copy
   std::vector<ExportListener> export_listeners_;
   std::vector<SchemaListener> schema_listeners_;
   std::vector<TypeListener> type_listeners_;

@@ -16,6 +16,10 @@ inline constexpr std::string_view kLogicalClusters = "logicalclusters";
 inline constexpr std::string_view kWorkspaces = "workspaces";
 inline constexpr std::string_view kWorkspaceTypes = "workspacetypes";
 inline constexpr std::string_view kApiExports = "apiexports";
+inline constexpr std::string_view kApiResourceSchemas = "apiresourceschemas";
+/// Group part under which copies of other shards' objects are stored (replication.h). It has no
+/// dot, so nobody can define a resource in it.
+inline constexpr std::string_view kReplicaGroup = "replica";
 
 inline constexpr std::string_view kRootCluster = "root";
 inline constexpr std::string_view kClusterName = "cluster";  ///< of every LogicalCluster

@@ -45,7 +45,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
     : loop_(loop),
       store_(store),
       params_(params),
-      types_(index_, root_),
+      types_(index_, root_, &catalog_),
       tokens_(std::make_shared<auth::ServiceAccountTokens>(token_config(params))),
       accounts_(std::make_shared<auth::ServiceAccountAuthenticator>(
           auth::ServiceAccountAuthenticator::Params{
@@ -74,6 +74,7 @@ ShardLoop::~ShardLoop() {
   local_root_.reset();
   rights_changes_.clear();
   rbac_.stop();
+  catalog_.stop();
   index_.stop();
   registry_->stop();
 }
@@ -122,6 +123,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   // The order is the order in which changes are seen: clusters and kinds before rights.
   index_.start(*server_);
   registry_->follow(*server_);
+  catalog_.start(*server_);
   rbac_.start(*server_);
   for (const char* resource : {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}) {
     rights_changes_.push_back(server_->on_change(

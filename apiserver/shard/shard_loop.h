@@ -10,6 +10,7 @@
 #include "apiserver/rbac.h"
 #include "apiserver/registry.h"
 #include "apiserver/server.h"
+#include "apiserver/shard/api_catalog.h"
 #include "apiserver/shard/cluster_index.h"
 #include "apiserver/shard/root_view.h"
 #include "apiserver/shard/shard_access.h"
@@ -44,6 +45,7 @@ class ShardLoop {
   [[nodiscard]] const Registry& registry() const noexcept { return *registry_; }
   [[nodiscard]] ClusterIndex& index() noexcept { return index_; }
   [[nodiscard]] RootView& root() noexcept { return root_; }
+  [[nodiscard]] ApiCatalog& catalog() noexcept { return catalog_; }
   [[nodiscard]] const WorkspaceTypeLookup& types() const noexcept { return types_; }
   /// Null on the root shard.
   [[nodiscard]] RemoteRootFeed* remote_root() noexcept { return remote_root_.get(); }
@@ -60,6 +62,7 @@ class ShardLoop {
   const ShardServerParams& params_;
   ClusterIndex index_;
   RootView root_;
+  ApiCatalog catalog_;
   WorkspaceTypeLookup types_;
   std::shared_ptr<auth::ServiceAccountTokens> tokens_;
   std::shared_ptr<auth::TokenAuthenticator> accounts_;

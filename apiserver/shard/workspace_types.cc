@@ -25,7 +25,12 @@ std::optional<FoundType> WorkspaceTypeLookup::find(const ObjectReader& reader,
   }
   const ClusterIndex::Answer answer = index_.resolve(path);
   if (answer.where != ClusterIndex::Where::kHere) {
-    return std::nullopt;
+    std::optional<Json> type = catalog_ == nullptr ? std::nullopt : catalog_->get_type(path, name);
+    if (!type) {
+      return std::nullopt;
+    }
+    const std::string cluster = cluster_of(*type);
+    return FoundType{catalog_->path_of(cluster), cluster, std::string(name), std::move(*type)};
   }
   std::optional<Json> type = reader.get(answer.cluster, kTenancyGroup, kWorkspaceTypes, "", name);
   if (!type) {

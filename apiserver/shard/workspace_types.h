@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apiserver/resource.h"
+#include "apiserver/shard/api_catalog.h"
 #include "apiserver/shard/cluster_index.h"
 #include "apiserver/shard/root_view.h"
 
@@ -20,11 +21,15 @@ struct FoundType {
   [[nodiscard]] std::string full_name() const { return path + ":" + name; }
 };
 
-/// Looks up WorkspaceTypes: those of root anywhere, others where they are stored on this shard.
+/// Looks up WorkspaceTypes: those of root in the view of root, others where they are stored on this
+/// shard, else in the catalog, which has those of all other shards.
 /// Threads: one loop. What it refers to must outlive it.
 class WorkspaceTypeLookup {
  public:
-  WorkspaceTypeLookup(ClusterIndex& index, const RootView& root) : index_(index), root_(root) {}
+  /// @param catalog null: only types of root and of this shard are known.
+  WorkspaceTypeLookup(ClusterIndex& index, const RootView& root,
+                      const ApiCatalog* catalog = nullptr)
+      : index_(index), root_(root), catalog_(catalog) {}
 
   /// @param reader committed state of this shard.
   [[nodiscard]] std::optional<FoundType> find(const ObjectReader& reader, std::string_view path,
@@ -46,6 +51,7 @@ class WorkspaceTypeLookup {
  private:
   ClusterIndex& index_;
   const RootView& root_;
+  const ApiCatalog* catalog_;
 };
 
 }  // namespace kintsugi::apiserver
