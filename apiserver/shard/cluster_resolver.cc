@@ -20,6 +20,21 @@ bool is_below(std::string_view target, std::string_view prefix) {
           target[prefix.size()] == '?');
 }
 
+Error forbidden_text(std::string text) { return Error(Errc::kForbidden, std::move(text)); }
+
+/// Questions about rights and identity go on while a cluster is emptied.
+bool creates_content(const http::RequestHead& head, std::string_view rest) {
+  return head.method == "POST" && !rest.starts_with("/apis/authorization.k8s.io/") &&
+         !rest.starts_with("/apis/authentication.k8s.io/");
+}
+
+}  // namespace
+
+bool is_bootstrap_identity(const auth::UserInfo& user) noexcept {
+  return user.in_group(auth::kGroupMasters) ||
+         user.in_group(auth::kGroupExternalLogicalClusterAdmin);
+}
+
 Error access_denied(const http::RequestHead& head, const auth::UserInfo& user,
                     std::string_view cluster, std::string_view rest) {
   const krm::RequestInfo info =
@@ -39,16 +54,8 @@ Error access_denied(const http::RequestHead& head, const auth::UserInfo& user,
   return auth::denied(attributes, {false, "access denied"});
 }
 
-Error forbidden_text(std::string text) { return Error(Errc::kForbidden, std::move(text)); }
-
-/// Questions about rights and identity go on while a cluster is emptied.
-bool creates_content(const http::RequestHead& head, std::string_view rest) {
-  return head.method == "POST" && !rest.starts_with("/apis/authorization.k8s.io/") &&
-         !rest.starts_with("/apis/authentication.k8s.io/");
-}
-
-Expected<void> check_state(const ClusterInfo& cluster, const http::RequestHead& head,
-                           std::string_view rest) {
+Expected<void> check_cluster_state(const ClusterInfo& cluster, const http::RequestHead& head,
+                                   std::string_view rest) {
   if (cluster.inactive && !is_below(rest, "/openapi") && !is_below(rest, kLogicalClusterPath)) {
     return fail(forbidden_text("logical cluster is marked inactive"));
   }
@@ -56,13 +63,6 @@ Expected<void> check_state(const ClusterInfo& cluster, const http::RequestHead& 
     return fail(forbidden_text("logical cluster is being deleted"));
   }
   return {};
-}
-
-}  // namespace
-
-bool is_bootstrap_identity(const auth::UserInfo& user) noexcept {
-  return user.in_group(auth::kGroupMasters) ||
-         user.in_group(auth::kGroupExternalLogicalClusterAdmin);
 }
 
 ClusterResolver make_cluster_resolver(ClusterIndex& index) {
@@ -87,7 +87,7 @@ ClusterResolver make_cluster_resolver(ClusterIndex& index) {
     const bool is_name = segment.find(':') == std::string::npos;
     if (answer.where == ClusterIndex::Where::kHere) {
       if (const ClusterInfo* info = index.find(answer.cluster)) {
-        if (Expected<void> usable = check_state(*info, head, rest); !usable) {
+        if (Expected<void> usable = check_cluster_state(*info, head, rest); !usable) {
           return fail(std::move(usable.error()));
         }
       }

@@ -25,6 +25,16 @@ namespace kintsugi::apiserver {
 /// Groups that manage logical clusters from outside.
 [[nodiscard]] bool is_bootstrap_identity(const auth::UserInfo& user) noexcept;
 
+/// 403 in the words of a request that RBAC denies: "access denied" for this API path of a cluster.
+/// @param rest  path and query below the API root.
+[[nodiscard]] Error access_denied(const http::RequestHead& head, const auth::UserInfo& user,
+                                  std::string_view cluster, std::string_view rest);
+/// Whether the state of a cluster lets the request in. @error kForbidden inactive, or being deleted
+/// and the request creates something.
+[[nodiscard]] Expected<void> check_cluster_state(const ClusterInfo& cluster,
+                                                 const http::RequestHead& head,
+                                                 std::string_view rest);
+
 /// What a shard answers as plain text before anybody looks at credentials.
 struct TextAnswer {
   int status = 0;

@@ -103,8 +103,10 @@ void ShardLoop::make_registry() {
 }
 
 void ShardLoop::make_server(std::function<Expected<void>()> ready) {
-  ServerParams params{
-      loop_, store_, *registry_, authenticator_, authorizer_, make_cluster_resolver(index_), {}};
+  ServerParams params{loop_,       store_,
+                      *registry_,  authenticator_,
+                      authorizer_, views_.wrap(make_cluster_resolver(index_)),
+                      {}};
   params.server_address = params_.address;
   params.audit = params_.audit;
   params.checks.push_back({"store-open", false, [this] { return store_.health(); }});

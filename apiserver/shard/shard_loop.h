@@ -16,6 +16,7 @@
 #include "apiserver/shard/shard_access.h"
 #include "apiserver/shard/shard_handler.h"
 #include "apiserver/shard/shard_server.h"
+#include "apiserver/shard/views/view_resolver.h"
 #include "apiserver/shard/workspace_types.h"
 #include "net/listener.h"
 
@@ -69,6 +70,7 @@ class ShardLoop {
   RbacAuthorizer rbac_;
   PhaseAuthorizer authorizer_;
   ShardAuthenticator authenticator_;
+  ViewResolver views_;
   std::unique_ptr<StaticPlusCrdRegistry> registry_;
   std::unique_ptr<ApiServer> server_;
   std::vector<std::shared_ptr<void>> rights_changes_;
