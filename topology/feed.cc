@@ -171,6 +171,13 @@ void Feed::Impl::touched() {
 
 void Feed::Impl::publish() {
   publish_pending_ = false;
+  ConsumerChanges consumers;
+  index_.settle_bindings(consumers);
+  for (const ConsumerChange& change : consumers) {
+    for (FeedListener* listener : listeners_) {
+      listener->on_change(ConsumersChanged{change});
+    }
+  }
   ++stats_.publications;
   stats_.last_lag = loop_.now() - touched_at_;
   stats_.longest_lag = std::max(stats_.longest_lag, stats_.last_lag);

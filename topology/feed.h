@@ -33,6 +33,11 @@ struct WorkspaceChanged : ObjectChanged {};
 struct LogicalClusterChanged : ObjectChanged {};
 struct ExportChanged : ObjectChanged {};
 struct BindingChanged : ObjectChanged {};
+/// The first APIBinding of an export came to a shard, or the last one left it. Not told for shards
+/// that are removed.
+struct ConsumersChanged {
+  const ConsumerChange& change;
+};
 /// The first complete list of a resource was taken over, or a new base URL reset that.
 struct SyncedChanged {
   ShardId shard = 0;
@@ -50,6 +55,7 @@ class FeedListener {
   virtual void on_change(const LogicalClusterChanged&) {}
   virtual void on_change(const ExportChanged&) {}
   virtual void on_change(const BindingChanged&) {}
+  virtual void on_change(const ConsumersChanged&) {}
   virtual void on_change(const SyncedChanged&) {}
 
  protected:

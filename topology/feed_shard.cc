@@ -140,32 +140,48 @@ void ShardFeed::report(Resource resource, const shards::ObjectKey& key, const kr
   }
 }
 
+void ShardFeed::report_consumers(const ConsumerChanges& changes) {
+  for (const ConsumerChange& change : changes) {
+    for (FeedListener* listener : core_.listeners()) {
+      listener->on_change(ConsumersChanged{change});
+    }
+  }
+}
+
 void ShardFeed::Sink::on_upsert(const shards::ObjectKey& key, const krm::Json& object) {
   Index& index = owner_.core_.index();
+  ConsumerChanges consumers;
   bool changed = false;
   if (resource_ == Resource::kWorkspaces) {
     changed = index.upsert_workspace(owner_.id_, workspace_from_json(key.cluster, object));
   } else if (resource_ == Resource::kLogicalClusters) {
     changed = index.upsert_cluster(owner_.id_, cluster_from_json(key.cluster, object));
+  } else if (resource_ == Resource::kBindings) {
+    changed = index.upsert_binding(owner_.id_, binding_from_json(key.cluster, object), consumers);
   }
   if (changed) {
     owner_.core_.touched();
   }
   owner_.report(resource_, key, &object);
+  owner_.report_consumers(consumers);
 }
 
 void ShardFeed::Sink::on_delete(const shards::ObjectKey& key) {
   Index& index = owner_.core_.index();
+  ConsumerChanges consumers;
   bool changed = false;
   if (resource_ == Resource::kWorkspaces) {
     changed = index.delete_workspace(owner_.id_, key.cluster, key.name);
   } else if (resource_ == Resource::kLogicalClusters) {
     changed = index.delete_cluster(owner_.id_, key.cluster);
+  } else if (resource_ == Resource::kBindings) {
+    changed = index.delete_binding(owner_.id_, key.cluster, key.name, consumers);
   }
   if (changed) {
     owner_.core_.touched();
   }
   owner_.report(resource_, key, nullptr);
+  owner_.report_consumers(consumers);
 }
 
 void ShardFeed::Sink::on_synced() {

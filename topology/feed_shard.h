@@ -61,6 +61,7 @@ class ShardFeed {
   /// Without their identity there is no URL to ask; without a root shard there are none at all.
   void start_workspaces();
   void report(Resource resource, const shards::ObjectKey& key, const krm::Json* object);
+  void report_consumers(const ConsumerChanges& changes);
   void report_synced(Resource resource, bool synced);
 
   FeedCore& core_;

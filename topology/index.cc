@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/sha256.h"
+#include "base/strings.h"
 
 namespace kintsugi::topology {
 namespace {
@@ -61,6 +63,17 @@ std::string workspace_key(ShardId shard, std::string_view cluster, std::string_v
       .raw(cluster)
       .raw(name)
       .bytes();
+}
+
+std::string consumers_key(std::string_view cluster, std::string_view name) {
+  constexpr std::size_t kLongest = 255;  // of a key of the map
+  std::string key(cluster);
+  key.append("|").append(name);
+  if (key.size() > kLongest) {
+    const auto digest = sha256(key);
+    key.assign(reinterpret_cast<const char*>(digest.data()), digest.size());
+  }
+  return key;
 }
 
 std::size_t Index::shard_row(ShardId id) const noexcept {
@@ -146,6 +159,9 @@ bool Index::delete_shard(std::string_view name) {
   for (const std::string& cluster : keys) {
     delete_cluster(id, cluster);
   }
+  ConsumerChanges consumers;
+  consumers_.erase_shard(id, consumers);
+  take_consumers(consumers, 0);
   const std::size_t row = shard_row(id);
   facts_.shards_.erase(facts_.shards_.begin() + static_cast<std::ptrdiff_t>(row));
   facts_.owned_.erase(facts_.owned_.begin() + static_cast<std::ptrdiff_t>(row));
@@ -215,6 +231,7 @@ bool Index::write_cluster(std::string_view name, const ClusterRecord& before,
     }
     changed = facts_.clusters_.put(name, out.bytes());
   }
+  paths_moved_ = paths_moved_ || changed;
   const std::string_view old_claim =
       before.reports.empty() ? std::string_view() : before.reports.back().claim;
   const std::string_view new_claim =
@@ -330,6 +347,7 @@ bool Index::upsert_workspace(ShardId shard, const WorkspaceReport& report) {
   facts_.workspaces_.put(
       key,
       FactWriter().u8(unavailable ? 1 : 0).u32(time_).text(report.child).text(mount_url).bytes());
+  paths_moved_ = true;
   if (old_child != report.child) {
     add_parents(report.child, 1);
     add_parents(old_child, -1);
@@ -344,8 +362,59 @@ bool Index::delete_workspace(ShardId shard, std::string_view cluster, std::strin
   }
   const std::string child(fact->child);
   facts_.workspaces_.erase(workspace_key(shard, cluster, name));
+  paths_moved_ = true;
   add_parents(child, -1);
   return true;
+}
+
+bool Index::take_consumers(const ConsumerChanges& changes, std::size_t first) {
+  for (std::size_t i = first; i < changes.size(); ++i) {
+    const ConsumerChange& change = changes[i];
+    std::vector<ShardId> shards = facts_.consumers(change.cluster, change.name);
+    const auto at = std::lower_bound(shards.begin(), shards.end(), change.shard);
+    if (change.present) {
+      shards.insert(at, change.shard);
+    } else if (at != shards.end() && *at == change.shard) {
+      shards.erase(at);
+    }
+    const std::string key = consumers_key(change.cluster, change.name);
+    if (shards.empty()) {
+      facts_.consumers_.erase(key);
+      continue;
+    }
+    FactWriter out;
+    out.text(change.cluster + "|" + change.name);
+    for (const ShardId shard : shards) {
+      out.u32(shard);
+    }
+    facts_.consumers_.put(key, out.bytes());
+  }
+  return changes.size() > first;
+}
+
+bool Index::upsert_binding(ShardId shard, const BindingReport& report, ConsumerChanges& changes) {
+  if (shard_row(shard) == facts_.shards_.size()) {
+    return false;
+  }
+  const std::size_t first = changes.size();
+  consumers_.upsert(facts_, shard, report, changes);
+  return take_consumers(changes, first);
+}
+
+bool Index::delete_binding(ShardId shard, std::string_view cluster, std::string_view name,
+                           ConsumerChanges& changes) {
+  const std::size_t first = changes.size();
+  consumers_.erase(shard, cluster, name, changes);
+  return take_consumers(changes, first);
+}
+
+bool Index::settle_bindings(ConsumerChanges& changes) {
+  if (!std::exchange(paths_moved_, false)) {
+    return false;
+  }
+  const std::size_t first = changes.size();
+  consumers_.settle(facts_, changes);
+  return take_consumers(changes, first);
 }
 
 SnapshotPtr Index::freeze() {

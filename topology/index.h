@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "topology/consumers.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::topology {
@@ -61,6 +62,14 @@ class Index {
   bool upsert_workspace(ShardId shard, const WorkspaceReport& report);
   bool delete_workspace(ShardId shard, std::string_view cluster, std::string_view name);
 
+  /// @{ APIBindings. What they changed for exports is appended to `changes`.
+  bool upsert_binding(ShardId shard, const BindingReport& report, ConsumerChanges& changes);
+  bool delete_binding(ShardId shard, std::string_view cluster, std::string_view name,
+                      ConsumerChanges& changes);
+  /// Bindings that only name a path follow what became of it since the last call.
+  bool settle_bindings(ConsumerChanges& changes);
+  /// @}
+
   /// The facts as they are now; valid until the next change.
   [[nodiscard]] const Snapshot& now() const noexcept { return facts_; }
   /// An immutable copy for readers; costs one reference per map and shard.
@@ -85,12 +94,17 @@ class Index {
   template <class Change>
   bool change_shard(ShardId id, Change change);
   void count_owned(ShardId id, int by) noexcept;
+  bool take_consumers(const ConsumerChanges& changes, std::size_t first);
 
   Snapshot facts_;
+  ConsumerTable consumers_;
+  bool paths_moved_ = false;  ///< since settle_bindings
   ShardId last_id_ = 0;
   std::uint32_t time_ = 0;
 };
 
+/// Key of an export in the map of consumers.
+[[nodiscard]] std::string consumers_key(std::string_view cluster, std::string_view name);
 /// Key of a Workspace in the map of facts. Empty when a part is too long to be a name.
 [[nodiscard]] std::string workspace_key(ShardId shard, std::string_view cluster,
                                         std::string_view name);

@@ -105,6 +105,50 @@ std::vector<std::string_view> Snapshot::claimants(std::string_view path) const {
   return names;
 }
 
+std::vector<ShardId> Snapshot::consumers(std::string_view export_cluster,
+                                         std::string_view export_name) const {
+  std::vector<ShardId> shards;
+  if (const auto entry = consumers_.find(consumers_key(export_cluster, export_name)); entry) {
+    FactReader in(entry->value);
+    in.text();
+    while (!in.empty()) {
+      shards.push_back(in.u32());
+    }
+  }
+  return shards;
+}
+
+bool Snapshot::has_consumer(ShardId shard, std::string_view export_cluster,
+                            std::string_view export_name) const noexcept {
+  const auto entry = consumers_.find(consumers_key(export_cluster, export_name));
+  if (!entry) {
+    return false;
+  }
+  FactReader in(entry->value);
+  in.text();
+  while (!in.empty()) {
+    if (in.u32() == shard) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<std::string> Snapshot::consumed_exports(ShardId shard) const {
+  std::vector<std::string> exports;
+  consumers_.for_each([&](const IndexMap::Entry& entry) {
+    FactReader in(entry.value);
+    const std::string_view name = in.text();
+    while (!in.empty()) {
+      if (in.u32() == shard) {
+        exports.emplace_back(name);
+      }
+    }
+  });
+  std::sort(exports.begin(), exports.end());
+  return exports;
+}
+
 std::size_t Snapshot::owned(ShardId id) const noexcept {
   for (const auto& [shard, count] : owned_) {
     if (shard == id) {
@@ -115,7 +159,7 @@ std::size_t Snapshot::owned(ShardId id) const noexcept {
 }
 
 std::size_t Snapshot::bytes() const noexcept {
-  return clusters_.bytes() + workspaces_.bytes() + claims_.bytes();
+  return clusters_.bytes() + workspaces_.bytes() + claims_.bytes() + consumers_.bytes();
 }
 
 void SnapshotView::offer(const std::shared_ptr<SnapshotView>& self, SnapshotPtr snapshot) {

@@ -98,6 +98,13 @@ class Snapshot {
                                                        std::string_view name) const noexcept;
   /// Logical clusters without parent Workspace that claim the one-segment path.
   [[nodiscard]] std::vector<std::string_view> claimants(std::string_view path) const;
+  /// Shards that hold at least one APIBinding of the export, ascending.
+  [[nodiscard]] std::vector<ShardId> consumers(std::string_view export_cluster,
+                                               std::string_view export_name) const;
+  [[nodiscard]] bool has_consumer(ShardId shard, std::string_view export_cluster,
+                                  std::string_view export_name) const noexcept;
+  /// Exports ("<cluster>|<name>", sorted) of which the shard holds APIBindings. O(all exports).
+  [[nodiscard]] std::vector<std::string> consumed_exports(ShardId shard) const;
   /// Logical clusters owned by the shard (kcp_indexed_logicalclusters).
   [[nodiscard]] std::size_t owned(ShardId id) const noexcept;
   [[nodiscard]] std::size_t cluster_count() const noexcept { return cluster_count_; }
@@ -115,6 +122,7 @@ class Snapshot {
   IndexMap clusters_;                                   // cluster name -> reports
   IndexMap workspaces_;                                 // shard, cluster, name -> fact
   IndexMap claims_;                                     // one-segment path -> cluster names
+  IndexMap consumers_;                                  // export -> its key, shards with bindings
 };
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 

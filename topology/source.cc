@@ -44,6 +44,16 @@ WorkspaceReport workspace_from_json(std::string_view cluster, const Json& object
   return report;
 }
 
+BindingReport binding_from_json(std::string_view cluster, const Json& object) {
+  BindingReport report;
+  report.cluster = cluster;
+  report.name = object.text({"metadata", "name"});
+  report.export_cluster = object.text({"status", "apiExportClusterName"});
+  report.export_path = object.text({"spec", "reference", "export", "path"});
+  report.export_name = object.text({"spec", "reference", "export", "name"});
+  return report;
+}
+
 void apply_static(Index& index, const std::vector<ShardSpec>& shards) {
   std::vector<std::string> gone;
   for (const auto& row : index.now().shards()) {

@@ -16,6 +16,9 @@ namespace kintsugi::topology {
 [[nodiscard]] WorkspaceReport workspace_from_json(std::string_view cluster,
                                                   const krm::Json& object);
 
+/// An APIBinding object of `cluster`.
+[[nodiscard]] BindingReport binding_from_json(std::string_view cluster, const krm::Json& object);
+
 /// Source `static` (specs/front-proxy.md 7.3): makes the index hold exactly these shards, each with
 /// one logical cluster of its own name and everything synced.
 void apply_static(Index& index, const std::vector<ShardSpec>& shards);
