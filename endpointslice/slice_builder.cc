@@ -271,38 +271,47 @@ Condition explain(const Builder& b, std::size_t endpoints,
               std::to_string(selected.size()) + " selected shards"};
 }
 
+std::vector<const SliceShard*> selected_of(const SliceInput& input) {
+  std::vector<const SliceShard*> selected;
+  for (std::size_t i = 0; i < input.shards.size(); ++i) {
+    if (input.partition == nullptr || input.partition->selected[i]) {
+      selected.push_back(&input.shards[i]);
+    }
+  }
+  return selected;
+}
+
+/// A shard whose bindings are not known keeps the entry it has and gets no new one.
+bool keeps_entry(Builder& b, const SliceShard* shard,
+                 const std::vector<const SliceShard*>& selected) {
+  std::string ignored;
+  const auto own = b.mode == EndpointMode::kAggregated
+                       ? aggregated_endpoint(b, true)
+                       : per_shard_endpoints(b, {shard}, selected, ignored);
+  return !own.empty() && b.listed_before(own.front().url);
+}
+
+std::vector<const SliceShard*> effective_of(Builder& b,
+                                            const std::vector<const SliceShard*>& selected) {
+  std::vector<const SliceShard*> effective = selected;
+  if (b.consumers == Consumers::kRequired) {
+    std::erase_if(effective, [&](const SliceShard* shard) {
+      return !shard->has_consumer && (shard->bindings_synced || !keeps_entry(b, shard, selected));
+    });
+  }
+  return effective;
+}
+
 void fill_endpoints(Builder& b) {
   if (b.mode != EndpointMode::kDirect && b.defaults.external_url.empty()) {
     b.put_endpoints({});
     b.urls_failed("external_url is not configured");
     return;
   }
-  std::vector<const SliceShard*> selected;
-  for (std::size_t i = 0; i < b.input.shards.size(); ++i) {
-    if (b.input.partition == nullptr || b.input.partition->selected[i]) {
-      selected.push_back(&b.input.shards[i]);
-    }
-  }
-  std::vector<const SliceShard*> effective = selected;
+  const std::vector<const SliceShard*> selected = selected_of(b.input);
+  const std::vector<const SliceShard*> effective = effective_of(b, selected);
   std::string url_fault;
   std::vector<Endpoint> wanted;
-  if (b.consumers == Consumers::kRequired) {
-    // A shard whose bindings are not known keeps the entry it has and gets no new one.
-    std::erase_if(effective, [](const SliceShard* shard) {
-      return !shard->has_consumer && shard->bindings_synced;
-    });
-    std::erase_if(effective, [&](const SliceShard* shard) {
-      if (shard->bindings_synced || shard->has_consumer) {
-        return false;
-      }
-      if (b.mode == EndpointMode::kAggregated) {
-        return true;
-      }
-      std::string ignored;
-      const auto own = per_shard_endpoints(b, {shard}, selected, ignored);
-      return own.empty() || !b.listed_before(own.front().url);
-    });
-  }
   if (b.mode == EndpointMode::kAggregated) {
     wanted = aggregated_endpoint(b, !effective.empty());
   } else {
@@ -315,6 +324,15 @@ void fill_endpoints(Builder& b) {
   }
   b.conditions.push_back(
       explain(b, distinct.size(), selected, url_fault, b.status.text({"shardSelector"})));
+}
+
+Builder builder_of(const SliceInput& input, const SliceDefaults& defaults) {
+  return {input,
+          defaults,
+          endpoint_mode(*input.slice, defaults),
+          consumers_policy(*input.slice, defaults),
+          Json::object(),
+          {}};
 }
 
 }  // namespace
@@ -395,13 +413,33 @@ ShardSelection select_shards(const Json& partition,
   return selection;
 }
 
+std::vector<ShardPart> explain_shards(const SliceInput& input, const SliceDefaults& defaults) {
+  Builder b = builder_of(input, defaults);
+  const std::vector<const SliceShard*> selected = selected_of(input);
+  const std::vector<const SliceShard*> effective = effective_of(b, selected);
+  const auto holds = [](const std::vector<const SliceShard*>& list, const SliceShard& shard) {
+    return std::find(list.begin(), list.end(), &shard) != list.end();
+  };
+  std::vector<ShardPart> parts;
+  for (const SliceShard& shard : input.shards) {
+    ShardPart part{shard.facts->name, holds(selected, shard), holds(effective, shard), {}};
+    std::string fault;
+    if (!part.selected) {
+      part.why = "its labels do not match the selector of the Partition";
+    } else if (!part.effective) {
+      part.why = shard.bindings_synced ? "it holds no APIBinding of the export"
+                                       : "its APIBindings are not listed yet";
+    } else if (b.mode != EndpointMode::kAggregated &&
+               per_shard_endpoints(b, {&shard}, selected, fault).empty()) {
+      part.why = fault;
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults) {
-  Builder b{input,
-            defaults,
-            endpoint_mode(*input.slice, defaults),
-            consumers_policy(*input.slice, defaults),
-            Json::object(),
-            {}};
+  Builder b = builder_of(input, defaults);
   if (judge_export(b) && judge_partition(b)) {
     fill_endpoints(b);
   }

@@ -23,7 +23,7 @@ struct SliceDefaults {
 /// What is known about the export that a slice names.
 struct ExportFacts {
   enum class State : std::uint8_t { kFound, kAbsent, kUnknown } state = State::kUnknown;
-  std::string cluster_name;  ///< logical cluster of the export, when found
+  std::string cluster_name;  ///< logical cluster that the path leads to, "" when nowhere (yet)
 };
 
 /// A shard as this slice sees it.
@@ -72,6 +72,17 @@ struct SliceInput {
 /// The wanted status of a slice: endpoints, shardSelector (left out when it selects everything, as
 /// kcp writes it) and the three conditions, in one object.
 [[nodiscard]] krm::Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults);
+
+/// How one shard takes part in a slice, for people.
+struct ShardPart {
+  std::string shard;
+  bool selected = false;   ///< by the Partition
+  bool effective = false;  ///< selected, and has consumers where they are required
+  std::string why;         ///< it has no endpoint; "" when it has one
+};
+/// One per shard of the input; the Partition, when there is one, must be valid.
+[[nodiscard]] std::vector<ShardPart> explain_shards(const SliceInput& input,
+                                                    const SliceDefaults& defaults);
 
 /// `<base>/<rest>` with exactly one slash between and no empty segments; the base keeps its path.
 /// @error kBadRequest when the base is no http(s) URL with a host.

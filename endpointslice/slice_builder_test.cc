@@ -184,6 +184,101 @@ TEST(SliceStatus, WhenBindingsAreNotSynced_KeepsWhatThereIsAndAddsNothing) {
                                             "https://vw-b/services/apiexport/org1/my-export"));
 }
 
+TEST(SliceStatus, WhenBindingsAreNotSynced_AnAggregatedEntryStaysAndNoneIsMade) {
+  Case c;
+  c.defaults.consumers = Consumers::kRequired;
+  c.defaults.mode = EndpointMode::kAggregated;
+  for (TestShard& one : c.shards) {
+    one.has_consumer = false;
+    one.bindings_synced = false;
+  }
+  EXPECT_THAT(urls(c.settle()), IsEmpty());
+  c.shards[0].has_consumer = c.shards[0].bindings_synced = true;
+  EXPECT_EQ(urls(c.settle()).size(), 1U);
+  c.shards[0].has_consumer = c.shards[0].bindings_synced = false;
+  EXPECT_EQ(urls(c.settle()).size(), 1U);
+  c.shards[0].bindings_synced = c.shards[1].bindings_synced = c.shards[2].bindings_synced = true;
+  EXPECT_THAT(urls(c.settle()), IsEmpty());
+}
+
+TEST(SliceStatus, TP115_WhenTheModeChanges_OldEntriesGoInOneWrite) {
+  Case c;
+  c.foreign = {"https://vw.example"};
+  c.slice["status"] = parse(R"({"endpoints":[{"url":"https://vw.example"}]})");
+  EXPECT_EQ(urls(c.settle()).size(), 4U);
+  c.slice["metadata"]["annotations"]["kintsugi.dev/endpoint-mode"] = "proxied";
+  const std::string path = "/services/apiexport/org1/my-export";
+  const std::string proxy = "https://proxy.example.test/kcp";
+  EXPECT_THAT(urls(c.settle()),
+              ElementsAre("https://vw.example", proxy + "/shards/a" + path,
+                          proxy + "/shards/b" + path, proxy + "/shards/c" + path));
+  c.slice["metadata"]["annotations"]["kintsugi.dev/endpoint-mode"] = "aggregated";
+  EXPECT_THAT(urls(c.settle()), ElementsAre("https://vw.example", proxy + path));
+}
+
+TEST(SliceStatus, TP131_WhenTwoShardsShareAUrl_ItStaysUntilTheLastConsumerLeft) {
+  Case c;
+  c.defaults.consumers = Consumers::kRequired;
+  c.shards[1].facts.virtual_workspace_url = "https://vw-a";
+  c.shards[2].has_consumer = false;
+  const std::string url = "https://vw-a/services/apiexport/org1/my-export";
+  EXPECT_THAT(urls(c.settle()), ElementsAre(url));
+  c.shards[0].has_consumer = false;
+  const Json status = c.settle();
+  EXPECT_THAT(urls(status), ElementsAre(url));
+  EXPECT_EQ(condition(status, "EndpointURLsReady"), "True 1 endpoints");
+  c.shards[1].has_consumer = false;
+  EXPECT_THAT(urls(c.settle()), IsEmpty());
+}
+
+TEST(SliceStatus, TP038_TP048_TP049_TP050_WhenConsumersComeAndGo_EntriesFollow) {
+  Case c;
+  c.defaults.consumers = Consumers::kRequired;
+  for (TestShard& one : c.shards) {
+    one.has_consumer = false;
+  }
+  EXPECT_THAT(urls(c.settle()), IsEmpty());
+  c.shards[0].has_consumer = true;
+  EXPECT_EQ(urls(c.settle()).size(), 1U);
+  const Json before = *c.slice.find("status");
+  EXPECT_EQ(c.settle().dump(), before.dump()) << "nothing to write";
+  c.shards[1].has_consumer = true;
+  EXPECT_EQ(urls(c.settle()).size(), 2U);
+  c.shards[1].has_consumer = false;
+  EXPECT_EQ(urls(c.settle()).size(), 1U);
+}
+
+TEST(SliceShards, WhenAShardHasNoEndpoint_SaysWhy) {
+  Case c;
+  c.slice["metadata"]["annotations"]["kintsugi.dev/consumers"] = "required";
+  c.slice["spec"]["partition"] = "p";
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"region":"eu"}}}})");
+  c.shards.push_back(shard("d", R"({"region":"eu"})", "nonsense"));
+  c.shards.push_back(shard("e", R"({"region":"eu"})"));
+  c.shards[2].has_consumer = false;
+  c.shards[4].has_consumer = c.shards[4].bindings_synced = false;
+  SliceInput input;
+  input.slice = &c.slice;
+  input.export_facts = c.export_facts;
+  std::vector<topology::ShardFacts> facts;
+  for (const TestShard& one : c.shards) {
+    facts.push_back(one.facts);
+    input.shards.push_back({&one.facts, one.has_consumer, one.bindings_synced});
+  }
+  const ShardSelection selection = select_shards(c.partition, facts);
+  input.partition = &selection;
+  std::vector<std::string> lines;
+  for (const ShardPart& part : explain_shards(input, c.defaults)) {
+    lines.push_back(part.shard + (part.selected ? "+" : "-") + (part.effective ? "+ " : "- ") +
+                    part.why);
+  }
+  EXPECT_THAT(lines,
+              ElementsAre("a++ ", "b-- its labels do not match the selector of the Partition",
+                          "c+- it holds no APIBinding of the export",
+                          "d++ shard \"d\": \"nonsense\" is not an http or https URL",
+                          "e+- its APIBindings are not listed yet"));
+}
+
 TEST(SliceStatus, TP114_TP116_ModesAndTheirShardSelectors) {
   Case c;
   c.slice["metadata"]["annotations"]["kintsugi.dev/endpoint-mode"] = "proxied";

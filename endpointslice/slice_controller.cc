@@ -1,5 +1,7 @@
 #include "endpointslice/slice_controller.h"
 
+#include <algorithm>
+
 #include "base/time.h"
 #include "topology/conditions.h"
 
@@ -14,10 +16,20 @@ constexpr std::string_view kSlices = "apiexportendpointslices";
 constexpr std::string_view kPartitionGroup = "topology.kcp.io";
 constexpr std::string_view kPartitions = "partitions";
 constexpr Duration kFullPass = seconds(600);
+constexpr Duration kLostPause = milliseconds(50);  // many logical clusters may come at once
 constexpr std::size_t kParallel = 256;  // writes that come together are one commit of the store
 
 std::string key_of(std::string_view cluster, std::string_view name) {
   return std::string(cluster) + "|" + std::string(name);
+}
+bool is_export(const Json& owner) {
+  return owner.text({"kind"}) == "APIExport" &&
+         owner.text({"apiVersion"}).starts_with("apis.kcp.io/");
+}
+std::string_view mode_name(EndpointMode mode) {
+  return mode == EndpointMode::kDirect    ? "direct"
+         : mode == EndpointMode::kProxied ? "proxied"
+                                          : "aggregated";
 }
 std::string_view cluster_of(const Json& object) {
   return object.text({"metadata", "annotations", "kcp.io/cluster"});
@@ -40,7 +52,8 @@ SliceController::SliceController(net::Loop& loop, Objects& objects, World& world
                       [this](const std::string& key, net::WorkQueue::Finished done) {
                         reconcile_default(key, std::move(done));
                       }),
-      pass_timer_(loop) {
+      pass_timer_(loop),
+      lost_timer_(loop) {
   subscriptions_.push_back(
       objects_.on_change(kGroup, kSlices, [this](const Objects::Change& change) {
         const std::string key = key_of(change.cluster, change.name);
@@ -66,38 +79,81 @@ SliceController::SliceController(net::Loop& loop, Objects& objects, World& world
   full_pass();
 }
 
-/// Keeps the ways from Partitions and exports to a slice; null: it is gone.
-void SliceController::remember(const std::string& key, const Json* slice) {
-  const auto drop = [&key](StringMap<Keys>& index, const std::string& from) {
-    const auto found = index.find(from);
-    if (found != index.end() && found->second.erase(key) > 0 && found->second.empty()) {
-      index.erase(found);
+SliceController::Reference SliceController::reference_of(std::string_view cluster,
+                                                         const Json& slice) const {
+  Reference now;
+  if (const std::string_view partition = slice.text({"spec", "partition"}); !partition.empty()) {
+    now.partition = key_of(cluster, partition);
+  }
+  now.export_name = slice.text({"spec", "export", "name"});
+  now.export_path = slice.text({"spec", "export", "path"});
+  if (const Json* owners = slice.at({"metadata", "ownerReferences"})) {
+    for (const Json& owner : owners->items()) {
+      if (is_export(owner)) {
+        now.owners.emplace_back(owner.text({"name"}));
+      }
+    }
+  }
+  now.mode = mode_name(endpoint_mode(slice, defaults_));
+  if (const Json* endpoints = slice.at({"status", "endpoints"})) {
+    now.endpoints = endpoints->size();
+  }
+  if (const Json* conditions = slice.at({"status", "conditions"})) {
+    for (const Json& one : conditions->items()) {
+      if (one.text({"type"}) == "EndpointURLsReady" && one.text({"status"}) == "False") {
+        now.reason = one.text({"reason"});
+      }
+    }
+  }
+  return now;
+}
+
+void SliceController::index(const std::string& key, const Reference& reference, bool add) {
+  const auto put = [&](StringMap<Keys>& table, std::string_view from) {
+    const auto found = table.find(from);
+    if (add) {
+      (found != table.end() ? found->second : table[std::string(from)]).insert(key);
+    } else if (found != table.end() && found->second.erase(key) > 0 && found->second.empty()) {
+      table.erase(found);
     }
   };
-  Reference now;
-  if (slice != nullptr) {
-    const std::string_view partition = slice->text({"spec", "partition"});
-    if (!partition.empty()) {
-      now.partition = key_of(key.substr(0, key.find('|')), partition);
-    }
-    now.export_name = slice->text({"spec", "export", "name"});
+  const std::string_view cluster = std::string_view(key).substr(0, key.find('|'));
+  if (!reference.partition.empty()) {
+    put(by_partition_, reference.partition);
   }
+  put(by_export_, reference.export_name);
+  if (!reference.export_path.empty()) {
+    for (const std::string_view segment : split(reference.export_path, ':')) {
+      put(by_segment_, segment);
+    }
+  }
+  for (const std::string& owner : reference.owners) {
+    put(by_owner_, key_of(cluster, owner));
+  }
+  const auto count = [add](std::size_t& value, std::size_t by) { value += add ? by : 0 - by; };
+  count(census_.slices, 1);
+  count(census_.endpoints[reference.mode], reference.endpoints);
+  if (!reference.reason.empty()) {
+    count(census_.not_ready[reference.reason], 1);
+  }
+}
+
+/// Keeps the ways from Partitions and exports to a slice; null: it is gone.
+void SliceController::remember(const std::string& key, const Json* slice) {
+  const std::string_view cluster = std::string_view(key).substr(0, key.find('|'));
+  Reference now = slice != nullptr ? reference_of(cluster, *slice) : Reference{};
   if (const auto before = known_.find(key); before != known_.end()) {
-    if (slice != nullptr && before->second.partition == now.partition &&
-        before->second.export_name == now.export_name) {
+    if (slice != nullptr && before->second == now) {
       return;
     }
-    drop(by_partition_, before->second.partition);
-    drop(by_export_, before->second.export_name);
+    index(key, before->second, false);
     known_.erase(before);
   }
   if (slice == nullptr) {
+    lost_.erase(key);
     return;
   }
-  if (!now.partition.empty()) {
-    by_partition_[now.partition].insert(key);
-  }
-  by_export_[now.export_name].insert(key);
+  index(key, now, true);
   known_.emplace(key, std::move(now));
 }
 
@@ -114,6 +170,9 @@ void SliceController::full_pass() {
   }
   world_.exports(
       [this](const ExportRecord& one) { defaults_queue_.add(key_of(one.cluster, one.name)); });
+  for (const auto& [owner, unused] : by_owner_) {
+    defaults_queue_.add(owner);  // exports that went while nobody looked
+  }
   pass_timer_.start(kFullPass, [this] { full_pass(); });
 }
 
@@ -176,6 +235,27 @@ void SliceController::export_changed(std::string_view cluster, std::string_view 
   }
 }
 
+void SliceController::path_changed(std::string_view segment) {
+  if (holds_ > 0) {
+    return;
+  }
+  if (!segment.empty()) {
+    if (const auto users = by_segment_.find(segment); users != by_segment_.end()) {
+      for (const std::string& slice : users->second) {
+        slices_.add(slice);
+      }
+    }
+  } else if (!lost_.empty() && !lost_wait_) {
+    lost_wait_ = true;
+    lost_timer_.start(kLostPause, [this] {
+      lost_wait_ = false;
+      for (const std::string& slice : lost_) {
+        slices_.add(slice);
+      }
+    });
+  }
+}
+
 const ShardSelection* SliceController::selection_of(std::string_view cluster,
                                                     std::string_view partition) {
   const std::string key = key_of(cluster, partition);
@@ -203,18 +283,12 @@ void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished
     finished(true);
     return;
   }
-  SliceInput input;
-  input.slice = &*slice;
-  input.cluster = cluster;
-  input.now = rfc3339(unix_seconds());
-  const std::string_view path = slice->text({"spec", "export", "path"});
-  const std::string_view name = slice->text({"spec", "export", "name"});
-  input.export_facts = world_.find_export(path.empty() ? std::string_view(cluster) : path, name);
-  input.shards = world_.shards(input.export_facts.cluster_name, name);
-  if (const std::string_view wanted = slice->text({"spec", "partition"}); !wanted.empty()) {
-    input.partition = selection_of(cluster, wanted);
+  const SliceInput input = input_of(*slice, cluster);
+  if (input.export_facts.cluster_name.empty()) {
+    lost_.insert(key);
+  } else {
+    lost_.erase(key);
   }
-  input.foreign_urls = foreign_urls(*slice, world_.shard_table());
   Json status = build_slice_status(input, defaults_);
   const Json* old = slice->find("status");
   if (old != nullptr && topology::same_but_times(*old, status)) {
@@ -225,8 +299,65 @@ void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished
   objects_.update(cluster, kGroup, kSlices, "status", std::move(*slice),
                   [this, finished](Expected<Json> result) {
                     ++stats_.writes;
+                    stats_.failures += result ? 0U : 1U;
                     finished(result || result.error().code() == Errc::kNotFound);
                   });
+}
+
+SliceInput SliceController::input_of(const Json& slice, const std::string& cluster) {
+  SliceInput input;
+  input.slice = &slice;
+  input.cluster = cluster;
+  input.now = rfc3339(unix_seconds());
+  const std::string_view path = slice.text({"spec", "export", "path"});
+  const std::string_view name = slice.text({"spec", "export", "name"});
+  input.export_facts = world_.find_export(path.empty() ? std::string_view(cluster) : path, name);
+  input.shards = world_.shards(input.export_facts.cluster_name, name);
+  if (const std::string_view wanted = slice.text({"spec", "partition"}); !wanted.empty()) {
+    input.partition = selection_of(cluster, wanted);
+  }
+  input.foreign_urls = foreign_urls(slice, world_.shard_table());
+  return input;
+}
+
+std::optional<std::vector<ShardPart>> SliceController::explain(const Json& slice) {
+  const SliceInput input = input_of(slice, std::string(cluster_of(slice)));
+  const bool partition_holds = slice.text({"spec", "partition"}).empty() ||
+                               (input.partition != nullptr && input.partition->fault.empty());
+  if (input.export_facts.state != ExportFacts::State::kFound || !partition_holds) {
+    return std::nullopt;
+  }
+  return explain_shards(input, defaults_);
+}
+
+std::optional<Json> SliceController::orphan_of(const std::string& key,
+                                               const ExportRecord* record) const {
+  const auto users = by_owner_.find(key);
+  if (users == by_owner_.end()) {
+    return std::nullopt;
+  }
+  const std::string cluster = key.substr(0, key.find('|'));
+  const auto gone = [&](const Json& owner) {
+    if (!is_export(owner)) {
+      return false;  // owners of other kinds are never taken for absent
+    }
+    if (key_of(cluster, owner.text({"name"})) == key) {
+      return record == nullptr || record->uid != owner.text({"uid"});
+    }
+    const ExportRecord* other = world_.export_record(cluster, owner.text({"name"}));
+    return other != nullptr ? other->uid != owner.text({"uid"})
+                            : world_.find_export(cluster, owner.text({"name"})).state ==
+                                  ExportFacts::State::kAbsent;
+  };
+  for (const std::string& one : users->second) {
+    auto slice = objects_.get(cluster, kGroup, kSlices, one.substr(one.find('|') + 1));
+    const Json* owners = slice ? slice->at({"metadata", "ownerReferences"}) : nullptr;
+    if (owners != nullptr && slice->at({"metadata", "deletionTimestamp"}) == nullptr &&
+        std::all_of(owners->items().begin(), owners->items().end(), gone)) {
+      return slice;
+    }
+  }
+  return std::nullopt;
 }
 
 void SliceController::reconcile_default(const std::string& key, net::WorkQueue::Finished finished) {
@@ -238,21 +369,24 @@ void SliceController::reconcile_default(const std::string& key, net::WorkQueue::
   const std::string cluster = key.substr(0, bar);
   const std::string name = key.substr(bar + 1);
   const ExportRecord* record = world_.export_record(cluster, name);
+  const bool known =
+      record != nullptr || world_.find_export(cluster, name).state == ExportFacts::State::kAbsent;
+  if (const auto orphan = known ? orphan_of(key, record) : std::nullopt) {
+    objects_.remove(cluster, kGroup, kSlices, orphan->text({"metadata", "name"}),
+                    orphan->text({"metadata", "uid"}),
+                    [this, key, finished](Expected<Json> result) {
+                      const bool done = result || result.error().code() == Errc::kNotFound;
+                      stats_.failures += done ? 0U : 1U;
+                      if (done) {
+                        defaults_queue_.add(key);  // there may be more, or one to make
+                      }
+                      finished(done);
+                    });
+    return;
+  }
   const auto slice = objects_.get(cluster, kGroup, kSlices, name);
   if (record == nullptr) {
-    // The slice that the export owned goes with it.
-    const Json* owners = slice ? slice->at({"metadata", "ownerReferences"}) : nullptr;
-    const bool owned = owners != nullptr && owners->size() == 1 &&
-                       owners->items().front().text({"kind"}) == "APIExport" &&
-                       owners->items().front().text({"name"}) == name;
-    if (!owned || world_.find_export(cluster, name).state != ExportFacts::State::kAbsent) {
-      finished(true);
-      return;
-    }
-    objects_.remove(cluster, kGroup, kSlices, name, slice->text({"metadata", "uid"}),
-                    [finished](Expected<Json> result) {
-                      finished(result || result.error().code() == Errc::kNotFound);
-                    });
+    finished(true);
     return;
   }
   if (slice || record->skip_default_slice) {
@@ -275,6 +409,7 @@ void SliceController::reconcile_default(const std::string& key, net::WorkQueue::
   objects_.create(cluster, kGroup, kSlices, std::move(object),
                   [this, finished](Expected<Json> result) {
                     ++stats_.writes;
+                    stats_.failures += result ? 0U : 1U;
                     finished(result || result.error().code() == Errc::kAlreadyExists);
                   });
 }

@@ -68,30 +68,15 @@ void FeedWorld::forget_table() {
   }
 }
 
-bool FeedWorld::has_consumer(topology::ShardId shard, std::string_view export_cluster,
-                             std::string_view export_name) const {
-  const auto of_shard = bindings_.find(shard);
-  if (of_shard == bindings_.end()) {
-    return false;
-  }
-  const auto bindings = of_shard->second.by_export.find(export_name);
-  return bindings != of_shard->second.by_export.end() &&
-         std::any_of(bindings->second.begin(), bindings->second.end(), [&](const auto& entry) {
-           const std::string_view own =
-               std::string_view(entry.first).substr(0, entry.first.find('|'));
-           const topology::Resolution target = topology::resolve(
-               feed_.index(), entry.second.empty() ? own : std::string_view(entry.second));
-           return target.resolved() && target.cluster == export_cluster;
-         });
-}
-
 std::vector<endpointslice::SliceShard> FeedWorld::shards(std::string_view export_cluster,
                                                          std::string_view export_name) const {
   const std::vector<topology::ShardFacts>& table = shard_table();
+  const std::vector<topology::ShardId> consumers =
+      feed_.index().consumers(export_cluster, export_name);
   std::vector<endpointslice::SliceShard> result(table.size());
   for (std::size_t i = 0; i < table.size(); ++i) {
     const topology::ShardInfo* info = feed_.index().shard(table_ids_[i]);
-    result[i] = {&table[i], has_consumer(table_ids_[i], export_cluster, export_name),
+    result[i] = {&table[i], std::binary_search(consumers.begin(), consumers.end(), table_ids_[i]),
                  info != nullptr && info->is_synced(Resource::kBindings)};
   }
   return result;
@@ -106,7 +91,8 @@ endpointslice::ExportFacts FeedWorld::find_export(std::string_view path,
     if (exports_.contains(key(target.cluster, name))) {
       return {State::kFound, std::string(target.cluster)};
     }
-    return {target.shard->is_synced(Resource::kExports) ? State::kAbsent : State::kUnknown, {}};
+    return {target.shard->is_synced(Resource::kExports) ? State::kAbsent : State::kUnknown,
+            std::string(target.cluster)};
   }
   for (const auto& [unused, one] : exports_) {
     if (one.record.name == name && one.record.path == path) {
@@ -137,7 +123,6 @@ void FeedWorld::on_change(const topology::ShardChanged& change) {
   if (change.removed) {
     std::erase_if(exports_,
                   [&](const auto& entry) { return entry.second.shard == change.shard.id; });
-    bindings_.erase(change.shard.id);
   }
   forget_table();
   if (change.removed && events_.shards_relisted) {
@@ -168,33 +153,24 @@ void FeedWorld::on_change(const topology::ExportChanged& change) {
   }
 }
 
-void FeedWorld::on_change(const topology::BindingChanged& change) {
-  Bindings& of_shard = bindings_[change.shard];
-  const std::string id = key(change.cluster, change.name);
-  std::string touched;
-  if (const auto found = of_shard.export_of.find(id); found != of_shard.export_of.end()) {
-    touched = std::move(found->second);
-    of_shard.export_of.erase(found);
-    auto& bindings = of_shard.by_export[touched];
-    bindings.erase(id);
-    if (bindings.empty()) {
-      of_shard.by_export.erase(touched);
-    }
+void FeedWorld::on_change(const topology::ConsumersChanged& change) {
+  if (events_.export_changed) {
+    events_.export_changed("", change.change.name);
   }
-  if (change.object != nullptr) {
-    touched = change.object->text({"spec", "reference", "export", "name"});
-    of_shard.by_export[touched].emplace(
-        id, std::string(change.object->text({"spec", "reference", "export", "path"})));
-    of_shard.export_of.emplace(id, touched);
-  }
-  if (!touched.empty() && events_.export_changed) {
-    events_.export_changed("", touched);
+}
+
+void FeedWorld::on_change(const topology::WorkspaceChanged& change) {
+  if (events_.path_changed) {
+    events_.path_changed(change.name);
   }
 }
 
 void FeedWorld::on_change(const topology::LogicalClusterChanged& change) {
   if (change.object == nullptr && !feed_.index().cluster(change.cluster) && events_.cluster_gone) {
     events_.cluster_gone(change.cluster);
+  }
+  if (change.object != nullptr && events_.path_changed) {
+    events_.path_changed("");
   }
 }
 

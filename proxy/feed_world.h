@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,8 +12,8 @@
 
 namespace kintsugi::proxy {
 
-/// The controllers' picture of shards, exports and bindings, kept from the topology feed. Threads:
-/// the control loop's.
+/// The controllers' picture of shards and exports, kept from the topology feed, whose index counts
+/// the bindings. Threads: the control loop's.
 class FeedWorld final : public endpointslice::World, public topology::FeedListener {
  public:
   struct Events {
@@ -24,6 +23,8 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
     std::function<void()> shards_relisted;
     std::function<void(std::string_view cluster, std::string_view name)> export_changed;
     std::function<void(std::string_view cluster)> cluster_gone;
+    /// A Workspace of this name came, changed or went; "" when a logical cluster did.
+    std::function<void(std::string_view segment)> path_changed;
     /// Exports of a shard get default slices from then on: before, it may hold some of its own that
     /// are still to be imported. Unset: always.
     std::function<bool(topology::ShardId shard)> imported;
@@ -48,7 +49,8 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
 
   void on_change(const topology::ShardChanged& change) override;
   void on_change(const topology::ExportChanged& change) override;
-  void on_change(const topology::BindingChanged& change) override;
+  void on_change(const topology::ConsumersChanged& change) override;
+  void on_change(const topology::WorkspaceChanged& change) override;
   void on_change(const topology::LogicalClusterChanged& change) override;
   void on_change(const topology::SyncedChanged& change) override;
 
@@ -57,22 +59,14 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
     endpointslice::ExportRecord record;
     topology::ShardId shard = 0;
   };
-  /// Bindings of one shard: cluster|name to the path of the export, by the name of the export.
-  struct Bindings {
-    std::map<std::string, std::string, std::less<>> export_of;  ///< cluster|name to export name
-    std::map<std::string, std::map<std::string, std::string, std::less<>>, std::less<>> by_export;
-  };
   static std::string key(std::string_view cluster, std::string_view name);
-  [[nodiscard]] bool has_consumer(topology::ShardId shard, std::string_view export_cluster,
-                                  std::string_view export_name) const;
   void forget_table();
 
   topology::Feed& feed_;
   Events events_;
   std::map<std::string, Export, std::less<>> exports_;  ///< cluster|name
-  std::map<topology::ShardId, Bindings> bindings_;
-  mutable std::vector<topology::ShardFacts> table_;   ///< sorted by name
-  mutable std::vector<topology::ShardId> table_ids_;  ///< parallel to table_
+  mutable std::vector<topology::ShardFacts> table_;     ///< sorted by name
+  mutable std::vector<topology::ShardId> table_ids_;    ///< parallel to table_
   mutable bool table_known_ = false;
 };
 

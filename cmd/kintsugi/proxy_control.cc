@@ -301,6 +301,7 @@ void ProxyControl::start_controllers() {
        .export_changed = [this](std::string_view cluster,
                                 std::string_view name) { slices_->export_changed(cluster, name); },
        .cluster_gone = [this](std::string_view cluster) { sweeper_->cluster_gone(cluster); },
+       .path_changed = [this](std::string_view segment) { slices_->path_changed(segment); },
        .imported = [this](topology::ShardId shard) { return importer_->is_done(shard); }});
 }
 

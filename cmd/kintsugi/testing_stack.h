@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,7 @@ class TestWorld final : public endpointslice::World {
   std::vector<endpointslice::SliceShard> shards(std::string_view, std::string_view) const override {
     std::vector<endpointslice::SliceShard> rows;
     for (const topology::ShardFacts& facts : table) {
-      rows.push_back({&facts, true, true});
+      rows.push_back({&facts, !unbound.contains(facts.name), true});
     }
     return rows;
   }
@@ -83,6 +84,7 @@ class TestWorld final : public endpointslice::World {
   }
 
   std::vector<topology::ShardFacts> table;
+  std::set<std::string> unbound;  ///< shards without a consumer
   ExportRecord record{kCluster, "widgets", "uid-1", "", true};
 };
 
