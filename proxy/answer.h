@@ -49,6 +49,8 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
 [[nodiscard]] Error body_too_large(std::size_t limit);                                ///< E12
 [[nodiscard]] Error loop_detected();                                                  ///< E15
 [[nodiscard]] Error malformed_path(std::string_view target);                          ///< E16
+/// Reads of a virtual workspace over `shards` shards, which are answered for one at a time.
+[[nodiscard]] Error several_shards(std::size_t shards);
 /// @}
 
 }  // namespace kintsugi::proxy

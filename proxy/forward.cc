@@ -1,5 +1,7 @@
 #include "proxy/forward.h"
 
+#include <utility>
+
 #include "base/strings.h"
 #include "proxy/answer.h"
 #include "proxy/path.h"
@@ -34,6 +36,7 @@ struct Pending {
   std::uint8_t attempts = 0;
   TimePoint first_attempt;
   net::Timer timer;
+  std::function<void()> unreachable;
   explicit Pending(net::Loop& loop) : timer(loop) {}
 };
 
@@ -48,7 +51,7 @@ bool allows_bookmarks(std::string_view target) {
 class Forward final : public http::RequestHandler, private WatchDrain::Watch {
  public:
   Forward(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
-          shards::ShardClient& client)
+          shards::ShardClient& client, std::function<void()> unreachable)
       : shared_(shared), down_(stream), client_(client), up_side_(*this) {
     watch_ = head.method == "GET" && is_watch(head.target);
     idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
@@ -57,6 +60,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
     pending_->bodiless = pending_->body_ended = head.end_stream;
     pending_->first_attempt = shared.loop.now();
     pending_->head = std::move(head);
+    pending_->unreachable = std::move(unreachable);
     ++stats().requests;
     ++stats().streams;
     stats().watches += watch_ ? 1U : 0U;
@@ -134,6 +138,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
   void open() {
     net::Upstream* upstream = client_.upstream();
     if (upstream == nullptr || !client_.admit()) {
+      tell_unreachable();
       refuse(shard_unreachable(watch_));
       return;
     }
@@ -276,12 +281,19 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
       pending_->timer.start(kRetryPause * pending_->attempts, [this] { open(); });
       return;
     }
+    tell_unreachable();
     if (cause == Errc::kTls) {
       refuse(backend_not_secured());
     } else if (untouched || idempotent_ || cause == Errc::kDeadline) {
       refuse(shard_unreachable(watch_));
     } else {
       refuse(backend_lost());
+    }
+  }
+
+  void tell_unreachable() {
+    if (pending_->unreachable) {
+      std::exchange(pending_->unreachable, nullptr)();
     }
   }
 
@@ -317,8 +329,9 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
 
 std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::RequestHead head,
                                               http::ResponseStream& stream,
-                                              shards::ShardClient& client) {
-  return std::make_unique<Forward>(shared, std::move(head), stream, client);
+                                              shards::ShardClient& client,
+                                              std::function<void()> unreachable) {
+  return std::make_unique<Forward>(shared, std::move(head), stream, client, std::move(unreachable));
 }
 
 }  // namespace kintsugi::proxy

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -40,9 +41,11 @@ struct ForwardLoop {
 /// @param stream  the client's side.
 /// @param client  must live as long as the loop's snapshot names the shard; looked up again for a
 /// retry.
+/// @param unreachable called once when the shard did not answer. May be empty.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared,
                                                             http::RequestHead head,
                                                             http::ResponseStream& stream,
-                                                            shards::ShardClient& client);
+                                                            shards::ShardClient& client,
+                                                            std::function<void()> unreachable = {});
 
 }  // namespace kintsugi::proxy

@@ -1,5 +1,7 @@
 #include "proxy/handler.h"
 
+#include <algorithm>
+
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
 #include "krm/request_info.h"
@@ -15,8 +17,9 @@
 namespace kintsugi::proxy {
 namespace {
 
-constexpr std::string_view kNotFoundText = "404 page not found\n";
 constexpr std::string_view kShards = "/shards/";
+constexpr std::string_view kPartitions = "/partitions/";
+constexpr Duration kPause = seconds(30);  // of a shard that failed, where others would do
 constexpr std::string_view kServices = "/services/";
 constexpr std::string_view kRoot = "root";
 
@@ -30,7 +33,8 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
 }
 
 std::string_view ProxyHandler::Prefix::shard(std::string_view target) const noexcept {
-  return length == 0 ? std::string_view() : target.substr(kShards.size(), length - kShards.size());
+  return length == 0 || partition ? std::string_view()
+                                  : target.substr(kShards.size(), length - kShards.size());
 }
 
 std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
@@ -49,26 +53,28 @@ std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
   const std::string_view target = head.target;
   Prefix prefix;
   if (target.starts_with(kShards)) {
-    const std::size_t end = target.find('/', kShards.size());
-    if (end == std::string_view::npos) {
-      return answer_text(head, stream, 404, kNotFoundText);
-    }
-    prefix.length = end;
+    prefix.length = std::min(target.find('/', kShards.size()), target.size());
     if (params_.view->current().shard(prefix.shard(target)) == nullptr) {
-      return answer_text(head, stream, 404, kNotFoundText);
+      return answer_error(head, stream, krm::path_not_found());
     }
+  } else if (target.starts_with(kPartitions)) {
+    const std::size_t name = std::min(target.find('/', kPartitions.size()), target.size() - 1);
+    prefix.length = std::min(target.find('/', name + 1), target.size());
+    prefix.partition = true;
   }
   const std::string_view rest = prefix.rest(target);
-  if (rest.starts_with("/clusters/") && krm::split_cluster_path(rest)) {
+  const auto cluster =
+      rest.starts_with("/clusters/") ? krm::split_cluster_path(rest) : std::nullopt;
+  if (cluster && (!prefix.partition || cluster->segment == "*")) {
     return cluster_request(std::move(head), stream, prefix);
   }
   if (verdict == PathVerdict::kMalformed) {
     return answer_error(head, stream, malformed_path(target));
   }
-  if (prefix.length != 0 && rest.starts_with(kServices)) {
+  if (rest.starts_with(kServices)) {
     return services_request(std::move(head), stream, prefix);
   }
-  return answer_text(head, stream, 404, kNotFoundText);
+  return answer_error(head, stream, krm::path_not_found());
 }
 
 ProxyHandler::Answer ProxyHandler::built_in(const http::RequestHead& head,
@@ -209,19 +215,120 @@ ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,
   return params_.overlay.answer(std::move(head), stream, nullptr, kRoot, "/clusters/root");
 }
 
+Expected<ServiceScope> ProxyHandler::scope_of(const http::RequestHead& head, Prefix prefix) {
+  const topology::Snapshot& facts = params_.view->current();
+  if (prefix.length == 0) {
+    return every_shard(facts);
+  }
+  const std::string_view target = head.target;
+  if (!prefix.partition) {
+    return one_shard(*facts.shard(prefix.shard(target)));
+  }
+  const std::string_view both =
+      target.substr(kPartitions.size(), prefix.length - kPartitions.size());
+  const std::size_t slash = both.find('/');
+  const topology::Resolution where =
+      topology::resolve(facts, percent_decode(both.substr(0, slash)).value_or(""));
+  if (!where.resolved()) {
+    return fail(where.kind == topology::Resolution::Kind::kNotKnown ? not_known_yet()
+                : where.kind == topology::Resolution::Kind::kUnavailable
+                    ? workspace_unavailable()
+                    : not_permitted(head.method, head.target));
+  }
+  const std::string_view name = slash == std::string_view::npos ? "" : both.substr(slash + 1);
+  const auto partition = params_.partition
+                             ? params_.partition(where.cluster, percent_decode(name).value_or(""))
+                             : std::nullopt;
+  if (!partition) {
+    return fail(krm::path_not_found());
+  }
+  return shards_of_partition(facts, *partition);
+}
+
 ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
                                                     http::ResponseStream& stream, Prefix prefix) {
-  const topology::ShardInfo* info = params_.view->current().shard(prefix.shard(head.target));
+  auto scope = scope_of(head, prefix);
+  if (!scope) {
+    return answer_error(head, stream, scope.error());
+  }
+  const auto path = parse_service_path(prefix.rest(head.target));
+  if (!path) {
+    return answer_error(head, stream, krm::path_not_found());
+  }
+  ServiceRoute route =
+      route_service({params_.view->current(), *scope, head.method, head.target, *path});
+  count(route);
+  if (route.refusal && route.refused_before_identity) {
+    return answer_error(head, stream, *route.refusal);
+  }
   if (auto refused = identify(head, stream)) {
     return refused;
   }
-  shards::ShardClient* client = params_.pool.find(info->id);
+  if (route.refusal) {
+    return answer_error(head, stream, *route.refusal);
+  }
+  return forward_service(std::move(head), stream, std::move(route));
+}
+
+ProxyHandler::Answer ProxyHandler::forward_service(http::RequestHead head,
+                                                   http::ResponseStream& stream,
+                                                   ServiceRoute route) {
+  if (looped(head)) {
+    return answer_error(head, stream, loop_detected());
+  }
+  const bool chosen = route.any_of.empty();
+  const topology::ShardId shard = chosen ? route.shard : next_of(route.any_of);
+  shards::ShardClient* client = params_.pool.find_virtual(shard);
   if (client == nullptr) {
     return answer_error(head, stream, not_known_yet());
   }
-  head.target = std::string(prefix.rest(head.target));
+  head.target = std::move(route.target);
   add_forwarding_headers(head, stream.peer());
-  return forward(forward_, std::move(head), stream, *client);
+  std::function<void()> unreachable;
+  if (!chosen) {
+    unreachable = [this, shard] { paused_[shard] = params_.loop.now() + kPause; };
+  }
+  return forward(forward_, std::move(head), stream, *client, std::move(unreachable));
+}
+
+topology::ShardId ProxyHandler::next_of(const std::vector<topology::ShardId>& shards) {
+  const TimePoint now = params_.loop.now();
+  std::erase_if(paused_, [now](const auto& entry) { return entry.second <= now; });
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const topology::ShardId shard = shards[turn_++ % shards.size()];
+    if (!paused_.contains(shard)) {
+      return shard;
+    }
+  }
+  return shards[turn_++ % shards.size()];
+}
+
+void ProxyHandler::count(const ServiceRoute& route) {
+  switch (route.lookup) {
+    case topology::Resolution::Kind::kResolved:
+      lookup_stats_.resolved += route.refused_before_identity ? 0U : 1U;
+      break;
+    case topology::Resolution::Kind::kNotKnown:
+      ++lookup_stats_.not_known;
+      break;
+    case topology::Resolution::Kind::kUnavailable:
+      ++lookup_stats_.unavailable;
+      break;
+    case topology::Resolution::Kind::kMount:
+    case topology::Resolution::Kind::kNotFound:
+      ++lookup_stats_.not_found[static_cast<std::size_t>(route.reason)];
+      break;
+  }
+}
+
+bool ProxyHandler::looped(const http::RequestHead& head) const {
+  for (std::size_t i = 0; i < head.headers.size(); ++i) {
+    const http::HeaderView field = head.headers[i];
+    if (field.name == "via" && field.value.find(via_) != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
 }
 
 ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::ResponseStream& stream,
@@ -248,13 +355,8 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
   if (client == nullptr) {
     return answer_error(head, stream, not_known_yet());
   }
-  if (head.headers.contains("via")) {
-    for (std::size_t i = 0; i < head.headers.size(); ++i) {
-      const http::HeaderView field = head.headers[i];
-      if (field.name == "via" && field.value.find(via_) != std::string_view::npos) {
-        return answer_error(head, stream, loop_detected());
-      }
-    }
+  if (looped(head)) {
+    return answer_error(head, stream, loop_detected());
   }
   head.target = topology::shard_target(shard, cluster, trail);
   add_forwarding_headers(head, stream.peer());

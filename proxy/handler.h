@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "http/handler.h"
 #include "net/loop.h"
 #include "proxy/forward.h"
+#include "proxy/service_route.h"
 #include "proxy/shard_pool.h"
 #include "topology/resolver.h"
 #include "topology/snapshot.h"
@@ -42,6 +45,9 @@ struct ProxyHandlerParams {
   bool wildcard = false;
   /// Shards are stored by the proxy, in root, which no shard has to own (source `objects`).
   bool own_shards = false;
+  /// A Partition as it is stored; nullopt: there is none. Empty: there are none at all.
+  std::function<std::optional<krm::Json>(std::string_view cluster, std::string_view name)>
+      partition;
   std::function<bool()> ready;           ///< informer-sync
   std::function<std::string()> metrics;  ///< text of /metrics
 };
@@ -62,10 +68,11 @@ class ProxyHandler final : public http::Handler {
   void set_limits(const ForwardLimits& limits) noexcept { forward_.limits = limits; }
 
  private:
-  /// Where a /shards/<shard> prefix ends; an offset, because heads are moved and short targets move
-  /// with them. 0: none.
+  /// Where a prefix /shards/<shard> or /partitions/<cluster>/<partition> ends; an offset, because
+  /// heads are moved and short targets move with them. 0: none.
   struct Prefix {
     std::size_t length = 0;
+    bool partition = false;
     [[nodiscard]] std::string_view shard(std::string_view target) const noexcept;
     [[nodiscard]] std::string_view rest(std::string_view target) const noexcept {
       return target.substr(length);
@@ -86,6 +93,14 @@ class ProxyHandler final : public http::Handler {
                                         std::string_view trail);
   [[nodiscard]] Answer services_request(http::RequestHead head, http::ResponseStream& stream,
                                         Prefix prefix);
+  /// The shards that a prefix leaves over; an error is the answer.
+  [[nodiscard]] Expected<ServiceScope> scope_of(const http::RequestHead& head, Prefix prefix);
+  [[nodiscard]] Answer forward_service(http::RequestHead head, http::ResponseStream& stream,
+                                       ServiceRoute route);
+  /// The next in turn of shards that all would do; those that failed lately are left out.
+  [[nodiscard]] topology::ShardId next_of(const std::vector<topology::ShardId>& shards);
+  [[nodiscard]] bool looped(const http::RequestHead& head) const;
+  void count(const ServiceRoute& route);
   [[nodiscard]] Answer authorized_request(http::RequestHead head, http::ResponseStream& stream,
                                           std::string path,
                                           std::function<Answer(http::RequestHead)> then);
@@ -100,6 +115,8 @@ class ProxyHandler final : public http::Handler {
   ForwardLoop forward_;
   LookupStats lookup_stats_;
   std::string via_;
+  std::size_t turn_ = 0;
+  std::map<topology::ShardId, TimePoint> paused_;  ///< until then next_of leaves them out
   bool draining_ = false;
 };
 

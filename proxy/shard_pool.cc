@@ -3,6 +3,19 @@
 #include "base/log.h"
 
 namespace kintsugi::proxy {
+namespace {
+
+void point(shards::ShardClient& client, const std::string& url) {
+  if (client.base_url() == url) {
+    return;
+  }
+  if (auto result = client.set_base_url(url); !result) {
+    log_warn("shard cannot be reached",
+             {{"shard", client.name()}, {"error", result.error().to_string()}});
+  }
+}
+
+}  // namespace
 
 ShardPool::ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
                      MakeUpstream make_upstream)
@@ -24,25 +37,32 @@ void ShardPool::follow(const topology::Snapshot& now) {
     Entry& entry = clients_[info->id];
     auto& client = entry.client;
     if (!client) {
-      shards::ShardClientParams params;
-      params.name = info->spec.name;
-      params.upstream = [this, name = info->spec.name](const std::string& url) {
-        return make_upstream_(name, url);
-      };
-      params.probe = false;
-      client = std::make_unique<shards::ShardClient>(loop_, std::move(params));
+      client = make_client(info->spec.name);
     }
-    if (client->base_url() != info->spec.base_url && info->usable) {
-      if (auto result = client->set_base_url(info->spec.base_url); !result) {
-        log_warn("shard cannot be reached",
-                 {{"shard", info->spec.name}, {"error", result.error().to_string()}});
+    if (info->usable) {
+      point(*client, info->spec.base_url);
+    }
+    const std::string& services = info->spec.virtual_workspace_url;
+    entry.apart = services != info->spec.base_url;
+    if (entry.apart) {
+      if (!entry.services) {
+        entry.services = make_client(info->spec.name);
       }
+      point(*entry.services, services);
     }
     if (info->up != entry.up) {
       entry.up = info->up;
       client->on_verdict(info->up, info->cause);
     }
   }
+}
+
+std::unique_ptr<shards::ShardClient> ShardPool::make_client(const std::string& shard) {
+  shards::ShardClientParams params;
+  params.name = shard;
+  params.upstream = [this, shard](const std::string& url) { return make_upstream_(shard, url); };
+  params.probe = false;
+  return std::make_unique<shards::ShardClient>(loop_, std::move(params));
 }
 
 shards::ShardClient* ShardPool::find(topology::ShardId id) noexcept {
@@ -53,9 +73,21 @@ shards::ShardClient* ShardPool::find(topology::ShardId id) noexcept {
   return found->second.client.get();
 }
 
+shards::ShardClient* ShardPool::find_virtual(topology::ShardId id) noexcept {
+  const auto found = clients_.find(id);
+  if (found == clients_.end() || !found->second.apart) {
+    return find(id);
+  }
+  shards::ShardClient* client = found->second.services.get();
+  return client->upstream() != nullptr ? client : nullptr;
+}
+
 void ShardPool::set_tls(const std::shared_ptr<net::TlsContext>& tls) {
   for (const auto& [id, entry] : clients_) {
     entry.client->set_tls(tls);
+    if (entry.services) {
+      entry.services->set_tls(tls);
+    }
   }
 }
 

@@ -24,18 +24,25 @@ class ShardPool {
   /// Client of a shard of the current snapshot; nullptr when it is unknown or its base URL is no
   /// URL.
   [[nodiscard]] shards::ShardClient* find(topology::ShardId id) noexcept;
+  /// The same for its virtual workspaces, which may have a URL of their own.
+  [[nodiscard]] shards::ShardClient* find_virtual(topology::ShardId id) noexcept;
   /// For connections to every shard made from now on.
   void set_tls(const std::shared_ptr<net::TlsContext>& tls);
+  /// The clients of the base URLs.
   void for_each(const std::function<void(topology::ShardId, shards::ShardClient&)>& visit);
 
  private:
   void follow(const topology::Snapshot& now);
+  [[nodiscard]] std::unique_ptr<shards::ShardClient> make_client(const std::string& shard);
 
   net::Loop& loop_;
   MakeUpstream make_upstream_;
   struct Entry {
     std::unique_ptr<shards::ShardClient> client;
-    bool up = true;  ///< what the control loop said the last time
+    /// Of the virtual workspaces, since they first had a URL of their own; streams refer to it.
+    std::unique_ptr<shards::ShardClient> services;
+    bool apart = false;  ///< `services` is where they are
+    bool up = true;      ///< what the control loop said the last time
   };
   std::unordered_map<topology::ShardId, Entry> clients_;
   std::shared_ptr<ShardPool*> alive_;

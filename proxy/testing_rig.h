@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -179,17 +180,23 @@ class Rig {
           return params;
         });
     overlay = std::make_unique<Overlay>(loop, local);
-    ProxyHandlerParams params{.loop = loop,
-                              .view = view,
-                              .pool = *pool,
-                              .local = local,
-                              .overlay = *overlay,
-                              .authorizer = permissions,
-                              .identity_headers = {},
-                              .limits = {.body_bytes = 1U << 20, .replay_bytes = 64U << 10},
-                              .instance = "test",
-                              .ready = [this] { return ready; },
-                              .metrics = [] { return std::string(); }};
+    ProxyHandlerParams params{
+        .loop = loop,
+        .view = view,
+        .pool = *pool,
+        .local = local,
+        .overlay = *overlay,
+        .authorizer = permissions,
+        .identity_headers = {},
+        .limits = {.body_bytes = 1U << 20, .replay_bytes = 64U << 10},
+        .instance = "test",
+        .partition =
+            [this](std::string_view cluster, std::string_view name) {
+              const auto found = partitions.find(std::string(cluster) + "/" + std::string(name));
+              return found != partitions.end() ? std::optional(found->second) : std::nullopt;
+            },
+        .ready = [this] { return ready; },
+        .metrics = [] { return std::string(); }};
     handler = std::make_unique<ProxyHandler>(std::move(params));
     net::ListenerParams listening;
     listening.identify = [this](const http::PeerInfo&) { return identity; };
@@ -276,6 +283,7 @@ class Rig {
   FakeShard shard;
   LocalKinds local;
   Permissions permissions;
+  std::map<std::string, krm::Json> partitions;  ///< by <cluster>/<name>
   std::uint16_t shard_port = 0;
   std::uint32_t shard_streams = 250;
   bool ready = true;

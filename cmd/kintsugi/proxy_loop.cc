@@ -135,6 +135,10 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .instance = shared_.instance,
       .wildcard = shared_.config.wildcard == "serve",
       .own_shards = own_shards,
+      .partition =
+          [this](std::string_view cluster, std::string_view name) {
+            return local_->reader().get(cluster, "topology.kcp.io", "partitions", "", name);
+          },
       .ready = shared_.ready,
       .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
 }

@@ -1,0 +1,116 @@
+#include "proxy/service_path.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr std::string_view kServices = "/services/";
+constexpr std::string_view kClusters = "clusters";
+
+/// What stands between the name of a virtual workspace and /clusters/<cluster>.
+struct Rule {
+  std::string_view name;
+  VirtualWorkspace kind;
+  bool owner, typed, object, clusters;
+};
+constexpr Rule kRules[] = {
+    {"apiexport", VirtualWorkspace::kApiExport, true, false, true, true},
+    {"initializingworkspaces", VirtualWorkspace::kInitializing, true, true, false, true},
+    {"terminatingworkspaces", VirtualWorkspace::kTerminating, true, true, false, true},
+    {"replication", VirtualWorkspace::kReplication, true, false, true, true},
+    {"apiresourceschema", VirtualWorkspace::kApiResourceSchema, true, false, false, true},
+    {"migratingworkspaces", VirtualWorkspace::kMigrating, false, false, false, true},
+    {"admin", VirtualWorkspace::kAdmin, false, false, false, false},
+};
+
+/// Takes segments off the front of a path with query.
+class Segments {
+ public:
+  explicit Segments(std::string_view rest) : rest_(rest) {}
+  /// The next segment as sent; "" when there is none. The rest begins behind it.
+  std::string_view next() {
+    const std::size_t begin = rest_.starts_with('/') ? 1 : 0;
+    const std::size_t end = std::min(rest_.find_first_of("/?", begin), rest_.size());
+    const std::string_view segment = rest_.substr(begin, end - begin);
+    rest_.remove_prefix(end);
+    return segment;
+  }
+  [[nodiscard]] std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view rest_;
+};
+
+}  // namespace
+
+std::optional<ServicePath> parse_service_path(std::string_view target) {
+  Segments segments(target.substr(kServices.size()));
+  ServicePath path;
+  path.name = segments.next();
+  if (path.name.empty()) {
+    return std::nullopt;
+  }
+  const auto* const rule = std::find_if(std::begin(kRules), std::end(kRules),
+                                        [&](const Rule& one) { return one.name == path.name; });
+  if (rule == std::end(kRules)) {
+    path.trail = segments.rest();
+    return path;
+  }
+  path.kind = rule->kind;
+  if (rule->owner) {
+    path.owner = percent_decode(segments.next()).value_or("");
+    if (rule->typed) {
+      const std::size_t colon = path.owner.rfind(':');
+      if (colon == std::string::npos || colon + 1 == path.owner.size()) {
+        return std::nullopt;
+      }
+      path.type = path.owner.substr(colon + 1);
+      path.owner.resize(colon);
+    }
+    if (path.owner.empty()) {
+      return std::nullopt;
+    }
+  }
+  if (rule->object) {
+    path.object_raw = segments.next();
+    path.object = percent_decode(path.object_raw).value_or("");
+    if (path.object.empty()) {
+      return std::nullopt;
+    }
+  }
+  if (rule->clusters) {
+    if (segments.next() != kClusters) {
+      return std::nullopt;
+    }
+    path.cluster = percent_decode(segments.next()).value_or("");
+    if (path.cluster.empty()) {
+      return std::nullopt;
+    }
+  }
+  path.trail = segments.rest();
+  return path;
+}
+
+std::string service_target(const ServicePath& path, std::string_view owner,
+                           std::string_view cluster) {
+  std::string target(kServices);
+  target += path.name;
+  if (!path.owner.empty()) {
+    target.append("/").append(owner);
+    if (!path.type.empty()) {
+      target.append(":").append(path.type);
+    }
+  }
+  if (!path.object.empty()) {
+    target.append("/").append(path.object_raw);
+  }
+  if (!path.cluster.empty()) {
+    target.append("/").append(kClusters).append("/").append(cluster);
+  }
+  return target.append(path.trail);
+}
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,249 @@
+#include "proxy/service_route.h"
+
+#include <algorithm>
+
+#include "krm/request_info.h"
+#include "krm/status.h"
+#include "proxy/answer.h"
+#include "proxy/path.h"
+#include "topology/partition_set.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using topology::Resolution;
+using topology::Resource;
+using topology::ShardInfo;
+
+std::vector<const ShardInfo*> by_name(const topology::Snapshot& facts) {
+  std::vector<const ShardInfo*> shards;
+  for (const auto& info : facts.shards()) {
+    shards.push_back(info.get());
+  }
+  std::sort(shards.begin(), shards.end(),
+            [](const auto* a, const auto* b) { return a->spec.name < b->spec.name; });
+  return shards;
+}
+
+ServiceRoute refuse(Error error, bool before_identity) {
+  ServiceRoute route;
+  route.refusal = std::move(error);
+  route.refused_before_identity = before_identity;
+  return route;
+}
+
+ServiceRoute outside(const ServiceQuestion& q) {
+  ServiceRoute route = refuse(not_permitted(q.method, q.asked), true);
+  route.lookup = Resolution::Kind::kNotFound;
+  route.reason = topology::NotFoundReason::kUnknown;
+  return route;
+}
+
+/// E1, E2 or E3 of a lookup that did not lead to a shard.
+ServiceRoute unresolved(const ServiceQuestion& q, const Resolution& found) {
+  const bool open = found.kind == Resolution::Kind::kNotKnown;
+  ServiceRoute route =
+      refuse(open                                           ? not_known_yet()
+             : found.kind == Resolution::Kind::kUnavailable ? workspace_unavailable()
+                                                            : not_permitted(q.method, q.asked),
+             true);
+  route.lookup = found.kind;
+  route.reason = found.reason;
+  return route;
+}
+
+ServiceRoute go_to(const ShardInfo& shard, std::string target) {
+  ServiceRoute route;
+  route.shard = shard.id;
+  route.target = std::move(target);
+  return route;
+}
+
+ServiceRoute any_up(const ServiceQuestion& q, std::string target) {
+  ServiceRoute route;
+  for (const ShardInfo* shard : q.scope.members) {
+    if (shard->up && shard->usable) {
+      route.any_of.push_back(shard->id);
+    }
+  }
+  route.target = std::move(target);
+  if (route.any_of.empty()) {
+    route.refusal = shard_unreachable(is_watch(q.asked));
+  }
+  return route;
+}
+
+/// A shard to stand for all when none holds what is read: its answer is an empty list, so it must
+/// not hold anything that the scope leaves out.
+const ShardInfo* stand_in(const std::vector<WildcardShard>& shards, const ShardInfo* owner,
+                          bool discovery) {
+  const ShardInfo* best = nullptr;
+  int best_rank = 0;
+  for (const WildcardShard& one : shards) {
+    if (!discovery && (one.consumes || one.open)) {
+      continue;
+    }
+    const int rank = (one.shard == owner ? 4 : 0) + (one.shard->up ? 2 : 0) + (one.member ? 1 : 0);
+    if (best == nullptr || rank > best_rank) {
+      best = one.shard;
+      best_rank = rank;
+    }
+  }
+  return best;
+}
+
+/// Reads of clusters/* go to one shard: the only one that has to be contacted, else one that stands
+/// in for none. Several are refused.
+ServiceRoute choose_wildcard_shard(const ServiceQuestion& q, std::string_view owner,
+                                   const ShardInfo* owner_shard, bool discovery) {
+  std::string target = service_target(q.path, owner, "*");
+  if (q.scope.members.size() == 1) {
+    return go_to(*q.scope.members.front(), std::move(target));
+  }
+  const std::vector<WildcardShard> shards = wildcard_shards(q.facts, q.scope, q.path, owner);
+  std::vector<const ShardInfo*> contacted;
+  std::size_t consuming = 0;
+  for (const WildcardShard& one : shards) {
+    if (one.contacted()) {
+      contacted.push_back(one.shard);
+      consuming += one.consumes ? 1U : 0U;
+    }
+  }
+  if (discovery && !contacted.empty()) {
+    const auto up = std::find_if(contacted.begin(), contacted.end(),
+                                 [](const ShardInfo* shard) { return shard->up; });
+    return go_to(up != contacted.end() ? **up : *contacted.front(), std::move(target));
+  }
+  if (contacted.size() == 1 && consuming == 1) {
+    return go_to(*contacted.front(), std::move(target));
+  }
+  if (contacted.empty()) {
+    if (const ShardInfo* shard = stand_in(shards, owner_shard, discovery)) {
+      return go_to(*shard, std::move(target));
+    }
+    return refuse(not_known_yet(), false);
+  }
+  return refuse(consuming > 1 ? several_shards(contacted.size()) : not_known_yet(), false);
+}
+
+ServiceRoute wildcard(const ServiceQuestion& q, std::string_view owner,
+                      const ShardInfo* owner_shard) {
+  switch (q.path.kind) {
+    case VirtualWorkspace::kMigrating:
+      return refuse(krm::path_not_found(), true);
+    case VirtualWorkspace::kApiResourceSchema:
+      return q.scope.has(owner_shard->id) ? go_to(*owner_shard, service_target(q.path, owner, "*"))
+                                          : outside(q);
+    case VirtualWorkspace::kReplication:
+      return owner_shard->up && q.scope.has(owner_shard->id)
+                 ? go_to(*owner_shard, service_target(q.path, owner, "*"))
+                 : any_up(q, service_target(q.path, owner, "*"));
+    default:
+      break;
+  }
+  const krm::RequestInfo info = krm::parse_request_info(q.method, q.path.trail);
+  if (info.is_resource && info.verb != "list" && info.verb != "watch") {
+    return refuse(krm::wildcard_not_allowed(info.verb, info.qualified_resource()), false);
+  }
+  if (info.is_resource && !info.ns.empty()) {
+    return refuse(krm::bad_request("cross-cluster LIST and WATCH are required to be "
+                                   "cross-namespace, not scoped to namespace " +
+                                   info.ns),
+                  false);
+  }
+  return choose_wildcard_shard(q, owner, owner_shard, !info.is_resource);
+}
+
+/// A name that leads nowhere is left to the shard to judge, like the types of the system, which are
+/// in no workspace; unless it decides about the shard.
+bool passes_as_it_is(const ServicePath& path) {
+  const bool routes = path.kind == VirtualWorkspace::kReplication ||
+                      path.kind == VirtualWorkspace::kApiResourceSchema;
+  const bool system = !path.type.empty() && path.owner.starts_with("system:");
+  return !routes && (system || path.owner.find(':') == std::string::npos);
+}
+
+}  // namespace
+
+bool ServiceScope::has(topology::ShardId shard) const noexcept {
+  return std::any_of(members.begin(), members.end(),
+                     [shard](const ShardInfo* one) { return one->id == shard; });
+}
+
+ServiceScope every_shard(const topology::Snapshot& facts) { return {by_name(facts), false}; }
+
+ServiceScope one_shard(const ShardInfo& shard) { return {{&shard}, true}; }
+
+ServiceScope shards_of_partition(const topology::Snapshot& facts, const krm::Json& partition) {
+  ServiceScope scope{{}, true};
+  const auto selector = topology::selector_of(partition.at({"spec", "selector"}));
+  if (!selector) {
+    return scope;
+  }
+  for (const ShardInfo* shard : by_name(facts)) {
+    krm::Json labels = krm::Json::object();
+    for (const auto& [key, value] : shard->spec.labels) {
+      labels[key] = value;
+    }
+    if (selector->matches(labels)) {
+      scope.members.push_back(shard);
+    }
+  }
+  return scope;
+}
+
+std::vector<WildcardShard> wildcard_shards(const topology::Snapshot& facts,
+                                           const ServiceScope& scope, const ServicePath& path,
+                                           std::string_view owner) {
+  const bool by_binding = path.kind == VirtualWorkspace::kApiExport;
+  const std::vector<topology::ShardId> consumers =
+      by_binding ? facts.consumers(owner, path.object) : std::vector<topology::ShardId>();
+  std::vector<WildcardShard> shards;
+  for (const ShardInfo* info : by_name(facts)) {
+    WildcardShard one;
+    one.shard = info;
+    one.member = scope.has(info->id);
+    one.consumes = !by_binding || std::binary_search(consumers.begin(), consumers.end(), info->id);
+    one.open = !one.consumes && !info->is_synced(Resource::kBindings);
+    shards.push_back(one);
+  }
+  return shards;
+}
+
+ServiceRoute route_service(const ServiceQuestion& q) {
+  const ServicePath& path = q.path;
+  if (path.kind == VirtualWorkspace::kAdmin) {
+    return any_up(q, service_target(path, {}, {}));
+  }
+  if (path.kind == VirtualWorkspace::kOther) {  // only the shard that is asked can know it
+    return q.scope.limited && q.scope.members.size() == 1
+               ? go_to(*q.scope.members.front(), service_target(path, {}, {}))
+               : refuse(krm::path_not_found(), true);
+  }
+  std::string_view owner = path.owner;
+  const ShardInfo* owner_shard = nullptr;
+  if (!owner.empty()) {
+    const Resolution found = topology::resolve(q.facts, owner);
+    if (found.resolved()) {
+      owner = found.cluster;
+      owner_shard = found.shard;
+    } else if (!passes_as_it_is(path)) {
+      return unresolved(q, found);
+    }
+  }
+  if (path.cluster == "*") {
+    return wildcard(q, owner, owner_shard);
+  }
+  const Resolution found = topology::resolve(q.facts, path.cluster);
+  if (!found.resolved()) {
+    return unresolved(q, found);
+  }
+  const ShardInfo& shard =
+      path.kind == VirtualWorkspace::kApiResourceSchema ? *owner_shard : *found.shard;
+  if (!q.scope.has(shard.id)) {
+    return outside(q);
+  }
+  return go_to(shard, service_target(path, owner, found.cluster));
+}
+
+}  // namespace kintsugi::proxy

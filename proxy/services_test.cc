@@ -1,0 +1,142 @@
+// Requests to virtual workspaces on their way through the proxy.
+#include "krm/json.h"
+#include "proxy/testing_rig.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using testing::Answer;
+using testing::Exchange;
+using testing::FakeShard;
+using testing::Rig;
+
+constexpr const char* kGet = "/services/apiexport/root:one/e/clusters/root:one/api";
+
+void reply_ok(Exchange& exchange) { FakeShard::reply(exchange, 200, "{}"); }
+
+/// Publishes what a test changed in the index.
+void publish(Rig& rig) {
+  rig.publisher.publish(rig.index.freeze());
+  const std::uint64_t wanted = rig.index.now().generation();
+  ASSERT_TRUE(rig.until([&] { return rig.view->current().generation() == wanted; }));
+}
+
+topology::ShardSpec alpha_of(const Rig& rig) { return rig.index.now().shard("alpha")->spec; }
+
+TEST(Services, WhenThereIsAVirtualWorkspaceUrl_ItsPrefixIsKept_FP120) {
+  Rig rig;
+  rig.shard.answer = reply_ok;
+  Answer plain;
+  rig.ask(plain, Rig::get(kGet));
+  EXPECT_EQ(plain.status, 200);
+  EXPECT_EQ(rig.shard.exchanges.back().head.target, "/services/apiexport/c1/e/clusters/c1/api");
+  topology::ShardSpec spec = alpha_of(rig);
+  spec.virtual_workspace_url = spec.base_url + "/kcp/vw/";
+  rig.index.upsert_shard(spec);
+  publish(rig);
+  Answer apart;
+  rig.ask(apart, Rig::get(kGet));
+  EXPECT_EQ(apart.status, 200);
+  EXPECT_EQ(rig.shard.exchanges.back().head.target,
+            "/kcp/vw/services/apiexport/c1/e/clusters/c1/api");
+  Answer cluster;
+  rig.ask(cluster, Rig::get("/clusters/root/api"));
+  EXPECT_EQ(rig.shard.exchanges.back().head.target, "/clusters/root/api");
+}
+
+TEST(Services, WhenForwarded_IdentityIsStampedAndHopsPass_FP131_TP078) {
+  Rig rig;
+  rig.shard.answer = reply_ok;
+  rig.log_in();
+  for (const char* hops : {"0", "1", "2", "3", "4", "x", "-1"}) {
+    http::RequestHead head = Rig::get(kGet);
+    head.headers.add("x-kcp-virtual-resource-hops", hops);
+    head.headers.add("x-remote-user", "admin");
+    Answer answer;
+    rig.ask(answer, head);
+    EXPECT_EQ(answer.status, 200) << hops;
+    const http::RequestHead& seen = rig.shard.exchanges.back().head;
+    EXPECT_EQ(seen.headers.get("x-kcp-virtual-resource-hops"), hops);
+    EXPECT_EQ(seen.headers.get("x-remote-user"), "alice");
+    EXPECT_EQ(seen.headers.get("via"), "2.0 kintsugi-test");
+  }
+  http::RequestHead again = Rig::get(kGet);
+  again.headers.add("via", "2.0 kintsugi-test");
+  Answer loop;
+  const std::size_t before = rig.shard.exchanges.size();
+  rig.ask(loop, again);
+  EXPECT_EQ(loop.status, 508);
+  EXPECT_EQ(rig.shard.exchanges.size(), before);
+}
+
+TEST(Services, WhenNothingServesThePath_SaysE4AsStatus_FP040) {
+  Rig rig;
+  for (const char* target :
+       {"/services", "/services/", "/services/apiexport/c/e/api", "/services/none/clusters/c1/api",
+        "/partitions/root/nope/services/apiexport/c1/e/clusters/c1/api", "/partitions/root/p",
+        "/partitions/root/p/clusters/c1/api", "/clusters", "/anything"}) {
+    Answer answer;
+    rig.ask(answer, Rig::get(target));
+    EXPECT_EQ(answer.status, 404) << target;
+    const auto body = krm::Json::parse(answer.body);
+    ASSERT_TRUE(body) << target << ": " << answer.body;
+    EXPECT_EQ(body->text({"reason"}), "NotFound");
+    EXPECT_EQ(body->text({"message"}), "the server could not find the requested resource");
+  }
+  EXPECT_TRUE(rig.shard.exchanges.empty());
+}
+
+TEST(Services, WhenBelowAPartition_ItsShardsAreLookedUpLive_FP109_TP135) {
+  Rig rig;
+  rig.shard.answer = reply_ok;
+  rig.partitions["root/eu"] =
+      *krm::Json::parse(R"({"spec":{"selector":{"matchLabels":{"region":"eu"}}}})");
+  const auto ask = [&](const std::string& target) {
+    Answer answer;
+    rig.ask(answer, Rig::get(target));
+    return answer.status;
+  };
+  const std::string below = "/partitions/root/eu";
+  EXPECT_EQ(ask(below + kGet), 403) << "alpha is no member";
+  topology::ShardSpec spec = alpha_of(rig);
+  spec.labels = {{"region", "eu"}};
+  rig.index.upsert_shard(spec);
+  publish(rig);
+  EXPECT_EQ(ask(below + kGet), 200);
+  EXPECT_EQ(rig.shard.exchanges.back().head.target, "/services/apiexport/c1/e/clusters/c1/api");
+  EXPECT_EQ(ask(below + "/services/apiexport/c1/e/clusters/*/apis/g/v1/things"), 200);
+  EXPECT_EQ(ask(below + "/clusters/*/api/v1/configmaps"), 403);
+  EXPECT_EQ(ask("/partitions/root:nope/eu" + std::string(kGet)), 403);
+  EXPECT_EQ(ask("/partitions/root%3Aclosed/eu" + std::string(kGet)), 503);
+}
+
+TEST(Services, WhenAnyShardWouldDo_OneThatFailedPauses_FP123) {
+  Rig rig;
+  rig.shard.answer = reply_ok;
+  topology::ShardSpec dead;
+  dead.name = "dead";
+  dead.base_url = "http://127.0.0.1:1";
+  rig.index.upsert_shard(dead);
+  publish(rig);
+  int failed = 0;
+  for (int i = 0; i < 12; ++i) {
+    Answer answer;
+    rig.ask(answer, Rig::get("/services/admin/shards"));
+    failed += answer.status == 200 ? 0 : 1;
+  }
+  EXPECT_EQ(failed, 1);
+}
+
+TEST(Services, WhenAWildcardIsRefused_AnIdentityComesFirst_TP079) {
+  Rig rig;
+  rig.identity = std::make_shared<ConnectionIdentity>();  // a certificate that does not hold
+  Answer post;
+  rig.ask(post, Rig::request("POST", "/services/apiexport/c1/e/clusters/*/apis/g/v1/things"));
+  EXPECT_EQ(post.status, 401);
+  Answer unknown;
+  rig.ask(unknown, Rig::get("/services/apiexport/c1/e/clusters/nope/api"));
+  EXPECT_EQ(unknown.status, 403);
+}
+
+}  // namespace
+}  // namespace kintsugi::proxy
