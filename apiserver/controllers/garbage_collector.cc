@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apiserver/replicas.h"
 #include "base/time.h"
 
 namespace kintsugi::apiserver {
@@ -39,8 +40,11 @@ void drop_references(Json& object, const std::vector<std::string>& uids) {
   }
 }
 
-/// Events own nothing and are many.
+/// Events own nothing and are many; copies are their shard's to collect.
 bool is_collected(std::string_view group, std::string_view resource) {
+  if (group == kReplicaGroup) {
+    return false;
+  }
   return resource != "events" || (!group.empty() && group != "events.k8s.io");
 }
 

@@ -1,6 +1,7 @@
 #include "apiserver/controllers/garbage_collector.h"
 
 #include "apiserver/controllers/testing_server.h"
+#include "apiserver/replicas.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -66,6 +67,14 @@ TEST_F(Collector, WhenAChainHangsOnTheOwner_AllOfItGoes_AM342) {
   run();
   EXPECT_EQ(server_.find(config_map("b")), nullptr);
   EXPECT_EQ(server_.find(config_map("c")), nullptr);
+}
+
+TEST_F(Collector, WhenAnObjectIsACopyOfAnotherShards_ItIsLeftAlone) {
+  const ObjectKey copy{"c", std::string(kReplicaGroup), "clusterroles", "", "admin"};
+  put_owned(copy, {reference("own", "no-such-uid")});
+  run();
+  EXPECT_NE(server_.find(copy), nullptr);
+  EXPECT_EQ(controller_->tracked(), 0U);
 }
 
 TEST_F(Collector, WhenTheOwnersUidIsAnother_TheDependentGoes_AM343) {

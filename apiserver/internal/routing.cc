@@ -257,7 +257,9 @@ bool send_own_document(const RequestPtr& request) {
   http::HeaderList headers = answer_headers(
       *request, document->find("keys") != nullptr ? std::string_view("application/jwk-set+json")
                                                   : std::string_view("application/json"));
-  headers.set("cache-control", "public, max-age=3600");
+  if (!request->info.path.starts_with("/debug/")) {
+    headers.set("cache-control", "public, max-age=3600");
+  }
   send_body(*request, 200, std::move(headers), document->dump());
   return true;
 }

@@ -68,6 +68,7 @@ void ApiCatalog::note(Kind kind, bool replica, std::string_view cluster, std::st
       return;
     }
     known_.erase(found);
+    --count_of(kind, replica);
     leave(cluster);
     identify({std::string(cluster), std::string(name)}, before, {});
     return;
@@ -79,11 +80,19 @@ void ApiCatalog::note(Kind kind, bool replica, std::string_view cluster, std::st
   if (found == known_.end()) {
     enter(cluster, now.path);
     ++places_.find(cluster)->second.objects;
+    ++count_of(kind, replica);
   } else if (found->second.path != now.path) {
     enter(cluster, now.path);
   }
   identify({std::string(cluster), std::string(name)}, before, now.hash);
   known_.insert_or_assign(key, std::move(now));
+}
+
+std::size_t& ApiCatalog::count_of(Kind kind, bool replica) noexcept {
+  if (kind == Kind::kExport) {
+    return replica ? counts_.replicated_exports : counts_.exports;
+  }
+  return replica ? counts_.replicated_types : counts_.types;
 }
 
 /// The cluster has the path from now on.

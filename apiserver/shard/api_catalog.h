@@ -50,6 +50,12 @@ class ApiCatalog {
   /// Every export with this identity hash.
   [[nodiscard]] std::vector<ExportRef> exports_with_identity(std::string_view hash) const;
 
+  /// Objects by where they are stored.
+  struct Counts {
+    std::size_t exports = 0, replicated_exports = 0, types = 0, replicated_types = 0;
+  };
+  [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
+
   /// Called after each change, in a turn of this loop, when the new state can be read here.
   using ExportListener = std::function<void(const ExportRef& ref)>;
   using SchemaListener = std::function<void(std::string_view cluster, std::string_view name)>;
@@ -80,7 +86,10 @@ class ApiCatalog {
   [[nodiscard]] std::string_view cluster_at(std::string_view path) const;
   [[nodiscard]] Found get(Kind kind, std::string_view cluster, std::string_view name) const;
 
+  [[nodiscard]] std::size_t& count_of(Kind kind, bool replica) noexcept;
+
   const ApiServer* server_ = nullptr;
+  Counts counts_;
   StringMap<Known> known_;                         // "<e|t><l|r><cluster>/<name>"
   StringMap<Place> places_;                        // by cluster
   StringMap<std::string> clusters_;                // canonical path -> cluster

@@ -270,6 +270,10 @@ void LogicalClusterController::sweep(const std::string& cluster, Finished finish
     if (!found || resource.empty()) {
       break;
     }
+    start = resource + '\x01';  // behind every key of this resource
+    if (parse_stored_resource(resource).group == kReplicaGroup) {
+      continue;  // the cluster may live on another shard
+    }
     store::RangeQuery rows;
     rows.prefix = collection_prefix(resource, cluster, "");
     auto read = params_.store.range(rows, [&](const store::EntryView& entry) {
@@ -280,7 +284,6 @@ void LogicalClusterController::sweep(const std::string& cluster, Finished finish
     if (!read) {
       break;
     }
-    start = resource + '\x01';  // behind every key of this resource
   }
   if (ops.empty()) {
     finished(true);

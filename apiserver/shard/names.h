@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "apiserver/replicas.h"
 #include "krm/json.h"
 
 /// Names of the kcp API that the files of this folder share, and small readings of objects.
@@ -17,9 +18,6 @@ inline constexpr std::string_view kWorkspaces = "workspaces";
 inline constexpr std::string_view kWorkspaceTypes = "workspacetypes";
 inline constexpr std::string_view kApiExports = "apiexports";
 inline constexpr std::string_view kApiResourceSchemas = "apiresourceschemas";
-/// Group part under which copies of other shards' objects are stored (replication.h). It has no
-/// dot, so nobody can define a resource in it.
-inline constexpr std::string_view kReplicaGroup = "replica";
 
 inline constexpr std::string_view kRootCluster = "root";
 inline constexpr std::string_view kClusterName = "cluster";  ///< of every LogicalCluster
@@ -28,6 +26,8 @@ inline constexpr std::string_view kClusterAnnotation = "kcp.io/cluster";
 inline constexpr std::string_view kPathAnnotation = "kcp.io/path";
 inline constexpr std::string_view kShardAnnotation = "core.kcp.io/shard";
 inline constexpr std::string_view kTypeAnnotation = "internal.tenancy.kcp.io/type";
+/// On a copy of another shard's object: that shard.
+inline constexpr std::string_view kReplicatedFromAnnotation = "internal.kcp.io/replicated-from";
 inline constexpr std::string_view kOwnerAnnotation = "experimental.tenancy.kcp.io/owner";
 /// On a Workspace: where its logical cluster is made, from before it exists.
 inline constexpr std::string_view kPlacedClusterAnnotation = "internal.tenancy.kcp.io/cluster";

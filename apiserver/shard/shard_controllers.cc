@@ -23,10 +23,23 @@ ControllerParams common_params(const ShardServerParams& params, ShardLoop& parts
   return out;
 }
 
+Expected<net::UpstreamParams> replication_upstream(const std::string& base_url,
+                                                   std::shared_ptr<net::TlsContext> tls) {
+  Expected<net::Url> url = net::Url::parse(base_url);
+  if (!url) {
+    return fail(std::move(url.error()));
+  }
+  net::UpstreamParams params;
+  params.url = std::move(*url);
+  params.tls = std::move(tls);
+  return params;
+}
+
 }  // namespace
 
 ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
-                                   const ShardServerParams& params, const std::string& base_url)
+                                   const ShardServerParams& params, const std::string& base_url,
+                                   std::shared_ptr<ReplicationReport> replication)
     : parts_(parts),
       context_{parts.loop(), parts.server(), parts.registry()},
       access_(parts.loop(), parts.server(), parts.root(), params.name, params.client_tls),
@@ -39,11 +52,17 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
       identities_(context_),
       types_(context_, parts.types()),
       scheduler_(context_, {params.name, access_, parts.index(), parts.root(), parts.types()}),
-      registration_(
-          parts.loop(), {params.name, base_url, params.external_url, params.labels},
-          params.name == kRootCluster ? &parts.server() : nullptr, [&parts]() -> net::Upstream* {
-            return parts.remote_root() == nullptr ? nullptr : parts.remote_root()->upstream();
-          }) {
+      registration_(parts.loop(), {params.name, base_url, params.external_url, params.labels},
+                    params.name == kRootCluster ? &parts.server() : nullptr,
+                    [&parts]() -> net::Upstream* {
+                      return parts.remote_root() == nullptr ? nullptr
+                                                            : parts.remote_root()->upstream();
+                    }),
+      replicator_(parts.loop(), {params.name, base_url, store, parts.root(),
+                                 [tls = params.client_tls](const std::string& url) {
+                                   return replication_upstream(url, tls);
+                                 },
+                                 std::move(replication)}) {
   if (params.name == kRootCluster) {
     bootstrap_ = std::make_unique<Bootstrap>(context_, bootstrap_objects(params.name),
                                              [this] { registration_.kick(); });
@@ -62,6 +81,7 @@ void ShardControllers::start() {
   identities_.start();
   types_.start();
   scheduler_.start();
+  replicator_.start();
   parts_.index().listen([this](const ClusterInfo* now, const ClusterInfo* before) {
     if (now == nullptr && started_.erase(before->name) > 0) {
       common_.remove_cluster(before->name);

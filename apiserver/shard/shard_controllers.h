@@ -9,6 +9,7 @@
 #include "apiserver/shard/cluster_access.h"
 #include "apiserver/shard/identity_controller.h"
 #include "apiserver/shard/logical_cluster_controller.h"
+#include "apiserver/shard/replication.h"
 #include "apiserver/shard/shard_loop.h"
 #include "apiserver/shard/shard_registration.h"
 #include "apiserver/shard/workspace_scheduler.h"
@@ -20,7 +21,7 @@ namespace kintsugi::apiserver {
 class ShardControllers {
  public:
   ShardControllers(ShardLoop& parts, store::Store& store, const ShardServerParams& params,
-                   const std::string& base_url);
+                   const std::string& base_url, std::shared_ptr<ReplicationReport> replication);
   ~ShardControllers();
   ShardControllers(const ShardControllers&) = delete;
   ShardControllers& operator=(const ShardControllers&) = delete;
@@ -40,6 +41,7 @@ class ShardControllers {
   WorkspaceTypeController types_;
   WorkspaceScheduler scheduler_;
   ShardRegistration registration_;
+  Replicator replicator_;
   std::unique_ptr<Bootstrap> bootstrap_;
   std::set<std::string, std::less<>> started_;  // clusters that the controllers know
 };

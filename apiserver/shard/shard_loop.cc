@@ -41,10 +41,12 @@ auth::ServiceAccountTokenConfig token_config(const ShardServerParams& params) {
 }  // namespace
 
 ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerParams& params,
-                     std::function<Expected<void>()> ready)
+                     std::function<Expected<void>()> ready,
+                     std::shared_ptr<const ReplicationReport> replication)
     : loop_(loop),
       store_(store),
       params_(params),
+      replication_(std::move(replication)),
       types_(index_, root_, &catalog_),
       tokens_(std::make_shared<auth::ServiceAccountTokens>(token_config(params))),
       accounts_(std::make_shared<auth::ServiceAccountAuthenticator>(
@@ -57,6 +59,8 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
               false,
               {}})),
       rbac_(rbac_params()),
+      other_rights_(index_, rbac_,
+                    [this](std::string_view cluster) { server_->review_watches(cluster); }),
       authorizer_(index_, rbac_),
       authenticator_(credential_params(params, accounts_)),
       drain_timer_(loop) {
@@ -73,6 +77,7 @@ ShardLoop::~ShardLoop() {
   remote_root_.reset();
   local_root_.reset();
   rights_changes_.clear();
+  other_rights_.stop();
   rbac_.stop();
   catalog_.stop();
   index_.stop();
@@ -119,7 +124,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
                            }});
   params.checks.push_back({"informers-synced", true, std::move(ready)});
   params.document = [this](std::string_view api_root, std::string_view path) {
-    return key_document(api_root, path);
+    return document(api_root, path);
   };
   server_ = ApiServer::make(std::move(params));
   // The order is the order in which changes are seen: clusters and kinds before rights.
@@ -127,6 +132,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   registry_->follow(*server_);
   catalog_.start(*server_);
   rbac_.start(*server_);
+  other_rights_.start(*server_);
   for (const char* resource : {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}) {
     rights_changes_.push_back(server_->on_change(
         kRbacGroup, resource,
@@ -154,6 +160,21 @@ void ShardLoop::end_watches(std::string_view cluster) {
   for (const ResourcePtr& kind : registry_->all(cluster)) {
     server_->end_watches(cluster, kind->group, kind->plural);
   }
+}
+
+std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
+                                             std::string_view path) const {
+  if (api_root != "/clusters/*" || path != "/debug/replication") {
+    return key_document(api_root, path);
+  }
+  krm::Json report = replication_->get();
+  const ApiCatalog::Counts counts = catalog_.counts();
+  const auto number = [](std::size_t value) { return krm::Json(static_cast<std::int64_t>(value)); };
+  report["catalog"] = krm::Json::object({{"exports", number(counts.exports)},
+                                         {"replicatedExports", number(counts.replicated_exports)},
+                                         {"types", number(counts.types)},
+                                         {"replicatedTypes", number(counts.replicated_types)}});
+  return report;
 }
 
 std::optional<krm::Json> ShardLoop::key_document(std::string_view api_root,

@@ -12,6 +12,8 @@
 #include "apiserver/server.h"
 #include "apiserver/shard/api_catalog.h"
 #include "apiserver/shard/cluster_index.h"
+#include "apiserver/shard/replicated_rights.h"
+#include "apiserver/shard/replication.h"
 #include "apiserver/shard/root_view.h"
 #include "apiserver/shard/shard_access.h"
 #include "apiserver/shard/shard_handler.h"
@@ -27,8 +29,10 @@ namespace kintsugi::apiserver {
 class ShardLoop {
  public:
   /// @param ready asked by /readyz: whether the shard as a whole may serve.
+  /// @param replication what the replicator of this shard says about itself.
   ShardLoop(net::Loop& loop, store::Store& store, const ShardServerParams& params,
-            std::function<Expected<void>()> ready);
+            std::function<Expected<void>()> ready,
+            std::shared_ptr<const ReplicationReport> replication);
   ~ShardLoop();
   ShardLoop(const ShardLoop&) = delete;
   ShardLoop& operator=(const ShardLoop&) = delete;
@@ -55,12 +59,15 @@ class ShardLoop {
   void make_registry();
   void make_server(std::function<Expected<void>()> ready);
   void end_watches(std::string_view cluster);
+  [[nodiscard]] std::optional<krm::Json> document(std::string_view api_root,
+                                                  std::string_view path) const;
   [[nodiscard]] std::optional<krm::Json> key_document(std::string_view api_root,
                                                       std::string_view path) const;
 
   net::Loop& loop_;
   store::Store& store_;
   const ShardServerParams& params_;
+  std::shared_ptr<const ReplicationReport> replication_;
   ClusterIndex index_;
   RootView root_;
   ApiCatalog catalog_;
@@ -68,6 +75,7 @@ class ShardLoop {
   std::shared_ptr<auth::ServiceAccountTokens> tokens_;
   std::shared_ptr<auth::TokenAuthenticator> accounts_;
   RbacAuthorizer rbac_;
+  ReplicatedRights other_rights_;
   PhaseAuthorizer authorizer_;
   ShardAuthenticator authenticator_;
   ViewResolver views_;

@@ -52,12 +52,14 @@ std::string ShardServer::base_url() const {
 
 Expected<void> ShardServer::open() {
   const bool shared_port = params_.loops > 1;
-  first_ = std::make_unique<ShardLoop>(loop_, store_, params_, [this]() -> Expected<void> {
+  replication_ = std::make_shared<ReplicationReport>();
+  const auto ready = [this]() -> Expected<void> {
     if (controllers_ == nullptr || !controllers_->ready()) {
       return fail(Errc::kUnavailable, "the root logical cluster is being set up");
     }
     return {};
-  });
+  };
+  first_ = std::make_unique<ShardLoop>(loop_, store_, params_, ready, replication_);
   if (Expected<void> listening = first_->listen(params_.port, shared_port); !listening) {
     return listening;
   }
@@ -67,7 +69,8 @@ Expected<void> ShardServer::open() {
       return opened;
     }
   }
-  controllers_ = std::make_unique<ShardControllers>(*first_, store_, params_, base_url());
+  controllers_ =
+      std::make_unique<ShardControllers>(*first_, store_, params_, base_url(), replication_);
   controllers_->start();
   return {};
 }
@@ -79,8 +82,8 @@ Expected<void> ShardServer::open_extra() {
   auto opened = std::make_shared<std::promise<Expected<void>>>();
   std::future<Expected<void>> result = opened->get_future();
   one->loop->post([this, one, opened] {
-    one->parts =
-        std::make_unique<ShardLoop>(*one->loop, store_, params_, [] { return Expected<void>(); });
+    one->parts = std::make_unique<ShardLoop>(
+        *one->loop, store_, params_, [] { return Expected<void>(); }, replication_);
     opened->set_value(one->parts->listen(port_, true));
   });
   one->thread = std::thread([one] { one->loop->run(); });

@@ -20,6 +20,7 @@ namespace kintsugi::apiserver {
 
 class ShardLoop;
 class ShardControllers;
+class ReplicationReport;
 
 struct ShardServerParams {
   std::string name;                           ///< "root" makes it the root shard
@@ -74,6 +75,7 @@ class ShardServer {
   store::Store& store_;
   ShardServerParams params_;
   std::uint16_t port_ = 0;
+  std::shared_ptr<ReplicationReport> replication_;
   std::unique_ptr<ShardLoop> first_;
   std::unique_ptr<ShardControllers> controllers_;
   std::vector<std::unique_ptr<Extra>> extra_;

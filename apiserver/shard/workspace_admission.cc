@@ -188,6 +188,7 @@ void admit_workspace(const WorkspaceTypeLookup& types, auth::Authorizer& authori
   use.version = "v1alpha1";
   use.resource = kWorkspaceTypes;
   use.name = type->name;
+  use.deep = true;  // also who may not enter that cluster may use what it offers
   const std::string name(workspace->text({"metadata", "name"}));
   authorizer.authorize(use, [name, full_name = type->full_name(),
                              done = std::move(done)](Expected<auth::Decision> decision) {

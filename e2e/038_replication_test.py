@@ -1,0 +1,179 @@
+"""What every shard offers to all others is known on all of them (specs/topology.md 12, 13): exports, schemas, types, rights."""
+import json
+import signal
+import time
+import unittest
+
+import kit
+
+EXPORTS = "/apis/apis.kcp.io/v1alpha2/apiexports"
+SCHEMAS = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"
+TYPES = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
+WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+REPORT = "/clusters/*/debug/replication"
+
+
+def export(name):
+    return {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": name}, "spec": {}}
+
+
+class Replication(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = kit.Installation().start()
+        cls.addClassCleanup(cls.installation.__exit__, None, None, None)
+        shards = cls.installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")["items"]
+        cls.shards = {s["metadata"]["name"]: s for s in shards}
+        cls.home = {}  # workspace to shard
+        for workspace, shard in (("provider", "shard-1"), ("consumer", "shard-2")):
+            cls.installation.make_workspace(workspace, selector={"name": shard})
+            cls.home[workspace] = shard
+        cls.provider = cls.installation.client("/clusters/root:provider")
+        cls.consumer = cls.installation.client("/clusters/root:consumer")
+
+    def at_shard(self, name):
+        pki = self.installation.pki
+        return kit.Client(self.shards[name]["spec"]["baseURL"], pki / "serving-ca.crt", pki / "shard-admin.crt",
+                          pki / "shard-admin.key")
+
+    def report(self, name):
+        return self.at_shard(name).must("GET", REPORT)
+
+    def settled(self, name):
+        """The catalog of a shard once all others have been read."""
+        def check():
+            report = self.report(name)
+            assert len(report["shards"]) == len(self.shards) - 1 and all(s["synced"] for s in report["shards"].values()), report
+            assert report["rows"]["waiting"] == 0, report
+            return report["catalog"]
+        return kit.eventually(check, what=f"{name} has read all others")
+
+    def exports_become(self, name, count):
+        def check():
+            found = self.report(name)["catalog"]["replicatedExports"]
+            assert found == count, found
+            return True
+        return kit.eventually(check, what=f"{count} exports of others on {name}")
+
+    def test_an_export_is_known_elsewhere_within_100_ms(self):
+        before = self.settled("shard-2")["replicatedExports"]
+        watcher = self.at_shard("shard-2").connect()
+        lags = []
+        for number in range(10):
+            self.provider.must("POST", EXPORTS, export(f"lag-{number}"))
+            start = time.monotonic()
+            while True:
+                watcher.request("GET", REPORT)
+                if json.loads(watcher.getresponse().read())["catalog"]["replicatedExports"] == before + number + 1:
+                    break
+                self.assertLess(time.monotonic() - start, 10)
+            lags.append(time.monotonic() - start)
+        watcher.close()
+        print("lag [ms]:", " ".join(f"{lag * 1000:.0f}" for lag in lags))
+        self.assertLess(sorted(lags)[len(lags) // 2], 0.1)
+        for number in range(10):
+            self.provider.must("DELETE", f"{EXPORTS}/lag-{number}")
+        self.exports_become("shard-2", before)
+
+    def test_only_administrators_see_the_report(self):
+        cert, key = kit.make_user(self.installation.dir, self.installation.pki, "nobody", [])
+        stranger = kit.Client(self.shards["shard-2"]["spec"]["baseURL"], self.installation.pki / "serving-ca.crt", cert, key)
+        self.assertEqual(stranger.get(REPORT).status, 403)
+        # Copies are nobody's objects.
+        self.assertEqual(self.at_shard("shard-2").get("/clusters/*/apis/replica/v1/apiexports").status, 404)
+
+    def test_a_type_of_another_shard_is_usable_by_whom_it_allows(self):
+        self.provider.must("POST", TYPES, {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "WorkspaceType",
+                                           "metadata": {"name": "team"},
+                                           "spec": {"additionalWorkspaceLabels": {"made-as": "team"}}})
+        carol = self.installation.user_client("carol", path="/clusters/root:consumer")
+        for name, role in (("carol-in", "system:kcp:workspace:access"), ("carol-admin", "cluster-admin")):
+            self.consumer.must("POST", f"{RBAC}/clusterrolebindings", {
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "carol"}]})
+        workspace = {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": "w"},
+                     "spec": {"type": {"name": "team", "path": "root:provider"}}}
+
+        def refused(cause):
+            def check():
+                answer = carol.request("POST", WORKSPACES, workspace)
+                assert answer.status == 403 and cause in answer.json["message"], answer
+                return True
+            kit.eventually(check, what=cause)
+
+        refused("missing verb='use' permission")
+        self.provider.must("POST", f"{RBAC}/clusterroles", {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "use-team"},
+            "rules": [{"apiGroups": ["tenancy.kcp.io"], "resources": ["workspacetypes"], "resourceNames": ["team"],
+                       "verbs": ["use"]}]})
+        self.provider.must("POST", f"{RBAC}/clusterrolebindings", {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "use-team"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "use-team"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "carol"}]})
+
+        def allowed():
+            answer = carol.request("POST", WORKSPACES, workspace)
+            assert answer.status == 201, answer
+            return answer.json
+
+        made = kit.eventually(allowed, what="the type may be used")
+        self.assertEqual(made["spec"]["type"], {"name": "team", "path": "root:provider"})
+        self.assertEqual(made["metadata"]["labels"]["made-as"], "team")
+        # It gives no way into the provider's workspace.
+        self.assertEqual(self.installation.user_client("carol", path="/clusters/root:provider").get("/api/v1/namespaces").status, 403)
+        self.provider.must("DELETE", f"{RBAC}/clusterrolebindings/use-team")
+        workspace["metadata"]["name"] = "w2"
+        refused("missing verb='use' permission")
+        self.provider.must("DELETE", TYPES + "/team")
+        refused("not found")
+
+    def test_what_was_known_outlives_an_outage_and_a_restart(self):
+        before = self.settled("shard-2")["replicatedExports"]
+        for name in ("kept", "gone"):
+            self.provider.must("POST", EXPORTS, export(name))
+        self.exports_become("shard-2", before + 2)
+        self.installation.kill("shard-1", signal.SIGSTOP)
+        try:
+            old = self.installation.pid("shard-2")
+            self.installation.kill("shard-2", signal.SIGKILL)
+            kit.eventually(lambda: self.installation.pid("shard-2") != old, what="shard-2 is started again")
+            self.exports_become("shard-2", before + 2)
+            self.assertFalse(kit.eventually(lambda: self.report("shard-2")["shards"].get("shard-1"))["synced"])
+        finally:
+            self.installation.kill("shard-1", signal.SIGCONT)
+        self.settled("shard-2")
+        # What goes while a shard is away is noticed when it is back.
+        self.installation.kill("shard-2", signal.SIGSTOP)
+        try:
+            self.provider.must("DELETE", EXPORTS + "/gone")
+            old = self.installation.pid("shard-2")
+        finally:
+            self.installation.kill("shard-2", signal.SIGKILL)
+        kit.eventually(lambda: self.installation.pid("shard-2") != old, what="shard-2 is started again")
+        self.exports_become("shard-2", before + 1)
+        self.provider.must("DELETE", EXPORTS + "/kept")
+        self.exports_become("shard-2", before)
+
+    def test_schemas_and_exports_of_a_shard_that_is_taken_out_go(self):
+        self.provider.must("POST", EXPORTS, export("until-then"))
+        root = self.installation.client()
+        self.settled("root")
+        rows = self.report("root")["rows"]["removed"]
+        root.must("DELETE", "/apis/core.kcp.io/v1alpha1/shards/shard-1")
+
+        def forgotten():
+            report = self.report("root")
+            assert "shard-1" not in report["shards"] and report["rows"]["removed"] > rows and report["rows"]["waiting"] == 0, report
+            assert report["catalog"]["replicatedExports"] == 0, report
+            return True
+        kit.eventually(forgotten, what="copies of shard-1 are gone")
+        # It registers again when it starts; everything is copied again.
+        self.installation.kill("shard-1", signal.SIGKILL)
+        kit.eventually(lambda: self.settled("root")["replicatedExports"] == 1, what="shard-1 is copied again")
+        self.provider.must("DELETE", EXPORTS + "/until-then")
+
+
+if __name__ == "__main__":
+    unittest.main()
