@@ -104,6 +104,13 @@ struct Hooks {
   std::function<void(const WriteContext&, const krm::Json* object, const krm::Json* old,
                      AdmitDone done)>
       admit;
+  /// Answers get of names that are not stored but computed ("~", a user's home workspace), with an
+  /// object of the storage version. Returns false, and forgets `done`, for every other name; else
+  /// calls `done` exactly once. kTooManyRequests is sent as text with Retry-After, as kcp does.
+  using GetDone = std::function<void(Expected<krm::Json>)>;
+  std::function<bool(const auth::UserInfo& user, std::string_view cluster, std::string_view name,
+                     const GetDone& done)>
+      computed;
   /// Answers create of kinds that are never stored (reviews): returns the object to send back.
   using CreateDone = std::function<void(Expected<krm::Json>)>;
   std::function<void(const WriteContext&, krm::Json object, CreateDone done)> answer;

@@ -51,6 +51,35 @@ void send_converted(const RequestPtr& request, const Target& target, IncludeObje
       });
 }
 
+void send_wait(Request& request, const ErrorDetail& detail) {
+  http::HeaderList headers = answer_headers(request, "text/plain; charset=utf-8");
+  headers.add("retry-after", std::to_string(detail.retry_after_seconds));
+  headers.add("x-content-type-options", "nosniff");
+  send_body(request, 429, std::move(headers), detail.message + "\n");
+}
+
+/// Hooks::computed; false: the name is that of a stored object.
+bool answer_computed(const RequestPtr& request, const Target& target, IncludeObject include) {
+  const auto& computed = target.kind->def->hooks.computed;
+  if (!computed || !target.subresource.empty()) {
+    return false;
+  }
+  return computed(request->user, request->cluster, target.name,
+                  [request, target, include](const Expected<krm::Json>& object) {
+                    if (request->is_gone()) {
+                      return;
+                    }
+                    if (object) {
+                      const ObjectEncoder encoder(target.kind, request->form, include);
+                      send_json(*request, 200, encoder.object_text(*object));
+                    } else if (object.error().code() == Errc::kTooManyRequests) {
+                      send_wait(*request, object.error().detail());
+                    } else {
+                      send_error(*request, object.error());
+                    }
+                  });
+}
+
 }  // namespace
 
 void handle_get(const RequestPtr& request, const Target& target) {
@@ -71,6 +100,9 @@ void handle_get(const RequestPtr& request, const Target& target) {
       parse_include_object(request->info.query.get("includeObject"));
   if (!include) {
     send_error(*request, include.error());
+    return;
+  }
+  if (answer_computed(request, target, *include)) {
     return;
   }
   store::Store& store = request->server.store();

@@ -9,8 +9,8 @@
 /// Who may come in: the rules of a shard around RBAC and credentials.
 namespace kintsugi::apiserver {
 
-/// Before a logical cluster is Ready only administrators get in (AM-488, AM-491); then `inner`
-/// decides.
+/// Before a logical cluster is Ready only administrators get in (AM-488, AM-491); everybody may ask
+/// for their home workspace; then `inner` decides.
 class PhaseAuthorizer final : public auth::Authorizer {
  public:
   PhaseAuthorizer(const ClusterIndex& index, auth::Authorizer& inner)

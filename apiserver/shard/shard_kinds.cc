@@ -81,6 +81,11 @@ ResourcePtr workspaces(const ShardKindContext& context) {
                                           const Json* old, Hooks::AdmitDone done) {
     admit_workspace(types, authorizer, write, object, old, std::move(done));
   };
+  def.hooks.computed = [&homes = context.homes](const auth::UserInfo& user,
+                                                std::string_view cluster, std::string_view name,
+                                                const Hooks::GetDone& done) {
+    return homes.get(user, cluster, name, done);
+  };
   return std::make_shared<const ResourceDef>(std::move(def));
 }
 

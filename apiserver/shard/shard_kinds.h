@@ -4,6 +4,7 @@
 
 #include "apiserver/registry.h"
 #include "apiserver/shard/cluster_index.h"
+#include "apiserver/shard/home_workspace.h"
 #include "apiserver/shard/workspace_types.h"
 #include "auth/authorizer.h"
 
@@ -15,6 +16,7 @@ struct ShardKindContext {
   ClusterIndex& index;
   const WorkspaceTypeLookup& types;
   auth::Authorizer& authorizer;
+  HomeWorkspaces& homes;
 };
 
 /// Shards (in root only), logical clusters, workspaces and their types, schemas, exports and

@@ -48,6 +48,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       params_(params),
       replication_(std::move(replication)),
       types_(index_, root_, &catalog_),
+      homes_(types_, params.name),
       tokens_(std::make_shared<auth::ServiceAccountTokens>(token_config(params))),
       accounts_(std::make_shared<auth::ServiceAccountAuthenticator>(
           auth::ServiceAccountAuthenticator::Params{
@@ -98,7 +99,8 @@ void ShardLoop::make_registry() {
   for (ResourcePtr& kind : review_kinds(reviews)) {
     kinds.push_back({std::move(kind), {}});
   }
-  for (StaticPlusCrdRegistry::StaticKind& kind : shard_kinds({index_, types_, authorizer_})) {
+  for (StaticPlusCrdRegistry::StaticKind& kind :
+       shard_kinds({index_, types_, authorizer_, homes_})) {
     kinds.push_back(std::move(kind));
   }
   std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
@@ -127,6 +129,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
     return document(api_root, path);
   };
   server_ = ApiServer::make(std::move(params));
+  homes_.start(*server_);
   // The order is the order in which changes are seen: clusters and kinds before rights.
   index_.start(*server_);
   registry_->follow(*server_);

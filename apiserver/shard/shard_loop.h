@@ -12,6 +12,7 @@
 #include "apiserver/server.h"
 #include "apiserver/shard/api_catalog.h"
 #include "apiserver/shard/cluster_index.h"
+#include "apiserver/shard/home_workspace.h"
 #include "apiserver/shard/replicated_rights.h"
 #include "apiserver/shard/replication.h"
 #include "apiserver/shard/root_view.h"
@@ -72,6 +73,7 @@ class ShardLoop {
   RootView root_;
   ApiCatalog catalog_;
   WorkspaceTypeLookup types_;
+  HomeWorkspaces homes_;
   std::shared_ptr<auth::ServiceAccountTokens> tokens_;
   std::shared_ptr<auth::TokenAuthenticator> accounts_;
   RbacAuthorizer rbac_;

@@ -54,7 +54,7 @@ std::optional<FoundType> WorkspaceTypeLookup::resolve(const ObjectReader& reader
     }
     path.resize(colon);
   }
-  return std::nullopt;
+  return find(reader, kRootCluster, name);  // home workspaces are not below root
 }
 
 std::vector<FoundType> WorkspaceTypeLookup::with_extended(const ObjectReader& reader,
