@@ -11,6 +11,8 @@ int run_up(const std::vector<std::string>& arguments);
 int run_proxy(const std::vector<std::string>& arguments);
 int run_shard(const std::vector<std::string>& arguments);
 int run_store(const std::vector<std::string>& arguments);
+/// Besides: 3 time ran out, 4 no such workspace, 5 access denied.
+int run_ws(const std::vector<std::string>& arguments);
 
 /// One line "kintsugi <command>: <text>" on stderr; returns `status`.
 int complain(const std::string& command, const std::string& text, int status = 1);

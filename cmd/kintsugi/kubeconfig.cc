@@ -12,19 +12,6 @@ namespace {
 
 using krm::Json;
 
-const Json* named(const Json& document, std::string_view list, std::string_view name) {
-  const Json* entries = document.find(list);
-  if (entries == nullptr) {
-    return nullptr;
-  }
-  for (const Json& entry : entries->items()) {
-    if (entry.text({"name"}) == name) {
-      return &entry;
-    }
-  }
-  return nullptr;
-}
-
 std::string below(const std::string& folder, std::string_view file) {
   const std::filesystem::path path(file);
   return path.is_absolute() ? path.string() : (std::filesystem::path(folder) / path).string();
@@ -50,6 +37,19 @@ Expected<std::string> inline_or_file(const Json& section, std::string_view key,
 
 }  // namespace
 
+const Json* find_named(const Json& document, std::string_view list, std::string_view name) {
+  const Json* entries = document.find(list);
+  if (entries == nullptr) {
+    return nullptr;
+  }
+  for (const Json& entry : entries->items()) {
+    if (entry.text({"name"}) == name) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
 Expected<KubeAccess> read_kubeconfig(const std::string& path, std::string_view context) {
   auto text = read_file(path);
   if (!text) {
@@ -59,27 +59,33 @@ Expected<KubeAccess> read_kubeconfig(const std::string& path, std::string_view c
   if (!document) {
     return fail(Errc::kConfig, path + ": " + std::string(document.error().message()));
   }
-  const std::string name(context.empty() ? document->text({"current-context"}) : context);
+  return kube_access(*document, std::filesystem::path(path).parent_path().string(), path, context);
+}
+
+Expected<KubeAccess> kube_access(const Json& document, const std::string& folder,
+                                 const std::string& origin, std::string_view context) {
+  const std::string name(context.empty() ? document.text({"current-context"}) : context);
   const auto missing = [&](const std::string& what) {
-    return fail(Errc::kConfig, path + ": " + what);
+    return fail(Errc::kConfig, origin + ": " + what);
   };
-  const Json* entry = named(*document, "contexts", name);
+  const Json* entry = find_named(document, "contexts", name);
   if (entry == nullptr) {
     return missing("no context \"" + name + "\"");
   }
-  const Json* cluster = named(*document, "clusters", entry->text({"context", "cluster"}));
-  const Json* user = named(*document, "users", entry->text({"context", "user"}));
+  const Json* cluster = find_named(document, "clusters", entry->text({"context", "cluster"}));
+  const Json* user = find_named(document, "users", entry->text({"context", "user"}));
   if (cluster == nullptr || cluster->text({"cluster", "server"}).empty()) {
     return missing("no server for the cluster of context \"" + name + "\"");
   }
-  const std::string folder = std::filesystem::path(path).parent_path().string();
   const Json& where = *cluster->find("cluster");
   KubeAccess access;
   access.server = where.text({"server"});
   access.server_name = where.text({"tls-server-name"});
+  const Json* insecure = where.find("insecure-skip-tls-verify");
+  access.insecure = insecure != nullptr && insecure->as_bool();
   auto ca = inline_or_file(where, "certificate-authority", folder);
   if (!ca) {
-    return fail(std::move(ca.error()).at(path));
+    return fail(std::move(ca.error()).at(origin));
   }
   access.ca_pem = std::move(*ca);
   const Json* credentials = user != nullptr ? user->find("user") : nullptr;
@@ -87,11 +93,21 @@ Expected<KubeAccess> read_kubeconfig(const std::string& path, std::string_view c
     auto certificate = inline_or_file(*credentials, "client-certificate", folder);
     auto key = inline_or_file(*credentials, "client-key", folder);
     if (!certificate || !key) {
-      return fail(std::move(!certificate ? certificate.error() : key.error()).at(path));
+      return fail(std::move(!certificate ? certificate.error() : key.error()).at(origin));
     }
     access.certificate_pem = std::move(*certificate);
     access.key_pem = std::move(*key);
     access.token = credentials->text({"token"});
+    if (const std::string_view file = credentials->text({"tokenFile"}); !file.empty()) {
+      auto token = read_file(below(folder, file));
+      if (!token) {
+        return fail(std::move(token.error()).at(origin));
+      }
+      while (!token->empty() && (token->back() == '\n' || token->back() == '\r')) {
+        token->pop_back();
+      }
+      access.token = std::string(trim(*token));
+    }
   }
   return access;
 }
@@ -104,7 +120,7 @@ std::vector<std::string> kubeconfig_files(const std::string& path, std::string_v
     return files;
   }
   const std::string name(context.empty() ? document->text({"current-context"}) : context);
-  const Json* entry = named(*document, "contexts", name);
+  const Json* entry = find_named(*document, "contexts", name);
   if (entry == nullptr) {
     return files;
   }
@@ -116,11 +132,12 @@ std::vector<std::string> kubeconfig_files(const std::string& path, std::string_v
       files.push_back(below(folder, file));
     }
   };
-  const Json* cluster = named(*document, "clusters", entry->text({"context", "cluster"}));
-  const Json* user = named(*document, "users", entry->text({"context", "user"}));
+  const Json* cluster = find_named(*document, "clusters", entry->text({"context", "cluster"}));
+  const Json* user = find_named(*document, "users", entry->text({"context", "user"}));
   add(cluster, "cluster", "certificate-authority");
   add(user, "user", "client-certificate");
   add(user, "user", "client-key");
+  add(user, "user", "tokenFile");
   return files;
 }
 

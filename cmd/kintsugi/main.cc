@@ -20,6 +20,8 @@ constexpr Command kCommands[] = {
     {"up", "a whole installation on this machine: a proxy and shards", kintsugi::cmd::run_up},
     {"proxy", "the front proxy", kintsugi::cmd::run_proxy},
     {"shard", "an embedded shard", kintsugi::cmd::run_shard},
+    {"ws", "the workspace that a kubeconfig points to: show, change, create, list, delete",
+     kintsugi::cmd::run_ws},
     {"store", "backup, restore and repair of a shard's data", kintsugi::cmd::run_store},
 };
 
