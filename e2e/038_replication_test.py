@@ -32,6 +32,12 @@ class Replication(unittest.TestCase):
         cls.provider = cls.installation.client("/clusters/root:provider")
         cls.consumer = cls.installation.client("/clusters/root:consumer")
 
+    def setUp(self):
+        self.before = self.settled("shard-2")
+
+    def tearDown(self):
+        kit.eventually(lambda: self.settled("shard-2") == self.before, what="everything is as before")
+
     def at_shard(self, name):
         pki = self.installation.pki
         return kit.Client(self.shards[name]["spec"]["baseURL"], pki / "serving-ca.crt", pki / "shard-admin.crt",
@@ -57,7 +63,7 @@ class Replication(unittest.TestCase):
         return kit.eventually(check, what=f"{count} exports of others on {name}")
 
     def test_an_export_is_known_elsewhere_within_100_ms(self):
-        before = self.settled("shard-2")["replicatedExports"]
+        before = self.before["replicatedExports"]
         watcher = self.at_shard("shard-2").connect()
         lags = []
         for number in range(10):
@@ -74,7 +80,6 @@ class Replication(unittest.TestCase):
         self.assertLess(sorted(lags)[len(lags) // 2], 0.1)
         for number in range(10):
             self.provider.must("DELETE", f"{EXPORTS}/lag-{number}")
-        self.exports_become("shard-2", before)
 
     def test_only_administrators_see_the_report(self):
         cert, key = kit.make_user(self.installation.dir, self.installation.pki, "nobody", [])
@@ -130,7 +135,7 @@ class Replication(unittest.TestCase):
         refused("not found")
 
     def test_what_was_known_outlives_an_outage_and_a_restart(self):
-        before = self.settled("shard-2")["replicatedExports"]
+        before = self.before["replicatedExports"]
         for name in ("kept", "gone"):
             self.provider.must("POST", EXPORTS, export(name))
         self.exports_become("shard-2", before + 2)
@@ -154,7 +159,24 @@ class Replication(unittest.TestCase):
         kit.eventually(lambda: self.installation.pid("shard-2") != old, what="shard-2 is started again")
         self.exports_become("shard-2", before + 1)
         self.provider.must("DELETE", EXPORTS + "/kept")
-        self.exports_become("shard-2", before)
+
+    def test_without_root_the_others_are_still_followed(self):
+        before = self.before
+        at_provider = self.at_shard("shard-1")
+        cluster = self.installation.client().must("GET", f"{WORKSPACES}/provider")["spec"]["cluster"]
+        self.installation.kill("root", signal.SIGSTOP)
+        try:
+            old = self.installation.pid("shard-2")
+            self.installation.kill("shard-2", signal.SIGKILL)
+            kit.eventually(lambda: self.installation.pid("shard-2") != old, what="shard-2 is started again")
+            kit.eventually(lambda: self.report("shard-2")["shards"]["shard-1"]["synced"], what="shard-1 is followed")
+            at_provider.must("POST", f"/clusters/{cluster}{EXPORTS}", export("meanwhile"))
+            self.exports_become("shard-2", before["replicatedExports"] + 1)
+            self.assertEqual(self.report("shard-2")["catalog"]["replicatedTypes"], before["replicatedTypes"])
+            self.assertFalse(self.report("shard-2")["shards"]["root"]["synced"])
+        finally:
+            self.installation.kill("root", signal.SIGCONT)
+        at_provider.must("DELETE", f"/clusters/{cluster}{EXPORTS}/meanwhile")
 
     def test_schemas_and_exports_of_a_shard_that_is_taken_out_go(self):
         self.provider.must("POST", EXPORTS, export("until-then"))

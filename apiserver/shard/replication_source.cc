@@ -22,11 +22,13 @@ constexpr Kind kKinds[] = {
     {"apiexports", "/apis/apis.kcp.io/v1alpha2/apiexports"},
     {"apiresourceschemas", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"},
     {"workspacetypes", "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"},
+    {"shards", "/apis/core.kcp.io/v1alpha1/shards"},
     {"clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterroles"},
     {"clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"},
 };
 constexpr std::size_t kExports = 0;
 constexpr std::size_t kTypes = 2;
+constexpr std::size_t kShardObjects = 3;
 
 constexpr Duration kLongestRest = seconds(1);         // of the few lists of all clusters
 constexpr Duration kLongestRightsRest = seconds(10);  // of the many of one; woken on recovery
@@ -118,13 +120,18 @@ void ReplicationSource::connect(net::UpstreamParams params) {
   upstream_ = net::Upstream::make(loop_, std::move(params));
   if (before == nullptr) {
     for (std::size_t kind = 0; kind < kWide; ++kind) {
-      wide_[kind] = make_feed(kind, "*");
+      if (kind == kShardObjects && shard_ != kRootCluster) {
+        continue;
+      }
+      wide_[kind] = make_feed(kind, kind == kShardObjects ? kRootCluster : "*");
       wide_[kind]->informer->start(*upstream_);
     }
     return;
   }
   for (const FeedPtr& feed : wide_) {
-    feed->informer->set_upstream(*upstream_);
+    if (feed != nullptr) {
+      feed->informer->set_upstream(*upstream_);
+    }
   }
   for (const auto& [cluster, feeds] : rights_) {
     for (const FeedPtr& feed : feeds) {
@@ -143,7 +150,9 @@ void ReplicationSource::forget() {
 void ReplicationSource::recovered() {
   log_info("another shard answers again", {{"shard", shard_}});
   for (const FeedPtr& feed : wide_) {
-    feed->informer->kick();
+    if (feed != nullptr) {
+      feed->informer->kick();
+    }
   }
   for (const auto& [cluster, feeds] : rights_) {
     for (const FeedPtr& feed : feeds) {

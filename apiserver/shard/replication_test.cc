@@ -95,7 +95,7 @@ class ReplicationTest : public ::testing::Test {
     put_shard("own", "http://own");
     put_shard("one", one_.url());
     put_shard("two", two_.url());
-    root_->set_synced();
+    root_->listed(RootView::Part::kShards);
     start_replicator();
   }
   void start_replicator() {
@@ -287,8 +287,23 @@ TEST_F(ReplicationTest, WhenAShardIsTakenOut_ItsCopiesGo) {
   put_shard("own", "http://own");
   settle_turns();
   EXPECT_THAT(names(), ElementsAre("apiexports c2 gadgets")) << "root is not known yet";
-  root_->set_synced();
+  root_->listed(RootView::Part::kShards);
   ASSERT_TRUE(become({}));
+}
+
+TEST_F(ReplicationTest, WhenRootIsAway_ItsShardsAreKnownFromTheCopies) {
+  constexpr const char* kShardList = "/clusters/root/apis/core.kcp.io/v1alpha1/shards";
+  one_.add_collection(kShardList);
+  one_.put(kShardList, "root", "one", R"(,"spec":{"baseURL":"http://x"})");
+  two_.add_collection(kShardList);
+  two_.put(kShardList, "root", "stranger");
+  start();
+  put_shard("root", one_.url());  // which is also called one, that came first
+  root_->put_shard("one", nullptr);
+  ASSERT_TRUE(become({"shards root one"}));
+  EXPECT_EQ(object("shards", "root", "one").text({"spec", "baseURL"}), "http://x");
+  one_.remove(kShardList, "root", "one");
+  EXPECT_TRUE(become({}));
 }
 
 TEST_F(ReplicationTest, WhenAShardMoves_ItIsFollowedThere) {

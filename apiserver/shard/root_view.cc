@@ -17,19 +17,46 @@ constexpr std::string_view kUnschedulable = "experimental.core.kcp.io/unschedula
 struct Source {
   std::string_view group, resource;
   const char* target;
+  RootView::Part part;
   void (RootView::*put)(std::string_view, const Json*);
 };
 constexpr Source kSources[] = {
-    {kCoreGroup, kShards, "/clusters/root/apis/core.kcp.io/v1alpha1/shards", &RootView::put_shard},
+    // by RootView::Part
+    {kCoreGroup, kShards, "/clusters/root/apis/core.kcp.io/v1alpha1/shards",
+     RootView::Part::kShards, &RootView::put_shard},
     {kTenancyGroup, kWorkspaceTypes, "/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspacetypes",
-     &RootView::put_type},
+     RootView::Part::kTypes, &RootView::put_type},
     {kApisGroup, kApiExports, "/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports",
-     &RootView::put_export},
+     RootView::Part::kExports, &RootView::put_export},
 };
 
 }  // namespace
 
+void RootView::put(Part part, std::string_view name, const Json* object) {
+  (this->*kSources[static_cast<std::size_t>(part)].put)(name, object);
+}
+
+void RootView::confirm(Part part, std::string_view name) {
+  Names& names = remembered_[static_cast<std::size_t>(part)];
+  if (const auto found = names.find(name); found != names.end()) {
+    names.erase(found);
+  }
+}
+
+void RootView::remember(Part part, std::string_view name, const Json& object) {
+  put(part, name, &object);
+  remembered_[static_cast<std::size_t>(part)].emplace(name);
+}
+
+void RootView::listed(Part part) {
+  for (const std::string& name : std::exchange(remembered_[static_cast<std::size_t>(part)], {})) {
+    put(part, name, nullptr);
+  }
+  synced_ = synced_ || part == Part::kShards;
+}
+
 void RootView::put_shard(std::string_view name, const Json* shard) {
+  confirm(Part::kShards, name);
   const auto found = shards_.find(name);
   if (shard == nullptr) {
     if (found == shards_.end()) {
@@ -58,6 +85,7 @@ void RootView::put_shard(std::string_view name, const Json* shard) {
 }
 
 void RootView::put_type(std::string_view name, const Json* type) {
+  confirm(Part::kTypes, name);
   if (type != nullptr) {
     types_.insert_or_assign(std::string(name), *type);
   } else if (const auto found = types_.find(name); found != types_.end()) {
@@ -66,6 +94,7 @@ void RootView::put_type(std::string_view name, const Json* type) {
 }
 
 void RootView::put_export(std::string_view name, const Json* api_export) {
+  confirm(Part::kExports, name);
   const std::string_view hash =
       api_export == nullptr ? std::string_view() : api_export->text({"status", "identityHash"});
   if (!hash.empty()) {
@@ -112,8 +141,8 @@ LocalRootFeed::LocalRootFeed(ApiServer& server, RootView& view) {
                            (view.*put)(object.text({"metadata", "name"}), &object);
                            return true;
                          });
+    view.listed(source.part);
   }
-  view.set_synced();
 }
 
 struct RemoteRootFeed::Sink final : shards::InformerSink {
@@ -122,11 +151,7 @@ struct RemoteRootFeed::Sink final : shards::InformerSink {
     (view.*source.put)(key.name, &object);
   }
   void on_delete(const shards::ObjectKey& key) override { (view.*source.put)(key.name, nullptr); }
-  void on_synced() override {
-    if (source.resource == kShards) {
-      view.set_synced();
-    }
-  }
+  void on_synced() override { view.listed(source.part); }
   RootView& view;
   const Source& source;
 };

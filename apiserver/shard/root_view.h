@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,11 +31,18 @@ struct ShardRecord {
 /// feeds below. Threads: its loop.
 class RootView {
  public:
+  enum class Part : std::uint8_t { kShards, kTypes, kExports };
+
   /// null object: gone.
   void put_shard(std::string_view name, const krm::Json* shard);
   void put_type(std::string_view name, const krm::Json* type);
   void put_export(std::string_view name, const krm::Json* api_export);
-  void set_synced() noexcept { synced_ = true; }
+  /// What was known when this shard ran before (copies in its store, replication.h): as good as an
+  /// object that was put, until the part has been listed.
+  void remember(Part part, std::string_view name, const krm::Json& object);
+  /// Every object of the part has been put: what is only remembered goes. With kShards the view is
+  /// synced.
+  void listed(Part part);
 
   [[nodiscard]] const std::map<std::string, ShardRecord, std::less<>>& shards() const noexcept {
     return shards_;
@@ -48,9 +58,14 @@ class RootView {
   void listen(std::function<void()> listener) { listeners_.push_back(std::move(listener)); }
 
  private:
+  using Names = std::set<std::string, std::less<>>;
+  void put(Part part, std::string_view name, const krm::Json* object);
+  void confirm(Part part, std::string_view name);
+
   std::map<std::string, ShardRecord, std::less<>> shards_;
   std::map<std::string, krm::Json, std::less<>> types_;
   std::map<std::string, std::string, std::less<>> identities_;  // by name of the export
+  std::array<Names, 3> remembered_;                             // by part, not put yet
   std::vector<std::function<void()>> listeners_;
   bool synced_ = false;
 };
@@ -68,7 +83,8 @@ class LocalRootFeed {
 /// Address and credentials of the root shard, read again and again: it may start later or move.
 using RootAddress = std::function<Expected<net::UpstreamParams>()>;
 
-/// Feeds from another shard, by list and watch. Goes on with what it has while root is away.
+/// Feeds from another shard, by list and watch. Goes on with what it has while root is away, also
+/// with what the view remembers.
 class RemoteRootFeed {
  public:
   RemoteRootFeed(net::Loop& loop, RootView& view, RootAddress address);

@@ -150,6 +150,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   if (params_.name == kRootCluster) {
     local_root_ = std::make_unique<LocalRootFeed>(*server_, root_);
   } else {
+    remember_root();
     remote_root_ = std::make_unique<RemoteRootFeed>(loop_, root_, params_.root);
   }
   handler_ = std::make_unique<ShardHandler>(
@@ -157,6 +158,19 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
       [this](std::string_view group, std::string_view resource, std::string_view hash) {
         return root_.is_identity(group, resource, hash);
       });
+}
+
+/// Until the root shard answers, what was copied from it holds.
+void ShardLoop::remember_root() {
+  const auto remember = [this](RootView::Part part, std::string_view resource) {
+    server_->reader().list(kRootCluster, kReplicaGroup, resource, "", [&](const krm::Json& object) {
+      root_.remember(part, object.text({"metadata", "name"}), object);
+      return true;
+    });
+  };
+  remember(RootView::Part::kShards, kShards);
+  remember(RootView::Part::kTypes, kWorkspaceTypes);
+  remember(RootView::Part::kExports, kApiExports);
 }
 
 void ShardLoop::end_watches(std::string_view cluster) {

@@ -60,6 +60,7 @@ class ShardLoop {
   void make_registry();
   void make_server(std::function<Expected<void>()> ready);
   void end_watches(std::string_view cluster);
+  void remember_root();
   [[nodiscard]] std::optional<krm::Json> document(std::string_view api_root,
                                                   std::string_view path) const;
   [[nodiscard]] std::optional<krm::Json> key_document(std::string_view api_root,

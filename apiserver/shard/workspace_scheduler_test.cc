@@ -95,7 +95,7 @@ class WorkspaceSchedulerTest : public ::testing::Test {
         root_.put_type(one.key.name, &one.object);
       }
     }
-    root_.set_synced();
+    root_.listed(RootView::Part::kShards);
   }
   void add_shard(std::string_view name, std::string_view region) {
     Json shard;
