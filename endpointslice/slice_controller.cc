@@ -10,6 +10,7 @@ namespace {
 
 using krm::Json;
 using topology::Objects;
+using topology::WriteCounts;
 
 constexpr std::string_view kGroup = "apis.kcp.io";
 constexpr std::string_view kSlices = "apiexportendpointslices";
@@ -299,7 +300,7 @@ void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished
   objects_.update(cluster, kGroup, kSlices, "status", std::move(*slice),
                   [this, finished](Expected<Json> result) {
                     ++stats_.writes;
-                    stats_.failures += result ? 0U : 1U;
+                    stats_.slices.count(&WriteCounts::updated, result);
                     finished(result || result.error().code() == Errc::kNotFound);
                   });
 }
@@ -376,7 +377,7 @@ void SliceController::reconcile_default(const std::string& key, net::WorkQueue::
                     orphan->text({"metadata", "uid"}),
                     [this, key, finished](Expected<Json> result) {
                       const bool done = result || result.error().code() == Errc::kNotFound;
-                      stats_.failures += done ? 0U : 1U;
+                      stats_.slices.count(&WriteCounts::deleted, result);
                       if (done) {
                         defaults_queue_.add(key);  // there may be more, or one to make
                       }
@@ -409,7 +410,7 @@ void SliceController::reconcile_default(const std::string& key, net::WorkQueue::
   objects_.create(cluster, kGroup, kSlices, std::move(object),
                   [this, finished](Expected<Json> result) {
                     ++stats_.writes;
-                    stats_.failures += result ? 0U : 1U;
+                    stats_.slices.count(&WriteCounts::created, result);
                     finished(result || result.error().code() == Errc::kAlreadyExists);
                   });
 }

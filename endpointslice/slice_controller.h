@@ -49,8 +49,9 @@ class SliceController {
   struct Stats {
     std::uint64_t runs = 0, writes = 0;
     std::uint64_t selections = 0;  ///< evaluations of a Partition's selector over all shards
-    std::uint64_t failures = 0;    ///< writes that were refused
+    topology::WriteCounts slices;
   };
+  [[nodiscard]] const net::WorkQueue::Times& times() const noexcept { return slices_.times(); }
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
   /// The slices as they are stored, for metrics.
   struct Census {

@@ -28,6 +28,7 @@ void WorkQueue::add(std::string_view key) {
     return;
   }
   found->second.queued = true;
+  found->second.added = loop_.now();
   if (found->second.running) {
     return;  // finish() puts it back
   }
@@ -58,6 +59,8 @@ void WorkQueue::pump() {
     Item& item = items_[key];
     item.queued = false;
     item.running = true;
+    item.begun = loop_.now();
+    item.seen = item.failures == 0 ? item.added : item.seen;
     ++running_;
     work_(key, [alive = alive_, key](bool ok) {
       if (WorkQueue* self = *alive) {
@@ -75,13 +78,19 @@ void WorkQueue::finish(const std::string& key, bool ok) {
   Item& item = found->second;
   item.running = false;
   --running_;
+  times_.work.add(loop_.now() - item.begun);
+  if (ok) {
+    times_.lag.add(loop_.now() - item.seen);
+  }
   item.failures = ok ? 0 : item.failures + 1;
   const bool again = item.queued;
   if (!ok && !again) {
     add_after(key, back_off(item.failures - 1));
   } else if (again) {
+    const TimePoint since = item.added;
     item.queued = false;
     add(key);
+    item.added = since;
   } else {
     items_.erase(found);
   }

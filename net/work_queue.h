@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -11,6 +12,22 @@
 #include "net/loop.h"
 
 namespace kintsugi::net {
+
+/// How often something took at most so long.
+struct TimeHistogram {
+  static constexpr std::array<Duration, 6> kBounds = {
+      milliseconds(1), milliseconds(10), milliseconds(100), seconds(1), seconds(10), seconds(60)};
+  std::array<std::uint64_t, kBounds.size() + 1> counts{};  ///< the last: longer than all bounds
+  Duration sum{};
+  void add(Duration time) noexcept {
+    std::size_t i = 0;
+    while (i < kBounds.size() && time > kBounds[i]) {
+      ++i;
+    }
+    ++counts[i];
+    sum += time;
+  }
+};
 
 /// The queue of a level-based controller: keys, not events. A key waits once however often it is
 /// added, never runs twice at a time, runs again when it was added while running, and is retried
@@ -31,6 +48,11 @@ class WorkQueue {
   void add(std::string_view key);
   void add_after(std::string_view key, Duration delay);
   /// Keys waiting or running now; retries that rest are not counted.
+  struct Times {
+    TimeHistogram work;  ///< of one run, from its begin to its end
+    TimeHistogram lag;   ///< from the first event to the end of the run that saw it, when it was ok
+  };
+  [[nodiscard]] const Times& times() const noexcept { return times_; }
   [[nodiscard]] std::size_t busy() const noexcept { return waiting_.size() + running_; }
 
  private:
@@ -38,6 +60,9 @@ class WorkQueue {
     bool queued = false;
     bool running = false;
     std::uint32_t failures = 0;
+    TimePoint added;  ///< oldest event that is not worked off
+    TimePoint begun;
+    TimePoint seen;  ///< `added` of the run that is going on
   };
   void pump();
   void finish(const std::string& key, bool ok);
@@ -47,6 +72,7 @@ class WorkQueue {
   std::size_t parallel_;
   std::size_t running_ = 0;
   bool pump_posted_ = false;
+  Times times_;
   StringMap<Item> items_;
   std::deque<std::string> waiting_;
   std::shared_ptr<WorkQueue*> alive_;

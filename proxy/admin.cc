@@ -1,11 +1,10 @@
 #include "proxy/admin.h"
 
-#include "base/time.h"
+#include <algorithm>
+
 #include "krm/json.h"
 #include "krm/request_info.h"
 #include "proxy/answer.h"
-#include "proxy/local_kinds.h"
-#include "topology/resolver.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -19,6 +18,17 @@ Json upstream_json(const net::UpstreamStats& stats) {
                        {"requests", stats.requests}});
 }
 
+/// Exports that the shard holds APIBindings of; the list is cut, the number is not.
+Json consumers_json(const topology::Snapshot& index, topology::ShardId shard) {
+  constexpr std::size_t kListed = 100;
+  const std::vector<std::string> exports = index.consumed_exports(shard);
+  Json list = Json::array();
+  for (std::size_t i = 0; i < std::min(kListed, exports.size()); ++i) {
+    list.push_back(exports[i]);
+  }
+  return Json::object({{"exports", static_cast<std::int64_t>(exports.size())}, {"list", list}});
+}
+
 Json shards_json(const topology::Feed& feed) {
   Json list = Json::array();
   const auto statuses = feed.status();
@@ -27,15 +37,16 @@ Json shards_json(const topology::Feed& feed) {
     for (const auto& [key, value] : info->spec.labels) {
       labels[key] = value;
     }
-    Json shard = Json::object(
-        {{"name", info->spec.name},
-         {"labels", labels},
-         {"baseURL", info->spec.base_url},
-         {"externalURL", info->spec.external_url},
-         {"virtualWorkspaceURL", info->spec.virtual_workspace_url},
-         {"up", info->up},
-         {"cause", info->cause},
-         {"logicalClusters", static_cast<std::int64_t>(feed.index().owned(info->id))}});
+    Json shard =
+        Json::object({{"name", info->spec.name},
+                      {"labels", labels},
+                      {"baseURL", info->spec.base_url},
+                      {"externalURL", info->spec.external_url},
+                      {"virtualWorkspaceURL", info->spec.virtual_workspace_url},
+                      {"up", info->up},
+                      {"cause", info->cause},
+                      {"logicalClusters", static_cast<std::int64_t>(feed.index().owned(info->id))},
+                      {"consumers", consumers_json(feed.index(), info->id)}});
     for (const auto& status : statuses) {
       if (status.name != info->spec.name) {
         continue;
@@ -71,7 +82,13 @@ Json routes_json(const topology::Feed& feed) {
                    "/clusters/<cluster>/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/…"},
                   {"to", "proxy"}}),
              Json::object({{"path", "/shards/<shard>/clusters/<cluster>/…"}, {"to", "that shard"}}),
+             Json::object({{"path", "/services/<vw>/…/clusters/<cluster>/…"},
+                           {"to", "owner shard, at its virtualWorkspaceURL"}}),
+             Json::object({{"path", "/services/<vw>/…/clusters/*/…"},
+                           {"to", "the shard that holds consumers"}}),
              Json::object({{"path", "/shards/<shard>/services/…"}, {"to", "that shard"}}),
+             Json::object({{"path", "/partitions/<cluster>/<partition>/services/…"},
+                           {"to", "shards that the Partition selects"}}),
              Json::object({{"path", "/livez, /readyz, /metrics"}, {"to", "proxy"}})})}});
 }
 
@@ -97,59 +114,6 @@ Json loops_json(const std::vector<LoopReport>& loops) {
     list.push_back(std::move(one));
   }
   return Json::object({{"loops", std::move(list)}});
-}
-
-/// `path` is a workspace path, a logical cluster name, or a URL path.
-Json explain_json(const topology::Snapshot& index, std::string_view path) {
-  std::string segment(path);
-  std::string rest;
-  std::string_view below = path;
-  if (below.starts_with("/shards/")) {
-    const std::size_t end = below.find('/', 8);
-    below = end == std::string_view::npos ? std::string_view() : below.substr(end);
-  }
-  if (const auto cluster = krm::split_cluster_path(below)) {
-    segment = cluster->segment;
-    rest = cluster->rest;
-  }
-  std::vector<topology::ExplainStep> steps;
-  const topology::Resolution found = topology::explain(index, segment, steps);
-  Json list = Json::array();
-  const std::int64_t now = unix_seconds();
-  for (const topology::ExplainStep& step : steps) {
-    Json item = Json::object({{"segment", step.segment},
-                              {"shard", step.shard},
-                              {"cluster", step.cluster},
-                              {"source", step.source},
-                              {"note", step.note}});
-    if (step.changed != 0) {
-      item["ageSeconds"] = now - static_cast<std::int64_t>(step.changed);
-    }
-    list.push_back(std::move(item));
-  }
-  Json result = Json::object({{"kind", topology::kind_name(found.kind)}});
-  if (found.resolved()) {
-    result["shard"] = found.shard->spec.name;
-    result["cluster"] = found.cluster;
-    result["up"] = found.shard->up;
-    const LocalUse use = local_use("GET", rest);
-    result["handler"] = use == LocalUse::kServe     ? "proxy"
-                        : use == LocalUse::kOverlay ? "proxy and shard"
-                                                    : "shard";
-    if (use != LocalUse::kServe) {
-      result["upstream"] = topology::shard_url(*found.shard, found.cluster, rest);
-    }
-  } else if (found.kind == topology::Resolution::Kind::kNotFound) {
-    result["answer"] = "E1";
-    result["reason"] = topology::reason_name(found.reason);
-  } else if (found.kind == topology::Resolution::Kind::kNotKnown) {
-    result["answer"] = "E2";
-  } else if (found.kind == topology::Resolution::Kind::kUnavailable) {
-    result["answer"] = "E3";
-  } else {
-    result["mount"] = found.mount_url;
-  }
-  return Json::object({{"input", path}, {"steps", std::move(list)}, {"result", std::move(result)}});
 }
 
 /// Waits for the reports of all loops.
@@ -196,7 +160,7 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
           "parameter path is missing: /explain?path=root:org or /explain?path=/clusters/…\n");
     }
     return answer_json(head, stream, 200,
-                       explain_json(params_.feed.index(), *wanted).dump_pretty());
+                       explain_path(params_.feed.index(), params_.explain, *wanted).dump_pretty());
   }
   if (path == "/livez" || path == "/readyz") {
     const bool ok = path == "/livez" || params_.feed.ready();

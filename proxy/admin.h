@@ -1,16 +1,21 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "endpointslice/slice_controller.h"
 #include "http/handler.h"
 #include "net/listener.h"
 #include "net/loop.h"
+#include "net/work_queue.h"
+#include "proxy/explain.h"
 #include "proxy/handler.h"
 #include "proxy/shard_reviews.h"
 #include "topology/feed.h"
+#include "topology/objects.h"
 
 namespace kintsugi::proxy {
 
@@ -21,6 +26,7 @@ struct LoopReport {
   net::ListenerStats listener;
   ForwardStats forward;
   LookupStats lookup;
+  std::map<std::string, std::uint64_t> ignored_applies;  ///< by shard
   ShardReviews::Stats reviews;
   struct Upstream {
     std::string shard;
@@ -37,8 +43,21 @@ struct ReloadCount {
 
 /// Counters of the control loop.
 struct TopologyReport {
-  std::uint64_t partition_runs = 0, partition_writes = 0, slice_runs = 0, slice_writes = 0;
-  std::size_t partition_sets = 0, partitions = 0, slices = 0;
+  /// Of one kind that a controller works off.
+  struct Kind {
+    std::string_view kind;
+    net::WorkQueue::Times times;
+  };
+  /// Of one resource that controllers write.
+  struct Resource {
+    std::string_view resource, kind;
+    std::size_t stored = 0;
+    topology::WriteCounts writes;
+  };
+  std::vector<Kind> kinds;
+  std::vector<Resource> resources;
+  endpointslice::SliceController::Census slices;
+  std::vector<std::size_t> partitions_of_sets;  ///< status.count of each
   std::vector<ReloadCount> reloads;
   bool draining = false;
 };
@@ -49,6 +68,7 @@ struct AdminParams {
   /// Asks every data loop; `done` runs on the control loop.
   std::function<void(std::function<void(std::vector<LoopReport>)> done)> collect;
   std::function<TopologyReport()> topology;
+  ExplainSources explain;
   std::string config_text;  ///< effective configuration without secrets
 };
 

@@ -12,6 +12,7 @@
 #include "proxy/local_kinds.h"
 #include "proxy/overlay.h"
 #include "proxy/path.h"
+#include "proxy/shard_apply.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -341,6 +342,9 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
       return answer_error(head, stream,
                           Error(Errc::kForbidden, "logical cluster is marked inactive"));
     }
+    if (auto answer = shard_apply_request(head, stream, cluster, trail)) {
+      return answer;
+    }
     head.target = "/clusters/" + std::string(cluster) + std::string(trail);
     return params_.local.on_request(std::move(head), stream);
   }
@@ -443,19 +447,76 @@ class Waiting final : public http::RequestHandler {
   bool ended_ = false, closed_ = false;
 };
 
+/// Takes a request body that nobody reads.
+class Bodiless final : public http::RequestHandler {
+ public:
+  Bodiless(http::ResponseStream& stream, std::unique_ptr<http::RequestHandler> next)
+      : stream_(stream), next_(std::move(next)) {}
+  void on_data(std::string_view bytes, bool /*end*/) noexcept override {
+    stream_.consume(bytes.size());
+  }
+  void on_drained() noexcept override { next_->on_drained(); }
+  void on_close(Errc cause) noexcept override { next_->on_close(cause); }
+
+ private:
+  http::ResponseStream& stream_;
+  std::unique_ptr<http::RequestHandler> next_;
+};
+
 }  // namespace
+
+ProxyHandler::Answer ProxyHandler::shard_apply_request(http::RequestHead& head,
+                                                       http::ResponseStream& stream,
+                                                       std::string_view cluster,
+                                                       std::string_view trail) {
+  const ConnectionIdentity* identity = identity_of(stream.peer());
+  if (identity == nullptr || !identity->user) {
+    return nullptr;
+  }
+  const auto report = shard_apply(params_.view->current(), head, trail, *identity->user);
+  if (!report) {
+    return nullptr;
+  }
+  auth::Attributes attributes;
+  attributes.cluster = cluster;
+  attributes.verb = "patch";
+  attributes.group = "apis.kcp.io";
+  attributes.version = "v1alpha1";
+  attributes.resource = "apiexportendpointslices";
+  attributes.subresource = "status";
+  attributes.name = report->slice;
+  std::string read = "/clusters/" + std::string(cluster) +
+                     "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/" + report->slice;
+  return authorized(std::move(head), stream, std::move(attributes),
+                    [this, &stream, read, shard = report->shard](http::RequestHead allowed) {
+                      ++ignored_applies_[shard];
+                      allowed.method = "GET";
+                      allowed.target = read;
+                      allowed.end_stream = true;
+                      allowed.headers.remove("content-type");
+                      allowed.headers.remove("content-length");
+                      return std::make_unique<Bodiless>(
+                          stream, params_.local.on_request(std::move(allowed), stream));
+                    });
+}
 
 ProxyHandler::Answer ProxyHandler::authorized_request(
     http::RequestHead head, http::ResponseStream& stream, std::string path,
     std::function<Answer(http::RequestHead)> then) {
-  const ConnectionIdentity* identity = identity_of(stream.peer());
   auth::Attributes attributes;
-  attributes.user =
-      identity != nullptr && identity->user ? *identity->user : auth::anonymous_user();
   attributes.cluster = "root";
   attributes.is_resource = false;
   attributes.verb = to_lower(head.method);
   attributes.path = std::move(path);
+  return authorized(std::move(head), stream, std::move(attributes), std::move(then));
+}
+
+ProxyHandler::Answer ProxyHandler::authorized(http::RequestHead head, http::ResponseStream& stream,
+                                              auth::Attributes attributes,
+                                              std::function<Answer(http::RequestHead)> then) {
+  const ConnectionIdentity* identity = identity_of(stream.peer());
+  attributes.user =
+      identity != nullptr && identity->user ? *identity->user : auth::anonymous_user();
   auto waiting = std::make_unique<Waiting>();
   auto shared_head = std::make_shared<http::RequestHead>(std::move(head));
   params_.authorizer.authorize(

@@ -60,6 +60,10 @@ class ProxyHandler final : public http::Handler {
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
   [[nodiscard]] const ForwardStats& forward_stats() const noexcept { return forward_.stats; }
   [[nodiscard]] const LookupStats& lookup_stats() const noexcept { return lookup_stats_; }
+  /// Reports of shards about slices that were answered and not stored, by shard.
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& ignored_applies() const noexcept {
+    return ignored_applies_;
+  }
   /// /readyz fails from now on.
   void start_drain() noexcept { draining_ = true; }
   /// Ends forwarded watches in order within about `spread`.
@@ -101,9 +105,17 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] topology::ShardId next_of(const std::vector<topology::ShardId>& shards);
   [[nodiscard]] bool looped(const http::RequestHead& head) const;
   void count(const ServiceRoute& route);
+  /// `then` once the caller may use `path` in root.
   [[nodiscard]] Answer authorized_request(http::RequestHead head, http::ResponseStream& stream,
                                           std::string path,
                                           std::function<Answer(http::RequestHead)> then);
+  /// `then` once the caller may do what `attributes` say; the user is filled in.
+  [[nodiscard]] Answer authorized(http::RequestHead head, http::ResponseStream& stream,
+                                  auth::Attributes attributes,
+                                  std::function<Answer(http::RequestHead)> then);
+  /// A shard's report about a slice of `cluster`; nullptr: it is none.
+  [[nodiscard]] Answer shard_apply_request(http::RequestHead& head, http::ResponseStream& stream,
+                                           std::string_view cluster, std::string_view trail);
   [[nodiscard]] Answer dispatch(http::RequestHead head, http::ResponseStream& stream,
                                 const topology::ShardInfo& shard, std::string_view cluster,
                                 std::string_view trail);
@@ -114,6 +126,7 @@ class ProxyHandler final : public http::Handler {
   ProxyHandlerParams params_;
   ForwardLoop forward_;
   LookupStats lookup_stats_;
+  std::map<std::string, std::uint64_t> ignored_applies_;
   std::string via_;
   std::size_t turn_ = 0;
   std::map<topology::ShardId, TimePoint> paused_;  ///< until then next_of leaves them out

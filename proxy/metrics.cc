@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -23,6 +25,14 @@ class Text {
     }
     out_.append(" ").append(std::to_string(value)).append("\n");
   }
+  /// A series of the family whose name goes on: of a histogram.
+  template <class Number>
+  void sample_of(std::string_view suffix, const std::string& labels, Number value) {
+    const std::size_t length = name_.size();
+    name_.append(suffix);
+    sample(labels, value);
+    name_.resize(length);
+  }
   template <class Number>
   void single(std::string_view name, std::string_view type, std::string_view help, Number value) {
     family(name, type, help);
@@ -33,6 +43,10 @@ class Text {
  private:
   std::string out_, name_;
 };
+
+std::string joined(const std::string& labels, const std::string& more) {
+  return labels.empty() ? more : labels + "," + more;
+}
 
 std::string shard_label(std::string_view shard) { return "shard=\"" + std::string(shard) + "\""; }
 
@@ -148,6 +162,17 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
   text.sample("decision=\"allowed\"", reviews.allowed);
   text.sample("decision=\"denied\"", reviews.denied);
   text.sample("decision=\"failed\"", reviews.failed);
+  text.family("kintsugi_slice_shard_apply_ignored_total", "counter",
+              "reports of shards about slices that were answered and not stored");
+  std::map<std::string, std::uint64_t> applies;
+  for (const LoopReport& loop : loops) {
+    for (const auto& [shard, count] : loop.ignored_applies) {
+      applies[shard] += count;
+    }
+  }
+  for (const auto& [shard, count] : applies) {
+    text.sample(shard_label(shard), count);
+  }
 }
 
 void upstream_families(Text& text, const std::vector<LoopReport>& loops) {
@@ -177,6 +202,87 @@ void upstream_families(Text& text, const std::vector<LoopReport>& loops) {
   }
 }
 
+void histogram(Text& text, const std::string& labels, const net::TimeHistogram& times) {
+  const auto seconds_of = [](Duration time) {
+    return static_cast<double>(time / std::chrono::microseconds(1)) / 1e6;
+  };
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < times.counts.size(); ++i) {
+    total += times.counts[i];
+    const std::string bound = i < net::TimeHistogram::kBounds.size()
+                                  ? std::to_string(seconds_of(net::TimeHistogram::kBounds[i]))
+                                  : "+Inf";
+    text.sample_of("_bucket", joined(labels, "le=\"" + bound + "\""), total);
+  }
+  text.sample_of("_sum", labels, seconds_of(times.sum));
+  text.sample_of("_count", labels, total);
+}
+
+void slice_families(Text& text, const TopologyReport& topology) {
+  text.family("kintsugi_slice_endpoints", "gauge", "endpoints of all slices");
+  for (const std::string mode : {"direct", "proxied", "aggregated"}) {
+    const auto found = topology.slices.endpoints.find(mode);
+    text.sample("mode=\"" + mode + "\"",
+                found != topology.slices.endpoints.end() ? found->second : 0);
+  }
+  text.family("kintsugi_slices_not_ready", "gauge", "slices whose EndpointURLsReady is False");
+  for (const auto& [reason, count] : topology.slices.not_ready) {
+    text.sample("reason=\"" + reason + "\"", count);
+  }
+  text.family("kintsugi_partitions_per_set", "histogram", "Partitions of a PartitionSet");
+  std::uint64_t sum = 0;
+  for (const std::size_t count : topology.partitions_of_sets) {
+    sum += count;
+  }
+  for (const std::size_t bound : {0U, 1U, 2U, 5U, 10U, 20U, 50U, 100U}) {
+    text.sample_of(
+        "_bucket", "le=\"" + std::to_string(bound) + "\"",
+        std::count_if(topology.partitions_of_sets.begin(), topology.partitions_of_sets.end(),
+                      [bound](std::size_t count) { return count <= bound; }));
+  }
+  text.sample_of("_bucket", "le=\"+Inf\"", topology.partitions_of_sets.size());
+  text.sample_of("_sum", "", sum);
+  text.sample_of("_count", "", topology.partitions_of_sets.size());
+}
+
+void topology_families(Text& text, const TopologyReport& topology) {
+  const auto label = [](std::string_view name, std::string_view value) {
+    return std::string(name) + "=\"" + std::string(value) + "\"";
+  };
+  text.family("kintsugi_topology_writes_total", "counter", "writes of the controllers");
+  for (const TopologyReport::Resource& one : topology.resources) {
+    const std::string resource = label("resource", one.resource) + ",op=";
+    text.sample(resource + "\"create\"", one.writes.created);
+    text.sample(resource + "\"update\"", one.writes.updated);
+    text.sample(resource + "\"delete\"", one.writes.deleted);
+  }
+  text.family("kintsugi_topology_objects", "gauge", "objects that the proxy stores");
+  for (const TopologyReport::Resource& one : topology.resources) {
+    text.sample(label("resource", one.resource), one.stored);
+  }
+  std::map<std::string, std::uint64_t> errors;
+  for (const TopologyReport::Resource& one : topology.resources) {
+    for (const auto& [cause, count] : one.writes.failed) {
+      errors[label("kind", one.kind) + "," + label("reason", cause)] += count;
+    }
+  }
+  text.family("kintsugi_topology_reconcile_errors_total", "counter",
+              "writes of controllers that failed, lost races too");
+  for (const auto& [labels, count] : errors) {
+    text.sample(labels, count);
+  }
+  text.family("kintsugi_topology_reconcile_seconds", "histogram", "one run for one object");
+  for (const TopologyReport::Kind& one : topology.kinds) {
+    histogram(text, label("kind", one.kind), one.times.work);
+  }
+  text.family("kintsugi_topology_lag_seconds", "histogram",
+              "from an event to the end of the run that it caused");
+  for (const TopologyReport::Kind& one : topology.kinds) {
+    histogram(text, label("kind", one.kind), one.times.lag);
+  }
+  slice_families(text, topology);
+}
+
 }  // namespace
 
 std::string render_metrics(const topology::Feed& feed, const std::vector<LoopReport>& loops,
@@ -192,13 +298,7 @@ std::string render_metrics(const topology::Feed& feed, const std::vector<LoopRep
     text.sample(label + "\"error\"", reload.refused);
   }
   text.single("kintsugi_draining", "gauge", "1 once SIGTERM came", topology.draining ? 1 : 0);
-  text.family("kintsugi_topology_writes_total", "counter", "writes of the controllers");
-  text.sample("resource=\"partitions\"", topology.partition_writes);
-  text.sample("resource=\"apiexportendpointslices\"", topology.slice_writes);
-  text.family("kintsugi_topology_objects", "gauge", "objects that the proxy stores");
-  text.sample("resource=\"partitionsets\"", topology.partition_sets);
-  text.sample("resource=\"partitions\"", topology.partitions);
-  text.sample("resource=\"apiexportendpointslices\"", topology.slices);
+  topology_families(text, topology);
   return text.take();
 }
 

@@ -127,6 +127,45 @@ TEST(Services, WhenAnyShardWouldDo_OneThatFailedPauses_FP123) {
   EXPECT_EQ(failed, 1);
 }
 
+TEST(Services, WhenAShardReportsItsUrl_TheSliceIsReadInstead_TP119) {
+  const std::string slice = "/clusters/root/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/s";
+  const auto apply = [&](const std::string& manager) {
+    http::RequestHead head =
+        Rig::request("PATCH", slice + "/status?fieldManager=" + manager + "&force=false", false);
+    head.headers.add("content-type", "application/apply-patch+yaml");
+    return head;
+  };
+  const auto send = [](Rig& rig, const http::RequestHead& head) {
+    Answer answer;
+    rig.send(answer, head, "status: {}");
+    EXPECT_TRUE(rig.until([&] { return answer.closed; }));
+    return answer.status;
+  };
+  Rig rig;
+  rig.log_in("system:kcp:external-logical-cluster-admin");
+  EXPECT_EQ(send(rig, apply("alpha")), 403);
+  EXPECT_EQ(rig.permissions.asked.verb, "patch");
+  EXPECT_EQ(rig.permissions.asked.subresource, "status");
+  EXPECT_EQ(rig.permissions.asked.name, "s");
+  EXPECT_EQ(rig.permissions.asked.cluster, "root");
+  rig.permissions.allow = true;
+  EXPECT_EQ(send(rig, apply("alpha")), 200);
+  EXPECT_EQ(rig.local.last.method, "GET");
+  EXPECT_EQ(rig.local.last.target, slice);
+  EXPECT_EQ(rig.handler->ignored_applies().at("alpha"), 1U);
+  EXPECT_EQ(send(rig, apply("somebody")), 200);
+  EXPECT_EQ(rig.local.last.method, "PATCH") << "no Shard of that name";
+  http::RequestHead impersonated = apply("alpha");
+  impersonated.headers.add("impersonate-user", "bob");
+  EXPECT_EQ(send(rig, impersonated), 200);
+  EXPECT_EQ(rig.local.last.method, "PATCH");
+  Rig other;
+  other.log_in("team");
+  EXPECT_EQ(send(other, apply("alpha")), 200);
+  EXPECT_EQ(other.local.last.method, "PATCH") << "not a shard's identity";
+  EXPECT_TRUE(other.handler->ignored_applies().empty());
+}
+
 TEST(Services, WhenAWildcardIsRefused_AnIdentityComesFirst_TP079) {
   Rig rig;
   rig.identity = std::make_shared<ConnectionIdentity>();  // a certificate that does not hold

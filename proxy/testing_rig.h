@@ -122,10 +122,12 @@ struct Answer final : http::ResponseHandler {
 class LocalKinds final : public http::Handler {
  public:
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      http::RequestHead /*head*/, http::ResponseStream& stream) noexcept override {
+      http::RequestHead head, http::ResponseStream& stream) noexcept override {
+    last = std::move(head);
     stream.send_head(200, {}, true);
     return std::make_unique<Drop>(stream);
   }
+  http::RequestHead last;
 
  private:
   struct Drop final : http::RequestHandler {
@@ -221,13 +223,13 @@ class Rig {
     shard_listener.reset();
   }
 
-  /// Connections made from now on are alice's, of group `team`.
-  void log_in() {
+  /// Connections made from now on are alice's, of group `team` or the one that is given.
+  void log_in(const std::string& group = "team") {
     auto who = std::make_shared<ConnectionIdentity>();
     who->valid = who->from_client_ca = true;
     auth::UserInfo user;
     user.name = "alice";
-    user.groups = {"team", "system:authenticated"};
+    user.groups = {group, "system:authenticated"};
     EXPECT_TRUE(auth::stamp_identity(who->stamp, user, {}));
     who->user = std::move(user);
     identity = std::shared_ptr<const auth::CertificateIdentity>(std::move(who));

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +12,20 @@
 #include "krm/json.h"
 
 namespace kintsugi::topology {
+
+/// What a controller wrote of one resource, for metrics.
+struct WriteCounts {
+  std::uint64_t created = 0, updated = 0, deleted = 0;
+  std::map<std::string, std::uint64_t, std::less<>> failed;  ///< by cause, lost races too
+  /// Counts a finished write in `kind`, one of the three above.
+  void count(std::uint64_t WriteCounts::*kind, const Expected<krm::Json>& result) {
+    if (result) {
+      ++(this->*kind);
+    } else {
+      ++failed[std::string(errc_name(result.error().code()))];
+    }
+  }
+};
 
 /// The objects that the proxy stores and serves itself, as controllers see them. Declared here,
 /// implemented over the API server in cmd/, so that nothing below needs to know it. Threads: one

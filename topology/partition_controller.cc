@@ -181,9 +181,10 @@ bool PartitionController::held(const Run& run) const {
 }
 
 void PartitionController::write_next(const std::shared_ptr<Run>& run) {
-  const auto then = [this, run](std::string_view failure) {
-    return [this, run, failure](Expected<Json> result) {
+  const auto then = [this, run](std::uint64_t WriteCounts::*kind, std::string_view failure) {
+    return [this, run, kind, failure](Expected<Json> result) {
       ++stats_.writes;
+      stats_.partitions.count(kind, result);
       const Errc code = result ? Errc::kOk : result.error().code();
       if (code == Errc::kConflict || (code == Errc::kAlreadyExists && !held(*run))) {
         run->raced = true;
@@ -200,14 +201,15 @@ void PartitionController::write_next(const std::shared_ptr<Run>& run) {
   if (run->removed < plan.remove.size()) {
     const Json& gone = plan.remove[run->removed++];
     objects_.remove(run->cluster, kGroup, kPartitions, gone.text({"metadata", "name"}),
-                    gone.text({"metadata", "uid"}), then("old partition could not get deleted"));
+                    gone.text({"metadata", "uid"}),
+                    then(&WriteCounts::deleted, "old partition could not get deleted"));
   } else if (run->updated < plan.update.size()) {
     objects_.update(run->cluster, kGroup, kPartitions, "", std::move(plan.update[run->updated++]),
-                    then("partition could not get created"));
+                    then(&WriteCounts::updated, "partition could not get created"));
   } else if (run->created < plan.create.size()) {
     run->creating = plan.create[run->created].text({"metadata", "name"});
     objects_.create(run->cluster, kGroup, kPartitions, std::move(plan.create[run->created++]),
-                    then("partition could not get created"));
+                    then(&WriteCounts::created, "partition could not get created"));
   } else {
     write_status(run);
   }
@@ -230,6 +232,7 @@ void PartitionController::write_status(const std::shared_ptr<Run>& run) {
   objects_.update(run->cluster, kGroup, kSets, "status", run->set,
                   [this, run, ok](Expected<Json> result) {
                     ++stats_.writes;
+                    stats_.sets.count(&WriteCounts::updated, result);
                     run->finished(ok && (result || result.error().code() == Errc::kNotFound));
                   });
 }

@@ -36,7 +36,9 @@ class PartitionController {
 
   struct Stats {
     std::uint64_t runs = 0, writes = 0, failures = 0;
+    WriteCounts partitions, sets;
   };
+  [[nodiscard]] const net::WorkQueue::Times& times() const noexcept { return queue_.times(); }
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
   [[nodiscard]] bool idle() const noexcept { return queue_.busy() == 0; }
 

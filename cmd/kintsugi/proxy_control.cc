@@ -148,6 +148,18 @@ Expected<void> ProxyControl::open() {
   return {};
 }
 
+proxy::ExplainSources ProxyControl::explain_sources() {
+  return {.partition =
+              [this](std::string_view cluster, std::string_view name) {
+                return objects_->get(cluster, "topology.kcp.io", "partitions", name);
+              },
+          .slice =
+              [this](std::string_view cluster, std::string_view name) {
+                return objects_->get(cluster, "apis.kcp.io", "apiexportendpointslices", name);
+              },
+          .slice_shards = [this](const krm::Json& slice) { return slices_->explain(slice); }};
+}
+
 Expected<void> ProxyControl::open_admin() {
   admin_ = std::make_unique<proxy::AdminHandler>(
       proxy::AdminParams{.loop = loop_,
@@ -157,6 +169,7 @@ Expected<void> ProxyControl::open_admin() {
                                collect(std::move(done));
                              },
                          .topology = [this] { return topology_report(); },
+                         .explain = explain_sources(),
                          .config_text = config_text_});
   const auto add = [this](net::ListenerParams params) -> Expected<void> {
     auto listener = net::Listener::open(loop_, std::move(params), *admin_);
@@ -383,23 +396,28 @@ proxy::TopologyReport ProxyControl::topology_report() const {
   proxy::TopologyReport report;
   report.reloads = reloads_;
   report.draining = stopping_;
-  if (partitions_ != nullptr) {
-    report.partition_runs = partitions_->stats().runs;
-    report.partition_writes = partitions_->stats().writes;
-    report.slice_runs = slices_->stats().runs;
-    report.slice_writes = slices_->stats().writes;
+  if (partitions_ == nullptr) {
+    return report;
   }
-  const auto count = [this](std::string_view group, std::string_view resource) {
-    std::size_t n = 0;
-    objects_->list("*", group, resource, [&](const krm::Json& /*object*/) {
-      ++n;
-      return true;
-    });
-    return n;
-  };
-  report.partition_sets = count("topology.kcp.io", "partitionsets");
-  report.partitions = count("topology.kcp.io", "partitions");
-  report.slices = count("apis.kcp.io", "apiexportendpointslices");
+  std::size_t partitions = 0;
+  objects_->list("*", "topology.kcp.io", "partitions", [&](const krm::Json& /*object*/) {
+    ++partitions;
+    return true;
+  });
+  objects_->list("*", "topology.kcp.io", "partitionsets", [&](const krm::Json& set) {
+    const krm::Json* count = set.at({"status", "count"});
+    report.partitions_of_sets.push_back(
+        count != nullptr ? static_cast<std::size_t>(count->as_integer()) : 0);
+    return true;
+  });
+  report.slices = slices_->census();
+  report.kinds = {{"PartitionSet", partitions_->times()},
+                  {"APIExportEndpointSlice", slices_->times()}};
+  report.resources = {{"partitionsets", "PartitionSet", report.partitions_of_sets.size(),
+                       partitions_->stats().sets},
+                      {"partitions", "PartitionSet", partitions, partitions_->stats().partitions},
+                      {"apiexportendpointslices", "APIExportEndpointSlice", report.slices.slices,
+                       slices_->stats().slices}};
   return report;
 }
 

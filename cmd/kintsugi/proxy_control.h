@@ -46,6 +46,7 @@ class ProxyControl {
   ProxyControl(proxy::ProxyConfig config, std::string path, std::string text);
   [[nodiscard]] Expected<void> open();
   [[nodiscard]] Expected<void> open_admin();
+  [[nodiscard]] proxy::ExplainSources explain_sources();
   void try_feed();
   [[nodiscard]] Expected<void> start_feed();
   void start_controllers();

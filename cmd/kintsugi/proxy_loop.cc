@@ -236,6 +236,7 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.listener = listener_->stats();
     report.forward = handler_->forward_stats();
     report.lookup = handler_->lookup_stats();
+    report.ignored_applies = handler_->ignored_applies();
     report.reviews = reviews_->stats();
     pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
       if (const net::Upstream* upstream = client.upstream()) {
