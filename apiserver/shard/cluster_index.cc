@@ -20,6 +20,7 @@ ClusterInfo info_of(std::string_view name, const Json& object) {
   }
   info.type = annotation(object, kTypeAnnotation);
   info.phase = object.text({"status", "phase"});
+  info.required_groups = annotation(object, kRequiredGroupsAnnotation);
   info.inactive = annotation(object, "core.kcp.io/inactive") == "true" ||
                   annotation(object, "internal.kcp.io/inactive") == "true";
   info.deleting = !object.text({"metadata", "deletionTimestamp"}).empty();

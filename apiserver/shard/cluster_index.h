@@ -18,6 +18,8 @@ struct ClusterInfo {
   std::string path;   ///< annotation kcp.io/path; the name when it has none
   std::string type;   ///< annotation internal.tenancy.kcp.io/type ("root:universal"), may be empty
   std::string phase;  ///< status.phase
+  /// Annotation authorization.kcp.io/required-groups: "a,b;c" lets in who is in a and b, or in c.
+  std::string required_groups;
   bool inactive = false;  ///< annotation core.kcp.io/inactive or internal.kcp.io/inactive
   bool deleting = false;
   bool operator==(const ClusterInfo&) const = default;

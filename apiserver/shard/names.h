@@ -29,6 +29,9 @@ inline constexpr std::string_view kTypeAnnotation = "internal.tenancy.kcp.io/typ
 /// On a copy of another shard's object: that shard.
 inline constexpr std::string_view kReplicatedFromAnnotation = "internal.kcp.io/replicated-from";
 inline constexpr std::string_view kOwnerAnnotation = "experimental.tenancy.kcp.io/owner";
+/// On a LogicalCluster, and on the Workspace that it is made for: groups of those who may enter.
+inline constexpr std::string_view kRequiredGroupsAnnotation =
+    "authorization.kcp.io/required-groups";
 /// On a Workspace: where its logical cluster is made, from before it exists.
 inline constexpr std::string_view kPlacedClusterAnnotation = "internal.tenancy.kcp.io/cluster";
 inline constexpr std::string_view kPlacedShardAnnotation = "internal.tenancy.kcp.io/shard";

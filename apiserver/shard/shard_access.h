@@ -9,8 +9,10 @@
 /// Who may come in: the rules of a shard around RBAC and credentials.
 namespace kintsugi::apiserver {
 
-/// Before a logical cluster is Ready only administrators get in (AM-488, AM-491); everybody may ask
-/// for their home workspace; then `inner` decides.
+/// Before a logical cluster is Ready, and when they lack the groups that it requires, only
+/// administrators get in (AM-488, AM-491); everybody may ask for their home workspace; then `inner`
+/// decides. Only the phase matters for ServiceAccounts; nothing of it for reviews of rights alone
+/// (Attributes::deep) but that.
 class PhaseAuthorizer final : public auth::Authorizer {
  public:
   PhaseAuthorizer(const ClusterIndex& index, auth::Authorizer& inner)
@@ -21,6 +23,10 @@ class PhaseAuthorizer final : public auth::Authorizer {
   const ClusterIndex& index_;
   auth::Authorizer& inner_;
 };
+
+/// Whether somebody in `groups` fulfils an annotation kRequiredGroupsAnnotation: "a,b;c" means (a
+/// and b) or c; "" asks nothing.
+[[nodiscard]] bool has_required_groups(std::string_view required, const auth::UserInfo& user);
 
 /// No anonymous requests, but for health and version outside of clusters (AM-475).
 class ShardAuthenticator final : public auth::Authenticator {

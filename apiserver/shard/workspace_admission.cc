@@ -119,6 +119,23 @@ Expected<void> check_limits(const WorkspaceTypeLookup& types, const WriteContext
   return check_limit(workspace, children, parents, "limitAllowedParents", "parent");
 }
 
+/// A new workspace asks for the same groups as its parent; only masters may say otherwise.
+void inherit_required_groups(const WriteContext& context, Json& workspace) {
+  const bool is_set =
+      workspace.at({"metadata", "annotations", kRequiredGroupsAnnotation}) != nullptr;
+  if (is_set && context.user.in_group(auth::kGroupMasters)) {
+    return;
+  }
+  const std::optional<Json> parent =
+      context.reader.get(context.cluster, kCoreGroup, kLogicalClusters, "", kClusterName);
+  const std::string groups = parent ? annotation(*parent, kRequiredGroupsAnnotation) : "";
+  if (!groups.empty()) {
+    workspace.make({"metadata", "annotations", kRequiredGroupsAnnotation}) = groups;
+  } else if (is_set) {
+    workspace.make({"metadata", "annotations"}).erase(kRequiredGroupsAnnotation);
+  }
+}
+
 }  // namespace
 
 void prepare_workspace(const WorkspaceTypeLookup& types, const WriteContext& context,
@@ -129,6 +146,7 @@ void prepare_workspace(const WorkspaceTypeLookup& types, const WriteContext& con
   workspace.make({"status", "phase"}) = "Scheduling";
   workspace.make({"metadata", "annotations", kOwnerAnnotation}) =
       user_document(context.user).dump();
+  inherit_required_groups(context, workspace);
   if (workspace.at({"spec", "mount"}) != nullptr) {
     return;
   }

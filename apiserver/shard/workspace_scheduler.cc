@@ -275,6 +275,10 @@ void WorkspaceScheduler::make_cluster(const JobPtr& job) {
   annotations["internal.apis.kcp.io/resource-bindings"] = "{}";
   const std::string owner = annotation(workspace, kOwnerAnnotation);
   annotations[kOwnerAnnotation] = owner;
+  if (const std::string groups = annotation(workspace, kRequiredGroupsAnnotation);
+      !groups.empty()) {
+    annotations[kRequiredGroupsAnnotation] = groups;
+  }
   object.make({"spec", "owner"}) = Json::object({{"apiVersion", "tenancy.kcp.io/v1alpha1"},
                                                  {"resource", kWorkspaces},
                                                  {"name", Json(job->key.name)},
