@@ -320,6 +320,12 @@ TEST(SliceStatus, TP113_EveryReasonOfAnEmptyList) {
   EXPECT_EQ(condition(c.settle(), "EndpointURLsReady"),
             "False NoShards Warning no Shard is registered");
   c.partition = parse(R"({"spec":{}})");
+  c.shards = {shard("a", "{}"), shard("b", "{}")};
+  c.defaults.consumers = Consumers::kRequired;
+  c.shards[0].has_consumer = c.shards[1].has_consumer = c.shards[1].bindings_synced = false;
+  EXPECT_EQ(condition(c.settle(), "EndpointURLsReady"),
+            "False ShardsNotSynced Warning 1 of 2 selected shards are not reachable: b");
+  c.defaults.consumers = Consumers::kIgnored;
   c.shards = {shard("a", "{}", "nonsense")};
   EXPECT_EQ(condition(c.settle(), "EndpointURLsReady"),
             "False InvalidShardURL Warning shard \"a\": \"nonsense\" is not an http or https URL");

@@ -118,7 +118,7 @@ Below below_prefix(const topology::Snapshot& index, const ExplainSources& source
     return {target.substr(end), one_shard(*shard), {}};
   }
   if (!target.starts_with(kPartitions)) {
-    return {target, every_shard(index), {}};
+    return {target, ServiceScope{}, {}};
   }
   const std::size_t middle = segment_end(kPartitions.size());
   const std::size_t end = segment_end(std::min(middle + 1, target.size()));

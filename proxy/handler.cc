@@ -12,7 +12,6 @@
 #include "proxy/local_kinds.h"
 #include "proxy/overlay.h"
 #include "proxy/path.h"
-#include "proxy/shard_apply.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -20,7 +19,6 @@ namespace {
 
 constexpr std::string_view kShards = "/shards/";
 constexpr std::string_view kPartitions = "/partitions/";
-constexpr Duration kPause = seconds(30);  // of a shard that failed, where others would do
 constexpr std::string_view kServices = "/services/";
 constexpr std::string_view kRoot = "root";
 
@@ -216,112 +214,6 @@ ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,
   return params_.overlay.answer(std::move(head), stream, nullptr, kRoot, "/clusters/root");
 }
 
-Expected<ServiceScope> ProxyHandler::scope_of(const http::RequestHead& head, Prefix prefix) {
-  const topology::Snapshot& facts = params_.view->current();
-  if (prefix.length == 0) {
-    return every_shard(facts);
-  }
-  const std::string_view target = head.target;
-  if (!prefix.partition) {
-    return one_shard(*facts.shard(prefix.shard(target)));
-  }
-  const std::string_view both =
-      target.substr(kPartitions.size(), prefix.length - kPartitions.size());
-  const std::size_t slash = both.find('/');
-  const topology::Resolution where =
-      topology::resolve(facts, percent_decode(both.substr(0, slash)).value_or(""));
-  if (!where.resolved()) {
-    return fail(where.kind == topology::Resolution::Kind::kNotKnown ? not_known_yet()
-                : where.kind == topology::Resolution::Kind::kUnavailable
-                    ? workspace_unavailable()
-                    : not_permitted(head.method, head.target));
-  }
-  const std::string_view name = slash == std::string_view::npos ? "" : both.substr(slash + 1);
-  const auto partition = params_.partition
-                             ? params_.partition(where.cluster, percent_decode(name).value_or(""))
-                             : std::nullopt;
-  if (!partition) {
-    return fail(krm::path_not_found());
-  }
-  return shards_of_partition(facts, *partition);
-}
-
-ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
-                                                    http::ResponseStream& stream, Prefix prefix) {
-  auto scope = scope_of(head, prefix);
-  if (!scope) {
-    return answer_error(head, stream, scope.error());
-  }
-  const auto path = parse_service_path(prefix.rest(head.target));
-  if (!path) {
-    return answer_error(head, stream, krm::path_not_found());
-  }
-  ServiceRoute route =
-      route_service({params_.view->current(), *scope, head.method, head.target, *path});
-  count(route);
-  if (route.refusal && route.refused_before_identity) {
-    return answer_error(head, stream, *route.refusal);
-  }
-  if (auto refused = identify(head, stream)) {
-    return refused;
-  }
-  if (route.refusal) {
-    return answer_error(head, stream, *route.refusal);
-  }
-  return forward_service(std::move(head), stream, std::move(route));
-}
-
-ProxyHandler::Answer ProxyHandler::forward_service(http::RequestHead head,
-                                                   http::ResponseStream& stream,
-                                                   ServiceRoute route) {
-  if (looped(head)) {
-    return answer_error(head, stream, loop_detected());
-  }
-  const bool chosen = route.any_of.empty();
-  const topology::ShardId shard = chosen ? route.shard : next_of(route.any_of);
-  shards::ShardClient* client = params_.pool.find_virtual(shard);
-  if (client == nullptr) {
-    return answer_error(head, stream, not_known_yet());
-  }
-  head.target = std::move(route.target);
-  add_forwarding_headers(head, stream.peer());
-  std::function<void()> unreachable;
-  if (!chosen) {
-    unreachable = [this, shard] { paused_[shard] = params_.loop.now() + kPause; };
-  }
-  return forward(forward_, std::move(head), stream, *client, std::move(unreachable));
-}
-
-topology::ShardId ProxyHandler::next_of(const std::vector<topology::ShardId>& shards) {
-  const TimePoint now = params_.loop.now();
-  std::erase_if(paused_, [now](const auto& entry) { return entry.second <= now; });
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    const topology::ShardId shard = shards[turn_++ % shards.size()];
-    if (!paused_.contains(shard)) {
-      return shard;
-    }
-  }
-  return shards[turn_++ % shards.size()];
-}
-
-void ProxyHandler::count(const ServiceRoute& route) {
-  switch (route.lookup) {
-    case topology::Resolution::Kind::kResolved:
-      lookup_stats_.resolved += route.refused_before_identity ? 0U : 1U;
-      break;
-    case topology::Resolution::Kind::kNotKnown:
-      ++lookup_stats_.not_known;
-      break;
-    case topology::Resolution::Kind::kUnavailable:
-      ++lookup_stats_.unavailable;
-      break;
-    case topology::Resolution::Kind::kMount:
-    case topology::Resolution::Kind::kNotFound:
-      ++lookup_stats_.not_found[static_cast<std::size_t>(route.reason)];
-      break;
-  }
-}
-
 bool ProxyHandler::looped(const http::RequestHead& head) const {
   for (std::size_t i = 0; i < head.headers.size(); ++i) {
     const http::HeaderView field = head.headers[i];
@@ -447,58 +339,7 @@ class Waiting final : public http::RequestHandler {
   bool ended_ = false, closed_ = false;
 };
 
-/// Takes a request body that nobody reads.
-class Bodiless final : public http::RequestHandler {
- public:
-  Bodiless(http::ResponseStream& stream, std::unique_ptr<http::RequestHandler> next)
-      : stream_(stream), next_(std::move(next)) {}
-  void on_data(std::string_view bytes, bool /*end*/) noexcept override {
-    stream_.consume(bytes.size());
-  }
-  void on_drained() noexcept override { next_->on_drained(); }
-  void on_close(Errc cause) noexcept override { next_->on_close(cause); }
-
- private:
-  http::ResponseStream& stream_;
-  std::unique_ptr<http::RequestHandler> next_;
-};
-
 }  // namespace
-
-ProxyHandler::Answer ProxyHandler::shard_apply_request(http::RequestHead& head,
-                                                       http::ResponseStream& stream,
-                                                       std::string_view cluster,
-                                                       std::string_view trail) {
-  const ConnectionIdentity* identity = identity_of(stream.peer());
-  if (identity == nullptr || !identity->user) {
-    return nullptr;
-  }
-  const auto report = shard_apply(params_.view->current(), head, trail, *identity->user);
-  if (!report) {
-    return nullptr;
-  }
-  auth::Attributes attributes;
-  attributes.cluster = cluster;
-  attributes.verb = "patch";
-  attributes.group = "apis.kcp.io";
-  attributes.version = "v1alpha1";
-  attributes.resource = "apiexportendpointslices";
-  attributes.subresource = "status";
-  attributes.name = report->slice;
-  std::string read = "/clusters/" + std::string(cluster) +
-                     "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/" + report->slice;
-  return authorized(std::move(head), stream, std::move(attributes),
-                    [this, &stream, read, shard = report->shard](http::RequestHead allowed) {
-                      ++ignored_applies_[shard];
-                      allowed.method = "GET";
-                      allowed.target = read;
-                      allowed.end_stream = true;
-                      allowed.headers.remove("content-type");
-                      allowed.headers.remove("content-length");
-                      return std::make_unique<Bodiless>(
-                          stream, params_.local.on_request(std::move(allowed), stream));
-                    });
-}
 
 ProxyHandler::Answer ProxyHandler::authorized_request(
     http::RequestHead head, http::ResponseStream& stream, std::string path,

@@ -44,6 +44,13 @@ class Segments {
   std::string_view rest_;
 };
 
+/// It is written into the shard's target decoded, so nothing in it may need an escape.
+bool is_type_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  });
+}
+
 }  // namespace
 
 std::optional<ServicePath> parse_service_path(std::string_view target) {
@@ -64,7 +71,8 @@ std::optional<ServicePath> parse_service_path(std::string_view target) {
     path.owner = percent_decode(segments.next()).value_or("");
     if (rule->typed) {
       const std::size_t colon = path.owner.rfind(':');
-      if (colon == std::string::npos || colon + 1 == path.owner.size()) {
+      if (colon == std::string::npos ||
+          !is_type_name(std::string_view(path.owner).substr(colon + 1))) {
         return std::nullopt;
       }
       path.type = path.owner.substr(colon + 1);

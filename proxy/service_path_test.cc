@@ -66,7 +66,8 @@ TEST(ServicePath, WhenAPartIsMissing_NothingServesIt) {
         "/services/initializingworkspaces/c:/clusters/*",
         "/services/initializingworkspaces/:t/clusters/*", "/services/replication/c/s",
         "/services/apiresourceschema/clusters/c", "/services/migratingworkspaces/x/clusters/c",
-        "/services/apiexport/c/%zz/clusters/x"}) {
+        "/services/apiexport/c/%zz/clusters/x",
+        "/services/initializingworkspaces/c:t%2Fclusters%2Fx/clusters/two"}) {
     EXPECT_FALSE(parse_service_path(target)) << target;
   }
 }

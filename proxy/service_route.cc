@@ -59,9 +59,13 @@ ServiceRoute go_to(const ShardInfo& shard, std::string target) {
   return route;
 }
 
+std::vector<const ShardInfo*> members_of(const ServiceQuestion& q) {
+  return q.scope.limited ? q.scope.members : by_name(q.facts);
+}
+
 ServiceRoute any_up(const ServiceQuestion& q, std::string target) {
   ServiceRoute route;
-  for (const ShardInfo* shard : q.scope.members) {
+  for (const ShardInfo* shard : members_of(q)) {
     if (shard->up && shard->usable) {
       route.any_of.push_back(shard->id);
     }
@@ -97,8 +101,8 @@ const ShardInfo* stand_in(const std::vector<WildcardShard>& shards, const ShardI
 ServiceRoute choose_wildcard_shard(const ServiceQuestion& q, std::string_view owner,
                                    const ShardInfo* owner_shard, bool discovery) {
   std::string target = service_target(q.path, owner, "*");
-  if (q.scope.members.size() == 1) {
-    return go_to(*q.scope.members.front(), std::move(target));
+  if (const auto members = members_of(q); members.size() == 1) {
+    return go_to(*members.front(), std::move(target));
   }
   const std::vector<WildcardShard> shards = wildcard_shards(q.facts, q.scope, q.path, owner);
   std::vector<const ShardInfo*> contacted;
@@ -160,32 +164,36 @@ bool passes_as_it_is(const ServicePath& path) {
   const bool routes = path.kind == VirtualWorkspace::kReplication ||
                       path.kind == VirtualWorkspace::kApiResourceSchema;
   const bool system = !path.type.empty() && path.owner.starts_with("system:");
-  return !routes && (system || path.owner.find(':') == std::string::npos);
+  return !routes && krm::is_workspace_path(path.owner) &&
+         (system || path.owner.find(':') == std::string::npos);
 }
 
 }  // namespace
 
 bool ServiceScope::has(topology::ShardId shard) const noexcept {
-  return std::any_of(members.begin(), members.end(),
-                     [shard](const ShardInfo* one) { return one->id == shard; });
+  return !limited || std::any_of(members.begin(), members.end(),
+                                 [shard](const ShardInfo* one) { return one->id == shard; });
 }
 
-ServiceScope every_shard(const topology::Snapshot& facts) { return {by_name(facts), false}; }
-
-ServiceScope one_shard(const ShardInfo& shard) { return {{&shard}, true}; }
+ServiceScope one_shard(const ShardInfo& shard) { return {true, {&shard}}; }
 
 ServiceScope shards_of_partition(const topology::Snapshot& facts, const krm::Json& partition) {
-  ServiceScope scope{{}, true};
+  ServiceScope scope{true, {}};
   const auto selector = topology::selector_of(partition.at({"spec", "selector"}));
   if (!selector) {
     return scope;
   }
+  const auto matches = [&selector](const ShardInfo& shard) {
+    return std::all_of(selector->requirements().begin(), selector->requirements().end(),
+                       [&shard](const krm::Requirement& one) {
+                         const std::string* value = shard.spec.label(one.key);
+                         return one.matches(value != nullptr
+                                                ? std::optional<std::string_view>(*value)
+                                                : std::nullopt);
+                       });
+  };
   for (const ShardInfo* shard : by_name(facts)) {
-    krm::Json labels = krm::Json::object();
-    for (const auto& [key, value] : shard->spec.labels) {
-      labels[key] = value;
-    }
-    if (selector->matches(labels)) {
+    if (matches(*shard)) {
       scope.members.push_back(shard);
     }
   }

@@ -17,11 +17,10 @@ namespace kintsugi::proxy {
 
 /// The shards that a prefix of the URL leaves over.
 struct ServiceScope {
-  std::vector<const topology::ShardInfo*> members;  ///< sorted by name
-  bool limited = false;                             ///< there is a prefix
+  bool limited = false;                             ///< there is a prefix; else all are members
+  std::vector<const topology::ShardInfo*> members;  ///< sorted by name; only when limited
   [[nodiscard]] bool has(topology::ShardId shard) const noexcept;
 };
-[[nodiscard]] ServiceScope every_shard(const topology::Snapshot& facts);
 [[nodiscard]] ServiceScope one_shard(const topology::ShardInfo& shard);
 /// The shards that a stored Partition selects now; none while its selector is invalid.
 [[nodiscard]] ServiceScope shards_of_partition(const topology::Snapshot& facts,

@@ -47,7 +47,7 @@ class ServiceRouting : public ::testing::Test {
   }
   /// "<shard> <target>", "any <shards> <target>", or "<status> <message>".
   std::string go(std::string_view target, const std::string& method = "GET") const {
-    return go(every_shard(index.now()), target, method);
+    return go(ServiceScope{}, target, method);
   }
   std::string go(const ServiceScope& scope, std::string_view target,
                  const std::string& method = "GET") const {
@@ -109,6 +109,11 @@ TEST_F(ServiceRouting, WhenAClusterCannotBeFound_SaysE1E2OrE3) {
             "beta /services/apiexport/nope/e/clusters/one/api")
       << "a name needs no rewriting";
   EXPECT_EQ(go("/services/apiexport/one/e/clusters/NOPE/api").substr(0, e1.size()), e1);
+  EXPECT_EQ(go("/services/apiexport/c%2Fe%2Fclusters%2Fx/e/clusters/one/api").substr(0, e1.size()),
+            e1)
+      << "R-05: what is forwarded names the cluster that was judged";
+  EXPECT_EQ(go("/services/apiexport/one/e%2Fclusters%2Fx/clusters/one/api"),
+            "beta /services/apiexport/one/e%2Fclusters%2Fx/clusters/one/api");
   EXPECT_EQ(go("/services/apiexport/one/e/clusters/root:away/api"), "503 Not available.");
   index.set_synced(gama, Resource::kLogicalClusters, false);
   EXPECT_EQ(go("/services/apiexport/one/e/clusters/nope/api"),
