@@ -47,7 +47,7 @@ struct ServerParams {
   ClusterResolver resolve;
   std::vector<HealthCheck> checks;
   /// JSON documents at paths of their own below every API root (key sets), for those who may get
-  /// the path; nullopt: no such document.
+  /// the path; nullopt: no such document. A string is sent as plain text (metrics).
   std::function<std::optional<krm::Json>(std::string_view api_root, std::string_view path)>
       document{};
   /// Runs after Hooks::prepare of every kind, for what the server keeps on all objects; `object` as

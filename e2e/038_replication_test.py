@@ -85,6 +85,10 @@ class Replication(unittest.TestCase):
         cert, key = kit.make_user(self.installation.dir, self.installation.pki, "nobody", [])
         stranger = kit.Client(self.shards["shard-2"]["spec"]["baseURL"], self.installation.pki / "serving-ca.crt", cert, key)
         self.assertEqual(stranger.get(REPORT).status, 403)
+        self.assertEqual(stranger.get("/clusters/*/metrics").status, 403)
+        metrics = self.at_shard("shard-2").get("/clusters/*/metrics")
+        self.assertTrue(metrics.headers["Content-Type"].startswith("text/plain"), metrics)
+        self.assertIn(b'\nkintsugi_replication_synced{shard="shard-1"} 1\n', metrics.body)
         # Copies are nobody's objects.
         self.assertEqual(self.at_shard("shard-2").get("/clusters/*/apis/replica/v1/apiexports").status, 404)
 

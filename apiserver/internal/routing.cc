@@ -254,6 +254,11 @@ bool send_own_document(const RequestPtr& request) {
   if (!document) {
     return false;
   }
+  if (document->is_string()) {
+    send_body(*request, 200, answer_headers(*request, "text/plain; version=0.0.4; charset=utf-8"),
+              std::string(document->as_string()));
+    return true;
+  }
   http::HeaderList headers = answer_headers(
       *request, document->find("keys") != nullptr ? std::string_view("application/jwk-set+json")
                                                   : std::string_view("application/json"));

@@ -18,7 +18,8 @@
 
 namespace kintsugi::apiserver {
 
-/// What the replication of a shard does now, for /clusters/*/debug/replication. Threads: any.
+/// What the replication of a shard does now, for /clusters/*/debug/replication and
+/// /clusters/*/metrics. Threads: any.
 class ReplicationReport {
  public:
   void set(krm::Json report);
@@ -28,6 +29,10 @@ class ReplicationReport {
   mutable std::mutex mutex_;
   krm::Json report_;
 };
+
+/// The report, with member `catalog` as the loop sees it, in Prometheus' text format:
+/// kintsugi_replication_… and kintsugi_catalog_….
+[[nodiscard]] std::string replication_metrics(const krm::Json& report);
 
 /// Copies what all other shards hold for everybody (ReplicationSource) into the store of this
 /// shard: one source for each address that Shards of root name, except its own. Copies of a Shard

@@ -183,7 +183,8 @@ void ShardLoop::end_watches(std::string_view cluster) {
 
 std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
                                              std::string_view path) const {
-  if (api_root != "/clusters/*" || path != "/debug/replication") {
+  const bool metrics = path == "/metrics";
+  if (api_root != "/clusters/*" || (!metrics && path != "/debug/replication")) {
     return key_document(api_root, path);
   }
   krm::Json report = replication_->get();
@@ -193,7 +194,7 @@ std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
                                          {"replicatedExports", number(counts.replicated_exports)},
                                          {"types", number(counts.types)},
                                          {"replicatedTypes", number(counts.replicated_types)}});
-  return report;
+  return metrics ? krm::Json(replication_metrics(report)) : std::move(report);
 }
 
 std::optional<krm::Json> ShardLoop::key_document(std::string_view api_root,
