@@ -39,9 +39,11 @@ std::string_view cluster_of(const Json& object) {
 }  // namespace
 
 SliceController::SliceController(net::Loop& loop, Objects& objects, World& world,
-                                 SliceDefaults defaults)
-    : objects_(objects),
+                                 SliceDefaults defaults, Duration orphan_grace)
+    : loop_(loop),
+      objects_(objects),
       world_(world),
+      orphan_grace_(orphan_grace),
       defaults_(std::move(defaults)),
       slices_(
           loop,
@@ -331,6 +333,24 @@ std::optional<std::vector<ShardPart>> SliceController::explain(const Json& slice
   return explain_shards(input, defaults_);
 }
 
+bool SliceController::export_gone(const std::string& key) {
+  const std::size_t bar = key.find('|');
+  const std::string_view cluster = std::string_view(key).substr(0, bar);
+  if (world_.find_export(cluster, std::string_view(key).substr(bar + 1)).state !=
+          ExportFacts::State::kAbsent ||
+      !by_owner_.contains(key)) {
+    away_.erase(key);
+    return false;
+  }
+  const TimePoint since = away_.try_emplace(key, loop_.now()).first->second;
+  const Duration rest = since + orphan_grace_ - loop_.now();
+  if (rest > Duration{}) {
+    defaults_queue_.add_after(key, rest);
+    return false;
+  }
+  return true;
+}
+
 std::optional<Json> SliceController::orphan_of(const std::string& key,
                                                const ExportRecord* record) const {
   const auto users = by_owner_.find(key);
@@ -370,9 +390,11 @@ void SliceController::reconcile_default(const std::string& key, net::WorkQueue::
   const std::string cluster = key.substr(0, bar);
   const std::string name = key.substr(bar + 1);
   const ExportRecord* record = world_.export_record(cluster, name);
-  const bool known =
-      record != nullptr || world_.find_export(cluster, name).state == ExportFacts::State::kAbsent;
-  if (const auto orphan = known ? orphan_of(key, record) : std::nullopt) {
+  if (record != nullptr) {
+    away_.erase(key);
+  }
+  const bool decided = record != nullptr || export_gone(key);
+  if (const auto orphan = decided ? orphan_of(key, record) : std::nullopt) {
     objects_.remove(cluster, kGroup, kSlices, orphan->text({"metadata", "name"}),
                     orphan->text({"metadata", "uid"}),
                     [this, key, finished](Expected<Json> result) {

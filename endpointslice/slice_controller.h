@@ -24,8 +24,10 @@ namespace kintsugi::endpointslice {
 /// A full pass every 10 minutes finds what no event told. Threads: one loop.
 class SliceController {
  public:
-  SliceController(net::Loop& loop, topology::Objects& objects, World& world,
-                  SliceDefaults defaults);
+  /// @param orphan_grace an export of which nothing is known must be away so long before what it
+  ///        owned goes: a logical cluster that moves takes its exports along.
+  SliceController(net::Loop& loop, topology::Objects& objects, World& world, SliceDefaults defaults,
+                  Duration orphan_grace = milliseconds(500));
 
   /// A Shard was added or relabelled, or its URLs or health changed: slices that select it before
   /// or after are looked at again.
@@ -87,12 +89,16 @@ class SliceController {
                                                    std::string_view partition);
   void reconcile(const std::string& key, net::WorkQueue::Finished finished);
   void reconcile_default(const std::string& key, net::WorkQueue::Finished finished);
+  /// True when the export of this key is known to be gone, for long enough.
+  [[nodiscard]] bool export_gone(const std::string& key);
   /// The first slice that the export of this key owned and that goes with it.
   [[nodiscard]] std::optional<krm::Json> orphan_of(const std::string& key,
                                                    const ExportRecord* record) const;
 
+  net::Loop& loop_;
   topology::Objects& objects_;
   World& world_;
+  const Duration orphan_grace_;
   SliceDefaults defaults_;
   net::WorkQueue slices_;
   net::WorkQueue defaults_queue_;
@@ -102,6 +108,7 @@ class SliceController {
   StringMap<Keys> by_partition_, by_export_;
   StringMap<Keys> by_segment_;  ///< of the path to the export
   StringMap<Keys> by_owner_;    ///< cluster|name of an export that owns slices
+  StringMap<TimePoint> away_;   ///< exports that own slices and are gone, since when
   Keys lost_;                   ///< slices whose path led nowhere
   net::Timer lost_timer_;
   bool lost_wait_ = false;

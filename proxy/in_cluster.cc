@@ -9,7 +9,7 @@ namespace kintsugi::proxy {
 namespace {
 
 constexpr std::string_view kScheme = "Bearer ";
-constexpr std::string_view kPrefixes[] = {"/clusters/", "/services/", "/shards/"};
+constexpr std::string_view kPrefixes[] = {"/clusters/", "/services/", "/shards/", "/partitions/"};
 
 std::string cluster_claim(std::string_view token) {
   const Expected<auth::Jwt> jwt = auth::parse_jwt(token);

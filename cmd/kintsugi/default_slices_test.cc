@@ -98,7 +98,24 @@ TEST_F(DefaultSlices, WhenTheExportWithThatUidIsGone_WhatItOwnedGoes) {
   EXPECT_EQ(now.at({"metadata", "ownerReferences"})->items().front().text({"uid"}), "uid-2");
   world_.record.name = "other";
   export_changed();
-  EXPECT_THAT(names(), ElementsAre("free", "shared"));
+  EXPECT_THAT(names(), ElementsAre("free", "shared", "widgets")) << "it may only be moving";
+  run_until([&] { return names() == std::vector<std::string>{"free", "shared"}; });
+}
+
+TEST_F(DefaultSlices, WhenAnExportMoves_ItsSliceStays) {
+  start();
+  settle();
+  const std::string before(get(kApis, kSlices, "widgets").text({"metadata", "uid"}));
+  world_.record.name = "elsewhere";
+  export_changed();
+  world_.record.name = "widgets";
+  export_changed();
+  bool over = false;
+  net::Timer timer(loop_);
+  timer.start(milliseconds(700), [&] { over = true; });  // longer than the grace
+  run_until([&] { return over; });
+  settle();
+  EXPECT_EQ(get(kApis, kSlices, "widgets").text({"metadata", "uid"}), before);
 }
 
 TEST_F(DefaultSlices, WhenTheExportWentWhileNobodyLooked_ItsSlicesGoAtTheStart) {
