@@ -86,7 +86,7 @@ class AdminHandler final : public http::Handler {
   AdminParams params_;
 };
 
-/// The Prometheus text of everything (docs/metrics.md).
+/// The Prometheus text of everything (specs/front-proxy.md 15.1, specs/topology.md 15).
 [[nodiscard]] std::string render_metrics(const topology::Feed& feed,
                                          const std::vector<LoopReport>& loops,
                                          const TopologyReport& topology);
