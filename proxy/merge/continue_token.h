@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "proxy/merge/cursor.h"
+
+/// Continue tokens of merged lists (specs/aggregation.md 6.2).
+namespace kintsugi::proxy {
+
+/// Secrets that tokens are authenticated with; shared by replicas. Tokens are made with the first
+/// and accepted under every key here.
+struct TokenKey {
+  std::uint8_t id = 0;
+  std::string secret;
+};
+using TokenKeys = std::vector<TokenKey>;
+
+/// What a list asks for; a token is good for the same question only. Texts are percent-decoded.
+struct ListQuestion {
+  Scope scope;
+  std::string version, ns;
+  std::string label_selector, field_selector, shard_selector;
+};
+
+struct MergedContinue {
+  std::uint32_t generation = 0;
+  std::uint32_t check = 0;    ///< K of the scope under that generation
+  bool inconsistent = false;  ///< a shard forgot its pin: this and later slots are read as they are
+  std::uint16_t slot = 0;     ///< to continue with
+  Components pins;            ///< by slot of that generation; 0: contributes nothing
+  std::string member_token;   ///< of the slot; "": it has not begun
+  bool operator==(const MergedContinue&) const = default;
+};
+
+[[nodiscard]] std::string encode_continue(const MergedContinue& token, const ListQuestion& question,
+                                          const TokenKey& key);
+/// @error kBadRequest not a token of ours, or one of another list (V12)
+[[nodiscard]] Expected<MergedContinue> decode_continue(std::string_view text,
+                                                       const ListQuestion& question,
+                                                       const TokenKeys& keys);
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy/merge/slot_table.h"
+
+/// The composite cursor: one decimal number that says how far each shard has been delivered
+/// (specs/aggregation.md 5).
+namespace kintsugi::proxy {
+
+/// More slots than these do not fit into a vector cursor (AGG-516).
+inline constexpr std::size_t kMaxVectorSlots = 64;
+/// Component of a slot whose initial events have begun and not ended (AGG-704).
+inline constexpr std::uint64_t kBegun = 1;
+
+/// How far each slot of a table has been delivered; 0: nothing.
+using Components = std::vector<std::uint64_t>;
+
+/// The unit over which cursors are comparable.
+struct Scope {
+  std::string route;     ///< canonical prefix up to and including "clusters/*"
+  std::string group;     ///< "" for core
+  std::string resource;  ///< with the identity suffix if the URL has one
+  bool operator==(const Scope&) const = default;
+};
+
+/// K of a scope under a list of UIDs (5.2). @param era  of the history
+[[nodiscard]] std::uint32_t cursor_check(const Scope& scope, const std::vector<std::string>& uids,
+                                         std::uint32_t era);
+
+/// What a resourceVersion that a client sent is (5.6).
+enum class VersionClass : std::uint8_t {
+  kUnset,      ///< ""
+  kZero,       ///< "0"
+  kMalformed,  ///< 400: nobody has ever made such a text
+  kNative,     ///< at most 20 digits: a shard's own
+  kCursor,
+  kUnknown,  ///< 410
+  kFuture,   ///< a generation that is not known here yet: wait a moment, then 410
+};
+
+struct DecodedVersion {
+  VersionClass kind = VersionClass::kUnset;
+  std::uint64_t native = 0;      ///< kNative
+  std::uint32_t generation = 0;  ///< kCursor, kFuture
+  Components components;         ///< kCursor: by slot of the current table
+  /// kCursor: shards that are not members now and whose objects the client still holds.
+  std::vector<std::string> departed;
+  /// kUnknown and kCursor with `departed`: label of kintsugi_cursor_expired_total ("generation",
+  /// "removed", "rollback", "check").
+  std::string_view reason;
+};
+
+/// Writes and reads the cursors of one scope. Threads: any, immutable.
+class CursorCodec {
+ public:
+  CursorCodec(Scope scope, SlotHistoryPtr history);
+
+  /// A cursor of the current generation. @param components  one per slot of its table
+  [[nodiscard]] std::string format(const Components& components) const;
+  /// @param members  by slot of the current table: whether the route covers it now. Components of
+  /// the others are dropped if they are zero.
+  [[nodiscard]] DecodedVersion decode(std::string_view text,
+                                      const std::vector<bool>& members) const;
+
+  [[nodiscard]] const Scope& scope() const noexcept { return scope_; }
+  [[nodiscard]] const SlotHistory& history() const noexcept { return *history_; }
+  [[nodiscard]] std::uint32_t check() const noexcept { return check_; }
+
+ private:
+  Scope scope_;
+  SlotHistoryPtr history_;
+  std::uint32_t check_;  // of the current table
+};
+
+/// Orders decimal numbers without leading zeros, as clients do: longer is greater, else by letter.
+[[nodiscard]] bool is_newer_version(std::string_view a, std::string_view b) noexcept;
+
+}  // namespace kintsugi::proxy
