@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "http/handler.h"
+#include "krm/request_info.h"
+#include "net/loop.h"
+#include "proxy/merge/continue_token.h"
+#include "proxy/merge/cursor.h"
+#include "proxy/shard_pool.h"
+#include "proxy/watch_drain.h"
+#include "topology/snapshot.h"
+
+/// Lists and watches that cover several shards (specs/aggregation.md).
+namespace kintsugi::proxy {
+
+/// specs/aggregation.md 19.
+struct MergeParams {
+  Duration bookmark_gap = milliseconds(200);        ///< D, up to 16 slots
+  Duration bookmark_gap_wide = milliseconds(1000);  ///< D above 16 slots
+  Duration bookmark_idle = seconds(60);
+  Duration headers_wait = milliseconds(1000);
+  Duration max_stall = seconds(300);
+  Duration first_byte = seconds(10);
+  Duration list_deadline = seconds(55);
+  Duration give_up = seconds(120);  ///< on initial events of a shard
+  Duration reprobe = seconds(30);   ///< of a resource that a shard lacks
+  Duration future_wait = seconds(3);
+  Duration min_life = seconds(1);       ///< of a watch that sends nothing (AGG-1303)
+  std::size_t max_event = 16U << 20;    ///< [bytes]
+  std::size_t queue_high = 256U << 10;  ///< [bytes] unsent to a client before shards wait
+};
+
+/// Counters of one loop.
+struct MergeStats {
+  std::uint64_t lists = 0, watches_begun = 0, events = 0, bookmarks = 0;
+  std::uint64_t malformed = 0, reopened = 0, expired = 0, failed = 0;
+  std::size_t watches = 0;
+};
+
+class MergedWatch;
+
+/// What the merged reads of one loop share. Outlives every stream. Threads: its loop.
+struct MergeLoop {
+  MergeLoop(net::Loop& l, ShardPool& p, std::shared_ptr<topology::SnapshotView> v,
+            WatchDrain& drain)
+      : loop(l), pool(p), view(std::move(v)), watches(drain) {}
+  net::Loop& loop;
+  ShardPool& pool;
+  std::shared_ptr<topology::SnapshotView> view;
+  WatchDrain& watches;
+  MergeParams params;
+  MergeStats stats;
+  SlotHistoryPtr slots = std::make_shared<const SlotHistory>();
+  TokenKeys keys;                  ///< empty until they are known: paged lists wait for them
+  std::vector<MergedWatch*> open;  ///< told of changes of the slots
+
+  /// New slots or generations; open watches follow.
+  void set_slots(SlotHistoryPtr history);
+};
+
+/// A shard of the route, by its slot.
+struct Member {
+  std::size_t slot = 0;
+  topology::ShardId id = 0;
+  std::string name;
+};
+
+/// Where a merged request goes.
+struct MergeRoute {
+  Scope scope;
+  krm::RequestInfo info;  ///< below "clusters/*"
+  /// Path of the collection for every shard, below its base URL, without a query.
+  std::string path;
+  /// The shards that it covers now, by slot.
+  std::vector<Member> members;
+};
+
+/// The shards of a route that covers all of them, by slot; those that have no slot yet are left
+/// out.
+[[nodiscard]] std::vector<Member> all_members(const MergeLoop& shared);
+/// By slot of the current table.
+[[nodiscard]] std::vector<bool> member_flags(const SlotHistory& history,
+                                             const std::vector<Member>& members);
+
+/// Answers a GET of a collection over several shards.
+/// @param head  identity and forwarding headers as the shards shall see them.
+[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared,
+                                                                  http::RequestHead head,
+                                                                  http::ResponseStream& stream,
+                                                                  MergeRoute route);
+
+}  // namespace kintsugi::proxy

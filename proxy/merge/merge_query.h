@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "http/headers.h"
+#include "krm/request_info.h"
+#include "proxy/merge/continue_token.h"
+
+/// What a merged list or watch asks for (specs/aggregation.md 4 and 14.1).
+namespace kintsugi::proxy {
+
+enum class RvMatch : std::uint8_t { kNone, kExact, kNotOlderThan };
+
+struct MergeQuery {
+  bool watch = false;
+  std::string resource_version;
+  RvMatch match = RvMatch::kNone;
+  std::int64_t limit = 0;  ///< 0: none
+  std::string continue_token;
+  bool bookmarks = false;
+  std::optional<bool> initial_events;  ///< sendInitialEvents
+  std::int64_t timeout_seconds = 0;    ///< 0: not said
+  std::string label_selector, field_selector, shard_selector;
+  /// Everything that every shard is asked with, encoded: selectors, pretty, includeObject, ….
+  /// "" or "&a=b&c=d".
+  std::string passed_on;
+};
+
+/// Checks numbers, selectors and combinations in the order of section 4.
+/// @error kBadRequest V01, V11; kInvalid V03-V10 with a cause per rule
+[[nodiscard]] Expected<MergeQuery> parse_merge_query(const krm::RequestInfo& info);
+
+/// The media types of the client that merges can answer, for the shards' Accept: JSON in all its
+/// forms; nullopt: 406.
+[[nodiscard]] std::optional<std::string> mergeable_accept(std::string_view accept);
+
+}  // namespace kintsugi::proxy
