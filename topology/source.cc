@@ -10,6 +10,7 @@ using krm::Json;
 ShardSpec shard_from_json(const Json& object) {
   ShardSpec spec;
   spec.name = object.text({"metadata", "name"});
+  spec.uid = object.text({"metadata", "uid"});
   if (const Json* labels = object.at({"metadata", "labels"}); labels != nullptr) {
     for (const auto& [key, value] : labels->members()) {
       spec.labels.emplace_back(key, value.as_string());

@@ -1,6 +1,7 @@
 #include "proxy/merge/continue_token.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "auth/mac.h"
@@ -109,6 +110,43 @@ Expected<MergedContinue> decode_continue(std::string_view text, const ListQuesti
     out.pins.push_back(get(body, kHeadBytes + 8 * i, 8));
   }
   out.member_token = body.substr(member_at + 2);
+  return out;
+}
+
+Expected<MergedContinue> translate_continue(const MergedContinue& token, const CursorCodec& codec,
+                                            const std::vector<bool>& members) {
+  const auto expired = [] {
+    return fail(Error(Errc::kExpired,
+                      "The provided continue parameter is too old to display a consistent list "
+                      "result. You must start a new list without the continue parameter."));
+  };
+  const SlotHistory& history = codec.history();
+  const SlotTable* table = history.find(token.generation);
+  if (table == nullptr || table->uids.size() != token.pins.size() ||
+      cursor_check(codec.scope(), table->uids, history.era()) != token.check) {
+    return expired();
+  }
+  MergedContinue out = token;
+  out.pins.assign(history.current().uids.size(), 0);
+  std::optional<std::size_t> begins;
+  for (std::size_t old = 0; old < token.pins.size(); ++old) {
+    if (token.pins[old] == 0) {
+      continue;
+    }
+    const std::string& uid = table->uids[old];
+    const std::optional<std::size_t> slot = history.slot_of(uid);
+    if (!slot || !members[*slot] || history.rolled_back_since(uid, token.generation)) {
+      return expired();
+    }
+    out.pins[*slot] = token.pins[old];
+    if (old == token.slot) {
+      begins = slot;
+    }
+  }
+  if (!begins) {
+    return expired();
+  }
+  out.slot = static_cast<std::uint16_t>(*begins);
   return out;
 }
 

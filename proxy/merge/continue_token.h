@@ -44,4 +44,10 @@ struct MergedContinue {
                                                        const ListQuestion& question,
                                                        const TokenKeys& keys);
 
+/// Pins and slot of a token's generation as those of the current table.
+/// @error kExpired its generation is not known any more, or a pinned shard is no member now
+[[nodiscard]] Expected<MergedContinue> translate_continue(const MergedContinue& token,
+                                                          const CursorCodec& codec,
+                                                          const std::vector<bool>& members);
+
 }  // namespace kintsugi::proxy

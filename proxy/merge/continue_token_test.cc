@@ -79,5 +79,35 @@ TEST(MergedContinue, WhenTheListIsAnother_T26_IsRefused) {
   EXPECT_FALSE(decode_continue(kVector, other, {key(3, 0)}));
 }
 
+SlotHistory history_of(const std::vector<std::string>& uids, const SlotHistory& before = {}) {
+  SlotChange change;
+  change.present = uids;
+  return *before.changed(change, 1);
+}
+
+TEST(MergedContinue, WhenShardsChange_T27_T28_OnlyPinnedShardsMatter) {
+  const SlotHistory first = history_of({"a", "b", "c"});
+  const Scope scope = question().scope;
+  MergedContinue token;
+  token.generation = 1;
+  token.check = cursor_check(scope, first.current().uids, 0);
+  token.slot = 1;
+  token.pins = {5, 6, 7};
+  const CursorCodec added(
+      scope, std::make_shared<const SlotHistory>(history_of({"a", "b", "c", "d"}, first)));
+  const auto with_d = translate_continue(token, added, {true, true, true, true});
+  ASSERT_TRUE(with_d);
+  EXPECT_EQ(with_d->pins, (Components{5, 6, 7, 0}));
+  EXPECT_EQ(with_d->slot, 1);
+  const CursorCodec removed(scope,
+                            std::make_shared<const SlotHistory>(history_of({"a", "b"}, first)));
+  const auto without_c = translate_continue(token, removed, {true, true, false});
+  ASSERT_FALSE(without_c);
+  EXPECT_EQ(without_c.error().code(), Errc::kExpired);
+  MergedContinue other = token;
+  other.check ^= 1;
+  EXPECT_FALSE(translate_continue(other, added, {true, true, true, true}));
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -1,0 +1,224 @@
+#include "proxy/merge/member_watch.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "krm/json.h"
+#include "proxy/merge/shard_answer.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr std::size_t kMaxErrorBody = 64U << 10;
+constexpr Duration kFirstBackoff = milliseconds(100);
+constexpr Duration kLastBackoff = seconds(5);
+
+/// Between a half and all of it.
+Duration jittered(Duration whole) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  std::uniform_int_distribution<std::int64_t> pick(whole.count() / 2, whole.count());
+  return Duration(pick(random));
+}
+
+}  // namespace
+
+Duration about(Duration whole) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  std::uniform_int_distribution<std::int64_t> pick(whole.count() * 9 / 10, whole.count() * 11 / 10);
+  return Duration(pick(random));
+}
+
+MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
+                         const http::RequestHead& head, const std::string& path,
+                         const std::string& passed_on, WatchStart start)
+    : shared_(shared),
+      sink_(sink),
+      member_(std::move(member)),
+      head_(head),
+      path_(path),
+      passed_on_(passed_on),
+      start_(start),
+      call_(*this),
+      splitter_(shared.params.max_event),
+      timer_(shared.loop),
+      position_(start.initial_events ? 0 : start.revision),
+      backoff_(kFirstBackoff) {}
+
+void MemberWatch::open() {
+  http::RequestHead head = head_;
+  head.target = path_ + watch_query(start_, passed_on_);
+  splitter_ = EventSplitter(shared_.params.max_event);
+  error_body_.clear();
+  answer_ = {};
+  credit_ = 0;
+  broken_ = false;
+  state_ = State::kOpening;
+  resumed_ = start_.revision != 0;
+  shards::ShardClient* client = shared_.pool.find(member_.id);
+  if (client == nullptr || !call_.open(*client, net::UpstreamClass::kWatch, std::move(head))) {
+    lose(client == nullptr ? "not known yet" : client->cause());
+  }
+}
+
+void MemberWatch::stop() noexcept {
+  state_ = State::kStopped;
+  timer_.cancel();
+  call_.close();
+}
+
+void MemberWatch::give_credit() noexcept { call_.consume(std::exchange(credit_, 0)); }
+
+void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
+  answer_ = head;
+  if (judge_answer(head, {}) != ShardVerdict::kGood) {
+    return;  // decided when its Status is there
+  }
+  state_ = start_.initial_events ? State::kInitial : State::kLive;
+  initial_done_ = initial_done_ || !start_.initial_events;
+  backoff_ = kFirstBackoff;
+  silent_since_ = TimePoint::max();
+  sink_.on_accepted(*this);
+}
+
+void MemberWatch::on_data(std::string_view bytes) noexcept {
+  if (state_ == State::kOpening) {
+    call_.consume(bytes.size());
+    if (error_body_.size() < kMaxErrorBody) {
+      error_body_ += bytes;
+    }
+    return;
+  }
+  credit_ += bytes.size();
+  const EventSplitter::Fault fault =
+      splitter_.feed(bytes, [this](std::string_view event) { take(event); });
+  if (state_ == State::kStopped) {
+    return;
+  }
+  if (fault == EventSplitter::Fault::kTooLarge) {
+    stop();
+    sink_.on_too_large(*this);
+    return;
+  }
+  sink_.on_batch_end(*this);
+  if (state_ != State::kStopped && (broken_ || fault == EventSplitter::Fault::kMalformed)) {
+    ++shared_.stats.malformed;
+    call_.close();
+    lose("its events cannot be understood");
+  }
+}
+
+void MemberWatch::on_end(Errc cause) noexcept {
+  if (state_ == State::kOpening && answer_.status != 0) {
+    refuse();
+  } else {
+    lose(cause == Errc::kOk ? "it ended the stream" : errc_name(cause));
+  }
+}
+
+void MemberWatch::refuse() {
+  switch (judge_answer(answer_, error_body_)) {
+    case ShardVerdict::kAbsent:
+      if (position_ != 0) {
+        stop();
+        sink_.on_expired(*this);  // the resource is gone, and the client still has its objects
+        return;
+      }
+      state_ = State::kAbsent;
+      initial_done_ = true;
+      silent_since_ = TimePoint::max();
+      start_ = WatchStart{0, true, false, false};
+      timer_.start(jittered(shared_.params.reprobe), [this] { open(); });
+      sink_.on_refused(*this, answer_, error_body_);
+      if (state_ == State::kAbsent) {
+        sink_.on_accepted(*this);
+        sink_.on_initial_end(*this);
+      }
+      return;
+    case ShardVerdict::kExpired:
+      stop();
+      sink_.on_expired(*this);
+      return;
+    case ShardVerdict::kFinal:
+      sink_.on_refused(*this, answer_, error_body_);
+      if (state_ != State::kStopped) {
+        lose("it answers " + std::to_string(answer_.status));
+      }
+      return;
+    default:
+      lose("it answers " + std::to_string(answer_.status));
+  }
+}
+
+void MemberWatch::take(std::string_view event) {
+  if (state_ == State::kStopped || broken_) {
+    return;
+  }
+  const std::optional<EventFacts> facts = event_facts(event);
+  if (!facts || (facts->type != EventType::kError && facts->facts.revision == 0)) {
+    broken_ = true;
+    return;
+  }
+  const std::uint64_t revision = facts->facts.revision;
+  switch (facts->type) {
+    case EventType::kError:
+      take_error(facts->object);
+      return;
+    case EventType::kBookmark:
+      if (state_ == State::kLive || facts->facts.initial_end) {
+        position_ = std::max(position_, revision);
+      }
+      sink_.on_bookmark(*this, facts->facts);
+      if (state_ == State::kInitial && facts->facts.initial_end) {
+        state_ = State::kLive;
+        start_.initial_events = false;
+        initial_done_ = true;
+        sink_.on_initial_end(*this);
+      }
+      return;
+    default:
+      break;
+  }
+  if (state_ == State::kInitial) {
+    delivered_ = true;
+    position_ = position_ == 0 ? kBegun : position_;
+  } else {
+    if (resumed_ && revision <= position_) {
+      return;  // a replay (AGG-703)
+    }
+    resumed_ = false;
+    position_ = std::max(position_, revision);
+  }
+  sink_.on_event(*this, *facts, event);
+}
+
+void MemberWatch::take_error(std::string_view object) {
+  const Expected<krm::Json> status = krm::Json::parse(object);
+  const krm::Json* code = status ? status->find("code") : nullptr;
+  if (code != nullptr && code->as_integer() == 410) {
+    stop();
+    sink_.on_expired(*this);
+    return;
+  }
+  broken_ = true;  // any other failure: from where it was
+}
+
+void MemberWatch::lose(std::string_view cause) {
+  const std::string kept(cause);  // clients change their texts
+  state_ = State::kWaiting;
+  if (silent_since_ == TimePoint::max()) {
+    silent_since_ = shared_.loop.now();
+  }
+  if (!sink_.on_lost(*this, kept) || state_ == State::kStopped) {
+    return;
+  }
+  ++shared_.stats.reopened;
+  if (initial_done_ && position_ > kBegun) {
+    start_ = WatchStart{position_, false, false, false};
+  }
+  timer_.start(jittered(backoff_), [this] { open(); });
+  backoff_ = std::min(backoff_ * 2, kLastBackoff);
+}
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "http/handler.h"
+#include "net/loop.h"
+#include "proxy/merge/json_split.h"
+#include "proxy/merge/member_call.h"
+#include "proxy/merge/merge_loop.h"
+#include "proxy/merge/watch_text.h"
+
+namespace kintsugi::proxy {
+
+/// One shard's share of a merged watch: asks for it, understands its events, and asks again from
+/// where it was when the stream ends (AGG-707). What that means for the client is the sink's
+/// business. Threads: its loop.
+class MemberWatch final : private MemberCall::Listener {
+ public:
+  enum class State : std::uint8_t {
+    kOpening,
+    kInitial,  ///< present objects come
+    kLive,
+    kWaiting,  ///< for the next attempt
+    kAbsent,   ///< the shard does not serve the resource: asked again now and then
+    kStopped
+  };
+
+  /// None of these may destroy the watch; all may stop() it.
+  class Sink {
+   public:
+    /// An object has changed, or is one of the present ones; position() says so already.
+    virtual void on_event(MemberWatch& from, const EventFacts& facts,
+                          std::string_view event) noexcept = 0;
+    /// A bookmark. position() may have moved.
+    virtual void on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept = 0;
+    /// All present objects have come, or there are none.
+    virtual void on_initial_end(MemberWatch& from) noexcept = 0;
+    /// It has accepted the watch, or lacks the resource (state()).
+    virtual void on_accepted(MemberWatch& from) noexcept = 0;
+    /// What came in this turn is through.
+    virtual void on_batch_end(MemberWatch& from) noexcept = 0;
+    /// The stream ended or could not be had. True: try again.
+    virtual bool on_lost(MemberWatch& from, std::string_view cause) noexcept = 0;
+    /// 410: what is asked for is forgotten. The watch has stopped.
+    virtual void on_expired(MemberWatch& from) noexcept = 0;
+    /// An answer that trying again does not change, or 404. The watch has stopped after 404 only if
+    /// the sink stops it.
+    virtual void on_refused(MemberWatch& from, const http::ResponseHead& head,
+                            const std::string& body) noexcept = 0;
+    /// An event is larger than the limit. The watch has stopped.
+    virtual void on_too_large(MemberWatch& from) noexcept = 0;
+
+   protected:
+    ~Sink() = default;
+  };
+
+  /// @param head  of the request to every shard; has to outlive this. The same for `path`, below a
+  /// shard's base URL, and `passed_on`.
+  MemberWatch(MergeLoop& shared, Sink& sink, Member member, const http::RequestHead& head,
+              const std::string& path, const std::string& passed_on, WatchStart start);
+  ~MemberWatch() = default;
+  MemberWatch(const MemberWatch&) = delete;
+  MemberWatch& operator=(const MemberWatch&) = delete;
+
+  void open();
+  void stop() noexcept;
+  /// The client has taken everything: the shard may go on.
+  void give_credit() noexcept;
+
+  [[nodiscard]] const Member& member() const noexcept { return member_; }
+  [[nodiscard]] State state() const noexcept { return state_; }
+  /// Component of the cursor: up to where everything was given to the sink; 0: nothing, kBegun:
+  /// some of the present objects.
+  [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+  [[nodiscard]] bool initial_done() const noexcept { return initial_done_; }
+  /// It has given some of the present objects, and not all.
+  [[nodiscard]] bool half_begun() const noexcept { return delivered_ && !initial_done_; }
+  /// Since when the shard has not been heard; TimePoint::max(): it is there.
+  [[nodiscard]] TimePoint silent_since() const noexcept { return silent_since_; }
+
+ private:
+  void on_head(const http::ResponseHead& head) noexcept override;
+  void on_data(std::string_view bytes) noexcept override;
+  void on_end(Errc cause) noexcept override;
+  void take(std::string_view event);
+  void take_error(std::string_view object);
+  void refuse();
+  void lose(std::string_view cause);
+
+  MergeLoop& shared_;
+  Sink& sink_;
+  Member member_;
+  const http::RequestHead& head_;
+  const std::string& path_;
+  const std::string& passed_on_;
+  WatchStart start_;
+  MemberCall call_;
+  EventSplitter splitter_;
+  net::Timer timer_;
+  http::ResponseHead answer_;
+  std::string error_body_;
+  std::uint64_t position_ = 0;
+  std::size_t credit_ = 0;  // received and not given back
+  Duration backoff_;
+  TimePoint silent_since_ = TimePoint::max();
+  State state_ = State::kOpening;
+  bool initial_done_ = false;
+  bool delivered_ = false;
+  bool resumed_ = false;  // events up to position_ may come again
+  bool broken_ = false;   // an event could not be understood
+};
+
+/// A random duration between nine and eleven tenths of `whole`.
+[[nodiscard]] Duration about(Duration whole);
+
+}  // namespace kintsugi::proxy

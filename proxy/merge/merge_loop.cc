@@ -1,0 +1,75 @@
+#include "proxy/merge/merge_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "krm/status.h"
+#include "proxy/answer.h"
+#include "proxy/merge/merge_query.h"
+#include "proxy/merge/merged_list.h"
+#include "proxy/merge/merged_watch.h"
+
+namespace kintsugi::proxy {
+
+void MergeLoop::set_slots(SlotHistoryPtr history) {
+  slots = std::move(history);
+  for (MergedWatch* watch : std::vector<MergedWatch*>(open)) {
+    if (std::find(open.begin(), open.end(), watch) != open.end()) {
+      follow_slots(*watch);
+    }
+  }
+}
+
+std::vector<Member> all_members(const MergeLoop& shared) {
+  std::vector<Member> out;
+  for (const auto& shard : shared.view->current().shards()) {
+    const std::string& uid = shard->spec.uid.empty() ? shard->spec.name : shard->spec.uid;
+    if (const auto slot = shared.slots->slot_of(uid)) {
+      out.push_back({*slot, shard->id, shard->spec.name});
+    }
+  }
+  std::sort(out.begin(), out.end(),
+            [](const Member& a, const Member& b) { return a.slot < b.slot; });
+  return out;
+}
+
+std::vector<bool> member_flags(const SlotHistory& history, const std::vector<Member>& members) {
+  std::vector<bool> out(history.current().uids.size());
+  for (const Member& member : members) {
+    if (member.slot < out.size()) {
+      out[member.slot] = true;
+    }
+  }
+  return out;
+}
+
+std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::RequestHead head,
+                                                    http::ResponseStream& stream,
+                                                    MergeRoute route) {
+  if (head.method != "GET") {
+    return answer_error(head, stream, krm::method_not_allowed());
+  }
+  const std::optional<std::string> accept = mergeable_accept(head.headers.get("accept"));
+  if (!accept) {
+    return answer_error(head, stream,
+                        Error(Errc::kNotAcceptable,
+                              "only the following media types are accepted: application/json"));
+  }
+  if (!head.protocol.empty()) {
+    Error error(Errc::kMethodNotAllowed, "merged reads are not offered over WebSocket");
+    error.edit().http_status = 501;
+    return answer_error(head, stream, error);
+  }
+  Expected<MergeQuery> query = parse_merge_query(route.info);
+  if (!query) {
+    return answer_error(head, stream, query.error());
+  }
+  if (query->watch) {
+    return make_merged_watch(shared, std::move(head), stream, std::move(route), std::move(*query),
+                             *accept);
+  }
+  return make_merged_list(shared, std::move(head), stream, std::move(route), std::move(*query),
+                          *accept);
+}
+
+}  // namespace kintsugi::proxy

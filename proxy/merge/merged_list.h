@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "http/handler.h"
+#include "proxy/merge/list_plan.h"
+#include "proxy/merge/member_call.h"
+#include "proxy/merge/merge_loop.h"
+#include "proxy/merge/merge_query.h"
+
+namespace kintsugi::proxy {
+
+/// Starts a merged list (specs/aggregation.md 6): all shards are asked at once, items pass as bytes
+/// in slot order, `metadata` comes last. Shards whose turn has not come wait in their windows, and
+/// all of them when the client does not read. @param accept  of mergeable_accept()
+[[nodiscard]] std::unique_ptr<http::RequestHandler> make_merged_list(
+    MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
+    MergeQuery query, std::string accept);
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "http/handler.h"
+#include "proxy/merge/merge_loop.h"
+#include "proxy/merge/merge_query.h"
+
+namespace kintsugi::proxy {
+
+/// Starts a merged watch (specs/aggregation.md 7, 8): the events of all shards pass as bytes on one
+/// stream, with bookmarks of our own that carry the composite cursor. A shard that goes away is
+/// asked again from where it was while the others go on. Each client has its own streams to the
+/// shards, which are held back when it does not read.
+[[nodiscard]] std::unique_ptr<http::RequestHandler> make_merged_watch(
+    MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
+    MergeQuery query, std::string accept);
+
+/// The slots have changed: shards that joined are asked, those that left end the stream.
+void follow_slots(MergedWatch& watch);
+
+}  // namespace kintsugi::proxy

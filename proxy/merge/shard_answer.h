@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "http/handler.h"
+
+/// What the answer of one shard means for a merged read (specs/aggregation.md 10).
+namespace kintsugi::proxy {
+
+enum class ShardVerdict : std::uint8_t {
+  kGood,
+  kAbsent,   ///< 404: the shard does not serve the resource
+  kDown,     ///< as if it were not there: the route's policy decides
+  kFinal,    ///< its Status goes to the client
+  kExpired,  ///< 410
+};
+
+/// @param body  as much of it as came, for the cause of a 504.
+[[nodiscard]] ShardVerdict judge_answer(const http::ResponseHead& head, std::string_view body);
+
+/// 503 of a list, or 429 of a watch, that needs shards which are away: one cause per shard.
+[[nodiscard]] Error shards_unavailable(
+    const std::vector<std::pair<std::string, std::string>>& causes, bool watch);
+
+/// Fields of a shard's refusal that its client gets.
+[[nodiscard]] http::HeaderList passed_headers(const http::ResponseHead& answer);
+
+/// "application/json" of "application/json;charset=utf-8".
+[[nodiscard]] std::string_view media_type(std::string_view content_type) noexcept;
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,54 @@
+#include "proxy/merge/watch_text.h"
+
+#include "krm/json.h"
+#include "krm/status.h"
+
+namespace kintsugi::proxy {
+
+std::string bookmark_event(const StreamKind& kind, std::string_view cursor, bool initial_end,
+                           std::string_view columns) {
+  std::string metadata = "{\"resourceVersion\":\"" + std::string(cursor) + '"';
+  if (initial_end) {
+    metadata += ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
+  }
+  metadata += '}';
+  std::string out = "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":" + krm::Json(kind.kind).dump() +
+                    ",\"apiVersion\":" + krm::Json(kind.api_version).dump() + ",\"metadata\":";
+  if (!kind.is_table()) {
+    return out + metadata + "}}\n";
+  }
+  out += "{\"resourceVersion\":\"" + std::string(cursor) + "\"},\"columnDefinitions\":";
+  out += columns.empty() ? std::string_view("null") : columns;
+  out += ",\"rows\":[{\"cells\":[],\"object\":{\"kind\":\"PartialObjectMetadata\",";
+  out += "\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":" + metadata + "}}]}}\n";
+  return out;
+}
+
+std::string error_event(const Error& error) {
+  return "{\"type\":\"ERROR\",\"object\":" + krm::to_status(error).dump() + "}\n";
+}
+
+std::string without_columns(std::string_view event, std::string_view columns) {
+  const auto at = static_cast<std::size_t>(columns.data() - event.data());
+  std::string out(event.substr(0, at));
+  out += "null";
+  out += event.substr(at + columns.size());
+  return out;
+}
+
+std::string watch_query(const WatchStart& start, std::string_view passed_on) {
+  std::string out = "?watch=true&allowWatchBookmarks=true";
+  if (start.revision != 0) {
+    out += "&resourceVersion=" + std::to_string(start.revision);
+  } else if (start.any_state) {
+    out += "&resourceVersion=0";
+  }
+  if (start.initial_events || start.recent) {
+    out += start.recent ? "&sendInitialEvents=false" : "&sendInitialEvents=true";
+    out += "&resourceVersionMatch=NotOlderThan";
+  }
+  out += passed_on;
+  return out;
+}
+
+}  // namespace kintsugi::proxy

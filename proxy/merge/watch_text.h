@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "proxy/merge/json_split.h"
+
+/// The events of merged watches that no shard has sent (specs/aggregation.md 5.4, 13).
+namespace kintsugi::proxy {
+
+/// What the objects of a stream are.
+struct StreamKind {
+  std::string kind, api_version;  ///< "" until an event or bookmark has told
+  [[nodiscard]] bool known() const noexcept { return !kind.empty(); }
+  [[nodiscard]] bool is_table() const noexcept { return kind == "Table"; }
+};
+
+/// A BOOKMARK event with its newline. @param columns  of a Table whose columns have not been sent:
+/// raw columnDefinitions, else "".
+[[nodiscard]] std::string bookmark_event(const StreamKind& kind, std::string_view cursor,
+                                         bool initial_end, std::string_view columns);
+/// An ERROR event with its newline.
+[[nodiscard]] std::string error_event(const Error& error);
+/// The event with "columnDefinitions":null, as every event but a stream's first has it.
+[[nodiscard]] std::string without_columns(std::string_view event, std::string_view columns);
+
+/// Where one shard's part of a watch begins: the query of its request.
+struct WatchStart {
+  std::uint64_t revision = 0;   ///< 0: none
+  bool initial_events = false;  ///< the present objects first, then a bookmark at their end
+  bool any_state = false;       ///< RV=0: initial events may be old
+  bool recent = false;          ///< neither: whatever happens from now on
+};
+[[nodiscard]] std::string watch_query(const WatchStart& start, std::string_view passed_on);
+
+}  // namespace kintsugi::proxy
