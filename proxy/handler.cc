@@ -10,6 +10,7 @@
 #include "proxy/identity.h"
 #include "proxy/in_cluster.h"
 #include "proxy/local_kinds.h"
+#include "proxy/merge/wildcard_route.h"
 #include "proxy/overlay.h"
 #include "proxy/path.h"
 #include "topology/resolver.h"
@@ -27,8 +28,17 @@ std::string_view path_of(std::string_view target) { return target.substr(0, targ
 }  // namespace
 
 ProxyHandler::ProxyHandler(ProxyHandlerParams params)
-    : params_(std::move(params)), forward_(params_.loop), via_("2.0 kintsugi-" + params_.instance) {
+    : params_(std::move(params)),
+      forward_(params_.loop),
+      merge_(params_.loop, params_.pool, params_.view, forward_.watches),
+      via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
+  params_.view->on_change([this, alive = std::weak_ptr<char>(alive_)](
+                              const topology::Snapshot& before, const topology::Snapshot& now) {
+    if (!alive.expired() && before.shards() != now.shards()) {
+      merge_.follow();
+    }
+  });
 }
 
 std::string_view ProxyHandler::Prefix::shard(std::string_view target) const noexcept {
@@ -129,6 +139,7 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
     if (auto answer = wildcard_request(head, stream, trail)) {
       return answer;
     }
+    return merged_request(std::move(head), stream, trail);
   }
   const topology::Snapshot& snapshot = params_.view->current();
   const topology::Resolution found = topology::resolve(snapshot, cluster->segment);
@@ -195,6 +206,51 @@ ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
   }
   head.target = "/clusters/*" + plain;
   return params_.local.on_request(std::move(head), stream);
+}
+
+ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
+                                                  http::ResponseStream& stream, std::string trail) {
+  const topology::Snapshot& facts = params_.view->current();
+  if (!facts.shards_listed() || facts.shards().empty()) {
+    return answer_error(head, stream, not_known_yet());
+  }
+  if (auto refused = identify(head, stream)) {
+    return refused;
+  }
+  if (looped(head)) {
+    return answer_error(head, stream, loop_detected());
+  }
+  const topology::ShardInfo& first = *facts.shards().front();
+  WildcardRequest request = read_wildcard(head.method, trail, first.spec.plain);
+  if (request.refusal) {
+    return answer_error(head, stream, *request.refusal);
+  }
+  const std::string target = topology::shard_target(first, "*", request.path);
+  if (request.use == WildcardRequest::Use::kDocument) {
+    head.target = topology::shard_target(first, "*", trail);
+    return params_.overlay.answer(std::move(head), stream, first_up(facts), "*", "/clusters/*");
+  }
+  add_forwarding_headers(head, stream.peer());
+  MergeRoute route;
+  route.scope = {"/clusters/*", request.info.group, request.info.resource};
+  route.info = std::move(request.info);
+  route.path = target;
+  route.members = [this] { return all_members(merge_); };
+  return answer_merged(merge_, std::move(head), stream, std::move(route));
+}
+
+shards::ShardClient* ProxyHandler::first_up(const topology::Snapshot& facts) {
+  for (const auto& shard : facts.shards()) {
+    if (shard->up) {
+      return params_.pool.find(shard->id);
+    }
+  }
+  return params_.pool.find(facts.shards().front()->id);
+}
+
+void ProxyHandler::set_slots(SlotHistoryPtr slots, TokenKeys keys) {
+  merge_.keys = std::move(keys);
+  merge_.set_slots(std::move(slots));
 }
 
 ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,

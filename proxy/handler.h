@@ -12,6 +12,7 @@
 #include "http/handler.h"
 #include "net/loop.h"
 #include "proxy/forward.h"
+#include "proxy/merge/merge_loop.h"
 #include "proxy/service_route.h"
 #include "proxy/shard_pool.h"
 #include "topology/resolver.h"
@@ -68,6 +69,9 @@ class ProxyHandler final : public http::Handler {
   void start_drain() noexcept { draining_ = true; }
   /// Ends forwarded watches in order within about `spread`.
   void end_watches(Duration spread) { forward_.watches.start(spread); }
+  /// What cursors and continue tokens mean.
+  void set_slots(SlotHistoryPtr slots, TokenKeys keys);
+  [[nodiscard]] const MergeStats& merge_stats() const noexcept { return merge_.stats; }
   /// For requests that begin from now on.
   void set_limits(const ForwardLimits& limits) noexcept { forward_.limits = limits; }
 
@@ -92,6 +96,9 @@ class ProxyHandler final : public http::Handler {
   /// nullptr: not for all clusters, or not a kind of ours.
   [[nodiscard]] Answer wildcard_request(http::RequestHead& head, http::ResponseStream& stream,
                                         std::string_view trail);
+  /// Reads over all shards.
+  [[nodiscard]] Answer merged_request(http::RequestHead head, http::ResponseStream& stream,
+                                      std::string trail);
   /// What the proxy serves in root while no shard is known to own it; nullptr: nothing.
   [[nodiscard]] Answer own_root_request(http::RequestHead& head, http::ResponseStream& stream,
                                         std::string_view trail);
@@ -102,6 +109,8 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] Answer forward_service(http::RequestHead head, http::ResponseStream& stream,
                                        ServiceRoute route);
   /// The next in turn of shards that all would do; those that failed lately are left out.
+  /// A shard to ask for what all of them should know.
+  [[nodiscard]] shards::ShardClient* first_up(const topology::Snapshot& facts);
   [[nodiscard]] topology::ShardId next_of(const std::vector<topology::ShardId>& shards);
   [[nodiscard]] bool looped(const http::RequestHead& head) const;
   void count(const ServiceRoute& route);
@@ -125,12 +134,14 @@ class ProxyHandler final : public http::Handler {
 
   ProxyHandlerParams params_;
   ForwardLoop forward_;
+  MergeLoop merge_;
   LookupStats lookup_stats_;
   std::map<std::string, std::uint64_t> ignored_applies_;
   std::string via_;
   std::size_t turn_ = 0;
   std::map<topology::ShardId, TimePoint> paused_;  ///< until then next_of leaves them out
   bool draining_ = false;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
 }  // namespace kintsugi::proxy

@@ -85,6 +85,7 @@ ProxyControl::~ProxyControl() {
   collector_.reset();
   world_.reset();
   feed_.reset();
+  slots_.reset();
   loops_.clear();
   objects_.reset();
   objects_server_.reset();
@@ -145,7 +146,14 @@ Expected<void> ProxyControl::open() {
     }
     port = *bound;
   }
-  return {};
+  slots_ = std::make_unique<SlotKeeper>(
+      loop_, *store_, publisher_,
+      [this](const proxy::SlotHistoryPtr& slots, const proxy::TokenKeys& keys) {
+        for (const auto& one : loops_) {
+          one->set_slots(slots, keys);
+        }
+      });
+  return slots_->start();
 }
 
 proxy::ExplainSources ProxyControl::explain_sources() {

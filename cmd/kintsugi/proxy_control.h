@@ -14,6 +14,7 @@
 #include "cmd/kintsugi/proxy_files.h"
 #include "cmd/kintsugi/proxy_loop.h"
 #include "cmd/kintsugi/signals.h"
+#include "cmd/kintsugi/slot_keeper.h"
 #include "cmd/kintsugi/store_import_log.h"
 #include "endpointslice/slice_controller.h"
 #include "net/listener.h"
@@ -79,6 +80,7 @@ class ProxyControl {
   std::atomic<bool> ready_{false};
   std::unique_ptr<ProxyShared> shared_;
   std::vector<std::unique_ptr<ProxyLoop>> loops_;
+  std::unique_ptr<SlotKeeper> slots_;
 
   // The control loop's own view of the objects: writes of controllers go through it.
   std::unique_ptr<auth::Authenticator> no_authenticator_;

@@ -205,6 +205,12 @@ void ProxyLoop::set_shard_tls(std::shared_ptr<net::TlsContext> backend,
   });
 }
 
+void ProxyLoop::set_slots(proxy::SlotHistoryPtr slots, proxy::TokenKeys keys) {
+  loop_.post([this, slots = std::move(slots), keys = std::move(keys)] {
+    handler_->set_slots(slots, keys);
+  });
+}
+
 void ProxyLoop::set_limits(const proxy::ForwardLimits& limits) {
   loop_.post([this, limits] { handler_->set_limits(limits); });
 }

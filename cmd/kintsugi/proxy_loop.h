@@ -59,6 +59,8 @@ class ProxyLoop {
   void set_shard_tls(std::shared_ptr<net::TlsContext> backend,
                      std::shared_ptr<net::TlsContext> admin);
   /// @}
+  /// What cursors and continue tokens mean from now on. Any thread.
+  void set_slots(proxy::SlotHistoryPtr slots, proxy::TokenKeys keys);
   /// For requests that begin from now on. Any thread.
   void set_limits(const proxy::ForwardLimits& limits);
   /// Readiness fails; after `delay` nothing new is accepted and streams end in order, watches

@@ -31,13 +31,13 @@ Duration about(Duration whole) {
 }
 
 MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
-                         const http::RequestHead& head, const std::string& path,
+                         const http::RequestHead& head, const MergeRoute& route,
                          const std::string& passed_on, WatchStart start)
     : shared_(shared),
       sink_(sink),
       member_(std::move(member)),
       head_(head),
-      path_(path),
+      route_(route),
       passed_on_(passed_on),
       start_(start),
       call_(*this),
@@ -48,7 +48,7 @@ MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
 
 void MemberWatch::open() {
   http::RequestHead head = head_;
-  head.target = path_ + watch_query(start_, passed_on_);
+  head.target = route_.path + watch_query(start_, passed_on_);
   splitter_ = EventSplitter(shared_.params.max_event);
   error_body_.clear();
   answer_ = {};
@@ -56,7 +56,7 @@ void MemberWatch::open() {
   broken_ = false;
   state_ = State::kOpening;
   resumed_ = start_.revision != 0;
-  shards::ShardClient* client = shared_.pool.find(member_.id);
+  shards::ShardClient* client = client_of(shared_, route_, member_.id);
   if (client == nullptr || !call_.open(*client, net::UpstreamClass::kWatch, std::move(head))) {
     lose(client == nullptr ? "not known yet" : client->cause());
   }

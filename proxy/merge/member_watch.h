@@ -56,10 +56,10 @@ class MemberWatch final : private MemberCall::Listener {
     ~Sink() = default;
   };
 
-  /// @param head  of the request to every shard; has to outlive this. The same for `path`, below a
-  /// shard's base URL, and `passed_on`.
+  /// @param head  of the request to every shard; has to outlive this, as have `route` and
+  /// `passed_on`.
   MemberWatch(MergeLoop& shared, Sink& sink, Member member, const http::RequestHead& head,
-              const std::string& path, const std::string& passed_on, WatchStart start);
+              const MergeRoute& route, const std::string& passed_on, WatchStart start);
   ~MemberWatch() = default;
   MemberWatch(const MemberWatch&) = delete;
   MemberWatch& operator=(const MemberWatch&) = delete;
@@ -93,7 +93,7 @@ class MemberWatch final : private MemberCall::Listener {
   Sink& sink_;
   Member member_;
   const http::RequestHead& head_;
-  const std::string& path_;
+  const MergeRoute& route_;
   const std::string& passed_on_;
   WatchStart start_;
   MemberCall call_;

@@ -13,6 +13,10 @@ namespace kintsugi::proxy {
 
 void MergeLoop::set_slots(SlotHistoryPtr history) {
   slots = std::move(history);
+  follow();
+}
+
+void MergeLoop::follow() {
   for (MergedWatch* watch : std::vector<MergedWatch*>(open)) {
     if (std::find(open.begin(), open.end(), watch) != open.end()) {
       follow_slots(*watch);
@@ -20,9 +24,15 @@ void MergeLoop::set_slots(SlotHistoryPtr history) {
   }
 }
 
-std::vector<Member> all_members(const MergeLoop& shared) {
+shards::ShardClient* client_of(MergeLoop& shared, const MergeRoute& route,
+                               topology::ShardId shard) {
+  return route.virtual_url ? shared.pool.find_virtual(shard) : shared.pool.find(shard);
+}
+
+std::vector<Member> members_of(const MergeLoop& shared,
+                               const std::vector<const topology::ShardInfo*>& shards) {
   std::vector<Member> out;
-  for (const auto& shard : shared.view->current().shards()) {
+  for (const topology::ShardInfo* shard : shards) {
     const std::string& uid = shard->spec.uid.empty() ? shard->spec.name : shard->spec.uid;
     if (const auto slot = shared.slots->slot_of(uid)) {
       out.push_back({*slot, shard->id, shard->spec.name});
@@ -31,6 +41,14 @@ std::vector<Member> all_members(const MergeLoop& shared) {
   std::sort(out.begin(), out.end(),
             [](const Member& a, const Member& b) { return a.slot < b.slot; });
   return out;
+}
+
+std::vector<Member> all_members(const MergeLoop& shared) {
+  std::vector<const topology::ShardInfo*> shards;
+  for (const auto& shard : shared.view->current().shards()) {
+    shards.push_back(shard.get());
+  }
+  return members_of(shared, shards);
 }
 
 std::vector<bool> member_flags(const SlotHistory& history, const std::vector<Member>& members) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -62,6 +63,8 @@ struct MergeLoop {
 
   /// New slots or generations; open watches follow.
   void set_slots(SlotHistoryPtr history);
+  /// Shards, or who holds what, may have changed.
+  void follow();
 };
 
 /// A shard of the route, by its slot.
@@ -69,6 +72,7 @@ struct Member {
   std::size_t slot = 0;
   topology::ShardId id = 0;
   std::string name;
+  bool operator==(const Member&) const = default;
 };
 
 /// Where a merged request goes.
@@ -77,12 +81,19 @@ struct MergeRoute {
   krm::RequestInfo info;  ///< below "clusters/*"
   /// Path of the collection for every shard, below its base URL, without a query.
   std::string path;
-  /// The shards that it covers now, by slot.
-  std::vector<Member> members;
+  bool virtual_url = false;  ///< below the shards' virtual workspace URLs
+  /// The shards that it covers now, by slot. Asked again when the topology changes.
+  std::function<std::vector<Member>()> members;
 };
 
-/// The shards of a route that covers all of them, by slot; those that have no slot yet are left
-/// out.
+/// A shard's connections for this route; null: not known yet.
+[[nodiscard]] shards::ShardClient* client_of(MergeLoop& shared, const MergeRoute& route,
+                                             topology::ShardId shard);
+
+/// These shards by slot; those that have no slot yet are left out.
+[[nodiscard]] std::vector<Member> members_of(const MergeLoop& shared,
+                                             const std::vector<const topology::ShardInfo*>& shards);
+/// All shards by slot.
 [[nodiscard]] std::vector<Member> all_members(const MergeLoop& shared);
 /// By slot of the current table.
 [[nodiscard]] std::vector<bool> member_flags(const SlotHistory& history,

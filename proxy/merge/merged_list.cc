@@ -49,7 +49,8 @@ class MergedList final : public http::RequestHandler {
   }
 
   void start() {
-    for (const Member& member : route_.members) {
+    members_ = route_.members();
+    for (const Member& member : members_) {
       parts_.push_back(std::make_unique<Part>(*this, member));
     }
     if (parts_.empty()) {
@@ -118,12 +119,12 @@ class MergedList final : public http::RequestHandler {
 
   Expected<ListPlan> make_plan() {
     std::vector<std::size_t> slots;
-    for (const Member& member : route_.members) {
+    for (const Member& member : members_) {
       slots.push_back(member.slot);
     }
     if (query_.continue_token.empty()) {
       const DecodedVersion version =
-          codec_.decode(query_.resource_version, member_flags(codec_.history(), route_.members));
+          codec_.decode(query_.resource_version, member_flags(codec_.history(), members_));
       return plan_list(query_, version, slots);
     }
     const Expected<MergedContinue> token =
@@ -132,7 +133,7 @@ class MergedList final : public http::RequestHandler {
       return fail(token.error().clone());
     }
     const Expected<MergedContinue> here =
-        translate_continue(*token, codec_, member_flags(codec_.history(), route_.members));
+        translate_continue(*token, codec_, member_flags(codec_.history(), members_));
     if (!here) {
       return fail(here.error().clone());
     }
@@ -146,7 +147,7 @@ class MergedList final : public http::RequestHandler {
 
   /// False: the list has been answered.
   bool ask(Part& part, const std::string& query) {
-    shards::ShardClient* client = shared_.pool.find(part.member.id);
+    shards::ShardClient* client = client_of(shared_, route_, part.member.id);
     http::RequestHead head = head_;
     head.target = route_.path + query;
     part.splitter = ListSplitter(shared_.params.max_event);
@@ -559,6 +560,7 @@ class MergedList final : public http::RequestHandler {
   CursorCodec codec_;
   net::Timer first_byte_, deadline_;
   ListPlan plan_;
+  std::vector<Member> members_;
   std::vector<std::unique_ptr<Part>> parts_;
   std::vector<std::string> warnings_;
   Components components_;

@@ -71,12 +71,13 @@ class MergedWatch final : public http::RequestHandler,
   }
 
   void start() {
-    if (route_.members.empty()) {
+    members_ = route_.members();
+    if (members_.empty()) {
       refuse(shards_unavailable({{"none", "no shard is known"}}, true));
       return;
     }
     const DecodedVersion version =
-        codec_.decode(query_.resource_version, member_flags(codec_.history(), route_.members));
+        codec_.decode(query_.resource_version, member_flags(codec_.history(), members_));
     const bool initial = query_.initial_events.value_or(false);
     if (version.kind == VersionClass::kMalformed) {
       refuse(version_malformed(query_.resource_version));
@@ -90,7 +91,7 @@ class MergedWatch final : public http::RequestHandler,
       return;
     }
     end_bookmark_ = initial && query_.bookmarks;
-    for (const Member& member : route_.members) {
+    for (const Member& member : members_) {
       WatchStart from;
       from.revision = version.kind == VersionClass::kCursor ? version.components[member.slot] : 0;
       from.any_state = version.kind == VersionClass::kZero;
@@ -120,7 +121,10 @@ class MergedWatch final : public http::RequestHandler,
     if (done_) {
       return;
     }
-    const std::vector<Member> now = all_members(shared_);
+    std::vector<Member> now = route_.members();
+    if (now == members_ && shared_.slots.get() == &codec_.history()) {
+      return;
+    }
     const auto covers = [&now](const auto& part) {
       return std::any_of(now.begin(), now.end(), [&](const Member& member) {
         return member.slot == part->member().slot && member.id == part->member().id;
@@ -145,12 +149,13 @@ class MergedWatch final : public http::RequestHandler,
         parts_.back()->open();
       }
     }
+    members_ = std::move(now);
     moved();
   }
 
  private:
   void add(const Member& member, const WatchStart& from) {
-    parts_.push_back(std::make_unique<MemberWatch>(shared_, *this, member, head_, route_.path,
+    parts_.push_back(std::make_unique<MemberWatch>(shared_, *this, member, head_, route_,
                                                    query_.passed_on, from));
   }
 
@@ -175,8 +180,8 @@ class MergedWatch final : public http::RequestHandler,
     is_stale_ = true;
   }
   void on_initial_end(MemberWatch&) noexcept override {
-    end_initial_phase();
     moved();
+    end_initial_phase();
   }
   void on_accepted(MemberWatch&) noexcept override {
     if (std::none_of(parts_.begin(), parts_.end(), [](const auto& part) {
@@ -416,6 +421,7 @@ class MergedWatch final : public http::RequestHandler,
   MergeQuery query_;
   CursorCodec codec_;
   net::Timer headers_, bookmark_, idle_, end_, expiry_;
+  std::vector<Member> members_;
   std::vector<std::unique_ptr<MemberWatch>> parts_;
   StreamKind kind_;
   std::string out_;

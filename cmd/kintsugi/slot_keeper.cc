@@ -1,0 +1,123 @@
+#include "cmd/kintsugi/slot_keeper.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "base/time.h"
+#include "krm/json.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+/// No keys of objects: those have NUL bytes.
+constexpr std::string_view kTableKey = "kintsugi.merge/slots";
+constexpr std::string_view kTokenKey = "kintsugi.merge/token-key";
+constexpr Duration kPause = seconds(1);  ///< changes within it share a generation
+constexpr Duration kRetry = seconds(1);
+
+proxy::SlotChange change_of(const topology::Snapshot& snapshot) {
+  proxy::SlotChange change;
+  for (const auto& shard : snapshot.shards()) {
+    const std::string& uid = shard->spec.uid.empty() ? shard->spec.name : shard->spec.uid;
+    change.present.push_back(uid);
+    std::string& labels = change.labels[uid];
+    for (const auto& [key, value] : shard->spec.labels) {
+      labels += key + '=' + value + '\n';
+    }
+  }
+  return change;
+}
+
+}  // namespace
+
+SlotKeeper::SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotPublisher& publisher,
+                       Publish publish)
+    : loop_(loop),
+      store_(store),
+      view_(publisher.attach(loop)),
+      publish_(std::move(publish)),
+      timer_(loop) {
+  view_->on_change([this, weak = std::weak_ptr<bool>(alive_)](const topology::Snapshot&,
+                                                              const topology::Snapshot&) {
+    if (!weak.expired()) {
+      look();
+    }
+  });
+}
+
+SlotKeeper::~SlotKeeper() = default;
+
+Expected<void> SlotKeeper::start() {
+  const Expected<store::Entry> table = store_.get(kTableKey);
+  if (table) {
+    const Expected<krm::Json> json = krm::Json::parse(table->value.view());
+    Expected<proxy::SlotHistory> read =
+        json ? proxy::SlotHistory::from_json(*json) : fail(Errc::kCorrupt);
+    if (!read) {
+      return fail(std::move(read.error()).at("slot table in the store"));
+    }
+    history_ = std::make_shared<const proxy::SlotHistory>(std::move(*read));
+  } else if (table.error().code() != Errc::kNotFound) {
+    return fail(table.error().clone());
+  }
+  const Expected<store::Entry> key = store_.get(kTokenKey);
+  std::string secret;
+  if (key) {
+    secret = key->value.view();
+  } else {
+    secret = random_bytes(32);
+    std::vector<store::Op> ops;
+    ops.push_back({store::EventType::kPut, std::string(kTokenKey), secret, std::nullopt});
+    if (const auto stored = store_.commit_wait(std::move(ops)); !stored) {
+      return fail(stored.error().clone());
+    }
+  }
+  keys_ = {{1, std::move(secret)}};
+  publish_(history_, keys_);
+  look();
+  return {};
+}
+
+void SlotKeeper::look() {
+  const topology::Snapshot& snapshot = view_->current();
+  if (busy_ || waiting_ || !snapshot.shards_listed()) {
+    return;
+  }
+  if (auto next = history_->changed(change_of(snapshot), unix_seconds())) {
+    store_table(std::move(*next));
+  }
+}
+
+void SlotKeeper::store_table(proxy::SlotHistory next) {
+  busy_ = true;
+  auto table = std::make_shared<const proxy::SlotHistory>(std::move(next));
+  std::vector<store::Op> ops;
+  ops.push_back(
+      {store::EventType::kPut, std::string(kTableKey), table->to_json().dump(), std::nullopt});
+  store_.commit(std::move(ops), [this, weak = std::weak_ptr<bool>(alive_), &loop = loop_,
+                                 table](Expected<store::CommitResult> result) {
+    loop.post([this, weak, table, ok = result.has_value()] {
+      if (weak.expired()) {
+        return;
+      }
+      busy_ = false;
+      waiting_ = true;
+      timer_.start(ok ? kPause : kRetry, [this] {
+        waiting_ = false;
+        look();
+      });
+      if (!ok) {
+        log_error("the slot table cannot be stored", {});
+        return;
+      }
+      history_ = table;
+      log_info("the shards have changed",
+               {{"generation", static_cast<std::uint64_t>(table->current().generation)},
+                {"slots", static_cast<std::uint64_t>(table->current().uids.size())}});
+      publish_(history_, keys_);
+    });
+  });
+}
+
+}  // namespace kintsugi::cmd

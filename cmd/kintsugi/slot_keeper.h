@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "net/loop.h"
+#include "proxy/merge/continue_token.h"
+#include "proxy/merge/slot_table.h"
+#include "store/store.h"
+#include "topology/snapshot.h"
+
+namespace kintsugi::cmd {
+
+/// Keeps what cursors and continue tokens mean (specs/aggregation.md 5.3, 6.2) in the proxy's
+/// store: the slot table, which follows the shards of the snapshot, and the key that tokens are
+/// made with. A table is stored before any loop hears of it, so that no cursor outlives its
+/// meaning. Threads: the control loop's.
+class SlotKeeper {
+ public:
+  using Publish = std::function<void(proxy::SlotHistoryPtr, proxy::TokenKeys)>;
+  /// @param publish  runs on the loop whenever there is something new.
+  SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotPublisher& publisher,
+             Publish publish);
+  ~SlotKeeper();
+  SlotKeeper(const SlotKeeper&) = delete;
+  SlotKeeper& operator=(const SlotKeeper&) = delete;
+
+  /// Reads what is stored, makes the token key where there is none, and publishes. Waits for the
+  /// disk: for start-up. @error kCorrupt, kIo
+  [[nodiscard]] Expected<void> start();
+
+ private:
+  void look();
+  void store_table(proxy::SlotHistory next);
+
+  net::Loop& loop_;
+  store::Store& store_;
+  std::shared_ptr<topology::SnapshotView> view_;
+  Publish publish_;
+  proxy::SlotHistoryPtr history_ = std::make_shared<const proxy::SlotHistory>();
+  proxy::TokenKeys keys_;
+  net::Timer timer_;
+  bool busy_ = false;     // a table is on its way to the disk
+  bool waiting_ = false;  // for the second that changes share
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace kintsugi::cmd
