@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,12 @@ class View {
   /// `old` null on create. Not called for deletes.
   [[nodiscard]] virtual Expected<void> prepare(const WriteContext& context, const ResourceDef& def,
                                                krm::Json& object, const krm::Json* old) const = 0;
+  /// As whom an allowed request goes on: hooks, reviews and the audit log see this user, while the
+  /// authorizer is asked about the one who came. nullopt: as oneself.
+  [[nodiscard]] virtual std::optional<auth::UserInfo> acts_as(
+      const auth::Attributes& /*attributes*/) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace kintsugi::apiserver

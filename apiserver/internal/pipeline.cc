@@ -25,6 +25,22 @@ std::string cluster_hint(std::string_view target) {
   return path && krm::is_cluster_name(path->segment) ? path->segment : std::string();
 }
 
+/// Goes on as the user whom the view has requests act as.
+void act(Request& request) {
+  std::optional<auth::UserInfo> other;
+  if (request.view != nullptr) {
+    other = request.view->acts_as(attributes_of(request));
+  }
+  if (!other || *other == request.user) {
+    return;
+  }
+  request.caller = std::make_unique<const auth::UserInfo>(std::move(request.user));
+  if (request.impersonator == nullptr) {
+    request.impersonator = std::make_unique<const auth::UserInfo>(*request.caller);
+  }
+  request.user = std::move(*other);
+}
+
 void check_access(const RequestPtr& request) {
   if (request->server.is_draining() && !is_health_path(request->info.path)) {
     send_error(*request, krm::unavailable("the server is shutting down", 1));
@@ -38,7 +54,10 @@ void check_access(const RequestPtr& request) {
     send_error(*request, auth::denied(attributes_of(*request), auth::Decision()));
     return;
   }
-  authorize(request, attributes_of(*request), [request] { route(request); });
+  authorize(request, attributes_of(*request), [request] {
+    act(*request);
+    route(request);
+  });
 }
 
 /// Resolves the logical cluster for a user; answers itself and returns false when there is none.
@@ -119,7 +138,7 @@ const Registry& Request::registry() const {
 auth::Attributes attributes_of(const Request& request) {
   auth::Attributes attributes;
   const krm::RequestInfo& info = request.info;
-  attributes.user = request.user;
+  attributes.user = request.asked_user();
   attributes.cluster = request.cluster;
   attributes.is_resource = info.is_resource;
   attributes.verb = info.verb;

@@ -30,8 +30,10 @@ struct Request {
   http::RequestHead head;
   auth::UserInfo user;                                 ///< the effective one
   std::unique_ptr<const auth::UserInfo> impersonator;  ///< who speaks for `user`, if anybody
-  int status = 0;                                      ///< of the answer, once it has begun
-  bool streams = false;                                ///< the answer goes on: a watch, a long list
+  /// Whose rights count when the view made `user` another (View::acts_as).
+  std::unique_ptr<const auth::UserInfo> caller;
+  int status = 0;        ///< of the answer, once it has begun
+  bool streams = false;  ///< the answer goes on: a watch, a long list
   TimePoint received;
   std::int64_t received_at = 0;  ///< [s since 1970]; set for the audit log only
   bool outside = false;          ///< not in any logical cluster
@@ -53,6 +55,9 @@ struct Request {
   [[nodiscard]] bool is_gone() const noexcept { return exchange == nullptr; }
   /// What is served where the request goes.
   [[nodiscard]] const Registry& registry() const;
+  [[nodiscard]] const auth::UserInfo& asked_user() const noexcept {
+    return caller == nullptr ? user : *caller;
+  }
   [[nodiscard]] std::string_view header(std::string_view name) const noexcept {
     const std::string_view value = head.headers.get(name);
     return value.data() == nullptr ? std::string_view("") : value;

@@ -100,8 +100,8 @@ void handle_watch(const RequestPtr& request, const Target& target) {
   params.range = collection_prefix(target.kind->storage_name, request->cluster, target.ns);
   params.cluster = request->cluster;
   params.rights = std::make_shared<const WatchRights>(
-      WatchRights{server.watch_review().share(request->user), request->info.ns, request->info.name,
-                  request->view});
+      WatchRights{server.watch_review().share(request->asked_user()), request->info.ns,
+                  request->info.name, request->view});
   std::string_view name_filter = request->info.path_has_name ? target.name : std::string_view();
   if (!target.name.empty() && !wildcard && (!def.namespaced || !target.ns.empty())) {
     if (const auto key =
