@@ -13,12 +13,34 @@ const char* const kConditionsSchema = R"json({"type": "array", "items": {"type":
   "reason": {"type": "string"}, "severity": {"type": "string"}, "status": {"type": "string"},
   "type": {"type": "string"}}}})json";
 
+namespace {
+
+const char* const kRulesSchema = R"json({"type": "array", "items": {"type": "object",
+  "required": ["verbs"], "properties": {
+  "apiGroups": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}},
+  "nonResourceURLs": {"type": "array", "x-kubernetes-list-type": "atomic",
+   "items": {"type": "string"}},
+  "resourceNames": {"type": "array", "x-kubernetes-list-type": "atomic",
+   "items": {"type": "string"}},
+  "resources": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}},
+  "verbs": {"type": "array", "x-kubernetes-list-type": "atomic",
+   "items": {"type": "string"}}}}})json";
+
+/// Schemas that documents share by a marker, so that they are written once.
+struct Shared {
+  std::string_view marker, schema;
+};
+
+}  // namespace
+
 ResourceDef resource_from_document(std::string_view crd_json) {
-  // Documents share the schema of conditions by a marker, so that it is written once.
-  static constexpr std::string_view kMarker = "\"$conditions\"";
+  const Shared shared[] = {{"\"$conditions\"", kConditionsSchema}, {"\"$rules\"", kRulesSchema}};
   std::string text(crd_json);
-  for (std::size_t at = text.find(kMarker); at != std::string::npos; at = text.find(kMarker)) {
-    text.replace(at, kMarker.size(), kConditionsSchema);
+  for (const Shared& one : shared) {
+    for (std::size_t at = text.find(one.marker); at != std::string::npos;
+         at = text.find(one.marker)) {
+      text.replace(at, one.marker.size(), one.schema);
+    }
   }
   auto crd = krm::Json::parse(text);
   if (!crd) {

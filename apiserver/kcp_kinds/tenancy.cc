@@ -55,6 +55,7 @@ constexpr std::string_view kWorkspaceTypeDocument = R"json({
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "properties": {
      "initializer": {"type": "boolean"}, "terminator": {"type": "boolean"},
+     "initializerPermissions": "$rules", "terminatorPermissions": "$rules",
      "additionalWorkspaceLabels": {"type": "object", "additionalProperties": {"type": "string"}},
      "defaultAPIBindingLifecycle": {"type": "string", "enum": ["InitializeOnly", "Maintain"]},
      "defaultAPIBindings": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["path", "export"],

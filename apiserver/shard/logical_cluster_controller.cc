@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "apiserver/keys.h"
-#include "apiserver/shard/conditions.h"
+#include "apiserver/shard/lifecycle.h"
 #include "apiserver/shard/names.h"
 #include "base/log.h"
 
@@ -56,6 +56,25 @@ bool is_content(const ResourceDef& def) {
          !(def.group == kCoreGroup && def.plural == kLogicalClusters);
 }
 
+/// Those who have work to do, from spec to status: nobody has done any yet.
+void start_lifecycle(Json& cluster) {
+  Json left = Json::array();
+  if (const Json* wanted = cluster.at({"spec", "initializers"})) {
+    for (const Json& name : wanted->items()) {
+      if (!is_own_initializer(name.as_string())) {
+        left.push_back(name);
+      }
+    }
+  }
+  if (left.size() > 0) {
+    cluster.make({"status", "initializers"}) = std::move(left);
+  }
+  if (const Json* terminators = cluster.at({"spec", "terminators"})) {
+    cluster.make({"status", "terminators"}) = *terminators;
+  }
+  cluster.make({"status", "phase"}) = "Initializing";
+}
+
 bool is_cluster_rbac(const ResourceDef& def) { return def.group == kRbacGroup && !def.namespaced; }
 
 }  // namespace
@@ -102,7 +121,11 @@ void LogicalClusterController::process(const std::string& cluster, Finished fini
   }
   if (is_deleted(*object)) {
     params_.on_content(cluster, true);
-    empty(cluster, std::move(*object), std::move(finished));
+    if (waiting_names(*object, Lifecycle::kTerminating).empty()) {
+      empty(cluster, std::move(*object), std::move(finished));
+    } else {
+      finished(true);  // the write that takes the last terminator away queues it again
+    }
     return;
   }
   auto work = std::make_shared<Fill>();
@@ -149,55 +172,21 @@ void LogicalClusterController::fill(const std::shared_ptr<Fill>& work) {
 void LogicalClusterController::set_status(const std::shared_ptr<Fill>& work) {
   Json object = work->object;
   if (object.text({"status", "phase"}).empty()) {
-    if (const Json* wanted = object.at({"spec", "initializers"})) {
-      Json left = Json::array();
-      for (const Json& name : wanted->items()) {
-        if (!is_own_initializer(name.as_string())) {
-          left.push_back(name);
-        }
-      }
-      if (left.size() > 0) {
-        object.make({"status", "initializers"}) = std::move(left);
-      }
-    }
+    start_lifecycle(object);
   }
-  const Json* left = object.at({"status", "initializers"});
-  const bool ready = left == nullptr || left->size() == 0;
-  if (object.text({"status", "phase"}).empty() ||
-      object.text({"status", "phase"}) == "Initializing") {
-    object.make({"status", "phase"}) = ready ? "Ready" : "Initializing";
+  if (object.text({"status", "phase"}) == "Initializing" &&
+      waiting_names(object, Lifecycle::kInitializing).empty()) {
+    object.make({"status", "phase"}) = "Ready";
   }
   // By name, as kcp says it; the Workspace has the URL by path.
   object.make({"status", "URL"}) = params_.external_url() + "/clusters/" + work->cluster;
-  if (ready) {
-    set_kcp_condition(object, "WorkspaceInitialized", "True");
-  } else {
-    set_kcp_condition(object, "WorkspaceInitialized", "False", "Info", "InitializerExists",
-                      "Initializers still exist");
-  }
+  set_initialized_condition(object);
   params_.on_content(work->cluster, false);
   if (object == work->object) {
-    set_label(work, std::move(object));
-    return;
-  }
-  update(cluster_key(work->cluster), "status", std::move(object),
-         [this, work](Expected<Json> stored) {
-           if (!stored) {
-             work->finished(false);
-             return;
-           }
-           set_label(work, std::move(*stored));
-         });
-}
-
-void LogicalClusterController::set_label(const std::shared_ptr<Fill>& work, Json object) {
-  const std::string phase(object.text({"status", "phase"}));
-  if (object.text({"metadata", "labels", kPhaseLabel}) == phase) {
     work->finished(true);
     return;
   }
-  object.make({"metadata", "labels", kPhaseLabel}) = phase;
-  update(cluster_key(work->cluster), "", std::move(object),
+  update(cluster_key(work->cluster), "status", std::move(object),
          [work](Expected<Json> stored) { work->finished(stored.has_value()); });
 }
 

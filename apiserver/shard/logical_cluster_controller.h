@@ -14,11 +14,11 @@ namespace kintsugi::apiserver {
 /// Fills new logical clusters of this shard and empties those that are being deleted.
 /// Source: specs/api-machinery.md AM-484, AM-488, AM-489.
 /// New: namespaces default and kube-system, ClusterRoleBinding workspace-admin for the creator,
-/// then status (URL, initializers, phase, conditions) and the phase label. Initializers that the
-/// system itself fulfils are done at once.
-/// Deleted: every object of every kind that the cluster serves, honouring finalizers; cluster-wide
-/// RBAC last, so that whoever must take finalizers off still may; then our finalizer. What late
-/// requests left behind is swept from the store afterwards.
+/// then status (URL, initializers, terminators, phase, conditions). Initializers whose work this
+/// controller does are done at once; the cluster is Ready when no other is left.
+/// Deleted: once all terminators are gone, every object of every kind that the cluster serves,
+/// honouring finalizers; cluster-wide RBAC last, so that whoever must take finalizers off still
+/// may; then our finalizer. What late requests left behind is swept from the store afterwards.
 class LogicalClusterController final : public ControllerBase {
  public:
   struct Params {
@@ -39,7 +39,6 @@ class LogicalClusterController final : public ControllerBase {
   void process(const std::string& cluster, Finished finished) override;
   void fill(const std::shared_ptr<Fill>& work);
   void set_status(const std::shared_ptr<Fill>& work);
-  void set_label(const std::shared_ptr<Fill>& work, krm::Json object);
   void empty(const std::string& cluster, krm::Json object, Finished finished);
   void sweep(const std::string& cluster, Finished finished);
 

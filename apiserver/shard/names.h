@@ -39,6 +39,8 @@ inline constexpr std::string_view kPlacedShardAnnotation = "internal.tenancy.kcp
 inline constexpr std::string_view kPhaseLabel = "tenancy.kcp.io/phase";
 inline constexpr std::string_view kWorkspaceFinalizer = "core.kcp.io/logicalcluster";
 inline constexpr std::string_view kLogicalClusterFinalizer = "core.kcp.io/logicalcluster-deletion";
+/// On a LogicalCluster as long as it has terminators; ours above is what holds it.
+inline constexpr std::string_view kTerminatorsFinalizer = "kcp.io/has-terminators";
 inline constexpr std::string_view kApiBindingsInitializer = "system:apibindings";
 
 [[nodiscard]] inline std::string annotation(const krm::Json& object, std::string_view key) {

@@ -68,6 +68,7 @@ void RootView::put_shard(std::string_view name, const Json* shard) {
     record.name = name;
     record.base_url = shard->text({"spec", "baseURL"});
     record.external_url = shard->text({"spec", "externalURL"});
+    record.virtual_workspace_url = shard->text({"spec", "virtualWorkspaceURL"});
     if (const Json* labels = shard->at({"metadata", "labels"})) {
       record.labels = *labels;
     }

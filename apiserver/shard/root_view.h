@@ -21,7 +21,7 @@
 namespace kintsugi::apiserver {
 
 struct ShardRecord {
-  std::string name, base_url, external_url;
+  std::string name, base_url, external_url, virtual_workspace_url;
   krm::Json labels;
   bool unschedulable = false;
   bool operator==(const ShardRecord&) const = default;

@@ -1,11 +1,11 @@
 #include "apiserver/shard/shard_kinds.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "apiserver/kcp_kinds/kcp_kinds.h"
 #include "apiserver/shard/cluster_resolver.h"
+#include "apiserver/shard/lifecycle.h"
 #include "apiserver/shard/names.h"
 #include "apiserver/shard/workspace_admission.h"
 #include "krm/status.h"
@@ -22,16 +22,6 @@ void set_path(ClusterIndex& index, const WriteContext& context, Json& object) {
 
 Error logical_cluster_forbidden(std::string_view text) {
   return krm::forbidden(kCoreGroup, kLogicalClusters, kClusterName, text);
-}
-
-bool grows(const Json* now, const Json* before) {
-  if (now == nullptr) {
-    return false;
-  }
-  return std::any_of(now->items().begin(), now->items().end(), [&](const Json& item) {
-    return before == nullptr ||
-           std::find(before->items().begin(), before->items().end(), item) == before->items().end();
-  });
 }
 
 /// AM-488, AM-490: made and deleted by the system only.
@@ -54,15 +44,14 @@ Expected<void> admit_logical_cluster(const WriteContext& context, const Json* ob
     }
     return {};
   }
-  if (context.subresource == "status" &&
-      grows(object->at({"status", "initializers"}), old->at({"status", "initializers"}))) {
-    return fail(logical_cluster_forbidden("status.initializers may only shrink"));
-  }
-  return {};
+  return check_lifecycle(*object, *old);
 }
 
 ResourcePtr logical_clusters() {
   ResourceDef def = *logical_cluster_kind();
+  def.hooks.prepare = [](const WriteContext&, Json& object, const Json*) {
+    keep_lifecycle(object);
+  };
   def.hooks.admit = [](const WriteContext& context, const Json* object, const Json* old,
                        Hooks::AdmitDone done) {
     done(admit_logical_cluster(context, object, old));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apiserver/shard/conditions.h"
+#include "apiserver/shard/lifecycle.h"
 #include "apiserver/shard/names.h"
 #include "base/log.h"
 
@@ -25,6 +26,20 @@ bool only_our_finalizer(const Json& workspace) {
   return list == nullptr ||
          std::all_of(list->items().begin(), list->items().end(),
                      [](const Json& item) { return item.as_string() == kWorkspaceFinalizer; });
+}
+
+/// Phase, initializers and terminators of the logical cluster.
+void copy_lifecycle(Json& workspace, const Json& logical_cluster) {
+  Json& status = workspace.make({"status"});
+  status["phase"] = logical_cluster.text({"status", "phase"});
+  for (const std::string_view list : {"initializers", "terminators"}) {
+    const Json* names = logical_cluster.at({"status", list});
+    if (names != nullptr && names->size() > 0) {
+      status[list] = *names;
+    } else {
+      status.erase(list);
+    }
+  }
 }
 
 std::string placed_cluster(const Json& workspace) {
@@ -291,6 +306,9 @@ void WorkspaceScheduler::make_cluster(const JobPtr& job) {
   for (const std::string& name : params_.types.initializers(reader(), *type)) {
     object.make({"spec", "initializers"}).push_back(Json(name));
   }
+  for (const std::string& name : params_.types.terminators(reader(), *type)) {
+    object.make({"spec", "terminators"}).push_back(Json(name));
+  }
   params_.access.create(
       job->shard, job->cluster, std::move(object), [this, job](Expected<void> created) {
         if (created || created.error().code() == Errc::kAlreadyExists) {
@@ -338,19 +356,13 @@ void WorkspaceScheduler::publish_status(const JobPtr& job, Json workspace,
   const Json before = workspace;
   const std::string phase(logical_cluster.text({"status", "phase"}));
   const bool ready = phase == "Ready";
-  workspace.make({"status", "phase"}) = phase;
-  const Json* initializers = logical_cluster.at({"status", "initializers"});
-  if (initializers != nullptr && initializers->size() > 0) {
-    workspace.make({"status", "initializers"}) = *initializers;
-  } else {
-    workspace.make({"status"}).erase("initializers");
-  }
+  copy_lifecycle(workspace, logical_cluster);
   set_kcp_condition(workspace, "WorkspaceScheduled", "True");
-  if (ready) {
-    set_kcp_condition(workspace, "WorkspaceInitialized", "True");
-  } else {
-    set_kcp_condition(workspace, "WorkspaceInitialized", "False", "Info", "InitializerExists",
-                      "Initializers still exist");
+  set_initialized_condition(workspace);
+  constexpr std::string_view kBindings = "APIBindingsInitialized";
+  if (const Json* known = find_condition(logical_cluster, kBindings)) {
+    set_kcp_condition(workspace, kBindings, known->text({"status"}), known->text({"severity"}),
+                      known->text({"reason"}), known->text({"message"}));
   }
   const auto done = [this, job, ready] {
     if (ready) {
@@ -392,12 +404,24 @@ void WorkspaceScheduler::remove(const JobPtr& job) {
       return;
     }
     if (is_deleted(**found)) {
-      wait(job, kLongestRemoval);
+      publish_removal(job, **found);
       return;
     }
     params_.access.remove(job->shard, job->cluster, uid_of(**found),
                           [this, job](Expected<void>) { wait(job, kLongestRemoval); });
   });
+}
+
+/// Shows how far the logical cluster is, and waits for its end.
+void WorkspaceScheduler::publish_removal(const JobPtr& job, const Json& logical_cluster) {
+  Json workspace = job->workspace;
+  copy_lifecycle(workspace, logical_cluster);
+  if (workspace == job->workspace) {
+    wait(job, kLongestRemoval);
+    return;
+  }
+  update(job->key, "status", std::move(workspace),
+         [this, job](Expected<Json>) { wait(job, kLongestRemoval); });
 }
 
 void WorkspaceScheduler::release(const JobPtr& job) {

@@ -52,6 +52,7 @@ class WorkspaceScheduler final : public ControllerBase {
   void publish(const JobPtr& job, const krm::Json& logical_cluster);
   void publish_status(const JobPtr& job, krm::Json workspace, const krm::Json& logical_cluster);
   void remove(const JobPtr& job);
+  void publish_removal(const JobPtr& job, const krm::Json& logical_cluster);
   void release(const JobPtr& job);
 
   /// Looks again soon, later and later while nothing changes.

@@ -160,6 +160,32 @@ TEST_F(WorkspaceSchedulerTest, WhenCreated_BecomesReadyOnAShard) {
             R"(["root:universal","system:apibindings"])");
 }
 
+TEST_F(WorkspaceSchedulerTest, WhenTypesHaveTerminators_ClusterAndWorkspaceNameThem) {
+  Expected<Json> base = Json::parse(R"({"spec": {"terminator": true}})");
+  Expected<Json> mine = Json::parse(
+      R"({"spec": {"terminator": true, "extend": {"with": [{"name": "base", "path": "root"}]}}})");
+  ASSERT_TRUE(base && mine);
+  root_.put_type("base", &*base);
+  root_.put_type("universal", &*mine);
+  add_shard("s1", "eu");
+  start();
+  add_workspace("w");
+  run_to_phase("w", "Ready");
+  Json& cluster = access_.clusters.begin()->second;
+  EXPECT_EQ(cluster.at({"spec", "terminators"})->dump(), R"(["root:base","root:universal"])");
+  EXPECT_EQ(cluster.at({"spec", "initializers"}), nullptr);
+
+  // While it is deleted the workspace shows how far that is.
+  cluster.make({"metadata", "deletionTimestamp"}) = "2026-01-01T00:00:00Z";
+  cluster.make({"status", "phase"}) = "Terminating";
+  cluster.make({"status", "terminators"}) = Json::array({"root:base"});
+  server_.erase(key("w"));
+  run_to_phase("w", "Terminating");
+  EXPECT_EQ(server_.find(key("w"))->at({"status", "terminators"})->dump(), R"(["root:base"])");
+  access_.clusters.clear();
+  server_.run_until([&] { return server_.find(key("w")) == nullptr; });
+}
+
 TEST_F(WorkspaceSchedulerTest, WhenSelectorIsGiven_PicksAMatchingShard) {
   add_shard("s1", "eu");
   add_shard("s2", "us");

@@ -1,8 +1,10 @@
 #include "apiserver/shard/workspace_type_controller.h"
 
+#include <set>
 #include <utility>
 
 #include "apiserver/shard/conditions.h"
+#include "apiserver/shard/lifecycle.h"
 #include "apiserver/shard/names.h"
 
 namespace kintsugi::apiserver {
@@ -19,8 +21,8 @@ ObjectKey type_key(std::string_view cluster, std::string_view name) {
 }  // namespace
 
 WorkspaceTypeController::WorkspaceTypeController(const ControllerContext& context,
-                                                 const WorkspaceTypeLookup& types)
-    : ControllerBase(context, "kintsugi-workspace-type"), types_(types) {}
+                                                 const WorkspaceTypeLookup& types, RootView& root)
+    : ControllerBase(context, "kintsugi-workspace-type"), types_(types), root_(root) {}
 
 void WorkspaceTypeController::start() {
   follow(kTenancyGroup, kWorkspaceTypes, [this](const ApiServer::Change& change) {
@@ -28,6 +30,35 @@ void WorkspaceTypeController::start() {
       queue_.add(type_key(change.cluster, change.name).pack());
     }
   });
+  root_.listen([this] {
+    reader().list("*", kTenancyGroup, kWorkspaceTypes, "", [this](const Json& type) {
+      queue_.add(type_key(cluster_of(type), type.text({"metadata", "name"})).pack());
+      return true;
+    });
+  });
+}
+
+Json WorkspaceTypeController::urls(const ObjectKey& type) const {
+  std::set<std::string> urls;
+  for (const auto& [name, shard] : root_.shards()) {
+    std::string_view base = shard.virtual_workspace_url;
+    while (base.ends_with('/')) {
+      base.remove_suffix(1);
+    }
+    if (base.empty()) {
+      continue;
+    }
+    for (const Lifecycle lifecycle : {Lifecycle::kInitializing, Lifecycle::kTerminating}) {
+      urls.insert(std::string(base) + "/services/" +
+                  std::string(lifecycle_names(lifecycle).virtual_workspace) + "/" + type.cluster +
+                  ":" + type.name);
+    }
+  }
+  Json list = Json::array();
+  for (const std::string& url : urls) {
+    list.push_back(Json::object({{"url", url}}));
+  }
+  return list;
 }
 
 void WorkspaceTypeController::add_cluster(std::string_view cluster) {
@@ -60,12 +91,17 @@ void WorkspaceTypeController::process(const std::string& text, Finished finished
     queue_.add_after(text, kLookAgain);
   }
   Json updated = *type;
-  const bool changed =
-      missing.empty()
-          ? set_kcp_condition(updated, "Ready", "True")
-          : set_kcp_condition(updated, "Ready", "False", "Error", "ExtensionNotFound",
-                              "workspacetypes.tenancy.kcp.io \"" + missing + "\" not found");
-  if (!changed) {
+  if (root_.synced()) {
+    updated.make({"status", "virtualWorkspaces"}) = urls(key);
+    set_kcp_condition(updated, "VirtualWorkspaceURLsReady", "True");
+  }
+  if (missing.empty()) {
+    set_kcp_condition(updated, "Ready", "True");
+  } else {
+    set_kcp_condition(updated, "Ready", "False", "Error", "ExtensionNotFound",
+                      "workspacetypes.tenancy.kcp.io \"" + missing + "\" not found");
+  }
+  if (updated == *type) {
     finished(true);
     return;
   }

@@ -8,16 +8,20 @@
 
 namespace kintsugi::apiserver {
 
-/// Condition Ready of WorkspaceTypes: True when every type that one extends is there.
+/// status of WorkspaceTypes: where their initializers and terminators find their work, on each
+/// shard; condition Ready is True when every type that one extends is there.
 class WorkspaceTypeController final : public ControllerBase {
  public:
-  WorkspaceTypeController(const ControllerContext& context, const WorkspaceTypeLookup& types);
+  WorkspaceTypeController(const ControllerContext& context, const WorkspaceTypeLookup& types,
+                          RootView& root);
   void start() override;
   void add_cluster(std::string_view cluster) override;
 
  private:
   void process(const std::string& key, Finished finished) override;
+  [[nodiscard]] krm::Json urls(const ObjectKey& type) const;
   const WorkspaceTypeLookup& types_;
+  RootView& root_;
 };
 
 }  // namespace kintsugi::apiserver

@@ -11,6 +11,11 @@ namespace {
 using krm::Json;
 constexpr std::size_t kMostTypes = 32;  // that one type may extend
 
+bool has_flag(const Json& type, std::string_view field) {
+  const Json* flag = type.at({"spec", field});
+  return flag != nullptr && flag->as_bool();
+}
+
 }  // namespace
 
 std::optional<FoundType> WorkspaceTypeLookup::find(const ObjectReader& reader,
@@ -98,15 +103,26 @@ std::vector<std::string> WorkspaceTypeLookup::initializers(const ObjectReader& r
   std::vector<std::string> names;
   bool binds = false;
   for (const FoundType& one : with_extended(reader, type)) {
-    const Json* initializer = one.object.at({"spec", "initializer"});
-    if (initializer != nullptr && initializer->as_bool()) {
-      names.push_back(one.cluster + ":" + one.name);
+    if (has_flag(one.object, "initializer")) {
+      names.push_back(one.lifecycle_name());
     }
     const Json* bindings = one.object.at({"spec", "defaultAPIBindings"});
     binds = binds || (bindings != nullptr && bindings->size() > 0);
   }
   if (binds) {
     names.emplace_back(kApiBindingsInitializer);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> WorkspaceTypeLookup::terminators(const ObjectReader& reader,
+                                                          const FoundType& type) const {
+  std::vector<std::string> names;
+  for (const FoundType& one : with_extended(reader, type)) {
+    if (has_flag(one.object, "terminator")) {
+      names.push_back(one.lifecycle_name());
+    }
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -19,6 +19,8 @@ struct FoundType {
   std::string name;
   krm::Json object;
   [[nodiscard]] std::string full_name() const { return path + ":" + name; }
+  /// Of its initializer and terminator.
+  [[nodiscard]] std::string lifecycle_name() const { return cluster + ":" + name; }
 };
 
 /// Looks up WorkspaceTypes: those of root in the view of root, others where they are stored on this
@@ -47,6 +49,9 @@ class WorkspaceTypeLookup {
   /// Names of all initializers of a new workspace of this type, sorted.
   [[nodiscard]] std::vector<std::string> initializers(const ObjectReader& reader,
                                                       const FoundType& type) const;
+  /// The same of all terminators.
+  [[nodiscard]] std::vector<std::string> terminators(const ObjectReader& reader,
+                                                     const FoundType& type) const;
 
  private:
   ClusterIndex& index_;

@@ -1,0 +1,213 @@
+#include "apiserver/shard/lifecycle.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apiserver/shard/conditions.h"
+#include "apiserver/shard/names.h"
+#include "base/sha256.h"
+#include "base/strings.h"
+#include "krm/go_text.h"
+#include "krm/status.h"
+
+namespace kintsugi::apiserver {
+namespace {
+
+using krm::Json;
+
+constexpr std::size_t kLongestLabelName = 63;
+constexpr Lifecycle kBoth[] = {Lifecycle::kInitializing, Lifecycle::kTerminating};
+
+constexpr LifecycleNames kNames[] = {
+    {"initializers", "initializer", "Initializing", "initializer.internal.kcp.io/", "initialize",
+     "initializerPermissions", "initializingworkspaces"},
+    {"terminators", "terminator", "Terminating", "terminator.internal.kcp.io/", "terminate",
+     "terminatorPermissions", "terminatingworkspaces"},
+};
+
+const Json* list_of(const Json& object, std::string_view part, Lifecycle lifecycle) {
+  const Json* list = object.at({part, lifecycle_names(lifecycle).list});
+  return list != nullptr && list->is_array() && list->size() > 0 ? list : nullptr;
+}
+
+bool holds(const Json* list, const Json& item) {
+  return list != nullptr &&
+         std::find(list->items().begin(), list->items().end(), item) != list->items().end();
+}
+
+/// Every item of `part` is in `whole`.
+bool is_within(const Json* part, const Json* whole) {
+  return part == nullptr || std::all_of(part->items().begin(), part->items().end(),
+                                        [&](const Json& item) { return holds(whole, item); });
+}
+
+bool is_same_set(const Json* a, const Json* b) { return is_within(a, b) && is_within(b, a); }
+
+/// Phases in their order; those that only the system gives come first.
+int order_of(std::string_view phase) {
+  constexpr std::string_view kOrder[] = {"Ready", "Initializing", "Scheduling", ""};
+  const auto found = std::find(std::begin(kOrder), std::end(kOrder), phase);
+  return static_cast<int>(std::end(kOrder) - found);
+}
+
+bool is_lifecycle_label(std::string_view key) {
+  return std::any_of(std::begin(kNames), std::end(kNames), [&](const LifecycleNames& names) {
+    return key.starts_with(names.label_prefix);
+  });
+}
+
+void keep_labels(Json& cluster) {
+  const Json* known = cluster.at({"metadata", "labels"});
+  Json labels = Json::object();
+  if (known != nullptr) {
+    for (const krm::JsonMember& label : known->members()) {
+      if (!is_lifecycle_label(label.key)) {
+        labels[label.key] = label.value;
+      }
+    }
+  }
+  const std::string phase(cluster.text({"status", "phase"}));
+  if (!phase.empty()) {
+    labels[kPhaseLabel] = phase;
+  }
+  for (const Lifecycle lifecycle : kBoth) {
+    for (const std::string& name : waiting_names(cluster, lifecycle)) {
+      LifecycleLabel label = lifecycle_label(lifecycle, name);
+      labels[label.key] = std::move(label.value);
+    }
+  }
+  if (known != nullptr || labels.size() > 0) {
+    cluster.make({"metadata", "labels"}) = std::move(labels);
+  }
+}
+
+void keep_finalizer(Json& cluster, bool wanted) {
+  const Json finalizer(kTerminatorsFinalizer);
+  Json* list = cluster.at({"metadata", "finalizers"});
+  if (holds(list, finalizer) == wanted) {
+    return;
+  }
+  if (wanted) {
+    cluster.make({"metadata", "finalizers"}).push_back(finalizer);
+    return;
+  }
+  Json left = Json::array();
+  for (const Json& item : list->items()) {
+    if (!(item == finalizer)) {
+      left.push_back(item);
+    }
+  }
+  *list = std::move(left);
+}
+
+Error forbidden(std::string_view text) {
+  return krm::forbidden(kCoreGroup, kLogicalClusters, kClusterName, text);
+}
+
+/// The status without what a view may write, and without the phase that follows from it.
+Json fixed_status(const Json& object, Lifecycle lifecycle) {
+  const Json* status = object.find("status");
+  Json rest = status == nullptr ? Json::object() : *status;
+  rest.erase(lifecycle_names(lifecycle).list);
+  rest.erase("conditions");
+  if (lifecycle == Lifecycle::kTerminating) {
+    rest.erase("phase");
+  }
+  return rest;
+}
+
+}  // namespace
+
+const LifecycleNames& lifecycle_names(Lifecycle lifecycle) noexcept {
+  return kNames[static_cast<std::size_t>(lifecycle)];
+}
+
+LifecycleLabel lifecycle_label(Lifecycle lifecycle, std::string_view name) {
+  const auto digest = sha224(name);
+  std::string hash = hex_encode({reinterpret_cast<const char*>(digest.data()), digest.size()});
+  const std::string_view prefix = lifecycle_names(lifecycle).label_prefix;
+  return {std::string(prefix) + hash.substr(0, kLongestLabelName - prefix.size()), hash};
+}
+
+std::vector<std::string> waiting_names(const Json& logical_cluster, Lifecycle lifecycle) {
+  std::vector<std::string> names;
+  if (const Json* list = list_of(logical_cluster, "status", lifecycle)) {
+    for (const Json& item : list->items()) {
+      names.emplace_back(item.as_string());
+    }
+  }
+  return names;
+}
+
+bool waits_for(const Json& logical_cluster, Lifecycle lifecycle, std::string_view name) {
+  return logical_cluster.text({"status", "phase"}) == lifecycle_names(lifecycle).phase &&
+         holds(list_of(logical_cluster, "status", lifecycle), Json(name));
+}
+
+void keep_lifecycle(Json& logical_cluster) {
+  const bool terminators = list_of(logical_cluster, "status", Lifecycle::kTerminating) != nullptr;
+  if (!logical_cluster.text({"metadata", "deletionTimestamp"}).empty()) {
+    logical_cluster.make({"status", "phase"}) = terminators ? "Terminating" : "Deleting";
+  }
+  keep_labels(logical_cluster);
+  keep_finalizer(logical_cluster, terminators);
+}
+
+void set_initialized_condition(Json& object) {
+  if (object.text({"status", "phase"}) == "Ready") {
+    set_kcp_condition(object, "WorkspaceInitialized", "True");
+    return;
+  }
+  const std::vector<std::string> left = waiting_names(object, Lifecycle::kInitializing);
+  set_kcp_condition(object, "WorkspaceInitialized", "False", "Info", "InitializerExists",
+                    "Initializers still exist: [" + join(left, " ") + "]");
+}
+
+Expected<void> check_lifecycle(const Json& now, const Json& old) {
+  const std::string_view before = old.text({"status", "phase"});
+  const std::string_view after = now.text({"status", "phase"});
+  const bool begins = before != "Initializing" && after == "Initializing";
+  for (const Lifecycle lifecycle : kBoth) {
+    const std::string name(lifecycle_names(lifecycle).list);
+    const Json* status = list_of(now, "status", lifecycle);
+    if (!is_same_set(list_of(now, "spec", lifecycle), list_of(old, "spec", lifecycle))) {
+      return fail(forbidden("spec." + name + " is immutable"));
+    }
+    if (begins && !is_same_set(list_of(now, "spec", lifecycle), status)) {
+      return fail(forbidden("status." + name + " do not equal spec." + name));
+    }
+    if (!begins && !is_within(status, list_of(old, "status", lifecycle))) {
+      return fail(forbidden("status." + name + " must not grow"));
+    }
+  }
+  const Json* initializers = list_of(now, "status", Lifecycle::kInitializing);
+  if (before == "Initializing" && after != "Initializing" && initializers != nullptr) {
+    return fail(forbidden("status.initializers is not empty"));
+  }
+  if (order_of(before) > order_of(after)) {
+    return fail(forbidden("cannot transition from " + krm::go_quote(before) + " to " +
+                          krm::go_quote(after)));
+  }
+  return {};
+}
+
+Expected<void> check_only_removes(const Json& now, const Json& old, Lifecycle lifecycle,
+                                  std::string_view name) {
+  const Json* before = list_of(old, "status", lifecycle);
+  const Json* after = list_of(now, "status", lifecycle);
+  const std::size_t count = after == nullptr ? 0 : after->size();
+  if (before != nullptr && before->size() == count + 1 && is_within(after, before) &&
+      holds(before, Json(name)) && !holds(after, Json(name)) &&
+      fixed_status(now, lifecycle) == fixed_status(old, lifecycle)) {
+    return {};
+  }
+  const LifecycleNames& names = lifecycle_names(lifecycle);
+  const Cause cause = krm::field_invalid(
+      "status." + std::string(names.list), after == nullptr ? Json::array() : *after,
+      "only removing the " + krm::go_quote(name) + " " + std::string(names.one) + " is supported");
+  const bool initializing = lifecycle == Lifecycle::kInitializing;
+  return fail(krm::invalid(initializing ? kTenancyGroup : kCoreGroup,
+                           initializing ? "Workspace" : "LogicalCluster", kClusterName, {cause}));
+}
+
+}  // namespace kintsugi::apiserver
