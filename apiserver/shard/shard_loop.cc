@@ -66,6 +66,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       authenticator_(credential_params(params, accounts_)),
       drain_timer_(loop) {
   make_registry();
+  make_views();
   make_server(std::move(ready));
 }
 
@@ -79,6 +80,7 @@ ShardLoop::~ShardLoop() {
   local_root_.reset();
   rights_changes_.clear();
   other_rights_.stop();
+  lifecycle_views_->stop();
   rbac_.stop();
   catalog_.stop();
   index_.stop();
@@ -107,6 +109,13 @@ void ShardLoop::make_registry() {
     return a.def->group < b.def->group;  // the core group is ""
   });
   registry_ = std::make_unique<StaticPlusCrdRegistry>(std::move(kinds));
+}
+
+void ShardLoop::make_views() {
+  lifecycle_views_ = std::make_unique<LifecycleViews>(
+      LifecycleViewContext{*registry_, authorizer_, rbac_, types_, index_,
+                           [this]() -> const ObjectReader& { return server_->reader(); }});
+  lifecycle_views_->add_to(views_);
 }
 
 void ShardLoop::make_server(std::function<Expected<void>()> ready) {
@@ -149,6 +158,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
       server_->review_watches(now->name);
     }
   });
+  lifecycle_views_->start(*server_);
   if (params_.name == kRootCluster) {
     local_root_ = std::make_unique<LocalRootFeed>(*server_, root_);
   } else {

@@ -19,6 +19,7 @@
 #include "apiserver/shard/shard_access.h"
 #include "apiserver/shard/shard_handler.h"
 #include "apiserver/shard/shard_server.h"
+#include "apiserver/shard/views/lifecycle_view.h"
 #include "apiserver/shard/views/view_resolver.h"
 #include "apiserver/shard/workspace_types.h"
 #include "net/listener.h"
@@ -58,6 +59,7 @@ class ShardLoop {
 
  private:
   void make_registry();
+  void make_views();
   void make_server(std::function<Expected<void>()> ready);
   void end_watches(std::string_view cluster);
   void remember_root();
@@ -83,6 +85,7 @@ class ShardLoop {
   ShardAuthenticator authenticator_;
   ViewResolver views_;
   std::unique_ptr<StaticPlusCrdRegistry> registry_;
+  std::unique_ptr<LifecycleViews> lifecycle_views_;
   std::unique_ptr<ApiServer> server_;
   std::vector<std::shared_ptr<void>> rights_changes_;
   std::unique_ptr<LocalRootFeed> local_root_;
