@@ -1,7 +1,9 @@
 """Virtual workspaces through the proxy (specs/topology.md 9, specs/front-proxy.md 8): routing against servers that echo, consumers."""
+import contextlib
 import http.server
 import json
 import re
+import socket
 import subprocess
 import threading
 import unittest
@@ -22,9 +24,15 @@ NO_ROUTE = "the server could not find the requested resource"
 class Echo:
     """Stands in for the virtual workspaces of one shard: tells what it got."""
 
-    def __init__(self, shard):
+    def __init__(self, shard, port=0, below="vw"):
+        self.connections = []
+
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(handler):
+                super().setup()
+                self.connections.append(handler.connection)
 
             def answer(self):
                 length = int(self.headers.get("Content-Length") or 0)
@@ -43,14 +51,17 @@ class Echo:
             def log_message(self, *args):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}/vw/{shard}"
+        self.url = f"http://127.0.0.1:{self.server.server_port}/{below}/{shard}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def close(self):
         self.server.shutdown()
         self.server.server_close()
+        for connection in self.connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 def condition(found, kind):
@@ -215,6 +226,37 @@ class Services(unittest.TestCase):
         self.echoed("/partitions/root/live" + tail, other, tail)
         self.label(other, fp109="out")
         kit.eventually(lambda: self.ask("/partitions/root/live" + tail).status == 403)
+
+    def test_FP_136_while_the_virtual_workspaces_of_a_shard_are_away(self):
+        name = self.names[2]
+        tail = f"/services/apiexport/root/widgets/clusters/{self.cluster[name]}/api"
+        port = self.echoes[2].server.server_port
+        self.echoes[2].close()
+
+        def back():
+            self.echoes[2] = Echo(name, port)
+
+        try:
+            for query, status in (("", 503), ("?watch=true", 429)):
+                answer = kit.eventually(lambda q=query, s=status: (lambda a: a if a.status == s else None)(self.ask(tail + q)))
+                self.assertEqual(answer.headers["Retry-After"], "1")
+                self.assertEqual(answer.json["message"], "the shard is not reachable")
+            self.assertEqual(self.proxy.get(f"/clusters/root:on-{name}/api/v1/namespaces/default").status, 200, "only they are away")
+        finally:
+            back()
+        kit.eventually(lambda: self.ask(tail).status == 200)
+        self.echoed(tail, name, tail)
+
+    def test_FP_116_TP_110_a_new_url_is_used_at_once(self):
+        name = self.names[2]
+        tail = f"/services/apiexport/root/widgets/clusters/{self.cluster[name]}/api"
+        other = Echo(name, below="moved")
+        self.addCleanup(other.close)
+        self.addCleanup(self.patch_shard, name, {"spec": {"virtualWorkspaceURL": self.vw[name]}})
+        self.patch_shard(name, {"spec": {"virtualWorkspaceURL": other.url + "/"}})
+        kit.eventually(lambda: self.ask(tail).json["path"] == f"/moved/{name}{tail}", deadline=2)
+        slices = self.root.must("GET", f"{SLICES}/widgets")["status"]["endpoints"]
+        self.assertEqual(len(slices), 3, "proxied URLs stay")
 
     def test_FP_123_any_shard_serves_admin(self):
         self.assertEqual({self.ask("/services/admin/shards").json["shard"] for _ in range(12)}, set(self.names))

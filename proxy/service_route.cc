@@ -87,7 +87,7 @@ const ShardInfo* stand_in(const std::vector<WildcardShard>& shards, const ShardI
     if (!discovery && (one.consumes || one.open)) {
       continue;
     }
-    const int rank = (one.shard == owner ? 4 : 0) + (one.shard->up ? 2 : 0) + (one.member ? 1 : 0);
+    const int rank = (one.shard->up ? 4 : 0) + (one.shard == owner ? 2 : 0) + (one.member ? 1 : 0);
     if (best == nullptr || rank > best_rank) {
       best = one.shard;
       best_rank = rank;

@@ -164,6 +164,9 @@ TEST_F(ServiceRouting, TP079_TP080_WhenAWildcardRequestIsNoRead_IsRefused) {
 
 TEST_F(ServiceRouting, WhenOneShardHoldsConsumers_ItIsReadFrom) {
   EXPECT_EQ(go(kWildcard), "beta " + std::string(kWildcard)) << "none: the export's owner";
+  index.set_health(beta, false, "gone");
+  EXPECT_EQ(go(kWildcard).substr(0, 5), "gama ") << "else one that is up";
+  index.set_health(beta, true, "");
   bind(gama, "two");
   EXPECT_EQ(go(kWildcard), "gama " + std::string(kWildcard));
   EXPECT_EQ(go("/services/apiexport/root:org/widgets/clusters/%2A/apis/ex.io/v1/widgets?watch=1"),
@@ -176,6 +179,7 @@ TEST_F(ServiceRouting, WhenOneShardHoldsConsumers_ItIsReadFrom) {
             "beta /services/apiexport/one/widgets/clusters/*/apis");
   index.set_health(beta, false, "gone");
   EXPECT_EQ(go("/services/apiexport/one/widgets/clusters/*/apis").substr(0, 5), "gama ");
+  index.set_health(beta, true, "");
   EXPECT_EQ(go("/services/apiexport/one/gadgets/clusters/*/apis").substr(0, 5), "beta ")
       << "another export";
 }
