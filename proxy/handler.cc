@@ -13,6 +13,7 @@
 #include "proxy/merge/wildcard_route.h"
 #include "proxy/overlay.h"
 #include "proxy/path.h"
+#include "proxy/waiting_request.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -31,6 +32,7 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
     : params_(std::move(params)),
       forward_(params_.loop),
       merge_(params_.loop, params_.pool, params_.view, forward_.watches),
+      late_(params_.loop, params_.view, params_.late_routes),
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
   params_.view->on_change([this, alive = std::weak_ptr<char>(alive_)](
@@ -132,7 +134,8 @@ ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head,
 }
 
 ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
-                                                   http::ResponseStream& stream, Prefix prefix) {
+                                                   http::ResponseStream& stream, Prefix prefix,
+                                                   bool is_late) {
   const auto cluster = krm::split_cluster_path(prefix.rest(head.target));
   if (cluster->segment == "*" && params_.wildcard && prefix.length == 0) {
     const std::string trail(cluster->rest);
@@ -160,6 +163,12 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
       return answer_error(head, stream, workspace_unavailable());
     case topology::Resolution::Kind::kMount:
     case topology::Resolution::Kind::kNotFound:
+      if (!is_late && found.reason == topology::NotFoundReason::kUnknown && late_.has_room()) {
+        return late_.hold(std::move(head), cluster->segment,
+                          [this, &stream, prefix](http::RequestHead held) {
+                            return cluster_request(std::move(held), stream, prefix, true);
+                          });
+      }
       ++lookup_stats_.not_found[static_cast<std::size_t>(found.reason)];
       return answer_error(head, stream, not_permitted(head.method, head.target));
   }
@@ -344,59 +353,6 @@ void ProxyHandler::add_forwarding_headers(http::RequestHead& head,
   head.headers.add("via", via_);
 }
 
-namespace {
-
-/// Holds a request until a permission is known; bytes of its body wait in the stream's window.
-class Waiting final : public http::RequestHandler {
- public:
-  using Answer = std::unique_ptr<http::RequestHandler>;
-  Waiting() : self_(std::make_shared<Waiting*>(this)) {}
-  ~Waiting() override { *self_ = nullptr; }
-  void on_data(std::string_view bytes, bool end) noexcept override {
-    if (next_) {
-      next_->on_data(bytes, end);
-      return;
-    }
-    early_.append(bytes);
-    ended_ = end;
-  }
-  void on_trailers(http::HeaderList trailers) noexcept override {
-    if (next_) {
-      next_->on_trailers(std::move(trailers));
-    } else {
-      ended_ = true;
-    }
-  }
-  void on_drained() noexcept override {
-    if (next_) {
-      next_->on_drained();
-    }
-  }
-  void on_close(Errc cause) noexcept override {
-    closed_ = true;
-    if (next_) {
-      next_->on_close(cause);
-    }
-  }
-  [[nodiscard]] std::shared_ptr<Waiting*> weak() const { return self_; }
-  [[nodiscard]] bool closed() const { return closed_; }
-  void go_on(Answer next) {
-    next_ = std::move(next);
-    if (!early_.empty() || ended_) {
-      next_->on_data(early_, ended_);
-      early_ = {};
-    }
-  }
-
- private:
-  std::shared_ptr<Waiting*> self_;
-  Answer next_;
-  std::string early_;
-  bool ended_ = false, closed_ = false;
-};
-
-}  // namespace
-
 ProxyHandler::Answer ProxyHandler::authorized_request(
     http::RequestHead head, http::ResponseStream& stream, std::string path,
     std::function<Answer(http::RequestHead)> then) {
@@ -414,12 +370,12 @@ ProxyHandler::Answer ProxyHandler::authorized(http::RequestHead head, http::Resp
   const ConnectionIdentity* identity = identity_of(stream.peer());
   attributes.user =
       identity != nullptr && identity->user ? *identity->user : auth::anonymous_user();
-  auto waiting = std::make_unique<Waiting>();
+  auto waiting = std::make_unique<WaitingRequest>();
   auto shared_head = std::make_shared<http::RequestHead>(std::move(head));
   params_.authorizer.authorize(
       attributes, [weak = waiting->weak(), shared_head, attributes, &stream,
                    then = std::move(then)](Expected<auth::Decision> decision) {
-        Waiting* self = *weak;
+        WaitingRequest* self = *weak;
         if (self == nullptr || self->closed()) {
           return;
         }

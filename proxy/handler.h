@@ -12,6 +12,7 @@
 #include "http/handler.h"
 #include "net/loop.h"
 #include "proxy/forward.h"
+#include "proxy/late_routes.h"
 #include "proxy/merge/merge_loop.h"
 #include "proxy/service_route.h"
 #include "proxy/shard_pool.h"
@@ -46,6 +47,8 @@ struct ProxyHandlerParams {
   bool wildcard = false;
   /// Shards are stored by the proxy, in root, which no shard has to own (source `objects`).
   bool own_shards = false;
+  /// So long requests to unknown clusters wait for the topology; zero: not at all.
+  Duration late_routes{};
   /// A Partition as it is stored; nullopt: there is none. Empty: there are none at all.
   std::function<std::optional<krm::Json>(std::string_view cluster, std::string_view name)>
       partition;
@@ -91,8 +94,9 @@ class ProxyHandler final : public http::Handler {
                                 std::string_view path);
   [[nodiscard]] Answer probe(const http::RequestHead& head, http::ResponseStream& stream,
                              std::string_view path);
+  /// @param is_late it has waited for its route.
   [[nodiscard]] Answer cluster_request(http::RequestHead head, http::ResponseStream& stream,
-                                       Prefix prefix);
+                                       Prefix prefix, bool is_late = false);
   /// nullptr: not for all clusters, or not a kind of ours.
   [[nodiscard]] Answer wildcard_request(http::RequestHead& head, http::ResponseStream& stream,
                                         std::string_view trail);
@@ -135,6 +139,7 @@ class ProxyHandler final : public http::Handler {
   ProxyHandlerParams params_;
   ForwardLoop forward_;
   MergeLoop merge_;
+  LateRoutes late_;
   LookupStats lookup_stats_;
   std::map<std::string, std::uint64_t> ignored_applies_;
   std::string via_;

@@ -13,6 +13,8 @@ namespace {
 
 using krm::Json;
 
+constexpr Duration kLateRoutes = milliseconds(200);  // a watch tells within a few, when all is well
+
 /// The proxy has resolved the cluster already: the segment is its name.
 Expected<std::optional<apiserver::ClusterTarget>> resolve_stamped(const http::RequestHead& head,
                                                                   const auth::UserInfo& /*user*/) {
@@ -135,6 +137,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .instance = shared_.instance,
       .wildcard = shared_.config.wildcard == "serve",
       .own_shards = own_shards,
+      .late_routes = kLateRoutes,
       .partition =
           [this](std::string_view cluster, std::string_view name) {
             return local_->reader().get(cluster, "topology.kcp.io", "partitions", "", name);
