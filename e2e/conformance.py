@@ -28,9 +28,7 @@ DIFFERENCES = {
     "watch-invalid-version": BAD_REQUEST,
     "kcp-proxy-answer-headers": "no flow schemas, hence no headers that name them",
     "kcp-proxy-warrants-and-scopes": "the impersonation text of all releases before the reference's",
-    "kcp-workspaces-home": NOT_BUILT,
     "kcp-workspaces-initial-content": NOT_BUILT,
-    "kcp-workspaces-type-limits-children": NOT_BUILT,
 }
 
 
