@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/strings.h"
 #include "endpointslice/world.h"
 #include "topology/feed.h"
 #include "topology/partition_set.h"
@@ -61,12 +63,15 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
   };
   static std::string key(std::string_view cluster, std::string_view name);
   void forget_table();
+  void forget_path(const std::string& id, const endpointslice::ExportRecord& record);
 
   topology::Feed& feed_;
   Events events_;
   std::map<std::string, Export, std::less<>> exports_;  ///< cluster|name
-  mutable std::vector<topology::ShardFacts> table_;     ///< sorted by name
-  mutable std::vector<topology::ShardId> table_ids_;    ///< parallel to table_
+  /// Exports by the kcp.io/path that they carry: <path>|<name> to <cluster>|<name>.
+  StringMap<std::set<std::string, std::less<>>> by_path_;
+  mutable std::vector<topology::ShardFacts> table_;   ///< sorted by name
+  mutable std::vector<topology::ShardId> table_ids_;  ///< parallel to table_
   mutable bool table_known_ = false;
 };
 
