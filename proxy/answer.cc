@@ -211,14 +211,6 @@ Error body_too_large(std::size_t limit) {
 
 Error loop_detected() { return with_status(Errc::kReset, 508, "proxy loop detected"); }
 
-Error several_shards(std::size_t shards) {
-  return Error(Errc::kForbidden,
-               "forbidden: clusters/* covers " + std::to_string(shards) +
-                   " shards here and is read from one shard at a time: put /shards/<shard>, or "
-                   "/partitions/<cluster>/<partition> with a Partition of one shard, before "
-                   "/services");
-}
-
 Error malformed_path(std::string_view target) {
   return Error(Errc::kBadRequest, malformed_reason(target));
 }

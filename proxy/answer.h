@@ -48,9 +48,6 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
 [[nodiscard]] Error backend_lost();                                                   ///< E8
 [[nodiscard]] Error body_too_large(std::size_t limit);                                ///< E12
 [[nodiscard]] Error loop_detected();                                                  ///< E15
-[[nodiscard]] Error malformed_path(std::string_view target);                          ///< E16
-/// Reads of a virtual workspace over `shards` shards, which are answered for one at a time.
-[[nodiscard]] Error several_shards(std::size_t shards);
-/// @}
+[[nodiscard]] Error malformed_path(std::string_view target);                          /// @}
 
 }  // namespace kintsugi::proxy

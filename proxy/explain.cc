@@ -168,6 +168,14 @@ Json explain_service(const topology::Snapshot& index, const ServiceScope& scope,
     put_failure(result, route.lookup, route.reason);
     result["status"] = static_cast<std::int64_t>(krm::http_status(*route.refusal));
     result["message"] = std::string(route.refusal->message());
+  } else if (route.merged) {
+    Json names = Json::array();
+    for (const WildcardShard& one : read_shards({index, scope, "GET", input, path})) {
+      if (one.contacted()) {
+        names.push_back(one.shard->spec.name);
+      }
+    }
+    result["mergedOver"] = std::move(names);
   } else {
     std::vector<topology::ShardId> to = route.any_of;
     if (to.empty()) {

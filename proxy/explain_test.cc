@@ -88,6 +88,10 @@ TEST_F(Explain, FP142_WhenAVirtualWorkspaceIsNamed_TellsTheShardAndItsUrl) {
 TEST_F(Explain, WhenAWildcardIsRead_TellsWhichShardsAreContactedAndWhyOthersNot) {
   EXPECT_THAT(rows(*ask("/services/apiexport/one/widgets/clusters/*/apis/g/v1/w").find("shards")),
               ElementsAre("beta +-- it holds no APIBinding of the export", "gama +++ "));
+  EXPECT_EQ(ask("/services/apiexport/one/widgets/clusters/*/apis/g/v1/w")
+                .at({"result", "mergedOver"})
+                ->dump(),
+            "[\"gama\"]");
   EXPECT_THAT(
       rows(*ask("https://proxy/kcp/shards/beta/services/apiexport/one/widgets").find("shards")),
       ElementsAre("beta +-- it holds no APIBinding of the export",

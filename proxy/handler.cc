@@ -10,7 +10,6 @@
 #include "proxy/identity.h"
 #include "proxy/in_cluster.h"
 #include "proxy/local_kinds.h"
-#include "proxy/merge/wildcard_route.h"
 #include "proxy/overlay.h"
 #include "proxy/path.h"
 #include "proxy/waiting_request.h"
@@ -37,8 +36,8 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
   forward_.limits = params_.limits;
   params_.view->on_change([this, alive = std::weak_ptr<char>(alive_)](
                               const topology::Snapshot& before, const topology::Snapshot& now) {
-    if (!alive.expired() && before.shards() != now.shards()) {
-      merge_.follow();
+    if (!alive.expired()) {
+      merge_.follow(before.shards() != now.shards());
     }
   });
 }
@@ -137,12 +136,14 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
                                                    http::ResponseStream& stream, Prefix prefix,
                                                    bool is_late) {
   const auto cluster = krm::split_cluster_path(prefix.rest(head.target));
-  if (cluster->segment == "*" && params_.wildcard && prefix.length == 0) {
+  if (cluster->segment == "*" && params_.wildcard) {
     const std::string trail(cluster->rest);
-    if (auto answer = wildcard_request(head, stream, trail)) {
-      return answer;
+    if (prefix.length == 0) {
+      if (auto answer = wildcard_request(head, stream, trail)) {
+        return answer;
+      }
     }
-    return merged_request(std::move(head), stream, trail);
+    return merged_request(std::move(head), stream, prefix, trail);
   }
   const topology::Snapshot& snapshot = params_.view->current();
   const topology::Resolution found = topology::resolve(snapshot, cluster->segment);
@@ -215,51 +216,6 @@ ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
   }
   head.target = "/clusters/*" + plain;
   return params_.local.on_request(std::move(head), stream);
-}
-
-ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
-                                                  http::ResponseStream& stream, std::string trail) {
-  const topology::Snapshot& facts = params_.view->current();
-  if (!facts.shards_listed() || facts.shards().empty()) {
-    return answer_error(head, stream, not_known_yet());
-  }
-  if (auto refused = identify(head, stream)) {
-    return refused;
-  }
-  if (looped(head)) {
-    return answer_error(head, stream, loop_detected());
-  }
-  const topology::ShardInfo& first = *facts.shards().front();
-  WildcardRequest request = read_wildcard(head.method, trail, first.spec.plain);
-  if (request.refusal) {
-    return answer_error(head, stream, *request.refusal);
-  }
-  const std::string target = topology::shard_target(first, "*", request.path);
-  if (request.use == WildcardRequest::Use::kDocument) {
-    head.target = topology::shard_target(first, "*", trail);
-    return params_.overlay.answer(std::move(head), stream, first_up(facts), "*", "/clusters/*");
-  }
-  add_forwarding_headers(head, stream.peer());
-  MergeRoute route;
-  route.scope = {"/clusters/*", request.info.group, request.info.resource};
-  route.info = std::move(request.info);
-  route.path = target;
-  route.members = [this] { return all_members(merge_); };
-  return answer_merged(merge_, std::move(head), stream, std::move(route));
-}
-
-shards::ShardClient* ProxyHandler::first_up(const topology::Snapshot& facts) {
-  for (const auto& shard : facts.shards()) {
-    if (shard->up) {
-      return params_.pool.find(shard->id);
-    }
-  }
-  return params_.pool.find(facts.shards().front()->id);
-}
-
-void ProxyHandler::set_slots(SlotHistoryPtr slots, TokenKeys keys) {
-  merge_.keys = std::move(keys);
-  merge_.set_slots(std::move(slots));
 }
 
 ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,

@@ -100,9 +100,14 @@ class ProxyHandler final : public http::Handler {
   /// nullptr: not for all clusters, or not a kind of ours.
   [[nodiscard]] Answer wildcard_request(http::RequestHead& head, http::ResponseStream& stream,
                                         std::string_view trail);
-  /// Reads over all shards.
+  /// Reads of clusters/* over all shards, or those that a prefix leaves over.
   [[nodiscard]] Answer merged_request(http::RequestHead head, http::ResponseStream& stream,
-                                      std::string trail);
+                                      Prefix prefix, std::string trail);
+  /// The same of a virtual workspace.
+  [[nodiscard]] Answer merged_service(http::RequestHead head, http::ResponseStream& stream,
+                                      Prefix prefix, ServiceRoute route);
+  /// "" or "/partitions/<cluster name>/<partition>".
+  [[nodiscard]] std::string canonical(const http::RequestHead& head, Prefix prefix) const;
   /// What the proxy serves in root while no shard is known to own it; nullptr: nothing.
   [[nodiscard]] Answer own_root_request(http::RequestHead& head, http::ResponseStream& stream,
                                         std::string_view trail);
@@ -112,9 +117,9 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] Expected<ServiceScope> scope_of(const http::RequestHead& head, Prefix prefix);
   [[nodiscard]] Answer forward_service(http::RequestHead head, http::ResponseStream& stream,
                                        ServiceRoute route);
-  /// The next in turn of shards that all would do; those that failed lately are left out.
   /// A shard to ask for what all of them should know.
   [[nodiscard]] shards::ShardClient* first_up(const topology::Snapshot& facts);
+  /// The next in turn of shards that all would do; those that failed lately are left out.
   [[nodiscard]] topology::ShardId next_of(const std::vector<topology::ShardId>& shards);
   [[nodiscard]] bool looped(const http::RequestHead& head) const;
   void count(const ServiceRoute& route);

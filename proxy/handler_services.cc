@@ -83,7 +83,8 @@ ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
   if (route.refusal) {
     return answer_error(head, stream, *route.refusal);
   }
-  return forward_service(std::move(head), stream, std::move(route));
+  return route.merged ? merged_service(std::move(head), stream, prefix, std::move(route))
+                      : forward_service(std::move(head), stream, std::move(route));
 }
 
 ProxyHandler::Answer ProxyHandler::forward_service(http::RequestHead head,

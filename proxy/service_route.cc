@@ -96,38 +96,29 @@ const ShardInfo* stand_in(const std::vector<WildcardShard>& shards, const ShardI
   return best;
 }
 
-/// Reads of clusters/* go to one shard: the only one that has to be contacted, else one that stands
-/// in for none. Several are refused.
+/// Lists and watches of clusters/* are merged, unless a prefix names one shard. Documents come from
+/// one of the shards that would be read.
 ServiceRoute choose_wildcard_shard(const ServiceQuestion& q, std::string_view owner,
                                    const ShardInfo* owner_shard, bool discovery) {
   std::string target = service_target(q.path, owner, "*");
-  if (const auto members = members_of(q); members.size() == 1) {
-    return go_to(*members.front(), std::move(target));
+  if (q.scope.native) {
+    return go_to(*q.scope.members.front(), std::move(target));
+  }
+  if (!discovery) {
+    ServiceRoute route;
+    route.merged = true;
+    route.target = std::move(target);
+    return route;
   }
   const std::vector<WildcardShard> shards = wildcard_shards(q.facts, q.scope, q.path, owner);
-  std::vector<const ShardInfo*> contacted;
-  std::size_t consuming = 0;
+  const ShardInfo* chosen = nullptr;
   for (const WildcardShard& one : shards) {
-    if (one.contacted()) {
-      contacted.push_back(one.shard);
-      consuming += one.consumes ? 1U : 0U;
+    if (one.contacted() && (chosen == nullptr || (one.shard->up && !chosen->up))) {
+      chosen = one.shard;
     }
   }
-  if (discovery && !contacted.empty()) {
-    const auto up = std::find_if(contacted.begin(), contacted.end(),
-                                 [](const ShardInfo* shard) { return shard->up; });
-    return go_to(up != contacted.end() ? **up : *contacted.front(), std::move(target));
-  }
-  if (contacted.size() == 1 && consuming == 1) {
-    return go_to(*contacted.front(), std::move(target));
-  }
-  if (contacted.empty()) {
-    if (const ShardInfo* shard = stand_in(shards, owner_shard, discovery)) {
-      return go_to(*shard, std::move(target));
-    }
-    return refuse(not_known_yet(), false);
-  }
-  return refuse(consuming > 1 ? several_shards(contacted.size()) : not_known_yet(), false);
+  chosen = chosen != nullptr ? chosen : stand_in(shards, owner_shard, true);
+  return chosen != nullptr ? go_to(*chosen, std::move(target)) : refuse(not_known_yet(), false);
 }
 
 ServiceRoute wildcard(const ServiceQuestion& q, std::string_view owner,
@@ -175,10 +166,10 @@ bool ServiceScope::has(topology::ShardId shard) const noexcept {
                                  [shard](const ShardInfo* one) { return one->id == shard; });
 }
 
-ServiceScope one_shard(const ShardInfo& shard) { return {true, {&shard}}; }
+ServiceScope one_shard(const ShardInfo& shard) { return {true, true, {&shard}}; }
 
 ServiceScope shards_of_partition(const topology::Snapshot& facts, const krm::Json& partition) {
-  ServiceScope scope{true, {}};
+  ServiceScope scope{true, false, {}};
   const auto selector = topology::selector_of(partition.at({"spec", "selector"}));
   if (!selector) {
     return scope;
@@ -252,6 +243,23 @@ ServiceRoute route_service(const ServiceQuestion& q) {
     return outside(q);
   }
   return go_to(shard, service_target(path, owner, found.cluster));
+}
+
+std::vector<WildcardShard> read_shards(const ServiceQuestion& q) {
+  const Resolution found = topology::resolve(q.facts, q.path.owner);
+  const std::string_view owner = found.resolved() ? found.cluster : std::string_view(q.path.owner);
+  std::vector<WildcardShard> shards = wildcard_shards(q.facts, q.scope, q.path, owner);
+  const bool none = std::none_of(shards.begin(), shards.end(),
+                                 [](const WildcardShard& one) { return one.contacted(); });
+  const ShardInfo* instead =
+      none ? stand_in(shards, found.resolved() ? found.shard : nullptr, false) : nullptr;
+  for (WildcardShard& one : shards) {
+    if (one.shard == instead) {
+      one.member = one.consumes = true;
+    }
+  }
+  std::erase_if(shards, [](const WildcardShard& one) { return !one.member; });
+  return shards;
 }
 
 }  // namespace kintsugi::proxy

@@ -17,7 +17,8 @@ namespace kintsugi::proxy {
 
 /// The shards that a prefix of the URL leaves over.
 struct ServiceScope {
-  bool limited = false;                             ///< there is a prefix; else all are members
+  bool limited = false;  ///< there is a prefix; else all are members
+  bool native = false;   ///< it names one shard, whose own revisions are wanted
   std::vector<const topology::ShardInfo*> members;  ///< sorted by name; only when limited
   [[nodiscard]] bool has(topology::ShardId shard) const noexcept;
 };
@@ -40,6 +41,7 @@ struct ServiceRoute {
   bool refused_before_identity = false;
   topology::ShardId shard = 0;
   std::vector<topology::ShardId> any_of;  ///< instead of `shard`: any of these that is up
+  bool merged = false;                    ///< over the shards of read_shards()
   std::string target;                     ///< below the shard's virtual workspace URL
   topology::Resolution::Kind lookup = topology::Resolution::Kind::kResolved;
   topology::NotFoundReason reason = topology::NotFoundReason::kNone;
@@ -60,5 +62,9 @@ struct WildcardShard {
                                                          const ServiceScope& scope,
                                                          const ServicePath& path,
                                                          std::string_view owner);
+
+/// The shards of the scope for a merged read of clusters/* (specs/topology.md 9.4); where none has
+/// to be contacted, one stands in, whose list is empty.
+[[nodiscard]] std::vector<WildcardShard> read_shards(const ServiceQuestion& question);
 
 }  // namespace kintsugi::proxy

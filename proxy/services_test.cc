@@ -104,7 +104,13 @@ TEST(Services, WhenBelowAPartition_ItsShardsAreLookedUpLive_FP109_TP135) {
   publish(rig);
   EXPECT_EQ(ask(below + kGet), 200);
   EXPECT_EQ(rig.shard.exchanges.back().head.target, "/services/apiexport/c1/e/clusters/c1/api");
+  rig.shard.answer = [](Exchange& exchange) {
+    FakeShard::reply(exchange, 200,
+                     R"({"kind":"ThingList","metadata":{"resourceVersion":"7"},"items":[]})");
+  };
   EXPECT_EQ(ask(below + "/services/apiexport/c1/e/clusters/*/apis/g/v1/things"), 200);
+  EXPECT_EQ(rig.shard.exchanges.back().head.target,
+            "/services/apiexport/c1/e/clusters/*/apis/g/v1/things");
   EXPECT_EQ(ask(below + "/clusters/*/api/v1/configmaps"), 403);
   EXPECT_EQ(ask("/partitions/root:nope/eu" + std::string(kGet)), 403);
   EXPECT_EQ(ask("/partitions/root%3Aclosed/eu" + std::string(kGet)), 503);

@@ -200,6 +200,12 @@ class Rig {
         .ready = [this] { return ready; },
         .metrics = [] { return std::string(); }};
     handler = std::make_unique<ProxyHandler>(std::move(params));
+    SlotChange slots;
+    for (const auto& known : index.now().shards()) {
+      slots.present.push_back(known->spec.name);
+    }
+    handler->set_slots(std::make_shared<const SlotHistory>(*SlotHistory().changed(slots, 1)),
+                       {{1, "secret"}});
     net::ListenerParams listening;
     listening.identify = [this](const http::PeerInfo&) { return identity; };
     front = must(net::Listener::open(loop, listening, *handler));

@@ -13,10 +13,19 @@ namespace kintsugi::proxy {
 
 void MergeLoop::set_slots(SlotHistoryPtr history) {
   slots = std::move(history);
-  follow();
+  follow(true);
 }
 
-void MergeLoop::follow() {
+void MergeLoop::follow(bool shards_changed) {
+  if (!shards_changed) {
+    // Who holds what changes with every binding: a hundredth of a second of them is one change.
+    if (!open.empty() && !follows_) {
+      follows_ = true;
+      follow_timer_.start(milliseconds(10), [this] { follow(true); });
+    }
+    return;
+  }
+  follows_ = false;
   for (MergedWatch* watch : std::vector<MergedWatch*>(open)) {
     if (std::find(open.begin(), open.end(), watch) != open.end()) {
       follow_slots(*watch);

@@ -50,7 +50,7 @@ class MergedWatch;
 struct MergeLoop {
   MergeLoop(net::Loop& l, ShardPool& p, std::shared_ptr<topology::SnapshotView> v,
             WatchDrain& drain)
-      : loop(l), pool(p), view(std::move(v)), watches(drain) {}
+      : loop(l), pool(p), view(std::move(v)), watches(drain), follow_timer_(l) {}
   net::Loop& loop;
   ShardPool& pool;
   std::shared_ptr<topology::SnapshotView> view;
@@ -63,8 +63,12 @@ struct MergeLoop {
 
   /// New slots or generations; open watches follow.
   void set_slots(SlotHistoryPtr history);
-  /// Shards, or who holds what, may have changed.
-  void follow();
+  /// Shards, or who holds what, may have changed; only the latter: virtual workspaces follow, soon.
+  void follow(bool shards_changed);
+
+ private:
+  net::Timer follow_timer_;
+  bool follows_ = false;
 };
 
 /// A shard of the route, by its slot.
@@ -72,6 +76,8 @@ struct Member {
   std::size_t slot = 0;
   topology::ShardId id = 0;
   std::string name;
+  /// False: it holds nothing of what is read now; it is asked only by who has read it before.
+  bool needed = true;
   bool operator==(const Member&) const = default;
 };
 

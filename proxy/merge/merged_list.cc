@@ -50,6 +50,12 @@ class MergedList final : public http::RequestHandler {
 
   void start() {
     members_ = route_.members();
+    Expected<ListPlan> plan = make_plan();
+    if (!plan) {
+      refuse(plan.error());
+      return;
+    }
+    plan_ = std::move(*plan);
     for (const Member& member : members_) {
       parts_.push_back(std::make_unique<Part>(*this, member));
     }
@@ -57,12 +63,6 @@ class MergedList final : public http::RequestHandler {
       refuse(shards_unavailable({{"none", "no shard is known"}}, false));
       return;
     }
-    Expected<ListPlan> plan = make_plan();
-    if (!plan) {
-      refuse(plan.error());
-      return;
-    }
-    plan_ = std::move(*plan);
     current_ = plan_.first;
     components_.assign(codec_.history().current().uids.size(), 0);
     first_byte_.start(shared_.params.first_byte, [this] { no_first_byte(); });
@@ -118,26 +118,33 @@ class MergedList final : public http::RequestHandler {
   };
 
   Expected<ListPlan> make_plan() {
-    std::vector<std::size_t> slots;
-    for (const Member& member : members_) {
-      slots.push_back(member.slot);
-    }
+    const std::vector<bool> flags = member_flags(codec_.history(), members_);
     if (query_.continue_token.empty()) {
-      const DecodedVersion version =
-          codec_.decode(query_.resource_version, member_flags(codec_.history(), members_));
-      return plan_list(query_, version, slots);
+      const DecodedVersion version = codec_.decode(query_.resource_version, flags);
+      return plan_list(query_, version, slots_needed(version.components));
     }
     const Expected<MergedContinue> token =
         decode_continue(query_.continue_token, question(), shared_.keys);
     if (!token) {
       return fail(token.error().clone());
     }
-    const Expected<MergedContinue> here =
-        translate_continue(*token, codec_, member_flags(codec_.history(), members_));
+    const Expected<MergedContinue> here = translate_continue(*token, codec_, flags);
     if (!here) {
       return fail(here.error().clone());
     }
-    return plan_page(query_, *here, slots);
+    return plan_page(query_, *here, slots_needed(here->pins));
+  }
+
+  /// Leaves out members that hold nothing and never did; the slots of the others.
+  std::vector<std::size_t> slots_needed(const Components& read) {
+    std::erase_if(members_, [&read](const Member& member) {
+      return !member.needed && (member.slot >= read.size() || read[member.slot] == 0);
+    });
+    std::vector<std::size_t> slots;
+    for (const Member& member : members_) {
+      slots.push_back(member.slot);
+    }
+    return slots;
   }
 
   [[nodiscard]] ListQuestion question() const {

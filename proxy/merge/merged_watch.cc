@@ -94,6 +94,9 @@ class MergedWatch final : public http::RequestHandler,
     for (const Member& member : members_) {
       WatchStart from;
       from.revision = version.kind == VersionClass::kCursor ? version.components[member.slot] : 0;
+      if (!member.needed && from.revision == 0) {
+        continue;
+      }
       from.any_state = version.kind == VersionClass::kZero;
       from.initial_events = initial || from.revision == 0;
       if (query_.initial_events == std::optional(false) && from.revision == 0) {
@@ -144,7 +147,7 @@ class MergedWatch final : public http::RequestHandler,
       const bool known = std::any_of(parts_.begin(), parts_.end(), [&](const auto& part) {
         return part->member().slot == member.slot;
       });
-      if (!known && !done_) {
+      if (!known && member.needed && !done_) {
         add(member, WatchStart{0, true, false, false});
         parts_.back()->open();
       }

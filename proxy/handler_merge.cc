@@ -1,0 +1,160 @@
+// ProxyHandler: lists and watches over several shards.
+#include <algorithm>
+
+#include "base/strings.h"
+#include "krm/status.h"
+#include "proxy/answer.h"
+#include "proxy/handler.h"
+#include "proxy/merge/wildcard_route.h"
+#include "proxy/overlay.h"
+#include "proxy/path.h"
+#include "topology/resolver.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr std::string_view kPartitions = "/partitions/";
+constexpr std::string_view kEverywhere = "/clusters/*";
+
+/// What finding the members again takes of a request.
+http::RequestHead asked_of(const http::RequestHead& head) {
+  http::RequestHead asked;
+  asked.method = head.method;
+  asked.target = head.target;
+  return asked;
+}
+
+}  // namespace
+
+std::string ProxyHandler::canonical(const http::RequestHead& head, Prefix prefix) const {
+  if (!prefix.partition) {
+    return {};
+  }
+  const std::string_view both =
+      std::string_view(head.target).substr(kPartitions.size(), prefix.length - kPartitions.size());
+  const std::size_t slash = std::min(both.find('/'), both.size());
+  const topology::Resolution where = topology::resolve(
+      params_.view->current(), percent_decode(both.substr(0, slash)).value_or(""));
+  const std::string name =
+      percent_decode(both.substr(std::min(slash + 1, both.size()))).value_or("");
+  return std::string(kPartitions) + std::string(where.cluster) + "/" + name;
+}
+
+ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
+                                                  http::ResponseStream& stream, Prefix prefix,
+                                                  std::string trail) {
+  const topology::Snapshot& facts = params_.view->current();
+  if (!facts.shards_listed() || facts.shards().empty()) {
+    return answer_error(head, stream, not_known_yet());
+  }
+  if (prefix.partition) {
+    if (const auto scope = scope_of(head, prefix); !scope) {
+      return answer_error(head, stream, scope.error());
+    }
+  }
+  if (auto refused = identify(head, stream)) {
+    return refused;
+  }
+  if (looped(head)) {
+    return answer_error(head, stream, loop_detected());
+  }
+  if (prefix.length != 0 && !prefix.partition) {  // one shard, as it is (U6)
+    const topology::ShardId shard = facts.shard(prefix.shard(head.target))->id;
+    std::string path = shown_path(head.target);
+    return authorized_request(std::move(head), stream, std::move(path),
+                              [this, &stream, shard, trail](http::RequestHead authorized) {
+                                const topology::ShardInfo* info =
+                                    params_.view->current().shard(shard);
+                                shards::ShardClient* client = params_.pool.find(shard);
+                                if (info == nullptr || client == nullptr) {
+                                  return answer_error(authorized, stream, not_known_yet());
+                                }
+                                authorized.target = topology::shard_target(*info, "*", trail);
+                                add_forwarding_headers(authorized, stream.peer());
+                                return forward(forward_, std::move(authorized), stream, *client);
+                              });
+  }
+  const topology::ShardInfo& first = *facts.shards().front();
+  WildcardRequest request = read_wildcard(head.method, trail, first.spec.plain);
+  if (request.refusal) {
+    return answer_error(head, stream, *request.refusal);
+  }
+  if (request.use == WildcardRequest::Use::kDocument) {
+    head.target = topology::shard_target(first, "*", trail);
+    return params_.overlay.answer(std::move(head), stream, first_up(facts), "*", kEverywhere);
+  }
+  MergeRoute route;
+  route.scope = {canonical(head, prefix) + std::string(kEverywhere), request.info.group,
+                 request.info.resource};
+  route.info = std::move(request.info);
+  route.path = topology::shard_target(first, "*", request.path);
+  if (prefix.partition) {
+    route.members = [this, asked = asked_of(head), prefix] {
+      const auto scope = scope_of(asked, prefix);
+      return scope ? members_of(merge_, scope->members) : std::vector<Member>();
+    };
+  } else {
+    route.members = [this] { return all_members(merge_); };
+  }
+  add_forwarding_headers(head, stream.peer());
+  return answer_merged(merge_, std::move(head), stream, std::move(route));
+}
+
+ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
+                                                  http::ResponseStream& stream, Prefix prefix,
+                                                  ServiceRoute service) {
+  if (looped(head)) {
+    return answer_error(head, stream, loop_detected());
+  }
+  const std::size_t end = service.target.find(kEverywhere) + kEverywhere.size();
+  WildcardRequest request =
+      read_wildcard(head.method, std::string_view(service.target).substr(end), false);
+  if (request.refusal) {
+    return answer_error(head, stream, *request.refusal);
+  }
+  MergeRoute route;
+  route.scope = {canonical(head, prefix) + service.target.substr(0, end), request.info.group,
+                 request.info.resource};
+  route.path = service.target.substr(0, end) + request.path;
+  route.info = std::move(request.info);
+  route.virtual_url = true;
+  route.members = [this, asked = asked_of(head), prefix] {
+    std::vector<Member> members;
+    const auto scope = scope_of(asked, prefix);
+    const auto path = parse_service_path(prefix.rest(asked.target));
+    if (!scope || !path) {
+      return members;
+    }
+    const std::vector<WildcardShard> shards =
+        read_shards({params_.view->current(), *scope, asked.method, asked.target, *path});
+    std::vector<const topology::ShardInfo*> all;
+    for (const WildcardShard& one : shards) {
+      all.push_back(one.shard);
+    }
+    members = members_of(merge_, all);
+    for (Member& member : members) {
+      member.needed = std::any_of(shards.begin(), shards.end(), [&](const WildcardShard& one) {
+        return one.shard->id == member.id && one.contacted();
+      });
+    }
+    return members;
+  };
+  add_forwarding_headers(head, stream.peer());
+  return answer_merged(merge_, std::move(head), stream, std::move(route));
+}
+
+shards::ShardClient* ProxyHandler::first_up(const topology::Snapshot& facts) {
+  for (const auto& shard : facts.shards()) {
+    if (shard->up) {
+      return params_.pool.find(shard->id);
+    }
+  }
+  return params_.pool.find(facts.shards().front()->id);
+}
+
+void ProxyHandler::set_slots(SlotHistoryPtr slots, TokenKeys keys) {
+  merge_.keys = std::move(keys);
+  merge_.set_slots(std::move(slots));
+}
+
+}  // namespace kintsugi::proxy
