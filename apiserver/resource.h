@@ -202,6 +202,14 @@ class Registry {
   [[nodiscard]] virtual std::uint64_t generation(std::string_view cluster) const = 0;
   /// False while definitions are still being loaded: unknown paths answer 503, not 404 (AM-034).
   [[nodiscard]] virtual bool ready(std::string_view cluster) const = 0;
+  /// The group version is served, if not here, then in some other cluster: discovery of it answers
+  /// with an empty list, as the reference does for the groups of bound APIs.
+  [[nodiscard]] virtual bool is_known_elsewhere(std::string_view group,
+                                                std::string_view version) const {
+    static_cast<void>(group);
+    static_cast<void>(version);
+    return false;
+  }
 };
 
 }  // namespace kintsugi::apiserver

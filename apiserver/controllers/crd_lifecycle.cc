@@ -9,6 +9,8 @@ namespace {
 using krm::Json;
 constexpr std::string_view kGroup = "apiextensions.k8s.io";
 constexpr std::string_view kResource = "customresourcedefinitions";
+constexpr std::string_view kBindingGroup = "apis.kcp.io";
+constexpr std::string_view kBindings = "apibindings";
 constexpr std::string_view kFinalizer = "customresourcecleanup.apiextensions.k8s.io";
 constexpr std::string_view kApproval = "api-approved.kubernetes.io";
 
@@ -102,6 +104,13 @@ void CrdLifecycle::start() {
           }
         }
       }
+    } else if (change.group == kBindingGroup && change.resource == kBindings) {
+      // Bound APIs take names and give them back.
+      const std::string prefix = change.cluster + "/";
+      for (auto group = groups_.lower_bound(prefix);
+           group != groups_.end() && group->first.starts_with(prefix); ++group) {
+        enqueue_group(group->first);
+      }
     } else if (change.object == nullptr && !terminating_.empty()) {
       const auto found =
           terminating_.find(instances_key(change.cluster, change.group, change.resource));
@@ -184,6 +193,14 @@ bool CrdLifecycle::settle_names(const ObjectKey& key, Json& crd) const {
         resources.insert(resources.end(), names.resources.begin(), names.resources.end());
         kinds.insert(kinds.end(), names.kinds.begin(), names.kinds.end());
       }
+    }
+  }
+  // Names that came by other ways than definitions (bound APIs).
+  for (const ResourcePtr& def : context_.registry.all(key.cluster)) {
+    if (!def->identity.empty() && def->group == crd.text({"spec", "group"})) {
+      resources.insert(resources.end(), {def->plural, def->singular});
+      resources.insert(resources.end(), def->short_names.begin(), def->short_names.end());
+      kinds.insert(kinds.end(), {def->kind, def->list_kind});
     }
   }
   const Json requested =

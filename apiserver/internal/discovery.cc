@@ -56,6 +56,9 @@ std::vector<std::string> verbs_of(const ResourceDef& def) {
   if (def.terminating) {
     return {"delete", "deletecollection", "get", "list", "watch"};
   }
+  if (!def.identity.empty()) {  // in the order in which the reference lists them
+    return {"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"};
+  }
   std::vector<std::string> verbs = def.verbs;
   std::sort(verbs.begin(), verbs.end());
   return verbs;
@@ -212,7 +215,7 @@ std::string Discovery::resources(std::string_view name, std::string_view group_n
       }
     }
   }
-  if (list.size() == 0) {
+  if (list.size() == 0 && !registry_.is_known_elsewhere(group_name, version_name)) {
     return {};
   }
   std::string group_version(group_name);

@@ -146,7 +146,8 @@ auth::Attributes attributes_of(const Request& request) {
   if (info.is_resource) {
     attributes.group = info.group;
     attributes.version = info.version;
-    attributes.resource = info.resource;
+    // Rights are given without the identity of bound APIs ("widgets:<hash>").
+    attributes.resource = info.resource.substr(0, info.resource.find(':'));
     attributes.subresource = info.subresource;
     attributes.ns = info.ns;
     attributes.name = info.name;

@@ -1,3 +1,10 @@
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "apiserver/kcp_kinds/apis_conversion.h"
 #include "apiserver/kcp_kinds/kcp_kinds.h"
 #include "krm/status.h"
 
@@ -57,7 +64,8 @@ constexpr std::string_view kExportDocument = R"json({
      "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource", "identityHash"],
       "items": {"type": "object", "required": ["resource", "verbs"], "properties": {
        "group": {"type": "string", "default": ""}, "identityHash": {"type": "string", "default": ""}, "resource": {"type": "string"},
-       "verbs": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
+       "defaultSelector": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+       "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
     "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
      "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
      "conditions": "$conditions"}}}}}},
@@ -90,9 +98,20 @@ constexpr std::string_view kBindingDocument = R"json({
    "required": ["spec"],
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["reference"], "properties": {
-     "reference": {"type": "object", "properties": {"export": {"type": "object", "required": ["name"], "properties": {
+     "reference": {"type": "object", "x-kubernetes-validations": [
+       {"rule": "self == oldSelf", "message": "APIExport reference must not be changed"}],
+      "properties": {"export": {"type": "object", "required": ["name"], "properties": {
       "name": {"type": "string"}, "path": {"type": "string"}}}}},
-     "permissionClaims": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+     "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource", "identityHash"],
+      "items": {"type": "object", "required": ["resource", "selector", "state", "verbs"], "properties": {
+       "group": {"type": "string", "default": ""}, "identityHash": {"type": "string", "default": ""}, "resource": {"type": "string"},
+       "selector": {"type": "object", "properties": {"matchAll": {"type": "boolean"},
+        "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object", "required": ["key", "operator"],
+         "properties": {"key": {"type": "string"}, "operator": {"type": "string"},
+          "values": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"}}}},
+        "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}},
+       "state": {"type": "string", "enum": ["Accepted", "Rejected"]},
+       "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
      "phase": {"type": "string", "enum": ["", "Binding", "Bound"]}, "conditions": "$conditions"}}}}}},
  {"name": "v1alpha1", "served": true, "storage": false, "subresources": {"status": {}},
@@ -101,9 +120,15 @@ constexpr std::string_view kBindingDocument = R"json({
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["reference"], "properties": {
-     "reference": {"type": "object", "properties": {"export": {"type": "object", "required": ["name"], "properties": {
+     "reference": {"type": "object", "x-kubernetes-validations": [
+       {"rule": "self == oldSelf", "message": "APIExport reference must not be changed"}],
+      "properties": {"export": {"type": "object", "required": ["name"], "properties": {
       "name": {"type": "string"}, "path": {"type": "string"}}}}},
-     "permissionClaims": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+     "permissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource", "state"], "properties": {
+       "all": {"type": "boolean"}, "group": {"type": "string", "default": ""}, "identityHash": {"type": "string"},
+       "resource": {"type": "string"}, "resourceSelector": {"type": "array", "items": {"type": "object",
+        "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}},
+       "state": {"type": "string", "enum": ["Accepted", "Rejected"]}}}}}},
     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
      "phase": {"type": "string"}, "conditions": "$conditions"}}}}}}]}})json";
 
@@ -137,66 +162,79 @@ constexpr std::string_view kSliceDocument = R"json({
      "shardSelector": {"type": "string"},
      "conditions": "$conditions"}}}}}}]}})json";
 
-/// "v1.widgets.ex.io" -> group "ex.io", name "widgets".
-void split_schema_name(std::string_view schema, std::string& group, std::string& name) {
-  const std::size_t first = schema.find('.');
-  if (first == std::string_view::npos) {
-    return;
+/// A kind of two versions that are converted by our own functions. Objects are not stamped: their
+/// versions differ in more than what the schemas drop.
+ResourcePtr converted_kind(std::string_view document, void (*from_storage)(Json&),
+                           void (*to_storage)(Json&)) {
+  ResourceDef def = resource_from_document(document);
+  for (ResourceVersion& version : def.versions) {
+    version.schema_digest = 0;
+    if (version.name == "v1alpha1") {
+      version.from_storage = from_storage;
+      version.to_storage = to_storage;
+    }
   }
-  const std::size_t second = schema.find('.', first + 1);
-  name = schema.substr(first + 1, second == std::string_view::npos ? second : second - first - 1);
-  group = second == std::string_view::npos ? "" : schema.substr(second + 1);
+  return std::make_shared<const ResourceDef>(std::move(def));
 }
 
-/// v1alpha2 -> v1alpha1: resources[].schema -> latestResourceSchemas; claims lose their verbs and
-/// select all.
-void export_from_storage(Json& object) {
-  Json* spec = object.find("spec");
-  if (spec == nullptr) {
-    return;
-  }
-  if (const Json* resources = spec->find("resources")) {
-    Json names = Json::array();
-    for (const Json& resource : resources->items()) {
-      names.push_back(resource.text({"schema"}));
-    }
-    (*spec)["latestResourceSchemas"] = std::move(names);
-    spec->erase("resources");
-  }
-  if (Json* claims = spec->find("permissionClaims")) {
-    for (Json& claim : claims->edit_items()) {
-      claim.erase("verbs");
-      claim["all"] = true;
+/// Members in the order in which the reference writes them; others follow by name.
+std::string in_order(const Json& object, std::initializer_list<std::string_view> order,
+                     const std::function<std::string(std::string_view key, const Json&)>& write) {
+  std::string out = "{";
+  const auto put = [&](std::string_view key, const Json& value) {
+    out += out.size() > 1 ? "," : "";
+    krm::append_json_string(out, key);
+    out += ":" + write(key, value);
+  };
+  for (const std::string_view key : order) {
+    if (const Json* value = object.find(key)) {
+      put(key, *value);
     }
   }
+  for (const krm::JsonMember& member : object.members()) {
+    if (std::find(order.begin(), order.end(), member.key) == order.end()) {
+      put(member.key, member.value);
+    }
+  }
+  return out + "}";
 }
 
-void export_to_storage(Json& object) {
-  Json* spec = object.find("spec");
-  if (spec == nullptr) {
-    return;
+std::string list_of(const Json& list, const std::function<std::string(const Json&)>& write) {
+  std::string out = "[";
+  for (const Json& item : list.items()) {
+    out += (out.size() > 1 ? "," : "") + write(item);
   }
-  if (const Json* names = spec->find("latestResourceSchemas")) {
-    Json resources = Json::array();
-    for (const Json& schema : names->items()) {
-      std::string group;
-      std::string name;
-      split_schema_name(schema.as_string(), group, name);
-      resources.push_back(Json::object({{"group", group},
-                                        {"name", name},
-                                        {"schema", schema},
-                                        {"storage", Json::object({{"crd", Json::object()}})}}));
-    }
-    (*spec)["resources"] = std::move(resources);
-    spec->erase("latestResourceSchemas");
-  }
-  if (Json* claims = spec->find("permissionClaims")) {
-    for (Json& claim : claims->edit_items()) {
-      claim.erase("all");
-      claim.erase("resourceSelector");
-      claim["verbs"] = Json::array({"*"});
-    }
-  }
+  return out + "]";
+}
+
+std::string plain(std::string_view, const Json& value) { return value.dump(); }
+
+std::string version_text(const Json& version) {
+  return in_order(version,
+                  {"name", "served", "storage", "deprecated", "deprecationWarning", "schema",
+                   "subresources", "additionalPrinterColumns"},
+                  [](std::string_view key, const Json& value) {
+                    if (key != "additionalPrinterColumns") {
+                      return value.dump();
+                    }
+                    return list_of(value, [](const Json& column) {
+                      return in_order(
+                          column, {"name", "type", "format", "description", "priority", "jsonPath"},
+                          plain);
+                    });
+                  });
+}
+
+std::string schema_text(const Json& spec) {
+  return in_order(
+      spec, {"group", "names", "scope", "versions", "nameValidation", "conversion"},
+      [](std::string_view key, const Json& value) {
+        if (key == "names") {
+          return in_order(
+              value, {"plural", "singular", "shortNames", "kind", "listKind", "categories"}, plain);
+        }
+        return key == "versions" ? list_of(value, version_text) : value.dump();
+      });
 }
 
 /// An APIResourceSchema never changes, and its name ends in .<plural>.<group> (AM-492, AM-493).
@@ -218,7 +256,7 @@ void admit_schema(const WriteContext& context, const Json* object, const Json* o
     const Json* now = object->find("spec");
     const Json* before = old->find("spec");
     if (now != nullptr && before != nullptr && !(*now == *before)) {
-      fault = "spec: Invalid value: " + now->dump() + ": is immutable";
+      fault = "[spec: Invalid value: " + schema_text(*now) + ": is immutable]";
     }
   }
   if (!fault.empty()) {
@@ -240,22 +278,14 @@ ResourcePtr api_resource_schema_kind() {
 }
 
 ResourcePtr api_export_kind() {
-  static const ResourcePtr kKind = [] {
-    ResourceDef def = resource_from_document(kExportDocument);
-    for (ResourceVersion& version : def.versions) {
-      if (version.name == "v1alpha1") {
-        version.from_storage = export_from_storage;
-        version.to_storage = export_to_storage;
-      }
-    }
-    return std::make_shared<const ResourceDef>(std::move(def));
-  }();
+  static const ResourcePtr kKind =
+      converted_kind(kExportDocument, export_from_storage, export_to_storage);
   return kKind;
 }
 
 ResourcePtr api_binding_kind() {
   static const ResourcePtr kKind =
-      std::make_shared<const ResourceDef>(resource_from_document(kBindingDocument));
+      converted_kind(kBindingDocument, binding_from_storage, binding_to_storage);
   return kKind;
 }
 

@@ -17,6 +17,7 @@ inline constexpr std::string_view kLogicalClusters = "logicalclusters";
 inline constexpr std::string_view kWorkspaces = "workspaces";
 inline constexpr std::string_view kWorkspaceTypes = "workspacetypes";
 inline constexpr std::string_view kApiExports = "apiexports";
+inline constexpr std::string_view kApiBindings = "apibindings";
 inline constexpr std::string_view kApiResourceSchemas = "apiresourceschemas";
 
 inline constexpr std::string_view kRootCluster = "root";

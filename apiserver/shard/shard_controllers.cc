@@ -50,6 +50,7 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
            [url = params.external_url.empty() ? base_url : params.external_url] { return url; },
            [this](std::string_view cluster, bool deleting) { on_content(cluster, deleting); }}),
       identities_(context_),
+      bindings_(context_, {store, parts.catalog(), parts.bound_kinds()}),
       types_(context_, parts.types(), parts.root()),
       scheduler_(context_, {params.name, access_, parts.index(), parts.root(), parts.types()}),
       registration_(parts.loop(), {params.name, base_url, params.external_url, params.labels},
@@ -79,12 +80,14 @@ void ShardControllers::start() {
   common_.start();
   clusters_.start();
   identities_.start();
+  bindings_.start();
   types_.start();
   scheduler_.start();
   replicator_.start();
   parts_.index().listen([this](const ClusterInfo* now, const ClusterInfo* before) {
     if (now == nullptr && started_.erase(before->name) > 0) {
       common_.remove_cluster(before->name);
+      bindings_.remove_cluster(before->name);
     }
   });
   for (const std::string& cluster : parts_.index().names()) {
@@ -105,6 +108,7 @@ void ShardControllers::on_content(std::string_view cluster, bool deleting) {
   // Also for one that is being deleted: namespaces and definitions need their controllers to go.
   common_.add_cluster(cluster);
   scheduler_.add_cluster(cluster);
+  bindings_.add_cluster(cluster);
   if (!deleting) {
     identities_.add_cluster(cluster);
     types_.add_cluster(cluster);

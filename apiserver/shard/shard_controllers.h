@@ -5,6 +5,7 @@
 #include <string>
 
 #include "apiserver/controllers/controllers.h"
+#include "apiserver/shard/binding_controller.h"
 #include "apiserver/shard/bootstrap.h"
 #include "apiserver/shard/cluster_access.h"
 #include "apiserver/shard/identity_controller.h"
@@ -38,6 +39,7 @@ class ShardControllers {
   ControllerSet common_;
   LogicalClusterController clusters_;
   IdentityController identities_;
+  BindingController bindings_;
   WorkspaceTypeController types_;
   WorkspaceScheduler scheduler_;
   ShardRegistration registration_;

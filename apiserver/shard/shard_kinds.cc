@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apiserver/kcp_kinds/kcp_kinds.h"
+#include "apiserver/shard/binding_admission.h"
 #include "apiserver/shard/cluster_resolver.h"
 #include "apiserver/shard/lifecycle.h"
 #include "apiserver/shard/names.h"
@@ -112,6 +113,18 @@ ResourcePtr api_exports(ClusterIndex& index) {
   return std::make_shared<const ResourceDef>(std::move(def));
 }
 
+ResourcePtr api_bindings(const ShardKindContext& context) {
+  ResourceDef def = *api_binding_kind();
+  const ApiCatalog& catalog = context.catalog;
+  auth::Authorizer& authorizer = context.authorizer;
+  def.hooks.prepare = prepare_binding;
+  def.hooks.admit = [&catalog, &authorizer](const WriteContext& write, const Json* object,
+                                            const Json* old, Hooks::AdmitDone done) {
+    admit_binding(catalog, authorizer, write, object, old, std::move(done));
+  };
+  return std::make_shared<const ResourceDef>(std::move(def));
+}
+
 }  // namespace
 
 Json user_document(const auth::UserInfo& user) {
@@ -133,7 +146,7 @@ Json user_document(const auth::UserInfo& user) {
 
 std::vector<StaticPlusCrdRegistry::StaticKind> shard_kinds(const ShardKindContext& context) {
   const auto in_root = [](std::string_view cluster) { return cluster == kRootCluster; };
-  return {{api_binding_kind(), {}},
+  return {{api_bindings(context), {}},
           {api_exports(context.index), {}},
           {api_resource_schema_kind(), {}},
           {logical_clusters(), {}},

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "apiserver/registry.h"
+#include "apiserver/shard/api_catalog.h"
 #include "apiserver/shard/cluster_index.h"
 #include "apiserver/shard/home_workspace.h"
 #include "apiserver/shard/workspace_types.h"
@@ -17,6 +18,7 @@ struct ShardKindContext {
   const WorkspaceTypeLookup& types;
   auth::Authorizer& authorizer;
   HomeWorkspaces& homes;
+  const ApiCatalog& catalog;
 };
 
 /// Shards (in root only), logical clusters, workspaces and their types, schemas, exports and

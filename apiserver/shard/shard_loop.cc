@@ -7,6 +7,7 @@
 #include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/rbac_escalation.h"
 #include "apiserver/reviews.h"
+#include "apiserver/shard/binding_admission.h"
 #include "apiserver/shard/cluster_resolver.h"
 #include "apiserver/shard/names.h"
 #include "apiserver/shard/shard_kinds.h"
@@ -62,7 +63,8 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       rbac_(rbac_params()),
       other_rights_(index_, rbac_,
                     [this](std::string_view cluster) { server_->review_watches(cluster); }),
-      authorizer_(index_, rbac_),
+      policies_(bound_, catalog_, rbac_),
+      authorizer_(index_, policies_),
       authenticator_(credential_params(params, accounts_)),
       drain_timer_(loop) {
   make_registry();
@@ -84,7 +86,8 @@ ShardLoop::~ShardLoop() {
   rbac_.stop();
   catalog_.stop();
   index_.stop();
-  registry_->stop();
+  bound_.stop();
+  own_kinds_->stop();
 }
 
 void ShardLoop::make_registry() {
@@ -95,6 +98,8 @@ void ShardLoop::make_registry() {
       kind = with_escalation_check(std::move(kind), rbac_);
     } else if (kind->group.empty() && kind->plural == "serviceaccounts") {
       kind = with_token_subresource(std::move(kind), reviews);
+    } else if (kind->plural == "customresourcedefinitions") {
+      kind = with_reserved_groups(kind);
     }
     kinds.push_back({std::move(kind), {}});
   }
@@ -102,13 +107,14 @@ void ShardLoop::make_registry() {
     kinds.push_back({std::move(kind), {}});
   }
   for (StaticPlusCrdRegistry::StaticKind& kind :
-       shard_kinds({index_, types_, authorizer_, homes_})) {
+       shard_kinds({index_, types_, authorizer_, homes_, catalog_})) {
     kinds.push_back(std::move(kind));
   }
   std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
     return a.def->group < b.def->group;  // the core group is ""
   });
-  registry_ = std::make_unique<StaticPlusCrdRegistry>(std::move(kinds));
+  own_kinds_ = std::make_unique<StaticPlusCrdRegistry>(std::move(kinds));
+  registry_ = std::make_unique<ShardRegistry>(*own_kinds_, bound_);
 }
 
 void ShardLoop::make_views() {
@@ -141,7 +147,9 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   homes_.start(*server_);
   // The order is the order in which changes are seen: clusters and kinds before rights.
   index_.start(*server_);
-  registry_->follow(*server_);
+  own_kinds_->follow(*server_);
+  bound_.start(*server_);
+  policies_.start();
   catalog_.start(*server_);
   rbac_.start(*server_);
   other_rights_.start(*server_);

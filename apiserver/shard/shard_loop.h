@@ -11,6 +11,8 @@
 #include "apiserver/registry.h"
 #include "apiserver/server.h"
 #include "apiserver/shard/api_catalog.h"
+#include "apiserver/shard/binding_policy.h"
+#include "apiserver/shard/bound_kinds.h"
 #include "apiserver/shard/cluster_index.h"
 #include "apiserver/shard/home_workspace.h"
 #include "apiserver/shard/replicated_rights.h"
@@ -18,6 +20,7 @@
 #include "apiserver/shard/root_view.h"
 #include "apiserver/shard/shard_access.h"
 #include "apiserver/shard/shard_handler.h"
+#include "apiserver/shard/shard_registry.h"
 #include "apiserver/shard/shard_server.h"
 #include "apiserver/shard/views/lifecycle_view.h"
 #include "apiserver/shard/views/view_resolver.h"
@@ -53,6 +56,7 @@ class ShardLoop {
   [[nodiscard]] ClusterIndex& index() noexcept { return index_; }
   [[nodiscard]] RootView& root() noexcept { return root_; }
   [[nodiscard]] ApiCatalog& catalog() noexcept { return catalog_; }
+  [[nodiscard]] const BoundKinds& bound_kinds() const noexcept { return bound_; }
   [[nodiscard]] const WorkspaceTypeLookup& types() const noexcept { return types_; }
   /// Null on the root shard.
   [[nodiscard]] RemoteRootFeed* remote_root() noexcept { return remote_root_.get(); }
@@ -81,10 +85,13 @@ class ShardLoop {
   std::shared_ptr<auth::TokenAuthenticator> accounts_;
   RbacAuthorizer rbac_;
   ReplicatedRights other_rights_;
+  BoundKinds bound_;
+  PolicyAuthorizer policies_;
   PhaseAuthorizer authorizer_;
   ShardAuthenticator authenticator_;
   ViewResolver views_;
-  std::unique_ptr<StaticPlusCrdRegistry> registry_;
+  std::unique_ptr<StaticPlusCrdRegistry> own_kinds_;
+  std::unique_ptr<ShardRegistry> registry_;
   std::unique_ptr<LifecycleViews> lifecycle_views_;
   std::unique_ptr<ApiServer> server_;
   std::vector<std::shared_ptr<void>> rights_changes_;

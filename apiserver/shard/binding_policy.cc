@@ -1,0 +1,67 @@
+#include "apiserver/shard/binding_policy.h"
+
+#include <utility>
+
+namespace kintsugi::apiserver {
+namespace {
+
+constexpr std::string_view kPrefix = "apis.kcp.io:binding:";
+
+std::string key_of(const ExportRef& ref) { return ref.cluster + "/" + ref.name; }
+
+/// Who the user is for policies. Nothing else of the identity counts there.
+auth::UserInfo consumer(const auth::UserInfo& user) {
+  auth::UserInfo out;
+  out.name = std::string(kPrefix) + user.name;
+  for (const std::string& group : user.groups) {
+    out.groups.push_back(std::string(kPrefix) + group);
+  }
+  return out;
+}
+
+}  // namespace
+
+void PolicyAuthorizer::start() {
+  catalog_.on_export([this](const ExportRef& ref) {
+    if (const auto known = policies_.find(key_of(ref)); known != policies_.end()) {
+      policies_.erase(known);
+    }
+  });
+}
+
+bool PolicyAuthorizer::has_policy(const ExportRef& ref) {
+  const std::string key = key_of(ref);
+  if (const auto known = policies_.find(key); known != policies_.end()) {
+    return known->second;
+  }
+  const std::optional<krm::Json> object = catalog_.get_export(ref);
+  const krm::Json* local =
+      object ? object->at({"spec", "maximalPermissionPolicy", "local"}) : nullptr;
+  return policies_.emplace(key, local != nullptr && local->is_object()).first->second;
+}
+
+bool PolicyAuthorizer::is_within_policy(const auth::Attributes& attributes) {
+  if (attributes.deep || !attributes.is_resource || attributes.user.in_group(auth::kGroupMasters)) {
+    return true;
+  }
+  const ExportRef* ref =
+      bound_.export_of(attributes.cluster, attributes.group, attributes.resource);
+  if (ref == nullptr || !has_policy(*ref)) {
+    return true;
+  }
+  auth::Attributes asked = attributes;
+  asked.user = consumer(attributes.user);
+  asked.cluster = ref->cluster;
+  asked.deep = true;
+  return rbac_.decide(asked).allowed;
+}
+
+void PolicyAuthorizer::authorize(const auth::Attributes& attributes, Done done) {
+  auth::Decision decision = rbac_.decide(attributes);
+  if (decision.allowed && !is_within_policy(attributes)) {
+    decision = {false, "access denied"};
+  }
+  done(std::move(decision));
+}
+
+}  // namespace kintsugi::apiserver

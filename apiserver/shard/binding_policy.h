@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "apiserver/rbac.h"
+#include "apiserver/shard/api_catalog.h"
+#include "apiserver/shard/bound_kinds.h"
+#include "auth/authorizer.h"
+#include "base/strings.h"
+
+namespace kintsugi::apiserver {
+
+/// Maximal permission policies (specs/api-machinery.md AM-509): what `rbac` allows on a bound
+/// resource must also be allowed in the cluster of its APIExport, to the user
+/// "apis.kcp.io:binding:<name>" or a group with that prefix, when the export says so. Deep reviews
+/// and system:masters are not asked. Cost: a hash look-up, and another decision where there is a
+/// policy. An export that is gone has none. Threads: one loop. All parts outlive it.
+class PolicyAuthorizer final : public auth::Authorizer {
+ public:
+  PolicyAuthorizer(const BoundKinds& bound, ApiCatalog& catalog, const RbacAuthorizer& rbac)
+      : bound_(bound), catalog_(catalog), rbac_(rbac) {}
+  /// Follows the exports; before the catalog starts.
+  void start();
+  void authorize(const auth::Attributes& attributes, Done done) override;
+
+ private:
+  [[nodiscard]] bool has_policy(const ExportRef& ref);
+  [[nodiscard]] bool is_within_policy(const auth::Attributes& attributes);
+
+  const BoundKinds& bound_;
+  ApiCatalog& catalog_;
+  const RbacAuthorizer& rbac_;
+  StringMap<bool> policies_;  // by "<cluster>/<export>", as far as they were asked for
+};
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apiserver/resource.h"
+#include "apiserver/server.h"
+#include "apiserver/shard/api_catalog.h"
+#include "base/strings.h"
+
+namespace kintsugi::apiserver {
+
+/// The resources that APIBindings bring into logical clusters: one for each entry of
+/// status.boundResources, made from the stored copy of its APIResourceSchema (bound_schema.h).
+/// All clusters that bind the same schema under the same identity share one ResourceDef.
+/// One instance per loop. Memory: about 200 bytes for each bound resource of a cluster.
+/// Source: specs/api-machinery.md 17.3, AM-479, AM-503. Threads: its loop.
+class BoundKinds {
+ public:
+  /// Reads what is stored and follows every change; watches of a resource end in the clusters where
+  /// it is changed or removed. Watches over all clusters go on, but end when the schema under their
+  /// identity is replaced. The server must outlive this or stop().
+  void start(ApiServer& server);
+  void stop() noexcept { subscriptions_.clear(); }
+  [[nodiscard]] bool ready() const noexcept { return ready_; }
+
+  /// @param identity  "": whichever is bound. Null: not bound in this cluster.
+  [[nodiscard]] ResourcePtr find(std::string_view cluster, std::string_view group,
+                                 std::string_view plural, std::string_view identity = {}) const;
+  /// As any cluster of this shard has it; of several schemas the one that was bound last.
+  [[nodiscard]] ResourcePtr find_anywhere(std::string_view group, std::string_view plural,
+                                          std::string_view identity) const;
+  /// The APIExport whose binding brings the resource into the cluster; null: none. Valid until the
+  /// next change.
+  [[nodiscard]] const ExportRef* export_of(std::string_view cluster, std::string_view group,
+                                           std::string_view plural) const;
+  /// Calls back for each resource bound in the cluster, with the name of its APIBinding.
+  template <typename Visit>
+  void visit(std::string_view cluster, const Visit& visitor) const {
+    if (const auto found = clusters_.find(cluster); found != clusters_.end()) {
+      for (const auto& [name, binding] : found->second.bindings) {
+        for (const Bound& bound : binding.resources) {
+          visitor(bound.def, name);
+        }
+      }
+    }
+  }
+  /// Moves whenever what visit() shows would change.
+  [[nodiscard]] std::uint64_t generation(std::string_view cluster) const;
+  /// Some cluster of this shard serves the group version by a binding.
+  [[nodiscard]] bool serves(std::string_view group, std::string_view version) const;
+  /// A binding of this shard uses the schema of this UID.
+  [[nodiscard]] bool uses_schema(std::string_view uid) const;
+
+ private:
+  struct Kind {  // a schema under an identity
+    std::string uid, resource;
+    ResourcePtr def;
+    std::weak_ptr<const ResourceDef> leaving;  // the same for bindings that are being deleted
+    std::size_t uses = 0;
+  };
+  using KindPtr = std::shared_ptr<Kind>;
+  struct Bound {
+    KindPtr kind;
+    ResourcePtr def;
+  };
+  using Resources = std::vector<Bound>;
+  struct Binding {
+    ExportRef from;
+    Resources resources;
+  };
+  struct Cluster {
+    std::uint64_t generation = 0;
+    std::map<std::string, Binding, std::less<>> bindings;
+  };
+
+  void apply(std::string_view cluster, std::string_view name, const krm::Json* binding);
+  void schema_came(std::string_view uid);
+  [[nodiscard]] Resources resources_of(std::string_view cluster, std::string_view name,
+                                       const krm::Json* binding);
+  [[nodiscard]] KindPtr kind_of(const std::string& uid, std::string_view identity);
+  [[nodiscard]] ResourcePtr leaving_of(Kind& kind) const;
+  void use(const Resources& resources);
+  void release(const Resources& resources);
+
+  ApiServer* server_ = nullptr;
+  bool ready_ = false;
+  StringMap<Cluster> clusters_;
+  StringMap<KindPtr> kinds_;                   // "<uid> <identity>"
+  StringMap<std::vector<KindPtr>> resources_;  // "widgets.ex.io:<identity>", in use, oldest first
+  /// By UID of a schema that is not stored (yet): bindings that name it.
+  StringMap<std::set<std::pair<std::string, std::string>>> waiting_;
+  std::vector<std::shared_ptr<void>> subscriptions_;
+};
+
+}  // namespace kintsugi::apiserver
