@@ -113,6 +113,9 @@ void HomeWorkspaces::make(const auth::UserInfo& user, std::string cluster,
   for (const std::string& name : types_.initializers(server_->reader(), *type)) {
     object.make({"spec", "initializers"}).push_back(Json(name));
   }
+  for (const std::string& name : types_.terminators(server_->reader(), *type)) {
+    object.make({"spec", "terminators"}).push_back(Json(name));
+  }
   ApiServer::WriteRequest request;
   request.verb = "create";
   request.cluster = std::move(cluster);
