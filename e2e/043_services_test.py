@@ -133,8 +133,16 @@ class Services(unittest.TestCase):
     def bind(self, shard, name="widgets", export="widgets"):
         """A consumer on a shard, for the time of the test; returns what takes it away."""
         client = self.installation.client(f"/clusters/root:on-{shard}")
-        client.must("POST", BINDINGS, {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": name},
-                                       "spec": {"reference": {"export": {"path": "root", "name": export}}}})
+        body = {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": name},
+                "spec": {"reference": {"export": {"path": "root", "name": export}}}}
+        kit.eventually(lambda: client.request("POST", BINDINGS, body).status == 201, what="the export is known there")
+
+        def bound():
+            status = client.must("GET", f"{BINDINGS}/{name}").get("status", {})
+            assert status.get("phase") == "Bound", status
+            return status
+
+        self.assertEqual(kit.eventually(bound)["apiExportClusterName"], "root")
 
         def gone():
             assert client.request("DELETE", f"{BINDINGS}/{name}").status in (200, 404)
