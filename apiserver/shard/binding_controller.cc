@@ -262,6 +262,7 @@ BindingSources BindingController::sources_for(const ObjectKey& key) {
   out.take = [this, &key](std::string_view group, std::string_view plural) {
     return take(key, group, plural);
   };
+  out.is_valid = [this](std::string_view uid) { return rows_.count(uid) > 0; };
   out.names_conflict = [this, &key](const Json& schema) { return names_conflict(key, schema); };
   out.is_served = [this, &key](std::string_view group, std::string_view resource,
                                std::string_view identity) {

@@ -168,7 +168,10 @@ void bind_schemas(Json& binding, const Json& api_export, const ExportRef& ref,
       mark_false(binding, kExportValid, "InternalError", kInvalidExport);
       return;
     }
-    if (const std::vector<Cause> faults = schema_faults(schema); !faults.empty()) {
+    const bool is_valid =
+        sources.is_valid != nullptr && sources.is_valid(schema.text({"metadata", "uid"}));
+    const std::vector<Cause> faults = is_valid ? std::vector<Cause>() : schema_faults(schema);
+    if (!faults.empty()) {
       mark_behind(binding, "APIResourceSchemaInvalid",
                   "APIResourceSchema " + ref.cluster + "|" +
                       std::string(schema.text({"metadata", "name"})) +

@@ -33,6 +33,8 @@ struct BindingSources {
       take;
   /// With which names of others those of the schema collide; "": none.
   std::function<std::string(const krm::Json& schema)> names_conflict;
+  /// Schemas of this UID are valid: they were looked at before. May be empty.
+  std::function<bool(std::string_view uid)> is_valid;
   /// Whether anything is served by this name (identity "": not of a bound API).
   std::function<bool(std::string_view group, std::string_view resource, std::string_view identity)>
       is_served;

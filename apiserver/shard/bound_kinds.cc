@@ -34,6 +34,15 @@ void BoundKinds::start(ApiServer& server) {
         }
       }));
   subscriptions_.push_back(
+      server.on_change(kApisGroup, kApiResourceSchemas, [this](const ApiServer::Change& change) {
+        count_versions(change.object.get(), false);
+        count_versions(change.previous.get(), true);
+      }));
+  server.reader().list("*", kApisGroup, kApiResourceSchemas, "", [this](const Json& schema) {
+    count_versions(&schema, false);
+    return true;
+  });
+  subscriptions_.push_back(
       server.on_change(kApisGroup, kApiBindings, [this](const ApiServer::Change& change) {
         apply(change.cluster, change.name, change.object.get());
       }));
@@ -88,7 +97,24 @@ std::uint64_t BoundKinds::generation(std::string_view cluster) const {
   return found == clusters_.end() ? 0 : found->second.generation;
 }
 
+void BoundKinds::count_versions(const Json* schema, bool gone) {
+  const Json* versions = schema == nullptr ? nullptr : schema->at({"spec", "versions"});
+  for (const Json& version : versions == nullptr ? Json::Array() : versions->items()) {
+    const std::string name =
+        std::string(schema->text({"spec", "group"})) + "/" + std::string(version.text({"name"}));
+    if (!gone) {
+      ++offered_[name];
+    } else if (const auto known = offered_.find(name);
+               known != offered_.end() && --known->second == 0) {
+      offered_.erase(known);
+    }
+  }
+}
+
 bool BoundKinds::serves(std::string_view group, std::string_view version) const {
+  if (offered_.find(std::string(group) + "/" + std::string(version)) != offered_.end()) {
+    return true;
+  }
   return std::any_of(resources_.begin(), resources_.end(), [&](const auto& one) {
     const ResourceDef& def = *one.second.back()->def;
     const ResourceVersion* found = def.group == group ? def.version(version) : nullptr;

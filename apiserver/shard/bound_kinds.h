@@ -53,7 +53,8 @@ class BoundKinds {
   }
   /// Moves whenever what visit() shows would change.
   [[nodiscard]] std::uint64_t generation(std::string_view cluster) const;
-  /// Some cluster of this shard serves the group version by a binding.
+  /// Some cluster of this shard serves the group version by a binding, or holds an
+  /// APIResourceSchema of it.
   [[nodiscard]] bool serves(std::string_view group, std::string_view version) const;
   /// A binding of this shard uses the schema of this UID.
   [[nodiscard]] bool uses_schema(std::string_view uid) const;
@@ -81,6 +82,7 @@ class BoundKinds {
   };
 
   void apply(std::string_view cluster, std::string_view name, const krm::Json* binding);
+  void count_versions(const krm::Json* schema, bool gone);
   void schema_came(std::string_view uid);
   [[nodiscard]] Resources resources_of(std::string_view cluster, std::string_view name,
                                        const krm::Json* binding);
@@ -96,6 +98,7 @@ class BoundKinds {
   StringMap<std::vector<KindPtr>> resources_;  // "widgets.ex.io:<identity>", in use, oldest first
   /// By UID of a schema that is not stored (yet): bindings that name it.
   StringMap<std::set<std::pair<std::string, std::string>>> waiting_;
+  StringMap<std::size_t> offered_;  // "ex.io/v1": APIResourceSchemas of it on this shard
   std::vector<std::shared_ptr<void>> subscriptions_;
 };
 

@@ -6,6 +6,7 @@
 #include "apiserver/shard/names.h"
 #include "base/sha256.h"
 #include "base/strings.h"
+#include "krm/go_text.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -136,8 +137,8 @@ void IdentityController::verify(const ObjectKey& key, Json api_export, Finished 
   }
   const std::string known(api_export.text({"status", "identityHash"}));
   if (problem.empty() && !known.empty() && known != hash) {
-    problem =
-        "hash mismatch: identity secret hash " + hash + " must match status.identityHash " + known;
+    problem = "hash mismatch: identity secret hash " + krm::go_quote(hash) +
+              " must match status.identityHash " + krm::go_quote(known);
   }
   Json updated = api_export;
   if (problem.empty()) {
