@@ -26,6 +26,7 @@ struct LoopReport {
   net::ListenerStats listener;
   ForwardStats forward;
   LookupStats lookup;
+  MergeStats merge;
   std::map<std::string, std::uint64_t> ignored_applies;  ///< by shard
   ShardReviews::Stats reviews;
   struct Upstream {

@@ -85,6 +85,39 @@ void shard_families(Text& text, const topology::Feed& feed) {
   text.single("kintsugi_index_bytes", "gauge", "heap of the routing facts", index.bytes());
 }
 
+/// Reads over several shards (specs/aggregation.md 19).
+void merge_families(Text& text, const std::vector<LoopReport>& loops) {
+  MergeStats sum;
+  for (const LoopReport& loop : loops) {
+    sum.lists += loop.merge.lists;
+    sum.events += loop.merge.events;
+    sum.bookmarks += loop.merge.bookmarks;
+    sum.malformed += loop.merge.malformed;
+    sum.reopened += loop.merge.reopened;
+    sum.failed += loop.merge.failed;
+    sum.watches += loop.merge.watches;
+    for (const auto& [reason, count] : loop.merge.expired) {
+      sum.expired[reason] += count;
+    }
+  }
+  text.single("kintsugi_watch_streams", "gauge", "merged watches of clients", sum.watches);
+  text.single("kintsugi_watch_events_total", "counter", "events that merged watches sent",
+              sum.events);
+  text.single("kintsugi_watch_bookmarks_total", "counter", "bookmarks of merged watches",
+              sum.bookmarks);
+  text.single("kintsugi_merged_lists_total", "counter", "merged lists", sum.lists);
+  text.single("kintsugi_resyncs_total", "counter", "streams of shards that were asked for again",
+              sum.reopened);
+  text.single("kintsugi_events_dropped_total", "counter",
+              "answers and events of shards that could not be understood", sum.malformed);
+  text.single("kintsugi_merge_failures_total", "counter",
+              "merged reads that failed for a shard that was away", sum.failed);
+  text.family("kintsugi_cursor_expired_total", "counter", "merged reads that got 410");
+  for (const auto& [reason, count] : sum.expired) {
+    text.sample("reason=\"" + std::string(reason) + "\"", count);
+  }
+}
+
 void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
   ForwardStats sum;
   LookupStats lookups;
@@ -290,6 +323,7 @@ std::string render_metrics(const topology::Feed& feed, const std::vector<LoopRep
   Text text;
   shard_families(text, feed);
   traffic_families(text, loops);
+  merge_families(text, loops);
   upstream_families(text, loops);
   text.family("kintsugi_reloads_total", "counter", "reloads by the key that names the file");
   for (const ReloadCount& reload : topology.reloads) {

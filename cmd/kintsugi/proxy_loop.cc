@@ -244,6 +244,7 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.loop = loop_.stats();
     report.listener = listener_->stats();
     report.forward = handler_->forward_stats();
+    report.merge = handler_->merge_stats();
     report.lookup = handler_->lookup_stats();
     report.ignored_applies = handler_->ignored_applies();
     report.reviews = reviews_->stats();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,7 +41,9 @@ struct MergeParams {
 /// Counters of one loop.
 struct MergeStats {
   std::uint64_t lists = 0, watches_begun = 0, events = 0, bookmarks = 0;
-  std::uint64_t malformed = 0, reopened = 0, expired = 0, failed = 0;
+  std::uint64_t malformed = 0, reopened = 0, failed = 0;
+  /// Answers and events 410 by why: generation, removed, rollback, check, native, history, initial.
+  std::map<std::string_view, std::uint64_t> expired;
   std::size_t watches = 0;
 };
 

@@ -260,7 +260,7 @@ class MergedList final : public http::RequestHandler {
       token.member_token = fresh;
       error.edit().continue_token = encode_continue(token, question(), shared_.keys.front());
     }
-    ++shared_.stats.expired;
+    ++shared_.stats.expired["history"];
     if (headed_) {
       abort();
     } else {

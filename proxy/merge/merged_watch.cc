@@ -373,7 +373,9 @@ class MergedWatch final : public http::RequestHandler,
     if (done_) {
       return;
     }
-    ++shared_.stats.expired;
+    if (error.code() == Errc::kExpired) {
+      ++shared_.stats.expired[reason];
+    }
     log_info("a merged watch ends with an error",
              {{"reason", reason}, {"path", route_.path}, {"errc", errc_name(error.code())}});
     if (!headed_) {

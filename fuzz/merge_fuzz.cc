@@ -1,0 +1,87 @@
+// What merged reads take from shards and clients: lists and events in any pieces, cursors, tokens.
+// Pieces never change what is found, well-formed objects are read as the JSON parser reads them,
+// and what we did not make we do not believe.
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "krm/json.h"
+#include "proxy/merge/continue_token.h"
+#include "proxy/merge/cursor.h"
+#include "proxy/merge/json_split.h"
+
+namespace {
+
+using kintsugi::krm::Json;
+using namespace kintsugi::proxy;
+
+void check(bool holds) {
+  if (!holds) {
+    std::abort();
+  }
+}
+
+template <class Splitter>
+std::vector<std::string> split(std::string_view text, std::size_t piece, bool& fault) {
+  Splitter splitter(1U << 20);
+  std::vector<std::string> out;
+  fault = false;
+  while (!text.empty() && !fault) {
+    const std::string_view part = text.substr(0, piece);
+    fault = splitter.feed(part, [&](std::string_view each) { out.emplace_back(each); }) !=
+            Splitter::Fault::kNone;
+    text.remove_prefix(part.size());
+  }
+  return out;
+}
+
+template <class Splitter>
+std::vector<std::string> split_both_ways(std::string_view text) {
+  bool whole_fault = false;
+  bool pieces_fault = false;
+  const auto whole = split<Splitter>(text, text.size() + 1, whole_fault);
+  const auto pieces = split<Splitter>(text, 1 + text.size() / 7, pieces_fault);
+  check(whole_fault == pieces_fault && whole == pieces);
+  return whole;
+}
+
+void check_event(const std::string& text) {
+  const auto facts = event_facts(text);
+  const auto parsed = Json::parse(text);
+  if (!facts || !parsed || facts->type == EventType::kError || facts->facts.kind == "Table") {
+    return;
+  }
+  for (const auto& [span, path] :
+       {std::pair{facts->facts.name, "name"}, std::pair{facts->facts.uid, "uid"}}) {
+    const Json* value = parsed->at({"object", "metadata", path});
+    check(span.empty() || (value != nullptr && value->is_string()));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const std::string& event : split_both_ways<EventSplitter>(text)) {
+    check_event(event);
+  }
+  split_both_ways<ListSplitter>(text);
+
+  static const auto history = [] {
+    SlotChange change;
+    change.present = {"uid-a", "uid-b"};
+    return std::make_shared<const SlotHistory>(*SlotHistory().changed(change, 1));
+  }();
+  const CursorCodec codec({"/clusters/*", "", "configmaps"}, history);
+  const DecodedVersion version = codec.decode(text, {true, true});
+  if (version.kind == VersionClass::kCursor) {
+    check(codec.format(version.components) == text);
+  }
+  const auto token =
+      decode_continue(text, {codec.scope(), "v1", "", "", "", ""}, {{1, "a secret of the fuzzer"}});
+  check(!token);
+  return 0;
+}
