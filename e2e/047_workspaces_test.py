@@ -13,6 +13,7 @@ CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MAPS = "/api/v1/namespaces/default/configmaps"
+GADGETS = "/apis/example.org/v1/namespaces/default/gadgets"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -173,6 +174,28 @@ class Creation(Case):
         self.refused(patch({"URL": None}), 422, "URL cannot be unset")
 
 
+def export_gadgets(client):
+    """A schema and an APIExport of gadgets.example.org."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    client.must("POST", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", {
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.gadgets.example.org"},
+        "spec": {"group": "example.org", "scope": "Namespaced",
+                 "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
+                 "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}]}})
+    client.must("POST", "/apis/apis.kcp.io/v1alpha2/apiexports", {
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "gadgets"},
+        "spec": {"resources": [{"group": "example.org", "name": "gadgets", "schema": "v1.gadgets.example.org",
+                                "storage": {"crd": {}}}]}})
+
+
+def bind_gadgets(client, path):
+    """Waits until the API is served."""
+    binding = {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "gadgets"},
+               "spec": {"reference": {"export": {"path": path, "name": "gadgets"}}}}
+    kit.eventually(lambda: client.request("POST", "/apis/apis.kcp.io/v1alpha2/apibindings", binding).status == 201)
+    kit.eventually(lambda: client.get(GADGETS).status == 200)
+
+
 class Deletion(Case):
     def crd(self):
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -213,18 +236,38 @@ class Deletion(Case):
         for path in ("root:gone", "root:gone:inner", obj["spec"]["cluster"]):
             kit.eventually(lambda p=path: installation.client(f"/clusters/{p}").get(MAPS).status in (403, 404))
 
+    def test_AM_489_objects_of_bound_apis_go_too(self):
+        installation.make_workspace("provider")
+        export_gadgets(installation.client("/clusters/root:provider"))
+        for name in ("user-one", "user-two"):
+            installation.make_workspace(name)
+            client = installation.client(f"/clusters/root:{name}")
+            bind_gadgets(client, "root:provider")
+            client.must("POST", GADGETS, {"apiVersion": "example.org/v1", "kind": "Gadget",
+                                          "metadata": {"name": "held", "finalizers": ["example.org/hold"]}})
+        one, two = (installation.client(f"/clusters/root:{name}") for name in ("user-one", "user-two"))
+        root.must("DELETE", f"{WORKSPACES}/user-one", expect=(200, 202))
+        kit.eventually(lambda: "deletionTimestamp" in one.must("GET", f"{GADGETS}/held")["metadata"])
+        self.assertIn("deletionTimestamp", root.must("GET", f"{WORKSPACES}/user-one")["metadata"])
+        one.must("PATCH", f"{GADGETS}/held", json.dumps({"metadata": {"finalizers": None}}), headers=MERGE)
+        kit.eventually(lambda: root.get(f"{WORKSPACES}/user-one").status == 404, 30)
+        self.assertNotIn("deletionTimestamp", two.must("GET", f"{GADGETS}/held")["metadata"])
+
     def test_AM_489_nothing_of_it_stays_in_the_store(self):
         with kit.Installation(shards=2) as own:
             def come_and_go(name):
                 own.make_workspace(name, selector={"name": "shard-1"})
                 client = own.client(f"/clusters/root:{name}")
                 client.must("POST", CRDS, self.crd())
+                bind_gadgets(client, "root:provider")
                 widgets = "/apis/example.com/v1/namespaces/default/widgets"
                 kit.eventually(lambda: client.get(widgets).status == 200)
                 for number in range(20):
                     client.must("POST", MAPS, {"metadata": {"name": f"map-{number}"}})
                     client.must("POST", widgets, {"apiVersion": "example.com/v1", "kind": "Widget",
                                                   "metadata": {"name": f"widget-{number}"}})
+                    client.must("POST", GADGETS, {"apiVersion": "example.org/v1", "kind": "Gadget",
+                                                  "metadata": {"name": f"gadget-{number}"}})
                 own.client().must("DELETE", f"{WORKSPACES}/{name}", expect=(200, 202))
                 kit.eventually(lambda: own.client().get(f"{WORKSPACES}/{name}").status == 404, 30)
 
@@ -239,6 +282,8 @@ class Deletion(Case):
                 own.start()
                 return counts
 
+            own.make_workspace("provider")
+            export_gadgets(own.client("/clusters/root:provider"))
             come_and_go("first")
             before = stored()
             come_and_go("second")

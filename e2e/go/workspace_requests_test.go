@@ -218,3 +218,101 @@ func TestRequestsOfKcpsWorkspacePlugin(t *testing.T) {
 		t.Errorf("tree: %q", lines)
 	}
 }
+
+// bind does what `kubectl kcp bind apiexport <path>:<name>` does.
+func (v *traveller) bind(consumer, path, name string) {
+	v.t.Helper()
+	ctx := context.Background()
+	client, err := discovery.NewDiscoveryClientForConfig(v.config(consumer))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	lists, err := discovery.ServerPreferredResources(client)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	preferred := ""
+	for _, list := range lists {
+		for _, resource := range list.APIResources {
+			if resource.Name == "apibindings" && strings.HasPrefix(list.GroupVersion, "apis.kcp.io/") {
+				preferred = list.GroupVersion
+			}
+		}
+	}
+	if preferred != "apis.kcp.io/v1alpha2" {
+		v.t.Fatalf("the preferred version of APIBindings is %q", preferred)
+	}
+	bindings := v.resource(consumer, apiBindings)
+	binding := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": preferred, "kind": "APIBinding", "metadata": map[string]any{"name": name, "creationTimestamp": nil},
+		"spec":   map[string]any{"reference": map[string]any{"export": map[string]any{"path": path, "name": name}}},
+		"status": map[string]any{}}}
+	// An export of another shard is known a moment after it was made.
+	Eventually(v.t, 10*time.Second, "the export can be bound", func() error {
+		_, err := bindings.Create(ctx, binding, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsForbidden(err) {
+			v.t.Fatal(err)
+		}
+		return err
+	})
+	Eventually(v.t, 30*time.Second, "bound", func() error {
+		found, err := bindings.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		if phase, _, _ := unstructured.NestedString(found.Object, "status", "phase"); phase != "Bound" {
+			return fmt.Errorf("status %v", found.Object["status"])
+		}
+		return nil
+	})
+}
+
+// export makes a schema and an APIExport of widgets.example.com.
+func (v *traveller) export(path string) {
+	v.t.Helper()
+	apis := func(version, resource string) dynamic.ResourceInterface {
+		return v.resource(path, schema.GroupVersionResource{Group: "apis.kcp.io", Version: version, Resource: resource})
+	}
+	ctx := context.Background()
+	open := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	_, err := apis("v1alpha1", "apiresourceschemas").Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": map[string]any{"name": "v1.widgets.example.com"},
+		"spec": map[string]any{"group": "example.com", "scope": "Namespaced",
+			"names":    map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": open}}}}}, metav1.CreateOptions{})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	_, err = apis("v1alpha2", "apiexports").Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": map[string]any{"name": "widgets"},
+		"spec": map[string]any{"resources": []any{map[string]any{"group": "example.com", "name": "widgets",
+			"schema": "v1.widgets.example.com", "storage": map[string]any{"crd": map[string]any{}}}}}}}, metav1.CreateOptions{})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func TestRequestsOfKcpsBindPlugin(t *testing.T) {
+	installation := StartInstallation(t, "--shards", "2")
+	admin := &traveller{t: t, installation: installation}
+	admin.create("root", "prov")
+	admin.create("root", "consumer")
+	if err := admin.use("root:prov"); err != nil {
+		t.Fatal(err)
+	}
+	admin.export("root:prov")
+	admin.bind("root:consumer", "root:prov", "widgets")
+	widgets := admin.resource("root:consumer", schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
+	Eventually(t, 10*time.Second, "widgets are served", func() error {
+		_, err := widgets.List(context.Background(), metav1.ListOptions{})
+		return err
+	})
+	if err := admin.use("root:consumer"); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	admin.tree("root", 0, &lines)
+	if got := strings.Join(lines, " "); got != "consumer prov" {
+		t.Errorf("tree: %s", got)
+	}
+}
