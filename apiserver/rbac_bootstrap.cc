@@ -100,6 +100,18 @@ PolicyRules admin_rules() {
   return rules;
 }
 
+/// What shards of kcp may do in clusters of other shards.
+PolicyRules external_logical_cluster_admin_rules() {
+  return {
+      resources({"core.kcp.io"}, {"logicalclusters", "logicalclusters/status"},
+                {"delete", "get", "update"}),
+      resources({"tenancy.kcp.io"}, {"workspaces"}, {"delete", "get", "update"}),
+      resources({""}, {"secrets", "serviceaccounts"}, {"get"}),
+      resources({"apis.kcp.io"}, {"apiexportendpointslices"}, kRead),
+      resources({"apis.kcp.io"}, {"apiexportendpointslices/status"}, {"get", "patch", "update"}),
+      urls({"/"}, {"access"})};
+}
+
 std::vector<BootstrapRole> make_roles() {
   const Texts health = {"/healthz", "/livez", "/readyz", "/version", "/version/"};
   Texts discovery = {"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"};
@@ -126,10 +138,12 @@ std::vector<BootstrapRole> make_roles() {
                     resources({"authorization.k8s.io"}, {"subjectaccessreviews"}, {"create"})},
                    kToNone});
   roles.push_back({std::string(kWorkspaceAccessRole), {urls({"/"}, {"access"})}, kToNone});
+  roles.push_back({std::string(auth::kGroupExternalLogicalClusterAdmin),
+                   external_logical_cluster_admin_rules(), kToNone});
   return roles;
 }
 
-Binding group_binding(const char* role, Texts groups) {
+Binding group_binding(std::string_view role, Texts groups) {
   Binding binding;
   binding.name = role;
   binding.role = role;
@@ -160,6 +174,8 @@ const std::vector<Binding>& bootstrap_bindings() {
       group_binding("system:public-info-viewer", {std::string(auth::kGroupAuthenticated),
                                                   std::string(auth::kGroupUnauthenticated)}),
       group_binding("system:service-account-issuer-discovery", {"system:serviceaccounts"}),
+      group_binding(auth::kGroupExternalLogicalClusterAdmin,
+                    {std::string(auth::kGroupExternalLogicalClusterAdmin)}),
   };
   return kBindings;
 }

@@ -267,6 +267,23 @@ TEST_F(Rbac, WhenWorkspaceAccessIsAsked_ContentNeedsIt_AM491) {
   EXPECT_FALSE(get_path(account, "/api", "get", "other"));
 }
 
+TEST_F(Rbac, WhenAShardOfKcpAsks_TP119_ItMayWriteTheStatusOfSlicesEverywhere) {
+  RbacParams params;
+  params.workspace_access = true;
+  options(params);
+  const auth::UserInfo shard =
+      user_of("shard-1", {std::string(auth::kGroupExternalLogicalClusterAdmin)});
+  const char* group = "apis.kcp.io";
+  EXPECT_TRUE(ask(shard, "patch", "apiexportendpointslices/status", "", "s", group).allowed);
+  EXPECT_TRUE(
+      ask(shard, "patch", "apiexportendpointslices/status", "", "s", group, "other").allowed);
+  EXPECT_TRUE(ask(shard, "get", "apiexportendpointslices", "", "s", group).allowed);
+  EXPECT_FALSE(ask(shard, "patch", "apiexportendpointslices", "", "s", group).allowed);
+  EXPECT_FALSE(ask(shard, "create", "apiexportendpointslices", "", "s", group).allowed);
+  EXPECT_FALSE(ask(shard, "get", "configmaps").allowed);
+  EXPECT_FALSE(ask(bob_, "patch", "apiexportendpointslices/status", "", "s", group).allowed);
+}
+
 TEST_F(Rbac, WhenOutOfScope_TheUserIsAStranger_AM428) {
   auth::UserInfo account = user_of("bob");
   account.extra = {{std::string(auth::kExtraScopes), {"cluster:x,cluster:c"}}};
