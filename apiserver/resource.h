@@ -81,6 +81,7 @@ struct WriteContext {
   const ObjectReader& reader;
   std::vector<std::string>& warnings;  ///< become Warning: 299 headers
   bool deep_review = false;            ///< a review of rights without that to enter the cluster
+  bool generated_name = false;         ///< create: the server made the name out of generateName
 };
 
 /// Behaviour of a kind beyond its schema. All optional. They run on the loop and must not block.

@@ -97,8 +97,8 @@ void WriteOp::finish(Expected<WriteResult> result) {
 }
 
 const WriteContext& WriteOp::context() {
-  hook_context.emplace(
-      WriteContext{user, cluster, verb, subresource, options.dry_run, server.reader(), warnings});
+  hook_context.emplace(WriteContext{user, cluster, verb, subresource, options.dry_run,
+                                    server.reader(), warnings, false, generated_name});
   return *hook_context;
 }
 

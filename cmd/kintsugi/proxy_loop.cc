@@ -2,16 +2,13 @@
 
 #include "apiserver/kcp_kinds/kcp_kinds.h"
 #include "cmd/kintsugi/proxy_files.h"
-#include "endpointslice/slice_builder.h"
+#include "cmd/kintsugi/slice_admission.h"
 #include "krm/request_info.h"
-#include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/identity.h"
 
 namespace kintsugi::cmd {
 namespace {
-
-using krm::Json;
 
 constexpr Duration kLateRoutes = milliseconds(200);  // a watch tells within a few, when all is well
 
@@ -40,51 +37,16 @@ Expected<proxy::ReviewTarget> find_reviewer(const topology::Snapshot& snapshot,
   return proxy::ReviewTarget{client->upstream(), "/clusters/" + std::string(cluster)};
 }
 
-void admit_slice(proxy::BindCheck& binds, const apiserver::WriteContext& context,
-                 const Json* object, const Json* old, apiserver::Hooks::AdmitDone done) {
-  if (object == nullptr || !context.subresource.empty()) {
-    done({});
-    return;
-  }
-  for (std::string& warning : endpointslice::annotation_warnings(*object)) {
-    context.warnings.push_back(std::move(warning));
-  }
-  const Json* now = object->at({"spec", "export"});
-  const Json* before = old != nullptr ? old->at({"spec", "export"}) : nullptr;
-  if (now == nullptr || now->find("name") == nullptr || (before != nullptr && *before == *now) ||
-      (old != nullptr && before != nullptr)) {
-    done({});  // the schema or the immutability rule has the word
-    return;
-  }
-  const std::string_view name = now->text({"name"});
-  const std::string slice_name(object->text({"metadata", "name"}).empty()
-                                   ? object->text({"metadata", "generateName"})
-                                   : object->text({"metadata", "name"}));
-  if (name.empty()) {
-    done(fail(krm::forbidden("apis.kcp.io", "apiexportendpointslices", slice_name,
-                             "[spec.export.name: Required value]")));
-    return;
-  }
-  binds.check({context.user, std::string(context.cluster), std::string(now->text({"path"})),
-               std::string(name), slice_name},
-              std::move(done));
-}
-
 }  // namespace
 
-std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(proxy::BindCheck* binds,
+std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(apiserver::ResourcePtr slice,
                                                                  bool own_shards) {
-  apiserver::ResourceDef slice = *apiserver::api_export_endpoint_slice_kind();
-  if (binds != nullptr) {
-    slice.hooks.admit = [binds](const apiserver::WriteContext& context, const Json* object,
-                                const Json* old, apiserver::Hooks::AdmitDone done) {
-      admit_slice(*binds, context, object, old, std::move(done));
-    };
+  if (slice == nullptr) {
+    slice = apiserver::api_export_endpoint_slice_kind();
   }
   std::vector<apiserver::StaticPlusCrdRegistry::StaticKind> kinds;
   for (apiserver::ResourcePtr kind :
-       {std::make_shared<const apiserver::ResourceDef>(std::move(slice)),
-        apiserver::partition_kind(), apiserver::partition_set_kind()}) {
+       {std::move(slice), apiserver::partition_kind(), apiserver::partition_set_kind()}) {
     kinds.push_back({std::move(kind), {}});
   }
   if (own_shards) {
@@ -111,7 +73,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   binds_ = std::make_unique<proxy::BindCheck>(loop_, view_, find, *reviews_);
   authenticator_ = std::make_unique<proxy::StampedAuthenticator>(loop_, find);
   const bool own_shards = shared_.config.topology.source == "objects";
-  registry_ = proxy_registry(binds_.get(), own_shards);
+  registry_ = proxy_registry(admitted_slice_kind(*binds_), own_shards);
   auth::Authorizer* authorizer = reviews_.get();
   if (own_shards) {
     own_root_ = std::make_unique<proxy::OwnRootAuthorizer>(*reviews_);

@@ -22,10 +22,10 @@
 
 namespace kintsugi::cmd {
 
-/// Partition, PartitionSet and APIExportEndpointSlice; slices with the bind check when `binds` is
-/// given; Shards in root with `own_shards`.
+/// Partition, PartitionSet and APIExportEndpointSlice; Shards in root with `own_shards`.
+/// @param slice APIExportEndpointSlice with its admission; null: nothing has to be admitted.
 [[nodiscard]] std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(
-    proxy::BindCheck* binds, bool own_shards = false);
+    apiserver::ResourcePtr slice, bool own_shards = false);
 
 /// What all loops share and nobody changes after start.
 struct ProxyShared {
