@@ -1,5 +1,6 @@
 #include "proxy/bind_check.h"
 
+#include "base/strings.h"
 #include "krm/status.h"
 #include "net/upstream.h"
 #include "topology/resolver.h"
@@ -50,8 +51,8 @@ void BindCheck::check(Question question, std::function<void(Expected<void>)> don
   running->done = std::move(done);
   running_.emplace(running.get(), running);
   net::FetchRequest request;
-  request.target =
-      where->base_target + "/apis/apis.kcp.io/v1alpha2/apiexports/" + running->question.name;
+  request.target = where->base_target + "/apis/apis.kcp.io/v1alpha2/apiexports/" +
+                   percent_encode(running->question.name);
   request.headers.add("accept", "application/json");
   request.timeout = seconds(5);
   Running* raw = running.get();
@@ -65,7 +66,7 @@ void BindCheck::check(Question question, std::function<void(Expected<void>)> don
                      self->done(fail(not_knowable()));
                    } else if (response->status == 200) {
                      review(self);
-                   } else if (self->question.path.empty()) {
+                   } else if (response->status == 404 && self->question.path.empty()) {
                      self->done({});  // a slice may come before the export of its own cluster
                    } else {
                      self->done(fail(refused(self->question)));

@@ -29,9 +29,9 @@ class BindCheck {
         name;  ///< spec.export; path "" = own cluster, where the export may be missing
     std::string slice_name;  ///< name, else generateName
   };
-  /// @error kForbidden one text for every refusal; kUnavailable while the export's cluster is not
-  /// known or its shard is
-  ///        down (REQUIRED T-13).
+  /// @error kForbidden one text for every refusal: not found, denied, no opinion, review failed;
+  ///        kUnavailable while the export's cluster is not known or its shard is down (REQUIRED
+  ///        T-13).
   void check(Question question, std::function<void(Expected<void>)> done);
 
  private:

@@ -75,14 +75,19 @@ net::FetchRequest post(const ReviewTarget& target, std::string_view path, const 
 
 Error cannot_be_had() { return krm::unavailable("the permission cannot be checked now", 1); }
 
-/// The answer of a review, or why there is none.
+/// The answer of a review. @error kUnavailable nobody could be asked now; kInternal the shard is
+/// there and did not review.
 Expected<Json> reviewed(Expected<net::FetchResponse> response) {
-  if (!response || (response->status != 201 && response->status != 200)) {
+  if (!response || response->status == 429 || response->status == 503) {
     return fail(cannot_be_had());
+  }
+  if (response->status != 201 && response->status != 200) {
+    return fail(Errc::kInternal,
+                "the review was answered with " + std::to_string(response->status));
   }
   auto body = Json::parse(response->body);
   if (!body) {
-    return fail(cannot_be_had());
+    return fail(Errc::kInternal, "the review was answered with something else");
   }
   return body;
 }
@@ -164,10 +169,10 @@ void ShardReviews::ask(const auth::Attributes& attributes, bool deep, Done done)
   }
   slot->call =
       net::fetch(loop_, *target->upstream, std::move(request),
-                 [this, key](Expected<net::FetchResponse> response) {
+                 [this, key, deep](Expected<net::FetchResponse> response) {
                    auto body = reviewed(std::move(response));
                    if (!body) {
-                     finish(key, fail(std::move(body.error())));
+                     finish(key, fail(deep ? std::move(body.error()) : cannot_be_had()));
                      return;
                    }
                    const Json* allowed = body->at({"status", "allowed"});
@@ -277,7 +282,7 @@ struct StampedAuthenticator::Impl {
     if (!body) {
       tokens.erase(found);
       for (Done& done : waiting) {
-        done(fail(body.error().clone()));
+        done(fail(cannot_be_had()));
       }
       return;
     }
