@@ -291,9 +291,24 @@ bool keeps_entry(Builder& b, const SliceShard* shard,
   return !own.empty() && b.listed_before(own.front().url);
 }
 
+void add_staying(const Builder& b, std::vector<const SliceShard*>& effective) {
+  const auto stays = [](const SliceShard& shard) { return shard.stays; };
+  if (std::none_of(b.input.shards.begin(), b.input.shards.end(), stays)) {
+    return;
+  }
+  const std::vector<std::string> leaving = leaving_shards(b.input, b.defaults);
+  for (const SliceShard& shard : b.input.shards) {
+    if (shard.stays &&
+        std::find(leaving.begin(), leaving.end(), shard.facts->name) != leaving.end()) {
+      effective.push_back(&shard);
+    }
+  }
+}
+
 std::vector<const SliceShard*> effective_of(Builder& b,
                                             const std::vector<const SliceShard*>& selected) {
   std::vector<const SliceShard*> effective = selected;
+  add_staying(b, effective);
   if (b.consumers == Consumers::kRequired) {
     std::erase_if(effective, [&](const SliceShard* shard) {
       return !shard->has_consumer && (shard->bindings_synced || !keeps_entry(b, shard, selected));
@@ -424,7 +439,7 @@ std::vector<ShardPart> explain_shards(const SliceInput& input, const SliceDefaul
   for (const SliceShard& shard : input.shards) {
     ShardPart part{shard.facts->name, holds(selected, shard), holds(effective, shard), {}};
     std::string fault;
-    if (!part.selected) {
+    if (!part.selected && !part.effective) {
       part.why = "its labels do not match the selector of the Partition";
     } else if (!part.effective) {
       part.why = shard.bindings_synced ? "it holds no APIBinding of the export"
@@ -436,6 +451,27 @@ std::vector<ShardPart> explain_shards(const SliceInput& input, const SliceDefaul
     parts.push_back(std::move(part));
   }
   return parts;
+}
+
+std::vector<std::string> leaving_shards(const SliceInput& input, const SliceDefaults& defaults) {
+  std::vector<std::string> names;
+  Builder b = builder_of(input, defaults);
+  const ShardSelection* partition = input.partition;
+  if (partition == nullptr || !partition->fault.empty() || b.mode == EndpointMode::kAggregated ||
+      input.export_facts.state != ExportFacts::State::kFound ||
+      input.slice->text({"status", "shardSelector"}) != partition->text) {
+    return names;
+  }
+  for (std::size_t i = 0; i < input.shards.size(); ++i) {
+    if (!partition->selected[i]) {
+      std::string ignored;
+      const auto own = per_shard_endpoints(b, {&input.shards[i]}, {&input.shards[i]}, ignored);
+      if (!own.empty() && b.listed_before(own.front().url)) {
+        names.push_back(input.shards[i].facts->name);
+      }
+    }
+  }
+  return names;
 }
 
 Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults) {

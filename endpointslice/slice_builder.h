@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/time.h"
 #include "krm/json.h"
 #include "topology/partition_set.h"
 
@@ -18,6 +19,8 @@ struct SliceDefaults {
   EndpointMode mode = EndpointMode::kDirect;
   Consumers consumers = Consumers::kIgnored;
   std::string external_url;  ///< of the proxy; "" = not configured
+  /// So long the entry of a relabelled shard stays (endpoint_slice.leave_grace_ms).
+  Duration leave_grace = Duration::zero();
 };
 
 /// What is known about the export that a slice names.
@@ -31,6 +34,7 @@ struct SliceShard {
   const topology::ShardFacts* facts = nullptr;
   bool has_consumer = false;  ///< holds at least one binding of the export
   bool bindings_synced = true;
+  bool stays = false;  ///< if it is one of leaving_shards(), it does not leave yet
 };
 
 /// What a Partition selects, worked out once for all slices that name it.
@@ -69,6 +73,11 @@ struct SliceInput {
 /// Warning texts for unknown annotation values; empty when there is nothing to say.
 [[nodiscard]] std::vector<std::string> annotation_warnings(const krm::Json& slice);
 
+/// Names of the shards whose entries go although the Partition still selects as it did: they were
+/// relabelled. Empty in mode aggregated, which has no entry of a shard.
+[[nodiscard]] std::vector<std::string> leaving_shards(const SliceInput& input,
+                                                      const SliceDefaults& defaults);
+
 /// The wanted status of a slice: endpoints, shardSelector (left out when it selects everything, as
 /// kcp writes it) and the three conditions, in one object.
 [[nodiscard]] krm::Json build_slice_status(const SliceInput& input, const SliceDefaults& defaults);
@@ -76,9 +85,10 @@ struct SliceInput {
 /// How one shard takes part in a slice, for people.
 struct ShardPart {
   std::string shard;
-  bool selected = false;   ///< by the Partition
-  bool effective = false;  ///< selected, and has consumers where they are required
-  std::string why;         ///< it has no endpoint; "" when it has one
+  bool selected = false;  ///< by the Partition
+  bool effective =
+      false;        ///< selected or not leaving yet, and has consumers where they are required
+  std::string why;  ///< it has no endpoint; "" when it has one
 };
 /// One per shard of the input; the Partition, when there is one, must be valid.
 [[nodiscard]] std::vector<ShardPart> explain_shards(const SliceInput& input,

@@ -16,6 +16,7 @@ struct TestShard {
   topology::ShardFacts facts;
   bool has_consumer = true;
   bool bindings_synced = true;
+  bool stays = false;
 };
 
 TestShard shard(std::string name, std::string_view labels, std::string vw = "") {
@@ -46,12 +47,13 @@ struct Case {
     std::vector<topology::ShardFacts> facts;
     for (const TestShard& one : shards) {
       facts.push_back(one.facts);
-      input.shards.push_back({&one.facts, one.has_consumer, one.bindings_synced});
+      input.shards.push_back({&one.facts, one.has_consumer, one.bindings_synced, one.stays});
     }
     const ShardSelection selection = select_shards(partition, facts);
     input.partition = partition.is_null() ? nullptr : &selection;
     input.now = "2026-01-01T00:00:00Z";
     input.foreign_urls = foreign;
+    leaving = leaving_shards(input, defaults);
     return build_slice_status(input, defaults);
   }
   Json settle() {
@@ -62,6 +64,7 @@ struct Case {
   ExportFacts export_facts;
   std::vector<TestShard> shards;
   std::vector<std::string> foreign;
+  std::vector<std::string> leaving;  ///< of the last evaluation
   SliceDefaults defaults;
 };
 
@@ -103,7 +106,7 @@ TEST(SliceStatus, TP028_WhenTheExportIsGone_SaysSoAndEmptiesTheList) {
             "False ErrorGeneratingURLs Error APIExportValid is False");
 }
 
-TEST(SliceStatus, TP029_TP034_WhenTheExportCannotBeKnown_KeepsEndpoints) {
+TEST(SliceStatus, TP029_WhenTheExportCannotBeKnown_KeepsEndpoints) {
   Case c;
   const Json before = c.settle();
   c.export_facts.state = ExportFacts::State::kUnknown;
@@ -144,6 +147,44 @@ TEST(SliceStatus, TP132_WhenTheSelectorTurnsInvalid_KeepsEndpointsInOneWrite) {
   EXPECT_EQ(condition(status, "PartitionValid"),
             "False PartitionInvalidReference Error \"Foo\" is not a valid label selector operator");
   EXPECT_EQ(c.status(), *c.slice.find("status")) << "a second run changes nothing";
+}
+
+TEST(SliceStatus, TP129_WhenAShardIsRelabelled_ItsEntryMayStay) {
+  Case c;
+  c.slice["spec"]["partition"] = "p";
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"region":"eu"}}}})");
+  const Json before = c.settle();
+  EXPECT_THAT(c.leaving, IsEmpty());
+  c.shards[0].facts.labels["region"] = "us";
+  c.shards[0].stays = true;
+  EXPECT_EQ(c.status(), before) << "nothing changes";
+  EXPECT_THAT(c.leaving, ElementsAre("a")) << "b was never listed";
+  c.defaults.consumers = Consumers::kRequired;
+  EXPECT_EQ(c.status(), before);
+  c.shards[0].has_consumer = false;
+  EXPECT_EQ(urls(c.status()).size(), 1U) << "its last consumer went";
+  c.shards[0].has_consumer = true;
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"name":"c"}}}})");
+  EXPECT_EQ(urls(c.status()).size(), 1U);
+  EXPECT_THAT(c.leaving, IsEmpty()) << "the Partition changed, not the shard";
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"region":"eu"}}}})");
+  c.shards[0].facts.virtual_workspace_url = "https://moved";
+  EXPECT_EQ(urls(c.status()).size(), 1U) << "only the entry that is there stays";
+  EXPECT_THAT(c.leaving, IsEmpty());
+}
+
+TEST(SliceStatus, TP129_InOtherModes_OnlyEntriesOfShardsLeave) {
+  Case c;
+  c.slice["spec"]["partition"] = "p";
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"region":"eu"}}}})");
+  for (const char* mode : {"proxied", "aggregated"}) {
+    c.slice["metadata"]["annotations"]["kintsugi.dev/endpoint-mode"] = mode;
+    c.shards[0].facts.labels["region"] = "eu";
+    const Json before = c.settle();
+    c.shards[0].facts.labels["region"] = "us";
+    EXPECT_NE(c.status().find("conditions"), nullptr);
+    EXPECT_EQ(c.leaving.size(), std::string_view(mode) == "proxied" ? 1U : 0U) << mode;
+  }
 }
 
 TEST(SliceStatus, TP037_TP039_UrlsAreCleanedAndKeepPrefixes) {

@@ -18,6 +18,7 @@ constexpr std::string_view kPartitionGroup = "topology.kcp.io";
 constexpr std::string_view kPartitions = "partitions";
 constexpr Duration kFullPass = seconds(600);
 constexpr Duration kLostPause = milliseconds(50);  // many logical clusters may come at once
+constexpr Duration kLookUpGrace = seconds(1);
 constexpr std::size_t kParallel = 256;  // writes that come together are one commit of the store
 
 std::string key_of(std::string_view cluster, std::string_view name) {
@@ -39,12 +40,15 @@ std::string_view cluster_of(const Json& object) {
 }  // namespace
 
 SliceController::SliceController(net::Loop& loop, Objects& objects, World& world,
-                                 SliceDefaults defaults, Duration orphan_grace)
+                                 SliceDefaults defaults, Duration orphan_grace, Now now)
     : loop_(loop),
       objects_(objects),
       world_(world),
       orphan_grace_(orphan_grace),
       defaults_(std::move(defaults)),
+      now_(now ? std::move(now) : [&loop] { return loop.now(); }),
+      unknown_(kLookUpGrace),
+      leaving_(defaults_.leave_grace),
       slices_(
           loop,
           [this](const std::string& key, net::WorkQueue::Finished done) {
@@ -154,6 +158,8 @@ void SliceController::remember(const std::string& key, const Json* slice) {
   }
   if (slice == nullptr) {
     lost_.erase(key);
+    unknown_.forget(key);
+    leaving_.forget(key);
     return;
   }
   index(key, now, true);
@@ -273,6 +279,32 @@ const ShardSelection* SliceController::selection_of(std::string_view cluster,
   return &selections_.emplace(key, select_shards(*stored, world_.shard_table())).first->second;
 }
 
+bool SliceController::is_due(const std::string& key, const ExportFacts& facts) {
+  if (facts.state != ExportFacts::State::kUnknown) {
+    unknown_.forget(key);
+    return true;
+  }
+  const Grace::Verdict verdict = unknown_.judge(key, {"export"}, now_());
+  if (verdict.began) {
+    slices_.add_after(key, unknown_.limit());
+  }
+  return verdict.passing.empty();
+}
+
+void SliceController::keep_leaving(const std::string& key, SliceInput& input) {
+  if (defaults_.leave_grace <= Duration::zero()) {
+    return;
+  }
+  const Grace::Verdict verdict = leaving_.judge(key, leaving_shards(input, defaults_), now_());
+  for (SliceShard& shard : input.shards) {
+    shard.stays = std::find(verdict.passing.begin(), verdict.passing.end(), shard.facts->name) !=
+                  verdict.passing.end();
+  }
+  if (verdict.began) {
+    slices_.add_after(key, leaving_.limit());
+  }
+}
+
 void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished finished) {
   if (holds_ > 0) {
     finished(true);
@@ -286,12 +318,17 @@ void SliceController::reconcile(const std::string& key, net::WorkQueue::Finished
     finished(true);
     return;
   }
-  const SliceInput input = input_of(*slice, cluster);
+  SliceInput input = input_of(*slice, cluster);
   if (input.export_facts.cluster_name.empty()) {
     lost_.insert(key);
   } else {
     lost_.erase(key);
   }
+  if (!is_due(key, input.export_facts)) {
+    finished(true);
+    return;
+  }
+  keep_leaving(key, input);
   Json status = build_slice_status(input, defaults_);
   const Json* old = slice->find("status");
   if (old != nullptr && topology::same_but_times(*old, status)) {
@@ -324,7 +361,11 @@ SliceInput SliceController::input_of(const Json& slice, const std::string& clust
 }
 
 std::optional<std::vector<ShardPart>> SliceController::explain(const Json& slice) {
-  const SliceInput input = input_of(slice, std::string(cluster_of(slice)));
+  SliceInput input = input_of(slice, std::string(cluster_of(slice)));
+  const std::string key = key_of(input.cluster, slice.text({"metadata", "name"}));
+  for (SliceShard& shard : input.shards) {
+    shard.stays = leaving_.passes(key, shard.facts->name, now_());
+  }
   const bool partition_holds = slice.text({"spec", "partition"}).empty() ||
                                (input.partition != nullptr && input.partition->fault.empty());
   if (input.export_facts.state != ExportFacts::State::kFound || !partition_holds) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "base/time.h"
+#include "endpointslice/grace.h"
 #include "endpointslice/slice_builder.h"
 #include "endpointslice/world.h"
 #include "net/loop.h"
@@ -21,13 +24,17 @@ namespace kintsugi::endpointslice {
 /// Keeps the status of every APIExportEndpointSlice right, and one default slice per export
 /// (specs/topology.md 13.2, 13.3). Level-based; endpoints and conditions are one write, and no
 /// write when nothing changed. What a Partition selects is worked out once for all its slices.
+/// An export that cannot be looked up is only reported when that lasts for a second, and entries of
+/// relabelled shards stay for SliceDefaults::leave_grace.
 /// A full pass every 10 minutes finds what no event told. Threads: one loop.
 class SliceController {
  public:
+  using Now = std::function<TimePoint()>;
   /// @param orphan_grace an export of which nothing is known must be away so long before what it
   ///        owned goes: a logical cluster that moves takes its exports along.
+  /// @param now what time it is for the other two; empty: the loop's.
   SliceController(net::Loop& loop, topology::Objects& objects, World& world, SliceDefaults defaults,
-                  Duration orphan_grace = milliseconds(500));
+                  Duration orphan_grace = milliseconds(500), Now now = {});
 
   /// A Shard was added or relabelled, or its URLs or health changed: slices that select it before
   /// or after are looked at again.
@@ -88,6 +95,9 @@ class SliceController {
   [[nodiscard]] const ShardSelection* selection_of(std::string_view cluster,
                                                    std::string_view partition);
   void reconcile(const std::string& key, net::WorkQueue::Finished finished);
+  /// False: the export cannot be looked up just now, nothing is to be written yet.
+  [[nodiscard]] bool is_due(const std::string& key, const ExportFacts& facts);
+  void keep_leaving(const std::string& key, SliceInput& input);
   void reconcile_default(const std::string& key, net::WorkQueue::Finished finished);
   /// True when the export of this key is known to be gone, for long enough.
   [[nodiscard]] bool export_gone(const std::string& key);
@@ -100,6 +110,8 @@ class SliceController {
   World& world_;
   const Duration orphan_grace_;
   SliceDefaults defaults_;
+  Now now_;
+  Grace unknown_, leaving_;
   net::WorkQueue slices_;
   net::WorkQueue defaults_queue_;
   net::Timer pass_timer_;

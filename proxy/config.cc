@@ -114,6 +114,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"endpoint_slice.consumers",
        one_of<Consumers>(config.endpoint_slice.consumers,
                          {{"ignored", Consumers::kIgnored}, {"required", Consumers::kRequired}})},
+      {"endpoint_slice.leave_grace_ms", milliseconds_of(config.endpoint_slice.leave_grace)},
       {"wildcard", one_of<std::string>(config.wildcard, {{"deny", "deny"}, {"serve", "serve"}})},
       {"admin.bind", text(config.admin.bind)},
       {"admin.socket", file(config.admin.socket, folder)},

@@ -33,6 +33,7 @@ TEST(ProxyConfig, WhenTheExampleIsRead_FillsEveryField) {
   EXPECT_EQ(config->data_dir, "/var/lib/kintsugi/proxy");
   EXPECT_EQ(config->endpoint_slice.mode, endpointslice::EndpointMode::kProxied);
   EXPECT_EQ(config->endpoint_slice.external_url, "https://kintsugi.example.test:6443");
+  EXPECT_EQ(config->endpoint_slice.leave_grace, seconds(30));
   EXPECT_EQ(config->shutdown.delay, milliseconds(5000));
   EXPECT_EQ(config->admin.bind, "127.0.0.1:9443");
 }
@@ -43,17 +44,20 @@ TEST(ProxyConfig, WhenAKeyIsWrong_NamesFileLineAndKey) {
   EXPECT_EQ(fault(replaced("  port: 6443", "  prot: 6443")),
             "/etc/k/proxy.yaml:8: listener.prot: unknown key");
   EXPECT_EQ(fault(replaced("wildcard: deny", "wildcard: maybe")),
-            "/etc/k/proxy.yaml:24: wildcard: must be one of deny, serve");
+            "/etc/k/proxy.yaml:25: wildcard: must be one of deny, serve");
   EXPECT_EQ(
       fault(replaced("  mode: proxied", "  mode: [1]")),
       "/etc/k/proxy.yaml:22: endpoint_slice.mode: must be one of direct, proxied, aggregated");
+  EXPECT_EQ(fault(replaced("  leave_grace_ms: 30000", "  leave_grace_ms: -1")),
+            "/etc/k/proxy.yaml:24: endpoint_slice.leave_grace_ms: must be milliseconds from 0 to "
+            "3600000");
   EXPECT_EQ(fault(replaced("kind: ProxyConfiguration", "kind: Pod")),
             "/etc/k/proxy.yaml:3: kind: must be ProxyConfiguration");
   EXPECT_EQ(fault(replaced("  cert_file: pki/proxy.crt\n", "")),
             "/etc/k/proxy.yaml:1: listener.cert_file: is required");
-  EXPECT_EQ(fault(replaced("limits:", "nonsense:")), "/etc/k/proxy.yaml:27: nonsense: unknown key");
+  EXPECT_EQ(fault(replaced("limits:", "nonsense:")), "/etc/k/proxy.yaml:28: nonsense: unknown key");
   EXPECT_EQ(fault(replaced("limits:\n  body_bytes: 16777216", "limits: 3")),
-            "/etc/k/proxy.yaml:27: limits: must be a section with keys");
+            "/etc/k/proxy.yaml:28: limits: must be a section with keys");
 }
 
 TEST(ProxyConfig, WhenTheTextIsNoYaml_NamesFileAndLine) {

@@ -327,6 +327,149 @@ TEST_F(Controllers, TP130_WhenASliceIsMade_ItsFirstStatusIsWhole) {
   EXPECT_EQ(urls(seen[1]).size(), 1U);
 }
 
+TEST_F(Controllers, TP034_WhenTheLookUpFailsOnce_WritesNothingThenRight) {
+  TimePoint now{};
+  world_.now = [&now] { return now; };
+  world_.add("a", {});
+  Replica& proxy = start();
+  world_.lookup_fails = true;
+  make_slice("s");
+  settle();
+  EXPECT_EQ(get(kApis, kSlices, "s").find("status"), nullptr) << "a first status is a whole one";
+  world_.lookup_fails = false;
+  proxy.slices.export_changed(kCluster, "widgets");
+  settle();
+  EXPECT_EQ(condition(get(kApis, kSlices, "s"), "APIExportValid"), "True ");
+  EXPECT_EQ(urls(get(kApis, kSlices, "s")).size(), 1U);
+  // The same for a status that is there.
+  const auto before = versions(kApis, kSlices);
+  world_.lookup_fails = true;
+  proxy.slices.full_pass();
+  settle();
+  now += milliseconds(999);
+  proxy.slices.full_pass();
+  settle();
+  world_.lookup_fails = false;
+  proxy.slices.full_pass();
+  settle();
+  EXPECT_EQ(versions(kApis, kSlices), before);
+  EXPECT_EQ(proxy.slices.stats().writes, 1U);
+}
+
+TEST_F(Controllers, TP029_WhenTheLookUpKeepsFailing_OneWriteSaysSo) {
+  TimePoint now{};
+  world_.now = [&now] { return now; };
+  world_.add("a", {});
+  Replica& proxy = start();
+  make_slice("s");
+  settle();
+  const auto endpoints = urls(get(kApis, kSlices, "s"));
+  world_.lookup_fails = true;
+  make_slice("fresh");
+  proxy.slices.full_pass();
+  settle();
+  const std::uint64_t writes = proxy.slices.stats().writes;
+  now += seconds(1);
+  for (int i = 0; i < 3; ++i) {
+    proxy.slices.full_pass();
+    settle();
+  }
+  for (const char* name : {"s", "fresh"}) {
+    EXPECT_EQ(condition(get(kApis, kSlices, name), "APIExportValid"), "False InternalError");
+  }
+  EXPECT_EQ(urls(get(kApis, kSlices, "s")), endpoints);
+  EXPECT_EQ(condition(get(kApis, kSlices, "s"), "EndpointURLsReady"), "True ");
+  EXPECT_EQ(proxy.slices.stats().writes - writes, 2U) << "one each";
+  world_.lookup_fails = false;
+  proxy.slices.full_pass();
+  settle();
+  for (const char* name : {"s", "fresh"}) {
+    EXPECT_EQ(condition(get(kApis, kSlices, name), "APIExportValid"), "True ");
+    EXPECT_EQ(urls(get(kApis, kSlices, name)), endpoints);
+  }
+}
+
+TEST_F(Controllers, TP029_WhenNobodyTells_ItIsLookedAtAgainByItself) {
+  world_.add("a", {});
+  start();
+  world_.lookup_fails = true;
+  make_slice("s");
+  run_until([&] {
+    return condition(get(kApis, kSlices, "s"), "APIExportValid") == "False InternalError";
+  });
+}
+
+TEST_F(Controllers, TP129_WhenAShardIsRelabelled_ItsEntryGoesAfterTheGrace) {
+  TimePoint now{};
+  world_.now = [&now] { return now; };
+  world_.defaults.leave_grace = seconds(30);
+  world_.add("a", {{"region", "eu"}});
+  world_.add("b", {{"region", "eu"}});
+  Replica& proxy = start();
+  make_partition("p", R"({"selector":{"matchLabels":{"region":"eu"}}})");
+  settle();
+  make_slice("s", "p");
+  settle();
+  const std::string path = "/services/apiexport/ws1/widgets";
+  const auto both = ElementsAre("https://vw-a" + path, "https://vw-b" + path);
+  const auto before = versions(kApis, kSlices);
+  // Out, and back after 10 s: never gone.
+  world_.table[0].labels["region"] = "us";
+  shards_changed();
+  now += seconds(10);
+  proxy.slices.full_pass();
+  settle();
+  world_.table[0].labels["region"] = "eu";
+  shards_changed();
+  EXPECT_EQ(versions(kApis, kSlices), before);
+  // Out for good. The 10 s from before do not count.
+  world_.table[0].labels["region"] = "us";
+  shards_changed();
+  now += milliseconds(29'999);
+  proxy.slices.full_pass();
+  settle();
+  EXPECT_EQ(versions(kApis, kSlices), before);
+  EXPECT_THAT(urls(get(kApis, kSlices, "s")), both);
+  now += milliseconds(1);
+  proxy.slices.full_pass();
+  settle();
+  EXPECT_THAT(urls(get(kApis, kSlices, "s")), ElementsAre("https://vw-b" + path));
+  // Deleted: at once.
+  world_.table.pop_back();
+  shards_changed();
+  EXPECT_THAT(urls(get(kApis, kSlices, "s")), IsEmpty());
+}
+
+TEST_F(Controllers, TP129_WithoutGrace_TheEntryGoesAtOnce) {
+  TimePoint now{};
+  world_.now = [&now] { return now; };
+  world_.add("a", {{"region", "eu"}});
+  world_.add("b", {{"region", "eu"}});
+  start();
+  make_partition("p", R"({"selector":{"matchLabels":{"region":"eu"}}})");
+  settle();
+  make_slice("s", "p");
+  settle();
+  world_.table[0].labels["region"] = "us";
+  shards_changed();
+  EXPECT_THAT(urls(get(kApis, kSlices, "s")),
+              ElementsAre("https://vw-b/services/apiexport/ws1/widgets"));
+}
+
+TEST_F(Controllers, TP129_WhenTheGraceIsOver_NoEventIsNeeded) {
+  world_.defaults.leave_grace = milliseconds(20);
+  world_.add("a", {{"region", "eu"}});
+  world_.add("b", {{"region", "eu"}});
+  start();
+  make_partition("p", R"({"selector":{"matchLabels":{"region":"eu"}}})");
+  settle();
+  make_slice("s", "p");
+  settle();
+  world_.table[0].labels["region"] = "us";
+  shards_changed();
+  run_until([&] { return urls(get(kApis, kSlices, "s")).size() == 1U; });
+}
+
 TEST_F(Controllers, TP137_WhenTheStoreIsFull_StartReadsItOnceAndWritesNothing) {
   for (int i = 0; i < 4; ++i) {
     world_.add("shard-" + std::to_string(i), {{"zone", "z" + std::to_string(i)}});

@@ -115,6 +115,8 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("topology.source", next.topology.source, running.topology.source);
   keep("endpoint_slice.mode", next.endpoint_slice.mode, running.endpoint_slice.mode);
   keep("endpoint_slice.consumers", next.endpoint_slice.consumers, running.endpoint_slice.consumers);
+  keep("endpoint_slice.leave_grace_ms", next.endpoint_slice.leave_grace,
+       running.endpoint_slice.leave_grace);
   keep("wildcard", next.wildcard, running.wildcard);
   keep("admin.bind", next.admin.bind, running.admin.bind);
   keep("admin.socket", next.admin.socket, running.admin.socket);

@@ -61,6 +61,9 @@ class TestWorld final : public endpointslice::World {
     return rows;
   }
   ExportFacts find_export(std::string_view path, std::string_view name) const override {
+    if (lookup_fails) {
+      return {ExportFacts::State::kUnknown, {}};
+    }
     return record.cluster == path && record.name == name
                ? ExportFacts{ExportFacts::State::kFound, record.cluster}
                : ExportFacts{ExportFacts::State::kAbsent, {}};
@@ -86,6 +89,9 @@ class TestWorld final : public endpointslice::World {
   std::vector<topology::ShardFacts> table;
   std::set<std::string> unbound;  ///< shards without a consumer
   ExportRecord record{kCluster, "widgets", "uid-1", "", true};
+  bool lookup_fails = false;
+  endpointslice::SliceDefaults defaults;         ///< of proxies that are started from now on
+  endpointslice::SliceController::Now now = {};  ///< of the same; empty: real time
 };
 
 /// What one proxy has over a store that it may share.
@@ -101,7 +107,7 @@ struct Replica {
                                            .checks = {}})),
         objects(*server),
         partitions(loop, objects, [&world] { return world.table; }),
-        slices(loop, objects, world, {}) {}
+        slices(loop, objects, world, world.defaults, milliseconds(500), world.now) {}
   void shards_changed() {
     partitions.shards_changed();
     slices.shards_changed();
