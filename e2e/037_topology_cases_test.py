@@ -270,6 +270,7 @@ class Admission(unittest.TestCase):
         spec = {"export": {"path": "root:org:here", "name": "late"}}
         refused = self.create(self.here, "early-", spec)
         self.assertEqual(refused.status, 403, refused)
+        self.assertEqual(refused.json["message"], self.FORBIDDEN.format("early-", "root:org:here:late"))
         waiting = self.create(self.here, "waiting", {"export": {"name": "late"}})
         self.assertEqual(waiting.status, 201, waiting)
 
