@@ -185,8 +185,82 @@ TEST_F(H2Abuse, WhenBodyFollowsA431_ItIsCreditedAndDropped) {
   ASSERT_TRUE(server->feed(bytes));
   ASSERT_TRUE(server->feed(frame(kData, 0, 1, std::string(16'000, 'b'))));
   take_all(*server);
+  ASSERT_TRUE(server->feed(frame(kData, kEndStream, 1, std::string(16'000, 'c'))));
+  EXPECT_EQ(reset_code(1), -1);
   server->settle();
   EXPECT_EQ(server->stream_count(), 0U);
+}
+
+/// An answer that is complete before its request: the rest is awaited, but not for ever.
+class H2Late : public H2Abuse {
+ protected:
+  H2Late() {
+    handler.on_open = [](ServerExchange& exchange) {
+      exchange.stream->send_head(415, {}, false);
+      exchange.stream->send_data(std::string_view("no"), true);
+    };
+    EXPECT_TRUE(server->feed(frame(kHeaders, kEndHeaders, 1, request(true))));
+    answer = split_frames(take_all(*server));
+    server->settle();
+  }
+  std::vector<Frame> answer;
+};
+
+TEST_F(H2Late, WhenTheRequestIsNotComplete_TheAnswerIsNotFollowedByAReset) {
+  ASSERT_EQ(answer.size(), 2U);
+  EXPECT_EQ(answer[0].type, kHeaders);
+  EXPECT_EQ(answer[1].type, kData);
+  EXPECT_EQ(answer[1].payload, "no");
+  EXPECT_EQ(answer[1].flags, kEndStream);
+  EXPECT_EQ(handler.at(0).in.closes, 0);
+  EXPECT_EQ(server->stream_count(), 1U);
+}
+
+TEST_F(H2Late, WhenTheRestIsSmall_TheStreamEndsWithoutAReset) {
+  ASSERT_TRUE(server->feed(frame(kData, 0, 1, "a=") + frame(kData, kEndStream, 1, "b")));
+  EXPECT_EQ(reset_code(1), -1);
+  EXPECT_EQ(handler.at(0).in.closes, 1);
+  EXPECT_EQ(handler.at(0).in.cause, Errc::kOk);
+  EXPECT_EQ(server->stream_count(), 0U);
+}
+
+TEST_F(H2Late, WhenTheRestIsLarge_TheRequestIsStoppedOnce) {
+  const std::string part = frame(kData, 0, 1, std::string(16'384, 'x'));
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(server->feed(part));
+    EXPECT_EQ(reset_code(1), -1) << i;
+  }
+  ASSERT_TRUE(server->feed(frame(kData, 0, 1, "x") + frame(kData, 0, 1, "y")));
+  std::vector<std::string> codes;
+  for (const Frame& sent : split_frames(take_all(*server))) {
+    if (sent.type == kRstStream) {
+      codes.push_back(sent.payload);
+    }
+  }
+  EXPECT_EQ(codes, std::vector<std::string>{word(0)});
+  server->settle();
+  EXPECT_EQ(handler.at(0).in.cause, Errc::kOk);
+  EXPECT_EQ(server->stream_count(), 0U);
+  EXPECT_TRUE(server->feed(part)) << "what was on its way does no harm";
+}
+
+TEST_F(H2Late, WhenTheRestNeverComes_TheRequestIsStoppedAfterAWhile) {
+  const TimePoint start = now + seconds(100);
+  EXPECT_EQ(server->reset_stalled(start, seconds(60)), 0U);
+  EXPECT_EQ(server->reset_stalled(start + milliseconds(4'999), seconds(60)), 0U);
+  EXPECT_EQ(reset_code(1), -1);
+  EXPECT_EQ(server->reset_stalled(start + seconds(5), seconds(60)), 0U) << "no slow reader";
+  EXPECT_EQ(server->reset_stalled(start + seconds(6), seconds(60)), 0U);
+  EXPECT_EQ(reset_code(1), 0);
+  server->settle();
+  EXPECT_EQ(handler.at(0).in.cause, Errc::kOk);
+  EXPECT_EQ(server->stream_count(), 0U);
+}
+
+TEST_F(H2Late, WhenTheClientGivesUpTheRest_TheAnswerStillCountsAsComplete) {
+  ASSERT_TRUE(server->feed(frame(kRstStream, 0, 1, word(8))));
+  server->settle();
+  EXPECT_EQ(handler.at(0).in.cause, Errc::kOk);
 }
 
 TEST_F(H2Abuse, WhenMessageIsMalformed_StreamIsResetAndNeighboursLive) {

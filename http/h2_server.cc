@@ -109,13 +109,14 @@ class H2Server final : public H2SessionOf<Session> {
     }
   }
   void on_local_end(H2Stream& stream) noexcept override {
-    // The answer is complete, so the rest of the request is of no use (RFC 9113, section 8.1).
-    if (!stream.remote_ended && !stream.tunnel) {
-      (void)nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_NO_ERROR);
-    }
+    // Clients (curl 7.88) lose an answer whose stream is reset while they still send the request:
+    // a small rest of it is awaited.
+    stream.lingers = !stream.remote_ended && !stream.tunnel;
+    stream.stuck_since = TimePoint{};
   }
   [[nodiscard]] Errc cause_of(const H2Stream& stream, std::uint32_t code) const noexcept override {
-    return code == NGHTTP2_NO_ERROR && stream.local_ended ? Errc::kOk : Errc::kReset;
+    const bool complete = stream.local_ended && (code == NGHTTP2_NO_ERROR || stream.lingers);
+    return complete ? Errc::kOk : Errc::kReset;
   }
 
  private:

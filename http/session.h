@@ -69,7 +69,9 @@ class Session {
   /// Server: resets every stream (HTTP/1.1: ends the connection) of which the peer has taken
   /// nothing for `limit` although its whole answer, or more than 64 KiB of it, waits. An event
   /// stream with less in its queue is left alone. Progress is noticed from call to call, so the
-  /// owner calls it several times per `limit`. @returns how many were reset.
+  /// owner calls it several times per `limit`. @returns how many were reset. HTTP/2: also ends
+  /// requests that still go on 5 s after their answer was complete (RST_STREAM NO_ERROR, not
+  /// counted); until then up to 64 KiB of their bodies are taken.
   virtual std::size_t reset_stalled(TimePoint now, Duration limit) noexcept {
     (void)now;
     (void)limit;

@@ -127,9 +127,12 @@ struct H2Callbacks {
   }
 
   static int data_chunk(nghttp2_session* session, std::uint8_t, std::int32_t id,
-                        const std::uint8_t* data, std::size_t length, void*) noexcept {
+                        const std::uint8_t* data, std::size_t length, void* user) noexcept {
     (void)nghttp2_session_consume_connection(session, length);
     H2Stream* s = stream(session, id);
+    if (s != nullptr && s->lingers) {
+      engine(user).take_late(*s, length);
+    }
     if (s == nullptr || s->handler == nullptr || s->closed) {
       (void)nghttp2_session_consume_stream(session, id, length);
       return 0;

@@ -11,6 +11,8 @@ namespace kintsugi::http {
 namespace {
 
 constexpr std::size_t kMaxQueuedControl = 1'000;
+constexpr std::size_t kMaxLate = 64 * 1024;
+constexpr Duration kLinger = seconds(5);
 
 std::uint32_t code_of(Errc cause) noexcept {
   switch (cause) {
@@ -290,6 +292,15 @@ void H2Engine::close_all(Errc cause) noexcept {
 std::size_t H2Engine::abort_stalled(TimePoint now, Duration limit) noexcept {
   std::size_t count = 0;
   for (H2Stream* stream = streams_; stream != nullptr; stream = stream->next) {
+    if (stream->lingers && !stream->closed) {
+      if (stream->stuck_since == TimePoint{}) {
+        stream->stuck_since = now;
+      } else if (now - stream->stuck_since >= kLinger) {
+        stop_request(*stream);
+        changed();
+      }
+      continue;
+    }
     const bool waits = !stream->closed && !stream->queue.empty();
     if (!waits || (!stream->ended && !stream->above_mark)) {
       stream->stuck_since = TimePoint{};
@@ -302,6 +313,22 @@ std::size_t H2Engine::abort_stalled(TimePoint now, Duration limit) noexcept {
     }
   }
   return count;
+}
+
+void H2Engine::take_late(H2Stream& stream, std::size_t bytes) noexcept {
+  stream.late += static_cast<std::uint32_t>(bytes);
+  if (stream.late > kMaxLate) {
+    stop_request(stream);
+  }
+}
+
+// The answer is complete, so the rest of the request is of no use (RFC 9113, section 8.1).
+void H2Engine::stop_request(H2Stream& stream) noexcept {
+  if (stream.stopped || !alive()) {
+    return;
+  }
+  stream.stopped = true;
+  (void)nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_NO_ERROR);
 }
 
 void H2Engine::count_frame(const nghttp2_frame_hd& header) noexcept {

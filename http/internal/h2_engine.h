@@ -47,8 +47,10 @@ class H2Stream {
   SendQueue queue;
   std::size_t unconsumed = 0;
   std::int32_t id = 0;
+  std::uint32_t late = 0;   // request bytes that came after our end
+  TimePoint stuck_since{};  // server: bytes wait and none has left, or since when it lingers; zero:
+                            // not so
   Errc cause = Errc::kOk;
-  TimePoint stuck_since{};     // server: bytes wait and none has left; zero: not so
   bool head_done : 1 = false;  // server: our head is submitted; client: the final head was received
   bool head_sent : 1 = false;  // client: HEADERS left the session
   bool ended : 1 = false;      // our side got its `end`
@@ -64,6 +66,8 @@ class H2Stream {
   bool peer_reset : 1 = false;  // RST_STREAM was received
   bool invalid : 1 = false;     // nghttp2 found the peer's message malformed
   bool moved : 1 = false;       // body bytes left since reset_stalled() looked
+  bool lingers : 1 = false;     // our end left first; a small rest of the request is awaited
+  bool stopped : 1 = false;     // lingered enough: RST_STREAM is on its way
 };
 
 /// Adds the shared body of Stream's functions to one of the two public stream interfaces.
@@ -158,6 +162,8 @@ class H2Engine {
  private:
   friend struct H2Callbacks;
   void count_frame(const nghttp2_frame_hd& header) noexcept;
+  void take_late(H2Stream& stream, std::size_t bytes) noexcept;
+  void stop_request(H2Stream& stream) noexcept;
   [[nodiscard]] std::size_t copy_pending(char* out, std::size_t room) noexcept;
 
   H2Stream* streams_ = nullptr;
