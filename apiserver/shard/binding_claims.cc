@@ -100,10 +100,10 @@ void tell_validity(Json& binding, const Claims& accepted, const Claims& offered)
             std::to_string(mismatches.size()) + "): " + join(mismatches, ", "));
   } else if (!unexpected.empty()) {
     const std::string count = std::to_string(unexpected.size());
+    const std::string shown = std::to_string(std::min(unexpected.size(), kMaxShown));
     set_kcp_condition(binding, "PermissionClaimsValid", "False", "Error", "InvalidPermissionClaims",
                       count + " unexpected and/or invalid permission claims (showing first " +
-                          std::to_string(std::min(unexpected.size(), kMaxShown)) +
-                          "): " + print(std::move(unexpected)));
+                          shown + "): " + print(std::move(unexpected)));
   } else {
     set_kcp_condition(binding, "PermissionClaimsValid", "True");
   }
