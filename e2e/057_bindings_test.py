@@ -22,7 +22,7 @@ def schema(prefix, plural, kind, properties):
 
 def conditions(binding):
     return {one["type"]: (one["status"], one.get("reason", ""), one.get("message", ""))
-            for one in binding.get("status", {}).get("conditions", [])}
+            for one in binding.get("status", {}).get("conditions") or []}
 
 
 class Bindings(unittest.TestCase):
@@ -245,12 +245,19 @@ class Bindings(unittest.TestCase):
         self.assertEqual(fred.get(self.objects("gates")).status, 403)
         self.prov.must("POST", f"{RBAC}/clusterroles", {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "gates"},
-            "rules": [{"apiGroups": ["ex.io"], "resources": ["gates"], "verbs": ["list", "get"]}]})
+            "rules": [{"apiGroups": ["ex.io"], "resources": ["gates"], "verbs": ["list", "get", "watch"]}]})
         self.prov.must("POST", f"{RBAC}/clusterrolebindings", {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "gates"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "gates"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "apis.kcp.io:binding:fred"}]})
         kit.eventually(lambda: fred.get(self.objects("gates")).status == 200, what="the policy lets fred list")
+        connection = fred.connect(20)
+        connection.request("GET", f"/clusters/root:one{self.objects('gates')}?watch=true&timeoutSeconds=60")
+        stream = connection.getresponse()
+        self.assertEqual(stream.status, 200)
+        self.prov.must("DELETE", f"{RBAC}/clusterrolebindings/gates")
+        self.assertEqual(stream.read(), b"", "the watch ends when the policy takes the right away")
+        connection.close()
         answer = fred.request("POST", self.objects("gates"), {"apiVersion": "ex.io/v1", "kind": "Gate", "metadata": {"name": "a"}})
         self.assertEqual(answer.status, 403, answer)
 

@@ -1,5 +1,7 @@
 #include "apiserver/shard/binding_policy.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace kintsugi::apiserver {
@@ -21,12 +23,29 @@ auth::UserInfo consumer(const auth::UserInfo& user) {
 
 }  // namespace
 
-void PolicyAuthorizer::start() {
+void PolicyAuthorizer::start(Changed changed) {
+  changed_ = std::move(changed);
   catalog_.on_export([this](const ExportRef& ref) {
-    if (const auto known = policies_.find(key_of(ref)); known != policies_.end()) {
-      policies_.erase(known);
+    const auto known = policies_.find(key_of(ref));
+    if (known == policies_.end()) {
+      return;
+    }
+    const bool before = known->second;
+    policies_.erase(known);
+    if (has_policy(ref) != before) {
+      bound_.visit_consumers(ref.cluster, changed_);
     }
   });
+}
+
+void PolicyAuthorizer::rights_changed(std::string_view cluster) const {
+  const bool matters = std::any_of(policies_.begin(), policies_.end(), [cluster](const auto& one) {
+    return one.second && one.first.size() > cluster.size() && one.first.starts_with(cluster) &&
+           one.first[cluster.size()] == '/';
+  });
+  if (matters) {
+    bound_.visit_consumers(cluster, changed_);
+  }
 }
 
 bool PolicyAuthorizer::has_policy(const ExportRef& ref) {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "apiserver/rbac.h"
 #include "apiserver/shard/api_catalog.h"
@@ -20,8 +21,12 @@ class PolicyAuthorizer final : public auth::Authorizer {
  public:
   PolicyAuthorizer(const BoundKinds& bound, ApiCatalog& catalog, const RbacAuthorizer& rbac)
       : bound_(bound), catalog_(catalog), rbac_(rbac) {}
-  /// Follows the exports; before the catalog starts.
-  void start();
+  using Changed = std::function<void(std::string_view cluster)>;
+  /// Follows the exports; before the catalog starts. @param changed gets the logical clusters where
+  /// other rights than before may hold.
+  void start(Changed changed);
+  /// Rights in a cluster changed; it may hold exports with policies.
+  void rights_changed(std::string_view cluster) const;
   void authorize(const auth::Attributes& attributes, Done done) override;
 
  private:
@@ -31,6 +36,7 @@ class PolicyAuthorizer final : public auth::Authorizer {
   const BoundKinds& bound_;
   ApiCatalog& catalog_;
   const RbacAuthorizer& rbac_;
+  Changed changed_;
   StringMap<bool> policies_;  // by "<cluster>/<export>", as far as they were asked for
 };
 

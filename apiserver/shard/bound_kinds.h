@@ -51,6 +51,19 @@ class BoundKinds {
       }
     }
   }
+  /// Calls back for each logical cluster that has bound an APIExport of this one. Cost: a look at
+  /// every binding.
+  template <typename Visit>
+  void visit_consumers(std::string_view export_cluster, const Visit& visitor) const {
+    for (const auto& [cluster, entry] : clusters_) {
+      for (const auto& [name, binding] : entry.bindings) {
+        if (binding.from.cluster == export_cluster) {
+          visitor(std::string_view(cluster));
+          break;
+        }
+      }
+    }
+  }
   /// Moves whenever what visit() shows would change.
   [[nodiscard]] std::uint64_t generation(std::string_view cluster) const;
   /// Some cluster of this shard serves the group version by a binding, or holds an

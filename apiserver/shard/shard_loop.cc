@@ -61,8 +61,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
               false,
               {}})),
       rbac_(rbac_params()),
-      other_rights_(index_, rbac_,
-                    [this](std::string_view cluster) { server_->review_watches(cluster); }),
+      other_rights_(index_, rbac_, [this](std::string_view cluster) { rights_changed(cluster); }),
       policies_(bound_, catalog_, rbac_),
       authorizer_(index_, policies_),
       authenticator_(credential_params(params, accounts_)),
@@ -149,14 +148,14 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   index_.start(*server_);
   own_kinds_->follow(*server_);
   bound_.start(*server_);
-  policies_.start();
+  policies_.start([this](std::string_view cluster) { server_->review_watches(cluster); });
   catalog_.start(*server_);
   rbac_.start(*server_);
   other_rights_.start(*server_);
   for (const char* resource : {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}) {
     rights_changes_.push_back(server_->on_change(
         kRbacGroup, resource,
-        [this](const ApiServer::Change& change) { server_->review_watches(change.cluster); }));
+        [this](const ApiServer::Change& change) { rights_changed(change.cluster); }));
   }
   index_.listen([this](const ClusterInfo* now, const ClusterInfo* before) {
     const bool closes = now == nullptr || (now->inactive && !before->inactive);
@@ -191,6 +190,11 @@ void ShardLoop::remember_root() {
   remember(RootView::Part::kShards, kShards);
   remember(RootView::Part::kTypes, kWorkspaceTypes);
   remember(RootView::Part::kExports, kApiExports);
+}
+
+void ShardLoop::rights_changed(std::string_view cluster) {
+  server_->review_watches(cluster);
+  policies_.rights_changed(cluster);
 }
 
 void ShardLoop::end_watches(std::string_view cluster) {

@@ -66,6 +66,7 @@ class ShardLoop {
   void make_views();
   void make_server(std::function<Expected<void>()> ready);
   void end_watches(std::string_view cluster);
+  void rights_changed(std::string_view cluster);
   void remember_root();
   [[nodiscard]] std::optional<krm::Json> document(std::string_view api_root,
                                                   std::string_view path) const;
