@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "apiserver/resource.h"
 #include "apiserver/server.h"
