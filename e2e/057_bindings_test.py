@@ -124,6 +124,18 @@ class Bindings(unittest.TestCase):
         self.assertEqual(one.get(f"/apis/ex.io/v1/twins:{second}").status, 404)
         self.assertEqual([o["spec"] for o in one.must("GET", f"/apis/ex.io/v1/twins:{first}")["items"]], [{"size": 1}])
 
+    def test_status_cannot_be_forged(self):
+        identity = self.export("keys", "Key")
+        self.export("jars", "Jar")
+        self.bind(self.client("two"), "keys")
+        found = self.bind(self.client("one"), "jars")
+        bound = self.client("two").must("GET", f"{APIS}/apibindings/keys")["status"]["boundResources"]
+        answer = self.client("one").request("PATCH", f"{APIS}/apibindings/jars/status", {"status": {
+            "boundResources": found["status"]["boundResources"] + bound}}, headers=MERGE)
+        self.assertEqual(answer.status, 403, answer)
+        for path in ("keys", f"keys:{identity}"):
+            self.assertEqual(self.client("one").get(f"/apis/ex.io/v1/{path}").status, 404)
+
     def test_am_501_conflicts(self):
         self.export("crates", "Crate")
         one, two = self.client("one"), self.client("two")

@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 MACHINERY = ["crud", "errors", "patch", "apply", "list", "watch", "content", "discovery", "custom"]
-THROUGH_PROXY = MACHINERY + ["kcp-auth", "kcp-crd", "kcp-proxy", "kcp-topology", "kcp-workspaces"]
+THROUGH_PROXY = MACHINERY + ["kcp-auth", "kcp-bindings", "kcp-crd", "kcp-proxy", "kcp-topology", "kcp-workspaces"]
 
 BAD_REQUEST = "400 with a reason where the reference answers 500 without one (docs/errors.md)"
 NOT_BUILT = "not built yet"

@@ -22,9 +22,9 @@ Error refused(std::string_view name, std::string_view text) {
   return krm::forbidden(kApisGroup, kApiBindings, name, text);
 }
 
-std::string shown_name(const Json& object) {
-  const std::string_view name = object.text({"metadata", "name"});
-  return std::string(name.empty() ? object.text({"metadata", "generateName"}) : name);
+/// Admission of the reference comes before a name is made.
+std::string shown_name(const WriteContext& context, const Json& object) {
+  return std::string(object.text({"metadata", context.generated_name ? "generateName" : "name"}));
 }
 
 /// The cluster in which the right to bind is asked. Of root, the export need not be known.
@@ -81,6 +81,18 @@ bool same_reference(const Json& a, const Json& b) {
   return (left == nullptr) == (right == nullptr) && (left == nullptr || *left == *right);
 }
 
+/// Whoever could write what is bound would put objects among those of an export without the right
+/// to bind it.
+bool forges_status(const WriteContext& context, const Json& binding, const Json& old) {
+  const auto differs = [&](std::string_view member) {
+    const Json* now = binding.at({"status", member});
+    const Json* before = old.at({"status", member});
+    return (now == nullptr) != (before == nullptr) || (now != nullptr && !(*now == *before));
+  };
+  return !context.user.in_group(auth::kGroupMasters) &&
+         (differs("boundResources") || differs("apiExportClusterName"));
+}
+
 }  // namespace
 
 void prepare_binding(const WriteContext& context, Json& binding, const Json* old) {
@@ -103,11 +115,21 @@ void prepare_binding(const WriteContext& context, Json& binding, const Json* old
 void admit_binding(const ApiCatalog& catalog, auth::Authorizer& authorizer,
                    const WriteContext& context, const Json* binding, const Json* old,
                    Hooks::AdmitDone done) {
-  if (binding == nullptr || context.verb == "delete" || !context.subresource.empty()) {
+  if (binding == nullptr || context.verb == "delete") {
     done({});
     return;
   }
-  const std::string name = shown_name(*binding);
+  if (!context.subresource.empty()) {
+    if (old != nullptr && forges_status(context, *binding, *old)) {
+      done(fail(refused(shown_name(context, *binding),
+                        "status.boundResources and status.apiExportClusterName are set by the "
+                        "system")));
+    } else {
+      done({});
+    }
+    return;
+  }
+  const std::string name = shown_name(context, *binding);
   if (binding->at({"spec", "reference"}) == nullptr) {
     done({});  // the schema requires it
     return;

@@ -10,7 +10,8 @@ namespace kintsugi::apiserver {
 
 /// New bindings get the finalizer; what v1alpha1 does not show of the status stays.
 void prepare_binding(const WriteContext& context, krm::Json& binding, const krm::Json* old);
-/// Who creates a binding needs verb `bind` on the export.
+/// Who creates a binding needs verb `bind` on the export. What status names as bound is written by
+/// the system alone.
 /// @param authorizer  decides in the cluster of the export, wherever that lives.
 void admit_binding(const ApiCatalog& catalog, auth::Authorizer& authorizer,
                    const WriteContext& context, const krm::Json* binding, const krm::Json* old,
