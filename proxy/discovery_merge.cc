@@ -48,7 +48,66 @@ void merge_discovery_group(Json& theirs, const Json& ours) {
   });
 }
 
+void common_verbs(Json& resource, const Json& other) {
+  Json verbs = Json::array();
+  if (const Json* mine = resource.find("verbs")) {
+    const Json* theirs = other.find("verbs");
+    for (const Json& verb : mine->items()) {
+      if (theirs != nullptr && std::any_of(theirs->items().begin(), theirs->items().end(),
+                                           [&](const Json& one) { return one == verb; })) {
+        verbs.push_back(verb);
+      }
+    }
+    resource["verbs"] = std::move(verbs);
+  }
+  merge_lists(resource, other, "subresources", {"subresource"}, common_verbs);
+}
+
+void keep(Json& /*mine*/, const Json& /*theirs*/) {}
+
+void unite_group(Json& into, const Json& more) {
+  merge_lists(into, more, "versions", {"groupVersion"}, keep);
+}
+
+void unite_discovery_group(Json& into, const Json& more) {
+  merge_lists(into, more, "versions", {"version"}, [](Json& version, const Json& other) {
+    merge_lists(version, other, "resources", {"resource"}, common_verbs);
+  });
+}
+
+void unite_versions(Json& into, const Json& more) {
+  const Json* versions = more.find("versions");
+  Json& mine = into["versions"];
+  for (std::size_t i = 0; versions != nullptr && i < versions->size(); ++i) {
+    const Json& version = versions->items()[i];
+    if (std::find(mine.items().begin(), mine.items().end(), version) == mine.items().end()) {
+      mine.push_back(version);
+    }
+  }
+}
+
 }  // namespace
+
+bool unite_discovery(Json& into, const Json& more) {
+  const std::string_view kind = into.text({"kind"});
+  if (kind != more.text({"kind"})) {
+    return false;
+  }
+  if (kind == "APIGroupList") {
+    merge_lists(into, more, "groups", {"name"}, unite_group);
+  } else if (kind == "APIGroup") {
+    unite_group(into, more);
+  } else if (kind == "APIResourceList") {
+    merge_lists(into, more, "resources", {"name"}, common_verbs);
+  } else if (kind == "APIGroupDiscoveryList") {
+    merge_lists(into, more, "items", {"metadata", "name"}, unite_discovery_group);
+  } else if (kind == "APIVersions") {
+    unite_versions(into, more);
+  } else {
+    return false;
+  }
+  return true;
+}
 
 bool merge_discovery(Json& theirs, const Json& ours) {
   const std::string_view kind = theirs.text({"kind"});

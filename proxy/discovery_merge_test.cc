@@ -43,6 +43,33 @@ TEST(MergeDiscovery, AggregatedDocumentsMergePerResource) {
       R"({"resource":"apiexportendpointslices"}],"version":"v1alpha1"}]}],"kind":"APIGroupDiscoveryList"})");
 }
 
+std::string united(std::string_view into, std::string_view more) {
+  Json target = *Json::parse(into);
+  return unite_discovery(target, *Json::parse(more)) ? target.dump() : "refused";
+}
+
+TEST(UniteDiscovery, TP118_WhenOneShardHasMore_TheUnionHasItAndCommonVerbs) {
+  EXPECT_EQ(
+      united(
+          R"({"kind":"APIResourceList","resources":[{"name":"a","verbs":["get","list","watch"]}]})",
+          R"({"kind":"APIResourceList","resources":[{"name":"b","verbs":["get"]},{"name":"a","verbs":["watch","get"]}]})"),
+      R"({"kind":"APIResourceList","resources":[{"name":"a","verbs":["get","watch"]},{"name":"b","verbs":["get"]}]})");
+  EXPECT_EQ(
+      united(
+          R"({"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"g"},"versions":[{"version":"v1","resources":[
+             {"resource":"a","verbs":["get"],"subresources":[{"subresource":"status","verbs":["get","patch"]}]}]}]}]})",
+          R"({"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"h"}},{"metadata":{"name":"g"},"versions":[
+             {"version":"v1","resources":[{"resource":"a","verbs":["get","list"],"subresources":[
+             {"subresource":"status","verbs":["get"]}]}]},{"version":"v2"}]}]})"),
+      R"({"items":[{"metadata":{"name":"g"},"versions":[{"resources":[{"resource":"a","subresources":[)"
+      R"({"subresource":"status","verbs":["get"]}],"verbs":["get"]}],"version":"v1"},{"version":"v2"}]},)"
+      R"({"metadata":{"name":"h"}}],"kind":"APIGroupDiscoveryList"})");
+  EXPECT_EQ(united(R"({"kind":"APIVersions","versions":["v1"]})",
+                   R"({"kind":"APIVersions","versions":["v1","v2"]})"),
+            R"({"kind":"APIVersions","versions":["v1","v2"]})");
+  EXPECT_EQ(united(R"({"kind":"APIGroupList","groups":[]})", R"({"kind":"Status"})"), "refused");
+}
+
 TEST(MergeDiscovery, WhenKindsDiffer_RefusesAndChangesNothing) {
   EXPECT_EQ(merged(R"({"kind":"Status"})", R"({"kind":"APIGroup"})"), "refused");
   EXPECT_EQ(merged(R"({"kind":"Pod"})", R"({"kind":"Pod"})"), "refused");

@@ -168,6 +168,12 @@ Json explain_service(const topology::Snapshot& index, const ServiceScope& scope,
     put_failure(result, route.lookup, route.reason);
     result["status"] = static_cast<std::int64_t>(krm::http_status(*route.refusal));
     result["message"] = std::string(route.refusal->message());
+  } else if (!route.union_of.empty()) {
+    Json names = Json::array();
+    for (const topology::ShardId id : route.union_of) {
+      names.push_back(index.shard(id)->spec.name);
+    }
+    result["unionOf"] = std::move(names);
   } else if (route.merged) {
     Json names = Json::array();
     for (const WildcardShard& one : read_shards({index, scope, "GET", input, path})) {

@@ -117,6 +117,9 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] Expected<ServiceScope> scope_of(const http::RequestHead& head, Prefix prefix);
   [[nodiscard]] Answer forward_service(http::RequestHead head, http::ResponseStream& stream,
                                        ServiceRoute route);
+  /// A discovery document of several shards.
+  [[nodiscard]] Answer united_service(http::RequestHead head, http::ResponseStream& stream,
+                                      ServiceRoute route);
   /// A shard to ask for what all of them should know.
   [[nodiscard]] shards::ShardClient* first_up(const topology::Snapshot& facts);
   /// The next in turn of shards that all would do; those that failed lately are left out.

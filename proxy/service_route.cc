@@ -96,8 +96,8 @@ const ShardInfo* stand_in(const std::vector<WildcardShard>& shards, const ShardI
   return best;
 }
 
-/// Lists and watches of clusters/* are merged, unless a prefix names one shard. Documents come from
-/// one of the shards that would be read.
+/// Lists and watches of clusters/* are merged, unless a prefix names one shard. Discovery is the
+/// union over the shards that would be read, other documents come from one of them.
 ServiceRoute choose_wildcard_shard(const ServiceQuestion& q, std::string_view owner,
                                    const ShardInfo* owner_shard, bool discovery) {
   std::string target = service_target(q.path, owner, "*");
@@ -112,10 +112,21 @@ ServiceRoute choose_wildcard_shard(const ServiceQuestion& q, std::string_view ow
   }
   const std::vector<WildcardShard> shards = wildcard_shards(q.facts, q.scope, q.path, owner);
   const ShardInfo* chosen = nullptr;
+  ServiceRoute several;
   for (const WildcardShard& one : shards) {
-    if (one.contacted() && (chosen == nullptr || (one.shard->up && !chosen->up))) {
+    if (!one.contacted()) {
+      continue;
+    }
+    several.union_of.push_back(one.shard->id);
+    if (chosen == nullptr || (one.shard->up && !chosen->up)) {
       chosen = one.shard;
     }
+  }
+  const bool document =
+      q.path.trail.starts_with("/api") && (q.method == "GET" || q.method == "HEAD");
+  if (document && several.union_of.size() > 1) {
+    several.target = std::move(target);
+    return several;
   }
   chosen = chosen != nullptr ? chosen : stand_in(shards, owner_shard, true);
   return chosen != nullptr ? go_to(*chosen, std::move(target)) : refuse(not_known_yet(), false);

@@ -40,9 +40,10 @@ struct ServiceRoute {
   std::optional<Error> refusal;
   bool refused_before_identity = false;
   topology::ShardId shard = 0;
-  std::vector<topology::ShardId> any_of;  ///< instead of `shard`: any of these that is up
-  bool merged = false;                    ///< over the shards of read_shards()
-  std::string target;                     ///< below the shard's virtual workspace URL
+  std::vector<topology::ShardId> any_of;    ///< instead of `shard`: any of these that is up
+  bool merged = false;                      ///< over the shards of read_shards()
+  std::vector<topology::ShardId> union_of;  ///< a discovery document made of those of these
+  std::string target;                       ///< below the shard's virtual workspace URL
   topology::Resolution::Kind lookup = topology::Resolution::Kind::kResolved;
   topology::NotFoundReason reason = topology::NotFoundReason::kNone;
 };

@@ -67,6 +67,13 @@ class ServiceRouting : public ::testing::Test {
       }
       return text + " " + route.target;
     }
+    if (!route.union_of.empty()) {
+      std::string text = "union";
+      for (const ShardId id : route.union_of) {
+        text += " " + name(id);
+      }
+      return text + " " + route.target;
+    }
     if (!route.any_of.empty()) {
       std::string text = "any";
       for (const ShardId id : route.any_of) {
@@ -181,9 +188,11 @@ TEST_F(ServiceRouting, WhenShardsHoldConsumers_TheyAreReadFrom) {
   bind(beta, "one");
   EXPECT_EQ(go(kWildcard), "merged beta gama " + std::string(kWildcard));
   EXPECT_EQ(go("/services/apiexport/one/widgets/clusters/*/apis"),
-            "beta /services/apiexport/one/widgets/clusters/*/apis");
+            "union beta gama /services/apiexport/one/widgets/clusters/*/apis");
+  const char* openapi = "/services/apiexport/one/widgets/clusters/*/openapi/v3";
+  EXPECT_EQ(go(openapi), "beta " + std::string(openapi));
   index.set_health(beta, false, "gone");
-  EXPECT_EQ(go("/services/apiexport/one/widgets/clusters/*/apis").substr(0, 5), "gama ");
+  EXPECT_EQ(go(openapi), "gama " + std::string(openapi));
   index.set_health(beta, true, "");
   EXPECT_EQ(go("/services/apiexport/one/gadgets/clusters/*/apis").substr(0, 5), "beta ")
       << "another export";
@@ -195,7 +204,7 @@ TEST_F(ServiceRouting, WhenBindingsAreNotListed_TheShardIsAskedToo) {
   bind(beta, "one");
   EXPECT_EQ(go(kWildcard).substr(0, 17), "merged beta gama ") << "gama may hold consumers too";
   EXPECT_EQ(go(one_shard(*index.now().shard(beta)), kWildcard).substr(0, 4), "beta");
-  EXPECT_EQ(go("/services/apiexport/one/widgets/clusters/*/api").substr(0, 4), "beta");
+  EXPECT_EQ(go("/services/apiexport/one/widgets/clusters/*/api").substr(0, 16), "union beta gama ");
 }
 
 TEST_F(ServiceRouting, FP109_TP135_WhenThereIsAPrefix_OnlyItsShardsCount) {

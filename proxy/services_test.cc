@@ -133,6 +133,59 @@ TEST(Services, WhenAnyShardWouldDo_OneThatFailedPauses_FP123) {
   EXPECT_EQ(failed, 1);
 }
 
+TEST(Services, WhenSeveralShardsHoldConsumers_DiscoveryIsTheirUnion_TP118) {
+  Rig rig;
+  topology::ConsumerChanges changes;
+  topology::ShardSpec spec = alpha_of(rig);
+  const std::string base = spec.base_url;
+  for (const char* name : {"alpha", "beta"}) {
+    spec.name = name;
+    spec.virtual_workspace_url = base + "/" + name;
+    const topology::ShardId id = rig.index.upsert_shard(spec).id;
+    rig.index.set_synced(id, topology::Resource::kBindings, true);
+    rig.index.upsert_binding(id, {name, "b", "c1", "", "e"}, changes);
+  }
+  publish(rig);
+  int beta_status = 200;
+  rig.shard.answer = [&](Exchange& exchange) {
+    const bool beta = exchange.head.target.starts_with("/beta/");
+    const std::string_view path = beta ? "/beta" : "/alpha";
+    EXPECT_EQ(exchange.head.target,
+              std::string(path) + "/services/apiexport/c1/e/clusters/*/apis/g/v1");
+    EXPECT_FALSE(exchange.head.headers.contains("if-none-match"));
+    http::HeaderList headers;
+    headers.add("content-type", "application/json");
+    headers.add("etag", beta ? "\"2\"" : "\"1\"");
+    exchange.stream->send_head(beta ? beta_status : 200, headers, false);
+    exchange.stream->send_data(
+        std::string(
+            beta ? R"({"kind":"APIResourceList","resources":[{"name":"b","verbs":["get"]}]})"
+                 : R"({"kind":"APIResourceList","resources":[{"name":"a","verbs":["get"]}]})"),
+        true);
+  };
+  const char* target = "/services/apiexport/root:one/e/clusters/*/apis/g/v1";
+  Answer both;
+  rig.ask(both, Rig::get(target));
+  EXPECT_EQ(both.status, 200);
+  EXPECT_EQ(both.body, R"({"kind":"APIResourceList","resources":[{"name":"a","verbs":["get"]},)"
+                       R"({"name":"b","verbs":["get"]}]})");
+  http::RequestHead again = Rig::get(target);
+  again.headers.add("if-none-match", both.header("etag"));
+  Answer unchanged;
+  rig.ask(unchanged, again);
+  EXPECT_EQ(unchanged.status, 304);
+  EXPECT_EQ(unchanged.body, "");
+  beta_status = 500;
+  Answer left;
+  rig.ask(left, Rig::get(target));
+  EXPECT_EQ(left.status, 200);
+  EXPECT_EQ(left.body, R"({"kind":"APIResourceList","resources":[{"name":"a","verbs":["get"]}]})");
+  rig.stop_shard();
+  Answer away;
+  rig.ask(away, Rig::get(target));
+  EXPECT_EQ(away.status, 503);
+}
+
 TEST(Services, WhenAShardReportsItsUrl_TheSliceIsReadInstead_TP119) {
   const std::string slice = "/clusters/root/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/s";
   const auto apply = [&](const std::string& manager) {
