@@ -89,7 +89,10 @@ void WatchReview::check(std::size_t index) {
                                     weak = std::weak_ptr<const WatchRights>(rights)](
                                        const Expected<auth::Decision>& decision) {
     const std::shared_ptr<const WatchRights> asked = weak.lock();
-    if (alive.expired() || asked == nullptr || !decision || decision->allowed) {
+    // Views refuse some requests with an error in words of their own.
+    const bool refused =
+        decision ? !decision->allowed : decision.error().code() == Errc::kForbidden;
+    if (alive.expired() || asked == nullptr || !refused) {
       return;
     }
     const std::vector<Watcher*>& all = server_.watchers();

@@ -251,8 +251,8 @@ void LifecycleViews::add_to(ViewResolver& resolver) {
 }
 
 void LifecycleViews::start(ApiServer& server) {
-  subscription_ = server.on_change(
-      kCoreGroup, kLogicalClusters, [this, &server](const ApiServer::Change& change) {
+  subscription_ =
+      server.on_change(kCoreGroup, kLogicalClusters, [&server](const ApiServer::Change& change) {
         if (change.previous == nullptr) {
           return;
         }
