@@ -168,9 +168,13 @@ class Lifecycle(unittest.TestCase):
         foreign = self.view("initializingworkspaces", "universal", self.carol[""])
         self.assertEqual(foreign("PATCH", cluster, f"{CLUSTERS}/cluster/status", {"status": {"initializers": []}},
                                  headers=MERGE).status, 403)
+        inside = (f"/services/initializingworkspaces/root:starting/clusters/{cluster}/api/v1/secrets?watch=1")
+        ended = threading.Event()
+        threading.Thread(target=lambda: (list(self.carol[""].watch(inside, timeout=60)), ended.set()), daemon=True).start()
         self.assertEqual(self.remove(carol, cluster, "initializers", "root:starting").status, 200)
 
         self.phase("starting-one", "Ready")
+        self.assertTrue(ended.wait(20), "a watch inside ends with the work")
         kit.eventually(lambda: owner.get("/api/v1/namespaces/default/configmaps/from-carol").status == 200)
         refused = carol("GET", cluster, "/api/v1/namespaces")
         self.assertEqual((refused.status, refused.json["message"]),
@@ -266,6 +270,56 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(self.remove(admin, cluster, "terminators", "root:ending-too").status, 200)
         kit.eventually(lambda: self.root.get(f"{WORKSPACES}/ending-one").status == 404, deadline=30, what="workspace gone")
         self.assertIn(inside.get("/api/v1/namespaces").status, (403, 404))
+
+    def test_default_bindings_am_484(self):
+        """Exports that a type names are bound in its workspaces before they are Ready, on whatever shard."""
+        prefix, group = "v1.gadgets.gadget.example.test", "gadget.example.test"
+        reference = {"path": "root", "export": "gadgets"}
+        self.add_type("binding", defaultAPIBindings=[reference], defaultAPIBindingLifecycle="Maintain")
+        self.add_workspace("binding-one", "binding")
+
+        def told():
+            found = self.workspace("binding-one")
+            return next((c for c in found["status"].get("conditions", []) if c["type"] == "APIBindingsInitialized"), None)
+
+        condition = kit.eventually(told, what="says what it waits for")
+        self.assertEqual((condition["status"], condition["reason"]), ("False", "APIBindingErrors"))
+        self.assertEqual(self.workspace("binding-one")["status"]["initializers"], ["system:apibindings"])
+
+        self.root.must("POST", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", {
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": prefix},
+            "spec": {"group": group, "scope": "Namespaced",
+                     "names": {"kind": "Gadget", "listKind": "GadgetList", "plural": "gadgets", "singular": "gadget"},
+                     "versions": [{"name": "v1", "served": True, "storage": True, "schema": {
+                         "type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}]}})
+        self.root.must("POST", "/apis/apis.kcp.io/v1alpha2/apiexports", {
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "gadgets"},
+            "spec": {"resources": [{"group": group, "name": "gadgets", "schema": prefix, "storage": {"crd": {}}}],
+                     "permissionClaims": [{"group": "", "resource": "configmaps", "verbs": ["get", "list"]}]}})
+        found = self.phase("binding-one", "Ready")
+        self.assertEqual(told()["status"], "True")
+        inside = self.installation.client("/clusters/root:binding-one")
+        bindings = "/apis/apis.kcp.io/v1alpha2/apibindings"
+        bound = inside.must("GET", bindings)["items"]
+        self.assertEqual([one["spec"]["reference"]["export"] for one in bound], [{"name": "gadgets", "path": "root"}])
+        self.assertEqual([(one["resource"], one["state"]) for one in bound[0]["spec"]["permissionClaims"]],
+                         [("configmaps", "Accepted")])
+        gadgets = f"/apis/{group}/v1/namespaces/default/gadgets"
+        made = inside.request("POST", gadgets, {"apiVersion": f"{group}/v1", "kind": "Gadget", "metadata": {"name": "g"},
+                                                "spec": {"size": 3}})
+        self.assertEqual(made.status, 201, made)
+
+        # A type that maintains gets its binding back; without its type's wish a binding stays gone.
+        inside.must("DELETE", f"{bindings}/{bound[0]['metadata']['name']}")
+        old = bound[0]["metadata"]["uid"]
+        again = kit.eventually(lambda: [one for one in inside.must("GET", bindings)["items"] if one["metadata"]["uid"] != old],
+                               what="bound again")
+        self.assertEqual(again[0]["metadata"]["name"], bound[0]["metadata"]["name"])
+        kit.eventually(lambda: inside.get(gadgets).status == 200, what="served again")
+        self.assertEqual(inside.must("GET", gadgets)["items"], [])
+        self.root.must("DELETE", f"{WORKSPACES}/binding-one")
+        kit.eventually(lambda: self.root.get(f"{WORKSPACES}/binding-one").status == 404, deadline=30, what="workspace gone")
+        self.assertIn(self.installation.client(f"/clusters/{found['spec']['cluster']}").get(bindings).status, (403, 404))
 
     def test_type_of_a_workspace_on_other_shards(self):
         """The type lies in a workspace; clusters of that type on every shard wait for the same name."""

@@ -21,8 +21,7 @@ constexpr Duration kLookAgain = milliseconds(50);
 
 /// Initializers whose work this shard does itself while it fills a cluster.
 bool is_own_initializer(std::string_view name) {
-  return name == kApiBindingsInitializer || name == "root:universal" ||
-         name == "root:organization" || name == "root:team";
+  return name == "root:universal" || name == "root:organization" || name == "root:team";
 }
 
 ObjectKey cluster_key(const std::string& cluster) {

@@ -50,5 +50,67 @@ TEST_F(LogicalClusterControllerTest, AM489_WhenAClusterIsGone_ItsRowsAreSwept) {
   }
 }
 
+/// One logical cluster with a config map, and the controller that keeps it.
+class LivingClusterTest : public LogicalClusterControllerTest {
+ protected:
+  LivingClusterTest()
+      : controller_(context(), {"one", store_, index_, [] { return std::string("https://proxy"); },
+                                [](std::string_view, bool) {}}) {
+    server_.serve("core.kcp.io", "logicalclusters", "LogicalCluster", false);
+    server_.serve("rbac.authorization.k8s.io", "clusterrolebindings", "ClusterRoleBinding", false);
+    controller_.start();
+  }
+  void put(const char* text) {
+    server_.put(kKey, text);
+    server_.run(controller_);
+  }
+  /// Of a list in status, "" when it is absent.
+  [[nodiscard]] std::string list(std::string_view name) const {
+    const krm::Json* names = server_.find(kKey)->at({"status", name});
+    return names == nullptr ? "" : names->dump();
+  }
+  [[nodiscard]] std::string phase() const {
+    return std::string(server_.find(kKey)->text({"status", "phase"}));
+  }
+
+  const ObjectKey kKey{"c", "core.kcp.io", "logicalclusters", "", "cluster"};
+  LogicalClusterController controller_;
+};
+
+TEST_F(LivingClusterTest, WhenNew_AM488_ListsGoFromSpecToStatus) {
+  put(R"({"spec": {"initializers": ["a:b", "root:universal", "system:apibindings"],
+                   "terminators": ["a:t"]}})");
+  EXPECT_EQ(phase(), "Initializing");
+  EXPECT_EQ(list("initializers"), R"(["a:b","system:apibindings"])");
+  EXPECT_EQ(list("terminators"), R"(["a:t"])");
+  EXPECT_NE(server_.find({"c", "", "namespaces", "", "default"}), nullptr);
+
+  krm::Json object = *server_.find(kKey);
+  object.at({"status"})->erase("initializers");
+  server_.put(kKey, std::move(object));
+  server_.run(controller_);
+  EXPECT_EQ(phase(), "Ready");
+}
+
+TEST_F(LivingClusterTest, WhenNobodyInitializes_IsReadyAtOnce) {
+  put(R"({"spec": {"initializers": ["root:universal"]}})");
+  EXPECT_EQ(phase(), "Ready");
+  EXPECT_EQ(list("initializers"), "");
+}
+
+TEST_F(LivingClusterTest, WhenDeleted_TP075_ContentStaysUntilTheTerminatorsAreGone) {
+  server_.put(config_map("kept"));
+  const char* going = R"({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z",
+      "finalizers": ["core.kcp.io/logicalcluster-deletion"]}, "status": {"phase": "Terminating",
+      "terminators": ["a:t"]}})";
+  put(going);
+  EXPECT_NE(server_.find(config_map("kept")), nullptr);
+  krm::Json object = *server_.find(kKey);
+  object.at({"status"})->erase("terminators");
+  server_.put(kKey, std::move(object));
+  server_.run_until([&] { return server_.find(kKey) == nullptr; });
+  EXPECT_EQ(server_.find(config_map("kept")), nullptr);
+}
+
 }  // namespace
 }  // namespace kintsugi::apiserver

@@ -52,6 +52,7 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
       identities_(context_),
       bindings_(context_, {store, parts.catalog(), parts.bound_kinds()}),
       types_(context_, parts.types(), parts.root()),
+      default_bindings_(context_, parts.types(), parts.catalog()),
       scheduler_(context_, {params.name, access_, parts.index(), parts.root(), parts.types()}),
       registration_(parts.loop(), {params.name, base_url, params.external_url, params.labels},
                     params.name == kRootCluster ? &parts.server() : nullptr,
@@ -82,6 +83,7 @@ void ShardControllers::start() {
   identities_.start();
   bindings_.start();
   types_.start();
+  default_bindings_.start();
   scheduler_.start();
   replicator_.start();
   parts_.index().listen([this](const ClusterInfo* now, const ClusterInfo* before) {
@@ -112,6 +114,7 @@ void ShardControllers::on_content(std::string_view cluster, bool deleting) {
   if (!deleting) {
     identities_.add_cluster(cluster);
     types_.add_cluster(cluster);
+    default_bindings_.add_cluster(cluster);
   }
 }
 

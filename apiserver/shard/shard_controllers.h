@@ -8,6 +8,7 @@
 #include "apiserver/shard/binding_controller.h"
 #include "apiserver/shard/bootstrap.h"
 #include "apiserver/shard/cluster_access.h"
+#include "apiserver/shard/default_bindings.h"
 #include "apiserver/shard/identity_controller.h"
 #include "apiserver/shard/logical_cluster_controller.h"
 #include "apiserver/shard/replication.h"
@@ -41,6 +42,7 @@ class ShardControllers {
   IdentityController identities_;
   BindingController bindings_;
   WorkspaceTypeController types_;
+  DefaultBindings default_bindings_;
   WorkspaceScheduler scheduler_;
   ShardRegistration registration_;
   Replicator replicator_;
