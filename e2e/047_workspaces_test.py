@@ -139,6 +139,16 @@ class Creation(Case):
         own = installation.user_client("carl", ("dev",), path="/clusters/root:carls")
         own.must("POST", MAPS, {"metadata": {"name": "mine"}})
 
+    def test_AM_484_a_type_brings_its_default_bindings(self):
+        wanted = sorted(one["export"] for one in root.must("GET", TYPES + "/universal")["spec"]["defaultAPIBindings"])
+        installation.make_workspace("bindings")
+        inside = installation.client("/clusters/root:bindings")
+
+        def bound():
+            items = inside.must("GET", "/apis/apis.kcp.io/v1alpha2/apibindings")["items"]
+            return sorted(item["spec"]["reference"]["export"]["name"] for item in items) == wanted
+        kit.eventually(bound)
+
     def test_AM_485_types_that_are_unknown_or_not_for_everyone(self):
         bad = 'workspaces.tenancy.kcp.io "bad" is forbidden: '
         for kind in ({"name": "absent"}, {"name": "absent", "path": "root"}, {"name": "universal", "path": "root:absent"}):
