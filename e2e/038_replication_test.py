@@ -12,6 +12,7 @@ TYPES = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
 WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 REPORT = "/clusters/*/debug/replication"
+BINDINGS = "/apis/apis.kcp.io/v1alpha2/apibindings"
 
 
 def export(name):
@@ -121,13 +122,7 @@ class Replication(unittest.TestCase):
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "use-team"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "use-team"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "carol"}]})
-
-        def allowed():
-            answer = carol.request("POST", WORKSPACES, workspace)
-            assert answer.status == 201, answer
-            return answer.json
-
-        made = kit.eventually(allowed, what="the type may be used")
+        made = carol.must("POST", WORKSPACES, workspace)  # at once
         self.assertEqual(made["spec"]["type"], {"name": "team", "path": "root:provider"})
         self.assertEqual(made["metadata"]["labels"]["made-as"], "team")
         # It gives no way into the provider's workspace.
@@ -181,6 +176,97 @@ class Replication(unittest.TestCase):
         finally:
             self.installation.kill("root", signal.SIGCONT)
         at_provider.must("DELETE", f"/clusters/{cluster}{EXPORTS}/meanwhile")
+
+    def make_api(self, name):
+        """Schema and export of <name>.repl.example in the provider's workspace."""
+        self.provider.must("POST", SCHEMAS, {
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": f"v1.{name}.repl.example"},
+            "spec": {"group": "repl.example", "scope": "Cluster",
+                     "names": {"plural": name, "singular": name[:-1], "kind": name[:-1].title(), "listKind": name.title() + "List"},
+                     "versions": [{"name": "v1", "served": True, "storage": True, "schema": {
+                         "type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}]}})
+        body = export(name)
+        body["spec"] = {"resources": [{"group": "repl.example", "name": name, "schema": f"v1.{name}.repl.example"}]}
+        self.provider.must("POST", EXPORTS, body)
+
+    def remove_api(self, name):
+        self.provider.must("DELETE", f"{EXPORTS}/{name}")
+        self.provider.must("DELETE", f"{SCHEMAS}/v1.{name}.repl.example")
+
+    def binding(self, name):
+        return {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": name},
+                "spec": {"reference": {"export": {"path": "root:provider", "name": name}}}}
+
+    def bound(self, name):
+        def check():
+            found = self.consumer.must("GET", f"{BINDINGS}/{name}")
+            assert found.get("status", {}).get("phase") == "Bound", found.get("status")
+            return found
+        return kit.eventually(check, what=f"{name} is bound")
+
+    def unbind(self, name):
+        self.consumer.must("DELETE", f"{BINDINGS}/{name}")
+        kit.eventually(lambda: self.consumer.get(f"{BINDINGS}/{name}").status == 404, what=f"{name} is unbound")
+
+    def test_an_api_of_another_shard_can_be_bound_at_once(self):
+        for number in range(5):  # without a pause between the export and the binding
+            name = f"gadgets{chr(97 + number)}s"
+            self.make_api(name)
+            self.consumer.must("POST", BINDINGS, self.binding(name))
+            self.bound(name)
+            kit.eventually(lambda n=name: self.consumer.get(f"/apis/repl.example/v1/{n}").status == 200)
+        for number in range(5):
+            name = f"gadgets{chr(97 + number)}s"
+            self.unbind(name)
+            self.remove_api(name)
+
+    def test_the_right_to_bind_is_the_providers_to_give(self):
+        self.make_api("bolts")
+        erin = self.installation.user_client("erin", path="/clusters/root:consumer")
+        grant = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "erin"},
+                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                 "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "erin"}]}
+        self.consumer.must("POST", f"{RBAC}/clusterrolebindings", grant)
+        kit.eventually(lambda: erin.get(BINDINGS).status == 200)
+        answer = erin.request("POST", BINDINGS, self.binding("bolts"))
+        self.assertEqual(answer.status, 403)
+        self.assertIn("no permission to bind to export root:provider:bolts", answer.json["message"])
+        self.provider.must("POST", f"{RBAC}/clusterroles", {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "bind-bolts"},
+            "rules": [{"apiGroups": ["apis.kcp.io"], "resources": ["apiexports"], "resourceNames": ["bolts"], "verbs": ["bind"]}]})
+        grant["metadata"]["name"] = grant["roleRef"]["name"] = "bind-bolts"
+        self.provider.must("POST", f"{RBAC}/clusterrolebindings", grant)
+        self.assertEqual(erin.request("POST", BINDINGS, self.binding("bolts")).status, 201)  # at once
+        self.bound("bolts")
+        self.unbind("bolts")
+        for kind in ("clusterrolebindings", "clusterroles"):
+            self.provider.must("DELETE", f"{RBAC}/{kind}/bind-bolts")
+        self.remove_api("bolts")
+
+    def test_bound_apis_live_on_while_their_shard_is_away(self):
+        for name in ("rivets", "screws"):
+            self.make_api(name)
+        self.consumer.must("POST", BINDINGS, self.binding("rivets"))
+        self.bound("rivets")
+        rivets = "/apis/repl.example/v1/rivets"
+        rivet = {"apiVersion": "repl.example/v1", "kind": "Rivet", "metadata": {"name": "one"}, "spec": {"size": 3}}
+        kit.eventually(lambda: self.consumer.request("POST", rivets, rivet).status in (201, 409))
+        self.installation.kill("shard-1", signal.SIGSTOP)
+        try:
+            old = self.installation.pid("shard-2")
+            self.installation.kill("shard-2", signal.SIGKILL)
+            kit.eventually(lambda: self.installation.pid("shard-2") != old, what="shard-2 is started again")
+            kit.eventually(lambda: self.consumer.get(rivets + "/one").json["spec"]["size"] == 3, what="objects are served")
+            rivet["metadata"]["name"] = "two"
+            self.consumer.must("POST", rivets, rivet)
+            # What was known can even be bound now.
+            self.consumer.must("POST", BINDINGS, self.binding("screws"))
+            self.bound("screws")
+        finally:
+            self.installation.kill("shard-1", signal.SIGCONT)
+        for name in ("rivets", "screws"):
+            self.unbind(name)
+            self.remove_api(name)
 
     def test_schemas_and_exports_of_a_shard_that_is_taken_out_go(self):
         self.provider.must("POST", EXPORTS, export("until-then"))

@@ -65,6 +65,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       policies_(bound_, catalog_, rbac_),
       authorizer_(index_, policies_),
       authenticator_(credential_params(params, accounts_)),
+      grace_(loop),
       drain_timer_(loop) {
   make_registry();
   make_views();
@@ -72,6 +73,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
 }
 
 ShardLoop::~ShardLoop() {
+  grace_.stop();  // what waits there belongs to the server
   drain_timer_.cancel();
   if (listener_ != nullptr) {
     listener_->close();
@@ -107,6 +109,7 @@ void ShardLoop::make_registry() {
   }
   for (StaticPlusCrdRegistry::StaticKind& kind :
        shard_kinds({index_, types_, authorizer_, homes_, catalog_})) {
+    kind.def = with_grace(std::move(kind.def), grace_, index_, types_);
     kinds.push_back(std::move(kind));
   }
   std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {

@@ -17,6 +17,7 @@
 #include "apiserver/shard/home_workspace.h"
 #include "apiserver/shard/replicated_rights.h"
 #include "apiserver/shard/replication.h"
+#include "apiserver/shard/replication_grace.h"
 #include "apiserver/shard/root_view.h"
 #include "apiserver/shard/shard_access.h"
 #include "apiserver/shard/shard_handler.h"
@@ -100,6 +101,7 @@ class ShardLoop {
   std::unique_ptr<RemoteRootFeed> remote_root_;
   std::unique_ptr<ShardHandler> handler_;
   std::unique_ptr<net::Listener> listener_;
+  ReplicationGrace grace_;
   net::Timer drain_timer_;
 };
 
