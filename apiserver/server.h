@@ -50,10 +50,10 @@ struct ServerParams {
   /// the path; nullopt: no such document. A string is sent as plain text (metrics).
   std::function<std::optional<krm::Json>(std::string_view api_root, std::string_view path)>
       document{};
-  /// Runs after Hooks::prepare of every kind, for what the server keeps on all objects; `object` as
-  /// there. Empty: nothing.
-  std::function<void(const WriteContext&, const ResourceDef&, krm::Json& object,
-                     const krm::Json* old)>
+  /// Runs after Hooks::prepare of every kind and View::prepare, for what the server keeps on all
+  /// objects or lets nobody else keep there; `object` as in the hook. Empty: nothing.
+  std::function<Expected<void>(const WriteContext&, const ResourceDef&, krm::Json& object,
+                               const krm::Json* old)>
       prepare_any{};
   /// Gets a line of JSON for every answer (AM-455); must not block. Empty: no audit log.
   std::function<void(std::string line)> audit{};

@@ -89,7 +89,7 @@ void send_roots(const RequestPtr& request, bool core) {
     return;
   }
   Json versions = Json::array();
-  if (server.discovery(*request).has_core(request->cluster)) {
+  if (request->view != nullptr || server.discovery(*request).has_core(request->cluster)) {
     versions.push_back("v1");
   }
   Json address = Json::object(

@@ -108,9 +108,11 @@ void identified(const RequestPtr& request) {
   if (!start_deadline(request)) {
     return;
   }
+  // Who may speak for others is said where the view's rights are, not where it leads.
+  const std::string_view rights = request->view == nullptr ? "" : request->view->rights_cluster();
   auth::impersonate(
-      request->head.headers, request->user, request->cluster, request->server.params().authorizer,
-      [request](Expected<auth::UserInfo> effective) {
+      request->head.headers, request->user, rights.empty() ? request->cluster : std::string(rights),
+      request->server.params().authorizer, [request](Expected<auth::UserInfo> effective) {
         if (request->is_gone()) {
           return;
         }

@@ -28,7 +28,7 @@ void answer_unserved(const RequestPtr& request) {
   const Registry& registry = request->registry();
   if (!registry.ready(request->cluster)) {
     send_error(*request, krm::unavailable("the resource definitions are still being loaded", 1));
-  } else if (!group_is_served(registry, *request)) {
+  } else if (request->view != nullptr || !group_is_served(registry, *request)) {
     send_unknown_path(*request);
   } else {
     send_error(*request, krm::path_not_found());
@@ -45,7 +45,11 @@ bool find_target(const RequestPtr& request, Target& target) {
   }
   const ResourceVersion* version = def->version(info.version);
   if (version == nullptr || !version->served) {
-    send_error(*request, krm::path_not_found());
+    if (request->view != nullptr) {
+      send_unknown_path(*request);
+    } else {
+      send_error(*request, krm::path_not_found());
+    }
     return false;
   }
   target.kind = make_served_kind(def, version);
@@ -212,7 +216,7 @@ void route_resource(const RequestPtr& request) {
     return;
   }
   Target target;
-  if (!find_target(request, target) || !path_fits(request, target)) {
+  if (!find_target(request, target)) {
     return;
   }
   const krm::RequestInfo& info = request->info;
@@ -223,7 +227,13 @@ void route_resource(const RequestPtr& request) {
   if (target.kind->def->virtual_create_only) {
     verbs = {"create"};
   }
-  if (scope == Scope::kSubresource && !find_subresource(request, target, verbs)) {
+  const auto is_subresource = [&] {
+    return scope != Scope::kSubresource || find_subresource(request, target, verbs);
+  };
+  // Views look for the subresource first.
+  const bool found = request->view == nullptr ? path_fits(request, target) && is_subresource()
+                                              : is_subresource() && path_fits(request, target);
+  if (!found) {
     return;
   }
   std::string_view verb = verb_of(request->head.method, scope, *request, target);
@@ -237,6 +247,16 @@ void route_resource(const RequestPtr& request) {
   }
   if (request->cluster == "*" && verb != "list" && verb != "watch") {
     send_error(*request, krm::wildcard_not_allowed(verb, target.kind->def->qualified_name()));
+    return;
+  }
+  if (request->view != nullptr && request->cluster == "*" && !target.ns.empty()) {
+    ErrorDetail detail;  // message and code alone, as the reference sends it
+    detail.http_status = 400;
+    detail.message =
+        "cross-cluster LIST and WATCH are required to be cross-namespace, not scoped to "
+        "namespace " +
+        target.ns;
+    send_error(*request, Error(Errc::kInternal, std::move(detail)));
     return;
   }
   add_deprecation(*request, target);

@@ -109,13 +109,6 @@ Error WriteOp::not_found() const {
 void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
            std::function<void()> next) {
   const Hooks& hooks = op->kind->def->hooks;
-  if (!op->cluster.empty() && object != nullptr && !op->skip_admission) {
-    if (const auto fault = reserved_metadata_change(op->user, *object, old)) {
-      const ResourceDef& def = *op->kind->def;
-      op->finish(fail(krm::forbidden(def.group, def.plural, op->name, *fault)));
-      return;
-    }
-  }
   if (!hooks.admit || op->skip_admission) {
     next();
     return;
@@ -132,20 +125,36 @@ void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
 Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old) {
   const ResourceDef& def = *op.kind->def;
   const auto& prepare_any = op.server.params().prepare_any;
+  const auto reserved = [&]() -> std::optional<std::string> {
+    if (op.cluster.empty() || op.skip_admission) {
+      return std::nullopt;
+    }
+    return reserved_metadata_change(op.user, object, old);
+  };
+  // Of what the user changes; what the system adds or puts back is its own affair.
+  const bool touches_reserved = reserved().has_value();
   if (def.hooks.prepare) {
     def.hooks.prepare(op.context(), object, old);
   }
-  if (prepare_any) {
-    prepare_any(op.context(), def, object, old);
+  if (touches_reserved) {
+    if (const auto fault = reserved()) {
+      return fail(krm::forbidden(def.group, def.plural, op.name, *fault));
+    }
   }
-  Expected<void> done;
   if (op.view != nullptr) {
-    done = op.view->prepare(op.context(), def, object, old);
+    if (Expected<void> done = op.view->prepare(op.context(), def, object, old); !done) {
+      return done;
+    }
+  }
+  if (prepare_any) {
+    if (Expected<void> done = prepare_any(op.context(), def, object, old); !done) {
+      return done;
+    }
   }
   if (def.hooks.prepare || prepare_any || op.view != nullptr) {
     set_cluster_annotation(op, object);
   }
-  return done;
+  return {};
 }
 
 Expected<void> validate_write(WriteOp& op) {

@@ -97,6 +97,10 @@ class FakeServer {
 
   /// From now on this user is denied the verb, or everything.
   void deny(std::string user, std::string verb = {});
+  /// Targets "/view/clusters/<cluster>/…" go through it from now on.
+  void look_through(std::shared_ptr<View> view) { view_ = std::move(view); }
+  /// ServerParams::prepare_any from now on.
+  void prepare_with(decltype(ServerParams::prepare_any) prepare) { prepare_ = std::move(prepare); }
   /// Lines of the audit log so far.
   [[nodiscard]] const std::vector<std::string>& audit() const { return audit_; }
   [[nodiscard]] ApiServer& server() { return *server_; }
@@ -111,6 +115,8 @@ class FakeServer {
   net::Loop loop_{"test"};
   store::MemoryStore store_;
   std::vector<std::string> audit_;
+  std::shared_ptr<View> view_;
+  decltype(ServerParams::prepare_any) prepare_;
   std::unique_ptr<StaticPlusCrdRegistry> registry_;
   std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<Authorizer> authorizer_;

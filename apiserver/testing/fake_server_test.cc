@@ -108,9 +108,15 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster) {
   registry_->set_ready();
   authenticator_ = std::make_unique<Authenticator>();
   authorizer_ = std::make_unique<Authorizer>();
-  ClusterResolver resolve = [cluster](
+  ClusterResolver resolve = [this, cluster](
                                 const http::RequestHead& head,
                                 const auth::UserInfo&) -> Expected<std::optional<ClusterTarget>> {
+    constexpr std::string_view kView = "/view";
+    if (const std::string_view target = head.target; target.starts_with(kView)) {
+      if (const auto path = krm::split_cluster_path(target.substr(kView.size()))) {
+        return ClusterTarget{path->segment, "/view/clusters/" + path->segment, path->rest, view_};
+      }
+    }
     if (const auto path = krm::split_cluster_path(head.target)) {
       return ClusterTarget{path->segment, "/clusters/" + path->segment, path->rest};
     }
@@ -121,6 +127,10 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster) {
   };
   ServerParams params{loop_, store_, *registry_, *authenticator_, *authorizer_, std::move(resolve),
                       {}};
+  params.prepare_any = [this](const WriteContext& context, const ResourceDef& def,
+                              krm::Json& object, const krm::Json* old) {
+    return prepare_ ? prepare_(context, def, object, old) : Expected<void>();
+  };
   params.review_delay = Duration(0);
   params.watch_lag = milliseconds(500);
   params.audit = [this](std::string line) { audit_.push_back(std::move(line)); };
