@@ -11,8 +11,9 @@ constexpr std::string_view kPrefix = "apis.kcp.io:binding:";
 
 std::string key_of(const ExportRef& ref) { return ref.cluster + "/" + ref.name; }
 
-/// Who the user is for policies. Nothing else of the identity counts there.
-auth::UserInfo consumer(const auth::UserInfo& user) {
+}  // namespace
+
+auth::UserInfo policy_user(const auth::UserInfo& user) {
   auth::UserInfo out;
   out.name = std::string(kPrefix) + user.name;
   for (const std::string& group : user.groups) {
@@ -20,8 +21,6 @@ auth::UserInfo consumer(const auth::UserInfo& user) {
   }
   return out;
 }
-
-}  // namespace
 
 void PolicyAuthorizer::start(Changed changed) {
   changed_ = std::move(changed);
@@ -69,7 +68,7 @@ bool PolicyAuthorizer::is_within_policy(const auth::Attributes& attributes) {
     return true;
   }
   auth::Attributes asked = attributes;
-  asked.user = consumer(attributes.user);
+  asked.user = policy_user(attributes.user);
   asked.cluster = ref->cluster;
   asked.deep = true;
   return rbac_.decide(asked).allowed;

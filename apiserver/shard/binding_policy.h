@@ -12,6 +12,10 @@
 
 namespace kintsugi::apiserver {
 
+/// Who a user is for maximal permission policies: name and groups with a prefix. Nothing else of
+/// the identity counts there.
+[[nodiscard]] auth::UserInfo policy_user(const auth::UserInfo& user);
+
 /// Maximal permission policies (specs/api-machinery.md AM-509): what `rbac` allows on a bound
 /// resource must also be allowed in the cluster of its APIExport, to the user
 /// "apis.kcp.io:binding:<name>" or a group with that prefix, when the export says so. Deep reviews

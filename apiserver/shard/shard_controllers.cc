@@ -51,6 +51,7 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
            [this](std::string_view cluster, bool deleting) { on_content(cluster, deleting); }}),
       identities_(context_),
       bindings_(context_, {store, parts.catalog(), parts.bound_kinds()}),
+      claims_(context_, parts.bindings(), parts.identities_in_root()),
       types_(context_, parts.types(), parts.root()),
       default_bindings_(context_, parts.types(), parts.catalog()),
       scheduler_(context_, {params.name, access_, parts.index(), parts.root(), parts.types()}),
@@ -82,6 +83,7 @@ void ShardControllers::start() {
   clusters_.start();
   identities_.start();
   bindings_.start();
+  claims_.start();
   types_.start();
   default_bindings_.start();
   scheduler_.start();
@@ -111,6 +113,7 @@ void ShardControllers::on_content(std::string_view cluster, bool deleting) {
   common_.add_cluster(cluster);
   scheduler_.add_cluster(cluster);
   bindings_.add_cluster(cluster);
+  claims_.add_cluster(cluster);
   if (!deleting) {
     identities_.add_cluster(cluster);
     types_.add_cluster(cluster);

@@ -14,6 +14,7 @@
 #include "apiserver/shard/replication.h"
 #include "apiserver/shard/shard_loop.h"
 #include "apiserver/shard/shard_registration.h"
+#include "apiserver/shard/views/claim_labeller.h"
 #include "apiserver/shard/workspace_scheduler.h"
 #include "apiserver/shard/workspace_type_controller.h"
 
@@ -41,6 +42,7 @@ class ShardControllers {
   LogicalClusterController clusters_;
   IdentityController identities_;
   BindingController bindings_;
+  ClaimLabeller claims_;
   WorkspaceTypeController types_;
   DefaultBindings default_bindings_;
   WorkspaceScheduler scheduler_;

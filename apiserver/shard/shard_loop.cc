@@ -11,6 +11,7 @@
 #include "apiserver/shard/cluster_resolver.h"
 #include "apiserver/shard/names.h"
 #include "apiserver/shard/shard_kinds.h"
+#include "apiserver/shard/views/claim_labels.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -65,6 +66,9 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       policies_(bound_, catalog_, rbac_),
       authorizer_(index_, policies_),
       authenticator_(credential_params(params, accounts_)),
+      in_root_([this](std::string_view group, std::string_view resource, std::string_view hash) {
+        return root_.is_identity(group, resource, hash);
+      }),
       grace_(loop),
       drain_timer_(loop) {
   make_registry();
@@ -85,6 +89,7 @@ ShardLoop::~ShardLoop() {
   other_rights_.stop();
   lifecycle_views_->stop();
   rbac_.stop();
+  bindings_.stop();
   catalog_.stop();
   index_.stop();
   bound_.stop();
@@ -124,6 +129,10 @@ void ShardLoop::make_views() {
       LifecycleViewContext{*registry_, authorizer_, rbac_, types_, index_,
                            [this]() -> const ObjectReader& { return server_->reader(); }});
   lifecycle_views_->add_to(views_);
+  export_views_ = std::make_unique<ApiExportViews>(
+      ApiExportViews::Sources{catalog_, bindings_, index_, rbac_, *own_kinds_, in_root_});
+  views_.add("apiexport",
+             [this](const ViewRequest& request) { return export_views_->resolve(request); });
 }
 
 void ShardLoop::make_server(std::function<Expected<void>()> ready) {
@@ -145,6 +154,10 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   params.document = [this](std::string_view api_root, std::string_view path) {
     return document(api_root, path);
   };
+  params.prepare_any = [this](const WriteContext& context, const ResourceDef& def,
+                              krm::Json& object, const krm::Json* old) {
+    return keep_claim_labels(bindings_, in_root_, context, def, object, old);
+  };
   server_ = ApiServer::make(std::move(params));
   homes_.start(*server_);
   // The order is the order in which changes are seen: clusters and kinds before rights.
@@ -153,6 +166,8 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   bound_.start(*server_);
   policies_.start([this](std::string_view cluster) { server_->review_watches(cluster); });
   catalog_.start(*server_);
+  bindings_.start(*server_);
+  export_views_->start(*server_);
   rbac_.start(*server_);
   other_rights_.start(*server_);
   for (const char* resource : {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}) {
@@ -175,11 +190,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
     remember_root();
     remote_root_ = std::make_unique<RemoteRootFeed>(loop_, root_, params_.root);
   }
-  handler_ = std::make_unique<ShardHandler>(
-      *server_, index_,
-      [this](std::string_view group, std::string_view resource, std::string_view hash) {
-        return root_.is_identity(group, resource, hash);
-      });
+  handler_ = std::make_unique<ShardHandler>(*server_, index_, in_root_);
 }
 
 /// Until the root shard answers, what was copied from it holds.

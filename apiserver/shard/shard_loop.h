@@ -23,6 +23,7 @@
 #include "apiserver/shard/shard_handler.h"
 #include "apiserver/shard/shard_registry.h"
 #include "apiserver/shard/shard_server.h"
+#include "apiserver/shard/views/apiexport_view.h"
 #include "apiserver/shard/views/lifecycle_view.h"
 #include "apiserver/shard/views/view_resolver.h"
 #include "apiserver/shard/workspace_types.h"
@@ -58,14 +59,16 @@ class ShardLoop {
   [[nodiscard]] RootView& root() noexcept { return root_; }
   [[nodiscard]] ApiCatalog& catalog() noexcept { return catalog_; }
   [[nodiscard]] const BoundKinds& bound_kinds() const noexcept { return bound_; }
+  [[nodiscard]] BindingIndex& bindings() noexcept { return bindings_; }
+  [[nodiscard]] const IdentityCheck& identities_in_root() const noexcept { return in_root_; }
   [[nodiscard]] const WorkspaceTypeLookup& types() const noexcept { return types_; }
   /// Null on the root shard.
   [[nodiscard]] RemoteRootFeed* remote_root() noexcept { return remote_root_.get(); }
 
  private:
   void make_registry();
-  void make_views();
   void make_server(std::function<Expected<void>()> ready);
+  void make_views();
   void end_watches(std::string_view cluster);
   void rights_changed(std::string_view cluster);
   void remember_root();
@@ -92,9 +95,12 @@ class ShardLoop {
   PhaseAuthorizer authorizer_;
   ShardAuthenticator authenticator_;
   ViewResolver views_;
+  IdentityCheck in_root_;
+  BindingIndex bindings_{catalog_};
   std::unique_ptr<StaticPlusCrdRegistry> own_kinds_;
   std::unique_ptr<ShardRegistry> registry_;
   std::unique_ptr<LifecycleViews> lifecycle_views_;
+  std::unique_ptr<ApiExportViews> export_views_;
   std::unique_ptr<ApiServer> server_;
   std::vector<std::shared_ptr<void>> rights_changes_;
   std::unique_ptr<LocalRootFeed> local_root_;
