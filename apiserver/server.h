@@ -38,6 +38,15 @@ struct HealthCheck {
   std::function<Expected<void>()> check;
 };
 
+/// How many requests may run at once on one server, that is on one loop (AM-067); the next one of
+/// its pool is answered 429 with Retry-After (AM-026). 0: no limit. A write runs until it is
+/// committed, a read until its answer is complete, a watch until its first event can follow. Health
+/// checks, members of system:masters and in-process writes are not limited.
+struct ConcurrencyLimits {
+  std::size_t reads = 4'000, writes = 1'000, watch_starts = 4'000;
+  bool operator==(const ConcurrencyLimits&) const = default;
+};
+
 struct ServerParams {
   net::Loop& loop;
   store::Store& store;
@@ -63,6 +72,7 @@ struct ServerParams {
   Duration bookmark_interval = seconds(60);
   Duration watch_lag = seconds(10);    ///< so long may a watch hold more unsent than it should
   Duration review_delay = seconds(1);  ///< changes of rights that review_watches() takes together
+  ConcurrencyLimits concurrency{};
 };
 
 /// The Kubernetes-grade API server on one loop: discovery, CRUD, lists, watches, patches, tables
@@ -122,10 +132,13 @@ class ApiServer : public http::Handler {
   /// Rights in this cluster changed: within a few seconds its open watches are asked about again
   /// (ServerParams::authorizer), and those that are not allowed any more end (AM-312).
   virtual void review_watches(std::string_view cluster) = 0;
+  /// The same for the watches of all clusters, for servers that do not see rights change.
+  virtual void review_all_watches() = 0;
 
   struct Stats {
     std::size_t watches = 0, requests_running = 0;
     std::uint64_t requests = 0, watch_events = 0;
+    std::uint64_t requests_refused = 0;  ///< too many at once
     std::size_t watch_queue_bytes = 0;
   };
   [[nodiscard]] virtual Stats stats() const = 0;

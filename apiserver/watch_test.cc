@@ -329,6 +329,45 @@ TEST_F(Watch, WhenManyLoseTheirRights_AM312_AllEnd) {
   }
 }
 
+TEST_F(Watch, WhenRightsMayHaveChangedAnywhere_TP122_WatchesOfEveryClusterAreAskedAbout) {
+  Exchange bob = watch(now(), {{"x-user", "bob"}});
+  Exchange everywhere = server.send("GET", "/clusters/*/api/v1/configmaps?watch=1" + now(),
+                                    std::string_view(), {{"x-user", "bob"}});
+  Exchange elsewhere = server.send("GET", "/clusters/other/api/v1/configmaps?watch=1" + now(),
+                                   std::string_view(), {{"x-user", "bob"}});
+  Exchange carol = watch(now(), {{"x-user", "carol"}});
+  server.deny("bob");
+  server.server().review_watches("lc");
+  server.server().review_all_watches();
+  ASSERT_TRUE(server.run_until(
+      [&] { return bob.stream().ended && everywhere.stream().ended && elsewhere.stream().ended; }));
+  EXPECT_FALSE(carol.stream().ended);
+  EXPECT_FALSE(bob.stream().was_reset);
+}
+
+TEST_F(Watch, WhenAnswersAreSlow_TP122_OnlySomeAreAwaitedAtATime) {
+  std::vector<Exchange> streams;
+  for (int i = 0; i < 300; ++i) {
+    streams.push_back(watch(now(), {{"x-user", "bob"}}));
+  }
+  server.deny("bob");
+  server.hold_decisions();
+  server.server().review_all_watches();
+  ASSERT_TRUE(server.run_until([&] { return server.held() == 128; }));
+  server.settle();
+  EXPECT_EQ(server.held(), 128U);
+  server.give_decisions();
+  ASSERT_TRUE(server.run_until([&] { return server.held() == 128; }));
+  server.give_decisions();
+  ASSERT_TRUE(server.run_until([&] { return server.held() == 300 - 256; }));
+  server.server().review_all_watches();
+  server.give_decisions();
+  server.settle();
+  for (Exchange& stream : streams) {
+    EXPECT_TRUE(stream.stream().ended);
+  }
+}
+
 TEST_F(Watch, WhenIdle_AWatchIsSmall) {
   EXPECT_LE(sizeof(internal::Watcher) + sizeof(internal::Exchange), 700U);
 }

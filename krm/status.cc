@@ -20,6 +20,7 @@ constexpr std::string_view kBusy = "the server is currently unable to handle the
 constexpr std::string_view kFault = "Internal error occurred: ";
 constexpr std::string_view kStoreFault =
     "the operation could not be completed at this time, please try again";
+constexpr int kStorePause = 2;
 
 Mapping mapping(Errc code) noexcept {
   switch (code) {
@@ -339,6 +340,15 @@ Error unrecognized_error(std::string_view kind, std::string_view cause, std::str
 }
 
 Error invalid_patch() { return Error(Errc::kInvalid); }
+
+Error store_fault(std::string_view operation, std::string_view group, std::string_view resource) {
+  Error error =
+      make(Errc::kServerTimeout, group, resource, {},
+           "The " + std::string(operation) + " operation against " + qualified(resource, group) +
+               " could not be completed at this time, please try again.");
+  error.edit().retry_after_seconds = kStorePause;
+  return error;
+}
 
 Cause field_required(std::string field, std::string_view detail) {
   std::string message = "Required value";

@@ -45,6 +45,10 @@ namespace kintsugi::krm {
 [[nodiscard]] Error internal(std::string_view cause);  ///< AM-032
 [[nodiscard]] Error unavailable(std::string message, int retry_after_seconds);
 [[nodiscard]] Error invalid_patch();  ///< AM-012
+/// 500 with retryAfterSeconds: the store is briefly unable. @param operation create, get, …
+/// (AM-033)
+[[nodiscard]] Error store_fault(std::string_view operation, std::string_view group,
+                                std::string_view resource);
 
 // Faults of a body.
 /// 400 `ConfigMap in version "v1" cannot be handled as a ConfigMap: <cause>` (AM-138, AM-142).

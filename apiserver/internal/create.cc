@@ -75,10 +75,10 @@ Expected<void> check_namespace(WriteOp& op) {
   if (!def.namespaced || op.server.registry().find(op.cluster, "", "namespaces") == nullptr) {
     return {};
   }
-  const std::optional<store::Entry> found =
-      op.server.reader().find(op.cluster, "", "namespaces", "", op.ns);
+  Expected<store::Entry> found = op.server.reader().find(op.cluster, "", "namespaces", "", op.ns);
   if (!found) {
-    return fail(krm::not_found("", "namespaces", op.ns));
+    return fail(found.error().code() == Errc::kNotFound ? krm::not_found("", "namespaces", op.ns)
+                                                        : std::move(found.error()));
   }
   // The bytes tell in most cases, without decoding the namespace for every create in it.
   if (op.skip_admission ||

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "apiserver/internal/audit.h"
 #include "apiserver/internal/pipeline.h"
@@ -14,7 +15,24 @@ void Request::warn(std::string text) {
   }
 }
 
-Exchange::~Exchange() { release_request(); }
+Exchange::~Exchange() {
+  release_request();
+  leave_pool();
+}
+
+bool Exchange::enter(Pool pool) noexcept {
+  if (!server_.concurrency().try_enter(pool)) {
+    return false;
+  }
+  pool_ = pool;
+  return true;
+}
+
+void Exchange::leave_pool() noexcept {
+  if (pool_ != Pool::kNone) {
+    server_.concurrency().leave(std::exchange(pool_, Pool::kNone));
+  }
+}
 
 void Exchange::start(RequestPtr request) {
   request_ = std::move(request);
@@ -66,6 +84,7 @@ void Exchange::on_close(Errc cause) noexcept {
   (void)cause;
   release_request();
   producer_.reset();
+  leave_pool();
 }
 
 void Exchange::release_request() noexcept {
@@ -79,6 +98,9 @@ void Exchange::release_request() noexcept {
   request_->on_body = nullptr;
   request_->deadline.cancel();
   server_.request_ended();
+  if (producer_ == nullptr || pool_ == Pool::kWatchStarts) {
+    leave_pool();
+  }
   // The caller may still be working with it.
   server_.loop().defer([request = std::move(request_)] {});
   request_ = nullptr;

@@ -46,6 +46,11 @@ void check_access(const RequestPtr& request) {
     send_error(*request, krm::unavailable("the server is shutting down", 1));
     return;
   }
+  if (!request->exchange->enter(pool_of(*request))) {
+    request->server.request_refused();
+    send_error(*request, Error(Errc::kTooManyRequests));
+    return;
+  }
   if (request->outside) {
     if (is_open_path(request->info.path)) {
       route(request);

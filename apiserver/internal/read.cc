@@ -120,7 +120,8 @@ void handle_get(const RequestPtr& request, const Target& target) {
   if (!entry) {
     send_error(*request, entry.error().code() == Errc::kNotFound
                              ? krm::not_found(def.group, def.plural, target.name)
-                             : entry.error().clone());
+                         : is_store_fault(entry.error()) ? store_fault(entry.error(), "get", def)
+                                                         : entry.error().clone());
     return;
   }
   if (target.kind->needs_webhook(entry->value.view())) {

@@ -24,23 +24,19 @@ Expected<krm::Json> decode(const ResourcePtr& def, std::string_view value,
 
 }  // namespace
 
-std::optional<store::Entry> StoreReader::find(std::string_view cluster, std::string_view group,
-                                              std::string_view resource, std::string_view ns,
-                                              std::string_view name) const {
+Expected<store::Entry> StoreReader::find(std::string_view cluster, std::string_view group,
+                                         std::string_view resource, std::string_view ns,
+                                         std::string_view name) const {
   const ResourcePtr def = registry_.find(cluster, group, resource);
   const std::optional<std::string> key = object_key(
       def == nullptr ? stored_resource(group, resource) : storage_name(*def), cluster, ns, name);
-  if (!key) {
-    return std::nullopt;
-  }
-  Expected<store::Entry> entry = store_.get(*key);
-  return entry ? std::optional(std::move(*entry)) : std::nullopt;
+  return key ? store_.get(*key) : Expected<store::Entry>(fail(Errc::kNotFound));
 }
 
 std::optional<krm::Json> StoreReader::get(std::string_view cluster, std::string_view group,
                                           std::string_view resource, std::string_view ns,
                                           std::string_view name) const {
-  const std::optional<store::Entry> entry = find(cluster, group, resource, ns, name);
+  const Expected<store::Entry> entry = find(cluster, group, resource, ns, name);
   if (!entry) {
     return std::nullopt;
   }

@@ -17,10 +17,10 @@ class StoreReader final : public ObjectReader {
   [[nodiscard]] std::optional<krm::Json> get(std::string_view cluster, std::string_view group,
                                              std::string_view resource, std::string_view ns,
                                              std::string_view name) const override;
-  /// As get(), the bytes as they are stored.
-  [[nodiscard]] std::optional<store::Entry> find(std::string_view cluster, std::string_view group,
-                                                 std::string_view resource, std::string_view ns,
-                                                 std::string_view name) const;
+  /// As get(), the bytes as they are stored. @error kNotFound, kIo
+  [[nodiscard]] Expected<store::Entry> find(std::string_view cluster, std::string_view group,
+                                            std::string_view resource, std::string_view ns,
+                                            std::string_view name) const;
   void list(std::string_view cluster, std::string_view group, std::string_view resource,
             std::string_view ns, const std::function<bool(const krm::Json&)>& visit) const override;
 

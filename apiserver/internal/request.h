@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apiserver/internal/concurrency.h"
 #include "apiserver/internal/media.h"
 #include "apiserver/view.h"
 #include "auth/user.h"
@@ -93,6 +94,9 @@ class Exchange final : public http::RequestHandler {
   void on_close(Errc cause) noexcept override;
 
   [[nodiscard]] http::ResponseStream& stream() noexcept { return stream_; }
+  /// Counts the request until its answer is complete, a watch until it has begun. False: too many
+  /// of its pool run.
+  [[nodiscard]] bool enter(Pool pool) noexcept;
   /// The answer is complete or in a producer's hands: lets go of the request.
   void release_request() noexcept;
   void set_producer(std::unique_ptr<Producer> producer) { producer_ = std::move(producer); }
@@ -100,8 +104,11 @@ class Exchange final : public http::RequestHandler {
  private:
   Server& server_;
   http::ResponseStream& stream_;
+  void leave_pool() noexcept;
+
   RequestPtr request_;
   std::unique_ptr<Producer> producer_;
+  Pool pool_ = Pool::kNone;
 };
 
 }  // namespace kintsugi::apiserver::internal

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "apiserver/internal/gzip.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "base/time.h"
 #include "krm/json.h"
@@ -179,6 +180,17 @@ void send_error(Request& request, const Error& error) {
     headers.add("retry-after", std::to_string(retry->as_integer()));
   }
   send_body(request, code, std::move(headers), body ? std::move(*body) : std::string());
+}
+
+bool is_store_fault(const Error& error) noexcept {
+  return error.code() == Errc::kIo || error.code() == Errc::kFull;
+}
+
+Error store_fault(const Error& error, std::string_view operation, const ResourceDef& def) {
+  log_error(
+      "the store failed",
+      {{"operation", operation}, {"resource", def.qualified_name()}, {"error", error.to_string()}});
+  return krm::store_fault(operation, def.group, def.plural);
 }
 
 void send_text(Request& request, int status, std::string_view text, bool nosniff) {

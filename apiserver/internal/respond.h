@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "apiserver/internal/request.h"
+#include "apiserver/resource.h"
 #include "base/error.h"
 #include "http/headers.h"
 
@@ -22,6 +23,12 @@ void send_json(Request& request, int status, std::string json);
 
 /// A Status for the failure, in the negotiated format, with Retry-After where it has one.
 void send_error(Request& request, const Error& error);
+
+/// The store cannot be read or written now: kIo, kFull.
+[[nodiscard]] bool is_store_fault(const Error& error) noexcept;
+/// What a client is told of such a failure of `operation` (AM-033); the log is told why.
+[[nodiscard]] Error store_fault(const Error& error, std::string_view operation,
+                                const ResourceDef& def);
 
 /// text/plain with nosniff.
 void send_text(Request& request, int status, std::string_view text, bool nosniff = true);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apiserver/internal/concurrency.h"
 #include "apiserver/internal/conversions.h"
 #include "apiserver/internal/discovery.h"
 #include "apiserver/internal/key_queue.h"
@@ -43,6 +44,7 @@ class Server final : public ApiServer {
                    std::string_view resource) override;
   void end_watches(const View& view, std::string_view group, std::string_view resource) override;
   void review_watches(std::string_view cluster) override { watch_review_->schedule(cluster); }
+  void review_all_watches() override { watch_review_->schedule_all(); }
   [[nodiscard]] Stats stats() const override;
 
   [[nodiscard]] const ServerParams& params() const noexcept { return params_; }
@@ -67,6 +69,8 @@ class Server final : public ApiServer {
   void watch_ended(Watcher& watcher) noexcept;
   void request_started() noexcept { ++stats_.requests_running; }
   void request_ended() noexcept { --stats_.requests_running; }
+  void request_refused() noexcept { ++stats_.requests_refused; }
+  [[nodiscard]] Concurrency& concurrency() noexcept { return concurrency_; }
 
  private:
   ServerParams params_;
@@ -86,6 +90,7 @@ class Server final : public ApiServer {
   Documents documents_{params_.registry};
   std::map<const View*, std::unique_ptr<Documents>> view_documents_;
   Conversions conversions_{params_.loop};
+  Concurrency concurrency_{params_.concurrency};
   Stats stats_;
   std::vector<Watcher*> watchers_;
   std::unique_ptr<WatchReview> watch_review_;

@@ -10,6 +10,7 @@ namespace kintsugi::apiserver::internal {
 namespace {
 
 constexpr std::size_t kPerTurn = 128;
+constexpr std::size_t kMostAsked = 128;
 
 }  // namespace
 
@@ -29,9 +30,17 @@ std::shared_ptr<const auth::UserInfo> WatchReview::share(const auth::UserInfo& u
 }
 
 void WatchReview::schedule(std::string_view cluster) {
-  const bool idle = waiting_.empty() && running_.empty();
-  waiting_.emplace(cluster);
-  if (idle) {
+  wait();
+  waiting_.named.emplace(cluster);
+}
+
+void WatchReview::schedule_all() {
+  wait();
+  waiting_.all = true;
+}
+
+void WatchReview::wait() {
+  if (waiting_.empty() && running_.empty()) {
     delay_.start(server_.params().review_delay, [this] { start(); });
   }
 }
@@ -43,33 +52,42 @@ void WatchReview::start() {
 }
 
 void WatchReview::step() {
+  stepping_ = true;
   // Backwards: a watch that ends is replaced by the last one, which the pass has seen already.
-  for (std::size_t budget = kPerTurn; budget > 0 && left_ > 0; --budget) {
+  for (std::size_t budget = kPerTurn; budget > 0 && left_ > 0 && asked_ < kMostAsked; --budget) {
     left_ = std::min(left_, server_.watchers().size());
     if (left_ > 0) {
       check(--left_);
     }
   }
+  stepping_ = false;
   if (left_ > 0) {
-    server_.loop().post([this, alive = std::weak_ptr<char>(alive_)] {
-      if (!alive.expired()) {
-        step();
-      }
-    });
+    go_on();
     return;
   }
-  running_.clear();
+  running_ = {};
   if (!waiting_.empty()) {
     delay_.start(server_.params().review_delay, [this] { start(); });
   }
 }
 
+/// In a later turn, unless answers have to come first.
+void WatchReview::go_on() {
+  if (left_ == 0 || asked_ >= kMostAsked || std::exchange(stepping_, true)) {
+    return;
+  }
+  server_.loop().post([this, alive = std::weak_ptr<char>(alive_)] {
+    if (!alive.expired()) {
+      step();
+    }
+  });
+}
+
 void WatchReview::check(std::size_t index) {
   const Watcher& watcher = *server_.watchers()[index];
   const std::shared_ptr<const WatchRights>& rights = watcher.rights();
-  std::string_view decides = rights->view == nullptr ? "" : rights->view->rights_cluster();
-  if (running_.find(decides.empty() ? std::string_view(watcher.cluster()) : decides) ==
-      running_.end()) {
+  const std::string_view decides = rights->view == nullptr ? "" : rights->view->rights_cluster();
+  if (!running_.contains(decides.empty() ? std::string_view(watcher.cluster()) : decides)) {
     return;
   }
   auth::Attributes attributes;
@@ -82,17 +100,23 @@ void WatchReview::check(std::size_t index) {
   attributes.ns = rights->ns;
   attributes.name = rights->name;
   attributes.field_selector_name = rights->name;
+  ++asked_;
   // The watch may be gone when the answer comes; nothing else shares its rights.
   auth::Authorizer& authorizer =
       rights->view == nullptr ? server_.params().authorizer : rights->view->authorizer();
   authorizer.authorize(attributes, [this, index, alive = std::weak_ptr<char>(alive_),
                                     weak = std::weak_ptr<const WatchRights>(rights)](
                                        const Expected<auth::Decision>& decision) {
+    if (alive.expired()) {
+      return;
+    }
+    --asked_;
+    go_on();
     const std::shared_ptr<const WatchRights> asked = weak.lock();
     // Views refuse some requests with an error in words of their own.
     const bool refused =
         decision ? !decision->allowed : decision.error().code() == Errc::kForbidden;
-    if (alive.expired() || asked == nullptr || !refused) {
+    if (asked == nullptr || !refused) {
       return;
     }
     const std::vector<Watcher*>& all = server_.watchers();

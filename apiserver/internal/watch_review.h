@@ -24,7 +24,8 @@ struct WatchRights {
 };
 
 /// Asks the authorizer again about open watches after rights in their cluster changed, a few at a
-/// time, and ends those that are not allowed any more. Cost while nothing changes: none.
+/// time (at most 128 answers are awaited), and ends those that are not allowed any more. Cost while
+/// nothing changes: none.
 /// Threads: the server's loop.
 class WatchReview {
  public:
@@ -35,17 +36,33 @@ class WatchReview {
   [[nodiscard]] std::shared_ptr<const auth::UserInfo> share(const auth::UserInfo& user);
   /// Rights in `cluster` changed. Changes within a second are looked at together.
   void schedule(std::string_view cluster);
+  /// Rights may have changed anywhere.
+  void schedule_all();
 
  private:
+  /// Whose watches a pass asks about.
+  struct Clusters {
+    std::set<std::string, std::less<>> named;
+    bool all = false;
+    [[nodiscard]] bool empty() const noexcept { return !all && named.empty(); }
+    [[nodiscard]] bool contains(std::string_view cluster) const {
+      return all || named.find(cluster) != named.end();
+    }
+  };
+
+  void wait();
   void start();
   void step();
+  void go_on();
   void check(std::size_t index);
 
   Server& server_;
   net::Timer delay_;
-  std::set<std::string, std::less<>> waiting_;  ///< clusters for the next pass
-  std::set<std::string, std::less<>> running_;  ///< clusters of the pass that runs
-  std::size_t left_ = 0;                        ///< watches that the pass has still to see
+  Clusters waiting_;       ///< for the next pass
+  Clusters running_;       ///< of the pass that runs
+  std::size_t left_ = 0;   ///< watches that the pass has still to see
+  std::size_t asked_ = 0;  ///< answers that are awaited
+  bool stepping_ = false;  ///< a step runs or will
   std::array<std::shared_ptr<const auth::UserInfo>, 16> users_;
   std::size_t next_user_ = 0;
   std::shared_ptr<char> alive_ = std::make_shared<char>();

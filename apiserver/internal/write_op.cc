@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apiserver/internal/reserved_metadata.h"
+#include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/stored_object.h"
 #include "base/time.h"
@@ -92,6 +93,9 @@ void WriteOp::finish(Expected<WriteResult> result) {
   quota_turn.reset();
   change = nullptr;
   if (const auto call = std::exchange(done, nullptr)) {
+    if (!result && is_store_fault(result.error())) {
+      result = fail(store_fault(result.error(), verb == "patch" ? "update" : verb, *kind->def));
+    }
     call(std::move(result));
   }
 }

@@ -142,6 +142,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
                       {}};
   params.server_address = params_.address;
   params.audit = params_.audit;
+  params.concurrency = params_.concurrency;
   params.checks.push_back({"store-open", false, [this] { return store_.health(); }});
   params.checks.push_back({"loop-alive", false, [] { return Expected<void>(); }});
   params.checks.push_back({"crds-loaded", true, [this]() -> Expected<void> {

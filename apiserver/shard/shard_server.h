@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "apiserver/server.h"
 #include "apiserver/shard/root_view.h"
 #include "auth/jwt.h"
 #include "auth/x509_identity.h"
@@ -36,6 +37,7 @@ struct ShardServerParams {
   auth::JwtKeys account_keys;                   ///< sign and verify ServiceAccount tokens
   std::string root_ca_pem;                      ///< for ConfigMaps kube-root-ca.crt
   std::function<void(std::string line)> audit;  ///< ServerParams::audit of every loop
+  ConcurrencyLimits concurrency;                ///< of every loop
   RootAddress root;  ///< where the root shard is; unused on the root shard
 };
 

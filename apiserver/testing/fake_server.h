@@ -77,11 +77,12 @@ class Exchange {
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
 /// A server over a MemoryStore where everybody may do everything, user "admin" unless X-User says
-/// otherwise. "alice" may do nothing, "patcher" may patch only.
+/// otherwise. "alice" may do nothing, "patcher" may patch only, "master" is in system:masters.
 class FakeServer {
  public:
   /// @param kinds what the registry serves.
-  explicit FakeServer(std::vector<ResourcePtr> kinds, std::string cluster = "");
+  explicit FakeServer(std::vector<ResourcePtr> kinds, std::string cluster = "",
+                      ConcurrencyLimits limits = {});
   ~FakeServer();
 
   /// Sends a request and runs the loop until the answer is complete (or, for watches, has begun).
@@ -101,6 +102,11 @@ class FakeServer {
   void look_through(std::shared_ptr<View> view) { view_ = std::move(view); }
   /// ServerParams::prepare_any from now on.
   void prepare_with(decltype(ServerParams::prepare_any) prepare) { prepare_ = std::move(prepare); }
+  /// From now on decisions wait for give_decisions().
+  void hold_decisions();
+  /// How many decisions wait.
+  [[nodiscard]] std::size_t held() const;
+  void give_decisions();
   /// Lines of the audit log so far.
   [[nodiscard]] const std::vector<std::string>& audit() const { return audit_; }
   [[nodiscard]] ApiServer& server() { return *server_; }

@@ -79,7 +79,7 @@ class FakeServer::Authenticator final : public auth::Authenticator {
     }
     auth::UserInfo info;
     info.name = user.empty() ? "admin" : std::string(user);
-    info.groups = {std::string(auth::kGroupAuthenticated)};
+    info.groups = {user == "master" ? "system:masters" : std::string(auth::kGroupAuthenticated)};
     done(std::optional<auth::UserInfo>(info));
   }
 };
@@ -94,12 +94,19 @@ class FakeServer::Authorizer final : public auth::Authorizer {
              (one.second.empty() || one.second == attributes.verb);
     });
     decision.allowed = !refused && !(patcher && attributes.verb != "patch");
+    if (holding) {
+      held.push_back([done = std::move(done), decision] { done(decision); });
+      return;
+    }
     done(decision);
   }
+  bool holding = false;
+  std::vector<std::function<void()>> held;
   std::vector<std::pair<std::string, std::string>> denied{{"alice", ""}};  ///< user, verb
 };
 
-FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster) {
+FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster,
+                       ConcurrencyLimits limits) {
   std::vector<StaticPlusCrdRegistry::StaticKind> fixed;
   for (ResourcePtr& kind : kinds) {
     fixed.push_back({std::move(kind), {}});
@@ -132,6 +139,7 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster) {
     return prepare_ ? prepare_(context, def, object, old) : Expected<void>();
   };
   params.review_delay = Duration(0);
+  params.concurrency = limits;
   params.watch_lag = milliseconds(500);
   params.audit = [this](std::string line) { audit_.push_back(std::move(line)); };
   params.document = [](std::string_view api_root,
@@ -146,6 +154,16 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster) {
 
 void FakeServer::deny(std::string user, std::string verb) {
   authorizer_->denied.emplace_back(std::move(user), std::move(verb));
+}
+
+void FakeServer::hold_decisions() { authorizer_->holding = true; }
+
+std::size_t FakeServer::held() const { return authorizer_->held.size(); }
+
+void FakeServer::give_decisions() {
+  for (const std::function<void()>& give : std::exchange(authorizer_->held, {})) {
+    give();
+  }
 }
 
 FakeServer::~FakeServer() {

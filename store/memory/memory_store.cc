@@ -24,6 +24,9 @@ const MemoryStore::Version* MemoryStore::live(std::string_view key) const {
 
 Expected<Entry> MemoryStore::get(std::string_view key) const {
   const std::lock_guard lock(mutex_);
+  if (fault_ != Errc::kOk) {
+    return fail(fault_, "the disk is gone");
+  }
   const Version* version = live(key);
   if (version == nullptr) {
     return fail(Errc::kNotFound);
@@ -121,7 +124,8 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
 void MemoryStore::commit(std::vector<Op> ops, CommitCallback done) {
   std::unique_lock lock(mutex_);
   auto events = std::make_shared<std::vector<Event>>();
-  auto result = apply(ops, *events);
+  auto result = fault_ == Errc::kOk ? apply(ops, *events)
+                                    : Expected<CommitResult>(fail(fault_, "the disk is gone"));
   deliveries_.push_back({current_, std::move(events), std::move(done), std::move(result)});
   if (delivering_) {
     return;

@@ -30,6 +30,8 @@ class MemoryStore final : public Store {
   void compact(Revision revision) override;
   [[nodiscard]] StoreStats stats() const override;
   [[nodiscard]] Expected<void> health() const override { return {}; }
+  /// From now on commits and reads of single keys fail so; kOk: they work again.
+  void fail_with(Errc fault) noexcept { fault_ = fault; }
 
  private:
   struct Version {
@@ -50,6 +52,7 @@ class MemoryStore final : public Store {
   [[nodiscard]] Expected<std::vector<Entry>> collect(const RangeQuery& query, Revision& at) const;
 
   mutable std::mutex mutex_;
+  Errc fault_ = Errc::kOk;
   Revision current_ = 0;
   Revision compacted_ = 0;
   std::map<std::string, std::vector<Version>, std::less<>> keys_;
