@@ -234,7 +234,7 @@ Json explain_cluster(const topology::Snapshot& index, const ExplainSources& sour
     result["shard"] = found.shard->spec.name;
     result["cluster"] = found.cluster;
     result["up"] = found.shard->up;
-    const LocalUse use = local_use("GET", rest);
+    const LocalUse use = local_use(rest);
     result["handler"] = use == LocalUse::kServe     ? "proxy"
                         : use == LocalUse::kOverlay ? "proxy and shard"
                                                     : "shard";

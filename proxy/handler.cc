@@ -208,7 +208,7 @@ ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
                                                     http::ResponseStream& stream,
                                                     std::string_view trail) {
   const std::string plain = without_identity(trail);
-  if (plain.starts_with("/openapi") || local_use(head.method, plain) != LocalUse::kServe) {
+  if (plain.starts_with("/openapi") || local_use(plain) != LocalUse::kServe) {
     return nullptr;
   }
   if (auto refused = identify(head, stream)) {
@@ -221,7 +221,7 @@ ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
 ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,
                                                     http::ResponseStream& stream,
                                                     std::string_view trail) {
-  const LocalUse use = local_use(head.method, trail, true);
+  const LocalUse use = local_use(trail, true);
   if (use == LocalUse::kForward) {
     return nullptr;
   }
@@ -248,7 +248,7 @@ bool ProxyHandler::looped(const http::RequestHead& head) const {
 ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::ResponseStream& stream,
                                             const topology::ShardInfo& shard,
                                             std::string_view cluster, std::string_view trail) {
-  const LocalUse use = local_use(head.method, trail, params_.own_shards && cluster == kRoot);
+  const LocalUse use = local_use(trail, params_.own_shards && cluster == kRoot);
   if (use == LocalUse::kServe) {
     const auto fact = params_.view->current().cluster(cluster);
     if (fact && fact->inactive && !trail.starts_with("/openapi")) {

@@ -23,36 +23,35 @@ constexpr std::string_view kCoreVersion = "/apis/core.kcp.io/v1alpha1";
 constexpr std::string_view kOpenApiV2 = "/openapi/v2";
 
 /// @param rest what follows /openapi/v3.
-LocalUse openapi_use(std::string_view rest, bool reads, bool own_shards) {
+LocalUse openapi_use(std::string_view rest, bool own_shards) {
   if (own_shards && rest == "/apis/core.kcp.io/v1alpha1") {
-    return reads ? LocalUse::kOverlay : LocalUse::kForward;
+    return LocalUse::kOverlay;
   }
   if (below(rest, "/apis/topology.kcp.io")) {
     return LocalUse::kServe;
   }
   const bool both = rest.empty() || rest == "/apis/apis.kcp.io/v1alpha1";
-  return both && reads ? LocalUse::kOverlay : LocalUse::kForward;
+  return both ? LocalUse::kOverlay : LocalUse::kForward;
 }
 
 }  // namespace
 
-LocalUse local_use(std::string_view method, std::string_view trail, bool own_shards) noexcept {
+LocalUse local_use(std::string_view trail, bool own_shards) noexcept {
   const bool is_openapi = trail.starts_with(kOpenApi);
   if (!is_openapi && !trail.starts_with("/apis") && !trail.starts_with(kOpenApiV2)) {
     return LocalUse::kForward;
   }
   const std::string_view path = without_slash(trail.substr(0, trail.find('?')));
-  const bool reads = method == "GET" || method == "HEAD";
   if (is_openapi) {
-    return openapi_use(path.substr(kOpenApi.size()), reads, own_shards);
+    return openapi_use(path.substr(kOpenApi.size()), own_shards);
   }
   if (path == "/apis" || path == "/apis/apis.kcp.io" || path == "/apis/apis.kcp.io/v1alpha1" ||
       path == kOpenApiV2) {
-    return reads ? LocalUse::kOverlay : LocalUse::kForward;
+    return LocalUse::kOverlay;
   }
   if (own_shards && below(path, kCore)) {
     if (path == kCore || path == kCoreVersion) {
-      return reads ? LocalUse::kOverlay : LocalUse::kForward;
+      return LocalUse::kOverlay;
     }
     const std::string_view rest = path.substr(std::min(kCoreVersion.size(), path.size()));
     if (below(path, kCoreVersion) && (below(rest, "/shards") || below(rest, "/watch/shards"))) {

@@ -14,11 +14,12 @@ enum class LocalUse : std::uint8_t {
   kOverlay,  ///< a discovery or OpenAPI document that both have parts of
 };
 
+/// The same for every method: a shard answers PUT /apis like GET (AM-055), so the list has to be
+/// that of both, too.
 /// @param trail what follows /clusters/<cluster>, with or without query.
 /// Cost: a few comparisons; nearly every path fails the first one.
 /// @param own_shards the cluster is root and Shards are stored by the proxy (source `objects`).
-[[nodiscard]] LocalUse local_use(std::string_view method, std::string_view trail,
-                                 bool own_shards = false) noexcept;
+[[nodiscard]] LocalUse local_use(std::string_view trail, bool own_shards = false) noexcept;
 
 /// The trail of a wildcard request without the identity hash that clients of kcp may put behind the
 /// resource (`…/partitions:<hash>?watch=true`).

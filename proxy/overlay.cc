@@ -107,8 +107,11 @@ class Merge final : public http::RequestHandler {
     }
     const std::size_t begin = head.target.find(openapi_ ? "/openapi/" : "/apis");
     const std::string trail = head.target.substr(begin == std::string::npos ? 0 : begin);
+    if (head.method == "HEAD") {
+      head.method = "GET";
+    }
     http::RequestHead local_head = head;
-    local_head.method = "GET";
+    local_head.end_stream = true;
     local_head.target = "/clusters/" + std::string(cluster) + trail;
     document_url_ = root_ + trail;
     local_ = local.on_request(std::move(local_head), captured_);
@@ -118,6 +121,7 @@ class Merge final : public http::RequestHandler {
       return;
     }
     net::FetchRequest request;
+    request.method = head.method;
     request.target = head.target;
     request.headers = head.headers;
     request.headers.remove("content-length");
