@@ -327,8 +327,16 @@ class Admission(unittest.TestCase):
         # The right goes: within 10 seconds for the user who had it.
         here.must("DELETE", RBAC + "/clusterrolebindings/robot-reads")
         kit.eventually(lambda: anonymous.get(path, headers=bearer).status == 403, 11)
-        # Without any identity: as shards answer.
-        self.assertIn(anonymous.get(path).status, (401, 403))
+        # Without any identity: nobody has no right.
+        for method, body in (("GET", None), ("POST", partition("p", {}))):
+            refused = anonymous.request(method, path, body)
+            self.assertEqual((refused.status, refused.json["reason"]), (403, "Forbidden"), refused)
+            verb = "list" if method == "GET" else "create"
+            self.assertEqual(refused.json["message"], f'partitions.topology.kcp.io is forbidden: User "system:anonymous" cannot '
+                             f'{verb} resource "partitions" in API group "topology.kcp.io" at the cluster scope: access denied')
+        # What is forwarded is answered by the shard, as ever; a token that nobody knows is no identity at all.
+        self.assertEqual(anonymous.get("/api/v1/namespaces").status, 401)
+        self.assertEqual(anonymous.get(path, headers={"Authorization": "Bearer nonsense"}).status, 401)
 
 
 class ShardsAway(unittest.TestCase):

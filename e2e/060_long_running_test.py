@@ -8,7 +8,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
@@ -34,106 +33,6 @@ def issue(folder, name, ca, subject, extensions, serial=None):
     return serial
 
 
-def replace(target, source):
-    """As a careful administrator does: a new file renamed into place."""
-    new = pathlib.Path(str(target) + ".new")
-    new.write_bytes(pathlib.Path(source).read_bytes() if isinstance(source, pathlib.Path) else source)
-    os.replace(new, target)
-
-
-class Proxy:
-    """One more `kintsugi proxy` in front of the shards of an installation, with its own files."""
-
-    def __init__(self, installation, change=()):
-        self.installation = installation
-        self.dir = pathlib.Path(tempfile.mkdtemp(dir=installation.dir, prefix="proxy-"))
-        self.port = kit.free_port()
-        pki = installation.pki
-        for name in ("proxy.crt", "proxy.key", "client-ca.crt", "serving-ca.crt", "proxy-requestheader.crt",
-                     "proxy-requestheader.key"):
-            (self.dir / name).write_bytes((pki / name).read_bytes())
-        shards = installation.state / "shards" / "root" / "admin.kubeconfig"
-        for name in ("root.kubeconfig", "shards.kubeconfig"):
-            (self.dir / name).write_bytes(shards.read_bytes())
-        self.config = {
-            "listener": {"port": self.port, "cert_file": "proxy.crt", "key_file": "proxy.key"},
-            "authentication": {"client_ca_file": "client-ca.crt"},
-            "topology": {"root_kubeconfig": "root.kubeconfig", "shards_kubeconfig": "shards.kubeconfig"},
-            "backend": {"ca_file": "serving-ca.crt", "cert_file": "proxy-requestheader.crt",
-                        "key_file": "proxy-requestheader.key"},
-            "admin": {"socket": "admin.sock"}, "shutdown": {}, "limits": {}}
-        for section, values in dict(change).items():
-            self.config.setdefault(section, {}).update(values)
-        self.write_config()
-        self.log = self.dir / "log"
-        self.process = None
-
-    def write_config(self, extra=""):
-        text = f"apiVersion: kintsugi.dev/v1alpha1\nkind: ProxyConfiguration\ndata_dir: data\nloops: 2\n{extra}"
-        for section, values in self.config.items():
-            if values:
-                text += f"{section}:\n" + "".join(f"  {key}: {value}\n" for key, value in values.items())
-        replace(self.dir / "proxy.yaml", text.encode())
-
-    def __enter__(self):
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen([str(kit.BINARY), "proxy", "--config", str(self.dir / "proxy.yaml")], stdout=log,
-                                            stderr=log, stdin=subprocess.DEVNULL)
-        try:
-            kit.eventually(lambda: self.client("").get("/readyz").status == 200, 20, "proxy ready")
-        except BaseException:
-            self.__exit__()
-            print(self.text())
-            raise
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-    def client(self, path="/clusters/root", cert="admin"):
-        pki = self.installation.pki
-        pair = (pki / f"{cert}.crt", pki / f"{cert}.key") if cert else (None, None)
-        return kit.Client(f"https://127.0.0.1:{self.port}{path}", pki / "serving-ca.crt", *pair)
-
-    def text(self):
-        return self.log.read_text(errors="replace")
-
-    def metric(self, name):
-        answer = subprocess.run(["curl", "-sS", "--unix-socket", str(self.dir / "admin.sock"), "http://admin/metrics"],
-                                capture_output=True, text=True, timeout=10, check=True).stdout
-        for line in answer.splitlines():
-            if line.startswith(name + " "):
-                return float(line.rsplit(" ", 1)[1])
-        return 0
-
-    def serial(self):
-        """Serial number of the certificate that a new handshake gets."""
-        context = ssl.create_default_context(cafile=str(self.installation.pki / "serving-ca.crt"))
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as plain:
-            with context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
-                return int(tls.getpeercert()["serialNumber"], 16)
-
-
-class Watch(threading.Thread):
-    """A watch through HTTP/1.1 on its own thread: its events, and how it ended."""
-
-    def __init__(self, client, path):
-        super().__init__(daemon=True)
-        self.client, self.path = client, path
-        self.events, self.fault, self.ended_at = [], None, None
-        self.start()
-
-    def run(self):
-        try:
-            for event in self.client.watch(self.path, timeout=60):
-                self.events.append(event)
-        except Exception as fault:  # pylint: disable=broad-except
-            self.fault = fault
-        self.ended_at = time.monotonic()
-
-
 class LongRunning(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -144,7 +43,7 @@ class LongRunning(unittest.TestCase):
         cls.installation.__exit__(None, None, None)
 
     def proxy(self, **change):
-        return Proxy(self.installation, change)
+        return kit.Proxy(self.installation, change)
 
     def write(self, client, name, data="x", expect=(200, 201)):
         return client.must("POST", CONFIGMAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
@@ -155,14 +54,14 @@ class LongRunning(unittest.TestCase):
     def test_FP144_the_serving_pair_is_replaced_without_a_failed_request(self):
         with self.proxy() as proxy:
             old = proxy.serial()
-            watch = Watch(proxy.client(), CONFIGMAPS + "?watch=1")
+            watch = kit.Watch(proxy.client(), CONFIGMAPS + "?watch=1")
             kit.eventually(lambda: len(watch.events) > 0, what="first event")
             load = subprocess.Popen(["h2load", "-c8", "-m4", "-D6", f"https://127.0.0.1:{proxy.port}/livez"],
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             new = issue(proxy.dir, "next", self.installation.pki / "serving-ca", "/CN=proxy",
                         "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth\n")
-            replace(proxy.dir / "proxy.crt", proxy.dir / "next.crt")
-            replace(proxy.dir / "proxy.key", proxy.dir / "next.key")
+            kit.replace_file(proxy.dir / "proxy.crt", proxy.dir / "next.crt")
+            kit.replace_file(proxy.dir / "proxy.key", proxy.dir / "next.key")
             kit.eventually(lambda: proxy.serial() == new, 10, "the new certificate")
             self.assertNotEqual(old, new)
             output = load.communicate(timeout=60)[0]
@@ -175,13 +74,13 @@ class LongRunning(unittest.TestCase):
     def test_FP144_a_broken_file_changes_nothing_and_is_named(self):
         with self.proxy() as proxy:
             old, good = proxy.serial(), (proxy.dir / "proxy.key").read_bytes()
-            replace(proxy.dir / "proxy.key", b"no key at all\n")
+            kit.replace_file(proxy.dir / "proxy.key", b"no key at all\n")
             failed = 'kintsugi_reloads_total{file="listener.key_file",result="error"}'
             kit.eventually(lambda: proxy.metric(failed) >= 1, what="failed reload counted")
             self.assertIn(f"{proxy.dir}/proxy.key: holds no usable private key", proxy.text())
             self.assertEqual(proxy.serial(), old)
             self.assertEqual(proxy.client().get(CONFIGMAPS).status, 200)
-            replace(proxy.dir / "proxy.key", good)
+            kit.replace_file(proxy.dir / "proxy.key", good)
             kit.eventually(lambda: proxy.metric(failed.replace("error", "ok")) >= 1, what="healed")
 
     def test_FP144_clients_of_another_ca_are_known_after_it_was_added(self):
@@ -193,34 +92,34 @@ class LongRunning(unittest.TestCase):
                                 proxy.dir / "carol.crt", proxy.dir / "carol.key")
             self.assertEqual(client.get(CONFIGMAPS).status, 401)
             both = (proxy.dir / "client-ca.crt").read_bytes() + (proxy.dir / "second.crt").read_bytes()
-            replace(proxy.dir / "client-ca.crt", both)
+            kit.replace_file(proxy.dir / "client-ca.crt", both)
             # Known now; what a user may do is up to the shard (the group is dropped on the way).
             kit.eventually(lambda: client.get(CONFIGMAPS).status != 401, 10, "carol is known")
             self.assertEqual(proxy.client().get(CONFIGMAPS).status, 200)
 
     def test_FP144_the_pair_for_shards_and_the_kubeconfigs_are_replaced(self):
         with self.proxy() as proxy:
-            watch = Watch(proxy.client(), CONFIGMAPS + "?watch=1")
+            watch = kit.Watch(proxy.client(), CONFIGMAPS + "?watch=1")
             kit.eventually(lambda: len(watch.events) > 0, what="first event")
             issue(proxy.dir, "next", self.installation.pki / "requestheader-ca", "/CN=kcp-front-proxy",
                   "extendedKeyUsage=clientAuth\n")
-            replace(proxy.dir / "proxy-requestheader.crt", proxy.dir / "next.crt")
-            replace(proxy.dir / "proxy-requestheader.key", proxy.dir / "next.key")
+            kit.replace_file(proxy.dir / "proxy-requestheader.crt", proxy.dir / "next.crt")
+            kit.replace_file(proxy.dir / "proxy-requestheader.key", proxy.dir / "next.key")
             kit.eventually(lambda: proxy.metric('kintsugi_reloads_total{file="backend.key_file",result="ok"}') >= 1)
             for _ in range(20):
                 self.assertEqual(proxy.client().get(CONFIGMAPS).status, 200)
             # A pair that shards do not trust: requests are refused, so the new one is what is used.
             issue(proxy.dir, "wrong", self.installation.pki / "serving-ca", "/CN=kcp-front-proxy",
                   "extendedKeyUsage=clientAuth\n")
-            replace(proxy.dir / "proxy-requestheader.crt", proxy.dir / "wrong.crt")
-            replace(proxy.dir / "proxy-requestheader.key", proxy.dir / "wrong.key")
+            kit.replace_file(proxy.dir / "proxy-requestheader.crt", proxy.dir / "wrong.crt")
+            kit.replace_file(proxy.dir / "proxy-requestheader.key", proxy.dir / "wrong.key")
             kit.eventually(lambda: proxy.client().get(CONFIGMAPS).status in (401, 403), 10, "the other pair in use")
             self.assertIsNone(watch.ended_at, "a running watch is not cut")
-            replace(proxy.dir / "proxy-requestheader.crt", proxy.dir / "next.crt")
-            replace(proxy.dir / "proxy-requestheader.key", proxy.dir / "next.key")
+            kit.replace_file(proxy.dir / "proxy-requestheader.crt", proxy.dir / "next.crt")
+            kit.replace_file(proxy.dir / "proxy-requestheader.key", proxy.dir / "next.key")
             kit.eventually(lambda: proxy.client().get(CONFIGMAPS).status == 200, 10, "healed")
             kubeconfig = proxy.dir / "shards.kubeconfig"
-            replace(kubeconfig, kubeconfig.read_bytes() + b"\n")
+            kit.replace_file(kubeconfig, kubeconfig.read_bytes() + b"\n")
             kit.eventually(lambda: proxy.metric('kintsugi_reloads_total{file="topology.shards_kubeconfig",result="ok"}') >= 1)
             self.assertEqual(proxy.client("").get("/readyz").status, 200)
 
@@ -250,8 +149,8 @@ class LongRunning(unittest.TestCase):
             port = int(re.search(r":(\d+)$", shards["spec"]["baseURL"]).group(1))
         new = issue(self.installation.dir, "shard-next", pki / "serving-ca", f"/CN={name}",
                     "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost\nextendedKeyUsage=serverAuth\n")
-        replace(pki / f"{name}.crt", self.installation.dir / "shard-next.crt")
-        replace(pki / f"{name}.key", self.installation.dir / "shard-next.key")
+        kit.replace_file(pki / f"{name}.crt", self.installation.dir / "shard-next.crt")
+        kit.replace_file(pki / f"{name}.key", self.installation.dir / "shard-next.key")
         context = ssl.create_default_context(cafile=str(pki / "serving-ca.crt"))
         context.load_cert_chain(str(pki / "admin.crt"), str(pki / "admin.key"))
 
@@ -267,7 +166,7 @@ class LongRunning(unittest.TestCase):
     def test_FP145_AM_035_sigterm_drains_in_order(self):
         with self.proxy(shutdown={"delay_ms": 1500, "grace_ms": 20000, "spread_ms": 3000}) as proxy:
             self.write(proxy.client(), "drain-first")
-            watches = [Watch(proxy.client(), CONFIGMAPS + "?watch=1&allowWatchBookmarks=true") for _ in range(20)]
+            watches = [kit.Watch(proxy.client(), CONFIGMAPS + "?watch=1&allowWatchBookmarks=true") for _ in range(20)]
             kit.eventually(lambda: all(w.events for w in watches), what="every watch runs")
             body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "drain-post"}}).encode()
             post = proxy.client().connect(30)
@@ -354,7 +253,7 @@ class LongRunning(unittest.TestCase):
             client = proxy.client()
             for i in range(12):
                 self.write(client, f"big-{i}", "y" * 900000, expect=(200, 201, 409))
-            watch = Watch(client, CONFIGMAPS + "?watch=1&fieldSelector=metadata.name%3Dnone")
+            watch = kit.Watch(client, CONFIGMAPS + "?watch=1&fieldSelector=metadata.name%3Dnone")
             with socket.socket() as plain:
                 plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 plain.connect(("127.0.0.1", proxy.port))

@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -102,6 +103,24 @@ class Client:
                     yield json.loads(line)
         finally:
             connection.close()
+
+
+class Watch(threading.Thread):
+    """A watch through HTTP/1.1 on its own thread: its events, and how it ended."""
+
+    def __init__(self, client, path):
+        super().__init__(daemon=True)
+        self.client, self.path = client, path
+        self.events, self.fault, self.ended_at = [], None, None
+        self.start()
+
+    def run(self):
+        try:
+            for event in self.client.watch(self.path, timeout=60):
+                self.events.append(event)
+        except Exception as fault:  # pylint: disable=broad-except
+            self.fault = fault
+        self.ended_at = time.monotonic()
 
 
 class Installation:
@@ -214,6 +233,93 @@ class Installation:
             return workspace
 
         return eventually(ready, 20, f"workspace {parent}:{name} ready")
+
+
+def replace_file(target, source):
+    """As a careful administrator does: a new file renamed into place."""
+    new = pathlib.Path(str(target) + ".new")
+    new.write_bytes(pathlib.Path(source).read_bytes() if isinstance(source, pathlib.Path) else source)
+    os.replace(new, target)
+
+
+class Proxy:
+    """One more `kintsugi proxy` in front of the shards of an installation, with its own files."""
+
+    def __init__(self, installation, change=(), loops=2):
+        self.installation, self.loops = installation, loops
+        self.dir = pathlib.Path(tempfile.mkdtemp(dir=installation.dir, prefix="proxy-"))
+        self.port = free_port()
+        pki = installation.pki
+        for name in ("proxy.crt", "proxy.key", "client-ca.crt", "serving-ca.crt", "proxy-requestheader.crt",
+                     "proxy-requestheader.key"):
+            (self.dir / name).write_bytes((pki / name).read_bytes())
+        shards = installation.state / "shards" / "root" / "admin.kubeconfig"
+        for name in ("root.kubeconfig", "shards.kubeconfig"):
+            (self.dir / name).write_bytes(shards.read_bytes())
+        self.config = {
+            "listener": {"port": self.port, "cert_file": "proxy.crt", "key_file": "proxy.key"},
+            "authentication": {"client_ca_file": "client-ca.crt"},
+            "topology": {"root_kubeconfig": "root.kubeconfig", "shards_kubeconfig": "shards.kubeconfig"},
+            "backend": {"ca_file": "serving-ca.crt", "cert_file": "proxy-requestheader.crt",
+                        "key_file": "proxy-requestheader.key"},
+            "admin": {"socket": "admin.sock"}, "shutdown": {}, "limits": {}}
+        for section, values in dict(change).items():
+            if isinstance(values, dict):
+                self.config.setdefault(section, {}).update(values)
+            else:
+                self.config[section] = values
+        self.write_config()
+        self.log = self.dir / "log"
+        self.process = None
+
+    def write_config(self, extra=""):
+        text = f"apiVersion: kintsugi.dev/v1alpha1\nkind: ProxyConfiguration\ndata_dir: data\nloops: {self.loops}\n{extra}"
+        for section, values in self.config.items():
+            if isinstance(values, str):
+                text += f"{section}: {values}\n"
+            elif values:
+                text += f"{section}:\n" + "".join(f"  {key}: {value}\n" for key, value in values.items())
+        replace_file(self.dir / "proxy.yaml", text.encode())
+
+    def __enter__(self):
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen([str(BINARY), "proxy", "--config", str(self.dir / "proxy.yaml")], stdout=log,
+                                            stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            eventually(lambda: self.client("").get("/readyz").status == 200, 20, "proxy ready")
+        except BaseException:
+            self.__exit__()
+            print(self.text())
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def client(self, path="/clusters/root", cert="admin"):
+        pki = self.installation.pki
+        pair = (pki / f"{cert}.crt", pki / f"{cert}.key") if cert else (None, None)
+        return Client(f"https://127.0.0.1:{self.port}{path}", pki / "serving-ca.crt", *pair)
+
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+    def metric(self, name):
+        answer = subprocess.run(["curl", "-sS", "--unix-socket", str(self.dir / "admin.sock"), "http://admin/metrics"],
+                                capture_output=True, text=True, timeout=10, check=True).stdout
+        for line in answer.splitlines():
+            if line.startswith(name + " "):
+                return float(line.rsplit(" ", 1)[1])
+        return 0
+
+    def serial(self):
+        """Serial number of the certificate that a new handshake gets."""
+        context = ssl.create_default_context(cafile=str(self.installation.pki / "serving-ca.crt"))
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as plain:
+            with context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
+                return int(tls.getpeercert()["serialNumber"], 16)
 
 
 def make_user(folder, pki, name, groups):

@@ -29,6 +29,7 @@ struct LoopReport {
   MergeStats merge;
   std::map<std::string, std::uint64_t> ignored_applies;  ///< by shard
   ShardReviews::Stats reviews;
+  std::uint64_t served_refused = 0;  ///< requests over `limits.served`
   struct Upstream {
     std::string shard;
     net::UpstreamStats watch, read, write;

@@ -22,6 +22,12 @@ struct ListenerTimeouts {
   bool operator==(const ListenerTimeouts&) const = default;
 };
 
+/// Requests that one loop may run at once on what the proxy serves itself; 0: no limit.
+struct ServedLimits {
+  std::uint32_t reads = 4'000, writes = 1'000, watch_starts = 4'000;
+  bool operator==(const ServedLimits&) const = default;
+};
+
 struct ProxyConfig {
   std::string external_url;  ///< of the proxy as users see it; needed for endpoint modes proxied
                              ///< and aggregated
@@ -52,6 +58,12 @@ struct ProxyConfig {
     std::string socket;  ///< path of a Unix socket; empty: none
   } admin;
   ForwardLimits limits;
+  ServedLimits served_limits;
+  struct {
+    /// Every so often the rights of open watches are asked about again: with the 10 s of a cached
+    /// answer a watch ends within a minute of its right.
+    Duration recheck_watches = seconds(45);
+  } authorization;
   struct {
     Duration delay = milliseconds(0);       ///< readiness fails, work goes on
     Duration grace = milliseconds(25'000);  ///< then what is left is cut

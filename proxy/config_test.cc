@@ -60,6 +60,23 @@ TEST(ProxyConfig, WhenAKeyIsWrong_NamesFileLineAndKey) {
             "/etc/k/proxy.yaml:28: limits: must be a section with keys");
 }
 
+TEST(ProxyConfig, WhenLimitsOfServedKindsAreSet_AM067_TheyAreRead) {
+  const auto usual = parse_proxy_config(valid(), "/etc/k/proxy.yaml");
+  ASSERT_TRUE(usual);
+  EXPECT_EQ(usual->served_limits, (ServedLimits{4'000, 1'000, 4'000}));
+  EXPECT_EQ(usual->authorization.recheck_watches, seconds(45));
+  const auto config = parse_proxy_config(
+      replaced("limits:\n",
+               "authorization: {recheck_watches_ms: 500}\nlimits:\n  served: {reads: 1, "
+               "writes: 0, watch_starts: 3}\n"),
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->served_limits, (ServedLimits{1, 0, 3}));
+  EXPECT_EQ(config->authorization.recheck_watches, milliseconds(500));
+  EXPECT_EQ(fault(replaced("limits:\n", "limits:\n  served: {writes: -1}\n")),
+            "/etc/k/proxy.yaml:28: limits.served.writes: must be a number from 0 to 1000000");
+}
+
 TEST(ProxyConfig, WhenTheTextIsNoYaml_NamesFileAndLine) {
   const std::string text = fault("apiVersion: kintsugi.dev/v1alpha1\nkind: [\n");
   EXPECT_NE(text.find("/etc/k/proxy.yaml: "), std::string::npos) << text;

@@ -124,7 +124,7 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
   ShardReviews::Stats reviews;
   std::size_t connections = 0, streams = 0;
   std::uint64_t handshake_errors = 0, protocol_errors = 0;
-  std::uint64_t no_request = 0, slow_readers = 0, handed_over = 0;
+  std::uint64_t no_request = 0, slow_readers = 0, handed_over = 0, served_refused = 0;
   for (const LoopReport& loop : loops) {
     sum.requests += loop.forward.requests;
     sum.retries += loop.forward.retries;
@@ -153,6 +153,7 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
     no_request += loop.listener.no_request;
     slow_readers += loop.listener.slow_readers;
     handed_over += loop.listener.handed_over;
+    served_refused += loop.served_refused;
   }
   text.single("kintsugi_connections", "gauge", "client connections", connections);
   text.single("kintsugi_client_streams", "gauge", "requests of clients that are open", streams);
@@ -165,6 +166,8 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
   text.sample("limit=\"slow-reader\"", slow_readers);
   text.single("kintsugi_connections_handed_over_total", "counter",
               "connections that went to a loop with fewer", handed_over);
+  text.family("kintsugi_limited_total", "counter", "requests refused with 429");
+  text.sample("limit=\"served\"", served_refused);
   text.single("kintsugi_forwarded_requests_total", "counter", "requests sent to shards",
               sum.requests);
   text.family("kintsugi_forwarded_responses_total", "counter", "answers of shards by class");

@@ -63,8 +63,8 @@ class ShardReviews final : public auth::Authorizer {
 };
 
 /// The identity of requests that the proxy serves itself: the headers that the proxy has stamped;
-/// without them a bearer token is shown to the owner shard by TokenReview. @error kUnauthorized
-/// without credentials, as shards answer.
+/// without them a bearer token is shown to the owner shard by TokenReview. Without any credentials:
+/// nobody, that is system:anonymous, whose rights are asked about like anybody's (T-14).
 class StampedAuthenticator final : public auth::Authenticator {
  public:
   StampedAuthenticator(net::Loop& loop, FindReviewTarget find);

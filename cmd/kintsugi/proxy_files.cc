@@ -118,6 +118,9 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("endpoint_slice.leave_grace_ms", next.endpoint_slice.leave_grace,
        running.endpoint_slice.leave_grace);
   keep("wildcard", next.wildcard, running.wildcard);
+  keep("limits.served", next.served_limits, running.served_limits);
+  keep("authorization.recheck_watches_ms", next.authorization.recheck_watches,
+       running.authorization.recheck_watches);
   keep("admin.bind", next.admin.bind, running.admin.bind);
   keep("admin.socket", next.admin.socket, running.admin.socket);
   next.endpoint_slice.external_url = running.endpoint_slice.external_url;

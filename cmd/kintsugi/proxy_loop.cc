@@ -59,7 +59,10 @@ std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(apiserver::Reso
 }
 
 ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
-    : shared_(shared), loop_("data-" + std::to_string(index)), drain_timer_(loop_) {
+    : shared_(shared),
+      loop_("data-" + std::to_string(index)),
+      drain_timer_(loop_),
+      recheck_timer_(loop_) {
   view_ = shared_.publisher.attach(loop_);
   backend_tls_ = shared_.backend_tls;
   pool_ = std::make_unique<proxy::ShardPool>(loop_, view_,
@@ -79,13 +82,16 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
     own_root_ = std::make_unique<proxy::OwnRootAuthorizer>(*reviews_);
     authorizer = own_root_.get();
   }
-  local_ = apiserver::ApiServer::make({.loop = loop_,
-                                       .store = shared_.store,
-                                       .registry = *registry_,
-                                       .authenticator = *authenticator_,
-                                       .authorizer = *authorizer,
-                                       .resolve = resolve_stamped,
-                                       .checks = {}});
+  const proxy::ServedLimits& served = shared_.config.served_limits;
+  local_ = apiserver::ApiServer::make(
+      {.loop = loop_,
+       .store = shared_.store,
+       .registry = *registry_,
+       .authenticator = *authenticator_,
+       .authorizer = *authorizer,
+       .resolve = resolve_stamped,
+       .checks = {},
+       .concurrency = {served.reads, served.writes, served.watch_starts}});
   overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);
   handler_ = std::make_unique<proxy::ProxyHandler>(proxy::ProxyHandlerParams{
       .loop = loop_,
@@ -106,6 +112,15 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
           },
       .ready = shared_.ready,
       .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
+  recheck_watches();
+}
+
+/// Rights live at the shards, so nothing tells when they change (T-14).
+void ProxyLoop::recheck_watches() {
+  recheck_timer_.start(shared_.config.authorization.recheck_watches, [this] {
+    local_->review_all_watches();
+    recheck_watches();
+  });
 }
 
 ProxyLoop::~ProxyLoop() {
@@ -210,6 +225,7 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.lookup = handler_->lookup_stats();
     report.ignored_applies = handler_->ignored_applies();
     report.reviews = reviews_->stats();
+    report.served_refused = local_->stats().requests_refused;
     pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
       if (const net::Upstream* upstream = client.upstream()) {
         report.upstreams.push_back({client.name(), upstream->stats(net::UpstreamClass::kWatch),

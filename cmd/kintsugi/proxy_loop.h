@@ -73,6 +73,8 @@ class ProxyLoop {
   [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
 
  private:
+  void recheck_watches();
+
   ProxyShared& shared_;
   net::Loop loop_;
   std::shared_ptr<topology::SnapshotView> view_;
@@ -88,7 +90,7 @@ class ProxyLoop {
   std::unique_ptr<proxy::Overlay> overlay_;
   std::unique_ptr<proxy::ProxyHandler> handler_;
   std::unique_ptr<net::Listener> listener_;
-  net::Timer drain_timer_;
+  net::Timer drain_timer_, recheck_timer_;
   std::thread thread_;
 };
 

@@ -28,11 +28,14 @@ namespace {
 
 constexpr std::uint32_t kMostLoops = 64;
 constexpr Duration kFilePoll = seconds(60);
+constexpr apiserver::ConcurrencyLimits kRequests;
 
 struct Options {
   std::string join, name, bind = "127.0.0.1", audit_log;
   std::uint16_t port = 0;
   std::uint32_t loops = 1;
+  std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
+                watch_starts = kRequests.watch_starts;
   std::vector<std::string> labels;
 };
 
@@ -52,6 +55,12 @@ std::vector<Flag> flag_table(Options& options) {
        "appends a line of JSON for every request; SIGHUP opens the file again",
        into(options.audit_log)},
       {"loops", "N", "1", "threads that serve requests", into(options.loops)},
+      {"max-reads", "N", std::to_string(kRequests.reads),
+       "reads that a thread runs at once, more get 429; 0: no limit", into(options.reads)},
+      {"max-writes", "N", std::to_string(kRequests.writes), "the same for writes",
+       into(options.writes)},
+      {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
+       "the same for watches that begin", into(options.watch_starts)},
   };
 }
 
@@ -97,6 +106,7 @@ class Running {
     params.labels = std::move(labels);
     params.address = options_.bind;
     params.loops = options_.loops;
+    params.concurrency = {options_.reads, options_.writes, options_.watch_starts};
     params.external_url = proxy_url(layout_);
     if (auto ready = load_credentials(params); !ready) {
       return ready;
