@@ -67,7 +67,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
     open();
   }
   ~Forward() override {
-    shared_.watches.remove(*this);
+    leave();
     --stats().streams;
     stats().watches -= watch_ ? 1U : 0U;
     if (up_ != nullptr) {
@@ -108,7 +108,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
     }
   }
   void on_close(Errc /*cause*/) noexcept override {
-    shared_.watches.remove(*this);
+    leave();
     if (up_ != nullptr) {
       up_->detach();
       up_ = nullptr;
@@ -221,6 +221,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
   }
 
   // The drain's side.
+  [[nodiscard]] const void* source() const noexcept override { return &client_; }
   void end_in_order() noexcept override {
     ending_ = true;
     if (!response_ended_ && tail_->at_boundary()) {

@@ -28,11 +28,12 @@ struct ForwardLimits {
 
 /// What the forwarded requests of one loop share. Outlives every stream.
 struct ForwardLoop {
-  explicit ForwardLoop(net::Loop& l) : loop(l), watches(l) {}
+  explicit ForwardLoop(net::Loop& l) : loop(l), watches(l), moving(l) {}
   net::Loop& loop;
   ForwardLimits limits;
   ForwardStats stats;
   WatchDrain watches;
+  WatchDrain moving;  ///< watches of shards that are somewhere else now, until they end (FP-116)
 };
 
 /// Sends one request to a shard and its answer back, with flow control both ways

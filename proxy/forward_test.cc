@@ -497,6 +497,24 @@ TEST(ForwardDrain, WhenAWatchIsYoung_ItLivesForASecond_FP145) {
   EXPECT_GE(Clock::now() - before, milliseconds(990));
 }
 
+TEST(ForwardDrain, WhenAShardIsElsewhere_FP116_ItsWatchesEndInOrderAndBeginAgainThere) {
+  Rig rig;
+  rig.shard.answer = [](Exchange& exchange) { open_watch(exchange, event(4)); };
+  Answer watch;
+  rig.send(watch, Rig::get(kWatch));
+  ASSERT_TRUE(rig.until([&] { return watch.body == event(4); }));
+  rig.move_shard();
+  Answer again;
+  rig.send(again, Rig::get(kWatch));
+  ASSERT_TRUE(rig.until([&] { return watch.closed && !again.body.empty(); }));
+  EXPECT_EQ(watch.result, Errc::kOk);
+  EXPECT_NE(watch.body.find("BOOKMARK"), std::string::npos);
+  EXPECT_FALSE(again.closed);
+  const auto one = rig.shard.exchanges.begin();
+  ASSERT_TRUE(rig.until([&] { return one->stream == nullptr; }));
+  EXPECT_EQ(rig.handler->forward_stats().watches, 1U);
+}
+
 TEST(ForwardProbes, AnswerWithoutIdentity_FP141) {
   Rig rig;
   rig.ready = false;

@@ -18,6 +18,7 @@
 namespace kintsugi::proxy {
 namespace {
 
+constexpr Duration kMoveSpread = seconds(2);
 constexpr std::string_view kShards = "/shards/";
 constexpr std::string_view kPartitions = "/partitions/";
 constexpr std::string_view kServices = "/services/";
@@ -34,6 +35,9 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       late_(params_.loop, params_.view, params_.late_routes),
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
+  params_.pool.on_moved([this](const shards::ShardClient& client) {
+    forward_.moving.end_of(forward_.watches, &client, kMoveSpread);
+  });
   params_.view->on_change([this, alive = std::weak_ptr<char>(alive_)](
                               const topology::Snapshot& before, const topology::Snapshot& now) {
     if (!alive.expired()) {

@@ -60,6 +60,7 @@ struct ProxyHandlerParams {
 class ProxyHandler final : public http::Handler {
  public:
   explicit ProxyHandler(ProxyHandlerParams params);
+  ~ProxyHandler() override { params_.pool.on_moved({}); }
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
   [[nodiscard]] const ForwardStats& forward_stats() const noexcept { return forward_.stats; }

@@ -3,19 +3,6 @@
 #include "base/log.h"
 
 namespace kintsugi::proxy {
-namespace {
-
-void point(shards::ShardClient& client, const std::string& url) {
-  if (client.base_url() == url) {
-    return;
-  }
-  if (auto result = client.set_base_url(url); !result) {
-    log_warn("shard cannot be reached",
-             {{"shard", client.name()}, {"error", result.error().to_string()}});
-  }
-}
-
-}  // namespace
 
 ShardPool::ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
                      MakeUpstream make_upstream)
@@ -54,6 +41,19 @@ void ShardPool::follow(const topology::Snapshot& now) {
       entry.up = info->up;
       client->on_verdict(info->up, info->cause);
     }
+  }
+}
+
+void ShardPool::point(shards::ShardClient& client, const std::string& url) {
+  if (client.base_url() == url) {
+    return;
+  }
+  if (auto result = client.set_base_url(url); !result) {
+    log_warn("shard cannot be reached",
+             {{"shard", client.name()}, {"error", result.error().to_string()}});
+  }
+  if (moved_) {
+    moved_(client);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "net/loop.h"
 #include "net/upstream.h"
@@ -26,6 +27,10 @@ class ShardPool {
   [[nodiscard]] shards::ShardClient* find(topology::ShardId id) noexcept;
   /// The same for its virtual workspaces, which may have a URL of their own.
   [[nodiscard]] shards::ShardClient* find_virtual(topology::ShardId id) noexcept;
+  /// Runs after a client got another URL: what still runs at the old one ends within a minute.
+  void on_moved(std::function<void(const shards::ShardClient&)> listener) {
+    moved_ = std::move(listener);
+  }
   /// For connections to every shard made from now on.
   void set_tls(const std::shared_ptr<net::TlsContext>& tls);
   /// The clients of the base URLs.
@@ -33,10 +38,12 @@ class ShardPool {
 
  private:
   void follow(const topology::Snapshot& now);
+  void point(shards::ShardClient& client, const std::string& url);
   [[nodiscard]] std::unique_ptr<shards::ShardClient> make_client(const std::string& shard);
 
   net::Loop& loop_;
   MakeUpstream make_upstream_;
+  std::function<void(const shards::ShardClient&)> moved_;
   struct Entry {
     std::unique_ptr<shards::ShardClient> client;
     /// Of the virtual workspaces, since they first had a URL of their own; streams refer to it.

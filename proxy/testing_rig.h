@@ -223,6 +223,11 @@ class Rig {
     shard_listener = must(net::Listener::open(loop, params, shard));
     shard_port = shard_listener->port();
   }
+  /// The same shard under another name of its address.
+  void move_shard() {
+    index.upsert_shard(spec("alpha", "http://localhost:" + std::to_string(shard_port)));
+    publisher.publish(index.freeze());
+  }
   /// Connections end, and new ones are refused.
   void stop_shard() {
     shard_listener->close();

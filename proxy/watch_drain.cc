@@ -12,21 +12,23 @@ constexpr Duration kYoungest = seconds(1);
 
 void WatchDrain::add(Watch& watch) noexcept {
   watch.since_ = loop_.now();
-  watch.listed_ = true;
-  watch.next_ = nullptr;
-  watch.previous_ = tail_;
-  (tail_ != nullptr ? tail_->next_ : head_) = &watch;
-  tail_ = &watch;
-  if (size_++ == 0 && draining_) {
+  append(watch);
+  if (size_ == 1 && draining_) {
     timer_.start(pause_, [this] { tick(); });
   }
 }
 
+void WatchDrain::append(Watch& watch) noexcept {
+  watch.list_ = this;
+  watch.next_ = nullptr;
+  watch.previous_ = tail_;
+  (tail_ != nullptr ? tail_->next_ : head_) = &watch;
+  tail_ = &watch;
+  ++size_;
+}
+
 void WatchDrain::remove(Watch& watch) noexcept {
-  if (!watch.listed_) {
-    return;
-  }
-  watch.listed_ = false;
+  watch.list_ = nullptr;
   (watch.previous_ != nullptr ? watch.previous_->next_ : head_) = watch.next_;
   (watch.next_ != nullptr ? watch.next_->previous_ : tail_) = watch.previous_;
   watch.next_ = watch.previous_ = nullptr;
@@ -38,11 +40,31 @@ void WatchDrain::start(Duration spread) {
     return;
   }
   draining_ = true;
+  pace(spread);
+  tick();
+}
+
+void WatchDrain::end_of(WatchDrain& from, const void* source, Duration spread) {
+  const std::size_t waiting = size_;
+  for (Watch* watch = from.head_; watch != nullptr;) {
+    Watch* const next = watch->next_;
+    if (watch->source() == source) {
+      from.remove(*watch);
+      append(*watch);
+    }
+    watch = next;
+  }
+  if (size_ != waiting) {
+    pace(spread);
+    tick();
+  }
+}
+
+void WatchDrain::pace(Duration spread) noexcept {
   const auto ticks = static_cast<std::size_t>(std::max<Duration::rep>(spread / kShortestTick, 1));
   per_tick_ = size_ / ticks + 1;
   pause_ = std::clamp<Duration>(spread / static_cast<Duration::rep>(size_ / per_tick_ + 1),
                                 kShortestTick, kYoungest);
-  tick();
 }
 
 // The list is in the order of age: when its head is too young, all are.

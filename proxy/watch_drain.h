@@ -19,6 +19,14 @@ class WatchDrain {
     Watch& operator=(const Watch&) = delete;
     /// End the stream at the next event boundary. Called once, after the watch left the list.
     virtual void end_in_order() noexcept = 0;
+    /// Whom it comes from, to find the watches of one shard; null: of several.
+    [[nodiscard]] virtual const void* source() const noexcept { return nullptr; }
+    /// Leaves its list. No effect when it is in none.
+    void leave() noexcept {
+      if (list_ != nullptr) {
+        list_->remove(*this);
+      }
+    }
 
    protected:
     ~Watch() = default;
@@ -28,20 +36,24 @@ class WatchDrain {
     Watch* next_ = nullptr;
     Watch* previous_ = nullptr;
     TimePoint since_{};
-    bool listed_ = false;
+    WatchDrain* list_ = nullptr;
   };
 
   explicit WatchDrain(net::Loop& loop) : loop_(loop), timer_(loop) {}
   /// Its response head has just gone out.
   void add(Watch& watch) noexcept;
-  /// No effect when it is not listed.
-  void remove(Watch& watch) noexcept;
   /// Ends what runs now within about `spread`, and what still begins afterwards, but none within a
   /// second of its head: clients take an empty watch that short for an error.
   void start(Duration spread);
+  /// Takes the watches of `source` out of another list and ends them as start() does, those that
+  /// still wait from an earlier call along with them.
+  void end_of(WatchDrain& from, const void* source, Duration spread);
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
  private:
+  void append(Watch& watch) noexcept;
+  void remove(Watch& watch) noexcept;
+  void pace(Duration spread) noexcept;
   void tick();
 
   net::Loop& loop_;

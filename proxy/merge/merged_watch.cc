@@ -408,7 +408,7 @@ class MergedWatch final : public http::RequestHandler,
 
   void stop() noexcept {
     done_ = true;
-    shared_.watches.remove(*this);
+    leave();
     for (net::Timer* timer : {&headers_, &bookmark_, &idle_, &end_, &expiry_}) {
       timer->cancel();
     }
