@@ -74,7 +74,7 @@ TEST(ProxyConfig, WhenLimitsOfServedKindsAreSet_AM067_TheyAreRead) {
   EXPECT_EQ(config->served_limits, (ServedLimits{1, 0, 3}));
   EXPECT_EQ(config->authorization.recheck_watches, milliseconds(500));
   EXPECT_EQ(fault(replaced("limits:\n", "limits:\n  served: {writes: -1}\n")),
-            "/etc/k/proxy.yaml:28: limits.served.writes: must be a number from 0 to 1000000");
+            "/etc/k/proxy.yaml:29: limits.served.writes: must be a number from 0 to 1000000");
 }
 
 TEST(ProxyConfig, WhenTheTextIsNoYaml_NamesFileAndLine) {
