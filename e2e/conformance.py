@@ -25,6 +25,8 @@ DIFFERENCES = {
     "crud-get-options": BAD_REQUEST,
     "patch-strategic-failures": BAD_REQUEST,
     "watch-invalid-version": BAD_REQUEST,
+    "kcp-proxy-wildcard": "`kintsugi up` serves clusters/*; the reference refuses it, as `wildcard: deny` does",
+    "kcp-unknown-workspace": "the same",
     "kcp-proxy-answer-headers": "no flow schemas, hence no headers that name them",
     "kcp-proxy-warrants-and-scopes": "the impersonation text of all releases before the reference's",
 }

@@ -18,6 +18,7 @@
 namespace kintsugi::proxy {
 namespace {
 
+constexpr std::string_view kNotFoundText = "404 page not found\n";
 constexpr Duration kMoveSpread = seconds(2);
 constexpr std::string_view kShards = "/shards/";
 constexpr std::string_view kPartitions = "/partitions/";
@@ -88,7 +89,9 @@ std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
   if (rest.starts_with(kServices)) {
     return services_request(std::move(head), stream, prefix);
   }
-  return answer_error(head, stream, krm::path_not_found());
+  const bool ours = prefix.length != 0 || rest == kServices.substr(0, kServices.size() - 1);
+  return ours ? answer_error(head, stream, krm::path_not_found())
+              : answer_text(head, stream, 404, kNotFoundText);  // as recorded, in place of R-23
 }
 
 ProxyHandler::Answer ProxyHandler::built_in(const http::RequestHead& head,
