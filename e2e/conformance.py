@@ -15,6 +15,7 @@ sys.path.insert(0, str(HERE))
 
 MACHINERY = ["crud", "errors", "patch", "apply", "list", "watch", "content", "discovery", "custom"]
 THROUGH_PROXY = MACHINERY + ["kcp-auth", "kcp-bindings", "kcp-crd", "kcp-proxy", "kcp-topology", "kcp-workspaces"]
+VIRTUAL = ["kcp-virtual"]
 
 BAD_REQUEST = "400 with a reason where the reference answers 500 without one (docs/errors.md)"
 DIFFERENCES = {
@@ -26,6 +27,7 @@ DIFFERENCES = {
     "patch-strategic-failures": BAD_REQUEST,
     "watch-invalid-version": BAD_REQUEST,
     "kcp-proxy-wildcard": "`kintsugi up` serves clusters/*; the reference refuses it, as `wildcard: deny` does",
+    "kcp-proxy-invalid-paths": "the same",
     "kcp-unknown-workspace": "the same",
     "kcp-proxy-answer-headers": "no flow schemas, hence no headers that name them",
     "kcp-proxy-warrants-and-scopes": "the impersonation text of all releases before the reference's",
@@ -70,21 +72,33 @@ def main():
     import kit
 
     users = json.loads((arguments.kit / "users.json").read_text())
-    with kit.Installation() as installation, tempfile.TemporaryDirectory() as folder:
-        installation.make_workspace("conformance", selector={"region": kit.REGIONS[0]})
-        for name, groups in users.items():
-            cert, key = kit.make_user(folder, installation.pki, name, groups)
-            cert.rename(pathlib.Path(folder) / f"{name}.crt")
-            key.rename(pathlib.Path(folder) / f"{name}.key")
 
-        def run(title, port, only, identity):
-            base = f"https://127.0.0.1:{port}/clusters/root:conformance"
-            return judge(title, replay(arguments.kit, base, installation.pki, folder, only, identity, arguments.v))
+    def installed(shards, runs):
+        """Runs (title, areas, directly at the root shard) against a fresh installation."""
+        bad = 0
+        with kit.Installation(shards=shards) as installation, tempfile.TemporaryDirectory() as folder:
+            installation.make_workspace("conformance", selector={"region": kit.REGIONS[0]})
+            for name, groups in users.items():
+                cert, key = kit.make_user(folder, installation.pki, name, groups)
+                cert.rename(pathlib.Path(folder) / f"{name}.crt")
+                key.rename(pathlib.Path(folder) / f"{name}.key")
+            for title, areas, direct in runs:
+                port = (installation.state / "shards/root/port").read_text().strip() if direct else installation.port
+                base = f"https://127.0.0.1:{port}/clusters/root:conformance"
+                bad += judge(title, replay(arguments.kit, base, installation.pki, folder, areas,
+                                           "shard-admin" if direct else "admin", arguments.v))  # fmt: skip
+        return bad
 
-        bad = run("through the proxy", installation.port, arguments.only or THROUGH_PROXY, "admin")
-        if not arguments.only:
-            port = (installation.state / "shards/root/port").read_text().strip()
-            bad += run("at the shard", port, MACHINERY, "shard-admin")
+    bad = 0
+    only = arguments.only or []
+    rest = [each for each in only if not each.startswith("kcp-virtual")]
+    if rest or not only:
+        runs = [("through the proxy", rest or THROUGH_PROXY, False)]
+        bad += installed(3, runs if only else [*runs, ("at the shard", MACHINERY, True)])
+    virtual = [each for each in only if each.startswith("kcp-virtual")]
+    if virtual or not only:
+        # These take the first endpoint of a slice for the only one, as in an installation of one shard.
+        bad += installed(1, [("virtual workspaces", virtual or VIRTUAL, False)])
     sys.exit(1 if bad else 0)
 
 

@@ -162,6 +162,11 @@ std::unique_ptr<http::RequestHandler> answer_json(const http::RequestHead& head,
   return answer(head, stream, status, kJson, json);
 }
 
+std::unique_ptr<http::RequestHandler> answer_no_route(const http::RequestHead& head,
+                                                      http::ResponseStream& stream) {
+  return answer_text(head, stream, 404, "404 page not found\n");
+}
+
 std::unique_ptr<http::RequestHandler> answer_redirect(const http::RequestHead& head,
                                                       http::ResponseStream& stream,
                                                       std::string_view location) {

@@ -32,6 +32,10 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
 [[nodiscard]] std::unique_ptr<http::RequestHandler> answer_json(const http::RequestHead& head,
                                                                 http::ResponseStream& stream,
                                                                 int status, std::string_view json);
+/// E4: no route. Plain text, as the reference answers (specs/front-proxy.md R-23 asks for a
+/// Status).
+[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_no_route(const http::RequestHead& head,
+                                                                    http::ResponseStream& stream);
 /// 307 to a cleaned path.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> answer_redirect(const http::RequestHead& head,
                                                                     http::ResponseStream& stream,

@@ -18,7 +18,6 @@
 namespace kintsugi::proxy {
 namespace {
 
-constexpr std::string_view kNotFoundText = "404 page not found\n";
 constexpr Duration kMoveSpread = seconds(2);
 constexpr std::string_view kShards = "/shards/";
 constexpr std::string_view kPartitions = "/partitions/";
@@ -70,7 +69,7 @@ std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
   if (target.starts_with(kShards)) {
     prefix.length = std::min(target.find('/', kShards.size()), target.size());
     if (params_.view->current().shard(prefix.shard(target)) == nullptr) {
-      return answer_error(head, stream, krm::path_not_found());
+      return answer_no_route(head, stream);
     }
   } else if (target.starts_with(kPartitions)) {
     const std::size_t name = std::min(target.find('/', kPartitions.size()), target.size() - 1);
@@ -89,9 +88,7 @@ std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
   if (rest.starts_with(kServices)) {
     return services_request(std::move(head), stream, prefix);
   }
-  const bool ours = prefix.length != 0 || rest == kServices.substr(0, kServices.size() - 1);
-  return ours ? answer_error(head, stream, krm::path_not_found())
-              : answer_text(head, stream, 404, kNotFoundText);  // as recorded, in place of R-23
+  return answer_no_route(head, stream);
 }
 
 ProxyHandler::Answer ProxyHandler::built_in(const http::RequestHead& head,

@@ -66,20 +66,28 @@ ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
                                                     http::ResponseStream& stream, Prefix prefix) {
   auto scope = scope_of(head, prefix);
   if (!scope) {
-    return answer_error(head, stream, scope.error());
+    return scope.error().code() == Errc::kNotFound ? answer_no_route(head, stream)
+                                                   : answer_error(head, stream, scope.error());
   }
   const auto path = parse_service_path(prefix.rest(head.target));
   if (!path) {
-    return answer_error(head, stream, krm::path_not_found());
+    return answer_no_route(head, stream);
   }
   ServiceRoute route =
       route_service({params_.view->current(), *scope, head.method, head.target, *path});
   count(route);
   if (route.refusal && route.refused_before_identity) {
-    return answer_error(head, stream, *route.refusal);
+    return route.refusal->code() == Errc::kNotFound ? answer_no_route(head, stream)
+                                                    : answer_error(head, stream, *route.refusal);
   }
   if (auto refused = identify(head, stream)) {
     return refused;
+  }
+  if (identity_of(stream.peer()) == nullptr && !head.headers.contains("authorization")) {
+    // Whom a virtual workspace does not know it refuses as anonymous, not as unauthorized.
+    if (!auth::stamp_identity(head.headers, auth::anonymous_user(), params_.identity_headers)) {
+      return answer_error(head, stream, krm::unauthorized());
+    }
   }
   if (route.refusal) {
     return answer_error(head, stream, *route.refusal);

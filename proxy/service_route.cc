@@ -101,9 +101,6 @@ const ShardInfo* stand_in(const std::vector<WildcardShard>& shards, const ShardI
 ServiceRoute choose_wildcard_shard(const ServiceQuestion& q, std::string_view owner,
                                    const ShardInfo* owner_shard, bool discovery) {
   std::string target = service_target(q.path, owner, "*");
-  if (q.scope.native) {
-    return go_to(*q.scope.members.front(), std::move(target));
-  }
   if (!discovery) {
     ServiceRoute route;
     route.merged = true;
@@ -147,6 +144,9 @@ ServiceRoute wildcard(const ServiceQuestion& q, std::string_view owner,
     default:
       break;
   }
+  if (q.scope.native) {  // what it refuses, it refuses in its own words
+    return go_to(*q.scope.members.front(), service_target(q.path, owner, "*"));
+  }
   const krm::RequestInfo info = krm::parse_request_info(q.method, q.path.trail);
   if (info.is_resource && info.verb != "list" && info.verb != "watch") {
     return refuse(krm::wildcard_not_allowed(info.verb, info.qualified_resource()), false);
@@ -158,6 +158,14 @@ ServiceRoute wildcard(const ServiceQuestion& q, std::string_view owner,
                   false);
   }
   return choose_wildcard_shard(q, owner, owner_shard, !info.is_resource);
+}
+
+/// Means in a target what it means here.
+bool is_plain(std::string_view cluster) {
+  return std::all_of(cluster.begin(), cluster.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == ':';
+  });
 }
 
 /// A name that leads nowhere is left to the shard to judge, like the types of the system, which are
@@ -246,7 +254,10 @@ ServiceRoute route_service(const ServiceQuestion& q) {
   }
   const Resolution found = topology::resolve(q.facts, path.cluster);
   if (!found.resolved()) {
-    return unresolved(q, found);
+    const bool nowhere = found.kind == Resolution::Kind::kNotFound && is_plain(path.cluster);
+    return q.scope.native && nowhere
+               ? go_to(*q.scope.members.front(), service_target(path, owner, path.cluster))
+               : unresolved(q, found);
   }
   const ShardInfo& shard =
       path.kind == VirtualWorkspace::kApiResourceSchema ? *owner_shard : *found.shard;

@@ -119,6 +119,11 @@ TEST_F(ServiceRouting, WhenAClusterCannotBeFound_SaysE1E2OrE3) {
             e1 + "/services/apiexport/one/e/clusters/nope/api\": workspace access not permitted");
   EXPECT_EQ(go("/services/apiexport/root:nope/e/clusters/one/api").substr(0, e1.size()), e1);
   EXPECT_EQ(go("/services/apiresourceschema/nope/clusters/one/api").substr(0, e1.size()), e1);
+  const ServiceScope at_beta = one_shard(*index.now().shard(beta));
+  EXPECT_EQ(go(at_beta, "/services/apiexport/one/e/clusters/nope/api"),
+            "beta /services/apiexport/one/e/clusters/nope/api")
+      << "the shard refuses it in its own words";
+  EXPECT_EQ(go(at_beta, "/services/apiexport/one/e/clusters/n%2Fx/api").substr(0, e1.size()), e1);
   EXPECT_EQ(go("/services/apiexport/nope/e/clusters/one/api"),
             "beta /services/apiexport/nope/e/clusters/one/api")
       << "a name needs no rewriting";
