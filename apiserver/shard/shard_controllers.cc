@@ -75,7 +75,7 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
 ShardControllers::~ShardControllers() { registration_.stop(); }
 
 bool ShardControllers::ready() const noexcept {
-  return bootstrap_ == nullptr || bootstrap_->complete();
+  return (bootstrap_ == nullptr || bootstrap_->complete()) && registration_.settled();
 }
 
 void ShardControllers::start() {

@@ -29,7 +29,8 @@ class ShardControllers {
   ShardControllers(const ShardControllers&) = delete;
   ShardControllers& operator=(const ShardControllers&) = delete;
   void start();
-  /// On the root shard: its first objects are there. Elsewhere at once.
+  /// The shard is registered in root (or root does not answer); on the root shard its first objects
+  /// are there.
   [[nodiscard]] bool ready() const noexcept;
 
  private:

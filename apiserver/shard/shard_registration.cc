@@ -13,6 +13,7 @@ using krm::Json;
 
 constexpr Duration kFirstRetry = milliseconds(20);
 constexpr Duration kLastRetry = seconds(5);
+constexpr Duration kPatience = seconds(2);  ///< of readiness with a root that does not answer
 constexpr const char* kCollection = "/clusters/root/apis/core.kcp.io/v1alpha1/shards";
 
 net::FetchRequest request(const char* method, std::string target, std::string body = {}) {
@@ -54,7 +55,16 @@ std::optional<Json> wanted_shard(const ShardSelf& self, const Json* present) {
 
 ShardRegistration::ShardRegistration(net::Loop& loop, ShardSelf self, ApiServer* server,
                                      std::function<net::Upstream*()> root)
-    : loop_(loop), self_(std::move(self)), server_(server), root_(std::move(root)), timer_(loop) {}
+    : loop_(loop),
+      self_(std::move(self)),
+      server_(server),
+      root_(std::move(root)),
+      timer_(loop),
+      begun_(loop.now()) {}
+
+bool ShardRegistration::settled() const noexcept {
+  return registered_ || loop_.now() - begun_ > kPatience;
+}
 
 void ShardRegistration::kick() {
   failures_ = 0;

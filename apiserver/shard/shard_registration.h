@@ -37,6 +37,8 @@ class ShardRegistration {
   /// Starts, or starts again.
   void kick();
   [[nodiscard]] bool registered() const noexcept { return registered_; }
+  /// Nobody needs to wait any longer: root knows the shard, or has not answered for a while.
+  [[nodiscard]] bool settled() const noexcept;
   void stop();
 
  private:
@@ -54,6 +56,7 @@ class ShardRegistration {
   std::shared_ptr<net::Call> call_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   unsigned failures_ = 0;
+  TimePoint begun_;
   bool registered_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "cmd/kintsugi/slot_keeper.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -81,10 +82,17 @@ Expected<void> SlotKeeper::start() {
 
 void SlotKeeper::look() {
   const topology::Snapshot& snapshot = view_->current();
-  if (busy_ || waiting_ || !snapshot.shards_listed()) {
+  if (busy_ || !snapshot.shards_listed()) {
     return;
   }
-  if (auto next = history_->changed(change_of(snapshot), unix_seconds())) {
+  const proxy::SlotChange change = change_of(snapshot);
+  // Merged reads wait for a shard without a slot.
+  const bool urgent = std::any_of(change.present.begin(), change.present.end(),
+                                  [this](const auto& uid) { return !history_->slot_of(uid); });
+  if (waiting_ && !urgent) {
+    return;
+  }
+  if (auto next = history_->changed(change, unix_seconds())) {
     store_table(std::move(*next));
   }
 }
@@ -102,7 +110,7 @@ void SlotKeeper::store_table(proxy::SlotHistory next) {
         return;
       }
       busy_ = false;
-      waiting_ = true;
+      waiting_ = true;  // what changes within a second is one change
       timer_.start(ok ? kPause : kRetry, [this] {
         waiting_ = false;
         look();
@@ -116,6 +124,7 @@ void SlotKeeper::store_table(proxy::SlotHistory next) {
                {{"generation", static_cast<std::uint64_t>(table->current().generation)},
                 {"slots", static_cast<std::uint64_t>(table->current().uids.size())}});
       publish_(history_, keys_);
+      look();
     });
   });
 }

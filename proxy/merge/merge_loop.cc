@@ -52,6 +52,14 @@ std::vector<Member> members_of(const MergeLoop& shared,
   return out;
 }
 
+bool all_have_slots(const MergeLoop& shared) {
+  const auto& shards = shared.view->current().shards();
+  return std::all_of(shards.begin(), shards.end(), [&shared](const auto& shard) {
+    return shared.slots->slot_of(shard->spec.uid.empty() ? shard->spec.name : shard->spec.uid)
+        .has_value();
+  });
+}
+
 std::vector<Member> all_members(const MergeLoop& shared) {
   std::vector<const topology::ShardInfo*> shards;
   for (const auto& shard : shared.view->current().shards()) {
@@ -86,6 +94,9 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
     Error error(Errc::kMethodNotAllowed, "merged reads are not offered over WebSocket");
     error.edit().http_status = 501;
     return answer_error(head, stream, error);
+  }
+  if (!all_have_slots(shared)) {
+    return answer_error(head, stream, not_known_yet());
   }
   Expected<MergeQuery> query = parse_merge_query(route.info);
   if (!query) {

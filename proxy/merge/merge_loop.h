@@ -102,6 +102,8 @@ struct MergeRoute {
 /// These shards by slot; those that have no slot yet are left out.
 [[nodiscard]] std::vector<Member> members_of(const MergeLoop& shared,
                                              const std::vector<const topology::ShardInfo*>& shards);
+/// Every shard of the snapshot has its slot: else a merged read would leave objects out.
+[[nodiscard]] bool all_have_slots(const MergeLoop& shared);
 /// All shards by slot.
 [[nodiscard]] std::vector<Member> all_members(const MergeLoop& shared);
 /// By slot of the current table.
