@@ -41,11 +41,7 @@ class MergedList final : public http::RequestHandler {
         first_byte_(shared.loop),
         deadline_(shared.loop) {
     ++shared_.stats.lists;
-    head_.headers.set("accept", accept);
-    head_.headers.set("accept-encoding", "identity");
-    if (!head_.headers.contains("audit-id")) {
-      head_.headers.add("audit-id", random_uuid());
-    }
+    ask_as(head_, accept);
   }
 
   void start() {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/strings.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/merge/list_plan.h"
@@ -55,11 +54,7 @@ class MergedWatch final : public http::RequestHandler,
         end_(shared.loop),
         expiry_(shared.loop),
         alive_(std::make_shared<char>()) {
-    head_.headers.set("accept", accept);
-    head_.headers.set("accept-encoding", "identity");
-    if (!head_.headers.contains("audit-id")) {
-      head_.headers.add("audit-id", random_uuid());
-    }
+    ask_as(head_, accept);
     shared_.open.push_back(this);
     ++shared_.stats.watches;
     ++shared_.stats.watches_begun;

@@ -46,6 +46,14 @@ Error shards_unavailable(const std::vector<std::pair<std::string, std::string>>&
   return error;
 }
 
+void ask_as(http::RequestHead& head, std::string_view accept) {
+  head.headers.set("accept", accept);
+  head.headers.set("accept-encoding", "identity");
+  if (!head.headers.contains("audit-id")) {
+    head.headers.add("audit-id", random_uuid());
+  }
+}
+
 http::HeaderList passed_headers(const http::ResponseHead& answer) {
   http::HeaderList headers;
   for (const std::string_view name : {"content-type", "retry-after", "cache-control"}) {

@@ -26,6 +26,10 @@ enum class ShardVerdict : std::uint8_t {
 [[nodiscard]] Error shards_unavailable(
     const std::vector<std::pair<std::string, std::string>>& causes, bool watch);
 
+/// Makes a client's head the one that every shard is asked with: the media types that merges can
+/// answer, nothing compressed, one Audit-Id.
+void ask_as(http::RequestHead& head, std::string_view accept);
+
 /// Fields of a shard's refusal that its client gets.
 [[nodiscard]] http::HeaderList passed_headers(const http::ResponseHead& answer);
 
