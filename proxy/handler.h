@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "auth/authorizer.h"
@@ -85,6 +86,8 @@ class ProxyHandler final : public http::Handler {
   struct Prefix {
     std::size_t length = 0;
     bool partition = false;
+    /// Cluster, as a path or a name, and name of the Partition, decoded; "" for what is missing.
+    [[nodiscard]] std::pair<std::string, std::string> partition_of(std::string_view target) const;
     [[nodiscard]] std::string_view shard(std::string_view target) const noexcept;
     [[nodiscard]] std::string_view rest(std::string_view target) const noexcept {
       return target.substr(length);

@@ -1,7 +1,6 @@
 // ProxyHandler: lists and watches over several shards.
 #include <algorithm>
 
-#include "base/strings.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/handler.h"
@@ -30,13 +29,8 @@ std::string ProxyHandler::canonical(const http::RequestHead& head, Prefix prefix
   if (!prefix.partition) {
     return {};
   }
-  const std::string_view both =
-      std::string_view(head.target).substr(kPartitions.size(), prefix.length - kPartitions.size());
-  const std::size_t slash = std::min(both.find('/'), both.size());
-  const topology::Resolution where = topology::resolve(
-      params_.view->current(), percent_decode(both.substr(0, slash)).value_or(""));
-  const std::string name =
-      percent_decode(both.substr(std::min(slash + 1, both.size()))).value_or("");
+  const auto [cluster, name] = prefix.partition_of(head.target);
+  const topology::Resolution where = topology::resolve(params_.view->current(), cluster);
   return std::string(kPartitions) + std::string(where.cluster) + "/" + name;
 }
 

@@ -1,4 +1,6 @@
 // ProxyHandler: virtual workspaces, and what shards write into slices.
+#include <algorithm>
+
 #include "base/strings.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
@@ -32,6 +34,14 @@ class Bodiless final : public http::RequestHandler {
 
 }  // namespace
 
+std::pair<std::string, std::string> ProxyHandler::Prefix::partition_of(
+    std::string_view target) const {
+  const std::string_view both = target.substr(kPartitions.size(), length - kPartitions.size());
+  const std::size_t slash = std::min(both.find('/'), both.size());
+  return {percent_decode(both.substr(0, slash)).value_or(""),
+          percent_decode(both.substr(std::min(slash + 1, both.size()))).value_or("")};
+}
+
 Expected<ServiceScope> ProxyHandler::scope_of(const http::RequestHead& head, Prefix prefix) {
   const topology::Snapshot& facts = params_.view->current();
   if (prefix.length == 0) {
@@ -41,21 +51,15 @@ Expected<ServiceScope> ProxyHandler::scope_of(const http::RequestHead& head, Pre
   if (!prefix.partition) {
     return one_shard(*facts.shard(prefix.shard(target)));
   }
-  const std::string_view both =
-      target.substr(kPartitions.size(), prefix.length - kPartitions.size());
-  const std::size_t slash = both.find('/');
-  const topology::Resolution where =
-      topology::resolve(facts, percent_decode(both.substr(0, slash)).value_or(""));
+  const auto [cluster, name] = prefix.partition_of(target);
+  const topology::Resolution where = topology::resolve(facts, cluster);
   if (!where.resolved()) {
     return fail(where.kind == topology::Resolution::Kind::kNotKnown ? not_known_yet()
                 : where.kind == topology::Resolution::Kind::kUnavailable
                     ? workspace_unavailable()
                     : not_permitted(head.method, head.target));
   }
-  const std::string_view name = slash == std::string_view::npos ? "" : both.substr(slash + 1);
-  const auto partition = params_.partition
-                             ? params_.partition(where.cluster, percent_decode(name).value_or(""))
-                             : std::nullopt;
+  const auto partition = params_.partition ? params_.partition(where.cluster, name) : std::nullopt;
   if (!partition) {
     return fail(krm::path_not_found());
   }

@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "base/time.h"
 #include "krm/json.h"
+#include "proxy/merge/merge_loop.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -20,7 +21,7 @@ constexpr Duration kRetry = seconds(1);
 proxy::SlotChange change_of(const topology::Snapshot& snapshot) {
   proxy::SlotChange change;
   for (const auto& shard : snapshot.shards()) {
-    const std::string& uid = shard->spec.uid.empty() ? shard->spec.name : shard->spec.uid;
+    const std::string& uid = proxy::slot_uid(shard->spec);
     change.present.push_back(uid);
     std::string& labels = change.labels[uid];
     for (const auto& [key, value] : shard->spec.labels) {

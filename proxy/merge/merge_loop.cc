@@ -38,12 +38,15 @@ shards::ShardClient* client_of(MergeLoop& shared, const MergeRoute& route,
   return route.virtual_url ? shared.pool.find_virtual(shard) : shared.pool.find(shard);
 }
 
+const std::string& slot_uid(const topology::ShardSpec& shard) noexcept {
+  return shard.uid.empty() ? shard.name : shard.uid;
+}
+
 std::vector<Member> members_of(const MergeLoop& shared,
                                const std::vector<const topology::ShardInfo*>& shards) {
   std::vector<Member> out;
   for (const topology::ShardInfo* shard : shards) {
-    const std::string& uid = shard->spec.uid.empty() ? shard->spec.name : shard->spec.uid;
-    if (const auto slot = shared.slots->slot_of(uid)) {
+    if (const auto slot = shared.slots->slot_of(slot_uid(shard->spec))) {
       out.push_back({*slot, shard->id, shard->spec.name});
     }
   }
@@ -55,8 +58,7 @@ std::vector<Member> members_of(const MergeLoop& shared,
 bool all_have_slots(const MergeLoop& shared) {
   const auto& shards = shared.view->current().shards();
   return std::all_of(shards.begin(), shards.end(), [&shared](const auto& shard) {
-    return shared.slots->slot_of(shard->spec.uid.empty() ? shard->spec.name : shard->spec.uid)
-        .has_value();
+    return shared.slots->slot_of(slot_uid(shard->spec)).has_value();
   });
 }
 

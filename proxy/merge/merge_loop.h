@@ -99,6 +99,8 @@ struct MergeRoute {
 [[nodiscard]] shards::ShardClient* client_of(MergeLoop& shared, const MergeRoute& route,
                                              topology::ShardId shard);
 
+/// What a shard's slot is known by: the UID of its Shard object, its name where a source has none.
+[[nodiscard]] const std::string& slot_uid(const topology::ShardSpec& shard) noexcept;
 /// These shards by slot; those that have no slot yet are left out.
 [[nodiscard]] std::vector<Member> members_of(const MergeLoop& shared,
                                              const std::vector<const topology::ShardInfo*>& shards);
