@@ -81,10 +81,57 @@ std::function<std::string(const Json&)> one_of(
   };
 }
 
+std::function<std::string(const Json&)> boolean(bool& target) {
+  return [&target](const Json& value) -> std::string {
+    if (!value.is_bool()) {
+      return must_be("true or false");
+    }
+    target = value.as_bool();
+    return {};
+  };
+}
+
+/// Section `aggregation` (specs/aggregation.md 10 and 19).
+std::vector<Key> aggregation_keys(MergeOptions& options, MergeParams& params) {
+  constexpr std::int64_t kMostBytes = 1LL << 34;
+  return {
+      {"aggregation.policy",
+       one_of<MissingShards>(options.policy, {{"strict", MissingShards::kStrict},
+                                              {"partial", MissingShards::kPartial}})},
+      {"aggregation.allow_partial", boolean(options.allow_partial)},
+      {"aggregation.resync.mode",
+       one_of<Resync>(options.resync, {{"diff", Resync::kDiff}, {"expire", Resync::kExpire}})},
+      {"aggregation.resync.index_bytes", number(params.index_bytes, 0, kMostBytes)},
+      {"aggregation.resync.spread_ms", milliseconds_of(params.expire_spread)},
+      {"aggregation.resync.max_per_second", number(params.expire_rate, 1, 1'000'000)},
+      {"aggregation.watchlist.mode",
+       one_of<bool>(options.watch_list, {{"serve", true}, {"refuse", false}})},
+      {"aggregation.watchlist.silence_ms", milliseconds_of(params.silence, 1)},
+      {"aggregation.watchlist.initial_deadline_ms", milliseconds_of(params.initial_deadline, 1)},
+      {"aggregation.watchlist.give_up_ms", milliseconds_of(params.give_up, 1)},
+      {"aggregation.watch.bookmark_min_interval_ms", milliseconds_of(params.bookmark_gap, 1)},
+      {"aggregation.watch.bookmark_idle_ms", milliseconds_of(params.bookmark_idle, 1)},
+      {"aggregation.watch.headers_wait_ms", milliseconds_of(params.headers_wait, 1)},
+      {"aggregation.watch.max_stall_ms", milliseconds_of(params.max_stall, 1)},
+      {"aggregation.watch.group_linger_ms", milliseconds_of(params.group_linger)},
+      {"aggregation.watch.group_log_bytes", number(params.group_log, 1024, kMostBytes)},
+      {"aggregation.watch.queue_high_bytes", number(params.queue_high, 1024, kMostBytes)},
+      {"aggregation.watch.queue_high_events", number(params.queue_high_events, 1, 1 << 24)},
+      {"aggregation.watch.slow_grace_ms", milliseconds_of(params.slow_grace)},
+      {"aggregation.watch.max_event_bytes", number(params.max_event, 1024, 1LL << 30)},
+      {"aggregation.list.first_byte_ms", milliseconds_of(params.first_byte, 1)},
+      {"aggregation.list.deadline_ms", milliseconds_of(params.list_deadline, 1)},
+      {"aggregation.list.max_streams", number(params.list_streams, 1, 1 << 20)},
+      {"aggregation.list.protobuf_spool_bytes", number(params.protobuf_spool, 0, kMostBytes)},
+      {"aggregation.absent.reprobe_ms", milliseconds_of(params.reprobe, 1)},
+      {"aggregation.cursor.future_wait_ms", milliseconds_of(params.future_wait)},
+  };
+}
+
 std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
   using endpointslice::Consumers;
   using endpointslice::EndpointMode;
-  return {
+  std::vector<Key> out = {
       {"external_url", text(config.external_url)},
       {"data_dir", file(config.data_dir, folder)},
       {"loops", number(config.loops, 0, 256)},
@@ -129,6 +176,9 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"shutdown.spread_ms", milliseconds_of(config.shutdown.spread)},
       {"reload.poll_ms", milliseconds_of(config.reload.poll, 100)},
   };
+  std::vector<Key> aggregation = aggregation_keys(config.aggregation, config.merge);
+  std::move(aggregation.begin(), aggregation.end(), std::back_inserter(out));
+  return out;
 }
 
 struct Reader {

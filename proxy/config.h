@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "endpointslice/slice_builder.h"
 #include "proxy/forward.h"
+#include "proxy/merge/merge_params.h"
 
 namespace kintsugi::proxy {
 
@@ -53,6 +54,8 @@ struct ProxyConfig {
   } backend;
   endpointslice::SliceDefaults endpoint_slice;
   std::string wildcard = "deny";
+  MergeOptions aggregation;
+  MergeParams merge;
   struct {
     std::string bind;    ///< "127.0.0.1:0"; empty: no TCP admin listener
     std::string socket;  ///< path of a Unix socket; empty: none

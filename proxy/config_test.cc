@@ -77,6 +77,29 @@ TEST(ProxyConfig, WhenLimitsOfServedKindsAreSet_AM067_TheyAreRead) {
             "/etc/k/proxy.yaml:29: limits.served.writes: must be a number from 0 to 1000000");
 }
 
+TEST(ProxyConfig, WhenMergedReadsAreTuned_TheyAreRead) {
+  const auto usual = parse_proxy_config(valid(), "/etc/k/proxy.yaml");
+  ASSERT_TRUE(usual);
+  EXPECT_EQ(usual->aggregation, MergeOptions());
+  EXPECT_EQ(usual->merge, MergeParams());
+  const auto config = parse_proxy_config(
+      valid() +
+          "aggregation:\n  policy: partial\n  allow_partial: true\n"
+          "  resync: {mode: expire, spread_ms: 2000}\n  watchlist: {mode: refuse}\n"
+          "  watch: {group_linger_ms: 2000, queue_high_bytes: 4096}\n",
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->aggregation,
+            (MergeOptions{MissingShards::kPartial, true, Resync::kExpire, false}));
+  EXPECT_EQ(config->merge.expire_spread, seconds(2));
+  EXPECT_EQ(config->merge.group_linger, seconds(2));
+  EXPECT_EQ(config->merge.queue_high, 4096U);
+  EXPECT_EQ(fault(valid() + "aggregation:\n  policy: lax\n"),
+            "/etc/k/proxy.yaml:34: aggregation.policy: must be one of strict, partial");
+  EXPECT_EQ(fault(valid() + "aggregation:\n  allow_partial: 1\n"),
+            "/etc/k/proxy.yaml:34: aggregation.allow_partial: must be true or false");
+}
+
 TEST(ProxyConfig, WhenTheTextIsNoYaml_NamesFileAndLine) {
   const std::string text = fault("apiVersion: kintsugi.dev/v1alpha1\nkind: [\n");
   EXPECT_NE(text.find("/etc/k/proxy.yaml: "), std::string::npos) << text;

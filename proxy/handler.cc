@@ -31,7 +31,8 @@ std::string_view path_of(std::string_view target) { return target.substr(0, targ
 ProxyHandler::ProxyHandler(ProxyHandlerParams params)
     : params_(std::move(params)),
       forward_(params_.loop),
-      merge_(params_.loop, params_.pool, params_.view, forward_.watches),
+      merge_(params_.loop, params_.pool, params_.view, forward_.watches, params_.merge_options,
+             params_.merge_params),
       late_(params_.loop, params_.view, params_.late_routes),
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;

@@ -46,6 +46,8 @@ struct ProxyHandlerParams {
   std::string instance;  ///< for Via; the same in every loop of a process
   /// Kinds that the proxy stores are listed and watched at /clusters/* too.
   bool wildcard = false;
+  MergeOptions merge_options = {};
+  MergeParams merge_params = {};
   /// Shards are stored by the proxy, in root, which no shard has to own (source `objects`).
   bool own_shards = false;
   /// So long requests to unknown clusters wait for the topology; zero: not at all.

@@ -118,6 +118,8 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("endpoint_slice.leave_grace_ms", next.endpoint_slice.leave_grace,
        running.endpoint_slice.leave_grace);
   keep("wildcard", next.wildcard, running.wildcard);
+  keep("aggregation", next.aggregation, running.aggregation);
+  keep("aggregation", next.merge, running.merge);
   keep("limits.served", next.served_limits, running.served_limits);
   keep("authorization.recheck_watches_ms", next.authorization.recheck_watches,
        running.authorization.recheck_watches);

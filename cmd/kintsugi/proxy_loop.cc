@@ -104,6 +104,8 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .limits = shared_.config.limits,
       .instance = shared_.instance,
       .wildcard = shared_.config.wildcard == "serve",
+      .merge_options = shared_.config.aggregation,
+      .merge_params = shared_.config.merge,
       .own_shards = own_shards,
       .late_routes = kLateRoutes,
       .partition =

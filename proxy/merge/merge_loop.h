@@ -14,29 +14,13 @@
 #include "net/loop.h"
 #include "proxy/merge/continue_token.h"
 #include "proxy/merge/cursor.h"
+#include "proxy/merge/merge_params.h"
 #include "proxy/shard_pool.h"
 #include "proxy/watch_drain.h"
 #include "topology/snapshot.h"
 
 /// Lists and watches that cover several shards (specs/aggregation.md).
 namespace kintsugi::proxy {
-
-/// specs/aggregation.md 19.
-struct MergeParams {
-  Duration bookmark_gap = milliseconds(200);        ///< D, up to 16 slots
-  Duration bookmark_gap_wide = milliseconds(1000);  ///< D above 16 slots
-  Duration bookmark_idle = seconds(60);
-  Duration headers_wait = milliseconds(1000);
-  Duration max_stall = seconds(300);
-  Duration first_byte = seconds(10);
-  Duration list_deadline = seconds(55);
-  Duration give_up = seconds(120);  ///< on initial events of a shard
-  Duration reprobe = seconds(30);   ///< of a resource that a shard lacks
-  Duration future_wait = seconds(3);
-  Duration min_life = seconds(1);       ///< of a watch that sends nothing (AGG-1303)
-  std::size_t max_event = 16U << 20;    ///< [bytes]
-  std::size_t queue_high = 256U << 10;  ///< [bytes] unsent to a client before shards wait
-};
 
 /// Counters of one loop.
 struct MergeStats {
@@ -52,13 +36,20 @@ class MergedWatch;
 /// What the merged reads of one loop share. Outlives every stream. Threads: its loop.
 struct MergeLoop {
   MergeLoop(net::Loop& l, ShardPool& p, std::shared_ptr<topology::SnapshotView> v,
-            WatchDrain& drain)
-      : loop(l), pool(p), view(std::move(v)), watches(drain), follow_timer_(l) {}
+            WatchDrain& drain, const MergeOptions& o, const MergeParams& pa)
+      : loop(l),
+        pool(p),
+        view(std::move(v)),
+        watches(drain),
+        options(o),
+        params(pa),
+        follow_timer_(l) {}
   net::Loop& loop;
   ShardPool& pool;
   std::shared_ptr<topology::SnapshotView> view;
   WatchDrain& watches;
-  MergeParams params;
+  const MergeOptions options;
+  const MergeParams params;
   MergeStats stats;
   SlotHistoryPtr slots = std::make_shared<const SlotHistory>();
   TokenKeys keys;                  ///< empty until they are known: paged lists wait for them

@@ -17,7 +17,6 @@
 namespace kintsugi::proxy {
 namespace {
 
-constexpr Duration kExpireSpread = seconds(10);
 constexpr Duration kLastWarning = seconds(2);  ///< before the planned end: a bookmark
 constexpr std::size_t kWideRoute = 16;         ///< slots; more have rarer bookmarks
 constexpr std::int64_t kMinLifetime = 1'800;   ///< [s] of a watch without timeoutSeconds
@@ -134,7 +133,7 @@ class MergedWatch final : public http::RequestHandler,
     });
     if (lost_objects) {
       // What the client has of that shard it can only lose by listing again; not all at once.
-      expiry_.start(Duration(random_between(0, kExpireSpread.count())),
+      expiry_.start(Duration(random_between(0, shared_.params.expire_spread.count())),
                     [this] { fail_with(version_expired(), "removed"); });
     }
     std::erase_if(parts_, [&](const auto& part) { return !covers(part); });
@@ -191,7 +190,7 @@ class MergedWatch final : public http::RequestHandler,
   }
   void on_batch_end(MemberWatch& from) noexcept override {
     flush();
-    if (down_.unsent_bytes() < shared_.params.queue_high) {
+    if (down_.unsent_bytes() < shared_.params.private_high) {
       from.give_credit();
     }
   }

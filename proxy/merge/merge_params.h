@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/time.h"
+
+/// What operators may set of merged reads (specs/aggregation.md 9.2, 10, 19; `aggregation` in
+/// proxy.yaml).
+namespace kintsugi::proxy {
+
+/// What a list or watch does without a shard that is away.
+enum class MissingShards : std::uint8_t {
+  kStrict,   ///< nothing: 503, 429
+  kPartial,  ///< it goes on with the others, and says so
+};
+
+/// How a client learns what it missed of a shard whose history is gone.
+enum class Resync : std::uint8_t {
+  kDiff,    ///< the differences arrive as events
+  kExpire,  ///< ERROR 410: it lists again
+};
+
+struct MergeOptions {
+  MissingShards policy = MissingShards::kStrict;
+  bool allow_partial = false;  ///< requests may ask for partial (X-Kintsugi-Partial)
+  Resync resync = Resync::kDiff;
+  bool watch_list = true;  ///< false: WatchList is refused as by servers without it (AGG-805)
+  bool operator==(const MergeOptions&) const = default;
+};
+
+struct MergeParams {
+  Duration bookmark_gap = milliseconds(200);        ///< D, up to 16 slots
+  Duration bookmark_gap_wide = milliseconds(1000);  ///< D above 16 slots
+  Duration bookmark_idle = seconds(60);
+  Duration headers_wait = milliseconds(1000);
+  Duration max_stall = seconds(300);
+  Duration min_life = seconds(1);  ///< of a watch that sends nothing (AGG-1303)
+  Duration group_linger = seconds(30);
+  std::size_t group_log = 8U << 20;         ///< [bytes] of recent events of a group
+  std::size_t queue_high = 1U << 20;        ///< [bytes] a client may be behind its group
+  std::size_t queue_high_events = 16'384;   ///< [events] the same
+  std::size_t private_high = 256U << 10;    ///< [bytes] unsent before a private stream waits
+  Duration slow_grace = seconds(5);         ///< to finish an event before a slow client's end
+  std::size_t max_event = 16U << 20;        ///< [bytes]
+  Duration silence = seconds(10);           ///< of a shard during its initial events
+  Duration initial_deadline = seconds(60);  ///< of a slow shard's initial events
+  Duration give_up = seconds(120);          ///< on initial events of a shard
+  Duration first_byte = seconds(10);
+  Duration list_deadline = seconds(55);
+  std::size_t list_streams = 1'024;
+  std::size_t protobuf_spool = 64U << 20;  ///< [bytes] of one list
+  std::size_t index_bytes = 256U << 20;    ///< of all key indexes of a process
+  Duration expire_spread = seconds(10);
+  std::uint32_t expire_rate = 50;  ///< [1/s] watches of a loop that are ended with 410
+  Duration reprobe = seconds(30);  ///< of a resource that a shard lacks
+  Duration future_wait = seconds(3);
+  bool operator==(const MergeParams&) const = default;
+};
+
+}  // namespace kintsugi::proxy
