@@ -36,6 +36,9 @@ const (
 // Workspaces is the resource that makes logical clusters.
 var Workspaces = schema.GroupVersionResource{Group: "tenancy.kcp.io", Version: "v1alpha1", Resource: "workspaces"}
 
+// Shards is the resource of which there is one object per shard, in root.
+var Shards = schema.GroupVersionResource{Group: "core.kcp.io", Version: "v1alpha1", Resource: "shards"}
+
 // Installation is a running `kintsugi up` in a temporary folder.
 type Installation struct {
 	t     *testing.T
@@ -172,6 +175,30 @@ func StartInstallation(t *testing.T, options ...string) *Installation {
 	})
 	t.Logf("up after %v", time.Since(begin).Round(time.Millisecond))
 	return i
+}
+
+// JoinShard starts one more shard, which joins the installation, and waits until its Shard object is there.
+func (i *Installation) JoinShard(name, region string) *Process {
+	i.t.Helper()
+	shard, err := Start(Binary(i.t), filepath.Join(i.Dir, name+".log"), "shard", "--join", i.State, "--name", name,
+		"--labels", "region="+region)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.t.Cleanup(func() {
+		if err := shard.Stop(); err != nil {
+			i.t.Errorf("%s: %v", name, err)
+		}
+	})
+	shards := Dynamic(i.t, i.Config("root")).Resource(Shards)
+	Eventually(i.t, 30*time.Second, "Shard "+name, func() error {
+		if shard.Ended() {
+			i.t.Fatalf("%s ended: %v\n%s", name, shard.err, tail(shard.log))
+		}
+		_, err := shards.Get(context.Background(), name, metav1.GetOptions{})
+		return err
+	})
+	return shard
 }
 
 func (i *Installation) end() {

@@ -3,8 +3,6 @@ package clients
 import (
 	"context"
 	"fmt"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -46,8 +44,6 @@ type provider struct {
 	endpoint string
 	base     *rest.Config
 	name     string
-	mutex    sync.Mutex
-	signed   map[types.UID]string // to the cluster of the widget
 }
 
 func at(base *rest.Config, host string) *rest.Config {
@@ -73,19 +69,7 @@ func (p *provider) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	patch := fmt.Sprintf(`{"status":{%q:"done"}}`, p.name)
 	_, err = inCluster.Resource(widgets).Namespace(widget.GetNamespace()).Patch(ctx, widget.GetName(), types.MergePatchType,
 		[]byte(patch), metav1.PatchOptions{}, "status")
-	if err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.signed[widget.GetUID()] = cluster
-	return ctrl.Result{}, nil
-}
-
-func (p *provider) count() int {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	return len(p.signed)
+	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
 // run starts an unchanged controller-runtime manager over the endpoint of a slice.
@@ -97,7 +81,6 @@ func (p *provider) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Client, p.signed = manager.GetClient(), map[types.UID]string{}
 	watched := &unstructured.Unstructured{}
 	watched.SetGroupVersionKind(widgets.GroupVersion().WithKind("Widget"))
 	// Reads of the client come from the cache for unstructured objects too.
@@ -139,82 +122,8 @@ func endpoint(t *testing.T, acme dynamic.Interface, name string) string {
 	return url
 }
 
-// The story of the seed: a provider in root:acme, consumers on every shard, one endpoint, one credential.
-func TestProviderOverAllShards(t *testing.T) {
-	const consumers = 30
-	ctx := context.Background()
-	installation := e2e.StartInstallation(t)
-	acme := e2e.Dynamic(t, installation.Config(installation.MakeWorkspace("acme", "eu-west-1")))
-	property := map[string]any{"type": "object", "properties": map[string]any{
-		"spec":   map[string]any{"type": "object", "properties": map[string]any{"size": map[string]any{"type": "integer"}}},
-		"status": map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}}}
-	must[*unstructured.Unstructured](t)(acme.Resource(schemas).Create(ctx, object(schemas, "APIResourceSchema", "v1.widgets.story.example.com", map[string]any{
-		"spec": map[string]any{"group": "story.example.com", "scope": "Namespaced",
-			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": property,
-				"subresources": map[string]any{"status": map[string]any{}}}}}}), metav1.CreateOptions{}))
-	must[*unstructured.Unstructured](t)(acme.Resource(exports).Create(ctx, object(exports, "APIExport", "widgets", map[string]any{"spec": map[string]any{
-		"resources": []any{map[string]any{"group": "story.example.com", "name": "widgets", "schema": "v1.widgets.story.example.com",
-			"storage": map[string]any{"crd": map[string]any{}}}}}}), metav1.CreateOptions{}))
-	aggregated := map[string]any{"kintsugi.dev/endpoint-mode": "aggregated"}
-	must[*unstructured.Unstructured](t)(acme.Resource(partitions).Create(ctx, object(partitions, "Partition", "eu", map[string]any{"spec": map[string]any{
-		"selector": map[string]any{"matchLabels": map[string]any{"region": "eu-west-1"}}}}), metav1.CreateOptions{}))
-	e2e.Eventually(t, 20*time.Second, "slices", func() error {
-		for name, partition := range map[string]string{"everywhere": "", "europe": "eu"} {
-			spec := map[string]any{"export": map[string]any{"path": "root:acme", "name": "widgets"}}
-			if partition != "" {
-				spec["partition"] = partition
-			}
-			slice := object(endpointSlices, "APIExportEndpointSlice", name, map[string]any{
-				"metadata": map[string]any{"annotations": aggregated}, "spec": spec})
-			slice.SetName(name)
-			if _, err := acme.Resource(endpointSlices).Create(ctx, slice, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-				return err
-			}
-		}
-		return nil
-	})
-	base := installation.Config("")
-	all := &provider{name: "all", base: base, endpoint: endpoint(t, acme, "everywhere")}
-	all.run(t)
-	europe := &provider{name: "europe", base: base, endpoint: endpoint(t, acme, "europe")}
-	europe.run(t)
-
-	regions := []string{"eu-west-1", "us-east-1", "ap-south-1"}
-	clients := make([]dynamic.Interface, consumers)
-	var group sync.WaitGroup
-	for number := range consumers {
-		clients[number] = e2e.Dynamic(t, installation.Config(installation.MakeWorkspace(fmt.Sprintf("consumer-%02d", number), regions[number%3])))
-		group.Go(func() { consume(t, clients[number], number) })
-	}
-	group.Wait()
-	signed := func(what string, want, inEurope int) {
-		t.Helper()
-		e2e.Eventually(t, 60*time.Second, what, func() error {
-			if all.count() != want || europe.count() != inEurope {
-				return fmt.Errorf("signed %d of %d, in Europe %d of %d", all.count(), want, europe.count(), inEurope)
-			}
-			return nil
-		})
-	}
-	signed("every widget is signed", consumers, consumers/3)
-
-	before, err := installation.Kill("shard-1", syscall.SIGKILL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := installation.Restarted("shard-1", before, 20*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	for number := range consumers {
-		group.Go(func() { makeWidget(t, clients[number], fmt.Sprintf("second-%02d", number)) })
-	}
-	group.Wait()
-	signed("widgets made after a shard was killed are signed", 2*consumers, 2*consumers/3)
-}
-
 // consume binds the API and makes the first widget.
-func consume(t *testing.T, workspace dynamic.Interface, number int) {
+func consume(t *testing.T, workspace dynamic.Interface, first string) {
 	binding := object(bindings, "APIBinding", "widgets", map[string]any{"spec": map[string]any{
 		"reference": map[string]any{"export": map[string]any{"path": "root:acme", "name": "widgets"}}}})
 	e2e.Eventually(t, 30*time.Second, "binding", func() error {
@@ -231,7 +140,7 @@ func consume(t *testing.T, workspace dynamic.Interface, number int) {
 		}
 		return nil
 	})
-	makeWidget(t, workspace, fmt.Sprintf("first-%02d", number))
+	makeWidget(t, workspace, first)
 }
 
 func makeWidget(t *testing.T, workspace dynamic.Interface, name string) {
