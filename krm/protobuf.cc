@@ -73,13 +73,26 @@ class MessageDecoder {
       return fail(std::move(read).error());
     }
     if (schema.type == SchemaType::kObject && out.is_object()) {
-      for (JsonMember& member : read->edit_members()) {  // a message sent in pieces
-        out[member.key] = std::move(member.value);
-      }
+      merge(out, std::move(*read));  // a message sent in pieces
     } else {
       out = std::move(*read);
     }
     return {};
+  }
+
+  static void merge(Json& out, Json more) {
+    for (JsonMember& member : more.edit_members()) {
+      Json& target = out[member.key];
+      if (target.is_object() && member.value.is_object()) {
+        merge(target, std::move(member.value));
+      } else if (target.is_array() && member.value.is_array()) {
+        for (Json& item : member.value.edit_items()) {
+          target.push_back(std::move(item));
+        }
+      } else {
+        target = std::move(member.value);
+      }
+    }
   }
 
   static Expected<void> add_item(const Schema& item, const WireField& field, Json& out, int depth) {

@@ -105,6 +105,21 @@ TEST(Protobuf, WhenTextIsNotUtf8OrTypesDiffer_Fails) {
   EXPECT_FALSE(decode_protobuf_message(schema, bad_type).has_value());
 }
 
+TEST(Protobuf, WhenAMessageComesInPieces_TheyAreMerged) {
+  const Schema& schema = *builtin_schema("v1", "ConfigMap");
+  const auto meta = [](std::string_view text) {
+    return encode_protobuf_message(*builtin_schema("v1", "ConfigMap"), *Json::parse(text));
+  };
+  const auto object = decode_protobuf_message(
+      schema,
+      meta(R"({"metadata":{"name":"a","annotations":{"k":"1","x":"y"},"finalizers":["f"]}})") +
+          meta(R"({"metadata":{"annotations":{"k":"2"},"finalizers":["g"]}})"));
+  ASSERT_TRUE(object.has_value());
+  EXPECT_EQ(object->text({"metadata", "name"}), "a");
+  EXPECT_EQ(object->at({"metadata", "annotations"})->dump(), R"({"k":"2","x":"y"})");
+  EXPECT_EQ(object->at({"metadata", "finalizers"})->dump(), R"(["f","g"])");
+}
+
 TEST(Protobuf, WhenNestedTooDeeply_Fails) {
   std::string raw;
   for (int i = 0; i < 1000; ++i) {

@@ -56,20 +56,6 @@ bool read_metadata(std::string_view raw, ObjectFacts& out) {
   return !walk.broken();
 }
 
-EventType type_of(std::string_view text) noexcept {
-  static constexpr std::pair<std::string_view, EventType> kTypes[] = {
-      {"ADDED", EventType::kAdded},     {"MODIFIED", EventType::kModified},
-      {"DELETED", EventType::kDeleted}, {"BOOKMARK", EventType::kBookmark},
-      {"ERROR", EventType::kError},
-  };
-  for (const auto& [name, type] : kTypes) {
-    if (name == text) {
-      return type;
-    }
-  }
-  return EventType::kUnknown;
-}
-
 /// First element of a raw array; "" when it has none.
 std::string_view first_element(std::string_view raw) {
   std::size_t at = 1;
@@ -100,6 +86,20 @@ void read_row(std::string_view rows, EventFacts& out) {
 }
 
 }  // namespace
+
+EventType event_type(std::string_view text) noexcept {
+  static constexpr std::pair<std::string_view, EventType> kTypes[] = {
+      {"ADDED", EventType::kAdded},     {"MODIFIED", EventType::kModified},
+      {"DELETED", EventType::kDeleted}, {"BOOKMARK", EventType::kBookmark},
+      {"ERROR", EventType::kError},
+  };
+  for (const auto& [name, type] : kTypes) {
+    if (name == text) {
+      return type;
+    }
+  }
+  return EventType::kUnknown;
+}
 
 EventSplitter::Fault EventSplitter::feed(std::string_view bytes,
                                          const std::function<void(std::string_view)>& take) {
@@ -159,7 +159,7 @@ std::optional<EventFacts> event_facts(std::string_view event) {
   MemberWalk walk(event);
   while (const auto member = walk.next()) {
     if (key_is(member->key, "type")) {
-      out.type = type_of(text_of(member->value));
+      out.type = event_type(text_of(member->value));
     } else if (key_is(member->key, "object")) {
       out.object = member->value;
     }

@@ -46,6 +46,9 @@ struct ObjectFacts {
 
 enum class EventType : std::uint8_t { kAdded, kModified, kDeleted, kBookmark, kError, kUnknown };
 
+/// Of a watch event's `type`.
+[[nodiscard]] EventType event_type(std::string_view text) noexcept;
+
 struct EventFacts {
   EventType type = EventType::kUnknown;
   std::string_view object;  ///< raw

@@ -1,0 +1,77 @@
+// Protobuf lists and watch streams of shards, in any pieces: pieces never change what is found,
+// what is found agrees with the decoder of objects, and an object with a marker is still the same
+// object.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "krm/protobuf.h"
+#include "proxy/merge/proto_build.h"
+#include "proxy/merge/proto_split.h"
+
+namespace {
+
+using namespace kintsugi::proxy;
+
+void check(bool holds) {
+  if (!holds) {
+    std::abort();
+  }
+}
+
+template <class Splitter>
+std::vector<std::string> split(std::string_view text, std::size_t piece, bool& fault) {
+  Splitter splitter(1U << 20);
+  std::vector<std::string> out;
+  fault = false;
+  while (!text.empty() && !fault) {
+    const std::string_view part = text.substr(0, piece);
+    fault = splitter.feed(part, [&](std::string_view each) { out.emplace_back(each); }) !=
+            Splitter::Fault::kNone;
+    text.remove_prefix(part.size());
+  }
+  return out;
+}
+
+template <class Splitter>
+std::vector<std::string> split_both_ways(std::string_view text) {
+  bool whole_fault = false;
+  bool pieces_fault = false;
+  const auto whole = split<Splitter>(text, text.size() + 1, whole_fault);
+  const auto pieces = split<Splitter>(text, 1 + text.size() / 7, pieces_fault);
+  check(whole_fault == pieces_fault && whole == pieces);
+  return whole;
+}
+
+void check_event(const std::string& frame) {
+  const auto facts = proto_event_facts(frame);
+  const auto marked = proto_event_with(frame, proto_annotation_suffix("kcp.io/cluster", "m"));
+  if (!facts || facts->type == EventType::kError) {
+    return;
+  }
+  (void)proto_kept_fields(facts->facts.metadata);
+  if (marked) {
+    const auto again = proto_event_facts(*marked);
+    check(again && again->facts.cluster == "m" && again->facts.name == facts->facts.name &&
+          again->facts.revision == facts->facts.revision);
+  }
+  const auto object = kintsugi::krm::decode_protobuf(facts->object);
+  if (object && facts->facts.kind == "ConfigMap") {
+    check(object->text({"metadata", "name"}) == facts->facts.name);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const std::string& frame : split_both_ways<FrameSplitter>(text)) {
+    check_event(frame);
+  }
+  for (const std::string& item : split_both_ways<ProtoListSplitter>(text)) {
+    (void)proto_item_facts(item);
+  }
+  return 0;
+}
