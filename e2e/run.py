@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the end-to-end tests e2e/NNN_topic_test.py (and the Go module e2e/go where a Go tool chain is present) one after
+"""Runs the end-to-end tests e2e/NNN_topic_test.py (and the Go modules e2e/go* where a Go tool chain is present) one after
 another. Arguments select topics by substring. The last line is `N passed, N failed, N skipped`."""
 import argparse
 import importlib.util
@@ -73,15 +73,17 @@ def run_python(selected):
 
 
 def run_go(selected):
-    """The Go module's tests count as one each; without Go they are one skipped line."""
-    if selected and not any(word in "go" for word in selected):
-        return 0, 0, 0
-    if not (HERE / "go" / "go.mod").exists():
-        return 0, 0, 0
+    """The tests of a Go module count as one each; without Go every module is one skipped line."""
+    modules = [path.parent for path in sorted(HERE.glob("go*/go.mod")) if not selected or path.parent.name in selected]
     if shutil.which("go") is None:
-        print("skip  go: no Go tool chain on this machine")
-        return 0, 0, 1
-    run = subprocess.run(["go", "test", "-count=1", "-v", "-timeout=900s", "./..."], cwd=HERE / "go", text=True,
+        for module in modules:
+            print(f"skip  {module.name}: no Go tool chain on this machine")
+        return 0, 0, len(modules)
+    return tuple(sum(column) for column in zip((0, 0, 0), *[run_module(module) for module in modules]))
+
+
+def run_module(module):
+    run = subprocess.run(["go", "test", "-count=1", "-v", "-timeout=900s", "./..."], cwd=module, text=True,
                          capture_output=True, check=False)
     lines = run.stdout.splitlines()
     passed = sum(line.startswith("--- PASS") for line in lines)
