@@ -110,6 +110,34 @@ TEST(H2Engine, WhenStreamWindowIsLarge_PeerMaySendThatMuchUnconsumed) {
   EXPECT_TRUE(response.in.body == pattern(500'000));
 }
 
+TEST(H2Engine, WhenAnAnswerIsCutOffInOrder_T79_ItEndsWithoutAWindowAndWithoutAReset) {
+  SessionLimits small;
+  small.stream_window = 100'000;
+  auto pair = Pair::h2(small, small);
+  pair->handler.on_open = [](ServerExchange& exchange) {
+    exchange.stream->send_head(200, {}, false);
+    exchange.stream->send_data(SharedBytes(pattern(500'000)), false);
+  };
+  TestResponse stalled;
+  stalled.auto_consume = false;
+  open(*pair, make_head("GET", "/x"), stalled);
+  TestResponse flowing;
+  open(*pair, make_head("GET", "/x"), flowing);
+  pair->run();
+  EXPECT_EQ(stalled.in.body.size(), 100'000U);
+  EXPECT_EQ(flowing.in.body.size(), 500'000U);
+  EXPECT_EQ(stalled.in.ends + flowing.in.ends, 0);
+  pair->handler.at(0).stream->reset(Errc::kOk);
+  pair->handler.at(1).stream->reset(Errc::kOk);
+  pair->run();
+  for (const TestResponse* response : {&stalled, &flowing}) {
+    EXPECT_EQ(response->in.ends, 1);
+    EXPECT_EQ(response->in.cause, Errc::kOk);
+  }
+  EXPECT_EQ(stalled.in.body.size(), 100'000U);
+  EXPECT_EQ(pair->handler.at(0).in.cause, Errc::kOk);
+}
+
 TEST(H2Engine, WhenOneStreamIsNotConsumed_NeighboursGoOn) {
   SessionLimits limits;
   limits.connection_window = 100'000;

@@ -64,8 +64,8 @@ class Stream {
   /// The same without a copy of the payload.
   virtual void send_data(SharedBytes bytes, bool end) noexcept = 0;
   virtual void send_trailers(const HeaderList& trailers) noexcept = 0;
-  /// Ends the exchange at once (RST_STREAM; HTTP/1.1 closes the connection). Queued bytes are
-  /// dropped. on_close follows.
+  /// Ends the exchange at once (RST_STREAM; HTTP/1.1 closes the connection), drops queued bytes;
+  /// on_close follows. A server's begun answer with kOk: END_STREAM where its bytes are just now.
   virtual void reset(Errc cause) noexcept = 0;
   /// Gives back `bytes` of received body as flow-control credit.
   virtual void consume(std::size_t bytes) noexcept = 0;

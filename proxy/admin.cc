@@ -116,6 +116,31 @@ Json loops_json(const std::vector<LoopReport>& loops) {
   return Json::object({{"loops", std::move(list)}});
 }
 
+/// Groups of merged watches: who shares what (specs/aggregation.md 9).
+Json streams_json(const std::vector<LoopReport>& loops) {
+  Json list = Json::array();
+  for (const LoopReport& loop : loops) {
+    for (const GroupReport& group : loop.groups) {
+      Json shards = Json::array();
+      for (const GroupReport::Shard& shard : group.shards) {
+        shards.push_back(Json::object({{"shard", shard.name},
+                                       {"state", std::string(shard.state)},
+                                       {"position", std::to_string(shard.position)}}));
+      }
+      list.push_back(Json::object({{"loop", loop.name},
+                                   {"route", group.route},
+                                   {"path", group.path},
+                                   {"query", group.query},
+                                   {"user", group.user},
+                                   {"readers", static_cast<std::int64_t>(group.readers)},
+                                   {"logEvents", static_cast<std::int64_t>(group.log_events)},
+                                   {"logBytes", static_cast<std::int64_t>(group.log_bytes)},
+                                   {"shards", std::move(shards)}}));
+    }
+  }
+  return Json::object({{"mergedWatches", std::move(list)}});
+}
+
 /// Waits for the reports of all loops.
 class WaitForLoops final : public http::RequestHandler {
  public:
@@ -167,26 +192,29 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
     return answer_text(head, stream, ok ? 200 : 500, ok ? "ok" : "informer-sync failed\n");
   }
   const bool metrics = path == "/metrics";
-  if (!metrics && path != "/debug/loops") {
-    return answer_text(head, stream, 404,
-                       "served here: /metrics /debug/shards /debug/routes /debug/loops "
-                       "/debug/config /explain?path= /livez /readyz\n");
+  const bool streams = path == "/debug/streams";
+  if (!metrics && !streams && path != "/debug/loops") {
+    return answer_text(
+        head, stream, 404,
+        "served here: /metrics /debug/shards /debug/routes /debug/loops /debug/streams "
+        "/debug/config /explain?path= /livez /readyz\n");
   }
   auto waiting = std::make_unique<WaitForLoops>();
-  params_.collect(
-      [this, metrics, &stream, alive = waiting->alive()](const std::vector<LoopReport>& loops) {
-        if (!*alive) {
-          return;
-        }
-        http::HeaderList headers;
-        headers.add("content-type",
-                    metrics ? "text/plain; version=0.0.4; charset=utf-8" : "application/json");
-        const std::string body = metrics ? render_metrics(params_.feed, loops, params_.topology())
-                                         : loops_json(loops).dump_pretty();
-        headers.add("content-length", std::to_string(body.size()));
-        stream.send_head(200, headers, false);
-        stream.send_data(body, true);
-      });
+  params_.collect([this, metrics, streams, &stream,
+                   alive = waiting->alive()](const std::vector<LoopReport>& loops) {
+    if (!*alive) {
+      return;
+    }
+    http::HeaderList headers;
+    headers.add("content-type",
+                metrics ? "text/plain; version=0.0.4; charset=utf-8" : "application/json");
+    const std::string body = metrics   ? render_metrics(params_.feed, loops, params_.topology())
+                             : streams ? streams_json(loops).dump_pretty()
+                                       : loops_json(loops).dump_pretty();
+    headers.add("content-length", std::to_string(body.size()));
+    stream.send_head(200, headers, false);
+    stream.send_data(body, true);
+  });
   return waiting;
 }
 

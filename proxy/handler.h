@@ -79,6 +79,7 @@ class ProxyHandler final : public http::Handler {
   /// What cursors and continue tokens mean.
   void set_slots(SlotHistoryPtr slots, TokenKeys keys);
   [[nodiscard]] const MergeStats& merge_stats() const noexcept { return merge_.stats; }
+  [[nodiscard]] std::vector<GroupReport> merge_groups() const { return merge_.report_groups(); }
   /// For requests that begin from now on.
   void set_limits(const ForwardLimits& limits) noexcept { forward_.limits = limits; }
 

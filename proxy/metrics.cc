@@ -88,6 +88,7 @@ void shard_families(Text& text, const topology::Feed& feed) {
 /// Reads over several shards (specs/aggregation.md 19).
 void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   MergeStats sum;
+  std::size_t groups = 0, upstream = 0, log_bytes = 0;
   for (const LoopReport& loop : loops) {
     sum.lists += loop.merge.lists;
     sum.events += loop.merge.events;
@@ -96,11 +97,27 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
     sum.reopened += loop.merge.reopened;
     sum.failed += loop.merge.failed;
     sum.watches += loop.merge.watches;
+    sum.evicted_slow += loop.merge.evicted_slow;
+    sum.evicted_stall += loop.merge.evicted_stall;
+    for (const GroupReport& group : loop.groups) {
+      ++groups;
+      upstream += group.shards.size();
+      log_bytes += group.log_bytes;
+    }
     for (const auto& [reason, count] : loop.merge.expired) {
       sum.expired[reason] += count;
     }
   }
   text.single("kintsugi_watch_streams", "gauge", "merged watches of clients", sum.watches);
+  text.single("kintsugi_watch_groups", "gauge", "groups of merged watches that share streams",
+              groups);
+  text.single("kintsugi_watch_group_streams", "gauge", "streams to shards that groups share",
+              upstream);
+  text.single("kintsugi_watch_log_bytes", "gauge", "recent events that groups keep", log_bytes);
+  text.family("kintsugi_watch_evictions_total", "counter",
+              "merged watches ended before their time");
+  text.sample("reason=\"slow\"", sum.evicted_slow);
+  text.sample("reason=\"stall\"", sum.evicted_stall);
   text.single("kintsugi_watch_events_total", "counter", "events that merged watches sent",
               sum.events);
   text.single("kintsugi_watch_bookmarks_total", "counter", "bookmarks of merged watches",

@@ -224,6 +224,7 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.listener = listener_->stats();
     report.forward = handler_->forward_stats();
     report.merge = handler_->merge_stats();
+    report.groups = handler_->merge_groups();
     report.lookup = handler_->lookup_stats();
     report.ignored_applies = handler_->ignored_applies();
     report.reviews = reviews_->stats();

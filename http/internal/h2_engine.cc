@@ -68,11 +68,34 @@ void H2Stream::abort(Errc why) noexcept {
   if (closed) {
     return;
   }
-  if (nghttp2_session* session = engine.native()) {
+  nghttp2_session* session = engine.native();
+  if (why == Errc::kOk && session != nullptr && engine.is_server() && head_done && !local_ended) {
+    end_without_rest(session);
+    return;
+  }
+  if (session != nullptr) {
     (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, code_of(why));
     (void)nghttp2_session_set_stream_user_data(session, id, nullptr);
   }
   engine.finish(*this, why);
+  engine.changed();
+}
+
+void H2Stream::end_without_rest(nghttp2_session* session) noexcept {
+  queue.clear();
+  trailers.reset();
+  ended = true;
+  above_mark = false;
+  // nghttp2 sends no DATA, not even empty ones, without a window; trailers need none.
+  const bool window = nghttp2_session_get_stream_remote_window_size(session, id) > 0 &&
+                      nghttp2_session_get_remote_window_size(session) > 0;
+  if (!window) {
+    (void)nghttp2_submit_headers(session, NGHTTP2_FLAG_END_STREAM, id, nullptr, nullptr, 0,
+                                 nullptr);
+  } else if (deferred) {
+    deferred = false;
+    (void)nghttp2_session_resume_data(session, id);
+  }
   engine.changed();
 }
 

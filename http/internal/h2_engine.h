@@ -36,6 +36,7 @@ class H2Stream {
   void queue_body(Bytes bytes, bool end) noexcept;
   void queue_trailers(const HeaderList& fields) noexcept;
   void abort(Errc cause) noexcept;
+  void end_without_rest(nghttp2_session* session) noexcept;
   void credit(std::size_t bytes) noexcept;
 
   H2Engine& engine;
@@ -120,6 +121,7 @@ class H2Engine {
   [[nodiscard]] std::size_t abort_stalled(TimePoint now, Duration limit) noexcept;
 
   // For H2Stream.
+  [[nodiscard]] bool is_server() const noexcept { return server_; }
   [[nodiscard]] nghttp2_session* native() noexcept { return alive() ? session_ : nullptr; }
   void changed() noexcept;                   // output may be ready
   void make_due(H2Stream& stream) noexcept;  // callbacks to run in settle()

@@ -30,11 +30,17 @@ Duration about(Duration whole) {
   return Duration(pick(random));
 }
 
+std::string_view state_name(MemberWatch::State state) noexcept {
+  static constexpr std::string_view kNames[] = {"opening", "initial", "live",
+                                                "waiting", "absent",  "stopped"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
 MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
                          const http::RequestHead& head, const MergeRoute& route,
                          const std::string& passed_on, WatchStart start)
     : shared_(shared),
-      sink_(sink),
+      sink_(&sink),
       member_(std::move(member)),
       head_(head),
       route_(route),
@@ -79,7 +85,7 @@ void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
   initial_done_ = initial_done_ || !start_.initial_events;
   backoff_ = kFirstBackoff;
   silent_since_ = TimePoint::max();
-  sink_.on_accepted(*this);
+  sink_->on_accepted(*this);
 }
 
 void MemberWatch::on_data(std::string_view bytes) noexcept {
@@ -98,10 +104,10 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
   }
   if (fault == EventSplitter::Fault::kTooLarge) {
     stop();
-    sink_.on_too_large(*this);
+    sink_->on_too_large(*this);
     return;
   }
-  sink_.on_batch_end(*this);
+  sink_->on_batch_end(*this);
   if (state_ != State::kStopped && (broken_ || fault == EventSplitter::Fault::kMalformed)) {
     ++shared_.stats.malformed;
     call_.close();
@@ -122,7 +128,7 @@ void MemberWatch::refuse() {
     case ShardVerdict::kAbsent:
       if (position_ != 0) {
         stop();
-        sink_.on_expired(*this);  // the resource is gone, and the client still has its objects
+        sink_->on_expired(*this);  // the resource is gone, and the client still has its objects
         return;
       }
       state_ = State::kAbsent;
@@ -130,18 +136,18 @@ void MemberWatch::refuse() {
       silent_since_ = TimePoint::max();
       start_ = WatchStart{0, true, false, false};
       timer_.start(jittered(shared_.params.reprobe), [this] { open(); });
-      sink_.on_refused(*this, answer_, error_body_);
+      sink_->on_refused(*this, answer_, error_body_);
       if (state_ == State::kAbsent) {
-        sink_.on_accepted(*this);
-        sink_.on_initial_end(*this);
+        sink_->on_accepted(*this);
+        sink_->on_initial_end(*this);
       }
       return;
     case ShardVerdict::kExpired:
       stop();
-      sink_.on_expired(*this);
+      sink_->on_expired(*this);
       return;
     case ShardVerdict::kFinal:
-      sink_.on_refused(*this, answer_, error_body_);
+      sink_->on_refused(*this, answer_, error_body_);
       if (state_ != State::kStopped) {
         lose("it answers " + std::to_string(answer_.status));
       }
@@ -169,12 +175,12 @@ void MemberWatch::take(std::string_view event) {
       if (state_ == State::kLive || facts->facts.initial_end) {
         position_ = std::max(position_, revision);
       }
-      sink_.on_bookmark(*this, facts->facts);
+      sink_->on_bookmark(*this, facts->facts);
       if (state_ == State::kInitial && facts->facts.initial_end) {
         state_ = State::kLive;
         start_.initial_events = false;
         initial_done_ = true;
-        sink_.on_initial_end(*this);
+        sink_->on_initial_end(*this);
       }
       return;
     default:
@@ -190,7 +196,7 @@ void MemberWatch::take(std::string_view event) {
     resumed_ = false;
     position_ = std::max(position_, revision);
   }
-  sink_.on_event(*this, *facts, event);
+  sink_->on_event(*this, *facts, event);
 }
 
 void MemberWatch::take_error(std::string_view object) {
@@ -198,7 +204,7 @@ void MemberWatch::take_error(std::string_view object) {
   const krm::Json* code = status ? status->find("code") : nullptr;
   if (code != nullptr && code->as_integer() == 410) {
     stop();
-    sink_.on_expired(*this);
+    sink_->on_expired(*this);
     return;
   }
   broken_ = true;  // any other failure: from where it was
@@ -210,7 +216,7 @@ void MemberWatch::lose(std::string_view cause) {
   if (silent_since_ == TimePoint::max()) {
     silent_since_ = shared_.loop.now();
   }
-  if (!sink_.on_lost(*this, kept) || state_ == State::kStopped) {
+  if (!sink_->on_lost(*this, kept) || state_ == State::kStopped) {
     return;
   }
   ++shared_.stats.reopened;

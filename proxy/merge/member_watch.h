@@ -66,6 +66,8 @@ class MemberWatch final : private MemberCall::Listener {
 
   void open();
   void stop() noexcept;
+  /// Who is told from now on, also of the rest of what is being taken apart right now.
+  void set_sink(Sink& sink) noexcept { sink_ = &sink; }
   /// The client has taken everything: the shard may go on.
   void give_credit() noexcept;
 
@@ -90,7 +92,7 @@ class MemberWatch final : private MemberCall::Listener {
   void lose(std::string_view cause);
 
   MergeLoop& shared_;
-  Sink& sink_;
+  Sink* sink_;
   Member member_;
   const http::RequestHead& head_;
   const MergeRoute& route_;
@@ -111,6 +113,9 @@ class MemberWatch final : private MemberCall::Listener {
   bool resumed_ = false;  // events up to position_ may come again
   bool broken_ = false;   // an event could not be understood
 };
+
+/// "opening", "initial", "live", "waiting", "absent", "stopped".
+[[nodiscard]] std::string_view state_name(MemberWatch::State state) noexcept;
 
 /// A random duration between nine and eleven tenths of `whole`.
 [[nodiscard]] Duration about(Duration whole);

@@ -1,6 +1,7 @@
 #include "proxy/merge/merge_loop.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "krm/status.h"
@@ -8,8 +9,17 @@
 #include "proxy/merge/merge_query.h"
 #include "proxy/merge/merged_list.h"
 #include "proxy/merge/merged_watch.h"
+#include "proxy/merge/watch_group.h"
 
 namespace kintsugi::proxy {
+namespace {
+
+bool asks_partial(const MergeOptions& options, const http::HeaderList& headers) {
+  return options.policy == MissingShards::kPartial ||
+         (options.allow_partial && headers.get("x-kintsugi-partial") == "true");
+}
+
+}  // namespace
 
 void MergeLoop::set_slots(SlotHistoryPtr history) {
   slots = std::move(history);
@@ -19,18 +29,39 @@ void MergeLoop::set_slots(SlotHistoryPtr history) {
 void MergeLoop::follow(bool shards_changed) {
   if (!shards_changed) {
     // Who holds what changes with every binding: a hundredth of a second of them is one change.
-    if (!open.empty() && !follows_) {
+    if (!groups.empty() && !follows_) {
       follows_ = true;
       follow_timer_.start(milliseconds(10), [this] { follow(true); });
     }
     return;
   }
   follows_ = false;
+  for (const auto& [key, group] : std::map(groups)) {
+    group->refresh();
+  }
   for (MergedWatch* watch : std::vector<MergedWatch*>(open)) {
     if (std::find(open.begin(), open.end(), watch) != open.end()) {
       follow_slots(*watch);
     }
   }
+}
+
+Duration MergeLoop::expiry_turn(std::size_t turn, std::size_t all) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  const std::int64_t step = params.expire_spread.count() / static_cast<std::int64_t>(all);
+  const Duration wished(step * static_cast<std::int64_t>(turn) +
+                        std::uniform_int_distribution<std::int64_t>(0, step)(random));
+  const Duration least = std::chrono::duration_cast<Duration>(seconds(1)) / params.expire_rate;
+  last_expiry_ = std::max(last_expiry_ + least, loop.now() + wished);
+  return last_expiry_ - loop.now();
+}
+
+std::vector<GroupReport> MergeLoop::report_groups() const {
+  std::vector<GroupReport> out;
+  for (const auto& [key, group] : groups) {
+    out.push_back(group->report());
+  }
+  return out;
 }
 
 shards::ShardClient* client_of(MergeLoop& shared, const MergeRoute& route,
@@ -104,7 +135,16 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
   if (!query) {
     return answer_error(head, stream, query.error());
   }
+  query->partial = asks_partial(shared.options, head.headers);
   if (query->watch) {
+    if (query->initial_events && !shared.options.watch_list) {  // AGG-805
+      return answer_error(
+          head, stream,
+          krm::invalid("meta.k8s.io", "ListOptions", "",
+                       {krm::field_forbidden("sendInitialEvents",
+                                             "sendInitialEvents is forbidden for watch unless the "
+                                             "WatchList feature gate is enabled")}));
+    }
     return make_merged_watch(shared, std::move(head), stream, std::move(route), std::move(*query),
                              *accept);
   }

@@ -14,6 +14,7 @@
 #include "net/loop.h"
 #include "proxy/merge/continue_token.h"
 #include "proxy/merge/cursor.h"
+#include "proxy/merge/initial_gate.h"
 #include "proxy/merge/merge_params.h"
 #include "proxy/shard_pool.h"
 #include "proxy/watch_drain.h"
@@ -28,10 +29,24 @@ struct MergeStats {
   std::uint64_t malformed = 0, reopened = 0, failed = 0;
   /// Answers and events 410 by why: generation, removed, rollback, check, native, history, initial.
   std::map<std::string_view, std::uint64_t> expired;
-  std::size_t watches = 0;
+  std::size_t watches = 0, groups = 0;
+  std::uint64_t evicted_slow = 0, evicted_stall = 0;
 };
 
 class MergedWatch;
+class WatchGroup;
+
+/// One group of watches, for people.
+struct GroupReport {
+  std::string route, path, user, query;
+  std::size_t readers = 0, log_bytes = 0, log_events = 0;
+  struct Shard {
+    std::string name;
+    std::uint64_t position = 0;
+    std::string_view state;
+  };
+  std::vector<Shard> shards;
+};
 
 /// What the merged reads of one loop share. Outlives every stream. Threads: its loop.
 struct MergeLoop {
@@ -54,6 +69,15 @@ struct MergeLoop {
   SlotHistoryPtr slots = std::make_shared<const SlotHistory>();
   TokenKeys keys;                  ///< empty until they are known: paged lists wait for them
   std::vector<MergedWatch*> open;  ///< told of changes of the slots
+  /// By question and identity; kept a while after their last reader.
+  std::map<std::string, std::shared_ptr<WatchGroup>, std::less<>> groups;
+
+  InitialGate initial_gate;
+
+  /// When the `turn`-th of `all` watches that have to list again is told to: spread in time, and
+  /// never more of them a second than operators allow (AGG-1003).
+  [[nodiscard]] Duration expiry_turn(std::size_t turn, std::size_t all);
+  [[nodiscard]] std::vector<GroupReport> report_groups() const;
 
   /// New slots or generations; open watches follow.
   void set_slots(SlotHistoryPtr history);
@@ -62,6 +86,7 @@ struct MergeLoop {
 
  private:
   net::Timer follow_timer_;
+  TimePoint last_expiry_{};
   bool follows_ = false;
 };
 

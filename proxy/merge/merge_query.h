@@ -23,6 +23,7 @@ struct MergeQuery {
   std::int64_t limit = 0;  ///< 0: none
   std::string continue_token;
   bool bookmarks = false;
+  bool partial = false;                ///< without the shards that are away (10)
   std::optional<bool> initial_events;  ///< sendInitialEvents
   std::int64_t timeout_seconds = 0;    ///< 0: not said
   std::string label_selector, field_selector, shard_selector;

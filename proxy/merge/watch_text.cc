@@ -36,6 +36,24 @@ std::string without_columns(std::string_view event, std::string_view columns) {
   return out;
 }
 
+std::string with_columns(std::string_view event, std::string_view columns) {
+  for (MemberWalk outer(event); const auto member = outer.next();) {
+    if (!key_is(member->key, "object")) {
+      continue;
+    }
+    for (MemberWalk inner(member->value); const auto field = inner.next();) {
+      if (key_is(field->key, "columnDefinitions")) {
+        const auto at = static_cast<std::size_t>(field->value.data() - event.data());
+        std::string out(event.substr(0, at));
+        out += columns;
+        out += event.substr(at + field->value.size());
+        return out;
+      }
+    }
+  }
+  return std::string(event);
+}
+
 std::string watch_query(const WatchStart& start, std::string_view passed_on) {
   std::string out = "?watch=true&allowWatchBookmarks=true";
   if (start.revision != 0) {

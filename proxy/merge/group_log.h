@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "proxy/merge/cursor.h"
+
+/// The recent events of a group of merged watches (specs/aggregation.md 9, 5.6 AGG-520). Pure.
+namespace kintsugi::proxy {
+
+/// In the order in which the shards sent them. Readers go through it by index; what is older than
+/// the limit is forgotten from the front.
+class GroupLog {
+ public:
+  struct Entry {
+    SharedBytes bytes;             ///< as clients get it, with its newline
+    std::uint64_t revision = 0;    ///< the event's own
+    std::uint64_t position = 0;    ///< component of the slot once it is delivered; never falls
+    std::uint64_t offset = 0;      ///< bytes of the log before it
+    std::uint32_t columns_at = 0;  ///< of a Table's columnDefinitions in `bytes`
+    std::uint32_t columns_size = 0;
+    std::uint16_t slot = 0;
+  };
+  using Index = std::uint64_t;  ///< of an event since the group began
+
+  /// @param max_bytes  kept; the newest event is kept in any case
+  explicit GroupLog(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
+
+  /// From now on every event of the slot after `position` is entered.
+  void begin_slot(std::size_t slot, std::uint64_t position);
+  /// The slot's events are no longer followed.
+  void end_slot(std::size_t slot) noexcept;
+  /// Positions after which every event of the slot is here; nullopt: it is not followed.
+  [[nodiscard]] std::optional<std::uint64_t> floor(std::size_t slot) const noexcept;
+
+  void append(Entry entry);
+  [[nodiscard]] Index begin() const noexcept { return begin_; }
+  [[nodiscard]] Index end() const noexcept { return begin_ + entries_.size(); }
+  /// @param index  in [begin, end)
+  [[nodiscard]] const Entry& at(Index index) const noexcept {
+    return entries_[static_cast<std::size_t>(index - begin_)];
+  }
+  /// The first event of the slot after `position`; end() if there is none.
+  [[nodiscard]] Index first_after(std::size_t slot, std::uint64_t position) const noexcept;
+  [[nodiscard]] bool has_events_of(std::size_t slot) const noexcept;
+  /// Bytes of the events from `index` on.
+  [[nodiscard]] std::size_t bytes_from(Index index) const noexcept {
+    return index >= end() ? 0 : static_cast<std::size_t>(end_offset_ - at(index).offset);
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_from(begin_); }
+
+ private:
+  void trim();
+
+  std::size_t max_bytes_;
+  std::deque<Entry> entries_;
+  std::vector<std::optional<std::uint64_t>> floors_;  // by slot
+  Index begin_ = 0;
+  std::uint64_t end_offset_ = 0;
+};
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,59 @@
+#include "proxy/merge/initial_gate.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace kintsugi::proxy {
+namespace {
+
+struct Crowd {
+  net::Loop loop{"test"};
+  InitialGate gate;
+  std::vector<std::unique_ptr<InitialGate::Ticket>> tickets;
+  int gone = 0, turned_away = 0;
+
+  void come(const std::string& scope, const std::string& who) {
+    tickets.push_back(gate.enter(loop, scope, who, [this](InitialGate::Answer answer) {
+      ++(answer == InitialGate::Answer::kGo ? gone : turned_away);
+    }));
+  }
+};
+
+TEST(InitialGate, WhenOneIdentityComesOften_T109_OthersStillFindAPlace) {
+  Crowd crowd;
+  for (int i = 0; i < 12; ++i) {
+    crowd.come("maps", "alice");
+  }
+  EXPECT_EQ(crowd.gone, 8);
+  for (int i = 0; i < 12; ++i) {
+    crowd.come("maps", "bob");
+  }
+  EXPECT_EQ(crowd.gone, 16);
+  crowd.come("secrets", "alice");
+  EXPECT_EQ(crowd.gone, 17);
+  crowd.tickets[0].reset();  // one of alice's ends: her next one goes
+  EXPECT_EQ(crowd.gone, 18);
+  crowd.tickets[9].reset();  // one that waited gives up
+  EXPECT_EQ(crowd.gone, 18);
+  EXPECT_EQ(crowd.turned_away, 0);
+}
+
+TEST(InitialGate, WhenTheQueueIsFull_T109_TheRestIsTurnedAwayAtOnce) {
+  Crowd crowd;
+  for (int i = 0; i < 300; ++i) {
+    crowd.come("maps", std::to_string(i));
+  }
+  EXPECT_EQ(crowd.gone, 16);
+  EXPECT_EQ(crowd.turned_away, 300 - 16 - 256);
+  for (auto& ticket : crowd.tickets) {
+    ticket.reset();
+  }
+  EXPECT_EQ(crowd.gone, 16 + 256);
+  Crowd after;
+  after.come("maps", "x");
+  EXPECT_EQ(after.gone, 1);
+}
+
+}  // namespace
+}  // namespace kintsugi::proxy

@@ -1,0 +1,92 @@
+#include "proxy/merge/resume_ring.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kintsugi::proxy {
+
+void ResumeRing::move(std::size_t slot, std::optional<std::uint64_t> position, TimePoint now) {
+  add({0, position.value_or(0), now, static_cast<std::uint16_t>(slot),
+       position ? Kind::kMove : Kind::kLost});
+}
+
+void ResumeRing::deliver(std::size_t slot, std::uint64_t revision, std::uint64_t position,
+                         TimePoint now) {
+  add({revision, position, now, static_cast<std::uint16_t>(slot), Kind::kShared});
+}
+
+void ResumeRing::deliver_to(std::uint64_t revision, const Components& at, TimePoint now) {
+  own_.push_back(at);
+  add({revision, 0, now, 0, Kind::kOwn});
+}
+
+void ResumeRing::clear() {
+  entries_.clear();
+  own_.clear();
+  base_.clear();
+}
+
+void ResumeRing::apply(Vector& vector, const Entry& entry) {
+  if (entry.kind == Kind::kOwn) {
+    return;
+  }
+  if (vector.size() <= entry.slot) {
+    vector.resize(entry.slot + std::size_t{1});
+  }
+  if (entry.kind == Kind::kLost) {
+    vector[entry.slot].reset();
+  } else {
+    vector[entry.slot] = entry.position;
+  }
+}
+
+void ResumeRing::add(Entry entry) {
+  const TimePoint now = entry.when;
+  entries_.push_back(entry);
+  while (entries_.size() > limits_.most ||
+         (entries_.size() > limits_.least && entries_.front().when + limits_.age < now)) {
+    if (entries_.front().kind == Kind::kOwn) {
+      own_.pop_front();
+    }
+    apply(base_, entries_.front());
+    entries_.pop_front();
+  }
+}
+
+ResumeRing::Found ResumeRing::find(std::uint64_t revision, const std::vector<bool>& members) const {
+  Found found;
+  found.components.resize(members.size());
+  const auto meet = [&](auto component_of) {
+    for (std::size_t slot = 0; slot < members.size(); ++slot) {
+      if (members[slot]) {
+        const std::uint64_t at = component_of(slot);
+        found.components[slot] = found.known ? std::min(found.components[slot], at) : at;
+      }
+    }
+    found.known = true;
+  };
+  Vector vector = base_;
+  std::size_t own = 0;
+  for (const Entry& entry : entries_) {
+    apply(vector, entry);
+    if (entry.kind == Kind::kOwn) {
+      const Components& at = own_[own++];
+      if (entry.revision == revision) {
+        meet([&](std::size_t slot) { return slot < at.size() ? at[slot] : 0; });
+      }
+    } else if (entry.kind == Kind::kShared && entry.revision == revision) {
+      // Nobody follows the log entirely while it lacks a member's events: those who got this one
+      // are entered with positions of their own.
+      bool entire = true;
+      for (std::size_t slot = 0; slot < members.size(); ++slot) {
+        entire = entire && (!members[slot] || (slot < vector.size() && vector[slot]));
+      }
+      if (entire) {
+        meet([&](std::size_t slot) { return *vector[slot]; });
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace kintsugi::proxy

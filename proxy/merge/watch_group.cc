@@ -1,0 +1,345 @@
+#include "proxy/merge/watch_group.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "base/log.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+/// Who asks, as the shards are told.
+std::string identity_of(const http::RequestHead& head) {
+  std::string out;
+  for (std::size_t i = 0; i < head.headers.size(); ++i) {
+    const auto header = head.headers[i];
+    if (header.name.starts_with("x-remote-") || header.name.starts_with("impersonate-") ||
+        header.name == "authorization") {
+      out += header.name;
+      out += ':';
+      out += header.value;
+      out += '\n';
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead head, MergeRoute route,
+                       std::string passed_on)
+    : shared_(shared),
+      key_(std::move(key)),
+      head_(std::move(head)),
+      route_(std::move(route)),
+      passed_on_(std::move(passed_on)),
+      codec_(route_.scope, shared.slots),
+      members_(route_.members()),
+      log_(shared.params.group_log),
+      linger_(shared.loop) {}
+
+WatchGroup::~WatchGroup() {
+  for (auto& [slot, followed] : slots_) {
+    followed.stream->stop();
+  }
+}
+
+std::string WatchGroup::identity() const { return identity_of(head_); }
+
+void WatchGroup::add(GroupReader& reader) {
+  linger_.cancel();
+  readers_.push_back(&reader);
+  ++reader_count_;
+}
+
+void WatchGroup::remove(GroupReader& reader) noexcept {
+  const auto found = std::find(readers_.begin(), readers_.end(), &reader);
+  if (found == readers_.end()) {
+    return;
+  }
+  --reader_count_;
+  if (calling_) {
+    *found = nullptr;
+  } else {
+    readers_.erase(found);
+  }
+  if (reader_count_ == 0) {
+    linger_.start(shared_.params.group_linger, [this] {
+      shared_.groups.erase(std::string(key_));  // the last reference: `this` is gone
+    });
+  }
+}
+
+void WatchGroup::for_each_reader(const std::function<void(GroupReader&)>& call) {
+  const bool outermost = !std::exchange(calling_, true);
+  for (std::size_t i = 0; i < readers_.size(); ++i) {
+    if (readers_[i] != nullptr) {
+      call(*readers_[i]);
+    }
+  }
+  if (outermost) {
+    calling_ = false;
+    std::erase(readers_, nullptr);
+  }
+}
+
+std::unique_ptr<MemberWatch> WatchGroup::make_stream(MemberWatch::Sink& sink, const Member& member,
+                                                     WatchStart start) {
+  return std::make_unique<MemberWatch>(shared_, sink, member, head_, route_, passed_on_, start);
+}
+
+const MemberWatch* WatchGroup::stream(std::size_t slot) const noexcept {
+  const auto found = slots_.find(slot);
+  return found == slots_.end() ? nullptr : found->second.stream.get();
+}
+
+bool WatchGroup::accepted(std::size_t slot) const noexcept {
+  const auto found = slots_.find(slot);
+  return found != slots_.end() && found->second.accepted;
+}
+
+void WatchGroup::begin(const Member& member, WatchStart start) {
+  Slot& followed = slots_[member.slot];
+  followed.stream = make_stream(*this, member, start);
+  followed.accepted = false;
+  followed.fresh = true;
+  bookmark_ = {};
+  if (!start.initial_events) {
+    log_.begin_slot(member.slot, start.revision);
+  }
+  ring_.move(member.slot, followed.stream->position(), shared_.loop.now());
+  followed.stream->open();
+}
+
+bool WatchGroup::follow(const Member& member, std::uint64_t position) {
+  const WatchStart start{position, false, false, false};
+  if (!follows(member.slot)) {
+    begin(member, start);
+    return true;
+  }
+  const std::optional<std::uint64_t> floor = log_.floor(member.slot);
+  if (floor && position >= *floor) {
+    return true;
+  }
+  const bool unused = floor && slots_[member.slot].fresh && !log_.has_events_of(member.slot);
+  if (!unused) {
+    return false;
+  }
+  drop(member.slot);  // nothing has come since: an earlier beginning serves everybody
+  begin(member, start);
+  return true;
+}
+
+void WatchGroup::adopt(std::unique_ptr<MemberWatch> stream) {
+  const std::size_t slot = stream->member().slot;
+  Slot& followed = slots_[slot];
+  followed.stream = std::move(stream);
+  followed.accepted = true;
+  followed.fresh = false;
+  followed.stream->set_sink(*this);
+  bookmark_ = {};
+  log_.begin_slot(slot, followed.stream->position());
+  ring_.move(slot, followed.stream->position(), shared_.loop.now());
+}
+
+void WatchGroup::drop(std::size_t slot) noexcept {
+  const auto found = slots_.find(slot);
+  if (found == slots_.end()) {
+    return;
+  }
+  found->second.stream->stop();
+  retired_.push_back(std::move(found->second.stream));
+  slots_.erase(found);
+  log_.end_slot(slot);
+  ring_.move(slot, std::nullopt, shared_.loop.now());
+  bookmark_ = {};
+  shared_.loop.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->retired_.clear();
+    }
+  });
+}
+
+void WatchGroup::learn(const ObjectFacts& facts, std::string_view columns) {
+  if (!kind_.known() && !facts.kind.empty()) {
+    kind_ = {std::string(facts.kind), std::string(facts.api_version)};
+  }
+  if (columns_.empty()) {
+    columns_ = columns;
+  }
+}
+
+const SharedBytes& WatchGroup::bookmark() {
+  if (bookmark_.empty()) {
+    Components components(codec_.history().current().uids.size());
+    for (const auto& [slot, followed] : slots_) {
+      components[slot] = followed.stream->position();
+    }
+    bookmark_ = SharedBytes(bookmark_event(kind_, codec_.format(components), false, {}));
+  }
+  return bookmark_;
+}
+
+void WatchGroup::refresh() {
+  std::vector<Member> now = route_.members();
+  codec_ = CursorCodec(route_.scope, shared_.slots);
+  bookmark_ = {};
+  std::vector<std::size_t> gone;
+  for (const auto& [slot, followed] : slots_) {
+    const Member& member = followed.stream->member();
+    if (std::none_of(now.begin(), now.end(), [&member](const Member& one) {
+          return one.slot == member.slot && one.id == member.id;
+        })) {
+      gone.push_back(slot);
+    }
+  }
+  for (const std::size_t slot : gone) {
+    drop(slot);
+  }
+  for (const Member& member : now) {
+    const bool known = std::any_of(members_.begin(), members_.end(), [&member](const Member& one) {
+      return one.slot == member.slot && one.id == member.id && one.needed;
+    });
+    if (!known && member.needed && !follows(member.slot) && reader_count_ > 0) {
+      begin(member, WatchStart{0, true, false, false});
+    }
+  }
+  members_ = std::move(now);
+}
+
+GroupReport WatchGroup::report() const {
+  GroupReport out;
+  out.path = route_.path;
+  out.route = route_.scope.route;
+  out.user = std::string(head_.headers.get("x-remote-user"));
+  out.query = passed_on_;
+  out.readers = reader_count_;
+  out.log_bytes = log_.bytes();
+  out.log_events = static_cast<std::size_t>(log_.end() - log_.begin());
+  for (const auto& [slot, followed] : slots_) {
+    out.shards.push_back({followed.stream->member().name, followed.stream->position(),
+                          state_name(followed.stream->state())});
+  }
+  return out;
+}
+
+void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts,
+                          std::string_view event) noexcept {
+  const std::size_t slot = from.member().slot;
+  slots_[slot].fresh = false;
+  bookmark_ = {};
+  learn(facts.facts, facts.columns);
+  if (is_hidden(facts.facts)) {
+    ring_.move(slot, from.position(), shared_.loop.now());
+    return;
+  }
+  GroupLog::Entry entry;
+  entry.bytes = SharedBytes(event, "\n", {});
+  entry.revision = facts.facts.revision;
+  entry.position = from.position();
+  entry.slot = static_cast<std::uint16_t>(slot);
+  if (!facts.columns.empty()) {
+    entry.columns_at = static_cast<std::uint32_t>(facts.columns.data() - event.data());
+    entry.columns_size = static_cast<std::uint32_t>(facts.columns.size());
+  }
+  ring_.deliver(slot, entry.revision, entry.position, shared_.loop.now());
+  log_.append(std::move(entry));
+}
+
+void WatchGroup::on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept {
+  const std::size_t slot = from.member().slot;
+  slots_[slot].fresh = false;
+  bookmark_ = {};
+  learn(facts, {});
+  ring_.move(slot, from.position(), shared_.loop.now());
+}
+
+void WatchGroup::on_initial_end(MemberWatch& from) noexcept {
+  bookmark_ = {};
+  log_.begin_slot(from.member().slot, from.position());
+  ring_.move(from.member().slot, from.position(), shared_.loop.now());
+  for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
+}
+
+void WatchGroup::on_accepted(MemberWatch& from) noexcept {
+  const std::size_t slot = from.member().slot;
+  slots_[slot].accepted = true;
+  for_each_reader([slot](GroupReader& reader) { reader.on_slot_accepted(slot); });
+}
+
+void WatchGroup::on_batch_end(MemberWatch& from) noexcept {
+  from.give_credit();
+  for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
+}
+
+bool WatchGroup::on_lost(MemberWatch& from, std::string_view cause) noexcept {
+  const std::size_t slot = from.member().slot;
+  if (from.half_begun()) {  // objects that it told of may be gone by now (AGG-806)
+    expire(slot, "initial");
+    return false;
+  }
+  if (!slots_[slot].accepted) {
+    for_each_reader([slot, cause](GroupReader& reader) { reader.on_slot_lost(slot, cause); });
+    if (reader_count_ == 0) {
+      drop(slot);
+      return false;
+    }
+  }
+  return true;
+}
+
+void WatchGroup::expire(std::size_t slot, std::string_view reason) {
+  const bool at_once = slots_[slot].fresh;  // who asked for it just now gets the answer now
+  log_warn(
+      "events of a shard are lost to merged watches",
+      {{"shard", slots_[slot].stream->member().name}, {"path", route_.path}, {"reason", reason}});
+  drop(slot);
+  const std::size_t all = std::max<std::size_t>(reader_count_, 1);
+  std::size_t turn = 0;
+  for_each_reader([&](GroupReader& reader) {
+    reader.on_slot_expired(slot, reason, at_once ? Duration{} : shared_.expiry_turn(turn++, all));
+  });
+}
+
+void WatchGroup::on_expired(MemberWatch& from) noexcept { expire(from.member().slot, "history"); }
+
+void WatchGroup::on_refused(MemberWatch& from, const http::ResponseHead& head,
+                            const std::string& body) noexcept {
+  const std::size_t slot = from.member().slot;
+  for_each_reader([&](GroupReader& reader) { reader.on_slot_refused(slot, head, body); });
+  if (head.status != 404 && head.status != 429 && follows(slot)) {
+    drop(slot);
+  }
+}
+
+void WatchGroup::on_too_large(MemberWatch& from) noexcept {
+  const std::size_t slot = from.member().slot;
+  const Error error(Errc::kInternal, "an event of shard " + from.member().name +
+                                         " is larger than " +
+                                         std::to_string(shared_.params.max_event) + " bytes");
+  drop(slot);
+  for_each_reader([&](GroupReader& reader) { reader.on_group_failed(error, "large"); });
+}
+
+std::shared_ptr<WatchGroup> group_of(MergeLoop& shared, http::RequestHead head, MergeRoute route,
+                                     const MergeQuery& query) {
+  const Scope& scope = route.scope;
+  std::string key;
+  for (const std::string_view part :
+       std::initializer_list<std::string_view>{scope.route, scope.group, scope.resource, route.path,
+                                               query.passed_on, head.headers.get("accept")}) {
+    key += part;
+    key += '\n';
+  }
+  key += identity_of(head);
+  if (const auto found = shared.groups.find(key); found != shared.groups.end()) {
+    return found->second;
+  }
+  auto group =
+      std::make_shared<WatchGroup>(shared, key, std::move(head), std::move(route), query.passed_on);
+  shared.groups.emplace(std::move(key), group);
+  return group;
+}
+
+}  // namespace kintsugi::proxy

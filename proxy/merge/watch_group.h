@@ -1,0 +1,146 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "net/loop.h"
+#include "proxy/merge/group_log.h"
+#include "proxy/merge/member_watch.h"
+#include "proxy/merge/merge_loop.h"
+#include "proxy/merge/merge_query.h"
+#include "proxy/merge/resume_ring.h"
+#include "proxy/merge/watch_text.h"
+
+namespace kintsugi::proxy {
+
+/// Objects of logical clusters that exist on every shard have no place in a merge (AGG-1501).
+[[nodiscard]] inline bool is_hidden(const ObjectFacts& facts) noexcept {
+  return facts.cluster.starts_with("system:");
+}
+
+/// One client of a group. None of these may add readers.
+class GroupReader {
+ public:
+  /// The log has grown, or positions have moved; a batch is complete.
+  virtual void on_group_moved() noexcept = 0;
+  /// The slot's stream was accepted, or its shard lacks the resource.
+  virtual void on_slot_accepted(std::size_t slot) noexcept = 0;
+  /// The slot's stream, which no shard had accepted yet, could not be had; it is tried again.
+  virtual void on_slot_lost(std::size_t slot, std::string_view cause) noexcept = 0;
+  /// The shard answered with a Status that trying again does not change.
+  virtual void on_slot_refused(std::size_t slot, const http::ResponseHead& head,
+                               const std::string& body) noexcept = 0;
+  /// Events of the slot were lost: the client has to list again after `delay`; nothing more of the
+  /// slot comes.
+  virtual void on_slot_expired(std::size_t slot, std::string_view reason,
+                               Duration delay) noexcept = 0;
+  virtual void on_group_failed(const Error& error, std::string_view reason) noexcept = 0;
+
+ protected:
+  ~GroupReader() = default;
+};
+
+/// Watches that ask one question for one identity share one stream per shard and one log of what
+/// came (specs/aggregation.md 9). Lives until `group_linger` after its last reader. Threads: its
+/// loop.
+class WatchGroup final : private MemberWatch::Sink,
+                         public std::enable_shared_from_this<WatchGroup> {
+ public:
+  /// @param head  what every shard is asked with
+  WatchGroup(MergeLoop& shared, std::string key, http::RequestHead head, MergeRoute route,
+             std::string passed_on);
+  ~WatchGroup();
+  WatchGroup(const WatchGroup&) = delete;
+  WatchGroup& operator=(const WatchGroup&) = delete;
+
+  void add(GroupReader& reader);
+  void remove(GroupReader& reader) noexcept;
+
+  /// A stream of one reader's own.
+  [[nodiscard]] std::unique_ptr<MemberWatch> make_stream(MemberWatch::Sink& sink,
+                                                         const Member& member, WatchStart start);
+  /// Follows the slot from `position` unless it does already from there or earlier. False: the
+  /// group is further on, and a reader has to come after it with a stream of its own.
+  [[nodiscard]] bool follow(const Member& member, std::uint64_t position);
+  /// Takes a reader's stream that is live, or whose shard lacks the resource, for a slot that is
+  /// not followed.
+  void adopt(std::unique_ptr<MemberWatch> stream);
+
+  [[nodiscard]] bool follows(std::size_t slot) const noexcept { return stream(slot) != nullptr; }
+  /// nullptr: not followed.
+  [[nodiscard]] const MemberWatch* stream(std::size_t slot) const noexcept;
+  /// Its shard has answered since the slot is followed.
+  [[nodiscard]] bool accepted(std::size_t slot) const noexcept;
+  [[nodiscard]] const GroupLog& log() const noexcept { return log_; }
+  [[nodiscard]] ResumeRing& ring() noexcept { return ring_; }
+  [[nodiscard]] const CursorCodec& codec() const noexcept { return codec_; }
+  [[nodiscard]] const std::vector<Member>& members() const noexcept { return members_; }
+  [[nodiscard]] const MergeRoute& route() const noexcept { return route_; }
+  /// Who asks, as the shards are told.
+  [[nodiscard]] std::string identity() const;
+
+  void learn(const ObjectFacts& facts, std::string_view columns);
+  [[nodiscard]] const StreamKind& kind() const noexcept { return kind_; }
+  /// Raw columnDefinitions of a Table stream; "": none were seen.
+  [[nodiscard]] const std::string& columns() const noexcept { return columns_; }
+  /// Bookmark of readers that have everything. Only if kind() is known.
+  [[nodiscard]] const SharedBytes& bookmark();
+
+  /// The slots, or who is a member, may have changed. Readers follow after their group.
+  void refresh();
+  [[nodiscard]] GroupReport report() const;
+
+ private:
+  struct Slot {
+    std::unique_ptr<MemberWatch> stream;
+    bool accepted = false;
+    bool fresh = true;  ///< nothing was heard since it is followed
+  };
+
+  void on_event(MemberWatch& from, const EventFacts& facts,
+                std::string_view event) noexcept override;
+  void on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept override;
+  void on_initial_end(MemberWatch& from) noexcept override;
+  void on_accepted(MemberWatch& from) noexcept override;
+  void on_batch_end(MemberWatch& from) noexcept override;
+  bool on_lost(MemberWatch& from, std::string_view cause) noexcept override;
+  void on_expired(MemberWatch& from) noexcept override;
+  void on_refused(MemberWatch& from, const http::ResponseHead& head,
+                  const std::string& body) noexcept override;
+  void on_too_large(MemberWatch& from) noexcept override;
+
+  void begin(const Member& member, WatchStart start);
+  void drop(std::size_t slot) noexcept;
+  void expire(std::size_t slot, std::string_view reason);
+  void for_each_reader(const std::function<void(GroupReader&)>& call);
+
+  MergeLoop& shared_;
+  std::string key_;
+  http::RequestHead head_;
+  MergeRoute route_;
+  std::string passed_on_;
+  CursorCodec codec_;
+  std::vector<Member> members_;
+  std::map<std::size_t, Slot> slots_;
+  std::vector<std::unique_ptr<MemberWatch>> retired_;  // may still be on the stack
+  GroupLog log_;
+  ResumeRing ring_;
+  std::vector<GroupReader*> readers_;  // null: left during a call to all
+  std::size_t reader_count_ = 0;
+  bool calling_ = false;
+  StreamKind kind_;
+  std::string columns_;
+  SharedBytes bookmark_;  // empty: positions have moved since it was made
+  net::Timer linger_;
+};
+
+/// The group of this question and identity; made if there is none.
+[[nodiscard]] std::shared_ptr<WatchGroup> group_of(MergeLoop& shared, http::RequestHead head,
+                                                   MergeRoute route, const MergeQuery& query);
+
+}  // namespace kintsugi::proxy
