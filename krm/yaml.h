@@ -15,8 +15,7 @@ struct YamlReport {
   std::vector<std::string> duplicate_keys;
   /// Fill key_lines; for configuration files, whose faults name a line.
   bool collect_lines = false;
-  /// Line (from 1) of every mapping key by its path ("listener.port"); keys inside lists are left
-  /// out.
+  /// Line (from 1) of every mapping key by its path: "listener.port", "topology.shards[0].name".
   std::map<std::string, std::size_t> key_lines;
 };
 

@@ -290,10 +290,8 @@ class Composer {
   void note_line(std::size_t line) {
     std::string path;
     for (const Frame& frame : frames_) {
-      if (!frame.is_map) {
-        return;
-      }
-      path += (path.empty() ? "" : ".") + frame.key;
+      path += frame.is_map ? (path.empty() ? "" : ".") + frame.key
+                           : "[" + std::to_string(frame.items.size()) + "]";
     }
     report_->key_lines[path] = line + 1;
   }

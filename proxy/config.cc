@@ -4,10 +4,15 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/strings.h"
+#include "krm/request_info.h"
 #include "krm/yaml.h"
+#include "net/upstream.h"
+#include "proxy/merge/cursor.h"
+#include "proxy/merge/slot_table.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -16,8 +21,10 @@ using krm::Json;
 
 /// One key of the file: where it goes and what it must be.
 struct Key {
-  std::string_view path;                        ///< "listener.port"
+  std::string path;                             ///< "listener.port"
   std::function<std::string(const Json&)> set;  ///< returns what is wrong, "" when fine
+  /// Of a list of sections: the keys of a new element, whose path is given.
+  std::function<std::vector<Key>(const std::string& path)> element = {};
 };
 
 std::string must_be(std::string_view what) { return "must be " + std::string(what); }
@@ -91,6 +98,40 @@ std::function<std::string(const Json&)> boolean(bool& target) {
   };
 }
 
+std::function<std::string(const Json&)> text_map(
+    std::vector<std::pair<std::string, std::string>>& target) {
+  return [&target](const Json& value) -> std::string {
+    target.clear();
+    for (const krm::JsonMember& member : value.members()) {
+      if (!member.value.is_string()) {
+        return must_be("texts by name");
+      }
+      target.emplace_back(member.key, member.value.as_string());
+    }
+    std::sort(target.begin(), target.end());
+    return value.is_object() ? std::string() : must_be("texts by name");
+  };
+}
+
+/// Element of `topology.shards`.
+std::vector<Key> shard_keys(StaticShard& shard, const std::string& at, const std::string& folder) {
+  return {
+      {at + ".name", text(shard.name)},
+      {at + ".uid", text(shard.uid)},
+      {at + ".url", text(shard.url)},
+      {at + ".labels", text_map(shard.labels)},
+      {at + ".identity",
+       one_of<CallerIdentity>(shard.identity, {{"request-header", CallerIdentity::kRequestHeader},
+                                               {"impersonate", CallerIdentity::kImpersonate}})},
+      {at + ".kubeconfig", file(shard.kubeconfig, folder)},
+      {at + ".ca_file", file(shard.ca_file, folder)},
+      {at + ".cert_file", file(shard.cert_file, folder)},
+      {at + ".key_file", file(shard.key_file, folder)},
+      {at + ".token_file", file(shard.token_file, folder)},
+      {at + ".server_name", text(shard.server_name)},
+  };
+}
+
 /// Section `aggregation` (specs/aggregation.md 10 and 19).
 std::vector<Key> aggregation_keys(MergeOptions& options, MergeParams& params) {
   constexpr std::int64_t kMostBytes = 1LL << 34;
@@ -148,9 +189,16 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"listener.slow_reader_timeout_ms", milliseconds_of(config.listener.timeouts.slow_reader, 1)},
       {"authentication.client_ca_file", file(config.authentication.client_ca_file, folder)},
       {"topology.source",
-       one_of<std::string>(config.topology.source, {{"kcp", "kcp"}, {"objects", "objects"}})},
+       one_of<std::string>(config.topology.source,
+                           {{"kcp", "kcp"}, {"objects", "objects"}, {"static", "static"}})},
       {"topology.root_kubeconfig", file(config.topology.root_kubeconfig, folder)},
       {"topology.shards_kubeconfig", file(config.topology.shards_kubeconfig, folder)},
+      {"topology.generation", number(config.topology.generation, 1, kMaxGeneration)},
+      {"topology.shards",
+       {},
+       [&shards = config.topology.shards, folder](const std::string& path) {
+         return shard_keys(shards.emplace_back(), path, folder);
+       }},
       {"backend.ca_file", file(config.backend.ca_file, folder)},
       {"backend.cert_file", file(config.backend.cert_file, folder)},
       {"backend.key_file", file(config.backend.key_file, folder)},
@@ -200,6 +248,12 @@ struct Reader {
       }
       const auto known =
           std::find_if(keys.begin(), keys.end(), [&](const Key& one) { return one.path == key; });
+      if (known != keys.end() && known->element) {
+        if (auto result = read_list(member.value, key, *known); !result) {
+          return result;
+        }
+        continue;
+      }
       if (known != keys.end()) {
         if (const std::string wrong = known->set(member.value); !wrong.empty()) {
           return fault(key, wrong);
@@ -221,7 +275,98 @@ struct Reader {
     }
     return {};
   }
+
+  [[nodiscard]] Expected<void> read_list(const Json& list, const std::string& key,
+                                         const Key& known) const {
+    if (!list.is_array()) {
+      return fault(key, must_be("a list"));
+    }
+    // Where an element is kept moves when the next one comes: its keys are read at once.
+    for (std::size_t i = 0; i < list.items().size(); ++i) {
+      const std::string path_of = key + "[" + std::to_string(i) + "]";
+      const std::vector<Key> of_element = known.element(path_of);
+      if (!list.items()[i].is_object()) {
+        return fault(key, "element " + std::to_string(i) + " " + must_be("a section with keys"));
+      }
+      const Reader reader{path, lines, of_element};
+      if (auto result = reader.read(list.items()[i], path_of); !result) {
+        return result;
+      }
+    }
+    return {};
+  }
 };
+
+/// What is wrong with an element of `topology.shards`: the key below it, and why.
+struct ShardFault {
+  std::string_view key;
+  std::string what;
+};
+
+std::optional<ShardFault> judge(const ProxyConfig& config, std::size_t index) {
+  const std::vector<StaticShard>& all = config.topology.shards;
+  const StaticShard& shard = all[index];
+  if (!krm::is_cluster_name(shard.name)) {
+    return ShardFault{"name", must_be("a name of lower-case letters, digits and '-'")};
+  }
+  for (std::size_t i = 0; i < index; ++i) {
+    if (all[i].name == shard.name) {
+      return ShardFault{"name", "another shard has this name"};
+    }
+    if (all[i].uid == shard.uid) {
+      return ShardFault{"uid", "another shard has this uid"};
+    }
+  }
+  if (shard.url.empty() ? shard.kubeconfig.empty() : !net::Url::parse(shard.url)) {
+    return ShardFault{"url", must_be("an http or https URL")};
+  }
+  if (shard.cert_file.empty() != shard.key_file.empty()) {
+    return ShardFault{shard.cert_file.empty() ? "cert_file" : "key_file", "is required"};
+  }
+  if (shard.url.starts_with("http://") || !shard.kubeconfig.empty()) {
+    return std::nullopt;
+  }
+  if (shard.ca_file.empty() && config.backend.ca_file.empty()) {
+    return ShardFault{"ca_file", "is required without backend.ca_file"};
+  }
+  const bool asserts = shard.identity == CallerIdentity::kRequestHeader;
+  const bool has_own = !shard.cert_file.empty() || (!asserts && !shard.token_file.empty());
+  if (!has_own && (!asserts || config.backend.cert_file.empty())) {
+    return ShardFault{"cert_file", asserts ? "is required without backend.cert_file"
+                                           : "or token_file or kubeconfig is required"};
+  }
+  return std::nullopt;
+}
+
+/// Defaults and rules of source `static`.
+[[nodiscard]] Expected<void> finish_shards(ProxyConfig& config, const Reader& reader) {
+  std::vector<StaticShard>& shards = config.topology.shards;
+  if (config.topology.source != "static") {
+    return shards.empty() ? Expected<void>()
+                          : reader.fault("topology.shards", "is for source static only");
+  }
+  if (shards.empty() || shards.size() > kMaxVectorSlots) {
+    return reader.fault("topology.shards",
+                        must_be("a list of 1 to " + std::to_string(kMaxVectorSlots) + " shards"));
+  }
+  for (StaticShard& shard : shards) {
+    shard.uid = shard.uid.empty() ? shard.name : shard.uid;
+    while (shard.url.ends_with('/')) {
+      shard.url.pop_back();
+    }
+  }
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    if (const auto wrong = judge(config, i)) {
+      const std::string at = "topology.shards[" + std::to_string(i) + "].";
+      // A key that is missing has no line: that of the shard's name tells.
+      const std::string key = at + std::string(wrong->key);
+      return reader.lines.contains(key)
+                 ? reader.fault(key, wrong->what)
+                 : reader.fault(at + "name", std::string(wrong->key) + " " + wrong->what);
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -249,22 +394,31 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::st
     return fail(std::move(result.error()));
   }
   config.endpoint_slice.external_url = config.external_url;
+  if (auto result = finish_shards(config, reader); !result) {
+    return fail(std::move(result.error()));
+  }
+  const bool is_static = config.topology.source == "static";
+  if (config.wildcard.empty()) {
+    config.wildcard = is_static ? "serve" : "deny";
+  }
   struct Required {
     std::string_view key;
     const std::string& value;
+    bool needed = true;
   };
   for (const Required& required :
        {Required{"listener.cert_file", config.listener.cert_file},
         Required{"listener.key_file", config.listener.key_file},
         Required{"authentication.client_ca_file", config.authentication.client_ca_file},
-        Required{"topology.root_kubeconfig", config.topology.source == "objects"
-                                                 ? config.topology.source  // may be left out
-                                                 : config.topology.root_kubeconfig},
-        Required{"topology.shards_kubeconfig", config.topology.shards_kubeconfig},
-        Required{"backend.ca_file", config.backend.ca_file},
-        Required{"backend.cert_file", config.backend.cert_file},
-        Required{"backend.key_file", config.backend.key_file}}) {
-    if (required.value.empty()) {
+        Required{"topology.root_kubeconfig", config.topology.root_kubeconfig,
+                 config.topology.source == "kcp"},
+        Required{"topology.shards_kubeconfig", config.topology.shards_kubeconfig, !is_static},
+        Required{"backend.ca_file", config.backend.ca_file, !is_static},
+        Required{"backend.cert_file", config.backend.cert_file,
+                 !is_static || !config.backend.key_file.empty()},
+        Required{"backend.key_file", config.backend.key_file,
+                 !is_static || !config.backend.cert_file.empty()}}) {
+    if (required.needed && required.value.empty()) {
       return fail(reader.fault(std::string(required.key), "is required").error().clone());
     }
   }

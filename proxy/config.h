@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/time.h"
@@ -29,6 +31,26 @@ struct ServedLimits {
   bool operator==(const ServedLimits&) const = default;
 };
 
+/// How a plain server is told who asks (specs/front-proxy.md 7.3).
+enum class CallerIdentity : std::uint8_t {
+  kRequestHeader,  ///< X-Remote-*, asserted with a request-header client certificate
+  kImpersonate,    ///< Impersonate-*, with a credential of the proxy that may do that
+};
+
+/// A plain Kubernetes server of source `static`: one logical cluster of its own name.
+struct StaticShard {
+  std::string name;
+  std::string uid;  ///< its slot is known by it; default: the name
+  std::string url;  ///< without a trailing slash; "": of the kubeconfig
+  std::vector<std::pair<std::string, std::string>> labels;  ///< sorted by key
+  CallerIdentity identity = CallerIdentity::kRequestHeader;
+  /// Server, CA and credential; the files below come first. What neither has is of `backend`.
+  std::string kubeconfig;
+  std::string ca_file, cert_file, key_file, token_file;
+  std::string server_name;  ///< in the server's certificate; "": the host of the URL
+  bool operator==(const StaticShard&) const = default;
+};
+
 struct ProxyConfig {
   std::string external_url;  ///< of the proxy as users see it; needed for endpoint modes proxied
                              ///< and aggregated
@@ -48,12 +70,14 @@ struct ProxyConfig {
   struct {
     std::string source = "kcp";
     std::string root_kubeconfig, shards_kubeconfig;
+    std::vector<StaticShard> shards;  ///< source `static`, in the order of their slots
+    std::uint32_t generation = 0;     ///< of that slot table (AGG-509); 0: kept in data_dir
   } topology;
   struct {
     std::string ca_file, cert_file, key_file;  ///< request-header client pair for every shard
   } backend;
   endpointslice::SliceDefaults endpoint_slice;
-  std::string wildcard = "deny";
+  std::string wildcard;  ///< "deny", "serve"
   MergeOptions aggregation;
   MergeParams merge;
   struct {

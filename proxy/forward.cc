@@ -142,8 +142,10 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
       refuse(shard_unreachable(watch_));
       return;
     }
-    ++pending_->attempts;
     http::RequestHead& head = pending_->head;
+    if (pending_->attempts++ == 0) {
+      client_.dress(head.headers);
+    }
     const bool has_replay = !pending_->replay.empty();
     head.end_stream = pending_->body_ended && !has_replay;
     if (const std::string& prefix = upstream->params().url.path; prefix != pending_->prefix) {

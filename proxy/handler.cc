@@ -8,6 +8,7 @@
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/identity.h"
+#include "proxy/impersonate.h"
 #include "proxy/in_cluster.h"
 #include "proxy/local_kinds.h"
 #include "proxy/overlay.h"
@@ -152,7 +153,7 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
   }
   const topology::Snapshot& snapshot = params_.view->current();
   const topology::Resolution found = topology::resolve(snapshot, cluster->segment);
-  if (params_.own_shards && !found.resolved() && cluster->segment == kRoot && prefix.length == 0) {
+  if (params_.own_root && !found.resolved() && cluster->segment == kRoot && prefix.length == 0) {
     const std::string trail(cluster->rest);
     if (auto answer = own_root_request(head, stream, trail)) {
       return answer;
@@ -191,7 +192,7 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
   }
   const std::string name(found.cluster);
   const std::string trail(cluster->rest);
-  if (prefix.length == 0) {
+  if (prefix.length == 0 || found.shard->spec.plain) {
     return dispatch(std::move(head), stream, *found.shard, name, trail);
   }
   // The way around a Partition's view needs a permission of its own.
@@ -253,7 +254,8 @@ bool ProxyHandler::looped(const http::RequestHead& head) const {
 ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::ResponseStream& stream,
                                             const topology::ShardInfo& shard,
                                             std::string_view cluster, std::string_view trail) {
-  const LocalUse use = local_use(trail, params_.own_shards && cluster == kRoot);
+  const LocalUse use = shard.spec.plain ? LocalUse::kForward
+                                        : local_use(trail, params_.own_root && cluster == kRoot);
   if (use == LocalUse::kServe) {
     const auto fact = params_.view->current().cluster(cluster);
     if (fact && fact->inactive && !trail.starts_with("/openapi")) {
@@ -279,6 +281,11 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
   }
   if (looped(head)) {
     return answer_error(head, stream, loop_detected());
+  }
+  if (shard.spec.impersonate) {
+    if (const auto error = judge_impersonation(head, stream.peer())) {
+      return answer_error(head, stream, *error);
+    }
   }
   head.target = topology::shard_target(shard, cluster, trail);
   add_forwarding_headers(head, stream.peer());

@@ -48,8 +48,8 @@ struct ProxyHandlerParams {
   bool wildcard = false;
   MergeOptions merge_options = {};
   MergeParams merge_params = {};
-  /// Shards are stored by the proxy, in root, which no shard has to own (source `objects`).
-  bool own_shards = false;
+  /// The proxy serves root, which no shard has to own (sources `objects` and `static`).
+  bool own_root = false;
   /// So long requests to unknown clusters wait for the topology; zero: not at all.
   Duration late_routes{};
   /// A Partition as it is stored; nullopt: there is none. Empty: there are none at all.

@@ -4,6 +4,7 @@
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/handler.h"
+#include "proxy/impersonate.h"
 #include "proxy/merge/wildcard_route.h"
 #include "proxy/overlay.h"
 #include "proxy/path.h"
@@ -53,6 +54,10 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
     return answer_error(head, stream, loop_detected());
   }
   if (prefix.length != 0 && !prefix.partition) {  // one shard, as it is (U6)
+    const topology::ShardInfo& only = *facts.shard(prefix.shard(head.target));
+    if (only.spec.plain) {  // it decides itself who may do what
+      return dispatch(std::move(head), stream, only, only.spec.name, trail);
+    }
     const topology::ShardId shard = facts.shard(prefix.shard(head.target))->id;
     std::string path = shown_path(head.target);
     return authorized_request(std::move(head), stream, std::move(path),
@@ -68,6 +73,13 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
                                 return forward(forward_, std::move(authorized), stream, *client);
                               });
   }
+  const bool impersonates = std::any_of(facts.shards().begin(), facts.shards().end(),
+                                        [](const auto& one) { return one->spec.impersonate; });
+  if (impersonates) {
+    if (const auto error = judge_impersonation(head, stream.peer())) {
+      return answer_error(head, stream, *error);
+    }
+  }
   const topology::ShardInfo& first = *facts.shards().front();
   WildcardRequest request = read_wildcard(head.method, trail, first.spec.plain);
   if (request.refusal) {
@@ -75,6 +87,14 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
   }
   if (request.use == WildcardRequest::Use::kDocument) {
     head.target = topology::shard_target(first, "*", trail);
+    if (first.spec.plain) {
+      shards::ShardClient* client = first_up(facts);
+      if (client == nullptr) {
+        return answer_error(head, stream, not_known_yet());
+      }
+      add_forwarding_headers(head, stream.peer());
+      return forward(forward_, std::move(head), stream, *client);
+    }
     return params_.overlay.answer(std::move(head), stream, first_up(facts), "*", kEverywhere);
   }
   MergeRoute route;

@@ -5,9 +5,10 @@
 namespace kintsugi::proxy {
 
 ShardPool::ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
-                     MakeUpstream make_upstream)
+                     MakeUpstream make_upstream, AsCaller as_caller)
     : loop_(loop),
       make_upstream_(std::move(make_upstream)),
+      as_caller_(std::move(as_caller)),
       alive_(std::make_shared<ShardPool*>(this)) {
   view->on_change(
       [alive = alive_](const topology::Snapshot& /*before*/, const topology::Snapshot& now) {
@@ -62,6 +63,9 @@ std::unique_ptr<shards::ShardClient> ShardPool::make_client(const std::string& s
   params.name = shard;
   params.upstream = [this, shard](const std::string& url) { return make_upstream_(shard, url); };
   params.probe = false;
+  if (as_caller_) {
+    params.as_caller = [this, shard](http::HeaderList& headers) { as_caller_(shard, headers); };
+  }
   return std::make_unique<shards::ShardClient>(loop_, std::move(params));
 }
 
@@ -82,8 +86,13 @@ shards::ShardClient* ShardPool::find_virtual(topology::ShardId id) noexcept {
   return client->upstream() != nullptr ? client : nullptr;
 }
 
-void ShardPool::set_tls(const std::shared_ptr<net::TlsContext>& tls) {
+void ShardPool::set_tls(
+    const std::function<std::shared_ptr<net::TlsContext>(const std::string&)>& of) {
   for (const auto& [id, entry] : clients_) {
+    const std::shared_ptr<net::TlsContext> tls = of(entry.client->name());
+    if (tls == nullptr) {
+      continue;
+    }
     entry.client->set_tls(tls);
     if (entry.services) {
       entry.services->set_tls(tls);

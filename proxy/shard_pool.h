@@ -19,8 +19,10 @@ class ShardPool {
  public:
   using MakeUpstream = std::function<Expected<net::UpstreamParams>(const std::string& shard,
                                                                    const std::string& base_url)>;
+  /// See shards::ShardClientParams::as_caller.
+  using AsCaller = std::function<void(const std::string& shard, http::HeaderList& headers)>;
   ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
-            MakeUpstream make_upstream);
+            MakeUpstream make_upstream, AsCaller as_caller = {});
 
   /// Client of a shard of the current snapshot; nullptr when it is unknown or its base URL is no
   /// URL.
@@ -31,8 +33,8 @@ class ShardPool {
   void on_moved(std::function<void(const shards::ShardClient&)> listener) {
     moved_ = std::move(listener);
   }
-  /// For connections to every shard made from now on.
-  void set_tls(const std::shared_ptr<net::TlsContext>& tls);
+  /// For connections made from now on. @param of  by the name of the shard; null: unchanged
+  void set_tls(const std::function<std::shared_ptr<net::TlsContext>(const std::string&)>& of);
   /// The clients of the base URLs.
   void for_each(const std::function<void(topology::ShardId, shards::ShardClient&)>& visit);
 
@@ -43,6 +45,7 @@ class ShardPool {
 
   net::Loop& loop_;
   MakeUpstream make_upstream_;
+  AsCaller as_caller_;
   std::function<void(const shards::ShardClient&)> moved_;
   struct Entry {
     std::unique_ptr<shards::ShardClient> client;

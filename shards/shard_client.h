@@ -19,7 +19,9 @@ struct ShardClientParams {
   /// `shards.<name>`. Called on the loop whenever the URL changes.
   std::function<Expected<net::UpstreamParams>(const std::string& base_url)> upstream;
   http::HeaderList headers;  ///< of probes: User-Agent, Authorization
-  bool probe = true;         ///< false on loops that get the probe's result from another one
+  /// Makes the headers of a caller's request what this shard expects. May be empty.
+  std::function<void(http::HeaderList& headers)> as_caller;
+  bool probe = true;  ///< false on loops that get the probe's result from another one
   Duration probe_every = seconds(5);
   Duration probe_timeout = seconds(2);
   Duration drain_limit = seconds(60);  ///< a replaced upstream is cut after this
@@ -47,6 +49,12 @@ class ShardClient {
   [[nodiscard]] bool up() const noexcept { return health_.up(); }
   /// Why it is down, or the last failure; "" when there was none since it is up.
   [[nodiscard]] const std::string& cause() const noexcept { return cause_; }
+  /// For the head of every request of a caller, before it is sent.
+  void dress(http::HeaderList& headers) const {
+    if (params_.as_caller) {
+      params_.as_caller(headers);
+    }
+  }
   /// Asked before a request: false means E6 at once (one trial a second is let through).
   [[nodiscard]] bool admit() noexcept { return health_.admit(loop_.now()); }
   /// What became of a request: a response head of any status, or a connection-level failure.

@@ -68,6 +68,7 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
   void upsert(const ObjectKey& key, const Json& object) { on_upsert(key, object); }
   void drop(const ObjectKey& key) { on_delete(key); }
   void complete() { on_synced(); }
+  void put_static(const std::vector<ShardSpec>& shards);
   void publish();
   void tell_ready();
   [[nodiscard]] bool ready() const noexcept;
@@ -129,6 +130,37 @@ void Feed::Impl::on_upsert(const ObjectKey& key, const Json& object) {
   }
   if (change.added || change.base_url_changed) {
     feed->set_base_url(index_.now().shard(change.id)->spec.base_url);
+  }
+}
+
+void Feed::Impl::put_static(const std::vector<ShardSpec>& shards) {
+  std::vector<std::string> gone;
+  for (const auto& [name, feed] : shards_) {
+    if (std::none_of(shards.begin(), shards.end(),
+                     [&name = name](const ShardSpec& spec) { return spec.name == name; })) {
+      gone.push_back(name);
+    }
+  }
+  for (const std::string& name : gone) {
+    drop({"root", "", name});
+  }
+  apply_static(index(), shards);
+  listed_at_ = loop_.now();
+  touched();
+  for (const ShardSpec& spec : shards) {
+    const ShardInfo& info = *index_.now().shard(spec.name);
+    auto& feed = shards_[spec.name];
+    const bool is_new = feed == nullptr;
+    if (is_new) {
+      feed = std::make_unique<ShardFeed>(*this, info.id, spec.name);
+    }
+    for (FeedListener* listener : listeners_) {
+      listener->on_change(ShardChanged{info, false});
+    }
+    const std::string url = info.spec.base_url;
+    if (is_new || feed->base_url() != url) {
+      feed->set_plain_url(url);
+    }
   }
 }
 
@@ -222,6 +254,8 @@ void Feed::put_shard(const krm::Json& shard) {
 
 void Feed::drop_shard(std::string_view name) { impl_->drop({"root", "", name}); }
 
+void Feed::put_static(const std::vector<ShardSpec>& shards) { impl_->put_static(shards); }
+
 void Feed::shards_complete() { impl_->complete(); }
 
 void Feed::add_listener(FeedListener& listener) { impl_->listeners_.push_back(&listener); }
@@ -240,6 +274,12 @@ void Feed::set_tls(const std::shared_ptr<net::TlsContext>& root,
     for (const auto& [name, feed] : impl_->shards_) {
       feed->set_tls(shards);
     }
+  }
+}
+
+void Feed::set_shard_tls(std::string_view shard, const std::shared_ptr<net::TlsContext>& tls) {
+  if (const auto found = impl_->shards_.find(shard); found != impl_->shards_.end()) {
+    found->second->set_tls(tls);
   }
 }
 

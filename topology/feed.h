@@ -103,6 +103,8 @@ class Feed {
   void drop_shard(std::string_view name);
   void shards_complete();
   /// @}
+  /// Source `static`: these plain servers are the shards now. They are probed and nothing else.
+  void put_static(const std::vector<ShardSpec>& shards);
   /// Kept until remove_listener. A listener that comes late gets no replay: add it before start().
   void add_listener(FeedListener& listener);
   void remove_listener(FeedListener& listener);
@@ -111,6 +113,8 @@ class Feed {
   /// streams go on. Either may be null: unchanged.
   void set_tls(const std::shared_ptr<net::TlsContext>& root,
                const std::shared_ptr<net::TlsContext>& shards);
+  /// Of one shard.
+  void set_shard_tls(std::string_view shard, const std::shared_ptr<net::TlsContext>& tls);
 
   /// The facts now, ahead of what is published by at most `publish_after`.
   [[nodiscard]] const Snapshot& index() const noexcept;

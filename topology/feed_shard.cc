@@ -82,6 +82,14 @@ void ShardFeed::set_base_url(const std::string& url) {
   }
 }
 
+void ShardFeed::set_plain_url(const std::string& url) {
+  is_plain_ = true;
+  if (const auto ok = client_.set_base_url(url); !ok) {
+    log_warn("shard cannot be reached",
+             {{"shard", client_.name()}, {"errc", ok.error().to_string()}});
+  }
+}
+
 void ShardFeed::start_workspaces() {
   workspaces_wait_ = workspace_identity_.empty();
   if (!workspaces_wait_) {
@@ -107,7 +115,7 @@ void ShardFeed::on_health() {
       listener->on_change(ShardChanged{*core_.index().now().shard(id_), false});
     }
   }
-  if (client_.up()) {
+  if (client_.up() && !is_plain_) {
     for (auto& informer : informers_) {
       informer->kick();
     }
@@ -210,8 +218,10 @@ Feed::ShardStatus ShardFeed::status() const {
                            counters.lists,     counters.failures,     counters.last_status,
                            counters.last_cause};
   }
-  result.resources[0].synced = core_.index().now().shard(id_) != nullptr &&
-                               core_.index().now().shard(id_)->is_synced(Resource::kWorkspaces);
+  const ShardInfo* info = core_.index().now().shard(id_);
+  for (std::size_t i = 0; i < (is_plain_ ? kResources : 1); ++i) {
+    result.resources[i].synced = info != nullptr && info->is_synced(static_cast<Resource>(i));
+  }
   return result;
 }
 

@@ -36,6 +36,9 @@ class ShardFeed {
 
   /// Starts or moves the informers; an unusable URL stops them until there is a better one.
   void set_base_url(const std::string& url);
+  /// The same of a plain server, of which nothing is listed.
+  void set_plain_url(const std::string& url);
+  [[nodiscard]] const std::string& base_url() const noexcept { return client_.base_url(); }
   /// Part of the URL of Workspaces; restarts that informer when it differs.
   void set_workspace_identity(const std::string& hash);
   void set_tls(std::shared_ptr<net::TlsContext> tls) { client_.set_tls(std::move(tls)); }
@@ -68,6 +71,7 @@ class ShardFeed {
   const ShardId id_;
   std::string workspace_identity_;
   bool workspaces_wait_ = false;  ///< for their identity
+  bool is_plain_ = false;
   shards::ShardClient client_;
   std::array<Sink, kResources> sinks_;
   std::array<std::unique_ptr<shards::Informer>, kResources> informers_;  // die before the client

@@ -32,8 +32,9 @@ struct ShardSpec {
   std::string base_url;               ///< without trailing slash (FP-027); may be empty or no URL
   std::string external_url;           ///< default base_url
   std::string virtual_workspace_url;  ///< default base_url
-  std::string uid;     ///< of the Shard object; "" for sources without (then the name counts)
-  bool plain = false;  ///< source `static`: requests carry no /clusters/ prefix (7.3)
+  std::string uid;           ///< of the Shard object; "" for sources without (then the name counts)
+  bool plain = false;        ///< source `static`: requests carry no /clusters/ prefix (7.3)
+  bool impersonate = false;  ///< plain: callers go as Impersonate-*, not as X-Remote-*
   bool operator==(const ShardSpec&) const = default;
   [[nodiscard]] const std::string* label(std::string_view key) const noexcept;
 };

@@ -114,12 +114,14 @@ Expected<void> ProxyControl::open() {
   verifier_ = std::move(*verifier);
   const std::uint32_t count =
       config_.loops != 0 ? config_.loops : std::max(1U, std::thread::hardware_concurrency());
+  backend_tls_ = files->backend;
   shared_ = std::make_unique<ProxyShared>(
       ProxyShared{.config = config_,
                   .store = *store_,
                   .publisher = publisher_,
                   .serving_tls = std::move(files->serving),
                   .backend_tls = std::move(files->backend),
+                  .tokens = tokens_of(files->shards),
                   .verifier = verifier_,
                   .group = count > 1 ? std::make_shared<net::ListenerGroup>() : nullptr,
                   .ready = [this] { return ready_.load(std::memory_order_relaxed); },
@@ -153,6 +155,8 @@ Expected<void> ProxyControl::open() {
           one->set_slots(slots, keys);
         }
       });
+  static_shards_ = std::move(files->shards);
+  slots_->fix(config_.topology.generation, static_uids());
   return slots_->start();
 }
 
@@ -214,10 +218,27 @@ Expected<void> ProxyControl::open_admin() {
   return {};
 }
 
+std::vector<std::string> ProxyControl::static_uids() const {
+  std::vector<std::string> uids;
+  for (const StaticAccess& shard : static_shards_) {
+    uids.push_back(shard.spec.uid);
+  }
+  return uids;
+}
+
+std::vector<topology::ShardSpec> ProxyControl::static_specs() const {
+  std::vector<topology::ShardSpec> specs;
+  for (const StaticAccess& shard : static_shards_) {
+    specs.push_back(shard.spec);
+  }
+  return specs;
+}
+
 /// The kubeconfigs may not be there yet when the shards start at the same time.
 void ProxyControl::try_feed() {
+  const bool needs_files = config_.topology.source != "static";
   if ((has_root() && !file_exists(config_.topology.root_kubeconfig)) ||
-      !file_exists(config_.topology.shards_kubeconfig)) {
+      (needs_files && !file_exists(config_.topology.shards_kubeconfig))) {
     if (!waiting_logged_) {
       waiting_logged_ = true;
       log_info("waiting for the kubeconfigs", {{"root", config_.topology.root_kubeconfig}});
@@ -246,9 +267,10 @@ Expected<void> ProxyControl::start_feed() {
   topology::FeedParams params;
   params.root = std::move(*root_upstream);
   params.has_root = has_root();
-  params.lists_shards = config_.topology.source != "objects";
-  params.shard = [this](const std::string& /*shard*/, const std::string& url) {
-    return upstream_to(url, admin_tls_);
+  params.lists_shards = config_.topology.source == "kcp";
+  params.shard = [this](const std::string& shard, const std::string& url) {
+    const bool is_static = config_.topology.source == "static";
+    return upstream_to(url, is_static ? backend_tls_.of(shard) : admin_tls_);
   };
   params.on_ready = [this](bool ready) { ready_.store(ready, std::memory_order_relaxed); };
   params.root_headers = agent_headers();
@@ -258,13 +280,20 @@ Expected<void> ProxyControl::start_feed() {
   feed_ = std::make_unique<topology::Feed>(loop_, std::move(params), publisher_);
   world_ = std::make_unique<proxy::FeedWorld>(*feed_);
   start_controllers();
-  start_import();
+  const bool is_static = config_.topology.source == "static";
+  if (!is_static) {
+    start_import();
+  }
   feed_->start();
   if (config_.topology.source == "objects") {
     start_own_shards();
+  } else if (is_static) {
+    feed_->put_static(static_specs());
   }
   for (const auto& one : loops_) {
-    one->start_reviews(admin_tls_);
+    if (!is_static) {
+      one->start_reviews(admin_tls_);
+    }
   }
   if (auto result = open_admin(); !result) {
     complain("proxy", std::string(result.error().message()));
@@ -323,7 +352,10 @@ void ProxyControl::start_controllers() {
                                 std::string_view name) { slices_->export_changed(cluster, name); },
        .cluster_gone = [this](std::string_view cluster) { sweeper_->cluster_gone(cluster); },
        .path_changed = [this](std::string_view segment) { slices_->path_changed(segment); },
-       .imported = [this](topology::ShardId shard) { return importer_->is_done(shard); }});
+       .imported =
+           [this](topology::ShardId shard) {
+             return importer_ == nullptr || importer_->is_done(shard);
+           }});
 }
 
 /// What a kcp shard holds of the kinds that are stored here now (T-04).

@@ -56,6 +56,10 @@ class ProxyControl {
   /// Identities of kcp's exports can be read somewhere.
   [[nodiscard]] bool has_root() const { return !config_.topology.root_kubeconfig.empty(); }
   void release_controllers();
+  /// @{ Source `static`, in the order of the slots.
+  [[nodiscard]] std::vector<std::string> static_uids() const;
+  [[nodiscard]] std::vector<topology::ShardSpec> static_specs() const;
+  /// @}
   /// Everything that is read from files again, as a set (proxy_reload.cc).
   void reload(const std::vector<std::string>& changed);
   [[nodiscard]] Expected<void> try_reload();
@@ -75,6 +79,8 @@ class ProxyControl {
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   std::shared_ptr<net::TlsContext> admin_tls_;  ///< for the feed; null until it starts
   std::string root_server_;
+  ShardTls backend_tls_;
+  std::vector<StaticAccess> static_shards_;
   std::unique_ptr<FileWatch> watch_;
   std::vector<proxy::ReloadCount> reloads_;  ///< by key
   std::atomic<bool> ready_{false};

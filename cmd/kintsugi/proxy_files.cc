@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/strings.h"
+#include "cmd/kintsugi/files.h"
 #include "cmd/kintsugi/kubeconfig.h"
 
 namespace kintsugi::cmd {
@@ -23,19 +25,115 @@ Expected<std::shared_ptr<net::TlsContext>> client_context(const KubeAccess& acce
   return made;
 }
 
+/// What `text` holds of a file; unchanged when there is none.
+Expected<void> take_file(const std::string& path, std::string& text) {
+  if (path.empty()) {
+    return {};
+  }
+  auto read = read_file(path);
+  if (!read) {
+    return fail(std::move(read.error()));
+  }
+  text = std::move(*read);
+  return {};
+}
+
+Expected<KubeAccess> access_of(const proxy::StaticShard& shard, const proxy::ProxyConfig& config) {
+  KubeAccess access;
+  if (!shard.kubeconfig.empty()) {
+    auto read = read_kubeconfig(shard.kubeconfig);
+    if (!read) {
+      return read;
+    }
+    access = std::move(*read);
+  }
+  access.server = shard.url.empty() ? access.server : shard.url;
+  access.server_name = shard.server_name.empty() ? access.server_name : shard.server_name;
+  for (const auto& [file, text] : {std::pair{&shard.ca_file, &access.ca_pem},
+                                   {&shard.cert_file, &access.certificate_pem},
+                                   {&shard.key_file, &access.key_pem},
+                                   {&shard.token_file, &access.token}}) {
+    if (auto result = take_file(*file, *text); !result) {
+      return fail(std::move(result.error()));
+    }
+  }
+  access.token = std::string(trim(access.token));
+  const bool asserts = shard.identity == proxy::CallerIdentity::kRequestHeader;
+  if (asserts && !access.token.empty()) {
+    return fail(Errc::kConfig, "shard " + shard.name +
+                                   ": a token cannot assert who asks; set identity: impersonate");
+  }
+  if (access.ca_pem.empty()) {
+    if (auto result = take_file(config.backend.ca_file, access.ca_pem); !result) {
+      return fail(std::move(result.error()));
+    }
+  }
+  if (asserts && access.certificate_pem.empty()) {
+    for (const auto& [file, text] : {std::pair{&config.backend.cert_file, &access.certificate_pem},
+                                     {&config.backend.key_file, &access.key_pem}}) {
+      if (auto result = take_file(*file, *text); !result) {
+        return fail(std::move(result.error()));
+      }
+    }
+  }
+  return access;
+}
+
+/// Shards of source `static`, with their files.
+Expected<void> load_shards(const proxy::ProxyConfig& config, ProxyFiles& files) {
+  for (const proxy::StaticShard& shard : config.topology.shards) {
+    auto access = access_of(shard, config);
+    if (!access) {
+      return fail(std::move(access.error()));
+    }
+    StaticAccess& made = files.shards.emplace_back();
+    made.spec.name = shard.name;
+    made.spec.uid = shard.uid;
+    made.spec.labels = shard.labels;
+    made.spec.base_url = access->server;
+    made.spec.plain = true;
+    made.token = access->token;
+    made.spec.impersonate = shard.identity == proxy::CallerIdentity::kImpersonate;
+    if (access->server.starts_with("https://")) {
+      auto tls = client_context(*access, "shard " + shard.name);
+      if (!tls) {
+        return fail(std::move(tls.error()));
+      }
+      files.backend.own[shard.name] = std::move(*tls);
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+ImpersonationTokens tokens_of(const std::vector<StaticAccess>& shards) {
+  ImpersonationTokens tokens;
+  for (const StaticAccess& shard : shards) {
+    if (shard.spec.impersonate) {
+      tokens[shard.spec.name] = shard.token;
+    }
+  }
+  return tokens;
+}
 
 Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
   ProxyFiles files;
-  net::TlsParams backend;
-  backend.ca_file = config.backend.ca_file;
-  backend.certificate_file = config.backend.cert_file;
-  backend.key_file = config.backend.key_file;
-  auto backend_tls = net::TlsContext::client(backend);
-  if (!backend_tls) {
-    return fail(std::move(backend_tls.error()));
+  if (config.topology.source == "static") {
+    if (auto result = load_shards(config, files); !result) {
+      return fail(std::move(result.error()));
+    }
+  } else {
+    net::TlsParams backend;
+    backend.ca_file = config.backend.ca_file;
+    backend.certificate_file = config.backend.cert_file;
+    backend.key_file = config.backend.key_file;
+    auto backend_tls = net::TlsContext::client(backend);
+    if (!backend_tls) {
+      return fail(std::move(backend_tls.error()));
+    }
+    files.backend.common = std::move(*backend_tls);
   }
-  files.backend = std::move(*backend_tls);
   net::TlsParams serving;
   serving.certificate_file = config.listener.cert_file;
   serving.key_file = config.listener.key_file;
@@ -58,6 +156,9 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
 }
 
 Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
+  if (config.topology.source == "static") {
+    return TopologyFiles{};
+  }
   const bool has_root = !config.topology.root_kubeconfig.empty();
   auto root = has_root ? read_kubeconfig(config.topology.root_kubeconfig, kContext)
                        : Expected<KubeAccess>(KubeAccess{});
@@ -91,6 +192,18 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
   for (std::size_t i = own - 2; i < own; ++i) {
     for (std::string& named : kubeconfig_files(files[i].path, kContext)) {
       files.push_back({std::move(named), files[i].key});
+    }
+  }
+  for (const proxy::StaticShard& shard : config.topology.shards) {
+    const std::string key = "topology.shards";
+    for (const std::string& named :
+         {shard.kubeconfig, shard.ca_file, shard.cert_file, shard.key_file, shard.token_file}) {
+      files.push_back({named, key});
+    }
+    if (!shard.kubeconfig.empty()) {
+      for (std::string& named : kubeconfig_files(shard.kubeconfig)) {
+        files.push_back({std::move(named), key});
+      }
     }
   }
   std::erase_if(files, [](const FollowedFile& file) { return file.path.empty(); });

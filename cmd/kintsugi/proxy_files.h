@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,19 +9,43 @@
 #include "net/tls.h"
 #include "net/upstream.h"
 #include "proxy/config.h"
+#include "topology/snapshot.h"
 
 namespace kintsugi::cmd {
+
+/// TLS contexts for shards by name, and the one for shards that have none of their own.
+struct ShardTls {
+  std::shared_ptr<net::TlsContext> common;
+  std::map<std::string, std::shared_ptr<net::TlsContext>> own;
+  /// Null: for plain http.
+  [[nodiscard]] const std::shared_ptr<net::TlsContext>& of(const std::string& shard) const {
+    const auto found = own.find(shard);
+    return found == own.end() ? common : found->second;
+  }
+};
+
+/// How the proxy gets to a shard of source `static`.
+struct StaticAccess {
+  topology::ShardSpec spec;
+  std::string token;  ///< of the proxy itself; "": none
+};
+
+/// Plain servers whose callers are impersonated, and with which token ("": a certificate).
+using ImpersonationTokens = std::map<std::string, std::string>;
+[[nodiscard]] ImpersonationTokens tokens_of(const std::vector<StaticAccess>& shards);
 
 /// What the files of the configuration hold, loaded and checked as a set.
 struct ProxyFiles {
   std::shared_ptr<net::TlsContext> serving;  ///< for clients
-  std::shared_ptr<net::TlsContext> backend;  ///< request-header pair, for shards
+  ShardTls backend;                          ///< request-header pairs, for shards
+  std::vector<StaticAccess> shards;          ///< source `static`
   auth::CaBundles client_ca;                 ///< one that verifies
 };
 /// @error kConfig names the file and the cause.
 [[nodiscard]] Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config);
 
-/// What the two kubeconfigs say; that of the root shard may be left out (source `objects`).
+/// What the two kubeconfigs say; that of the root shard may be left out (source `objects`), both
+/// with source `static`.
 struct TopologyFiles {
   std::string root_server;
   std::shared_ptr<net::TlsContext> root, shards;

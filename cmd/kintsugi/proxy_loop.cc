@@ -1,11 +1,11 @@
 #include "cmd/kintsugi/proxy_loop.h"
 
 #include "apiserver/kcp_kinds/kcp_kinds.h"
-#include "cmd/kintsugi/proxy_files.h"
 #include "cmd/kintsugi/slice_admission.h"
 #include "krm/request_info.h"
 #include "proxy/answer.h"
 #include "proxy/identity.h"
+#include "proxy/impersonate.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -27,6 +27,10 @@ Expected<std::optional<apiserver::ClusterTarget>> resolve_stamped(const http::Re
 Expected<proxy::ReviewTarget> find_reviewer(const topology::Snapshot& snapshot,
                                             proxy::ShardPool* pool, std::string_view cluster) {
   const auto fact = snapshot.cluster(cluster);
+  const bool is_static = !snapshot.shards().empty() && snapshot.shards().front()->spec.plain;
+  if (is_static) {  // plain servers judge what they are asked for themselves
+    return fail(Errc::kForbidden, "no shard holds the logical cluster that grants this");
+  }
   if (!fact || pool == nullptr) {
     return fail(proxy::not_known_yet());
   }
@@ -65,10 +69,17 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       recheck_timer_(loop_) {
   view_ = shared_.publisher.attach(loop_);
   backend_tls_ = shared_.backend_tls;
-  pool_ = std::make_unique<proxy::ShardPool>(loop_, view_,
-                                             [this](const std::string&, const std::string& url) {
-                                               return upstream_to(url, backend_tls_);
-                                             });
+  tokens_ = shared_.tokens;
+  pool_ = std::make_unique<proxy::ShardPool>(
+      loop_, view_,
+      [this](const std::string& shard, const std::string& url) {
+        return upstream_to(url, backend_tls_.of(shard));
+      },
+      [this](const std::string& shard, http::HeaderList& headers) {
+        if (const auto found = tokens_.find(shard); found != tokens_.end()) {
+          proxy::impersonate(headers, found->second);
+        }
+      });
   const proxy::FindReviewTarget find = [this](std::string_view cluster) {
     return find_reviewer(view_->current(), admin_pool_.get(), cluster);
   };
@@ -76,9 +87,10 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   binds_ = std::make_unique<proxy::BindCheck>(loop_, view_, find, *reviews_);
   authenticator_ = std::make_unique<proxy::StampedAuthenticator>(loop_, find);
   const bool own_shards = shared_.config.topology.source == "objects";
+  const bool own_root = shared_.config.topology.source != "kcp";
   registry_ = proxy_registry(admitted_slice_kind(*binds_), own_shards);
   auth::Authorizer* authorizer = reviews_.get();
-  if (own_shards) {
+  if (own_root) {
     own_root_ = std::make_unique<proxy::OwnRootAuthorizer>(*reviews_);
     authorizer = own_root_.get();
   }
@@ -99,14 +111,14 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .pool = *pool_,
       .local = *local_,
       .overlay = *overlay_,
-      .authorizer = *reviews_,
+      .authorizer = own_root && !own_shards ? *authorizer : *reviews_,
       .identity_headers = {},
       .limits = shared_.config.limits,
       .instance = shared_.instance,
       .wildcard = shared_.config.wildcard == "serve",
       .merge_options = shared_.config.aggregation,
       .merge_params = shared_.config.merge,
-      .own_shards = own_shards,
+      .own_root = own_root,
       .late_routes = kLateRoutes,
       .partition =
           [this](std::string_view cluster, std::string_view name) {
@@ -173,18 +185,19 @@ void ProxyLoop::set_serving_tls(std::shared_ptr<net::TlsContext> tls) {
   loop_.post([this, tls = std::move(tls)] { listener_->set_tls(tls); });
 }
 
-void ProxyLoop::set_shard_tls(std::shared_ptr<net::TlsContext> backend,
-                              std::shared_ptr<net::TlsContext> admin) {
+void ProxyLoop::set_shard_tls(ShardTls backend, std::shared_ptr<net::TlsContext> admin) {
   loop_.post([this, backend = std::move(backend), admin = std::move(admin)] {
-    if (backend != nullptr) {
-      backend_tls_ = backend;
-      pool_->set_tls(backend);
-    }
+    backend_tls_ = backend;
+    pool_->set_tls([this](const std::string& shard) { return backend_tls_.of(shard); });
     if (admin != nullptr && admin_pool_ != nullptr) {
       admin_tls_ = admin;
-      admin_pool_->set_tls(admin);
+      admin_pool_->set_tls([admin](const std::string&) { return admin; });
     }
   });
+}
+
+void ProxyLoop::set_tokens(ImpersonationTokens tokens) {
+  loop_.post([this, tokens = std::move(tokens)] { tokens_ = tokens; });
 }
 
 void ProxyLoop::set_slots(proxy::SlotHistoryPtr slots, proxy::TokenKeys keys) {

@@ -7,6 +7,7 @@
 #include "apiserver/registry.h"
 #include "apiserver/server.h"
 #include "auth/x509_identity.h"
+#include "cmd/kintsugi/proxy_files.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "proxy/admin.h"
@@ -33,7 +34,8 @@ struct ProxyShared {
   store::Store& store;
   topology::SnapshotPublisher& publisher;
   std::shared_ptr<net::TlsContext> serving_tls;  ///< at start; see ProxyLoop::set_serving_tls
-  std::shared_ptr<net::TlsContext> backend_tls;  ///< the same: the request-header pair
+  ShardTls backend_tls;                          ///< the same: request-header pairs
+  ImpersonationTokens tokens;                    ///< the same
   std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier;
   std::shared_ptr<net::ListenerGroup> group;
   std::function<bool()> ready;
@@ -56,9 +58,9 @@ class ProxyLoop {
   void start_reviews(std::shared_ptr<net::TlsContext> tls);
   /// @{ New connections use these. Any thread.
   void set_serving_tls(std::shared_ptr<net::TlsContext> tls);
-  void set_shard_tls(std::shared_ptr<net::TlsContext> backend,
-                     std::shared_ptr<net::TlsContext> admin);
+  void set_shard_tls(ShardTls backend, std::shared_ptr<net::TlsContext> admin);
   /// @}
+  void set_tokens(ImpersonationTokens tokens);
   /// What cursors and continue tokens mean from now on. Any thread.
   void set_slots(proxy::SlotHistoryPtr slots, proxy::TokenKeys keys);
   /// For requests that begin from now on. Any thread.
@@ -78,7 +80,9 @@ class ProxyLoop {
   ProxyShared& shared_;
   net::Loop loop_;
   std::shared_ptr<topology::SnapshotView> view_;
-  std::shared_ptr<net::TlsContext> backend_tls_, admin_tls_;
+  ShardTls backend_tls_;
+  ImpersonationTokens tokens_;
+  std::shared_ptr<net::TlsContext> admin_tls_;
   std::unique_ptr<proxy::ShardPool> pool_;
   std::unique_ptr<proxy::ShardPool> admin_pool_;
   std::unique_ptr<proxy::ShardReviews> reviews_;

@@ -25,6 +25,11 @@ Expected<void> ProxyControl::try_reload() {
   if (!next) {
     return fail(std::move(next.error()));
   }
+  const std::string& source = next->topology.source;
+  if (source != config_.topology.source &&
+      (source == "static" || config_.topology.source == "static")) {
+    return fail(Errc::kConfig, config_path_ + ": topology.source: needs a restart to change");
+  }
   auto files = load_proxy_files(*next);
   if (!files) {
     return fail(std::move(files.error()));
@@ -52,10 +57,20 @@ Expected<void> ProxyControl::try_reload() {
     admin_tls_ = topology.shards;
     feed_->set_tls(topology.root, topology.shards);
   }
+  backend_tls_ = files->backend;
   for (const auto& one : loops_) {
     one->set_serving_tls(files->serving);
     one->set_shard_tls(files->backend, topology.shards);
+    one->set_tokens(tokens_of(files->shards));
     one->set_limits(config_.limits);
+  }
+  static_shards_ = std::move(files->shards);
+  if (feed_ != nullptr && config_.topology.source == "static") {
+    for (const StaticAccess& shard : static_shards_) {
+      feed_->set_shard_tls(shard.spec.name, backend_tls_.of(shard.spec.name));
+    }
+    slots_->fix(config_.topology.generation, static_uids());
+    feed_->put_static(static_specs());
   }
   watch_->set_poll(config_.reload.poll);
   for (const std::string& key : stuck) {

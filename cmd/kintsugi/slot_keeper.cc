@@ -81,12 +81,33 @@ Expected<void> SlotKeeper::start() {
   return {};
 }
 
+void SlotKeeper::fix(std::uint32_t generation, std::vector<std::string> uids) {
+  fixed_generation_ = generation;
+  fixed_uids_ = std::move(uids);
+  look();
+}
+
+std::optional<proxy::SlotHistory> SlotKeeper::fixed_table(proxy::SlotChange change) const {
+  if (!std::is_permutation(change.present.begin(), change.present.end(), fixed_uids_.begin(),
+                           fixed_uids_.end())) {
+    return std::nullopt;  // the snapshot is about to follow
+  }
+  change.present = fixed_uids_;
+  return history_->fixed(change, fixed_generation_, unix_seconds());
+}
+
 void SlotKeeper::look() {
   const topology::Snapshot& snapshot = view_->current();
   if (busy_ || !snapshot.shards_listed()) {
     return;
   }
   const proxy::SlotChange change = change_of(snapshot);
+  if (fixed_generation_ != 0) {
+    if (auto next = fixed_table(change)) {
+      store_table(std::move(*next));
+    }
+    return;
+  }
   // Merged reads wait for a shard without a slot.
   const bool urgent = std::any_of(change.present.begin(), change.present.end(),
                                   [this](const auto& uid) { return !history_->slot_of(uid); });

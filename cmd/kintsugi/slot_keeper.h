@@ -2,7 +2,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "net/loop.h"
 #include "proxy/merge/continue_token.h"
@@ -26,12 +28,17 @@ class SlotKeeper {
   SlotKeeper(const SlotKeeper&) = delete;
   SlotKeeper& operator=(const SlotKeeper&) = delete;
 
+  /// The table is what the configuration says, once the snapshot has exactly these shards; a
+  /// generation of 0: it follows the snapshot again. @param uids  in the order of their slots
+  void fix(std::uint32_t generation, std::vector<std::string> uids);
+
   /// Reads what is stored, makes the token key where there is none, and publishes. Waits for the
   /// disk: for start-up. @error kCorrupt, kIo
   [[nodiscard]] Expected<void> start();
 
  private:
   void look();
+  [[nodiscard]] std::optional<proxy::SlotHistory> fixed_table(proxy::SlotChange change) const;
   void store_table(proxy::SlotHistory next);
 
   net::Loop& loop_;
@@ -40,6 +47,8 @@ class SlotKeeper {
   Publish publish_;
   proxy::SlotHistoryPtr history_ = std::make_shared<const proxy::SlotHistory>();
   proxy::TokenKeys keys_;
+  std::uint32_t fixed_generation_ = 0;
+  std::vector<std::string> fixed_uids_;
   net::Timer timer_;
   bool busy_ = false;     // a table is on its way to the disk
   bool waiting_ = false;  // for the second that changes share

@@ -239,5 +239,36 @@ TEST(Cursor, WhenShardsChangeAtRandom_T13_CursorsOfOneStreamNeverShrink) {
   }
 }
 
+TEST(SlotHistory, WhenFixedByTheConfiguration_AGG509_T100_MintsWhatItSays) {
+  const SlotChange listed = shards({"uid-a", "uid-b", "uid-c"});
+  const auto history = SlotHistory().fixed(listed, 7, 100);
+  ASSERT_TRUE(history);
+  EXPECT_FALSE(history->fixed(listed, 7, 200));
+  const CursorCodec deployments({"/clusters/*", "apps", "deployments"}, shared(*history));
+  EXPECT_EQ(deployments.format({4711, 0, 982}),
+            "120000007830422000000000000000047110000000000000000000000000000000000000982");
+  const CursorCodec maps({"/clusters/*", "", "configmaps"}, shared(*history));
+  EXPECT_TRUE(maps.format({1, 2, 3}).starts_with("120000007111506"));
+}
+
+TEST(SlotHistory, WhenTheConfigurationRaisesTheGeneration_AGG511_CursorsAreCarriedOver) {
+  const SlotHistory before = *SlotHistory().fixed(shards({"a", "b"}), 7, 100);
+  const std::string cursor = CursorCodec(kDeployments, shared(before)).format({5, 6});
+  const auto after = before.fixed(shards({"c", "b", "a"}), 8, 200);
+  ASSERT_TRUE(after);
+  const DecodedVersion read =
+      CursorCodec(kDeployments, shared(*after)).decode(cursor, {true, true, true});
+  EXPECT_EQ(read.kind, VersionClass::kCursor);
+  EXPECT_EQ(read.components, (Components{0, 6, 5}));
+  const auto without = before.fixed(shards({"b"}), 8, 200);
+  ASSERT_TRUE(without);
+  EXPECT_EQ(CursorCodec(kDeployments, shared(*without)).decode(cursor, {true}).departed,
+            (std::vector<std::string>{"a"}));
+  // One that goes back cannot be told from another installation.
+  const auto older = before.fixed(shards({"a", "b", "c"}), 3, 200);
+  ASSERT_TRUE(older);
+  EXPECT_EQ(older->find(7), nullptr);
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -16,6 +16,7 @@ bool MemberCall::open(shards::ShardClient& client, net::UpstreamClass kind,
   head.method = "GET";
   head.end_stream = true;
   head.target.insert(0, upstream->params().url.path);
+  client.dress(head.headers);
   stream_ = &upstream->open(kind, head, *this);
   return true;
 }

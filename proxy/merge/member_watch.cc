@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "krm/json.h"
+#include "proxy/merge/marker.h"
 #include "proxy/merge/shard_answer.h"
 
 namespace kintsugi::proxy {
@@ -196,7 +197,16 @@ void MemberWatch::take(std::string_view event) {
     resumed_ = false;
     position_ = std::max(position_, revision);
   }
-  sink_->on_event(*this, *facts, event);
+  if (member_.marker.empty()) {
+    sink_->on_event(*this, *facts, event);
+    return;
+  }
+  const std::string marked = event_with_marker(event, member_.marker);
+  if (const std::optional<EventFacts> of_marked = event_facts(marked)) {
+    sink_->on_event(*this, *of_marked, marked);
+  } else {
+    broken_ = true;
+  }
 }
 
 void MemberWatch::take_error(std::string_view object) {

@@ -30,7 +30,8 @@ class MemberWatch final : private MemberCall::Listener {
   /// None of these may destroy the watch; all may stop() it.
   class Sink {
    public:
-    /// An object has changed, or is one of the present ones; position() says so already.
+    /// An object has changed, or is one of the present ones; position() says so already. It has its
+    /// marker.
     virtual void on_event(MemberWatch& from, const EventFacts& facts,
                           std::string_view event) noexcept = 0;
     /// A bookmark. position() may have moved.

@@ -78,7 +78,8 @@ std::vector<Member> members_of(const MergeLoop& shared,
   std::vector<Member> out;
   for (const topology::ShardInfo* shard : shards) {
     if (const auto slot = shared.slots->slot_of(slot_uid(shard->spec))) {
-      out.push_back({*slot, shard->id, shard->spec.name});
+      out.push_back({*slot, shard->id, shard->spec.name,
+                     shard->spec.plain ? shard->spec.name : std::string()});
     }
   }
   std::sort(out.begin(), out.end(),

@@ -95,6 +95,8 @@ struct Member {
   std::size_t slot = 0;
   topology::ShardId id = 0;
   std::string name;
+  /// Logical cluster that its objects are marked with; "": they say themselves (AGG-1502).
+  std::string marker = {};
   /// False: it holds nothing of what is read now; it is asked only by who has read it before.
   bool needed = true;
   bool operator==(const Member&) const = default;

@@ -11,6 +11,7 @@
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/merge/json_split.h"
+#include "proxy/merge/marker.h"
 #include "proxy/merge/shard_answer.h"
 
 namespace kintsugi::proxy {
@@ -373,10 +374,15 @@ class MergedList final : public http::RequestHandler {
     }
     const std::string bytes = std::exchange(part.waiting, {});
     const auto fault = part.splitter.feed(bytes, [&](std::string_view item) {
-      if (!is_system_object(item)) {
+      const std::string& marker = part.member.marker;
+      if (!marker.empty() || !is_system_object(item)) {
         open_list(part.splitter.envelope());
         out_ += count_ == 0 ? "" : ",";
-        out_ += item;
+        if (marker.empty()) {
+          out_ += item;
+        } else {
+          out_ += with_marker(item, marker);
+        }
         ++count_;
       }
     });

@@ -150,6 +150,32 @@ std::optional<SlotHistory> SlotHistory::changed(const SlotChange& change, std::i
   return out;
 }
 
+std::optional<SlotHistory> SlotHistory::fixed(const SlotChange& change, std::uint32_t generation,
+                                              std::int64_t now) const {
+  const bool is_whole =
+      std::all_of(present_.begin(), present_.end(), [](bool each) { return each; });
+  if (current().generation == generation && current().uids == change.present && is_whole) {
+    return std::nullopt;
+  }
+  SlotHistory out;
+  if (current().generation < generation && !current().uids.empty()) {
+    out.tables_ = tables_;
+    out.rolled_back_ = rolled_back_;
+  } else {
+    out.tables_.clear();
+  }
+  out.tables_.push_back({generation, change.present, now});
+  if (out.tables_.size() > kGenerationsKept) {
+    out.tables_.erase(out.tables_.begin());
+  }
+  out.present_.assign(change.present.size(), true);
+  out.labels_ = change.labels;
+  for (const std::string& uid : change.rolled_back) {
+    out.rolled_back_[uid] = generation;
+  }
+  return out;
+}
+
 const SlotTable* SlotHistory::find(std::uint32_t generation) const noexcept {
   const auto found = std::lower_bound(
       tables_.begin(), tables_.end(), generation,

@@ -51,6 +51,12 @@ class SlotHistory {
   [[nodiscard]] std::optional<SlotHistory> changed(const SlotChange& change,
                                                    std::int64_t now) const;
 
+  /// The history when the configuration says what the table is: the shards that are present, in
+  /// their order (AGG-509). nullopt when it is so. Earlier generations stay known; of a history
+  /// that contradicts the configuration nothing does.
+  [[nodiscard]] std::optional<SlotHistory> fixed(const SlotChange& change, std::uint32_t generation,
+                                                 std::int64_t now) const;
+
   [[nodiscard]] const SlotTable& current() const noexcept { return tables_.back(); }
   /// nullptr: not kept, or not yet known.
   [[nodiscard]] const SlotTable* find(std::uint32_t generation) const noexcept;

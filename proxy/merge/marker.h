@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// The marker: annotation kcp.io/cluster, which says of an object that was read over several plain
+/// servers whose it is (specs/aggregation.md 15). Objects stay the bytes that they are around it.
+namespace kintsugi::proxy {
+
+inline constexpr std::string_view kMarker = "kcp.io/cluster";
+
+/// An object with the marker as its first annotation; one that it had is gone. The same for a row
+/// of a Table, whose object gets it. What has no metadata, and what is no object, stays as it is.
+/// @param item  from '{' to '}'.
+[[nodiscard]] std::string with_marker(std::string_view item, std::string_view cluster);
+/// The same for the object of a watch event, and for all rows of one that is a Table.
+[[nodiscard]] std::string event_with_marker(std::string_view event, std::string_view cluster);
+/// The same for the answer to a GET: an object, or a Table.
+[[nodiscard]] std::string document_with_marker(std::string_view document, std::string_view cluster);
+
+/// An object without the marker; nullopt: it has none, or this is no object.
+[[nodiscard]] std::optional<std::string> without_marker(std::string_view object);
+
+/// What has to be appended to the `raw` bytes of an object in Kubernetes' protobuf encoding: a
+/// second ObjectMeta with that annotation, which decoders merge into the first (14.2).
+[[nodiscard]] std::string protobuf_marker(std::string_view cluster);
+/// A protobuf document ("k8s\0" and an Unknown) without the marker in its object; nullopt: it has
+/// none, or this cannot be understood.
+[[nodiscard]] std::optional<std::string> protobuf_without_marker(std::string_view document);
+
+}  // namespace kintsugi::proxy
