@@ -397,6 +397,16 @@ func freePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
+// FreePort is a port of the loopback address that nobody uses now.
+func FreePort(t *testing.T) int {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
 func runs(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 func commandLine(pid int) string {

@@ -1,11 +1,13 @@
 #include "proxy/merge/marker.h"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "krm/json.h"
+#include "krm/protobuf_wire.h"
 #include "proxy/merge/json_scan.h"
 
 namespace kintsugi::proxy {
@@ -158,114 +160,46 @@ class Marking {
 // Protobuf.
 
 constexpr std::string_view kMagic("k8s\0", 4);
-constexpr std::uint8_t kBytes = 2;  ///< wire type
-constexpr std::uint8_t kRaw = 2;    ///< Unknown.raw
-constexpr std::uint8_t kMetadata = 1, kAnnotations = 12, kMapKey = 1, kMapValue = 2;
+constexpr std::uint32_t kRaw = 2;  ///< Unknown.raw
+constexpr std::uint32_t kMetadata = 1, kAnnotations = 12, kMapKey = 1;
 
-std::uint32_t tag_of(std::uint32_t field) { return field << 3U | kBytes; }
-
-void put_varint(std::string& out, std::uint64_t value) {
-  while (value >= 0x80) {
-    out += static_cast<char>(value | 0x80);
-    value >>= 7U;
-  }
-  out += static_cast<char>(value);
-}
-
-void put_field(std::string& out, std::uint32_t field, std::string_view bytes) {
-  put_varint(out, tag_of(field));
-  put_varint(out, bytes.size());
-  out += bytes;
-}
-
-std::optional<std::uint64_t> take_varint(std::string_view& in) {
-  std::uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64 && !in.empty(); shift += 7) {
-    const auto byte = static_cast<std::uint8_t>(in.front());
-    in.remove_prefix(1);
-    value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
-    if (byte < 0x80) {
-      return value;
-    }
-  }
-  return std::nullopt;
-}
-
-struct ProtoField {
-  std::uint64_t number = 0;
-  bool is_bytes = false;
-  std::string_view value;  ///< of bytes
-  std::string_view whole;  ///< with the tag
-};
-
-/// nullopt at the end, and with `broken` where nothing can be understood.
-std::optional<ProtoField> take_field(std::string_view& in, bool& broken) {
-  if (in.empty()) {
-    return std::nullopt;
-  }
-  const std::string_view begin = in;
-  const auto tag = take_varint(in);
-  broken = true;
-  if (!tag) {
-    return std::nullopt;
-  }
-  std::size_t size = 0;
-  ProtoField field{*tag >> 3U, false, {}, {}};
-  switch (*tag & 7U) {
-    case 0:
-      if (!take_varint(in)) {
-        return std::nullopt;
-      }
-      break;
-    case 1:
-      size = 8;
-      break;
-    case kBytes: {
-      const auto length = take_varint(in);
-      if (!length || *length > in.size()) {
-        return std::nullopt;
-      }
-      size = static_cast<std::size_t>(*length);
-      field.is_bytes = true;
-      field.value = in.substr(0, size);
-      break;
-    }
-    case 5:
-      size = 4;
-      break;
-    default:
-      return std::nullopt;
-  }
-  if (size > in.size()) {
-    return std::nullopt;
-  }
-  in.remove_prefix(size);
-  field.whole = begin.substr(0, begin.size() - in.size());
-  broken = false;
-  return field;
-}
-
-bool is_marker_entry(std::string_view entry) {
-  bool broken = false, found = false;
-  while (const auto field = take_field(entry, broken)) {
-    if (field->number == kMapKey && field->is_bytes) {
-      found = field->value == kMarker;  // of several the last one counts
-    }
-  }
-  return found && !broken;
-}
-
-/// Rewrites the fields of a message one by one. @return nullopt: it is broken.
+/// Copies a message. @param change  gets each field of bytes, returns false for those that stay as
+/// they are. @return nullopt: the message is broken.
 template <class Change>
 std::optional<std::string> rewritten(std::string_view message, Change change) {
   std::string out;
-  bool broken = false;
-  while (const auto field = take_field(message, broken)) {
-    if (!change(*field, out)) {
-      out += field->whole;
+  krm::WireReader reader(message);
+  krm::WireField field;
+  while (reader.next(field)) {
+    switch (field.type) {
+      case krm::WireType::kVarint:
+        krm::put_number(out, field.field, field.number);
+        break;
+      case krm::WireType::kBytes:
+        if (!change(field, out)) {
+          krm::put_bytes(out, field.field, field.bytes);
+        }
+        break;
+      case krm::WireType::kFixed64:
+        krm::put_double(out, field.field, std::bit_cast<double>(field.number));
+        break;
+      default:
+        return std::nullopt;  // no type of Kubernetes has these
     }
   }
-  return broken ? std::nullopt : std::optional(std::move(out));
+  return reader.malformed() ? std::nullopt : std::optional(std::move(out));
+}
+
+bool is_marker_entry(std::string_view entry) {
+  bool found = false;
+  krm::WireReader reader(entry);
+  krm::WireField field;
+  while (reader.next(field)) {
+    if (field.field == kMapKey && field.type == krm::WireType::kBytes) {
+      found = field.bytes == kMarker;  // of several the last one counts
+    }
+  }
+  return found;
 }
 
 }  // namespace
@@ -302,49 +236,33 @@ std::optional<std::string> without_marker(std::string_view object) {
   return marking.edits().empty() ? std::nullopt : std::optional(marking.text());
 }
 
-std::string protobuf_marker(std::string_view cluster) {
-  std::string entry, metadata, out;
-  put_field(entry, kMapKey, kMarker);
-  put_field(entry, kMapValue, cluster);
-  put_field(metadata, kAnnotations, entry);
-  put_field(out, kMetadata, metadata);
-  return out;
-}
-
 std::optional<std::string> protobuf_without_marker(std::string_view document) {
   if (!document.starts_with(kMagic) || document.find(kMarker) == std::string_view::npos) {
     return std::nullopt;
   }
   bool is_broken = false, removed = false;
-  const auto in_metadata = [&](const ProtoField& field, std::string& /*out*/) {
-    const bool drop =
-        field.number == kAnnotations && field.is_bytes && is_marker_entry(field.value);
-    removed = removed || drop;
-    return drop;
+  const auto within = [&](std::uint32_t number, auto inside) {
+    return [&is_broken, number, inside](const krm::WireField& field, std::string& out) {
+      if (field.field != number) {
+        return false;
+      }
+      const auto changed = rewritten(field.bytes, inside);
+      is_broken = is_broken || !changed;
+      krm::put_bytes(out, number, changed.value_or(""));
+      return true;
+    };
   };
-  const auto in_object = [&](const ProtoField& field, std::string& out) {
-    if (field.number != kMetadata || !field.is_bytes) {
-      return false;
-    }
-    const auto metadata = rewritten(field.value, in_metadata);
-    is_broken = is_broken || !metadata;
-    put_field(out, kMetadata, metadata.value_or(""));
-    return true;
+  const auto drop = [&removed](const krm::WireField& field, std::string& /*out*/) {
+    const bool is_marker = field.field == kAnnotations && is_marker_entry(field.bytes);
+    removed = removed || is_marker;
+    return is_marker;
   };
-  const auto in_unknown = [&](const ProtoField& field, std::string& out) {
-    if (field.number != kRaw || !field.is_bytes) {
-      return false;
-    }
-    const auto object = rewritten(field.value, in_object);
-    is_broken = is_broken || !object;
-    put_field(out, kRaw, object.value_or(""));
-    return true;
-  };
-  const auto unknown = rewritten(document.substr(kMagic.size()), in_unknown);
-  if (!unknown || is_broken || !removed) {
+  const auto whole =
+      rewritten(document.substr(kMagic.size()), within(kRaw, within(kMetadata, drop)));
+  if (!whole || is_broken || !removed) {
     return std::nullopt;
   }
-  return std::string(kMagic) + *unknown;
+  return std::string(kMagic) + *whole;
 }
 
 }  // namespace kintsugi::proxy

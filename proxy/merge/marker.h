@@ -22,9 +22,6 @@ inline constexpr std::string_view kMarker = "kcp.io/cluster";
 /// An object without the marker; nullopt: it has none, or this is no object.
 [[nodiscard]] std::optional<std::string> without_marker(std::string_view object);
 
-/// What has to be appended to the `raw` bytes of an object in Kubernetes' protobuf encoding: a
-/// second ObjectMeta with that annotation, which decoders merge into the first (14.2).
-[[nodiscard]] std::string protobuf_marker(std::string_view cluster);
 /// A protobuf document ("k8s\0" and an Unknown) without the marker in its object; nullopt: it has
 /// none, or this cannot be understood.
 [[nodiscard]] std::optional<std::string> protobuf_without_marker(std::string_view document);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "krm/json.h"
+#include "proxy/merge/proto_build.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -109,7 +110,7 @@ TEST(Marker, WhenTheBodyIsProtobuf_T101_TheAnnotationGoes) {
     return magic + type + field(2, object) + field(4, "");
   };
   const std::string object = field(1, name + other) + field(2, field(1, "k") + field(2, "v"));
-  const std::string marked = document(object + protobuf_marker("eu"));
+  const std::string marked = document(object + proto_annotation_suffix(kMarker, "eu"));
   const auto bare = protobuf_without_marker(marked);
   ASSERT_TRUE(bare);
   EXPECT_EQ(*bare, document(object + field(1, "")));
