@@ -31,7 +31,7 @@ class Home(unittest.TestCase):
             return answer.json
         return kit.eventually(ready, 20, "home workspace")
 
-    def test_it_is_made_when_it_is_asked_for(self):
+    def test_FP_093_it_is_made_when_it_is_asked_for(self):
         alice = self.installation.user_client("alice")
         first = alice.get(HOME)
         self.assertEqual(first.status, 429, first)
@@ -52,6 +52,9 @@ class Home(unittest.TestCase):
         self.assertEqual(cluster["spec"]["createdBy"]["username"], "alice")
         self.assertNotIn("owner", cluster["spec"])
         self.assertEqual(self.admin.get(WORKSPACES).json["items"], [])
+        alias = self.installation.user_client("alice", path="/clusters/user:alice")
+        made = alias.must("POST", MAPS, {"metadata": {"name": "mine"}})
+        self.assertEqual(made["metadata"]["annotations"]["kcp.io/cluster"], "v1u4alow0iv9")
 
     def admin_of(self, path):
         return self.installation.client(f"/clusters/{path}")

@@ -272,7 +272,7 @@ Expected<void> ProxyControl::start_feed() {
     const bool is_static = config_.topology.source == "static";
     return upstream_to(url, is_static ? backend_tls_.of(shard) : admin_tls_);
   };
-  params.on_ready = [this](bool ready) { ready_.store(ready, std::memory_order_relaxed); };
+  params.on_ready = [this](bool ready) { tell_ready(ready); };
   params.root_headers = agent_headers();
   params.shard_headers = agent_headers();
   const std::string random = random_bytes(8);
@@ -309,6 +309,27 @@ Expected<void> ProxyControl::start_feed() {
   };
   poll(poll);
   return {};
+}
+
+void ProxyControl::tell_ready(bool ready) {
+  const std::uint64_t turn = ++ready_turn_;
+  if (!ready) {
+    ready_.store(false, std::memory_order_relaxed);
+    return;
+  }
+  auto left = std::make_shared<std::atomic<std::size_t>>(loops_.size());
+  for (const auto& one : loops_) {
+    one->loop().post([this, left, turn] {
+      if (left->fetch_sub(1) != 1) {
+        return;
+      }
+      loop_.post([this, turn] {
+        if (turn == ready_turn_) {
+          ready_.store(true, std::memory_order_relaxed);
+        }
+      });
+    });
+  }
 }
 
 void ProxyControl::start_controllers() {

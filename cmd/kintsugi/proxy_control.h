@@ -50,6 +50,8 @@ class ProxyControl {
   [[nodiscard]] proxy::ExplainSources explain_sources();
   void try_feed();
   [[nodiscard]] Expected<void> start_feed();
+  /// Ready is what every loop has the snapshot for: it was posted to them before this is.
+  void tell_ready(bool ready);
   void start_controllers();
   void start_import();
   void start_own_shards();
@@ -84,6 +86,7 @@ class ProxyControl {
   std::unique_ptr<FileWatch> watch_;
   std::vector<proxy::ReloadCount> reloads_;  ///< by key
   std::atomic<bool> ready_{false};
+  std::uint64_t ready_turn_ = 0;
   std::unique_ptr<ProxyShared> shared_;
   std::vector<std::unique_ptr<ProxyLoop>> loops_;
   std::unique_ptr<SlotKeeper> slots_;
