@@ -210,6 +210,7 @@ void ShardLoop::remember_root() {
 void ShardLoop::rights_changed(std::string_view cluster) {
   server_->review_watches(cluster);
   policies_.rights_changed(cluster);
+  export_views_->rights_changed(cluster);
 }
 
 void ShardLoop::end_watches(std::string_view cluster) {

@@ -125,6 +125,14 @@ void ApiExportViews::export_changed(const ExportRef& ref) {
   });
 }
 
+void ApiExportViews::rights_changed(std::string_view cluster) {
+  visit([&](const ExportView& view) {
+    if (view.ref().cluster != cluster && view.claims_from(cluster)) {
+      server_->review_watches(view.ref().cluster);
+    }
+  });
+}
+
 void ApiExportViews::schema_changed(std::string_view cluster) {
   visit([&](ExportView& view) {
     if (view.ref().cluster == cluster || view.claims_others()) {

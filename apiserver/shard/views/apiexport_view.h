@@ -34,6 +34,9 @@ class ApiExportViews {
   void start(ApiServer& server);
   /// For ViewResolver. An export that is not known is refused as one without rights would be.
   [[nodiscard]] Expected<std::optional<ClusterTarget>> resolve(const ViewRequest& request);
+  /// Rights in a cluster changed: watches of what is claimed from an export there are asked about
+  /// again, for its maximal permission policy may have let them.
+  void rights_changed(std::string_view cluster);
 
  private:
   struct Known {

@@ -88,6 +88,17 @@ bool ExportView::claims_others() const noexcept {
                      [](const PermissionClaim& claim) { return !claim.identity.empty(); });
 }
 
+bool ExportView::claims_from(std::string_view cluster) const {
+  return std::any_of(offered_.begin(), offered_.end(), [&](const PermissionClaim& claim) {
+    if (claim.identity.empty()) {
+      return false;
+    }
+    const std::vector<ExportRef> owners = sources_.catalog.exports_with_identity(claim.identity);
+    return std::any_of(owners.begin(), owners.end(),
+                       [&](const ExportRef& owner) { return owner.cluster == cluster; });
+  });
+}
+
 bool ExportView::is_made_of(const ExportRef& owner) const noexcept {
   return owner == ref_ || std::any_of(kinds_.begin(), kinds_.end(),
                                       [&](const ExportKind& kind) { return kind.owner == owner; });

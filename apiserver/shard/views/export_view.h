@@ -37,6 +37,8 @@ class ExportView final : public View, private Registry {
   /// Whether it claims anything under this identity, or any.
   [[nodiscard]] bool claims_identity(std::string_view identity) const noexcept;
   [[nodiscard]] bool claims_others() const noexcept;
+  /// Whether it claims something of an export that lives in this cluster.
+  [[nodiscard]] bool claims_from(std::string_view cluster) const;
   /// Whether it is of this export, or has kinds from there.
   [[nodiscard]] bool is_made_of(const ExportRef& owner) const noexcept;
 

@@ -351,5 +351,30 @@ TEST_F(ExportViewTest, WhenRightsAreTakenAway_AM312_WatchesEnd) {
   EXPECT_TRUE(server.run_until([&] { return watch.stream().ended; }));
 }
 
+TEST_F(ExportViewTest, WhenPolicyOfAClaimedApiShrinks_AM312_TP071_WatchesEnd) {
+  add_schema("c2", "v1.sheriffs.west.io", "west.io", "sheriffs", "Sheriff");
+  add_export("c2", "sheriffs", "ids", R"([{"group":"west.io","name":"sheriffs",
+      "schema":"v1.sheriffs.west.io","storage":{"crd":{}}}])");
+  merge(at("c2", "/apis/apis.kcp.io/v1alpha2/apiexports/sheriffs"),
+        R"({"spec":{"maximalPermissionPolicy":{"local":{}}}})");
+  bind("c1");
+  claim(R"([{"group":"west.io","resource":"sheriffs","identityHash":"ids","verbs":["*"]}])");
+  const std::string roles = at("c2", "/apis/rbac.authorization.k8s.io/v1/");
+  must("POST", roles + "clusterroles",
+       R"({"metadata":{"name":"p"},"rules":[{"apiGroups":["west.io"],"resources":["sheriffs"],
+           "verbs":["list","watch"]}]})");
+  must("POST", roles + "clusterrolebindings",
+       R"({"metadata":{"name":"p"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io",
+           "kind":"ClusterRole","name":"p"},"subjects":[{"kind":"User",
+           "name":"apis.kcp.io:binding:provider","apiGroup":"rbac.authorization.k8s.io"}]})");
+  Exchange own = as_provider("GET", through("*", std::string(kAllWidgets) + "?watch=true"));
+  Exchange claimed = as_provider("GET", through("*", "/apis/west.io/v1/sheriffs?watch=true"));
+  must("DELETE", roles + "clusterrolebindings/p", "");
+  views.rights_changed("nobody");
+  views.rights_changed("c2");
+  EXPECT_TRUE(server.run_until([&] { return claimed.stream().ended; }));
+  EXPECT_FALSE(own.stream().ended);
+}
+
 }  // namespace
 }  // namespace kintsugi::apiserver
