@@ -20,6 +20,14 @@ const (
 	writePause    = 150 * time.Millisecond
 )
 
+// wanted leaves the run out of plain `go test ./...`, unless a length is given.
+func wanted(t *testing.T) {
+	t.Helper()
+	if os.Getenv("KINTSUGI_MODEL_MINUTES") == "" && os.Getenv("KINTSUGI_MODEL_SECONDS") == "" {
+		t.Skip("takes minutes: give KINTSUGI_MODEL_MINUTES")
+	}
+}
+
 func number(t *testing.T, name string, otherwise int64) int64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -90,6 +98,7 @@ func (w *World) clients(seed int64) []*running {
 // TestModel writes on all shards while shards, proxies and the ways between them fail. Every client must see every event
 // once and in order, and have what the shards have when all is quiet.
 func TestModel(t *testing.T) {
+	wanted(t)
 	seed := number(t, "KINTSUGI_MODEL_SEED", time.Now().UnixNano()%1_000_000_000)
 	length := time.Duration(number(t, "KINTSUGI_MODEL_SECONDS", 60*number(t, "KINTSUGI_MODEL_MINUTES", 1))) * time.Second
 	t.Logf("seed %d, %v (again with KINTSUGI_MODEL_SEED=%d)", seed, length, seed)
