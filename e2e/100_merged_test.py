@@ -341,14 +341,21 @@ class MergedFaults(MergedCase):
             old = self.watch("t71", f"&resourceVersion={before}")
             old.until(lambda _: [name_of(e["object"]) for e in old.objects()] == ["t71-late"], "the old cursor brings just it")
             self.assertEqual(key_of(old.objects()[0]["object"])[0], workspace["spec"]["cluster"])
+            stopped = stream.bookmarks()[-1]["object"]["metadata"]["resourceVersion"]
             root = self.installation.client()
             root.must("DELETE", "/apis/core.kcp.io/v1alpha1/shards/late")
         finally:
             joined.send_signal(signal.SIGTERM)
             joined.wait(30)
-        stream.thread.join(30)
-        self.assertEqual(stream.events[-1]["type"], "ERROR")
-        self.assertEqual(stream.events[-1]["object"]["code"], 410)
+        # Who has seen the shard's present objects is told that they are gone; who was away has to list again.
+        stream.until(lambda events: self.model(events) == self.union("t71"), "the end of the shard's object", 30)
+        gone = stream.objects()[-1]
+        self.assertEqual((gone["type"], name_of(gone["object"])), ("DELETED", "t71-late"))
+        stream.until(lambda _: int(stream.bookmarks()[-1]["object"]["metadata"]["resourceVersion"][3:9]) > int(after[3:9]), "a new generation", 20)
+        self.assertFalse(stream.ended)
+        old.until(lambda _: old.objects()[-1]["type"] == "DELETED", "the end of the one object that it got", 30)
+        offline = self.watch("t71", f"&resourceVersion={stopped}")
+        offline.until(lambda events: events and events[-1]["object"].get("code") == 410, "410 for who was away")
         self.await_all()
 
 

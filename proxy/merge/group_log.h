@@ -24,6 +24,8 @@ class GroupLog {
     std::uint32_t columns_at = 0;  ///< of a Table's columnDefinitions in `bytes`
     std::uint32_t columns_size = 0;
     std::uint16_t slot = 0;
+    /// It does not raise the position: who is exactly there needs it.
+    bool repeats = false;
   };
   using Index = std::uint64_t;  ///< of an event since the group began
 

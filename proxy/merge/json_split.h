@@ -44,6 +44,11 @@ struct ObjectFacts {
   std::string_view annotations;  ///< raw; empty: none
 };
 
+/// Objects of logical clusters that exist on every shard have no place in a merge (AGG-1501).
+[[nodiscard]] inline bool is_hidden(const ObjectFacts& facts) noexcept {
+  return facts.cluster.starts_with("system:");
+}
+
 enum class EventType : std::uint8_t { kAdded, kModified, kDeleted, kBookmark, kError, kUnknown };
 
 /// Of a watch event's `type`.

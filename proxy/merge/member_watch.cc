@@ -198,15 +198,24 @@ void MemberWatch::take(std::string_view event) {
     position_ = std::max(position_, revision);
   }
   if (member_.marker.empty()) {
-    sink_->on_event(*this, *facts, event);
+    give(*facts, event);
     return;
   }
   const std::string marked = event_with_marker(event, member_.marker);
   if (const std::optional<EventFacts> of_marked = event_facts(marked)) {
-    sink_->on_event(*this, *of_marked, marked);
+    give(*of_marked, marked);
   } else {
     broken_ = true;
   }
+}
+
+void MemberWatch::give(const EventFacts& facts, std::string_view event) {
+  if (index_ != nullptr && facts.type == EventType::kDeleted) {
+    index_->erase(facts.facts);
+  } else if (index_ != nullptr) {
+    index_->put(facts.facts);
+  }
+  sink_->on_event(*this, facts, event);
 }
 
 void MemberWatch::take_error(std::string_view object) {

@@ -7,6 +7,7 @@
 #include "http/handler.h"
 #include "net/loop.h"
 #include "proxy/merge/json_split.h"
+#include "proxy/merge/key_index.h"
 #include "proxy/merge/member_call.h"
 #include "proxy/merge/merge_loop.h"
 #include "proxy/merge/watch_text.h"
@@ -72,6 +73,13 @@ class MemberWatch final : private MemberCall::Listener {
   /// The client has taken everything: the shard may go on.
   void give_credit() noexcept;
 
+  /// Objects of initial events and later are kept in it; null: no longer.
+  void keep_index(std::unique_ptr<KeyIndex> index) noexcept { index_ = std::move(index); }
+  [[nodiscard]] KeyIndex* index() const noexcept { return index_.get(); }
+  [[nodiscard]] std::unique_ptr<KeyIndex> take_index() noexcept { return std::move(index_); }
+  /// The index has every object although no initial events came.
+  void finish_initial() noexcept { initial_done_ = true; }
+
   [[nodiscard]] const Member& member() const noexcept { return member_; }
   [[nodiscard]] State state() const noexcept { return state_; }
   /// Component of the cursor: up to where everything was given to the sink; 0: nothing, kBegun:
@@ -88,6 +96,7 @@ class MemberWatch final : private MemberCall::Listener {
   void on_data(std::string_view bytes) noexcept override;
   void on_end(Errc cause) noexcept override;
   void take(std::string_view event);
+  void give(const EventFacts& facts, std::string_view event);
   void take_error(std::string_view object);
   void refuse();
   void lose(std::string_view cause);
@@ -102,6 +111,7 @@ class MemberWatch final : private MemberCall::Listener {
   MemberCall call_;
   EventSplitter splitter_;
   net::Timer timer_;
+  std::unique_ptr<KeyIndex> index_;
   http::ResponseHead answer_;
   std::string error_body_;
   std::uint64_t position_ = 0;

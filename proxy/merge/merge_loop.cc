@@ -56,6 +56,36 @@ Duration MergeLoop::expiry_turn(std::size_t turn, std::size_t all) {
   return last_expiry_ - loop.now();
 }
 
+void MergeLoop::keep_house() {
+  if (std::exchange(keeps_house_, true)) {
+    return;
+  }
+  house_timer_.start(seconds(1), [this] {
+    keeps_house_ = false;
+    std::size_t bytes = 0;
+    std::vector<WatchGroup*> by_use;
+    for (const auto& [key, group] : groups) {
+      bytes += group->index_bytes();
+      by_use.push_back(group.get());
+    }
+    if (bytes > params.index_bytes) {
+      std::sort(by_use.begin(), by_use.end(), [](const WatchGroup* a, const WatchGroup* b) {
+        return a->last_used() < b->last_used();
+      });
+      for (WatchGroup* group : by_use) {
+        bytes -= group->index_bytes();
+        group->forget_objects();
+        if (bytes <= params.index_bytes) {
+          break;
+        }
+      }
+    }
+    if (!groups.empty()) {
+      keep_house();
+    }
+  });
+}
+
 std::vector<GroupReport> MergeLoop::report_groups() const {
   std::vector<GroupReport> out;
   for (const auto& [key, group] : groups) {

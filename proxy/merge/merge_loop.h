@@ -30,7 +30,7 @@ struct MergeStats {
   /// Answers and events 410 by why: generation, removed, rollback, check, native, history, initial.
   std::map<std::string_view, std::uint64_t> expired;
   std::size_t watches = 0, groups = 0;
-  std::uint64_t evicted_slow = 0, evicted_stall = 0;
+  std::uint64_t evicted_slow = 0, evicted_stall = 0, resynced = 0;
 };
 
 class MergedWatch;
@@ -58,7 +58,8 @@ struct MergeLoop {
         watches(drain),
         options(o),
         params(pa),
-        follow_timer_(l) {}
+        follow_timer_(l),
+        house_timer_(l) {}
   net::Loop& loop;
   ShardPool& pool;
   std::shared_ptr<topology::SnapshotView> view;
@@ -78,6 +79,8 @@ struct MergeLoop {
   /// never more of them a second than operators allow (AGG-1003).
   [[nodiscard]] Duration expiry_turn(std::size_t turn, std::size_t all);
   [[nodiscard]] std::vector<GroupReport> report_groups() const;
+  /// Sees to it, while there are groups, that they remember no more than they may.
+  void keep_house();
 
   /// New slots or generations; open watches follow.
   void set_slots(SlotHistoryPtr history);
@@ -85,9 +88,9 @@ struct MergeLoop {
   void follow(bool shards_changed);
 
  private:
-  net::Timer follow_timer_;
+  net::Timer follow_timer_, house_timer_;
   TimePoint last_expiry_{};
-  bool follows_ = false;
+  bool follows_ = false, keeps_house_ = false;
 };
 
 /// A shard of the route, by its slot.

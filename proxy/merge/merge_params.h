@@ -50,7 +50,7 @@ struct MergeParams {
   Duration list_deadline = seconds(55);
   std::size_t list_streams = 1'024;
   std::size_t protobuf_spool = 64U << 20;  ///< [bytes] of one list
-  std::size_t index_bytes = 256U << 20;    ///< of all key indexes of a process
+  std::size_t index_bytes = 256U << 20;    ///< of all key indexes of a loop
   Duration expire_spread = seconds(10);
   std::uint32_t expire_rate = 50;  ///< [1/s] watches of a loop that are ended with 410
   Duration reprobe = seconds(30);  ///< of a resource that a shard lacks

@@ -18,6 +18,7 @@
 namespace kintsugi::proxy {
 namespace {
 
+constexpr Duration kTableComes = seconds(5);   ///< a table of slots after a change of members
 constexpr Duration kLastWarning = seconds(2);  ///< before the planned end: a bookmark
 constexpr std::size_t kWideRoute = 16;         ///< slots; more have rarer bookmarks
 constexpr std::int64_t kMinLifetime = 1'800;   ///< [s] of a watch without timeoutSeconds
@@ -97,13 +98,14 @@ class MergedWatch final : public http::RequestHandler,
       return;
     }
     end_bookmark_ = initial && query_.bookmarks;
+    bookmark_generation_ = codec.history().current().generation;
     group_->add(*this);
     next_ = group_->log().end();
     for (const Member& member : members_) {
       const std::uint64_t component =
           version.kind == VersionClass::kCursor ? version.components[member.slot] : 0;
       if (member.needed || component != 0) {
-        parts_.push_back({member, nullptr, component, false, false});
+        parts_.push_back({member, nullptr, component, false, false, 0});
         place(parts_.back(), initial, version.kind == VersionClass::kZero);
       }
     }
@@ -150,25 +152,43 @@ class MergedWatch final : public http::RequestHandler,
       return;
     }
     const std::vector<Member>& now = group_->members();
+    const std::uint32_t generation = bookmark_generation_;
+    bookmark_generation_ = group_->codec().history().current().generation;
     bool lost_objects = false;
+    bool departs = false;
+    read_log();  // what the group told of shards that left
     std::erase_if(parts_, [&](Part& part) {
       const bool stays = std::any_of(now.begin(), now.end(), [&part](const Member& member) {
         return member.slot == part.member.slot && member.id == part.member.id;
       });
+      GroupLog::Index until = 0;
+      if (!stays && part.attached && group_->tells_departure(part.member.slot, until)) {
+        part.leaves_at = until;
+        departs = true;
+        return next_ >= until;
+      }
       lost_objects = lost_objects || (!stays && part.component != 0);
+      departs = departs || !stays;
       if (!stays && part.own != nullptr) {
         retire(std::move(part.own));
       }
       return !stays;
     });
+    if (departs) {
+      // Its component becomes zero: never within one generation (AGG-504). The table that says so
+      // is on its way, unless a Partition was edited.
+      quiet_generation_ = generation;
+      quiet_until_ = shared_.loop.now() + kTableComes;
+    }
     if (lost_objects) {
       // What the client has of that shard it can only lose by listing again; not all at once.
       expire("removed", shared_.expiry_turn(0, 1));
     }
     for (const Member& member : now) {
-      if (part_of(member.slot) == nullptr && member.needed) {
+      if (const Part* part = part_of(member.slot);
+          (part == nullptr || part->leaves_at != 0) && member.needed) {
         // The group has just begun with its present objects: they are for all its readers.
-        parts_.push_back({member, nullptr, 0, true, false});
+        parts_.push_back({member, nullptr, 0, true, false, 0});
       }
     }
     members_ = now;
@@ -196,6 +216,8 @@ class MergedWatch final : public http::RequestHandler,
     std::uint64_t component = 0;
     bool attached = false;  ///< reads the log
     bool skips = false;     ///< the log may begin with events that the client has
+    /// Not 0: its shard is no member any more, its objects end before this place of the log.
+    GroupLog::Index leaves_at = 0;
   };
 
   Part* part_of(std::size_t slot) noexcept {
@@ -232,6 +254,9 @@ class MergedWatch final : public http::RequestHandler,
       return;
     }
     part.component = from.initial_events ? 0 : from.revision;
+    if (!from.initial_events) {
+      group_->find_kind();
+    }
     part.own = group_->make_stream(*this, part.member, from);
   }
 
@@ -580,6 +605,9 @@ class MergedWatch final : public http::RequestHandler,
         }
       }
     }
+    std::erase_if(parts_, [this](const Part& part) {
+      return part.leaves_at != 0 && next_ >= part.leaves_at;
+    });
     if (sent) {
       moved();
     }
@@ -587,7 +615,8 @@ class MergedWatch final : public http::RequestHandler,
 
   void deliver(Part& part, const GroupLog::Entry& entry) {
     if (part.skips) {
-      if (part.component > kBegun && entry.position <= part.component) {
+      if (part.component > kBegun && (entry.position < part.component ||
+                                      (entry.position == part.component && !entry.repeats))) {
         return;
       }
       part.skips = false;
@@ -640,8 +669,11 @@ class MergedWatch final : public http::RequestHandler,
       send_bookmark();
       return;
     }
+    arm_bookmark(due - shared_.loop.now());
+  }
+  void arm_bookmark(Duration delay) {
     bookmark_armed_ = true;
-    bookmark_.start(due - shared_.loop.now(), [this] {
+    bookmark_.start(delay, [this] {
       bookmark_armed_ = false;
       if (is_stale_) {
         send_bookmark();
@@ -650,7 +682,18 @@ class MergedWatch final : public http::RequestHandler,
   }
 
   void send_bookmark() {
-    if (query_.bookmarks && !end_bookmark_ && group_->kind().known() && headed_ && !done_) {
+    const bool leaving = std::any_of(parts_.begin(), parts_.end(),
+                                     [](const Part& part) { return part.leaves_at != 0; });
+    const bool quiet =
+        bookmark_generation_ == quiet_generation_ && shared_.loop.now() < quiet_until_;
+    if (quiet) {
+      if (!bookmark_armed_) {
+        arm_bookmark(quiet_until_ - shared_.loop.now());
+      }
+      return;
+    }
+    if (query_.bookmarks && !end_bookmark_ && group_->kind().known() && headed_ && !done_ &&
+        !leaving && !doomed_) {
       emit_bookmark(false);
       send_own();
     }
@@ -669,7 +712,11 @@ class MergedWatch final : public http::RequestHandler,
     last_bookmark_ = shared_.loop.now();
     is_stale_ = false;
     const bool first_of_table = group_->kind().is_table() && !columns_sent_;
-    if (!initial_end && !first_of_table && next_ == group_->log().end() && reads_all_from_log()) {
+    const bool level = std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+      const MemberWatch* stream = group_->stream(part.member.slot);
+      return part.attached && stream != nullptr && stream->position() == part.component;
+    });
+    if (!initial_end && !first_of_table && next_ == group_->log().end() && level) {
       send_own();
       down_.send_data(group_->bookmark(), false);
       return;
@@ -709,6 +756,7 @@ class MergedWatch final : public http::RequestHandler,
       fail_with(version_expired(), reason);
       return;
     }
+    doomed_ = true;
     doom_.start(delay, [this, reason] {
       begin();
       fail_with(version_expired(), reason);
@@ -790,6 +838,9 @@ class MergedWatch final : public http::RequestHandler,
   bool bookmark_armed_ = false;
   bool caught_up_ = false;  // it has been at the end of the log
   bool gave_up_ = false;    // on the initial events of a shard
+  bool doomed_ = false;     // 410 comes: bookmarks would say what is not so
+  std::uint32_t bookmark_generation_ = 0, quiet_generation_ = 0;
+  TimePoint quiet_until_{};
 };
 
 std::unique_ptr<http::RequestHandler> make_merged_watch(MergeLoop& shared, http::RequestHead head,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "proxy/merge/kind_probe.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -49,6 +50,7 @@ std::string WatchGroup::identity() const { return identity_of(head_); }
 
 void WatchGroup::add(GroupReader& reader) {
   linger_.cancel();
+  last_used_ = shared_.loop.now();
   readers_.push_back(&reader);
   ++reader_count_;
 }
@@ -86,7 +88,37 @@ void WatchGroup::for_each_reader(const std::function<void(GroupReader&)>& call) 
 
 std::unique_ptr<MemberWatch> WatchGroup::make_stream(MemberWatch::Sink& sink, const Member& member,
                                                      WatchStart start) {
-  return std::make_unique<MemberWatch>(shared_, sink, member, head_, route_, passed_on_, start);
+  auto stream =
+      std::make_unique<MemberWatch>(shared_, sink, member, head_, route_, passed_on_, start);
+  const MemberWatch* followed = this->stream(member.slot);
+  if (start.initial_events && shared_.options.resync == Resync::kDiff &&
+      (followed == nullptr || followed->index() == nullptr)) {
+    stream->keep_index(std::make_unique<KeyIndex>());
+  }
+  return stream;
+}
+
+bool WatchGroup::tells_departure(std::size_t slot, GroupLog::Index& until) const {
+  const auto found = departed_.find(slot);
+  if (found == departed_.end()) {
+    return false;
+  }
+  until = found->second;
+  return true;
+}
+
+void WatchGroup::forget_objects() noexcept {
+  for (auto& [slot, followed] : slots_) {
+    followed.stream->keep_index(nullptr);
+  }
+}
+
+std::size_t WatchGroup::index_bytes() const noexcept {
+  std::size_t sum = 0;
+  for (const auto& [slot, followed] : slots_) {
+    sum += followed.stream->index() == nullptr ? 0 : followed.stream->index()->bytes();
+  }
+  return sum;
 }
 
 const MemberWatch* WatchGroup::stream(std::size_t slot) const noexcept {
@@ -113,6 +145,7 @@ void WatchGroup::begin(const Member& member, WatchStart start) {
 }
 
 bool WatchGroup::follow(const Member& member, std::uint64_t position) {
+  find_kind();
   const WatchStart start{position, false, false, false};
   if (!follows(member.slot)) {
     begin(member, start);
@@ -150,6 +183,9 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   }
   found->second.stream->stop();
   retired_.push_back(std::move(found->second.stream));
+  if (found->second.resync != nullptr) {
+    retired_resyncs_.push_back(std::move(found->second.resync));
+  }
   slots_.erase(found);
   log_.end_slot(slot);
   ring_.move(slot, std::nullopt, shared_.loop.now());
@@ -157,6 +193,7 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   shared_.loop.post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       self->retired_.clear();
+      self->retired_resyncs_.clear();
     }
   });
 }
@@ -168,6 +205,23 @@ void WatchGroup::learn(const ObjectFacts& facts, std::string_view columns) {
   if (columns_.empty()) {
     columns_ = columns;
   }
+}
+
+void WatchGroup::find_kind() {
+  if (kind_.known() || kind_probe_ != nullptr) {
+    return;
+  }
+  kind_probe_ = std::make_unique<KindProbe>(
+      shared_, head_, route_, passed_on_, [this](StreamKind kind, std::string columns) {
+        if (!kind_.known()) {
+          kind_ = std::move(kind);
+        }
+        if (columns_.empty()) {
+          columns_ = std::move(columns);
+        }
+        for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
+      });
+  kind_probe_->start();
 }
 
 const SharedBytes& WatchGroup::bookmark() {
@@ -194,7 +248,17 @@ void WatchGroup::refresh() {
       gone.push_back(slot);
     }
   }
+  departed_.clear();
   for (const std::size_t slot : gone) {
+    const MemberWatch& stream = *slots_[slot].stream;
+    if (KeyIndex* index = slots_[slot].stream->index();
+        index != nullptr && stream.initial_done() && kind_.known() && !is_recoded()) {
+      index->drain([&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
+        enter(slot, facts, stream.position(),
+              deleted_event(kind_, facts, stream.position(), entry.kept));
+      });
+      departed_[slot] = log_.end();
+    }
     drop(slot);
   }
   for (const Member& member : now) {
@@ -302,7 +366,68 @@ void WatchGroup::expire(std::size_t slot, std::string_view reason) {
   });
 }
 
-void WatchGroup::on_expired(MemberWatch& from) noexcept { expire(from.member().slot, "history"); }
+void WatchGroup::on_expired(MemberWatch& from) noexcept {
+  const std::size_t slot = from.member().slot;
+  if (from.index() == nullptr || !from.initial_done() || !kind_.known() || is_recoded()) {
+    expire(slot, "history");
+    return;
+  }
+  ++shared_.stats.resynced;
+  log_info("events of a shard are lost, its objects are compared",
+           {{"shard", from.member().name}, {"path", route_.path}});
+  log_.end_slot(slot);  // whoever comes now has to come after this
+  Slot& followed = slots_[slot];
+  SlotResync::Sink& sink = *this;
+  followed.resync = std::make_unique<SlotResync>(shared_, sink, from.member(), head_, route_,
+                                                 passed_on_, kind_, from.take_index());
+  followed.resync->start();
+}
+
+void WatchGroup::enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
+                       std::string_view event) {
+  GroupLog::Entry entry;
+  entry.bytes = SharedBytes(event, "\n", {});
+  entry.revision = facts.revision;
+  entry.position = position;
+  entry.slot = static_cast<std::uint16_t>(slot);
+  entry.repeats = true;
+  // Between two positions nobody can resume.
+  ring_.deliver_to(facts.revision, Components(slot + 1, kBegun), shared_.loop.now());
+  log_.append(std::move(entry));
+}
+
+void WatchGroup::on_difference(SlotResync& from, const ObjectFacts& facts,
+                               std::string_view event) noexcept {
+  const std::size_t slot = from.member().slot;
+  enter(slot, facts, slots_[slot].stream->position(), event);
+}
+
+void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) noexcept {
+  const std::size_t slot = from.member().slot;
+  const Member member = from.member();
+  Slot& followed = slots_[slot];
+  retired_.push_back(std::move(followed.stream));
+  std::unique_ptr<KeyIndex> index = from.take_index();
+  retired_resyncs_.push_back(std::move(followed.resync));
+  followed.stream = make_stream(*this, member, WatchStart{revision, false, false, false});
+  followed.stream->keep_index(std::move(index));
+  followed.stream->finish_initial();
+  log_.begin_slot(slot, revision);
+  ring_.move(slot, revision, shared_.loop.now());
+  bookmark_ = {};
+  followed.stream->open();
+  for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
+  shared_.loop.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->retired_.clear();
+      self->retired_resyncs_.clear();
+    }
+  });
+}
+
+void WatchGroup::on_resync_failed(SlotResync& from) noexcept {
+  expire(from.member().slot, "history");
+}
 
 void WatchGroup::on_refused(MemberWatch& from, const http::ResponseHead& head,
                             const std::string& body) noexcept {
@@ -339,6 +464,7 @@ std::shared_ptr<WatchGroup> group_of(MergeLoop& shared, http::RequestHead head, 
   auto group =
       std::make_shared<WatchGroup>(shared, key, std::move(head), std::move(route), query.passed_on);
   shared.groups.emplace(std::move(key), group);
+  shared.keep_house();
   return group;
 }
 

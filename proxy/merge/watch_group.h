@@ -14,14 +14,10 @@
 #include "proxy/merge/merge_loop.h"
 #include "proxy/merge/merge_query.h"
 #include "proxy/merge/resume_ring.h"
+#include "proxy/merge/slot_resync.h"
 #include "proxy/merge/watch_text.h"
 
 namespace kintsugi::proxy {
-
-/// Objects of logical clusters that exist on every shard have no place in a merge (AGG-1501).
-[[nodiscard]] inline bool is_hidden(const ObjectFacts& facts) noexcept {
-  return facts.cluster.starts_with("system:");
-}
 
 /// One client of a group. None of these may add readers.
 class GroupReader {
@@ -45,10 +41,13 @@ class GroupReader {
   ~GroupReader() = default;
 };
 
+class KindProbe;
+
 /// Watches that ask one question for one identity share one stream per shard and one log of what
 /// came (specs/aggregation.md 9). Lives until `group_linger` after its last reader. Threads: its
 /// loop.
 class WatchGroup final : private MemberWatch::Sink,
+                         private SlotResync::Sink,
                          public std::enable_shared_from_this<WatchGroup> {
  public:
   /// @param head  what every shard is asked with
@@ -62,8 +61,16 @@ class WatchGroup final : private MemberWatch::Sink,
   void remove(GroupReader& reader) noexcept;
 
   /// A stream of one reader's own.
+  /// Remembers what its objects are if nobody does yet, so that a lost history can be repaired.
   [[nodiscard]] std::unique_ptr<MemberWatch> make_stream(MemberWatch::Sink& sink,
                                                          const Member& member, WatchStart start);
+  /// The shard is no member any more, and readers who read on to `until` get all of its objects'
+  /// ends; false: they have to list again.
+  [[nodiscard]] bool tells_departure(std::size_t slot, GroupLog::Index& until) const;
+  /// Forgets what is known of objects, to save memory.
+  void forget_objects() noexcept;
+  [[nodiscard]] std::size_t index_bytes() const noexcept;
+  [[nodiscard]] TimePoint last_used() const noexcept { return last_used_; }
   /// Follows the slot from `position` unless it does already from there or earlier. False: the
   /// group is further on, and a reader has to come after it with a stream of its own.
   [[nodiscard]] bool follow(const Member& member, std::uint64_t position);
@@ -88,6 +95,9 @@ class WatchGroup final : private MemberWatch::Sink,
   [[nodiscard]] const StreamKind& kind() const noexcept { return kind_; }
   /// Raw columnDefinitions of a Table stream; "": none were seen.
   [[nodiscard]] const std::string& columns() const noexcept { return columns_; }
+  /// Asks a shard what the objects are, unless it is known or being asked: streams that begin at a
+  /// cursor may stay without any event, and need bookmarks with a kind.
+  void find_kind();
   /// Bookmark of readers that have everything. Only if kind() is known.
   [[nodiscard]] const SharedBytes& bookmark();
 
@@ -98,6 +108,7 @@ class WatchGroup final : private MemberWatch::Sink,
  private:
   struct Slot {
     std::unique_ptr<MemberWatch> stream;
+    std::unique_ptr<SlotResync> resync;  ///< while the stream is stopped for it
     bool accepted = false;
     bool fresh = true;  ///< nothing was heard since it is followed
   };
@@ -113,9 +124,18 @@ class WatchGroup final : private MemberWatch::Sink,
   void on_refused(MemberWatch& from, const http::ResponseHead& head,
                   const std::string& body) noexcept override;
   void on_too_large(MemberWatch& from) noexcept override;
+  void on_difference(SlotResync& from, const ObjectFacts& facts,
+                     std::string_view event) noexcept override;
+  void on_resynced(SlotResync& from, std::uint64_t revision) noexcept override;
+  void on_resync_failed(SlotResync& from) noexcept override;
 
   void begin(const Member& member, WatchStart start);
   void drop(std::size_t slot) noexcept;
+  /// Enters an event that no shard has sent, for readers who are at `position`.
+  void enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
+             std::string_view event);
+  /// Events are not objects as JSON: they cannot be made here.
+  [[nodiscard]] bool is_recoded() const noexcept { return kind_.is_table(); }
   void expire(std::size_t slot, std::string_view reason);
   void for_each_reader(const std::function<void(GroupReader&)>& call);
 
@@ -127,13 +147,17 @@ class WatchGroup final : private MemberWatch::Sink,
   CursorCodec codec_;
   std::vector<Member> members_;
   std::map<std::size_t, Slot> slots_;
+  std::map<std::size_t, GroupLog::Index> departed_;    // of refresh(): where their ends end
   std::vector<std::unique_ptr<MemberWatch>> retired_;  // may still be on the stack
+  std::vector<std::unique_ptr<SlotResync>> retired_resyncs_;
   GroupLog log_;
   ResumeRing ring_;
   std::vector<GroupReader*> readers_;  // null: left during a call to all
   std::size_t reader_count_ = 0;
   bool calling_ = false;
+  TimePoint last_used_{};
   StreamKind kind_;
+  std::unique_ptr<KindProbe> kind_probe_;
   std::string columns_;
   SharedBytes bookmark_;  // empty: positions have moved since it was made
   net::Timer linger_;

@@ -54,6 +54,36 @@ std::string with_columns(std::string_view event, std::string_view columns) {
   return std::string(event);
 }
 
+std::string item_event(std::string_view type, const StreamKind& kind, const ObjectFacts& facts,
+                       std::string_view item) {
+  std::string out = "{\"type\":\"" + std::string(type) + "\",\"object\":";
+  if (!facts.kind.empty()) {
+    out += item;
+  } else {
+    out += "{\"kind\":" + krm::Json(kind.kind).dump() +
+           ",\"apiVersion\":" + krm::Json(kind.api_version).dump() + ',';
+    out += item.substr(1);
+  }
+  return out + '}';
+}
+
+std::string deleted_event(const StreamKind& kind, const ObjectFacts& facts, std::uint64_t revision,
+                          std::string_view kept) {
+  std::string out = "{\"type\":\"DELETED\",\"object\":{\"kind\":" + krm::Json(kind.kind).dump() +
+                    ",\"apiVersion\":" + krm::Json(kind.api_version).dump() +
+                    ",\"metadata\":{\"name\":\"" + std::string(facts.name) + '"';
+  if (!facts.ns.empty()) {
+    out += ",\"namespace\":\"" + std::string(facts.ns) + '"';
+  }
+  out += ",\"uid\":\"" + std::string(facts.uid) + "\",\"resourceVersion\":\"" +
+         std::to_string(revision) + '"';
+  if (!facts.cluster.empty()) {
+    out += ",\"annotations\":{\"kcp.io/cluster\":\"" + std::string(facts.cluster) + "\"}";
+  }
+  out += kept;
+  return out + "}}}";
+}
+
 std::string watch_query(const WatchStart& start, std::string_view passed_on) {
   std::string out = "?watch=true&allowWatchBookmarks=true";
   if (start.revision != 0) {

@@ -27,6 +27,14 @@ struct StreamKind {
 /// The event with these columnDefinitions instead of null.
 [[nodiscard]] std::string with_columns(std::string_view event, std::string_view columns);
 
+/// An event, without a newline, of an item of a list, which has no kind when its list is typed.
+[[nodiscard]] std::string item_event(std::string_view type, const StreamKind& kind,
+                                     const ObjectFacts& facts, std::string_view item);
+/// A DELETED event, without a newline, of an object of which only this is known. @param kept  more
+/// members of its metadata, each with a comma before it
+[[nodiscard]] std::string deleted_event(const StreamKind& kind, const ObjectFacts& facts,
+                                        std::uint64_t revision, std::string_view kept);
+
 /// Where one shard's part of a watch begins: the query of its request.
 struct WatchStart {
   std::uint64_t revision = 0;   ///< 0: none

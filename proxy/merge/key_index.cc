@@ -1,0 +1,111 @@
+#include "proxy/merge/key_index.h"
+
+#include <utility>
+
+#include "proxy/merge/json_scan.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+std::string key_of(const ObjectFacts& facts) {
+  std::string key;
+  key.reserve(facts.cluster.size() + facts.ns.size() + facts.name.size() + 2);
+  key += facts.cluster;
+  key += '\n';
+  key += facts.ns;
+  key += '\n';
+  key += facts.name;
+  return key;
+}
+
+ObjectFacts facts_of(std::string_view key, const KeyIndex::Entry& entry) {
+  ObjectFacts facts;
+  const std::size_t ns = key.find('\n');
+  const std::size_t name = key.find('\n', ns + 1);
+  facts.cluster = key.substr(0, ns);
+  facts.ns = key.substr(ns + 1, name - ns - 1);
+  facts.name = key.substr(name + 1);
+  facts.uid = entry.uid;
+  facts.revision = entry.revision;
+  return facts;
+}
+
+std::string kept_of(std::string_view metadata) {
+  std::string out;
+  for (MemberWalk walk(metadata); const auto member = walk.next();) {
+    if (member->key == "labels" || member->key == "ownerReferences") {
+      out += ",\"";
+      out += member->key;
+      out += "\":";
+      out += member->value;
+    }
+  }
+  return out;
+}
+
+std::size_t cost(const std::string& key, const KeyIndex::Entry& entry) {
+  constexpr std::size_t kNode = 48;
+  return kNode + sizeof(KeyIndex::Entry) + sizeof(std::string) + key.size() + entry.uid.size() +
+         entry.kept.size();
+}
+
+}  // namespace
+
+void KeyIndex::put(const ObjectFacts& facts) {
+  if (is_hidden(facts)) {
+    return;
+  }
+  const auto [at, fresh] = entries_.try_emplace(key_of(facts));
+  Entry& entry = at->second;
+  bytes_ -= fresh ? 0 : cost(at->first, entry);
+  entry.uid = facts.uid;
+  entry.kept = kept_of(facts.metadata);
+  entry.revision = facts.revision;
+  entry.seen = sweep_;
+  bytes_ += cost(at->first, entry);
+}
+
+KeyIndex::Map::iterator KeyIndex::forget(Map::iterator at) {
+  bytes_ -= cost(at->first, at->second);
+  return entries_.erase(at);
+}
+
+void KeyIndex::erase(const ObjectFacts& facts) {
+  if (const auto found = entries_.find(key_of(facts)); found != entries_.end()) {
+    forget(found);
+  }
+}
+
+const KeyIndex::Entry* KeyIndex::find(const ObjectFacts& facts) const {
+  const auto found = entries_.find(key_of(facts));
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+KeyIndex::Change KeyIndex::meet(const ObjectFacts& facts) {
+  const Entry* entry = find(facts);
+  if (entry == nullptr) {
+    return Change::kAdded;
+  }
+  if (entry->uid != facts.uid) {
+    return Change::kReplaced;
+  }
+  return entry->revision == facts.revision ? Change::kNone : Change::kModified;
+}
+
+void KeyIndex::sweep(const std::function<void(const ObjectFacts&, const Entry&)>& gone) {
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    if (at->second.seen == sweep_) {
+      ++at;
+      continue;
+    }
+    gone(facts_of(at->first, at->second), at->second);
+    at = forget(at);
+  }
+}
+
+void KeyIndex::drain(const std::function<void(const ObjectFacts&, const Entry&)>& gone) {
+  begin_sweep();
+  sweep(gone);
+}
+
+}  // namespace kintsugi::proxy

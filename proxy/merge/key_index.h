@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "proxy/merge/json_split.h"
+
+namespace kintsugi::proxy {
+
+/// What the readers of a stream have of one shard's objects: enough to tell them what they missed
+/// when the shard has forgotten it (specs/aggregation.md AGG-1002). Pure.
+class KeyIndex {
+ public:
+  struct Entry {
+    std::string uid;
+    std::string kept;  ///< labels and ownerReferences, as members of a metadata object
+    std::uint64_t revision = 0;
+    std::uint32_t seen = 0;
+  };
+  enum class Change : std::uint8_t { kNone, kAdded, kModified, kReplaced };
+
+  /// Enters an object as it is now. Objects that merges leave out are ignored.
+  void put(const ObjectFacts& facts);
+  void erase(const ObjectFacts& facts);
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  /// About what it takes of memory.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  /// A list of everything begins; each of its objects is met(), then the rest is swept.
+  void begin_sweep() noexcept { ++sweep_; }
+  /// How the object differs from what is known. put() has to follow. kReplaced: another object had
+  /// its name.
+  [[nodiscard]] Change meet(const ObjectFacts& facts);
+  /// What was not met is forgotten; `gone` is told of each.
+  void sweep(const std::function<void(const ObjectFacts& facts, const Entry& entry)>& gone);
+  /// Everything is forgotten.
+  void drain(const std::function<void(const ObjectFacts& facts, const Entry& entry)>& gone);
+  /// The entry of an object; nullptr: none.
+  [[nodiscard]] const Entry* find(const ObjectFacts& facts) const;
+
+ private:
+  using Map = std::unordered_map<std::string, Entry>;
+  Map::iterator forget(Map::iterator at);
+
+  Map entries_;  // by "cluster\nnamespace\nname"
+  std::size_t bytes_ = 0;
+  std::uint32_t sweep_ = 0;
+};
+
+}  // namespace kintsugi::proxy

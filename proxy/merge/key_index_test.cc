@@ -1,0 +1,74 @@
+#include "proxy/merge/key_index.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace kintsugi::proxy {
+namespace {
+
+std::string object(std::string_view name, std::string_view uid, int revision,
+                   std::string_view cluster = "c1") {
+  return R"({"metadata":{"annotations":{"kcp.io/cluster":")" + std::string(cluster) +
+         R"("},"labels":{"a":"b"},"name":")" + std::string(name) +
+         R"(","namespace":"t","ownerReferences":[{"uid":"o"}],"resourceVersion":")" +
+         std::to_string(revision) + R"(","uid":")" + std::string(uid) + R"("}})";
+}
+
+using Change = KeyIndex::Change;
+
+struct Listed {
+  KeyIndex index;
+  Change meet(const std::string& text) {
+    const auto facts = object_facts(text);
+    const Change change = index.meet(*facts);
+    index.put(*facts);
+    return change;
+  }
+};
+
+TEST(KeyIndex, WhenEverythingIsListedAgain_T61_TellsWhatIsDifferent) {
+  Listed all;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    EXPECT_EQ(all.meet(object(name, name, 1)), Change::kAdded);
+  }
+  all.index.begin_sweep();
+  EXPECT_EQ(all.meet(object("a", "a", 1)), Change::kNone);
+  EXPECT_EQ(all.meet(object("b", "b", 5)), Change::kModified);
+  EXPECT_EQ(all.meet(object("c", "other", 6)), Change::kReplaced);
+  EXPECT_EQ(all.meet(object("e", "e", 7)), Change::kAdded);
+  std::map<std::string, std::string> gone;
+  all.index.sweep([&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
+    EXPECT_EQ(facts.cluster, "c1");
+    EXPECT_EQ(facts.ns, "t");
+    EXPECT_EQ(facts.uid, "d");
+    gone[std::string(facts.name)] = entry.kept;
+  });
+  EXPECT_EQ(gone, (std::map<std::string, std::string>{
+                      {"d", R"(,"labels":{"a":"b"},"ownerReferences":[{"uid":"o"}])"}}));
+  EXPECT_EQ(all.index.size(), 4U);
+}
+
+TEST(KeyIndex, WhenObjectsGo_ItsBytesGoToo) {
+  KeyIndex index;
+  const std::string text = object("a", "1", 1);
+  const std::string elsewhere = object("a", "2", 1, "c2");
+  const std::string hidden = object("a", "3", 1, "system:admin");
+  index.put(*object_facts(text));
+  const std::size_t one = index.bytes();
+  EXPECT_LT(one, 400U);
+  index.put(*object_facts(text));
+  index.put(*object_facts(hidden));
+  EXPECT_EQ(index.bytes(), one);
+  index.put(*object_facts(elsewhere));
+  EXPECT_EQ(index.size(), 2U);
+  index.erase(*object_facts(text));
+  int left = 0;
+  index.drain([&](const ObjectFacts&, const KeyIndex::Entry&) { ++left; });
+  EXPECT_EQ(left, 1);
+  EXPECT_EQ(index.bytes(), 0U);
+}
+
+}  // namespace
+}  // namespace kintsugi::proxy

@@ -1,0 +1,51 @@
+#include "proxy/merge/kind_probe.h"
+
+#include <utility>
+
+#include "proxy/merge/member_watch.h"
+
+namespace kintsugi::proxy {
+
+KindProbe::KindProbe(MergeLoop& shared, const http::RequestHead& head, const MergeRoute& route,
+                     std::string passed_on, std::function<void(StreamKind, std::string)> known)
+    : shared_(shared),
+      head_(head),
+      route_(route),
+      passed_on_(std::move(passed_on)),
+      known_(std::move(known)),
+      call_(*this),
+      splitter_(shared.params.max_event),
+      retry_(shared.loop) {}
+
+void KindProbe::start() {
+  splitter_ = ListSplitter(shared_.params.max_event);
+  good_ = false;
+  const std::vector<Member> members = route_.members();
+  http::RequestHead head = head_;
+  head.target = route_.path + "?limit=1" + passed_on_;
+  shards::ShardClient* client =
+      members.empty() ? nullptr : client_of(shared_, route_, members[next_++ % members.size()].id);
+  if (client == nullptr || !call_.open(*client, net::UpstreamClass::kRead, std::move(head))) {
+    retry_.start(about(seconds(2)), [this] { start(); });
+  }
+}
+
+void KindProbe::on_data(std::string_view bytes) noexcept {
+  call_.consume(bytes.size());
+  good_ = good_ && splitter_.feed(bytes, [](std::string_view) {}) == ListSplitter::Fault::kNone;
+}
+
+void KindProbe::on_end(Errc cause) noexcept {
+  const ListEnvelope& list = splitter_.envelope();
+  if (cause != Errc::kOk || !good_ || !splitter_.done() || list.kind.empty()) {
+    retry_.start(about(seconds(2)), [this] { start(); });
+    return;
+  }
+  StreamKind kind{list.kind, list.api_version};
+  if (kind.kind.ends_with("List")) {
+    kind.kind.resize(kind.kind.size() - 4);
+  }
+  known_(std::move(kind), list.columns);
+}
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,110 @@
+#include "proxy/merge/slot_resync.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "proxy/merge/marker.h"
+#include "proxy/merge/member_watch.h"
+#include "proxy/merge/shard_answer.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr Duration kFirstBackoff = milliseconds(100);
+constexpr Duration kLastBackoff = seconds(5);
+
+}  // namespace
+
+SlotResync::SlotResync(MergeLoop& shared, Sink& sink, Member member, const http::RequestHead& head,
+                       const MergeRoute& route, const std::string& passed_on, StreamKind kind,
+                       std::unique_ptr<KeyIndex> index)
+    : shared_(shared),
+      sink_(sink),
+      member_(std::move(member)),
+      head_(head),
+      route_(route),
+      passed_on_(passed_on),
+      kind_(std::move(kind)),
+      index_(std::move(index)),
+      call_(*this),
+      splitter_(shared.params.max_event),
+      retry_(shared.loop),
+      backoff_(kFirstBackoff) {}
+
+void SlotResync::start() {
+  http::RequestHead head = head_;
+  head.target = route_.path;
+  if (!passed_on_.empty()) {
+    head.target += '?' + passed_on_.substr(1);
+  }
+  splitter_ = ListSplitter(shared_.params.max_event);
+  answer_ = {};
+  broken_ = false;
+  index_->begin_sweep();
+  shards::ShardClient* client = client_of(shared_, route_, member_.id);
+  if (client == nullptr || !call_.open(*client, net::UpstreamClass::kRead, std::move(head))) {
+    again();
+  }
+}
+
+void SlotResync::on_head(const http::ResponseHead& head) noexcept { answer_ = head; }
+
+void SlotResync::on_data(std::string_view bytes) noexcept {
+  call_.consume(bytes.size());
+  if (answer_.status != 200 || broken_) {
+    return;
+  }
+  broken_ = splitter_.feed(bytes, [this](std::string_view item) { take(item); }) !=
+            ListSplitter::Fault::kNone;
+}
+
+void SlotResync::take(std::string_view raw) {
+  const std::string marked =
+      member_.marker.empty() ? std::string() : with_marker(raw, member_.marker);
+  const std::string_view item = member_.marker.empty() ? raw : std::string_view(marked);
+  const std::optional<ObjectFacts> facts = object_facts(item);
+  if (!facts || facts->revision == 0 || facts->name.empty()) {
+    broken_ = true;
+    return;
+  }
+  const KeyIndex::Change change = index_->meet(*facts);
+  if (change == KeyIndex::Change::kReplaced) {
+    const KeyIndex::Entry old = *index_->find(*facts);
+    ObjectFacts gone = *facts;
+    gone.uid = old.uid;
+    sink_.on_difference(*this, gone, deleted_event(kind_, gone, facts->revision, old.kept));
+  }
+  if (change != KeyIndex::Change::kNone && !is_hidden(*facts)) {
+    sink_.on_difference(*this, *facts,
+                        item_event(change == KeyIndex::Change::kModified ? "MODIFIED" : "ADDED",
+                                   kind_, *facts, item));
+  }
+  index_->put(*facts);
+}
+
+void SlotResync::on_end(Errc cause) noexcept {
+  if (answer_.status == 404 || answer_.status == 403) {
+    sink_.on_resync_failed(*this);
+    return;
+  }
+  const std::string& version = splitter_.envelope().resource_version;
+  std::uint64_t revision = 0;
+  std::from_chars(version.data(), version.data() + version.size(), revision);
+  if (cause != Errc::kOk || answer_.status != 200 || broken_ || !splitter_.done() ||
+      revision == 0) {
+    again();
+    return;
+  }
+  index_->sweep([this, revision](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
+    sink_.on_difference(*this, facts, deleted_event(kind_, facts, revision, entry.kept));
+  });
+  sink_.on_resynced(*this, revision);
+}
+
+void SlotResync::again() {
+  retry_.start(about(backoff_), [this] { start(); });
+  backoff_ = std::min(backoff_ * 2, kLastBackoff);
+}
+
+}  // namespace kintsugi::proxy
