@@ -5,21 +5,29 @@
 
 namespace kintsugi::proxy {
 
-void GroupLog::begin_slot(std::size_t slot, std::uint64_t position) {
-  if (floors_.size() <= slot) {
-    floors_.resize(slot + 1);
+GroupLog::Slot& GroupLog::slot_at(std::size_t slot) {
+  if (slots_.size() <= slot) {
+    slots_.resize(slot + 1);
   }
-  floors_[slot] = position;
+  return slots_[slot];
+}
+
+void GroupLog::begin_slot(std::size_t slot, std::uint64_t position) {
+  slot_at(slot) = {position, end()};
+}
+
+void GroupLog::raise_slot(std::size_t slot, std::uint64_t position) {
+  slot_at(slot).floor = position;
 }
 
 void GroupLog::end_slot(std::size_t slot) noexcept {
-  if (slot < floors_.size()) {
-    floors_[slot].reset();
+  if (slot < slots_.size()) {
+    slots_[slot].floor.reset();
   }
 }
 
 std::optional<std::uint64_t> GroupLog::floor(std::size_t slot) const noexcept {
-  return slot < floors_.size() ? floors_[slot] : std::nullopt;
+  return slot < slots_.size() ? slots_[slot].floor : std::nullopt;
 }
 
 void GroupLog::append(Entry entry) {
@@ -36,7 +44,7 @@ GroupLog::Index GroupLog::first_after(std::size_t slot, std::uint64_t position) 
     if (entry.slot != slot) {
       continue;
     }
-    if (entry.position <= position) {
+    if (entry.position <= position || !is_current(i - 1)) {
       break;
     }
     first = i - 1;
@@ -45,15 +53,20 @@ GroupLog::Index GroupLog::first_after(std::size_t slot, std::uint64_t position) 
 }
 
 bool GroupLog::has_events_of(std::size_t slot) const noexcept {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [slot](const Entry& entry) { return entry.slot == slot; });
+  for (Index i = end(); i > begin_ && slot < slots_.size() && i > slots_[slot].since; --i) {
+    if (at(i - 1).slot == slot) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void GroupLog::trim() {
   while (entries_.size() > 1 && bytes() > max_bytes_) {
     const Entry& oldest = entries_.front();
-    if (oldest.slot < floors_.size() && floors_[oldest.slot]) {
-      floors_[oldest.slot] = std::max(*floors_[oldest.slot], oldest.position);
+    if (std::optional<std::uint64_t>& floor = slot_at(oldest.slot).floor;
+        floor && is_current(begin_)) {
+      floor = std::max(*floor, oldest.position);
     }
     entries_.pop_front();
     ++begin_;

@@ -32,8 +32,10 @@ class GroupLog {
   /// @param max_bytes  kept; the newest event is kept in any case
   explicit GroupLog(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
 
-  /// From now on every event of the slot after `position` is entered.
+  /// From now on every event of the slot after `position` is entered, whatever came of it before.
   void begin_slot(std::size_t slot, std::uint64_t position);
+  /// Only positions after `position` are served from now on; what was entered stays.
+  void raise_slot(std::size_t slot, std::uint64_t position);
   /// The slot's events are no longer followed.
   void end_slot(std::size_t slot) noexcept;
   /// Positions after which every event of the slot is here; nullopt: it is not followed.
@@ -46,7 +48,12 @@ class GroupLog {
   [[nodiscard]] const Entry& at(Index index) const noexcept {
     return entries_[static_cast<std::size_t>(index - begin_)];
   }
-  /// The first event of the slot after `position`; end() if there is none.
+  /// The event was entered since its slot began last.
+  [[nodiscard]] bool is_current(Index index) const noexcept {
+    const std::size_t slot = at(index).slot;
+    return slot >= slots_.size() || index >= slots_[slot].since;
+  }
+  /// The first current event of the slot after `position`; end() if there is none.
   [[nodiscard]] Index first_after(std::size_t slot, std::uint64_t position) const noexcept;
   [[nodiscard]] bool has_events_of(std::size_t slot) const noexcept;
   /// Bytes of the events from `index` on.
@@ -60,7 +67,12 @@ class GroupLog {
 
   std::size_t max_bytes_;
   std::deque<Entry> entries_;
-  std::vector<std::optional<std::uint64_t>> floors_;  // by slot
+  struct Slot {
+    std::optional<std::uint64_t> floor;
+    Index since = 0;
+  };
+  Slot& slot_at(std::size_t slot);
+  std::vector<Slot> slots_;
   Index begin_ = 0;
   std::uint64_t end_offset_ = 0;
 };

@@ -62,6 +62,16 @@ TEST(GroupLog, WhenASlotBeginsAnew_OlderPositionsAreNoLongerServed) {
   EXPECT_FALSE(log.floor(2));
   log.begin_slot(2, 30);
   EXPECT_EQ(log.floor(2), 30U);
+  EXPECT_FALSE(log.is_current(0));
+  EXPECT_FALSE(log.has_events_of(2));
+  log.begin_slot(2, 10);  // again from before: what is there will come once more
+  EXPECT_EQ(log.first_after(2, 10), log.end());
+  log.append(event(2, 11));
+  EXPECT_EQ(log.first_after(2, 10), 1U);
+  log.raise_slot(2, 11);
+  EXPECT_EQ(log.floor(2), 11U);
+  EXPECT_TRUE(log.is_current(1));
+  log.begin_slot(2, 30);
   EXPECT_EQ(log.first_after(2, 30), log.end());
 }
 

@@ -75,6 +75,12 @@ void MemberWatch::stop() noexcept {
   call_.close();
 }
 
+bool MemberWatch::is_connected() const noexcept {
+  const shards::ShardClient* client = client_of(shared_, route_, member_.id);
+  return client != nullptr && client->upstream() != nullptr &&
+         client->upstream()->stats(net::UpstreamClass::kWatch).connections > 0;
+}
+
 void MemberWatch::give_credit() noexcept { call_.consume(std::exchange(credit_, 0)); }
 
 void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
@@ -164,6 +170,13 @@ void MemberWatch::take(std::string_view event) {
   }
   const std::optional<EventFacts> facts = event_facts(event);
   if (!facts || (facts->type != EventType::kError && facts->facts.revision == 0)) {
+    broken_ = true;
+    return;
+  }
+  const bool foreign = expected_ != nullptr && expected_->known() &&
+                       facts->type != EventType::kError && !facts->facts.kind.empty() &&
+                       facts->facts.kind != expected_->kind;
+  if (foreign || facts->type == EventType::kUnknown) {
     broken_ = true;
     return;
   }

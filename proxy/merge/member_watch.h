@@ -73,6 +73,10 @@ class MemberWatch final : private MemberCall::Listener {
   /// The client has taken everything: the shard may go on.
   void give_credit() noexcept;
 
+  /// Events of another kind are faults. @param kind  once it is known; it has to outlive this.
+  void expect(const StreamKind& kind) noexcept { expected_ = &kind; }
+  /// Its shard has a connection for it: silence is the shard's.
+  [[nodiscard]] bool is_connected() const noexcept;
   /// Objects of initial events and later are kept in it; null: no longer.
   void keep_index(std::unique_ptr<KeyIndex> index) noexcept { index_ = std::move(index); }
   [[nodiscard]] KeyIndex* index() const noexcept { return index_.get(); }
@@ -112,6 +116,7 @@ class MemberWatch final : private MemberCall::Listener {
   EventSplitter splitter_;
   net::Timer timer_;
   std::unique_ptr<KeyIndex> index_;
+  const StreamKind* expected_ = nullptr;
   http::ResponseHead answer_;
   std::string error_body_;
   std::uint64_t position_ = 0;

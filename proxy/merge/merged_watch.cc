@@ -18,10 +18,11 @@
 namespace kintsugi::proxy {
 namespace {
 
-constexpr Duration kTableComes = seconds(5);   ///< a table of slots after a change of members
-constexpr Duration kLastWarning = seconds(2);  ///< before the planned end: a bookmark
-constexpr std::size_t kWideRoute = 16;         ///< slots; more have rarer bookmarks
-constexpr std::int64_t kMinLifetime = 1'800;   ///< [s] of a watch without timeoutSeconds
+constexpr Duration kTableComes = seconds(5);       ///< a table of slots after a change of members
+constexpr Duration kLastDial = milliseconds(500);  ///< for a connection after headers_wait
+constexpr Duration kLastWarning = seconds(2);      ///< before the planned end: a bookmark
+constexpr std::size_t kWideRoute = 16;             ///< slots; more have rarer bookmarks
+constexpr std::int64_t kMinLifetime = 1'800;       ///< [s] of a watch without timeoutSeconds
 constexpr std::int64_t kMaxLifetime = 3'600;
 
 std::int64_t random_between(std::int64_t least, std::int64_t most) {
@@ -198,7 +199,18 @@ class MergedWatch final : public http::RequestHandler,
 
  private:
   void open_own() {
-    headers_.start(shared_.params.headers_wait, [this] { begin(); });
+    headers_.start(shared_.params.headers_wait, [this] {
+      const bool dials = std::any_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+        const MemberWatch* stream = stream_of(part);
+        return stream != nullptr && stream->state() == MemberWatch::State::kOpening &&
+               !stream->is_connected();
+      });
+      if (dials) {  // it is about to fail rather than silent
+        headers_.start(kLastDial, [this] { begin(); });
+      } else {
+        begin();
+      }
+    });
     for (std::size_t i = 0; i < parts_.size() && !done_; ++i) {
       if (parts_[i].own != nullptr) {
         parts_[i].own->open();
@@ -267,9 +279,8 @@ class MergedWatch final : public http::RequestHandler,
     const GroupLog& log = group_->log();
     const std::size_t slot = part.member.slot;
     const GroupLog::Index first = log.first_after(slot, part.component);
-    if (std::none_of(parts_.begin(), parts_.end(),
-                     [&part](const Part& one) { return &one != &part && one.attached; })) {
-      next_ = first;
+    if (!headed_) {  // nothing can be sent yet; what others have is skipped again
+      next_ = std::min(next_, first);
       return;
     }
     for (GroupLog::Index i = first; i < next_; ++i) {
@@ -304,6 +315,7 @@ class MergedWatch final : public http::RequestHandler,
       if (group_->stream(slot)->state() == MemberWatch::State::kAbsent) {
         retire(std::move(part.own));
         part.attached = true;
+        part.skips = true;
       }
       return;
     }
@@ -463,14 +475,15 @@ class MergedWatch final : public http::RequestHandler,
     }
   }
 
+  [[nodiscard]] const MemberWatch* stream_of(const Part& part) const noexcept {
+    return part.own != nullptr ? part.own.get() : group_->stream(part.member.slot);
+  }
   [[nodiscard]] MemberWatch::State state_of(const Part& part) const noexcept {
-    const MemberWatch* stream =
-        part.own != nullptr ? part.own.get() : group_->stream(part.member.slot);
+    const MemberWatch* stream = stream_of(part);
     return stream == nullptr ? MemberWatch::State::kStopped : stream->state();
   }
   [[nodiscard]] TimePoint silent_since(const Part& part) const noexcept {
-    const MemberWatch* stream =
-        part.own != nullptr ? part.own.get() : group_->stream(part.member.slot);
+    const MemberWatch* stream = stream_of(part);
     return stream == nullptr ? TimePoint::max() : stream->silent_since();
   }
 
@@ -537,8 +550,7 @@ class MergedWatch final : public http::RequestHandler,
   /// The one bookmark that ends the initial events of all shards (AGG-802).
   void end_initial_phase() {
     const bool all = std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
-      const MemberWatch* stream =
-          part.own != nullptr ? part.own.get() : group_->stream(part.member.slot);
+      const MemberWatch* stream = stream_of(part);
       return stream == nullptr || stream->initial_done() ||
              (gave_up_ && stream->state() == MemberWatch::State::kWaiting);
     });
@@ -583,8 +595,10 @@ class MergedWatch final : public http::RequestHandler,
     }
     bool sent = false;
     while (next_ < log.end() && down_.unsent_bytes() < shared_.params.private_high) {
-      const GroupLog::Entry& entry = log.at(next_++);
-      if (Part* part = part_of(entry.slot); part != nullptr && part->attached) {
+      const GroupLog::Index index = next_++;
+      const GroupLog::Entry& entry = log.at(index);
+      if (Part* part = part_of(entry.slot);
+          part != nullptr && part->attached && (log.is_current(index) || part->leaves_at != 0)) {
         deliver(*part, entry);
         sent = true;
       }

@@ -90,6 +90,7 @@ std::unique_ptr<MemberWatch> WatchGroup::make_stream(MemberWatch::Sink& sink, co
                                                      WatchStart start) {
   auto stream =
       std::make_unique<MemberWatch>(shared_, sink, member, head_, route_, passed_on_, start);
+  stream->expect(kind_);
   const MemberWatch* followed = this->stream(member.slot);
   if (start.initial_events && shared_.options.resync == Resync::kDiff &&
       (followed == nullptr || followed->index() == nullptr)) {
@@ -137,8 +138,9 @@ void WatchGroup::begin(const Member& member, WatchStart start) {
   followed.accepted = false;
   followed.fresh = true;
   bookmark_ = {};
-  if (!start.initial_events) {
-    log_.begin_slot(member.slot, start.revision);
+  log_.begin_slot(member.slot, start.revision);
+  if (start.initial_events) {
+    log_.end_slot(member.slot);  // until all of them came nobody may begin here
   }
   ring_.move(member.slot, followed.stream->position(), shared_.loop.now());
   followed.stream->open();
@@ -321,7 +323,7 @@ void WatchGroup::on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexce
 
 void WatchGroup::on_initial_end(MemberWatch& from) noexcept {
   bookmark_ = {};
-  log_.begin_slot(from.member().slot, from.position());
+  log_.raise_slot(from.member().slot, from.position());
   ring_.move(from.member().slot, from.position(), shared_.loop.now());
   for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
 }
@@ -412,7 +414,7 @@ void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) noexcept 
   followed.stream = make_stream(*this, member, WatchStart{revision, false, false, false});
   followed.stream->keep_index(std::move(index));
   followed.stream->finish_initial();
-  log_.begin_slot(slot, revision);
+  log_.raise_slot(slot, revision);
   ring_.move(slot, revision, shared_.loop.now());
   bookmark_ = {};
   followed.stream->open();
