@@ -255,9 +255,10 @@ void WatchGroup::refresh() {
     const MemberWatch& stream = *slots_[slot].stream;
     if (KeyIndex* index = slots_[slot].stream->index();
         index != nullptr && stream.initial_done() && kind_.known() && !is_recoded()) {
+      // Newer than all that came of the shard, as clients drop what is not.
+      const std::uint64_t last = stream.position() + 1;
       index->drain([&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
-        enter(slot, facts, stream.position(),
-              deleted_event(kind_, facts, stream.position(), entry.kept));
+        enter(slot, facts, stream.position(), deleted_event(kind_, facts, last, entry.kept));
       });
       departed_[slot] = log_.end();
     }
