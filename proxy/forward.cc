@@ -51,13 +51,18 @@ bool allows_bookmarks(std::string_view target) {
 class Forward final : public http::RequestHandler, private WatchDrain::Watch {
  public:
   Forward(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
-          shards::ShardClient& client, std::function<void()> unreachable)
+          shards::ShardClient& client, std::function<void()> unreachable, std::string body = {})
       : shared_(shared), down_(stream), client_(client), up_side_(*this) {
     watch_ = head.method == "GET" && is_watch(head.target);
     idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
     upgrade_ = !head.protocol.empty();
     pending_ = std::make_unique<Pending>(shared.loop);
     pending_->bodiless = pending_->body_ended = head.end_stream;
+    if (!body.empty()) {
+      pending_->body_bytes = body.size();
+      pending_->replay = std::move(body);
+      pending_->body_ended = true;
+    }
     pending_->first_attempt = shared.loop.now();
     pending_->head = std::move(head);
     pending_->unreachable = std::move(unreachable);
@@ -335,6 +340,14 @@ std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::Request
                                               shards::ShardClient& client,
                                               std::function<void()> unreachable) {
   return std::make_unique<Forward>(shared, std::move(head), stream, client, std::move(unreachable));
+}
+
+std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared, http::RequestHead head,
+                                                    http::ResponseStream& stream,
+                                                    shards::ShardClient& client, std::string body) {
+  head.end_stream = body.empty();
+  return std::make_unique<Forward>(shared, std::move(head), stream, client, nullptr,
+                                   std::move(body));
 }
 
 }  // namespace kintsugi::proxy

@@ -48,5 +48,11 @@ struct ForwardLoop {
                                                             http::ResponseStream& stream,
                                                             shards::ShardClient& client,
                                                             std::function<void()> unreachable = {});
+/// The same of a request whose body is here already, and given back to the client's window.
+[[nodiscard]] std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared,
+                                                                  http::RequestHead head,
+                                                                  http::ResponseStream& stream,
+                                                                  shards::ShardClient& client,
+                                                                  std::string body);
 
 }  // namespace kintsugi::proxy

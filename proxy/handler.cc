@@ -13,6 +13,7 @@
 #include "proxy/local_kinds.h"
 #include "proxy/overlay.h"
 #include "proxy/path.h"
+#include "proxy/unmarked_write.h"
 #include "proxy/waiting_request.h"
 #include "topology/resolver.h"
 
@@ -287,8 +288,12 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
       return answer_error(head, stream, *error);
     }
   }
+  const bool unmarks = shard.spec.plain && may_carry_marker(head, trail);
   head.target = topology::shard_target(shard, cluster, trail);
   add_forwarding_headers(head, stream.peer());
+  if (unmarks) {
+    return forward_unmarked(forward_, std::move(head), stream, *client);
+  }
   return forward(forward_, std::move(head), stream, *client);
 }
 

@@ -5,6 +5,7 @@
 #include "proxy/answer.h"
 #include "proxy/handler.h"
 #include "proxy/impersonate.h"
+#include "proxy/merge/merged_get.h"
 #include "proxy/merge/wildcard_route.h"
 #include "proxy/overlay.h"
 #include "proxy/path.h"
@@ -111,6 +112,9 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
     route.members = [this] { return all_members(merge_); };
   }
   add_forwarding_headers(head, stream.peer());
+  if (request.use == WildcardRequest::Use::kGet) {
+    return answer_merged_get(merge_, std::move(head), stream, std::move(route));
+  }
   return answer_merged(merge_, std::move(head), stream, std::move(route));
 }
 

@@ -1,5 +1,6 @@
 #include "proxy/merge/marker.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,12 @@ struct Edit {
 using Edits = std::vector<Edit>;
 
 bool is_object(std::string_view raw) { return raw.size() >= 2 && raw.front() == '{'; }
+
+std::string_view without_space(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+  return text.substr(0, text.find_last_not_of(kSpace) + 1);
+}
 
 std::string applied(std::string_view text, const Edits& edits) {
   std::string out;
@@ -68,6 +75,7 @@ class Marking {
 
   /// An object, or every row of a Table.
   void take_document(std::string_view document) {
+    document = without_space(document);
     std::string_view rows;
     bool table = false;
     MemberWalk walk(document);
@@ -232,7 +240,7 @@ std::string document_with_marker(std::string_view document, std::string_view clu
 
 std::optional<std::string> without_marker(std::string_view object) {
   Marking marking(object, {});
-  marking.take_object(object);
+  marking.take_object(without_space(object));
   return marking.edits().empty() ? std::nullopt : std::optional(marking.text());
 }
 

@@ -76,6 +76,13 @@ TEST(Marker, WhenAnEventIsMarked_T77_OnlyItsObjectChanges) {
   }
 }
 
+TEST(Marker, WhenSpaceIsAround_T18_ItStays) {
+  EXPECT_EQ(document_with_marker(" {\"metadata\":{}}\n", "eu"),
+            " {\"metadata\":{\"annotations\":{\"kcp.io/cluster\":\"eu\"}}}\n");
+  EXPECT_EQ(without_marker("\n{\"metadata\":{\"annotations\":{\"kcp.io/cluster\":\"eu\"}}}\n"),
+            "\n{\"metadata\":{\"annotations\":{}}}\n");
+}
+
 TEST(Marker, WhenTheDocumentIsBroken_ItStays) {
   for (const std::string_view text :
        {"", "x", "{}", "[]", R"({"metadata":3})", R"({"metadata":{"annotations":)",

@@ -12,14 +12,11 @@
 #include "proxy/merge/watch_group.h"
 
 namespace kintsugi::proxy {
-namespace {
 
 bool asks_partial(const MergeOptions& options, const http::HeaderList& headers) {
   return options.policy == MissingShards::kPartial ||
          (options.allow_partial && headers.get("x-kintsugi-partial") == "true");
 }
-
-}  // namespace
 
 void MergeLoop::set_slots(SlotHistoryPtr history) {
   slots = std::move(history);

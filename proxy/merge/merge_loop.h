@@ -116,6 +116,8 @@ struct MergeRoute {
   std::function<std::vector<Member>()> members;
 };
 
+/// The request goes on without shards that are away (10).
+[[nodiscard]] bool asks_partial(const MergeOptions& options, const http::HeaderList& headers);
 /// A shard's connections for this route; null: not known yet.
 [[nodiscard]] shards::ShardClient* client_of(MergeLoop& shared, const MergeRoute& route,
                                              topology::ShardId shard);

@@ -1,9 +1,41 @@
 #include "proxy/merge/wildcard_route.h"
 
+#include <algorithm>
+
+#include "base/strings.h"
+#include "krm/selector.h"
 #include "krm/status.h"
 
 namespace kintsugi::proxy {
 namespace {
+
+/// "/api/v1/watch/namespaces/t/configmaps/x?…" as "/api/v1/namespaces/t/configmaps?watch=true&…",
+/// the name as a field selector. nullopt: another one contradicts it (V11).
+std::optional<std::string> as_list(const krm::RequestInfo& info, std::string_view trail) {
+  const std::size_t mark = std::min(trail.find('?'), trail.size());
+  std::string path(trail.substr(0, mark));
+  path.erase(path.find("/watch/"), std::string_view("/watch").size());
+  std::string fields(info.query.get("fieldSelector").value_or(""));
+  if (info.path_has_name) {
+    path.erase(path.rfind('/'));
+    const auto given = krm::FieldSelector::parse(fields);
+    const auto name = given ? given->exact("metadata.name") : std::nullopt;
+    if (name && *name != info.name) {
+      return std::nullopt;
+    }
+    fields += (fields.empty() ? "" : ",") + ("metadata.name=" + info.name);
+  }
+  path += "?watch=true";
+  if (!fields.empty()) {
+    path += "&fieldSelector=" + percent_encode(fields);
+  }
+  for (const auto& [key, value] : info.query.pairs()) {
+    if (key != "watch" && key != "fieldSelector") {
+      path += '&' + percent_encode(key) + '=' + percent_encode(value);
+    }
+  }
+  return path;
+}
 
 WildcardRequest refused(WildcardRequest request, Error error) {
   request.use = WildcardRequest::Use::kRefused;
@@ -13,16 +45,29 @@ WildcardRequest refused(WildcardRequest request, Error error) {
 
 }  // namespace
 
-WildcardRequest read_wildcard(std::string_view method, std::string_view trail, bool namespaces) {
+WildcardRequest read_wildcard(std::string_view method, std::string_view trail, bool plain) {
   WildcardRequest out;
   out.path = trail.substr(0, trail.find('?'));
   out.info = krm::parse_request_info(method, trail.empty() ? std::string_view("/") : trail);
   const krm::RequestInfo& info = out.info;
+  if (info.deprecated_watch && info.subresource.empty() && method == "GET") {
+    const std::optional<std::string> list = as_list(info, trail);
+    if (list && !krm::parse_request_info(method, *list).deprecated_watch) {
+      return read_wildcard(method, *list, plain);
+    }
+    return list ? refused(std::move(out), krm::method_not_allowed())
+                : refused(std::move(out), krm::bad_request("fieldSelector metadata.name doesn't "
+                                                           "match the name in the request path"));
+  }
   if (!info.is_resource) {
     if (method != "GET" && method != "HEAD") {
       return refused(std::move(out), krm::method_not_allowed());
     }
     out.use = WildcardRequest::Use::kDocument;
+    return out;
+  }
+  if (plain && info.verb == "get" && method == "GET" && info.subresource.empty()) {
+    out.use = WildcardRequest::Use::kGet;
     return out;
   }
   const bool reads = info.verb == "list" || info.verb == "watch";
@@ -32,7 +77,7 @@ WildcardRequest read_wildcard(std::string_view method, std::string_view trail, b
                    head ? krm::method_not_allowed()
                         : krm::wildcard_not_allowed(info.verb, info.qualified_resource()));
   }
-  if (!namespaces && !info.ns.empty()) {
+  if (!plain && !info.ns.empty()) {
     return refused(std::move(out),
                    krm::bad_request("cross-cluster LIST and WATCH are required to be "
                                     "cross-namespace, not scoped to namespace " +

@@ -13,6 +13,7 @@ namespace kintsugi::proxy {
 struct WildcardRequest {
   enum class Use : std::uint8_t {
     kMerge,     ///< list or watch of a resource
+    kGet,       ///< one object, by name (plain servers)
     kDocument,  ///< discovery, OpenAPI, version
     kRefused,
   };
@@ -22,9 +23,10 @@ struct WildcardRequest {
   std::optional<Error> refusal;
 };
 
+/// Deprecated watch paths are read as the lists that they stand for (U7).
 /// @param trail  what follows "clusters/*", with the query.
-/// @param namespaces  namespaced lists are served too (plain Kubernetes servers; AGG-202).
+/// @param plain  plain Kubernetes servers: namespaces may stand in the path, and names (AGG-202).
 [[nodiscard]] WildcardRequest read_wildcard(std::string_view method, std::string_view trail,
-                                            bool namespaces);
+                                            bool plain);
 
 }  // namespace kintsugi::proxy

@@ -40,5 +40,34 @@ TEST(WildcardRequest, WhenAnythingElseIsWanted_T16_T18_T92_IsRefused) {
   EXPECT_EQ(read_wildcard("POST", "/apis", false).use, Use::kRefused);
 }
 
+TEST(WildcardRequest, WhenOneObjectIsRead_T18_PlainServersAnswer) {
+  const WildcardRequest get = read_wildcard("GET", "/api/v1/namespaces/t/configmaps/a", true);
+  EXPECT_EQ(get.use, Use::kGet);
+  EXPECT_EQ(get.info.name, "a");
+  EXPECT_EQ(read_wildcard("GET", "/api/v1/nodes/a", true).use, Use::kGet);
+  EXPECT_EQ(read_wildcard("GET", "/api/v1/namespaces/t/pods/a/log", true).use, Use::kRefused);
+  EXPECT_EQ(read_wildcard("DELETE", "/api/v1/nodes/a", true).use, Use::kRefused);
+}
+
+TEST(WildcardRequest, WhenADeprecatedWatchComes_T38_IsReadAsItsList) {
+  const WildcardRequest all =
+      read_wildcard("GET", "/api/v1/watch/configmaps?watch=0&limit=5", false);
+  EXPECT_EQ(all.use, Use::kMerge);
+  EXPECT_EQ(all.path, "/api/v1/configmaps");
+  EXPECT_EQ(all.info.verb, "watch");
+  EXPECT_EQ(all.info.query.get("limit"), "5");
+  const WildcardRequest one = read_wildcard(
+      "GET", "/apis/apps/v1/watch/namespaces/t/deployments/x?fieldSelector=metadata.namespace%3Dt",
+      true);
+  EXPECT_EQ(one.use, Use::kMerge);
+  EXPECT_EQ(one.path, "/apis/apps/v1/namespaces/t/deployments");
+  EXPECT_EQ(one.info.query.get("fieldSelector"), "metadata.namespace=t,metadata.name=x");
+  EXPECT_EQ(one.info.name, "x");
+  const WildcardRequest other =
+      read_wildcard("GET", "/api/v1/watch/nodes/x?fieldSelector=metadata.name%3Dy", true);
+  ASSERT_EQ(other.use, Use::kRefused);
+  EXPECT_EQ(other.refusal->code(), Errc::kBadRequest);
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -23,6 +23,9 @@ const marker = "kcp.io/cluster"
 func TestPlainServers(t *testing.T) {
 	r := startRig(t)
 	t.Run("list", func(t *testing.T) { testList(t, r) })
+	t.Run("get", func(t *testing.T) { testGet(t, r) })
+	t.Run("writes", func(t *testing.T) { testWrites(t, r) })
+	t.Run("one server", func(t *testing.T) { testOneServer(t, r) })
 	t.Run("kubectl", func(t *testing.T) { testKubectl(t, r) })
 }
 
