@@ -27,6 +27,12 @@ struct TimeHistogram {
     ++counts[i];
     sum += time;
   }
+  void add(const TimeHistogram& more) noexcept {
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      counts[i] += more.counts[i];
+    }
+    sum += more.sum;
+  }
 };
 
 /// The queue of a level-based controller: keys, not events. A key waits once however often it is

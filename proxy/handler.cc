@@ -38,6 +38,9 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       late_(params_.loop, params_.view, params_.late_routes),
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
+  if (params_.list_gate != nullptr) {
+    merge_.list_gate = params_.list_gate;
+  }
   params_.pool.on_moved([this](const shards::ShardClient& client) {
     forward_.moving.end_of(forward_.watches, &client, kMoveSpread);
   });

@@ -48,6 +48,7 @@ struct ProxyHandlerParams {
   bool wildcard = false;
   MergeOptions merge_options = {};
   MergeParams merge_params = {};
+  std::shared_ptr<ListGate> list_gate = nullptr;  ///< of the process; nullptr: one per handler
   /// The proxy serves root, which no shard has to own (sources `objects` and `static`).
   bool own_root = false;
   /// So long requests to unknown clusters wait for the topology; zero: not at all.

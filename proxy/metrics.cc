@@ -85,6 +85,36 @@ void shard_families(Text& text, const topology::Feed& feed) {
   text.single("kintsugi_index_bytes", "gauge", "heap of the routing facts", index.bytes());
 }
 
+void histogram(Text& text, const std::string& labels, const net::TimeHistogram& times) {
+  const auto seconds_of = [](Duration time) {
+    return static_cast<double>(time / std::chrono::microseconds(1)) / 1e6;
+  };
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < times.counts.size(); ++i) {
+    total += times.counts[i];
+    const std::string bound = i < net::TimeHistogram::kBounds.size()
+                                  ? std::to_string(seconds_of(net::TimeHistogram::kBounds[i]))
+                                  : "+Inf";
+    text.sample_of("_bucket", joined(labels, "le=\"" + bound + "\""), total);
+  }
+  text.sample_of("_sum", labels, seconds_of(times.sum));
+  text.sample_of("_count", labels, total);
+}
+
+/// What merged lists took, and why shards failed them.
+void list_families(Text& text, const MergeStats& sum) {
+  text.family("kintsugi_list_seconds", "histogram", "merged lists; code 0: cut off");
+  for (const auto& [code, times] : sum.list_times) {
+    histogram(text, "code=\"" + std::to_string(code) + "\"", times);
+  }
+  text.single("kintsugi_list_partial_total", "counter", "merged lists without some shards",
+              sum.lists_partial);
+  text.family("kintsugi_shard_failures_total", "counter", "failures of shards in merged lists");
+  for (const auto& [what, count] : sum.shard_failures) {
+    text.sample(shard_label(what.first) + ",reason=\"" + std::string(what.second) + "\"", count);
+  }
+}
+
 /// Reads over several shards (specs/aggregation.md 19).
 void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   MergeStats sum;
@@ -106,6 +136,13 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
     }
     for (const auto& [reason, count] : loop.merge.expired) {
       sum.expired[reason] += count;
+    }
+    sum.lists_partial += loop.merge.lists_partial;
+    for (const auto& [code, times] : loop.merge.list_times) {
+      sum.list_times[code].add(times);
+    }
+    for (const auto& [what, count] : loop.merge.shard_failures) {
+      sum.shard_failures[what] += count;
     }
   }
   text.single("kintsugi_watch_streams", "gauge", "merged watches of clients", sum.watches);
@@ -133,6 +170,7 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   for (const auto& [reason, count] : sum.expired) {
     text.sample("reason=\"" + std::string(reason) + "\"", count);
   }
+  list_families(text, sum);
 }
 
 void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
@@ -253,22 +291,6 @@ void upstream_families(Text& text, const std::vector<LoopReport>& loops) {
       }
     }
   }
-}
-
-void histogram(Text& text, const std::string& labels, const net::TimeHistogram& times) {
-  const auto seconds_of = [](Duration time) {
-    return static_cast<double>(time / std::chrono::microseconds(1)) / 1e6;
-  };
-  std::uint64_t total = 0;
-  for (std::size_t i = 0; i < times.counts.size(); ++i) {
-    total += times.counts[i];
-    const std::string bound = i < net::TimeHistogram::kBounds.size()
-                                  ? std::to_string(seconds_of(net::TimeHistogram::kBounds[i]))
-                                  : "+Inf";
-    text.sample_of("_bucket", joined(labels, "le=\"" + bound + "\""), total);
-  }
-  text.sample_of("_sum", labels, seconds_of(times.sum));
-  text.sample_of("_count", labels, total);
 }
 
 void slice_families(Text& text, const TopologyReport& topology) {

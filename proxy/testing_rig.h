@@ -156,7 +156,9 @@ class Permissions final : public auth::Authorizer {
 /// reached.
 class Rig {
  public:
-  explicit Rig(std::function<void(net::UpstreamParams&)> change = nullptr) {
+  /// @param changed  makes other parameters of the handler.
+  explicit Rig(std::function<void(net::UpstreamParams&)> change = nullptr,
+               const std::function<void(ProxyHandlerParams&)>& changed = nullptr) {
     start_shard();
     const topology::ShardId alpha =
         index.upsert_shard(spec("alpha", "http://127.0.0.1:" + std::to_string(shard_port))).id;
@@ -199,13 +201,11 @@ class Rig {
             },
         .ready = [this] { return ready; },
         .metrics = [] { return std::string(); }};
-    handler = std::make_unique<ProxyHandler>(std::move(params));
-    SlotChange slots;
-    for (const auto& known : index.now().shards()) {
-      slots.present.push_back(known->spec.name);
+    if (changed) {
+      changed(params);
     }
-    handler->set_slots(std::make_shared<const SlotHistory>(*SlotHistory().changed(slots, 1)),
-                       {{1, "secret"}});
+    handler = std::make_unique<ProxyHandler>(std::move(params));
+    give_slots();
     net::ListenerParams listening;
     listening.identify = [this](const http::PeerInfo&) { return identity; };
     front = must(net::Listener::open(loop, listening, *handler));
@@ -215,6 +215,22 @@ class Rig {
     client = net::Upstream::make(loop, to_front);
   }
   ~Rig() { front->close(); }
+
+  /// Every shard that is known has its slot, in their order.
+  void give_slots() {
+    SlotChange slots;
+    for (const auto& known : index.now().shards()) {
+      slots.present.push_back(known->spec.name);
+    }
+    handler->set_slots(std::make_shared<const SlotHistory>(*SlotHistory().changed(slots, 1)),
+                       {{1, "secret"}});
+  }
+  /// One more shard, of what kind the caller says; it owns nothing.
+  void add_shard(topology::ShardSpec spec) {
+    index.upsert_shard(std::move(spec));
+    publisher.publish(index.freeze());
+    give_slots();
+  }
 
   void start_shard() {
     net::ListenerParams params;

@@ -4,7 +4,6 @@
 
 #include "apiserver/internal/continue_token.h"
 #include "apiserver/internal/encode.h"
-#include "apiserver/internal/gzip.h"
 #include "apiserver/internal/handlers.h"
 #include "apiserver/internal/options.h"
 #include "apiserver/internal/respond.h"
@@ -13,6 +12,7 @@
 #include "apiserver/internal/versions.h"
 #include "apiserver/keys.h"
 #include "base/log.h"
+#include "http/gzip.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -149,7 +149,7 @@ class ListProducer final : public Producer {
         tail_(tail),
         alive_(std::make_shared<char>()) {
     if (gzip) {
-      gzip_ = std::make_unique<Gzip>();
+      gzip_ = std::make_unique<http::Gzip>();
     }
   }
 
@@ -207,7 +207,7 @@ class ListProducer final : public Producer {
   ListCursor cursor_;
   std::string pending_;
   std::string_view tail_;
-  std::unique_ptr<Gzip> gzip_;
+  std::unique_ptr<http::Gzip> gzip_;
   std::shared_ptr<char> alive_;
   bool ended_ = false;
 };
@@ -345,7 +345,7 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
 
   void stream(std::string head) {
     http::HeaderList headers = answer_headers(*request, content_type(Format::kJson));
-    const bool gzip = accepts_gzip(request->header("accept-encoding"));
+    const bool gzip = http::accepts_gzip(request->header("accept-encoding"));
     if (gzip) {
       headers.add("content-encoding", "gzip");
       headers.add("vary", "Accept-Encoding");

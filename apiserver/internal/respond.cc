@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <ctime>
 
-#include "apiserver/internal/gzip.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/time.h"
+#include "http/gzip.h"
 #include "krm/json.h"
 #include "krm/protobuf.h"
 #include "krm/status.h"
@@ -120,9 +120,9 @@ void send_body(Request& request, int status, http::HeaderList headers, std::stri
   if (request.is_gone()) {
     return;
   }
-  if (body.size() > kGzipThreshold && accepts_gzip(request.header("accept-encoding"))) {
+  if (body.size() > http::kGzipThreshold && http::accepts_gzip(request.header("accept-encoding"))) {
     std::string packed;
-    Gzip().write(body, true, packed);
+    http::Gzip().write(body, true, packed);
     body = std::move(packed);
     headers.add("content-encoding", "gzip");
     headers.add("vary", "Accept-Encoding");

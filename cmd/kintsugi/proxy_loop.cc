@@ -118,6 +118,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .wildcard = shared_.config.wildcard == "serve",
       .merge_options = shared_.config.aggregation,
       .merge_params = shared_.config.merge,
+      .list_gate = shared_.list_gate,
       .own_root = own_root,
       .late_routes = kLateRoutes,
       .partition =

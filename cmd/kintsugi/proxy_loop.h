@@ -40,6 +40,8 @@ struct ProxyShared {
   std::shared_ptr<net::ListenerGroup> group;
   std::function<bool()> ready;
   std::string instance;
+  std::shared_ptr<proxy::ListGate> list_gate =
+      std::make_shared<proxy::ListGate>(config.merge.list_streams);
 };
 
 /// One data loop: listener, pools, local API server, handler. Made on the control thread before its

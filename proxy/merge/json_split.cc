@@ -71,17 +71,12 @@ std::string_view first_element(std::string_view raw) {
 
 /// A Table stands for the object of its first row.
 void read_row(std::string_view rows, EventFacts& out) {
-  MemberWalk walk(first_element(rows));
-  while (const auto member = walk.next()) {
-    if (key_is(member->key, "object")) {
-      if (const auto facts = object_facts(member->value)) {
-        const std::string_view kind = out.facts.kind;
-        const std::string_view api_version = out.facts.api_version;
-        out.facts = *facts;
-        out.facts.kind = kind;
-        out.facts.api_version = api_version;
-      }
-    }
+  if (const auto facts = row_facts(first_element(rows))) {
+    const std::string_view kind = out.facts.kind;
+    const std::string_view api_version = out.facts.api_version;
+    out.facts = *facts;
+    out.facts.kind = kind;
+    out.facts.api_version = api_version;
   }
 }
 
@@ -152,6 +147,17 @@ std::optional<ObjectFacts> object_facts(std::string_view object) {
     }
   }
   return good && !walk.broken() ? std::optional(out) : std::nullopt;
+}
+
+std::optional<ObjectFacts> row_facts(std::string_view row) {
+  std::optional<ObjectFacts> out;
+  MemberWalk walk(row);
+  while (const auto member = walk.next()) {
+    if (key_is(member->key, "object")) {
+      out = object_facts(member->value);
+    }
+  }
+  return walk.broken() ? std::nullopt : out;
 }
 
 std::optional<EventFacts> event_facts(std::string_view event) {
@@ -293,6 +299,7 @@ ListSplitter::Fault ListSplitter::feed(std::string_view bytes,
       case State::kValue:
         if (c == '[' && is_list_key()) {
           state_ = State::kItemOrEnd;
+          items_begun_ = true;
           ++at;
         } else if (c == '{' || c == '[') {
           begin(State::kInContainer, c);

@@ -65,6 +65,8 @@ struct EventFacts {
 /// nullopt: the text is no object, or has no metadata. Strings with escapes count as absent: names,
 /// UIDs and revisions never have any.
 [[nodiscard]] std::optional<ObjectFacts> object_facts(std::string_view object);
+/// Of the object in a row of a Table.
+[[nodiscard]] std::optional<ObjectFacts> row_facts(std::string_view row);
 /// nullopt: not a watch event. Errors and bookmarks may lack metadata.
 [[nodiscard]] std::optional<EventFacts> event_facts(std::string_view event);
 
@@ -88,6 +90,8 @@ class ListSplitter {
                            const std::function<void(std::string_view item)>& take);
   /// The list is complete.
   [[nodiscard]] bool done() const noexcept { return state_ == State::kEnd; }
+  /// Items have begun; with typed objects everything but their end is known then.
+  [[nodiscard]] bool items_begun() const noexcept { return items_begun_; }
   /// What is known by now; complete when done().
   [[nodiscard]] const ListEnvelope& envelope() const noexcept { return envelope_; }
 
@@ -116,6 +120,7 @@ class ListSplitter {
   State state_ = State::kStart;
   ValueScan scan_;
   bool escaped_ = false;
+  bool items_begun_ = false;
   std::string key_;
   std::string value_;  // of the member or item that is incomplete
   ListEnvelope envelope_;

@@ -38,6 +38,10 @@ std::string pinned_query(const MergeQuery& query, std::uint64_t pin, std::int64_
   return make_query(version_part(pin) + "&resourceVersionMatch=Exact" + limit_part(limit), query);
 }
 
+std::string continued_query(const MergeQuery& query, std::string_view token, std::int64_t limit) {
+  return make_query("&continue=" + percent_encode(token) + limit_part(limit), query);
+}
+
 Expected<ListPlan> plan_list(const MergeQuery& query, const DecodedVersion& version,
                              const std::vector<std::size_t>& slots) {
   ListPlan plan;
@@ -117,8 +121,7 @@ ListPlan plan_page(const MergeQuery& query, const MergedContinue& token,
     plan.first = i;
     step.kind = ListStep::Kind::kRead;
     if (slots[i] == token.slot && !token.member_token.empty()) {
-      step.query = make_query(
-          "&continue=" + percent_encode(token.member_token) + limit_part(plan.limit), query);
+      step.query = continued_query(query, token.member_token, plan.limit);
     } else {
       step.query = pinned_query(query, step.pin, plan.limit);
     }

@@ -46,6 +46,10 @@ struct ListPlan {
 [[nodiscard]] std::string pinned_query(const MergeQuery& query, std::uint64_t pin,
                                        std::int64_t limit);
 
+/// "?continue=<token>&limit=<limit>…"
+[[nodiscard]] std::string continued_query(const MergeQuery& query, std::string_view token,
+                                          std::int64_t limit);
+
 /// 410 of a cursor that cannot be honoured.
 [[nodiscard]] Error version_expired();
 /// 400 of a text that is no resourceVersion.

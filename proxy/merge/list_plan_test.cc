@@ -75,15 +75,37 @@ TEST(MergeQuery, WhenPassedOn_T03_T102_OnlyForeignParametersAreLeft) {
   EXPECT_EQ(query.shard_selector, "x");
 }
 
+constexpr std::string_view kTypedClient = "application/vnd.kubernetes.protobuf,application/json";
+constexpr std::string_view kKubectl =
+    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
 TEST(MergeableAccept, WhenTypesCannotBeMerged_T16_NothingIsLeft) {
-  EXPECT_EQ(mergeable_accept(""), "application/json");
-  EXPECT_EQ(mergeable_accept("*/*"), "application/json");
-  EXPECT_EQ(mergeable_accept("application/vnd.kubernetes.protobuf,application/json"),
-            "application/json");
-  EXPECT_EQ(mergeable_accept("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"),
-            "application/json;as=Table;v=v1;g=meta.k8s.io, application/json");
-  EXPECT_FALSE(mergeable_accept("image/png"));
-  EXPECT_FALSE(mergeable_accept("application/cbor"));
+  for (const bool protobuf : {false, true}) {
+    EXPECT_EQ(mergeable_accept("", protobuf), "application/json");
+    EXPECT_EQ(mergeable_accept("*/*", protobuf), "application/json");
+    EXPECT_EQ(mergeable_accept(kKubectl, protobuf),
+              "application/json;as=Table;v=v1;g=meta.k8s.io, application/json");
+    EXPECT_FALSE(mergeable_accept("image/png", protobuf));
+    EXPECT_FALSE(mergeable_accept("application/cbor", protobuf));
+  }
+}
+
+TEST(MergeableAccept, WhenTheClientPrefersProtobuf_T10_SoDoesTheQuestion) {
+  EXPECT_EQ(mergeable_accept(kTypedClient, false), "application/json");
+  EXPECT_EQ(mergeable_accept(kTypedClient, true),
+            "application/vnd.kubernetes.protobuf, application/json");
+  EXPECT_EQ(mergeable_accept("application/json, Application/vnd.kubernetes.protobuf", true),
+            "application/json, Application/vnd.kubernetes.protobuf");
+  EXPECT_FALSE(mergeable_accept("application/vnd.kubernetes.protobuf", false));
+}
+
+TEST(MergeableAccept, WhenShardsDiffer_T08_T19_LessIsAskedFor) {
+  EXPECT_EQ(without_protobuf(kTypedClient), "application/json");
+  EXPECT_EQ(without_protobuf("application/vnd.kubernetes.protobuf"), "");
+  EXPECT_TRUE(allows_table(kKubectl));
+  EXPECT_FALSE(allows_table(kTypedClient));
+  EXPECT_EQ(without_tables(kKubectl), "application/json");
+  EXPECT_EQ(without_tables("application/json;as=Table;v=v1;g=meta.k8s.io"), "");
 }
 
 TEST(ListPlan, WhenNothingIsAsked_T01_EveryShardIsRead) {

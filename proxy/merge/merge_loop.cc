@@ -145,7 +145,8 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
   if (head.method != "GET") {
     return answer_error(head, stream, krm::method_not_allowed());
   }
-  const std::optional<std::string> accept = mergeable_accept(head.headers.get("accept"));
+  const std::optional<std::string> accept =
+      mergeable_accept(head.headers.get("accept"), route.info.verb != "watch");
   if (!accept) {
     return answer_error(head, stream,
                         Error(Errc::kNotAcceptable,

@@ -6,15 +6,18 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
 #include "http/handler.h"
 #include "krm/request_info.h"
 #include "net/loop.h"
+#include "net/work_queue.h"
 #include "proxy/merge/continue_token.h"
 #include "proxy/merge/cursor.h"
 #include "proxy/merge/initial_gate.h"
+#include "proxy/merge/list_gate.h"
 #include "proxy/merge/merge_params.h"
 #include "proxy/shard_pool.h"
 #include "proxy/watch_drain.h"
@@ -31,6 +34,10 @@ struct MergeStats {
   std::map<std::string_view, std::uint64_t> expired;
   std::size_t watches = 0, groups = 0;
   std::uint64_t evicted_slow = 0, evicted_stall = 0, resynced = 0;
+  std::uint64_t lists_partial = 0;
+  std::map<int, net::TimeHistogram> list_times;  ///< by status code; 0: cut off
+  /// By shard and reason (specs/aggregation.md 19).
+  std::map<std::pair<std::string, std::string_view>, std::uint64_t> shard_failures;
 };
 
 class MergedWatch;
@@ -68,7 +75,9 @@ struct MergeLoop {
   const MergeParams params;
   MergeStats stats;
   SlotHistoryPtr slots = std::make_shared<const SlotHistory>();
-  TokenKeys keys;                  ///< empty until they are known: paged lists wait for them
+  TokenKeys keys;  ///< empty until they are known: paged lists wait for them
+  /// Of the whole process; one of its own until another is set.
+  std::shared_ptr<ListGate> list_gate = std::make_shared<ListGate>(params.list_streams);
   std::vector<MergedWatch*> open;  ///< told of changes of the slots
   /// By question and identity; kept a while after their last reader.
   std::map<std::string, std::shared_ptr<WatchGroup>, std::less<>> groups;

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "krm/go_text.h"
+#include "krm/protobuf.h"
 #include "krm/selector.h"
 #include "krm/status.h"
 
@@ -89,6 +90,29 @@ Expected<void> check_selectors(const MergeQuery& query, const krm::RequestInfo& 
   return {};
 }
 
+constexpr std::string_view kJson = "application/json";
+
+/// "application/json" of "Application/json;as=Table".
+std::string type_of(std::string_view clause) {
+  return to_lower(trim(clause.substr(0, clause.find(';'))));
+}
+
+bool is_table(const std::string& clause) {
+  return to_lower(clause).find("as=table") != std::string::npos;
+}
+
+template <class Keep>
+std::string clauses_of(std::string_view accept, const Keep& keep) {
+  std::string out;
+  for (const std::string_view clause : split(accept, ',')) {
+    const std::string whole(trim(clause));
+    if (keep(whole)) {
+      out += (out.empty() ? "" : ", ") + whole;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Expected<MergeQuery> parse_merge_query(const krm::RequestInfo& info) {
@@ -152,27 +176,40 @@ Expected<MergeQuery> parse_merge_query(const krm::RequestInfo& info) {
   return out;
 }
 
-std::optional<std::string> mergeable_accept(std::string_view accept) {
+std::optional<std::string> mergeable_accept(std::string_view accept, bool protobuf) {
   if (trim(accept).empty()) {
-    return "application/json";
+    return std::string(kJson);
   }
   std::string out;
   for (const std::string_view clause : split(accept, ',')) {
     const std::string whole(trim(clause));
-    const std::string type = to_lower(trim(std::string_view(whole).substr(0, whole.find(';'))));
+    const std::string type = type_of(whole);
     const bool any = type == "*/*" || type == "application/*";
-    if (type != "application/json" && !any) {
+    if (type != kJson && !any && (!protobuf || type != krm::kProtobufMediaType)) {
       continue;
     }
     if (!out.empty()) {
       out += ", ";
     }
-    out += any ? std::string("application/json") : whole;
+    out += any ? std::string(kJson) : whole;
   }
   if (out.empty()) {
     return std::nullopt;
   }
   return out;
+}
+
+std::string without_protobuf(std::string_view accept) {
+  return clauses_of(accept, [](const std::string& clause) { return type_of(clause) == kJson; });
+}
+
+std::string without_tables(std::string_view accept) {
+  return clauses_of(accept, [](const std::string& clause) { return !is_table(clause); });
+}
+
+bool allows_table(std::string_view accept) {
+  return without_tables(accept).size() !=
+         clauses_of(accept, [](const auto&) { return true; }).size();
 }
 
 }  // namespace kintsugi::proxy

@@ -36,8 +36,13 @@ struct MergeQuery {
 /// @error kBadRequest V01, V11; kInvalid V03-V10 with a cause per rule
 [[nodiscard]] Expected<MergeQuery> parse_merge_query(const krm::RequestInfo& info);
 
-/// The media types of the client that merges can answer, for the shards' Accept: JSON in all its
-/// forms; nullopt: 406.
-[[nodiscard]] std::optional<std::string> mergeable_accept(std::string_view accept);
+/// The media types of the client that merges can answer, in its order, for the shards' Accept: JSON
+/// in all its forms, and protobuf if `protobuf`. nullopt: 406.
+[[nodiscard]] std::optional<std::string> mergeable_accept(std::string_view accept, bool protobuf);
+/// @{ What is left of a mergeable Accept without protobuf, or without Tables; "": nothing.
+[[nodiscard]] std::string without_protobuf(std::string_view accept);
+[[nodiscard]] std::string without_tables(std::string_view accept);  /// @}
+/// A mergeable Accept allows a Table.
+[[nodiscard]] bool allows_table(std::string_view accept);
 
 }  // namespace kintsugi::proxy

@@ -1,8 +1,10 @@
 #include "proxy/merge/shard_answer.h"
 
+#include <algorithm>
 #include <random>
 
 #include "base/strings.h"
+#include "krm/protobuf.h"
 
 namespace kintsugi::proxy {
 
@@ -46,9 +48,63 @@ Error shards_unavailable(const std::vector<std::pair<std::string, std::string>>&
   return error;
 }
 
+Error shards_busy(int retry_after) {
+  Error error(Errc::kTooManyRequests);
+  error.edit().message = "some shards have too many requests, please try again later";
+  error.edit().retry_after_seconds = retry_after;
+  return error;
+}
+
+int retry_after_of(const http::ResponseHead& answer) noexcept {
+  return std::clamp(parse_decimal<int>(answer.headers.get("retry-after")).value_or(1), 1, 3600);
+}
+
+krm::Json status_of(const http::ResponseHead& answer, std::string_view body) {
+  const bool protobuf = media_type(answer.headers.get("content-type")) == krm::kProtobufMediaType;
+  Expected<krm::Json> status = protobuf ? krm::decode_protobuf(body) : krm::Json::parse(body);
+  return status && status->text({"kind"}) == "Status" ? std::move(*status) : krm::Json();
+}
+
+void Warnings::add(std::vector<std::string>& list, std::string value) {
+  const bool known = std::find(missing_.begin(), missing_.end(), value) != missing_.end() ||
+                     std::find(passed_.begin(), passed_.end(), value) != passed_.end();
+  if (!known && list.size() < kMost) {
+    list.push_back(std::move(value));
+  }
+}
+
+void Warnings::add_from(const http::HeaderList& headers) {
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    if (headers[i].name == "warning") {
+      add(passed_, std::string(headers[i].value));
+    }
+  }
+}
+
+void Warnings::add_missing(std::string_view shard, std::string_view cause) {
+  std::string text = "299 - \"the answer lacks shard ";
+  for (const char c : std::string(shard) + ": " + std::string(cause)) {
+    if (c == '"' || c == '\\') {
+      text += '\\';
+    }
+    text += c >= ' ' && c < 0x7F ? c : '?';
+  }
+  add(missing_, text + '"');
+}
+
+void Warnings::add_to(http::HeaderList& headers) const {
+  std::size_t room = kMost;
+  for (const auto* list : {&missing_, &passed_}) {
+    for (std::size_t i = 0; i < list->size() && room > 0; ++i, --room) {
+      headers.add("warning", (*list)[i]);
+    }
+  }
+}
+
 void ask_as(http::RequestHead& head, std::string_view accept) {
   head.headers.set("accept", accept);
   head.headers.set("accept-encoding", "identity");
+  head.headers.remove("x-kintsugi-partial");
   if (!head.headers.contains("audit-id")) {
     head.headers.add("audit-id", random_uuid());
   }

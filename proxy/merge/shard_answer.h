@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "http/handler.h"
+#include "krm/json.h"
 
 /// What the answer of one shard means for a merged read (specs/aggregation.md 10).
 namespace kintsugi::proxy {
@@ -32,6 +33,28 @@ void ask_as(http::RequestHead& head, std::string_view accept);
 
 /// Fields of a shard's refusal that its client gets.
 [[nodiscard]] http::HeaderList passed_headers(const http::ResponseHead& answer);
+
+/// A 429 with the longest Retry-After of shards that stay busy. [s]
+[[nodiscard]] Error shards_busy(int retry_after);
+/// Retry-After of an answer [s]; 1 without one.
+[[nodiscard]] int retry_after_of(const http::ResponseHead& answer) noexcept;
+/// The Status of an answer, in either encoding; null: none.
+[[nodiscard]] krm::Json status_of(const http::ResponseHead& answer, std::string_view body);
+
+/// Values of Warning fields of one answer: at most 64, each once (specs/aggregation.md 17).
+class Warnings {
+ public:
+  /// What a shard has warned of.
+  void add_from(const http::HeaderList& headers);
+  /// The answer lacks a shard. These come first.
+  void add_missing(std::string_view shard, std::string_view cause);
+  void add_to(http::HeaderList& headers) const;
+  static constexpr std::size_t kMost = 64;
+
+ private:
+  void add(std::vector<std::string>& list, std::string value);
+  std::vector<std::string> missing_, passed_;
+};
 
 /// "application/json" of "application/json;charset=utf-8".
 [[nodiscard]] std::string_view media_type(std::string_view content_type) noexcept;

@@ -1,4 +1,4 @@
-#include "apiserver/internal/gzip.h"
+#include "http/gzip.h"
 
 #include <zlib.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace kintsugi::apiserver::internal {
+namespace kintsugi::http {
 namespace {
 
 constexpr int kFastLevel = 1;  // what Kubernetes uses: CPU matters more than the last percent
@@ -62,4 +62,4 @@ bool accepts_gzip(std::string_view accept_encoding) {
   return false;
 }
 
-}  // namespace kintsugi::apiserver::internal
+}  // namespace kintsugi::http

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace kintsugi::apiserver::internal {
+namespace kintsugi::http {
 
 /// Compresses a body piece by piece into the gzip format. Memory: about 260 KiB while it lives.
 class Gzip {
@@ -27,4 +27,4 @@ inline constexpr std::size_t kGzipThreshold = 131'072;
 /// True when an Accept-Encoding header value allows gzip.
 [[nodiscard]] bool accepts_gzip(std::string_view accept_encoding);
 
-}  // namespace kintsugi::apiserver::internal
+}  // namespace kintsugi::http
