@@ -169,8 +169,12 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(foreign("PATCH", cluster, f"{CLUSTERS}/cluster/status", {"status": {"initializers": []}},
                                  headers=MERGE).status, 403)
         inside = (f"/services/initializingworkspaces/root:starting/clusters/{cluster}/api/v1/secrets?watch=1")
+        connection = self.carol[""].connect(60)
+        connection.request("GET", inside)
+        stream = connection.getresponse()
+        self.assertEqual(stream.status, 200)
         ended = threading.Event()
-        threading.Thread(target=lambda: (list(self.carol[""].watch(inside, timeout=60)), ended.set()), daemon=True).start()
+        threading.Thread(target=lambda: (stream.read(), ended.set()), daemon=True).start()
         self.assertEqual(self.remove(carol, cluster, "initializers", "root:starting").status, 200)
 
         self.phase("starting-one", "Ready")

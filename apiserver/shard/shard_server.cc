@@ -11,11 +11,12 @@ namespace kintsugi::apiserver {
 namespace {
 
 constexpr Duration kDrainLimit = seconds(10);
+constexpr Duration kReadyPause = milliseconds(5);
 
 }  // namespace
 
 ShardServer::ShardServer(net::Loop& loop, store::Store& store, ShardServerParams params)
-    : loop_(loop), store_(store), params_(std::move(params)) {}
+    : loop_(loop), store_(store), params_(std::move(params)), ready_timer_(loop) {}
 
 Expected<std::unique_ptr<ShardServer>> ShardServer::start(net::Loop& loop, store::Store& store,
                                                           ShardServerParams params) {
@@ -54,7 +55,7 @@ Expected<void> ShardServer::open() {
   const bool shared_port = params_.loops > 1;
   replication_ = std::make_shared<ReplicationReport>();
   const auto ready = [this]() -> Expected<void> {
-    if (controllers_ == nullptr || !controllers_->ready()) {
+    if (controllers_ == nullptr || !controllers_->ready() || unready_ != 0) {
       return fail(Errc::kUnavailable, "the root logical cluster is being set up");
     }
     return {};
@@ -72,7 +73,22 @@ Expected<void> ShardServer::open() {
   controllers_ =
       std::make_unique<ShardControllers>(*first_, store_, params_, base_url(), replication_);
   controllers_->start();
+  unready_ = extra_.size();
+  await_ready();
   return {};
+}
+
+void ShardServer::await_ready() {
+  if (!controllers_->ready()) {
+    ready_timer_.start(kReadyPause, [this] { await_ready(); });
+    return;
+  }
+  for (const std::unique_ptr<Extra>& extra : extra_) {
+    extra->loop->post([this, one = extra.get()] {
+      one->ready = true;
+      --unready_;
+    });
+  }
 }
 
 Expected<void> ShardServer::open_extra() {
@@ -83,7 +99,14 @@ Expected<void> ShardServer::open_extra() {
   std::future<Expected<void>> result = opened->get_future();
   one->loop->post([this, one, opened] {
     one->parts = std::make_unique<ShardLoop>(
-        *one->loop, store_, params_, [] { return Expected<void>(); }, replication_);
+        *one->loop, store_, params_,
+        [one]() -> Expected<void> {
+          if (!one->ready) {
+            return fail(Errc::kUnavailable, "the shard is being set up");
+          }
+          return {};
+        },
+        replication_);
     opened->set_value(one->parts->listen(port_, true));
   });
   one->thread = std::thread([one] { one->loop->run(); });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -68,10 +69,13 @@ class ShardServer {
     std::unique_ptr<net::Loop> loop;
     std::unique_ptr<ShardLoop> parts;
     std::thread thread;
+    bool ready = false;  ///< its loop's
   };
   ShardServer(net::Loop& loop, store::Store& store, ShardServerParams params);
   [[nodiscard]] Expected<void> open();
   [[nodiscard]] Expected<void> open_extra();
+  /// No loop is ready before all are: what made the first one so has come to the others.
+  void await_ready();
 
   net::Loop& loop_;
   store::Store& store_;
@@ -81,6 +85,8 @@ class ShardServer {
   std::unique_ptr<ShardLoop> first_;
   std::unique_ptr<ShardControllers> controllers_;
   std::vector<std::unique_ptr<Extra>> extra_;
+  net::Timer ready_timer_;
+  std::atomic<std::size_t> unready_ = 0;  ///< extra loops that do not know yet
 };
 
 }  // namespace kintsugi::apiserver

@@ -34,6 +34,7 @@ struct Options {
   std::uint16_t port = 6443;
   std::string bind = "127.0.0.1";
   std::uint32_t shards = 3;
+  std::uint32_t shard_loops = 1;
   std::vector<std::string> regions = {"eu-west-1", "us-east-1", "ap-south-1"};
   std::string store = "lmdb";
   std::uint16_t admin_port = 0;
@@ -46,6 +47,8 @@ std::vector<Flag> flag_table(Options& options) {
       {"port", "PORT", "6443", "port of the proxy", into(options.port)},
       {"bind", "ADDRESS", "127.0.0.1", "address that the proxy listens on", into(options.bind)},
       {"shards", "N", "3", "number of shards: root, shard-1, shard-2, …", into(options.shards)},
+      {"shard-loops", "N", "1", "threads of each shard that serve requests",
+       into(options.shard_loops)},
       {"regions", "A,B,…", "eu-west-1,us-east-1,ap-south-1",
        "region labels, given to the shards in turn", into(options.regions)},
       {"store", "KIND", "lmdb", "store of shards and proxy", into(options.store)},
@@ -100,11 +103,11 @@ class Installation {
       const std::string name = shard_name(i);
       const std::string labels =
           "region=" + options_.regions[i % options_.regions.size()] + ",cloud=" + kClouds[i % 3];
-      auto result =
-          supervisor_.start({name,
-                             {"shard", "--join", layout_.dir, "--name", name, "--labels", labels},
-                             layout_.log_file(name),
-                             layout_.pid_file(name)});
+      auto result = supervisor_.start({name,
+                                       {"shard", "--join", layout_.dir, "--name", name, "--labels",
+                                        labels, "--loops", std::to_string(options_.shard_loops)},
+                                       layout_.log_file(name),
+                                       layout_.pid_file(name)});
       if (!result) {
         return result;
       }
@@ -389,6 +392,9 @@ int run_up(const std::vector<std::string>& arguments) {
   }
   if (options.shards == 0 || options.shards > 64) {
     return complain("up", "--shards: must be 1 to 64", 2);
+  }
+  if (options.shard_loops == 0 || options.shard_loops > 64) {
+    return complain("up", "--shard-loops: must be 1 to 64", 2);
   }
   if (options.regions.empty()) {
     return complain("up", "--regions: needs at least one region", 2);
