@@ -51,10 +51,11 @@ def named(item):
 
 class Consumers(unittest.TestCase):
     """A provider on shard-1, a consumer on each shard."""
+    OPTIONS = ()
 
     @classmethod
     def setUpClass(cls):
-        cls.installation = kit.Installation().start()
+        cls.installation = kit.Installation(*cls.OPTIONS).start()
         cls.addClassCleanup(cls.installation.__exit__, None, None, None)
         cls.cluster, cls.at = {}, {}
         for name, shard in (("prov", "shard-1"), ("other", "shard-2"), *((f"on-{shard}", shard) for shard in SHARDS)):
@@ -393,6 +394,11 @@ class Consumers(unittest.TestCase):
         self.assertLess(stream.ended_at - begin, 10)
         self.put(one, "badges", "Badge", "c")
         self.assertNotIn("c", [named(e["object"]) for e in stream.events])
+
+
+class OnSeveralLoops(Consumers):
+    """The same where each request may come to another thread of a shard than the one before."""
+    OPTIONS = ("--shard-loops", "3")
 
 
 if __name__ == "__main__":
