@@ -38,7 +38,8 @@ struct MergeQuery {
 
 /// The media types of the client that merges can answer, in its order, for the shards' Accept: JSON
 /// in all its forms, and protobuf if `protobuf`. nullopt: 406.
-[[nodiscard]] std::optional<std::string> mergeable_accept(std::string_view accept, bool protobuf);
+[[nodiscard]] std::optional<std::string> mergeable_accept(std::string_view accept,
+                                                          bool protobuf = false);
 /// @{ What is left of a mergeable Accept without protobuf, or without Tables; "": nothing.
 [[nodiscard]] std::string without_protobuf(std::string_view accept);
 [[nodiscard]] std::string without_tables(std::string_view accept);  /// @}
