@@ -28,6 +28,7 @@ struct LoopReport {
   LookupStats lookup;
   MergeStats merge;
   std::vector<GroupReport> groups;                       ///< of merged watches
+  DocumentStats documents;
   std::map<std::string, std::uint64_t> ignored_applies;  ///< by shard
   ShardReviews::Stats reviews;
   std::uint64_t served_refused = 0;  ///< requests over `limits.served`

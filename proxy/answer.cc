@@ -113,6 +113,7 @@ AnswerForm AnswerForm::of(const http::RequestHead& head) {
   AnswerForm form;
   form.accept = head.headers.get("accept");
   form.user_agent = head.headers.get("user-agent");
+  form.audit_id = head.headers.get("audit-id");
   form.head_only = head.method == "HEAD";
   const std::size_t question = head.target.find('?');
   if (question != std::string::npos && head.target.find("pretty", question) != std::string::npos) {
@@ -137,6 +138,9 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
   http::HeaderList headers;
   headers.add("content-type", type);
   headers.add("x-content-type-options", "nosniff");
+  if (!form.audit_id.empty()) {
+    headers.add("audit-id", form.audit_id);
+  }
   if (error.detail().retry_after_seconds > 0) {
     headers.add("retry-after", std::to_string(error.detail().retry_after_seconds));
   }

@@ -15,6 +15,7 @@ namespace kintsugi::proxy {
 /// What an answer needs of a request after its head has been moved on.
 struct AnswerForm {
   std::string accept, user_agent;
+  std::string audit_id;    ///< "": none is shown
   bool head_only = false;  ///< HEAD
   bool pretty = false;     ///< ?pretty
   [[nodiscard]] static AnswerForm of(const http::RequestHead& head);

@@ -35,6 +35,9 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       forward_(params_.loop),
       merge_(params_.loop, params_.pool, params_.view, forward_.watches, params_.merge_options,
              params_.merge_params),
+      documents_{params_.loop, params_.pool, params_.local,
+                 params_.documents ? params_.documents : std::make_shared<DocumentCache>(),
+                 params_.merge_options.discovery},
       late_(params_.loop, params_.view, params_.late_routes),
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
@@ -218,7 +221,8 @@ ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
                                                     http::ResponseStream& stream,
                                                     std::string_view trail) {
   const std::string plain = without_identity(trail);
-  if (plain.starts_with("/openapi") || local_use(plain) != LocalUse::kServe) {
+  if (plain.starts_with("/openapi") || local_use(plain) != LocalUse::kServe ||
+      !krm::parse_request_info(head.method, plain).is_resource) {
     return nullptr;
   }
   if (auto refused = identify(head, stream)) {

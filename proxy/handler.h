@@ -15,6 +15,7 @@
 #include "proxy/forward.h"
 #include "proxy/late_routes.h"
 #include "proxy/merge/merge_loop.h"
+#include "proxy/merge/merged_document.h"
 #include "proxy/service_route.h"
 #include "proxy/shard_pool.h"
 #include "topology/resolver.h"
@@ -49,6 +50,8 @@ struct ProxyHandlerParams {
   MergeOptions merge_options = {};
   MergeParams merge_params = {};
   std::shared_ptr<ListGate> list_gate = nullptr;  ///< of the process; nullptr: one per handler
+  /// What all loops know of the shards' discovery. Null: this one keeps its own.
+  std::shared_ptr<DocumentCache> documents = {};
   /// The proxy serves root, which no shard has to own (sources `objects` and `static`).
   bool own_root = false;
   /// So long requests to unknown clusters wait for the topology; zero: not at all.
@@ -81,6 +84,7 @@ class ProxyHandler final : public http::Handler {
   void set_slots(SlotHistoryPtr slots, TokenKeys keys);
   [[nodiscard]] const MergeStats& merge_stats() const noexcept { return merge_.stats; }
   [[nodiscard]] std::vector<GroupReport> merge_groups() const { return merge_.report_groups(); }
+  [[nodiscard]] const DocumentStats& document_stats() const noexcept { return documents_.stats; }
   /// For requests that begin from now on.
   void set_limits(const ForwardLimits& limits) noexcept { forward_.limits = limits; }
 
@@ -111,6 +115,11 @@ class ProxyHandler final : public http::Handler {
   /// Reads of clusters/* over all shards, or those that a prefix leaves over.
   [[nodiscard]] Answer merged_request(http::RequestHead head, http::ResponseStream& stream,
                                       Prefix prefix, std::string trail);
+  /// A discovery or OpenAPI document of clusters/*.
+  [[nodiscard]] Answer merged_document(http::RequestHead head, http::ResponseStream& stream,
+                                       Prefix prefix, std::string_view trail);
+  [[nodiscard]] DocumentRoute::Source source_of(const topology::ShardInfo& shard,
+                                                std::string target) const;
   /// The same of a virtual workspace.
   [[nodiscard]] Answer merged_service(http::RequestHead head, http::ResponseStream& stream,
                                       Prefix prefix, ServiceRoute route);
@@ -155,6 +164,7 @@ class ProxyHandler final : public http::Handler {
   ProxyHandlerParams params_;
   ForwardLoop forward_;
   MergeLoop merge_;
+  DocumentLoop documents_;
   LateRoutes late_;
   LookupStats lookup_stats_;
   std::map<std::string, std::uint64_t> ignored_applies_;

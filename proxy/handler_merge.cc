@@ -5,9 +5,10 @@
 #include "proxy/answer.h"
 #include "proxy/handler.h"
 #include "proxy/impersonate.h"
+#include "proxy/local_kinds.h"
 #include "proxy/merge/merged_get.h"
+#include "proxy/merge/shard_answer.h"
 #include "proxy/merge/wildcard_route.h"
-#include "proxy/overlay.h"
 #include "proxy/path.h"
 #include "topology/resolver.h"
 
@@ -25,6 +26,21 @@ http::RequestHead asked_of(const http::RequestHead& head) {
   return asked;
 }
 
+/// What the client put before the path of a document, decoded: links of OpenAPI begin with it.
+std::string client_root(std::string_view target) {
+  std::string path = shown_path(target);
+  path.resize(std::min(path.size(), path.find(kEverywhere) + kEverywhere.size()));
+  return path;
+}
+
+/// Shards that have no slot yet come last, as they were.
+void sort_by_slot(const SlotHistory& slots, std::vector<DocumentRoute::Source>& sources) {
+  std::stable_sort(sources.begin(), sources.end(), [&slots](const auto& a, const auto& b) {
+    const std::size_t none = std::string::npos;
+    return slots.slot_of(a.uid).value_or(none) < slots.slot_of(b.uid).value_or(none);
+  });
+}
+
 }  // namespace
 
 std::string ProxyHandler::canonical(const http::RequestHead& head, Prefix prefix) const {
@@ -39,6 +55,7 @@ std::string ProxyHandler::canonical(const http::RequestHead& head, Prefix prefix
 ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
                                                   http::ResponseStream& stream, Prefix prefix,
                                                   std::string trail) {
+  ensure_audit_id(head);
   const topology::Snapshot& facts = params_.view->current();
   if (!facts.shards_listed() || facts.shards().empty()) {
     return answer_error(head, stream, not_known_yet());
@@ -87,16 +104,7 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
     return answer_error(head, stream, *request.refusal);
   }
   if (request.use == WildcardRequest::Use::kDocument) {
-    head.target = topology::shard_target(first, "*", trail);
-    if (first.spec.plain) {
-      shards::ShardClient* client = first_up(facts);
-      if (client == nullptr) {
-        return answer_error(head, stream, not_known_yet());
-      }
-      add_forwarding_headers(head, stream.peer());
-      return forward(forward_, std::move(head), stream, *client);
-    }
-    return params_.overlay.answer(std::move(head), stream, first_up(facts), "*", kEverywhere);
+    return merged_document(std::move(head), stream, prefix, trail);
   }
   MergeRoute route;
   route.scope = {canonical(head, prefix) + std::string(kEverywhere), request.info.group,
@@ -118,9 +126,74 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
   return answer_merged(merge_, std::move(head), stream, std::move(route));
 }
 
+ProxyHandler::Answer ProxyHandler::merged_document(http::RequestHead head,
+                                                   http::ResponseStream& stream, Prefix prefix,
+                                                   std::string_view trail) {
+  const topology::Snapshot& facts = params_.view->current();
+  const topology::ShardInfo& first = *facts.shards().front();
+  DocumentRoute route;
+  route.request = read_document_request(trail, head.headers.get("accept"));
+  if (route.request.kind == DocumentRequest::Kind::kOther) {
+    shards::ShardClient* client = first_up(facts);
+    if (client == nullptr) {
+      return answer_error(head, stream, not_known_yet());
+    }
+    head.target = topology::shard_target(first, "*", trail);
+    add_forwarding_headers(head, stream.peer());
+    return forward(forward_, std::move(head), stream, *client);
+  }
+  const std::string& path = route.request.path;
+  const auto scope = scope_of(head, prefix);
+  for (const auto& shard : facts.shards()) {
+    if (scope && scope->has(shard->id)) {
+      route.sources.push_back(source_of(*shard, topology::shard_target(*shard, "*", path)));
+    }
+  }
+  sort_by_slot(*merge_.slots, route.sources);
+  route.root = client_root(head.target);
+  if (!prefix.partition && !first.spec.plain && local_use(path) != LocalUse::kForward) {
+    route.local_target = std::string(kEverywhere) + path;
+  }
+  route.verbs = {"list", "watch"};
+  if (first.spec.plain) {
+    route.verbs.push_back("get");
+  }
+  add_forwarding_headers(head, stream.peer());
+  return answer_document(documents_, std::move(head), stream, std::move(route));
+}
+
+DocumentRoute::Source ProxyHandler::source_of(const topology::ShardInfo& shard,
+                                              std::string target) const {
+  return {shard.id, slot_uid(shard.spec), std::move(target)};
+}
+
+ProxyHandler::Answer ProxyHandler::united_service(http::RequestHead head,
+                                                  http::ResponseStream& stream,
+                                                  ServiceRoute service) {
+  ensure_audit_id(head);
+  if (looped(head)) {
+    return answer_error(head, stream, loop_detected());
+  }
+  const std::size_t end = service.target.find(kEverywhere) + kEverywhere.size();
+  DocumentRoute route;
+  route.request = read_document_request(std::string_view(service.target).substr(end),
+                                        head.headers.get("accept"));
+  for (const topology::ShardId shard : service.union_of) {
+    if (const topology::ShardInfo* info = params_.view->current().shard(shard)) {
+      route.sources.push_back(source_of(*info, service.target.substr(0, end) + route.request.path));
+    }
+  }
+  sort_by_slot(*merge_.slots, route.sources);
+  route.virtual_url = true;
+  route.root = client_root(head.target);
+  add_forwarding_headers(head, stream.peer());
+  return answer_document(documents_, std::move(head), stream, std::move(route));
+}
+
 ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
                                                   http::ResponseStream& stream, Prefix prefix,
                                                   ServiceRoute service) {
+  ensure_audit_id(head);
   if (looped(head)) {
     return answer_error(head, stream, loop_detected());
   }

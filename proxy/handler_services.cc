@@ -4,7 +4,6 @@
 #include "base/strings.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
-#include "proxy/discovery_union.h"
 #include "proxy/handler.h"
 #include "proxy/identity.h"
 #include "proxy/shard_apply.h"
@@ -122,23 +121,6 @@ ProxyHandler::Answer ProxyHandler::forward_service(http::RequestHead head,
     unreachable = [this, shard] { paused_[shard] = params_.loop.now() + kPause; };
   }
   return forward(forward_, std::move(head), stream, *client, std::move(unreachable));
-}
-
-ProxyHandler::Answer ProxyHandler::united_service(http::RequestHead head,
-                                                  http::ResponseStream& stream,
-                                                  ServiceRoute route) {
-  if (looped(head)) {
-    return answer_error(head, stream, loop_detected());
-  }
-  std::vector<shards::ShardClient*> clients;
-  for (const topology::ShardId shard : route.union_of) {
-    if (shards::ShardClient* client = params_.pool.find_virtual(shard)) {
-      clients.push_back(client);
-    }
-  }
-  head.target = std::move(route.target);
-  add_forwarding_headers(head, stream.peer());
-  return answer_union(params_.loop, std::move(head), stream, clients);
 }
 
 topology::ShardId ProxyHandler::next_of(const std::vector<topology::ShardId>& shards) {

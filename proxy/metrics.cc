@@ -119,7 +119,12 @@ void list_families(Text& text, const MergeStats& sum) {
 void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   MergeStats sum;
   std::size_t groups = 0, upstream = 0, log_bytes = 0;
+  DocumentStats documents;
   for (const LoopReport& loop : loops) {
+    documents.answered += loop.documents.answered;
+    documents.built += loop.documents.built;
+    documents.stale += loop.documents.stale;
+    documents.differences += loop.documents.differences;
     sum.lists += loop.merge.lists;
     sum.events += loop.merge.events;
     sum.bookmarks += loop.merge.bookmarks;
@@ -166,6 +171,16 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
               "answers and events of shards that could not be understood", sum.malformed);
   text.single("kintsugi_merge_failures_total", "counter",
               "merged reads that failed for a shard that was away", sum.failed);
+  text.single("kintsugi_merged_documents_total", "counter",
+              "discovery and OpenAPI documents of several shards", documents.answered);
+  text.single("kintsugi_merged_documents_built_total", "counter",
+              "those that had to be made, as a shard had another document than before",
+              documents.built);
+  text.single("kintsugi_merged_documents_stale_total", "counter",
+              "parts of them as they were known, of shards that could not be asked",
+              documents.stale);
+  text.single("kintsugi_openapi_differences_total", "counter",
+              "OpenAPI documents that shards have in different forms", documents.differences);
   text.family("kintsugi_cursor_expired_total", "counter", "merged reads that got 410");
   for (const auto& [reason, count] : sum.expired) {
     text.sample("reason=\"" + std::string(reason) + "\"", count);

@@ -42,6 +42,16 @@ void put_members(Json& target, const Json* source) {
   }
 }
 
+void put_missing(Json& target, const Json* source) {
+  if (source != nullptr) {
+    for (const krm::JsonMember& member : source->members()) {
+      if (target.find(member.key) == nullptr) {
+        target[member.key] = member.value;
+      }
+    }
+  }
+}
+
 /// Entries of a map that is written as repeated {1: name, 2: value}.
 using Named = std::vector<std::pair<std::string_view, std::string_view>>;
 
@@ -200,14 +210,7 @@ std::optional<std::string> merge_openapi_v2_json(std::string_view theirs, std::s
     return std::nullopt;
   }
   put_members((*merged)["paths"], added->find("paths"));
-  Json& definitions = (*merged)["definitions"];
-  if (const Json* more = added->find("definitions")) {
-    for (const krm::JsonMember& member : more->members()) {
-      if (definitions.find(member.key) == nullptr) {
-        definitions[member.key] = member.value;
-      }
-    }
-  }
+  put_missing((*merged)["definitions"], added->find("definitions"));
   return merged->dump();
 }
 
@@ -226,6 +229,64 @@ std::optional<std::string> merge_openapi_v2_protobuf(std::string_view theirs,
   put_entries(out, kPathsField, kPathField, own->paths, shard->paths);
   put_entries(out, kDefinitionsField, kDefinitionField, shard->definitions, own->definitions);
   return out;
+}
+
+std::optional<std::size_t> unite_openapi_index(Json& into, const Json& more) {
+  const Json* source = more.find("paths");
+  if (source == nullptr || into.find("paths") == nullptr || more.find("openapi") != nullptr ||
+      into.find("openapi") != nullptr) {
+    return std::nullopt;
+  }
+  Json& target = into["paths"];
+  std::size_t differ = 0;
+  for (const krm::JsonMember& member : source->members()) {
+    const Json* known = target.find(member.key);
+    if (known == nullptr) {
+      target[member.key] = member.value;
+    } else if (hash_of(known->text({kLink})) != hash_of(member.value.text({kLink}))) {
+      ++differ;
+    }
+  }
+  return differ;
+}
+
+std::optional<std::string> unite_openapi_v2_json(std::string_view into, std::string_view more) {
+  Expected<Json> united = Json::parse(into);
+  const Expected<Json> added = Json::parse(more);
+  if (!united || !added || united->text({"swagger"}) != "2.0" ||
+      added->text({"swagger"}) != "2.0") {
+    return std::nullopt;
+  }
+  for (const std::string_view part : {"paths", "definitions"}) {
+    put_missing((*united)[part], added->find(part));
+  }
+  return united->dump();
+}
+
+std::optional<std::string> unite_openapi_v2_protobuf(std::string_view into, std::string_view more) {
+  const std::optional<V2Document> first = read_v2(into);
+  const std::optional<V2Document> second = read_v2(more);
+  if (!first || !second) {
+    return std::nullopt;
+  }
+  std::string out;
+  out.reserve(into.size() + more.size());
+  for (const krm::WireField& field : first->rest) {
+    krm::put_bytes(out, field.field, field.bytes);
+  }
+  put_entries(out, kPathsField, kPathField, first->paths, second->paths);
+  put_entries(out, kDefinitionsField, kDefinitionField, first->definitions, second->definitions);
+  return out;
+}
+
+std::string passed_openapi_hash(std::string_view theirs) { return merged_openapi_hash(theirs, {}); }
+
+void pass_openapi_hashes(Json& index) {
+  for (krm::JsonMember& member : index["paths"].edit_members()) {
+    const std::string link(member.value.text({kLink}));
+    member.value[kLink] =
+        link.substr(0, link.find('?')) + std::string(kHash) + passed_openapi_hash(hash_of(link));
+  }
 }
 
 std::string merged_openapi_v2_tag(std::string_view theirs, std::string_view ours) {

@@ -46,6 +46,22 @@ void root_openapi_index(krm::Json& index, std::string_view root);
 [[nodiscard]] std::optional<std::string> merge_openapi_v2_protobuf(std::string_view theirs,
                                                                    std::string_view ours);
 
+/// @{ Documents of several shards (AGG-1604): what only `more` has is put into `into`.
+/// @returns of the index: how many documents both have with other hashes; nullopt when one of them
+///          is no such document, `into` is unchanged then.
+[[nodiscard]] std::optional<std::size_t> unite_openapi_index(krm::Json& into,
+                                                             const krm::Json& more);
+[[nodiscard]] std::optional<std::string> unite_openapi_v2_json(std::string_view into,
+                                                               std::string_view more);
+[[nodiscard]] std::optional<std::string> unite_openapi_v2_protobuf(std::string_view into,
+                                                                   std::string_view more);
+/// Hash of a document that merged reads pass on, made of its shard's: a client never takes it for
+/// the shard's own.
+[[nodiscard]] std::string passed_openapi_hash(std::string_view theirs);
+/// Every link of an index gets that hash.
+void pass_openapi_hashes(krm::Json& index);
+/// @}
+
 /// ETag of the merged v2 document, which holds those of its parts, so that a client's tag can be
 /// passed on to the shard. Without quotes.
 [[nodiscard]] std::string merged_openapi_v2_tag(std::string_view theirs, std::string_view ours);

@@ -14,6 +14,7 @@
 #include "krm/yaml.h"
 #include "net/upstream.h"
 #include "proxy/answer.h"
+#include "proxy/captured_answer.h"
 #include "proxy/discovery_merge.h"
 #include "proxy/openapi_merge.h"
 
@@ -43,48 +44,6 @@ std::string write_document(std::string_view type, const Json& document) {
   }
   return type == kYamlType ? krm::to_yaml(document) : document.dump();
 }
-
-/// An in-process client of the local handler: collects one answer.
-class Captured final : public http::ResponseStream {
- public:
-  Captured(const http::PeerInfo& peer, std::function<void()> on_end)
-      : peer_(peer), on_end_(std::move(on_end)) {}
-  void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
-    status_ = status;
-    headers_ = headers;
-    note_end(end);
-  }
-  void send_data(std::string_view bytes, bool end) noexcept override {
-    body_.append(bytes);
-    note_end(end);
-  }
-  void send_data(SharedBytes bytes, bool end) noexcept override { send_data(bytes.view(), end); }
-  void send_trailers(const http::HeaderList& /*trailers*/) noexcept override { note_end(true); }
-  void reset(Errc /*cause*/) noexcept override { note_end(true); }
-  void consume(std::size_t /*bytes*/) noexcept override {}
-  [[nodiscard]] std::size_t unsent_bytes() const noexcept override { return 0; }
-  [[nodiscard]] const http::PeerInfo& peer() const noexcept override { return peer_; }
-  void close_connection_after() noexcept override {}
-
-  [[nodiscard]] int status() const { return status_; }
-  [[nodiscard]] const http::HeaderList& headers() const { return headers_; }
-  [[nodiscard]] const std::string& body() const { return body_; }
-
- private:
-  void note_end(bool end) {
-    if (end && !ended_) {
-      ended_ = true;
-      on_end_();
-    }
-  }
-
-  const http::PeerInfo& peer_;
-  std::function<void()> on_end_;
-  int status_ = 0;
-  http::HeaderList headers_;
-  std::string body_;
-  bool ended_ = false;
-};
 
 /// One discovery request: asks both sides, merges, answers.
 class Merge final : public http::RequestHandler {
@@ -304,7 +263,7 @@ class Merge final : public http::RequestHandler {
   http::ResponseStream& stream_;
   AnswerForm form_;
   int sides_done_ = 0;
-  Captured captured_;
+  CapturedAnswer captured_;
   net::Timer timer_;
   std::string if_none_match_;
   std::optional<OpenApiTarget> openapi_;

@@ -5,6 +5,7 @@
 #include "krm/request_info.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
+#include "proxy/merge/document_request.h"
 #include "proxy/path.h"
 #include "topology/partition_set.h"
 
@@ -96,8 +97,8 @@ const ShardInfo* stand_in(const std::vector<WildcardShard>& shards, const ShardI
   return best;
 }
 
-/// Lists and watches of clusters/* are merged, unless a prefix names one shard. Discovery is the
-/// union over the shards that would be read, other documents come from one of them.
+/// Lists and watches of clusters/* are merged, unless a prefix names one shard. Discovery and
+/// OpenAPI are the union over the shards that would be read.
 ServiceRoute choose_wildcard_shard(const ServiceQuestion& q, std::string_view owner,
                                    const ShardInfo* owner_shard, bool discovery) {
   std::string target = service_target(q.path, owner, "*");
@@ -119,13 +120,16 @@ ServiceRoute choose_wildcard_shard(const ServiceQuestion& q, std::string_view ow
       chosen = one.shard;
     }
   }
+  chosen = chosen != nullptr ? chosen : stand_in(shards, owner_shard, true);
   const bool document =
-      q.path.trail.starts_with("/api") && (q.method == "GET" || q.method == "HEAD");
-  if (document && several.union_of.size() > 1) {
+      read_document_request(q.path.trail, {}).kind != DocumentRequest::Kind::kOther;
+  if (document && chosen != nullptr) {
+    if (several.union_of.empty()) {
+      several.union_of.push_back(chosen->id);
+    }
     several.target = std::move(target);
     return several;
   }
-  chosen = chosen != nullptr ? chosen : stand_in(shards, owner_shard, true);
   return chosen != nullptr ? go_to(*chosen, std::move(target)) : refuse(not_known_yet(), false);
 }
 
@@ -148,6 +152,10 @@ ServiceRoute wildcard(const ServiceQuestion& q, std::string_view owner,
     return go_to(*q.scope.members.front(), service_target(q.path, owner, "*"));
   }
   const krm::RequestInfo info = krm::parse_request_info(q.method, q.path.trail);
+  if (q.method == "HEAD" || q.method == "OPTIONS" || q.method == "TRACE" ||
+      (!info.is_resource && q.method != "GET")) {  // AGG-1706
+    return refuse(krm::method_not_allowed(), false);
+  }
   if (info.is_resource && info.verb != "list" && info.verb != "watch") {
     return refuse(krm::wildcard_not_allowed(info.verb, info.qualified_resource()), false);
   }

@@ -150,7 +150,7 @@ TEST(Services, WhenSeveralShardsHoldConsumers_DiscoveryIsTheirUnion_TP118) {
     const std::string_view path = beta ? "/beta" : "/alpha";
     EXPECT_EQ(exchange.head.target,
               std::string(path) + "/services/apiexport/c1/e/clusters/*/apis/g/v1");
-    EXPECT_FALSE(exchange.head.headers.contains("if-none-match"));
+    EXPECT_EQ(exchange.head.headers.get("accept"), "application/json");
     http::HeaderList headers;
     headers.add("content-type", "application/json");
     headers.add("etag", beta ? "\"2\"" : "\"1\"");
@@ -165,8 +165,11 @@ TEST(Services, WhenSeveralShardsHoldConsumers_DiscoveryIsTheirUnion_TP118) {
   Answer both;
   rig.ask(both, Rig::get(target));
   EXPECT_EQ(both.status, 200);
-  EXPECT_EQ(both.body, R"({"kind":"APIResourceList","resources":[{"name":"a","verbs":["get"]},)"
-                       R"({"name":"b","verbs":["get"]}]})");
+  const std::string united =
+      R"({"kind":"APIResourceList","resources":[{"name":"a","verbs":["get"]},)"
+      R"({"name":"b","verbs":["get"]}]})"
+      "\n";
+  EXPECT_EQ(both.body, united);
   http::RequestHead again = Rig::get(target);
   again.headers.add("if-none-match", both.header("etag"));
   Answer unchanged;
@@ -177,7 +180,13 @@ TEST(Services, WhenSeveralShardsHoldConsumers_DiscoveryIsTheirUnion_TP118) {
   Answer left;
   rig.ask(left, Rig::get(target));
   EXPECT_EQ(left.status, 200);
-  EXPECT_EQ(left.body, R"({"kind":"APIResourceList","resources":[{"name":"a","verbs":["get"]}]})");
+  EXPECT_EQ(left.body, united) << "what is known of it stays (AGG-1602)";
+  beta_status = 404;
+  Answer without;
+  rig.ask(without, Rig::get(target));
+  EXPECT_EQ(
+      without.body,
+      "{\"kind\":\"APIResourceList\",\"resources\":[{\"name\":\"a\",\"verbs\":[\"get\"]}]}\n");
   rig.stop_shard();
   Answer away;
   rig.ask(away, Rig::get(target));

@@ -124,10 +124,20 @@ class LocalKinds final : public http::Handler {
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override {
     last = std::move(head);
-    stream.send_head(200, {}, true);
+    http::HeaderList headers;
+    if (!body.empty()) {
+      headers.add("content-type", "application/json");
+      headers.add("etag", "\"own\"");
+    }
+    stream.send_head(status, headers, body.empty());
+    if (!body.empty()) {
+      stream.send_data(body, true);
+    }
     return std::make_unique<Drop>(stream);
   }
   http::RequestHead last;
+  int status = 200;
+  std::string body;
 
  private:
   struct Drop final : http::RequestHandler {

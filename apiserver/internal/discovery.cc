@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "apiserver/internal/digest.h"
-#include "apiserver/internal/version_order.h"
+#include "krm/version_order.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -157,7 +157,7 @@ Discovery::Cluster& Discovery::cluster(std::string_view name) {
     }
   }
   for (Group& group : made->groups) {
-    std::stable_sort(group.versions.begin(), group.versions.end(), is_preferred_version);
+    std::stable_sort(group.versions.begin(), group.versions.end(), krm::is_preferred_version);
   }
   return *(clusters_[std::string(name)] = std::move(made));
 }

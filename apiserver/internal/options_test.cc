@@ -5,7 +5,6 @@
 #include "apiserver/internal/continue_token.h"
 #include "apiserver/internal/digest.h"
 #include "apiserver/internal/media.h"
-#include "apiserver/internal/version_order.h"
 #include "base/strings.h"
 
 namespace kintsugi::apiserver::internal {
@@ -187,15 +186,6 @@ TEST(Accept, WhenAM096IsAsked_KnowsWhoWantsPretty) {
   EXPECT_TRUE(wants_pretty(std::nullopt, {}, "curl/8"));
   EXPECT_TRUE(wants_pretty(std::nullopt, parse_accept("application/json;pretty=1"), ""));
   EXPECT_FALSE(wants_pretty(std::nullopt, {}, "kubectl/v1"));
-}
-
-TEST(VersionOrder, WhenAM105VersionsAreSorted_GaComesFirst) {
-  const std::vector<std::string> sorted = {"v10", "v2", "v1", "v1beta1", "v1alpha1", "foo"};
-  for (std::size_t i = 0; i < sorted.size(); ++i) {
-    for (std::size_t k = 0; k < sorted.size(); ++k) {
-      EXPECT_EQ(is_preferred_version(sorted[i], sorted[k]), i < k) << sorted[i] << sorted[k];
-    }
-  }
 }
 
 TEST(Digest, WhenKnownTextsAreHashed_MatchesTheStandard) {

@@ -119,6 +119,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .merge_options = shared_.config.aggregation,
       .merge_params = shared_.config.merge,
       .list_gate = shared_.list_gate,
+      .documents = shared_.documents,
       .own_root = own_root,
       .late_routes = kLateRoutes,
       .partition =
@@ -239,6 +240,7 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.forward = handler_->forward_stats();
     report.merge = handler_->merge_stats();
     report.groups = handler_->merge_groups();
+    report.documents = handler_->document_stats();
     report.lookup = handler_->lookup_stats();
     report.ignored_applies = handler_->ignored_applies();
     report.reviews = reviews_->stats();

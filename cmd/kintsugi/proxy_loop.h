@@ -42,6 +42,8 @@ struct ProxyShared {
   std::string instance;
   std::shared_ptr<proxy::ListGate> list_gate =
       std::make_shared<proxy::ListGate>(config.merge.list_streams);
+  /// What is known of the shards' discovery.
+  std::shared_ptr<proxy::DocumentCache> documents = std::make_shared<proxy::DocumentCache>();
 };
 
 /// One data loop: listener, pools, local API server, handler. Made on the control thread before its

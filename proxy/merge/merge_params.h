@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "proxy/discovery_merge.h"
 
 /// What operators may set of merged reads (specs/aggregation.md 9.2, 10, 19; `aggregation` in
 /// proxy.yaml).
@@ -26,6 +27,7 @@ struct MergeOptions {
   bool allow_partial = false;  ///< requests may ask for partial (X-Kintsugi-Partial)
   Resync resync = Resync::kDiff;
   bool watch_list = true;  ///< false: WatchList is refused as by servers without it (AGG-805)
+  Join discovery = Join::kUnion;  ///< of what several shards serve (AGG-1601)
   bool operator==(const MergeOptions&) const = default;
 };
 

@@ -24,6 +24,7 @@ ShardVerdict judge_answer(const http::ResponseHead& head, std::string_view body)
     case 415:
     case 422:
     case 429:
+    case 508:
       return ShardVerdict::kFinal;
     case 504:
       return body.find("ResourceVersionTooLarge") == std::string_view::npos ? ShardVerdict::kDown
@@ -105,8 +106,12 @@ void ask_as(http::RequestHead& head, std::string_view accept) {
   head.headers.set("accept", accept);
   head.headers.set("accept-encoding", "identity");
   head.headers.remove("x-kintsugi-partial");
-  if (!head.headers.contains("audit-id")) {
-    head.headers.add("audit-id", random_uuid());
+  ensure_audit_id(head);
+}
+
+void ensure_audit_id(http::RequestHead& head) {
+  if (head.headers.get("audit-id").empty()) {
+    head.headers.set("audit-id", random_uuid());
   }
 }
 

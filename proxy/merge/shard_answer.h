@@ -30,6 +30,8 @@ enum class ShardVerdict : std::uint8_t {
 /// Makes a client's head the one that every shard is asked with: the media types that merges can
 /// answer, nothing compressed, one Audit-Id.
 void ask_as(http::RequestHead& head, std::string_view accept);
+/// One Audit-Id for the request, its answer and all shards: the client's, or a new one.
+void ensure_audit_id(http::RequestHead& head);
 
 /// Fields of a shard's refusal that its client gets.
 [[nodiscard]] http::HeaderList passed_headers(const http::ResponseHead& answer);

@@ -60,7 +60,7 @@ WildcardRequest read_wildcard(std::string_view method, std::string_view trail, b
                                                            "match the name in the request path"));
   }
   if (!info.is_resource) {
-    if (method != "GET" && method != "HEAD") {
+    if (method != "GET") {
       return refused(std::move(out), krm::method_not_allowed());
     }
     out.use = WildcardRequest::Use::kDocument;

@@ -37,7 +37,9 @@ TEST(WildcardRequest, WhenAnythingElseIsWanted_T16_T18_T92_IsRefused) {
     EXPECT_EQ(request.refusal->code(), Errc::kMethodNotAllowed) << method << target;
   }
   EXPECT_EQ(read_wildcard("GET", "/apis", false).use, Use::kDocument);
-  EXPECT_EQ(read_wildcard("POST", "/apis", false).use, Use::kRefused);
+  for (const char* method : {"POST", "HEAD", "OPTIONS", "TRACE"}) {
+    EXPECT_EQ(read_wildcard(method, "/apis", false).use, Use::kRefused) << method;
+  }
 }
 
 TEST(WildcardRequest, WhenOneObjectIsRead_T18_PlainServersAnswer) {

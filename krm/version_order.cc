@@ -1,4 +1,4 @@
-#include "apiserver/internal/version_order.h"
+#include "krm/version_order.h"
 
 #include <cstdint>
 #include <optional>
@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 
-namespace kintsugi::apiserver::internal {
+namespace kintsugi::krm {
 namespace {
 
 struct Parsed {
@@ -52,4 +52,4 @@ bool is_preferred_version(std::string_view a, std::string_view b) noexcept {
          std::tie(right->stability, right->major, right->minor);
 }
 
-}  // namespace kintsugi::apiserver::internal
+}  // namespace kintsugi::krm
