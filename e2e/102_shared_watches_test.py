@@ -113,6 +113,42 @@ class Shared(MergedCase):
         self.assertEqual(unknown.events[-1]["object"]["code"], 410)
         self.assertEqual(unknown.events[-1]["object"]["reason"], "Expired")
 
+    def test_T41_protobuf_watches_share_frames(self):
+        self.fill("t41")
+        accept = {"Accept": "application/vnd.kubernetes.protobuf,application/json"}
+        readers = []
+        for _ in range(3):
+            connection = self.all.connect(20)
+            connection.request("GET", f"/clusters/*{MAPS}?watch=true&labelSelector=row%3Dt41&{NEWEST}", headers=accept)
+            response = connection.getresponse()
+            self.addCleanup(connection.close)
+            self.assertEqual((response.status, response.headers["Content-Type"]),
+                             (200, "application/vnd.kubernetes.protobuf;stream=watch"))
+            readers.append(response)
+
+        def frame(response):
+            size = int.from_bytes(response.read(4), "big")
+            body = response.read(size)
+            kind = body[2:2 + body[1]].decode()
+            self.assertIn(b"k8s\0", body)
+            return kind, body
+
+        for response in readers:
+            self.assertEqual([frame(response)[0] for _ in range(6)], ["ADDED"] * 6)
+            kind, body = frame(response)
+            self.assertEqual(kind, "BOOKMARK")
+            self.assertIn(b"k8s.io/initial-events-end", body)
+            self.assertRegex(body, rb"\D1\d{74}(\D|$)")
+        self.settled("t41", 3)
+        self.put("b", "t41-new", "t41")
+        self.drop("a", "t41-a-0")
+        for response in readers:
+            frames = []
+            while len(frames) < 2:
+                kind, body = frame(response)
+                frames += [(kind, body)] if kind != "BOOKMARK" else []
+            self.assertEqual({(kind, b"t41-new" in body) for kind, body in frames}, {("ADDED", True), ("DELETED", False)})
+
     def test_T53_T97_a_proxy_that_stops_in_order_costs_no_list(self):
         self.fill("t97")
         with kit.Proxy(self.installation, {"wildcard": "serve", "shutdown": {"spread_ms": 200}}, loops=1) as proxy:

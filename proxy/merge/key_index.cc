@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "proxy/merge/json_scan.h"
-
 namespace kintsugi::proxy {
 namespace {
 
@@ -30,19 +28,6 @@ ObjectFacts facts_of(std::string_view key, const KeyIndex::Entry& entry) {
   return facts;
 }
 
-std::string kept_of(std::string_view metadata) {
-  std::string out;
-  for (MemberWalk walk(metadata); const auto member = walk.next();) {
-    if (member->key == "labels" || member->key == "ownerReferences") {
-      out += ",\"";
-      out += member->key;
-      out += "\":";
-      out += member->value;
-    }
-  }
-  return out;
-}
-
 std::size_t cost(const std::string& key, const KeyIndex::Entry& entry) {
   constexpr std::size_t kNode = 48;
   return kNode + sizeof(KeyIndex::Entry) + sizeof(std::string) + key.size() + entry.uid.size() +
@@ -51,7 +36,7 @@ std::size_t cost(const std::string& key, const KeyIndex::Entry& entry) {
 
 }  // namespace
 
-void KeyIndex::put(const ObjectFacts& facts) {
+void KeyIndex::put(const ObjectFacts& facts, std::string kept) {
   if (is_hidden(facts)) {
     return;
   }
@@ -59,7 +44,7 @@ void KeyIndex::put(const ObjectFacts& facts) {
   Entry& entry = at->second;
   bytes_ -= fresh ? 0 : cost(at->first, entry);
   entry.uid = facts.uid;
-  entry.kept = kept_of(facts.metadata);
+  entry.kept = std::move(kept);
   entry.revision = facts.revision;
   entry.seen = sweep_;
   bytes_ += cost(at->first, entry);

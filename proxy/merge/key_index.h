@@ -17,14 +17,14 @@ class KeyIndex {
  public:
   struct Entry {
     std::string uid;
-    std::string kept;  ///< labels and ownerReferences, as members of a metadata object
+    std::string kept;  ///< labels and ownerReferences, in the stream's encoding
     std::uint64_t revision = 0;
     std::uint32_t seen = 0;
   };
   enum class Change : std::uint8_t { kNone, kAdded, kModified, kReplaced };
 
   /// Enters an object as it is now. Objects that merges leave out are ignored.
-  void put(const ObjectFacts& facts);
+  void put(const ObjectFacts& facts, std::string kept);
   void erase(const ObjectFacts& facts);
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
   /// About what it takes of memory.

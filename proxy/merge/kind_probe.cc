@@ -5,6 +5,11 @@
 #include "proxy/merge/member_watch.h"
 
 namespace kintsugi::proxy {
+namespace {
+
+constexpr std::string_view kProtobuf = "application/vnd.kubernetes.protobuf";
+
+}  // namespace
 
 KindProbe::KindProbe(MergeLoop& shared, const http::RequestHead& head, const MergeRoute& route,
                      std::string passed_on, std::function<void(StreamKind, std::string)> known)
@@ -23,6 +28,11 @@ void KindProbe::start() {
   const std::vector<Member> members = route_.members();
   http::RequestHead head = head_;
   head.target = route_.path + "?limit=1" + passed_on_;
+  std::string accept(head_.headers.get("accept"));  // the same representation, as JSON
+  for (std::size_t at; (at = accept.find(kProtobuf)) != std::string::npos;) {
+    accept.replace(at, kProtobuf.size(), "application/json");
+  }
+  head.headers.set("accept", accept);
   shards::ShardClient* client =
       members.empty() ? nullptr : client_of(shared_, route_, members[next_++ % members.size()].id);
   if (client == nullptr || !call_.open(*client, net::UpstreamClass::kRead, std::move(head))) {

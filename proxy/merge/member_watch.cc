@@ -5,8 +5,6 @@
 #include <random>
 #include <utility>
 
-#include "krm/json.h"
-#include "proxy/merge/marker.h"
 #include "proxy/merge/shard_answer.h"
 
 namespace kintsugi::proxy {
@@ -39,16 +37,18 @@ std::string_view state_name(MemberWatch::State state) noexcept {
 
 MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
                          const http::RequestHead& head, const MergeRoute& route,
-                         const std::string& passed_on, WatchStart start)
+                         const std::string& passed_on, StreamShape& shape, WatchStart start)
     : shared_(shared),
       sink_(&sink),
       member_(std::move(member)),
       head_(head),
       route_(route),
       passed_on_(passed_on),
+      shape_(shape),
       start_(start),
       call_(*this),
       splitter_(shared.params.max_event),
+      frames_(shared.params.max_event),
       timer_(shared.loop),
       position_(start.initial_events ? 0 : start.revision),
       backoff_(kFirstBackoff) {}
@@ -56,7 +56,11 @@ MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
 void MemberWatch::open() {
   http::RequestHead head = head_;
   head.target = route_.path + watch_query(start_, passed_on_);
+  if (narrowed_) {
+    head.headers.set("accept", accept_only(head_.headers.get("accept"), shape_.coding->media_type));
+  }
   splitter_ = EventSplitter(shared_.params.max_event);
+  frames_ = FrameSplitter(shared_.params.max_event);
   error_body_.clear();
   answer_ = {};
   credit_ = 0;
@@ -85,8 +89,20 @@ void MemberWatch::give_credit() noexcept { call_.consume(std::exchange(credit_, 
 
 void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
   answer_ = head;
-  if (judge_answer(head, {}) != ShardVerdict::kGood) {
+  const WatchCoding* coding = coding_of(head.headers.get("content-type"));
+  if (head.status != 200 || coding == nullptr) {
     return;  // decided when its Status is there
+  }
+  if (shape_.coding == nullptr) {
+    shape_.coding = coding;
+  } else if (coding != shape_.coding) {
+    call_.close();
+    if (std::exchange(narrowed_, true)) {
+      lose("it does not speak " + std::string(shape_.coding->media_type));
+    } else {
+      timer_.start(Duration{}, [this] { open(); });
+    }
+    return;
   }
   state_ = start_.initial_events ? State::kInitial : State::kLive;
   initial_done_ = initial_done_ || !start_.initial_events;
@@ -104,8 +120,9 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
     return;
   }
   credit_ += bytes.size();
+  const auto taken = [this](std::string_view event) { take(event); };
   const EventSplitter::Fault fault =
-      splitter_.feed(bytes, [this](std::string_view event) { take(event); });
+      shape_.coding->protobuf ? frames_.feed(bytes, taken) : splitter_.feed(bytes, taken);
   if (state_ == State::kStopped) {
     return;
   }
@@ -168,14 +185,13 @@ void MemberWatch::take(std::string_view event) {
   if (state_ == State::kStopped || broken_) {
     return;
   }
-  const std::optional<EventFacts> facts = event_facts(event);
+  const std::optional<EventFacts> facts = shape_.coding->facts(event);
   if (!facts || (facts->type != EventType::kError && facts->facts.revision == 0)) {
     broken_ = true;
     return;
   }
-  const bool foreign = expected_ != nullptr && expected_->known() &&
-                       facts->type != EventType::kError && !facts->facts.kind.empty() &&
-                       facts->facts.kind != expected_->kind;
+  const bool foreign = shape_.kind.known() && facts->type != EventType::kError &&
+                       !facts->facts.kind.empty() && facts->facts.kind != shape_.kind.kind;
   if (foreign || facts->type == EventType::kUnknown) {
     broken_ = true;
     return;
@@ -214,8 +230,8 @@ void MemberWatch::take(std::string_view event) {
     give(*facts, event);
     return;
   }
-  const std::string marked = event_with_marker(event, member_.marker);
-  if (const std::optional<EventFacts> of_marked = event_facts(marked)) {
+  const std::string marked = shape_.coding->marked(event, member_.marker);
+  if (const std::optional<EventFacts> of_marked = shape_.coding->facts(marked)) {
     give(*of_marked, marked);
   } else {
     broken_ = true;
@@ -226,15 +242,13 @@ void MemberWatch::give(const EventFacts& facts, std::string_view event) {
   if (index_ != nullptr && facts.type == EventType::kDeleted) {
     index_->erase(facts.facts);
   } else if (index_ != nullptr) {
-    index_->put(facts.facts);
+    index_->put(facts.facts, shape_.coding->kept(facts.facts.metadata));
   }
   sink_->on_event(*this, facts, event);
 }
 
 void MemberWatch::take_error(std::string_view object) {
-  const Expected<krm::Json> status = krm::Json::parse(object);
-  const krm::Json* code = status ? status->find("code") : nullptr;
-  if (code != nullptr && code->as_integer() == 410) {
+  if (shape_.coding->error_code(object) == 410) {
     stop();
     sink_->on_expired(*this);
     return;

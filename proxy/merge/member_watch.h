@@ -10,6 +10,8 @@
 #include "proxy/merge/key_index.h"
 #include "proxy/merge/member_call.h"
 #include "proxy/merge/merge_loop.h"
+#include "proxy/merge/proto_split.h"
+#include "proxy/merge/watch_coding.h"
 #include "proxy/merge/watch_text.h"
 
 namespace kintsugi::proxy {
@@ -58,10 +60,11 @@ class MemberWatch final : private MemberCall::Listener {
     ~Sink() = default;
   };
 
-  /// @param head  of the request to every shard; has to outlive this, as have `route` and
-  /// `passed_on`.
+  /// @param head  of the request to every shard; has to outlive this, as have `route`, `passed_on`
+  /// and `shape`, whose coding it decides if nobody has.
   MemberWatch(MergeLoop& shared, Sink& sink, Member member, const http::RequestHead& head,
-              const MergeRoute& route, const std::string& passed_on, WatchStart start);
+              const MergeRoute& route, const std::string& passed_on, StreamShape& shape,
+              WatchStart start);
   ~MemberWatch() = default;
   MemberWatch(const MemberWatch&) = delete;
   MemberWatch& operator=(const MemberWatch&) = delete;
@@ -73,8 +76,6 @@ class MemberWatch final : private MemberCall::Listener {
   /// The client has taken everything: the shard may go on.
   void give_credit() noexcept;
 
-  /// Events of another kind are faults. @param kind  once it is known; it has to outlive this.
-  void expect(const StreamKind& kind) noexcept { expected_ = &kind; }
   /// Its shard has a connection for it: silence is the shard's.
   [[nodiscard]] bool is_connected() const noexcept;
   /// Objects of initial events and later are kept in it; null: no longer.
@@ -111,12 +112,13 @@ class MemberWatch final : private MemberCall::Listener {
   const http::RequestHead& head_;
   const MergeRoute& route_;
   const std::string& passed_on_;
+  StreamShape& shape_;
   WatchStart start_;
   MemberCall call_;
   EventSplitter splitter_;
+  FrameSplitter frames_;
   net::Timer timer_;
   std::unique_ptr<KeyIndex> index_;
-  const StreamKind* expected_ = nullptr;
   http::ResponseHead answer_;
   std::string error_body_;
   std::uint64_t position_ = 0;
@@ -126,8 +128,9 @@ class MemberWatch final : private MemberCall::Listener {
   State state_ = State::kOpening;
   bool initial_done_ = false;
   bool delivered_ = false;
-  bool resumed_ = false;  // events up to position_ may come again
-  bool broken_ = false;   // an event could not be understood
+  bool resumed_ = false;   // events up to position_ may come again
+  bool narrowed_ = false;  // asked for the one encoding that the others speak
+  bool broken_ = false;    // an event could not be understood
 };
 
 /// "opening", "initial", "live", "waiting", "absent", "stopped".

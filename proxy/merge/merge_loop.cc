@@ -145,8 +145,7 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
   if (head.method != "GET") {
     return answer_error(head, stream, krm::method_not_allowed());
   }
-  const std::optional<std::string> accept =
-      mergeable_accept(head.headers.get("accept"), route.info.verb != "watch");
+  const std::optional<std::string> accept = mergeable_accept(head.headers.get("accept"), true);
   if (!accept) {
     return answer_error(head, stream,
                         Error(Errc::kNotAcceptable,

@@ -385,7 +385,7 @@ class MergedWatch final : public http::RequestHandler,
     } else {
       own_ += without_columns(event, facts.columns);
     }
-    own_ += '\n';
+    own_ += group_->coding().separator;
     columns_sent_ = true;
     ++shared_.stats.events;
     group_->ring().deliver_to(facts.facts.revision, components(), shared_.loop.now());
@@ -514,7 +514,7 @@ class MergedWatch final : public http::RequestHandler,
     headers_.cancel();
     begun_at_ = shared_.loop.now();
     http::HeaderList headers;
-    headers.add("content-type", "application/json");
+    headers.add("content-type", group_->coding().content_type);
     headers.add("cache-control", "no-cache, private");
     headers.add("audit-id", audit_id_);
     down_.send_head(200, headers, false);
@@ -735,8 +735,9 @@ class MergedWatch final : public http::RequestHandler,
       down_.send_data(group_->bookmark(), false);
       return;
     }
-    own_ += bookmark_event(group_->kind(), group_->codec().format(components()), initial_end,
-                           first_of_table ? group_->columns() : std::string());
+    own_ +=
+        group_->coding().bookmark(group_->kind(), group_->codec().format(components()), initial_end,
+                                  first_of_table ? group_->columns() : std::string());
     columns_sent_ = columns_sent_ || (first_of_table && !group_->columns().empty());
   }
 
@@ -791,7 +792,7 @@ class MergedWatch final : public http::RequestHandler,
       refuse(error);
       return;
     }
-    own_ += error_event(error);
+    own_ += group_->coding().error(error);
     finish();
   }
 

@@ -6,6 +6,7 @@
 
 #include "proxy/merge/marker.h"
 #include "proxy/merge/member_watch.h"
+#include "proxy/merge/proto_build.h"
 #include "proxy/merge/shard_answer.h"
 
 namespace kintsugi::proxy {
@@ -17,18 +18,19 @@ constexpr Duration kLastBackoff = seconds(5);
 }  // namespace
 
 SlotResync::SlotResync(MergeLoop& shared, Sink& sink, Member member, const http::RequestHead& head,
-                       const MergeRoute& route, const std::string& passed_on, StreamKind kind,
-                       std::unique_ptr<KeyIndex> index)
+                       const MergeRoute& route, const std::string& passed_on,
+                       const StreamShape& shape, std::unique_ptr<KeyIndex> index)
     : shared_(shared),
       sink_(sink),
       member_(std::move(member)),
       head_(head),
       route_(route),
       passed_on_(passed_on),
-      kind_(std::move(kind)),
+      shape_(shape),
       index_(std::move(index)),
       call_(*this),
       splitter_(shared.params.max_event),
+      messages_(shared.params.max_event),
       retry_(shared.loop),
       backoff_(kFirstBackoff) {}
 
@@ -38,7 +40,9 @@ void SlotResync::start() {
   if (!passed_on_.empty()) {
     head.target += '?' + passed_on_.substr(1);
   }
+  head.headers.set("accept", accept_only(head_.headers.get("accept"), shape_.coding->media_type));
   splitter_ = ListSplitter(shared_.params.max_event);
+  messages_ = ProtoListSplitter(shared_.params.max_event);
   answer_ = {};
   broken_ = false;
   index_->begin_sweep();
@@ -48,22 +52,31 @@ void SlotResync::start() {
   }
 }
 
-void SlotResync::on_head(const http::ResponseHead& head) noexcept { answer_ = head; }
+void SlotResync::on_head(const http::ResponseHead& head) noexcept {
+  answer_ = head;
+  broken_ = coding_of(head.headers.get("content-type")) != shape_.coding;
+}
 
 void SlotResync::on_data(std::string_view bytes) noexcept {
   call_.consume(bytes.size());
   if (answer_.status != 200 || broken_) {
     return;
   }
-  broken_ = splitter_.feed(bytes, [this](std::string_view item) { take(item); }) !=
-            ListSplitter::Fault::kNone;
+  const auto taken = [this](std::string_view item) { take(item); };
+  const ListSplitter::Fault fault =
+      shape_.coding->protobuf ? messages_.feed(bytes, taken) : splitter_.feed(bytes, taken);
+  broken_ = fault != ListSplitter::Fault::kNone;
 }
 
 void SlotResync::take(std::string_view raw) {
-  const std::string marked =
-      member_.marker.empty() ? std::string() : with_marker(raw, member_.marker);
+  const bool protobuf = shape_.coding->protobuf;
+  std::string marked;
+  if (!member_.marker.empty()) {
+    marked = protobuf ? std::string(raw) + proto_annotation_suffix(kMarker, member_.marker)
+                      : with_marker(raw, member_.marker);
+  }
   const std::string_view item = member_.marker.empty() ? raw : std::string_view(marked);
-  const std::optional<ObjectFacts> facts = object_facts(item);
+  const std::optional<ObjectFacts> facts = protobuf ? proto_item_facts(item) : object_facts(item);
   if (!facts || facts->revision == 0 || facts->name.empty()) {
     broken_ = true;
     return;
@@ -73,14 +86,16 @@ void SlotResync::take(std::string_view raw) {
     const KeyIndex::Entry old = *index_->find(*facts);
     ObjectFacts gone = *facts;
     gone.uid = old.uid;
-    sink_.on_difference(*this, gone, deleted_event(kind_, gone, facts->revision, old.kept));
+    sink_.on_difference(*this, gone,
+                        shape_.coding->deleted(shape_.kind, gone, facts->revision, old.kept));
   }
   if (change != KeyIndex::Change::kNone && !is_hidden(*facts)) {
-    sink_.on_difference(*this, *facts,
-                        item_event(change == KeyIndex::Change::kModified ? "MODIFIED" : "ADDED",
-                                   kind_, *facts, item));
+    sink_.on_difference(
+        *this, *facts,
+        shape_.coding->item(change == KeyIndex::Change::kModified ? "MODIFIED" : "ADDED",
+                            shape_.kind, *facts, item));
   }
-  index_->put(*facts);
+  index_->put(*facts, shape_.coding->kept(facts->metadata));
 }
 
 void SlotResync::on_end(Errc cause) noexcept {
@@ -88,16 +103,19 @@ void SlotResync::on_end(Errc cause) noexcept {
     sink_.on_resync_failed(*this);
     return;
   }
-  const std::string& version = splitter_.envelope().resource_version;
+  const bool protobuf = shape_.coding->protobuf;
+  const ListEnvelope& list = protobuf ? messages_.envelope() : splitter_.envelope();
+  const std::string& version = list.resource_version;
   std::uint64_t revision = 0;
   std::from_chars(version.data(), version.data() + version.size(), revision);
-  if (cause != Errc::kOk || answer_.status != 200 || broken_ || !splitter_.done() ||
-      revision == 0) {
+  if (cause != Errc::kOk || answer_.status != 200 || broken_ ||
+      !(protobuf ? messages_.done() : splitter_.done()) || revision == 0) {
     again();
     return;
   }
   index_->sweep([this, revision](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
-    sink_.on_difference(*this, facts, deleted_event(kind_, facts, revision, entry.kept));
+    sink_.on_difference(*this, facts,
+                        shape_.coding->deleted(shape_.kind, facts, revision, entry.kept));
   });
   sink_.on_resynced(*this, revision);
 }

@@ -10,7 +10,8 @@
 #include "proxy/merge/key_index.h"
 #include "proxy/merge/member_call.h"
 #include "proxy/merge/merge_loop.h"
-#include "proxy/merge/watch_text.h"
+#include "proxy/merge/proto_split.h"
+#include "proxy/merge/watch_coding.h"
 
 namespace kintsugi::proxy {
 
@@ -34,9 +35,10 @@ class SlotResync final : private MemberCall::Listener {
     ~Sink() = default;
   };
 
-  /// @param head  as the watch was asked for; like `route` and `passed_on` it has to outlive this.
+  /// @param head  as the watch was asked for; like `route`, `passed_on` and `shape`, which is
+  /// known, it has to outlive this.
   SlotResync(MergeLoop& shared, Sink& sink, Member member, const http::RequestHead& head,
-             const MergeRoute& route, const std::string& passed_on, StreamKind kind,
+             const MergeRoute& route, const std::string& passed_on, const StreamShape& shape,
              std::unique_ptr<KeyIndex> index);
   void start();
   [[nodiscard]] const Member& member() const noexcept { return member_; }
@@ -55,10 +57,11 @@ class SlotResync final : private MemberCall::Listener {
   const http::RequestHead& head_;
   const MergeRoute& route_;
   const std::string& passed_on_;
-  StreamKind kind_;
+  const StreamShape& shape_;
   std::unique_ptr<KeyIndex> index_;
   MemberCall call_;
   ListSplitter splitter_;
+  ProtoListSplitter messages_;
   net::Timer retry_;
   http::ResponseHead answer_;
   Duration backoff_;

@@ -88,9 +88,8 @@ void WatchGroup::for_each_reader(const std::function<void(GroupReader&)>& call) 
 
 std::unique_ptr<MemberWatch> WatchGroup::make_stream(MemberWatch::Sink& sink, const Member& member,
                                                      WatchStart start) {
-  auto stream =
-      std::make_unique<MemberWatch>(shared_, sink, member, head_, route_, passed_on_, start);
-  stream->expect(kind_);
+  auto stream = std::make_unique<MemberWatch>(shared_, sink, member, head_, route_, passed_on_,
+                                              shape_, start);
   const MemberWatch* followed = this->stream(member.slot);
   if (start.initial_events && shared_.options.resync == Resync::kDiff &&
       (followed == nullptr || followed->index() == nullptr)) {
@@ -200,9 +199,17 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   });
 }
 
+const WatchCoding& WatchGroup::coding() noexcept {
+  if (shape_.coding == nullptr) {  // every shard speaks JSON
+    const bool json = !accept_only(head_.headers.get("accept"), json_coding().media_type).empty();
+    shape_.coding = json ? &json_coding() : &protobuf_coding();
+  }
+  return *shape_.coding;
+}
+
 void WatchGroup::learn(const ObjectFacts& facts, std::string_view columns) {
-  if (!kind_.known() && !facts.kind.empty()) {
-    kind_ = {std::string(facts.kind), std::string(facts.api_version)};
+  if (!shape_.kind.known() && !facts.kind.empty()) {
+    shape_.kind = {std::string(facts.kind), std::string(facts.api_version)};
   }
   if (columns_.empty()) {
     columns_ = columns;
@@ -210,13 +217,13 @@ void WatchGroup::learn(const ObjectFacts& facts, std::string_view columns) {
 }
 
 void WatchGroup::find_kind() {
-  if (kind_.known() || kind_probe_ != nullptr) {
+  if (shape_.kind.known() || kind_probe_ != nullptr) {
     return;
   }
   kind_probe_ = std::make_unique<KindProbe>(
       shared_, head_, route_, passed_on_, [this](StreamKind kind, std::string columns) {
-        if (!kind_.known()) {
-          kind_ = std::move(kind);
+        if (!shape_.kind.known()) {
+          shape_.kind = std::move(kind);
         }
         if (columns_.empty()) {
           columns_ = std::move(columns);
@@ -232,7 +239,7 @@ const SharedBytes& WatchGroup::bookmark() {
     for (const auto& [slot, followed] : slots_) {
       components[slot] = followed.stream->position();
     }
-    bookmark_ = SharedBytes(bookmark_event(kind_, codec_.format(components), false, {}));
+    bookmark_ = SharedBytes(coding().bookmark(shape_.kind, codec_.format(components), false, {}));
   }
   return bookmark_;
 }
@@ -254,11 +261,12 @@ void WatchGroup::refresh() {
   for (const std::size_t slot : gone) {
     const MemberWatch& stream = *slots_[slot].stream;
     if (KeyIndex* index = slots_[slot].stream->index();
-        index != nullptr && stream.initial_done() && kind_.known() && !is_recoded()) {
+        index != nullptr && stream.initial_done() && shape_.kind.known() && !is_recoded()) {
       // Newer than all that came of the shard, as clients drop what is not.
       const std::uint64_t last = stream.position() + 1;
       index->drain([&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
-        enter(slot, facts, stream.position(), deleted_event(kind_, facts, last, entry.kept));
+        enter(slot, facts, stream.position(),
+              shape_.coding->deleted(shape_.kind, facts, last, entry.kept));
       });
       departed_[slot] = log_.end();
     }
@@ -302,7 +310,7 @@ void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts,
     return;
   }
   GroupLog::Entry entry;
-  entry.bytes = SharedBytes(event, "\n", {});
+  entry.bytes = SharedBytes(event, shape_.coding->separator, {});
   entry.revision = facts.facts.revision;
   entry.position = from.position();
   entry.slot = static_cast<std::uint16_t>(slot);
@@ -371,7 +379,7 @@ void WatchGroup::expire(std::size_t slot, std::string_view reason) {
 
 void WatchGroup::on_expired(MemberWatch& from) noexcept {
   const std::size_t slot = from.member().slot;
-  if (from.index() == nullptr || !from.initial_done() || !kind_.known() || is_recoded()) {
+  if (from.index() == nullptr || !from.initial_done() || !shape_.kind.known() || is_recoded()) {
     expire(slot, "history");
     return;
   }
@@ -382,14 +390,14 @@ void WatchGroup::on_expired(MemberWatch& from) noexcept {
   Slot& followed = slots_[slot];
   SlotResync::Sink& sink = *this;
   followed.resync = std::make_unique<SlotResync>(shared_, sink, from.member(), head_, route_,
-                                                 passed_on_, kind_, from.take_index());
+                                                 passed_on_, shape_, from.take_index());
   followed.resync->start();
 }
 
 void WatchGroup::enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
                        std::string_view event) {
   GroupLog::Entry entry;
-  entry.bytes = SharedBytes(event, "\n", {});
+  entry.bytes = SharedBytes(event, shape_.coding->separator, {});
   entry.revision = facts.revision;
   entry.position = position;
   entry.slot = static_cast<std::uint16_t>(slot);

@@ -92,7 +92,9 @@ class WatchGroup final : private MemberWatch::Sink,
   [[nodiscard]] std::string identity() const;
 
   void learn(const ObjectFacts& facts, std::string_view columns);
-  [[nodiscard]] const StreamKind& kind() const noexcept { return kind_; }
+  [[nodiscard]] const StreamKind& kind() const noexcept { return shape_.kind; }
+  /// What its clients get. Decided now if no shard has answered yet.
+  [[nodiscard]] const WatchCoding& coding() noexcept;
   /// Raw columnDefinitions of a Table stream; "": none were seen.
   [[nodiscard]] const std::string& columns() const noexcept { return columns_; }
   /// Asks a shard what the objects are, unless it is known or being asked: streams that begin at a
@@ -135,7 +137,7 @@ class WatchGroup final : private MemberWatch::Sink,
   void enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
              std::string_view event);
   /// Events are not objects as JSON: they cannot be made here.
-  [[nodiscard]] bool is_recoded() const noexcept { return kind_.is_table(); }
+  [[nodiscard]] bool is_recoded() const noexcept { return shape_.kind.is_table(); }
   void expire(std::size_t slot, std::string_view reason);
   void for_each_reader(const std::function<void(GroupReader&)>& call);
 
@@ -156,7 +158,7 @@ class WatchGroup final : private MemberWatch::Sink,
   std::size_t reader_count_ = 0;
   bool calling_ = false;
   TimePoint last_used_{};
-  StreamKind kind_;
+  StreamShape shape_;
   std::unique_ptr<KindProbe> kind_probe_;
   std::string columns_;
   SharedBytes bookmark_;  // empty: positions have moved since it was made
