@@ -258,7 +258,7 @@ class Consumers(unittest.TestCase):
         # The provider stops to claim: the kind is gone, the watch ends, a new one is refused.
         self.patch(self.prov, f"{APIS}/apiexports/taps", spec={"permissionClaims": []})
         kit.eventually(lambda: view.get(path).status == 404, what="nothing of the kind")
-        kit.eventually(lambda: stream.ended_at, what="the end of the watch")
+        kit.eventually(lambda: stream.ended_at, 40, "the end of the watch")
         two.must("PATCH", maps + "/of-two", json.dumps({"data": {"a": "secret"}}), headers=MERGE)
         self.assertNotIn("secret", json.dumps(stream.events))
         self.assertNotEqual(view.get(path + "?watch=true").status, 200)
