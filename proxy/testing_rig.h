@@ -227,19 +227,21 @@ class Rig {
   ~Rig() { front->close(); }
 
   /// Every shard that is known has its slot, in their order.
-  void give_slots() {
-    SlotChange slots;
+  void give_slots(const SlotHistoryPtr& before = std::make_shared<const SlotHistory>()) {
+    SlotChange change;
     for (const auto& known : index.now().shards()) {
-      slots.present.push_back(known->spec.name);
+      change.present.push_back(known->spec.name);
     }
-    handler->set_slots(std::make_shared<const SlotHistory>(*SlotHistory().changed(slots, 1)),
-                       {{1, "secret"}});
+    slots = std::make_shared<const SlotHistory>(*before->changed(change, 1));
+    handler->set_slots(slots, {{1, "secret"}});
   }
-  /// One more shard, of what kind the caller says; it owns nothing.
-  void add_shard(topology::ShardSpec spec) {
+  /// One more shard, of what kind the caller says; it owns nothing. @param before  its slot is new
+  /// in the generation after this
+  void add_shard(topology::ShardSpec spec,
+                 const SlotHistoryPtr& before = std::make_shared<const SlotHistory>()) {
     index.upsert_shard(std::move(spec));
     publisher.publish(index.freeze());
-    give_slots();
+    give_slots(before);
   }
 
   void start_shard() {
@@ -334,6 +336,7 @@ class Rig {
   std::unique_ptr<ShardPool> pool;
   std::unique_ptr<Overlay> overlay;
   std::unique_ptr<ProxyHandler> handler;
+  SlotHistoryPtr slots;
   std::unique_ptr<net::Listener> front;
   std::unique_ptr<net::Upstream> client;
 

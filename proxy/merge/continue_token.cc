@@ -150,4 +150,25 @@ Expected<MergedContinue> translate_continue(const MergedContinue& token, const C
   return out;
 }
 
+MergedContinue continue_as_of(std::uint32_t generation, MergedContinue token,
+                              const CursorCodec& codec) {
+  const SlotHistory& history = codec.history();
+  const SlotTable* table = history.find(generation);
+  if (table == nullptr || generation == history.current().generation) {
+    return token;
+  }
+  MergedContinue out = token;
+  out.generation = generation;
+  out.check = cursor_check(codec.scope(), table->uids, history.era());
+  out.pins.assign(table->uids.size(), 0);
+  for (std::size_t old = 0; old < table->uids.size(); ++old) {
+    const std::optional<std::size_t> slot = history.slot_of(table->uids[old]);
+    if (slot && *slot == token.slot) {
+      out.slot = static_cast<std::uint16_t>(old);
+    }
+    out.pins[old] = slot ? token.pins[*slot] : 0;
+  }
+  return out;
+}
+
 }  // namespace kintsugi::proxy

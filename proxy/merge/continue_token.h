@@ -50,4 +50,9 @@ struct MergedContinue {
                                                           const CursorCodec& codec,
                                                           const std::vector<bool>& members);
 
+/// A token of the current table in the words of an earlier generation that is still kept; unchanged
+/// when it is not.
+[[nodiscard]] MergedContinue continue_as_of(std::uint32_t generation, MergedContinue token,
+                                            const CursorCodec& codec);
+
 }  // namespace kintsugi::proxy

@@ -42,6 +42,19 @@ DecodedVersion of_kind(VersionClass kind, std::string_view reason = {}) {
   return out;
 }
 
+std::string cursor_text(std::uint32_t generation, std::uint32_t check,
+                        const Components& components) {
+  std::string out;
+  out.reserve(kHeadDigits + kWidth * components.size());
+  out += kLayout;
+  append_padded(out, generation, 6);
+  append_padded(out, check, 6);
+  for (const std::uint64_t component : components) {
+    append_padded(out, component, kWidth);
+  }
+  return out;
+}
+
 bool is_malformed(std::string_view text) {
   return text.size() > kMaxDigits || text.front() == '0' ||
          !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -73,15 +86,21 @@ CursorCodec::CursorCodec(Scope scope, SlotHistoryPtr history)
       check_(cursor_check(scope_, history_->current().uids, history_->era())) {}
 
 std::string CursorCodec::format(const Components& components) const {
-  std::string out;
-  out.reserve(kHeadDigits + kWidth * components.size());
-  out += kLayout;
-  append_padded(out, history_->current().generation, 6);
-  append_padded(out, check_, 6);
-  for (const std::uint64_t component : components) {
-    append_padded(out, component, kWidth);
+  return cursor_text(history_->current().generation, check_, components);
+}
+
+std::string CursorCodec::format_as_of(std::uint32_t generation,
+                                      const Components& components) const {
+  const SlotTable* table = history_->find(generation);
+  if (table == nullptr || generation == history_->current().generation) {
+    return format(components);
   }
-  return out;
+  Components then;
+  for (const std::string& uid : table->uids) {
+    const std::optional<std::size_t> slot = history_->slot_of(uid);
+    then.push_back(slot ? components[*slot] : 0);
+  }
+  return cursor_text(generation, cursor_check(scope_, table->uids, history_->era()), then);
 }
 
 DecodedVersion CursorCodec::decode(std::string_view text, const std::vector<bool>& members) const {

@@ -62,6 +62,10 @@ class CursorCodec {
 
   /// A cursor of the current generation. @param components  one per slot of its table
   [[nodiscard]] std::string format(const Components& components) const;
+  /// The same position in the words of an earlier generation that is still kept: a list that began
+  /// under it ends under it (6.2).
+  [[nodiscard]] std::string format_as_of(std::uint32_t generation,
+                                         const Components& components) const;
   /// @param members  by slot of the current table: whether the route covers it now. Components of
   /// the others are dropped if they are zero.
   [[nodiscard]] DecodedVersion decode(std::string_view text,

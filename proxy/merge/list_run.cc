@@ -34,6 +34,7 @@ ListRun::ListRun(MergeLoop& shared, http::RequestHead head, http::ResponseStream
       begun_at_(shared.loop.now()),
       queue_(shared.loop),
       deadline_(shared.loop),
+      generation_(codec_.history().current().generation),
       output_(stream) {
   ++shared_.stats.lists;
   ask_as(head_, accept_);
@@ -84,6 +85,7 @@ Expected<ListPlan> ListRun::make_plan() {
   if (!here) {
     return fail(here.error().clone());
   }
+  generation_ = token->generation;
   return plan_page(query_, *here, slots_needed(here->pins));
 }
 
@@ -309,7 +311,6 @@ void ListRun::decide() {
     // Who is asked later has to answer in the same way.
     accept_ = without_protobuf(accept_);
     ask_as(head_, accept_);
-    start_output("application/json");
   }
 }
 

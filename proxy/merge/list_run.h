@@ -124,6 +124,7 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   net::Timer queue_, deadline_;
   std::unique_ptr<ListGate::Ticket> ticket_;
   ListPlan plan_;
+  std::uint32_t generation_;  // that the list began under
   std::vector<Member> members_;
   std::vector<std::unique_ptr<ListPart>> parts_;
   Causes missing_;

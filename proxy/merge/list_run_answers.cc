@@ -78,6 +78,9 @@ void ListRun::judge(ListPart& part) {
     be_patient(part);
     return;
   }
+  if (status != 404 && end_page_before(part)) {
+    return;  // who asks for the next page is told
+  }
   if (status == 401 && head_.headers.contains("authorization")) {
     pass_on(part);  // the caller's own token
     return;
@@ -185,7 +188,7 @@ bool ListRun::end_page_before(ListPart& part) {
 }
 
 void ListRun::pass_on(ListPart& part) {
-  if (decided_) {
+  if (output_.started()) {
     fail_with(Error(Errc::kUnavailable, "a shard refuses to go on"));
     return;
   }

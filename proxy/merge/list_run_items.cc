@@ -148,6 +148,9 @@ bool ListRun::end_part(ListPart& part) {
 
 void ListRun::flush(bool end) {
   if (std::string& out = text_.out(); end || !out.empty()) {
+    if (!output_.started()) {
+      start_output("application/json");
+    }
     output_.write(out, end);
     out.clear();
   }
@@ -167,7 +170,7 @@ MergedContinue ListRun::next_token(std::size_t index) const {
   token.inconsistent = plan_.inconsistent;
   token.slot = static_cast<std::uint16_t>(parts_[index]->member.slot);
   token.pins = components_;
-  return token;
+  return continue_as_of(generation_, std::move(token), codec_);
 }
 
 std::string ListRun::continue_text() const {
@@ -205,7 +208,7 @@ void ListRun::finish() {
     envelope_.kind = "List";
     envelope_.api_version = "v1";
   }
-  const ListEnd end{codec_.format(components_), continue_text(), shard_info_};
+  const ListEnd end{codec_.format_as_of(generation_, components_), continue_text(), shard_info_};
   if (format_ == ListFormat::kJson) {
     text_.close(envelope_, end);
     flush(true);
