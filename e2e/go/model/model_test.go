@@ -52,6 +52,7 @@ type running struct {
 	checker *Checker // nil: informers
 	run     func(context.Context)
 	counts  map[string]int
+	raw     *Raw // nil: informers
 }
 
 func (w *World) clients(seed int64) []*running {
@@ -59,7 +60,7 @@ func (w *World) clients(seed int64) []*running {
 	begin := func(words string) []string { return strings.Fields(words) }
 	raw := func(name, resource string, s Selection, h habit) {
 		r := newRaw(w, name, resource, s, h, seed+int64(len(all)))
-		all = append(all, &running{name, r.checker, r.checker, r.run, r.counts})
+		all = append(all, &running{name, r.checker, r.checker, r.run, r.counts, r})
 	}
 	p1, p2, both := []int{0}, []int{1}, []int{0, 1}
 	every := begin("list pages zero relist watchlist unset watch-zero")
@@ -75,7 +76,7 @@ func (w *World) clients(seed int64) []*running {
 	raw("raw without bookmarks", "configmaps", Everything, habit{every, begin("native begin"), false, 0, 5 * time.Second, both})
 	informer := func(name, resource string, s Selection, proxy int, typed, watchList bool) {
 		i := newInformer(w, w.proxies[proxy], name, resource, s, typed, watchList)
-		all = append(all, &running{name, i, nil, i.run, i.counts})
+		all = append(all, &running{name, i, nil, i.run, i.counts, nil})
 	}
 	informer("informer", "configmaps", OfModel, 0, false, true)
 	informer("informer typed", "configmaps", OfModel, 1, true, true)
@@ -86,7 +87,7 @@ func (w *World) clients(seed int64) []*running {
 	retrier := func(name, resource string, s Selection, proxies []int, fromBookmark bool) {
 		r := &Retrier{Raw: newRaw(w, name, resource, s, habit{proxies: proxies, bookmarks: true}, seed+int64(len(all))),
 			fromBookmark: fromBookmark}
-		all = append(all, &running{name, r.checker, r.checker, r.run, r.counts})
+		all = append(all, &running{name, r.checker, r.checker, r.run, r.counts, r.Raw})
 	}
 	retrier("retrier from lists", "configmaps", Everything, p1, false)
 	retrier("retrier from bookmarks", "configmaps", OfModel, p2, true)
@@ -172,9 +173,12 @@ func (w *World) settle(clients []*running) {
 	}
 	end := time.Now().Add(quietDeadline)
 	for _, c := range clients {
-		for {
+		for began := time.Now(); ; {
 			key, text := c.client.Behind()
 			if text == "" || w.Failed() {
+				if waited := time.Since(began); waited > 10*time.Second && c.raw != nil {
+					w.t.Logf("%s: behind for %v of quiet, refused last with %v", c.name, waited.Round(time.Millisecond), c.raw.refusal.Load())
+				}
 				break
 			}
 			if time.Now().After(end) {

@@ -43,7 +43,15 @@ type Object struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Reason  string `json:"reason"`
+	Details struct {
+		Causes []struct {
+			Field   string `json:"field"`
+			Message string `json:"message"`
+		} `json:"causes"`
+	} `json:"details"`
 }
+
+func (o *Object) causes() string { return fmt.Sprint(o.Details.Causes) }
 
 type watchEvent struct {
 	Type   string `json:"type"`
