@@ -38,6 +38,10 @@ std::string pinned_query(const MergeQuery& query, std::uint64_t pin, std::int64_
   return make_query(version_part(pin) + "&resourceVersionMatch=Exact" + limit_part(limit), query);
 }
 
+std::string newest_query(const MergeQuery& query, std::int64_t limit) {
+  return make_query(limit_part(limit), query);
+}
+
 std::string continued_query(const MergeQuery& query, std::string_view token, std::int64_t limit) {
   return make_query("&continue=" + percent_encode(token) + limit_part(limit), query);
 }
@@ -123,7 +127,8 @@ ListPlan plan_page(const MergeQuery& query, const MergedContinue& token,
     if (slots[i] == token.slot && !token.member_token.empty()) {
       step.query = continued_query(query, token.member_token, plan.limit);
     } else {
-      step.query = pinned_query(query, step.pin, plan.limit);
+      step.query = token.inconsistent ? newest_query(query, plan.limit)
+                                      : pinned_query(query, step.pin, plan.limit);
     }
   }
   return plan;

@@ -46,6 +46,8 @@ struct ListPlan {
 [[nodiscard]] std::string pinned_query(const MergeQuery& query, std::uint64_t pin,
                                        std::int64_t limit);
 
+/// "?limit=<limit>…": as it is now
+[[nodiscard]] std::string newest_query(const MergeQuery& query, std::int64_t limit);
 /// "?continue=<token>&limit=<limit>…"
 [[nodiscard]] std::string continued_query(const MergeQuery& query, std::string_view token,
                                           std::int64_t limit);

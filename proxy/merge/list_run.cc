@@ -74,7 +74,11 @@ Expected<ListPlan> ListRun::make_plan() {
   const std::vector<bool> flags = member_flags(codec_.history(), members_);
   if (query_.continue_token.empty()) {
     const DecodedVersion version = codec_.decode(query_.resource_version, flags);
-    return plan_list(query_, version, slots_needed(version.components));
+    Expected<ListPlan> plan = plan_list(query_, version, slots_needed(version.components));
+    if (!plan && plan.error().code() == Errc::kExpired) {
+      ++shared_.stats.expired[version.reason.empty() ? "native" : version.reason];
+    }
+    return plan;
   }
   const Expected<MergedContinue> token =
       decode_continue(query_.continue_token, question(), shared_.keys);
@@ -83,6 +87,7 @@ Expected<ListPlan> ListRun::make_plan() {
   }
   const Expected<MergedContinue> here = translate_continue(*token, codec_, flags);
   if (!here) {
+    ++shared_.stats.expired["generation"];
     return fail(here.error().clone());
   }
   generation_ = token->generation;

@@ -214,7 +214,9 @@ void ListRun::expire(ListPart& part) {
   Error error = version_expired();
   const krm::Json status = status_of(part.head(), part.waiting());
   const std::string fresh(status.text({"metadata", "continue"}));
-  if (plan_.from_token && !fresh.empty() && !shared_.keys.empty()) {
+  const bool begun = part.step.query.find("continue=") != std::string::npos;
+  if (plan_.from_token && !plan_.inconsistent && !shared_.keys.empty() &&
+      (!begun || !fresh.empty())) {
     MergedContinue token = next_token(index_of(part));
     token.inconsistent = true;
     token.member_token = fresh;

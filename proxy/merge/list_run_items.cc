@@ -26,17 +26,20 @@ void ListRun::go_on() {
       send_spooled();
       continue;
     }
-    if (current_ >= parts_.size() || (plan_.limit > 0 && count_ >= plan_.limit)) {
+    if (current_ >= parts_.size()) {
       finish();
       continue;
     }
     ListPart& part = *parts_[current_];
     if (part.step.kind == Kind::kSkip) {
       ++current_;
+    } else if (part.step.kind == Kind::kLater && plan_.limit > 0 && count_ >= plan_.limit) {
+      finish();
     } else if (part.step.kind == Kind::kLater) {
+      const std::int64_t room = plan_.limit > 0 ? plan_.limit - count_ : 0;
       part.step.kind = Kind::kRead;
-      part.step.query =
-          pinned_query(query_, part.step.pin, plan_.limit > 0 ? plan_.limit - count_ : 0);
+      part.step.query = plan_.inconsistent ? newest_query(query_, room)
+                                           : pinned_query(query_, part.step.pin, room);
       ask(part);
     } else if (!take(part)) {
       break;

@@ -470,6 +470,49 @@ TEST_F(MergedLists, WhenAShardForgotItsPin_T24_TheTokenOfTheAnswerGoesOn) {
   EXPECT_EQ(component(rest, 1), 50U);
 }
 
+TEST_F(MergedLists, WhenAShardForgotAPinThatWasNotBegun_T24_PagesGoOnWithWhatItHas) {
+  start();
+  const Answer& first = ask("?limit=1");
+  const std::string token(Json::parse(first.body)->text({"metadata", "continue"}));
+  scripts_[1] = [](Exchange& exchange) {
+    const bool pinned = !parameter(exchange, "resourceVersion").empty();
+    (pinned ? status(410) : [](Exchange& now) {
+      FakeShard::reply(now, 200, list_of("50", {item("b-now")}));
+    })(exchange);
+  };
+  const Answer& gone = ask("?limit=1&continue=" + token);
+  EXPECT_EQ(gone.status, 410);
+  const std::string next(Json::parse(gone.body)->text({"metadata", "continue"}));
+  const Answer& rest = ask("?limit=5&continue=" + next);
+  EXPECT_EQ(names(rest), (std::vector<std::string>{"b-now", "cc"}));
+  EXPECT_EQ(component(rest, 1), 50U);
+  EXPECT_EQ(parameter(shard(2).exchanges.back(), "resourceVersion"), "");
+}
+
+TEST_F(MergedLists, WhenTheEndOfAFullPageComesLate_T20_ItsTokenIsWaitedFor) {
+  start();
+  Exchange* late = nullptr;
+  const std::string body =
+      R"({"items":[)" + item("a1") +
+      R"(],"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":"REST"}})";
+  const std::size_t half = body.find("],");
+  scripts_[0] = [&](Exchange& exchange) {
+    http::HeaderList headers;
+    headers.add("content-type", "application/json");
+    exchange.stream->send_head(200, headers, false);
+    exchange.stream->send_data(body.substr(0, half), false);
+    late = &exchange;
+  };
+  const Answer& answer = send("?limit=1");
+  ASSERT_TRUE(rig_->until([&] { return !answer.body.empty(); }));
+  late->stream->send_data(body.substr(half), true);
+  ASSERT_TRUE(rig_->until([&] { return answer.closed; }));
+  const std::string token(Json::parse(answer.body)->text({"metadata", "continue"}));
+  scripts_[0] = paged("a2");
+  EXPECT_EQ(names(ask("?limit=1&continue=" + token)), std::vector<std::string>{"a2"});
+  EXPECT_EQ(parameter(shard(0).exchanges.back(), "continue"), "REST");
+}
+
 // Media types
 
 TEST_F(MergedLists, WhenAllSpeakProtobuf_T10_ItIsSpliced) {
