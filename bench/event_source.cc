@@ -3,7 +3,10 @@
 ///   GET …watch=true…        held; gets its share of the events
 ///   what a proxy with topology source `kcp` asks at start: the smallest answers that make
 ///   `/clusters/bench` known (specs/front-proxy.md 17.4)
+/// With --objects N it is a plain server of N ConfigMaps instead (collection.h): lists of them, and
+/// watches that all get every event, from a resourceVersion or with the initial events.
 /// Flags: --port 0 --cert --key --max-streams 100 --body 1024 --size 500 --seconds 900
+///        --objects 0 --shard 1 --bookmark-seconds 60
 /// stdin: `rate <events/s> <tick ms>`, `stats`. SIGUSR1 prints the same, SIGTERM prints and ends.
 #include <sys/socket.h>
 
@@ -11,14 +14,17 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "bench/collection.h"
 #include "bench/link.h"
 
 namespace kintsugi::bench {
@@ -34,11 +40,12 @@ struct Stream {
   std::int32_t id = 0;
   std::string target;
   std::string_view body;  // of an answer with a length
-  std::string queue;      // of a watch
+  std::string queue;      // of a watch or list
   std::size_t sent = 0;
-  std::size_t place = 0;  // in Source::watches_
+  std::uint64_t next_item = 0, items = 0;  // of a list
+  std::size_t place = 0;                   // in Source::watches_
   std::uint64_t sequence = 0;
-  bool held = false, counted = false, deferred = false;
+  bool held = false, counted = false, deferred = false, bookmarks = false;
 };
 
 class Source;
@@ -89,6 +96,9 @@ class Source {
                 [this](int number) { signal(number); }),
         event_(flags_.number("size", 500)),
         body_(flags_.number("body", 1024), 'x') {
+    if (const std::uint64_t objects = flags_.number("objects", 0); objects > 0) {
+      collection_.emplace(flags_.number("shard", 1), objects, flags_.number("size", 500));
+    }
     nghttp2_session_callbacks_new(&callbacks_);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks_, on_begin);
     nghttp2_session_callbacks_set_on_header_callback(callbacks_, on_header);
@@ -105,7 +115,14 @@ class Source {
     std::printf("{\"port\":%u}\n", unsigned{port_});
     std::fflush(stdout);
     const std::uint64_t end = now_ns() + flags_.number("seconds", 900) * kSecond;
+    const std::uint64_t between = flags_.number("bookmark-seconds", 60) * kSecond;
+    std::uint64_t bookmark = now_ns() + between;
     for (std::uint64_t now = now_ns(); now < end; now = now_ns()) {
+      if (collection_ && now >= bookmark) {
+        bookmark += between;
+        send_all(collection_->bookmark(false), true);
+        flush_touched();
+      }
       poller_.turn(rate_ == 0   ? std::min(end - now, kSecond)
                    : due_ > now ? std::min(due_ - now, kSecond)
                                 : 0);
@@ -189,7 +206,11 @@ class Source {
                            std::size_t room, std::uint32_t* flags, nghttp2_data_source* source,
                            void* user) {
     Stream& stream = *static_cast<Stream*>(source->ptr);
-    const std::string_view all = stream.held ? std::string_view(stream.queue) : stream.body;
+    if (stream.items > 0) {
+      of(user).source.refill(stream);
+    }
+    const std::string_view all =
+        stream.held || stream.items > 0 ? std::string_view(stream.queue) : stream.body;
     const std::size_t count = std::min(room, all.size() - stream.sent);
     std::memcpy(out, all.data() + stream.sent, count);
     stream.sent += count;
@@ -203,7 +224,7 @@ class Source {
         stream.queue.clear();
         stream.sent = 0;
       }
-    } else if (stream.sent == all.size()) {
+    } else if (stream.sent == all.size() && stream.next_item == stream.items) {
       *flags |= NGHTTP2_DATA_FLAG_EOF;
     }
     return static_cast<ssize_t>(count);
@@ -211,6 +232,10 @@ class Source {
 
   void answer(nghttp2_session* session, Stream& stream) {
     const std::string_view target = stream.target;
+    if (collection_ && target.find("/configmaps") != std::string_view::npos) {
+      answer_collection(session, stream);
+      return;
+    }
     const bool topology =
         target.starts_with("/clusters/root/") || target.starts_with("/clusters/%2A/");
     stream.held = target.find("watch=true") != std::string_view::npos;
@@ -219,10 +244,7 @@ class Source {
       if (topology) {
         push(stream, initial_events(target));
       } else {
-        stream.counted = true;
-        stream.place = watches_.size();
-        watches_.push_back(&stream);
-        ++stream.connection->watches;
+        hold(stream);
       }
     } else {
       ++gets_;
@@ -236,6 +258,66 @@ class Source {
     provider.source.ptr = &stream;
     provider.read_callback = read_body;
     nghttp2_submit_response(session, stream.id, fields.data(), stream.held ? 2 : 3, &provider);
+  }
+
+  void hold(Stream& stream) {
+    stream.counted = true;
+    stream.place = watches_.size();
+    watches_.push_back(&stream);
+    ++stream.connection->watches;
+  }
+
+  void answer_collection(nghttp2_session* session, Stream& stream) {
+    const std::string_view target = stream.target;
+    std::string first;
+    bool good = true;
+    stream.held = parameter(target, "watch") == "true" || parameter(target, "watch") == "1";
+    if (stream.held) {
+      const std::string revision(parameter(target, "resourceVersion"));
+      const bool initial = parameter(target, "sendInitialEvents") == "true";
+      stream.bookmarks = parameter(target, "allowWatchBookmarks") == "true";
+      if (initial || revision.empty() || revision == "0") {
+        ++watch_lists_;
+        collection_->add_initial(first);
+        first += initial ? collection_->bookmark(true) : std::string();
+      } else {
+        good = collection_->replay(std::strtoull(revision.c_str(), nullptr, 10), first);
+        ++(good ? resumed_ : expired_);
+      }
+    } else {
+      const std::string limit(parameter(target, "limit"));
+      ++(limit == "1" ? probes_ : lists_);
+      stream.items = limit == "1" ? 1 : collection_->objects();
+      first = collection_->list_head();
+    }
+    const std::array<nghttp2_nv, 2> fields = {field(":status", good ? "200" : "410"),
+                                              field("content-type", "application/json")};
+    nghttp2_data_provider provider{};
+    provider.source.ptr = &stream;
+    provider.read_callback = read_body;
+    if (!good) {
+      stream.held = false;
+      stream.body = kExpired;
+    } else if (stream.held) {
+      hold(stream);
+      push(stream, first);
+    } else {
+      stream.queue = first;
+    }
+    nghttp2_submit_response(session, stream.id, fields.data(), fields.size(), &provider);
+  }
+
+  /// More items of a list, if those before are sent.
+  void refill(Stream& stream) {
+    constexpr std::uint64_t kAtOnce = 32;
+    if (stream.sent < stream.queue.size() || stream.next_item == stream.items) {
+      return;
+    }
+    const std::uint64_t count = std::min(kAtOnce, stream.items - stream.next_item);
+    stream.queue.clear();
+    stream.sent = 0;
+    collection_->add_items(stream.queue, stream.next_item, count, stream.items);
+    stream.next_item += count;
   }
 
   [[nodiscard]] std::string initial_events(std::string_view target) const {
@@ -293,19 +375,43 @@ class Source {
         send_one();
       }
       due_ += paced ? kSecond / rate_ : tick_ * 1'000'000;
-      for (Connection* connection : std::exchange(touched_, {})) {
-        connection->link->flush();
+      if (!collection_) {
+        flush_touched();
+      }
+    }
+    flush_touched();  // a server that is late sends what it has at once
+  }
+
+  void flush_touched() {
+    for (Connection* connection : std::exchange(touched_, {})) {
+      connection->link->flush();
+    }
+  }
+
+  void send_all(std::string_view text, bool bookmark) {
+    for (Stream* stream : watches_) {
+      if (!bookmark || stream->bookmarks) {
+        send(*stream, text);
       }
     }
   }
 
   void send_one() {
+    if (collection_) {
+      send_all(collection_->next_event(now_ns()), false);
+      ++events_;
+      return;
+    }
     random_ ^= random_ << 13U;
     random_ ^= random_ >> 7U;
     random_ ^= random_ << 17U;
     Stream& stream = *watches_[random_ % watches_.size()];
-    push(stream, event_.stamp(now_ns(), stream.sequence++));
+    send(stream, event_.stamp(now_ns(), stream.sequence++));
     ++events_;
+  }
+
+  void send(Stream& stream, std::string_view text) {
+    push(stream, text);
     if (std::exchange(stream.deferred, false)) {
       nghttp2_session_resume_data(stream.connection->link->session(), stream.id);
     }
@@ -342,20 +448,30 @@ class Source {
     }
     std::printf(
         "{\"accepted\":%llu,\"connections\":%zu,\"watch_connections\":%zu,\"watches\":%zu,"
-        "\"gets\":%llu,\"events\":%llu,\"backlog\":%zu,\"late_us\":%lld,\"cpu_us\":%llu}\n",
+        "\"gets\":%llu,\"lists\":%llu,\"watch_lists\":%llu,\"probes\":%llu,\"resumed\":%llu,"
+        "\"expired\":%llu,\"revision\":%llu,\"events\":%llu,\"backlog\":%zu,\"late_us\":%lld,"
+        "\"cpu_us\":%llu}\n",
         static_cast<unsigned long long>(accepted_), connections_.size(), carriers, watches_.size(),
-        static_cast<unsigned long long>(gets_), static_cast<unsigned long long>(events_), backlog_,
+        static_cast<unsigned long long>(gets_), static_cast<unsigned long long>(lists_),
+        static_cast<unsigned long long>(watch_lists_), static_cast<unsigned long long>(probes_),
+        static_cast<unsigned long long>(resumed_), static_cast<unsigned long long>(expired_),
+        static_cast<unsigned long long>(collection_ ? collection_->revision() : 0),
+        static_cast<unsigned long long>(events_), backlog_,
         rate_ == 0 ? 0LL : (static_cast<long long>(now_ns()) - static_cast<long long>(due_)) / 1000,
         static_cast<unsigned long long>(cpu_us()));
     std::fflush(stdout);
   }
 
+  static constexpr std::string_view kExpired =
+      R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Expired",)"
+      R"("message":"too old resource version","code":410})";
   static constexpr std::string_view kIdentity = R"({"status":{"identityHash":"bench"}})";
 
   Flags flags_;
   Poller poller_;
   EventLine event_;
   std::string body_;
+  std::optional<Collection> collection_;
   nghttp2_session_callbacks* callbacks_ = nullptr;
   SSL_CTX* tls_ = nullptr;
   std::uint16_t port_ = 0;
@@ -365,6 +481,7 @@ class Source {
   std::uint64_t rate_ = 0, tick_ = 0, due_ = 0;
   std::uint64_t random_ = 88'172'645'463'325'252U;
   std::uint64_t accepted_ = 0, gets_ = 0, events_ = 0;
+  std::uint64_t lists_ = 0, watch_lists_ = 0, probes_ = 0, resumed_ = 0, expired_ = 0;
   std::size_t backlog_ = 0;
 };
 

@@ -24,6 +24,12 @@ def rss_kb(pid: int) -> int:
     return int(re.search(r"VmRSS:\s+(\d+)", text).group(1))
 
 
+def peak_kb(pid: int) -> int:
+    """Most that was resident since the start, or since 5 was written to clear_refs."""
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", text).group(1))
+
+
 def threads(pid: int) -> int:
     return len(list(pathlib.Path(f"/proc/{pid}/task").iterdir()))
 

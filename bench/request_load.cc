@@ -4,7 +4,10 @@
 ///        --requests 20000 --first 0 --value 1024 --body <bytes> --cert --key --seconds 300
 /// fetch: GETs of --target, each answered by --body bytes. create, update and get: ConfigMaps
 /// <target>/load-<number> with --value bytes; put: keys <target>/load-<number> by etcd's gRPC
-/// (KV.Put). Numbers run from --first. stdout: with --warm N a line after N requests more than
+/// (KV.Put). Numbers run from --first, and --names N makes them begin again after N. With --pace N
+/// there are N requests a second on one connection instead, however long the answers take. Values
+/// say when they were sent: "sent":"<20 digits>" (watch_load.cc). stdout: with --warm N a line
+/// after N requests more than
 /// --requests, upon which the tool waits for a line on stdin; one JSON line at the end.
 #include <algorithm>
 #include <array>
@@ -47,7 +50,8 @@ struct Request {
   std::string path, body;
   std::size_t sent = 0, received = 0;
   bool status = false;
-  bool grpc = false;  ///< the trailer grpc-status: 0 was seen
+  bool grpc = false;    ///< the trailer grpc-status: 0 was seen
+  std::string message;  ///< of gRPC
 };
 
 class Load {
@@ -61,6 +65,8 @@ class Load {
         warm_(flags_.number("warm", 0)),
         total_(requests_ + warm_),
         first_(flags_.number("first", 0)),
+        names_(flags_.number("names", 0)),
+        pace_(flags_.number("pace", 0)),
         body_(flags_.number("body", 1024)),
         value_(flags_.number("value", 1024), 'x') {
     nghttp2_session_callbacks_new(&callbacks_);
@@ -80,13 +86,13 @@ class Load {
           callbacks_, this, [](const std::string& cause) { die("a connection ended: " + cause); }));
       links_.back()->start(100);
     }
-    begin_ = now_ns();
+    begin_ = due_ = now_ns();
     fill_all();
     while (true) {
       if (now_ns() > end) {
         die("the time of --seconds is over");
       }
-      poller_.turn(100'000'000);
+      poller_.turn(pace_ > 0 && sent_ < limit_ ? send_due() : 100'000'000);
       if (warm_ > 0 && done_ == warm_) {
         report("warm");
         warm_ = 0;  // stdin goes on with go()
@@ -101,12 +107,22 @@ class Load {
   void go() {
     limit_ = total_;
     latency_.clear();
-    begin_ = now_ns();
+    begin_ = due_ = now_ns();
     fill_all();
   }
 
+  /// What --pace asks for by now; the time until the next [ns].
+  std::uint64_t send_due() {
+    const std::uint64_t now = now_ns();
+    for (; due_ <= now && sent_ < limit_; due_ += 1'000'000'000 / pace_) {
+      send(links_.front()->session());
+    }
+    links_.front()->flush();
+    return due_ > now ? due_ - now : 0;
+  }
+
   void fill_all() {
-    const std::uint64_t inflight = flags_.number("inflight", 1);
+    const std::uint64_t inflight = pace_ > 0 ? 0 : flags_.number("inflight", 1);
     for (const auto& link : links_) {
       for (std::uint64_t n = 0; n < inflight; ++n) {
         send(link->session());
@@ -131,7 +147,8 @@ class Load {
     }
     auto* request = new Request;
     request->start = now_ns();
-    fill(*request, first_ + sent_++);
+    fill(*request, first_ + (names_ > 0 ? sent_ % names_ : sent_));
+    ++sent_;
     std::vector<nghttp2_nv> fields = {field(":method", kMethods[static_cast<std::size_t>(op_)]),
                                       field(":scheme", "https"), field(":authority", "localhost"),
                                       field(":path", request->path)};
@@ -155,10 +172,12 @@ class Load {
       return;
     }
     const std::string name = "load-" + std::to_string(number);
+    std::string sent = std::to_string(request.start);
+    sent.insert(0, 20 - std::min<std::size_t>(sent.size(), 20), '0');
     if (op_ == Op::kPut) {
       std::string message;
       add_bytes(message, 1, target_ + "/" + name);
-      add_bytes(message, 2, value_);
+      add_bytes(message, 2, R"({"sent":")" + sent + R"(","value":")" + value_ + "\"}");
       const auto size = static_cast<std::uint32_t>(message.size());
       request.path = "/etcdserverpb.KV/Put";
       request.body = {0, static_cast<char>(size >> 24), static_cast<char>(size >> 16),
@@ -170,8 +189,7 @@ class Load {
     if (op_ != Op::kGet) {
       // An update must change something, or it is none.
       request.body = R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":")" + name +
-                     R"("},"data":{"time":")" + std::to_string(request.start) + R"(","value":")" +
-                     value_ + "\"}}";
+                     R"("},"data":{"sent":")" + sent + R"(","value":")" + value_ + "\"}}";
     }
   }
 
@@ -198,6 +216,8 @@ class Load {
       request.status = view(value, value_size).substr(0, 2) == "20";
     } else if (view(name, name_size) == "grpc-status") {
       request.grpc = view(value, value_size) == "0";
+    } else if (view(name, name_size) == "grpc-message") {
+      request.message = ": " + std::string(view(value, value_size));
     }
     return 0;
   }
@@ -210,11 +230,14 @@ class Load {
     Load& load = *static_cast<Load*>(user);
     const std::unique_ptr<Request> request(&of(session, id));
     if (code != NGHTTP2_NO_ERROR || !request->status || (load.op_ == Op::kPut && !request->grpc)) {
-      die("a request failed: " + request->path);
+      die("a request failed: " + request->path + ", code " + std::to_string(code) +
+          request->message);
     }
     ++load.done_;
     load.latency_.add((now_ns() - request->start) / 1'000);
-    load.send(session);
+    if (load.pace_ == 0) {
+      load.send(session);
+    }
     return 0;
   }
 
@@ -224,8 +247,8 @@ class Load {
   Poller poller_;
   Op op_;
   std::string target_;
-  std::uint64_t requests_, warm_, total_, first_, body_, sent_ = 0, done_ = 0, limit_ = 0,
-                                                         begin_ = 0;
+  std::uint64_t requests_, warm_, total_, first_, names_, pace_, body_,
+      sent_ = 0, done_ = 0, limit_ = 0, begin_ = 0, due_ = 0;
   std::string value_;
   nghttp2_session_callbacks* callbacks_ = nullptr;
   std::vector<std::unique_ptr<Link>> links_;

@@ -98,8 +98,11 @@ def table(results, names):
                          if values else "–")  # fmt: skip
         for peer in peers:
             ours, theirs = results.values("kintsugi", figure), results.values(peer, figure)
-            ratio = statistics.median(ours.values()) / max(statistics.median(theirs.values()), 1e-9)
             below = sum(ours[number] <= theirs[number] for number in ours if number in theirs)
+            if not ours or not theirs:
+                cells.append("–")
+                continue
+            ratio = statistics.median(ours.values()) / max(statistics.median(theirs.values()), 1e-9)
             cells.append(f"{ratio:.2f} (lower in {below} of {len(ours)})")
         lines.append(f"| {figure} | {unit} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures one embedded shard, and Debian's etcd beside it, in interleaved rounds (bench/README.md). Raw lines go to
-bench/run/shard.jsonl, the table to stdout and bench/run/shard.md. Names select groups: writes list start watches."""
+bench/run/shard.jsonl, the table to stdout and bench/run/shard.md. Names select groups: writes list start watchers."""
 import argparse
 import json
 import os
@@ -51,16 +51,18 @@ class Server:
                 raise RuntimeError(f"{self.name}: {what} (see bench/run/{self.name}.log)")
             time.sleep(0.02)
 
-    def load(self, op, requests, first=0, connections=100, inflight=1, value=VALUE):
+    def load(self, op, requests, first=0, connections=100, inflight=1, value=VALUE, warm=500, **more):
         """(result, CPU per request [us] of all threads of the server); connections are made and warm before."""
         tool = products.Tool(self.run, [
             self.tools / "bench_request_load", "--port", self.port, "--op", op, "--target", self.target, "--requests",
-            requests, "--warm", 500, "--first", first, "--connections", connections, "--inflight", inflight, "--value", value,
-            *self.identity])  # fmt: skip
+            requests, "--warm", warm, "--first", first, "--connections", connections, "--inflight", inflight, "--value", value,
+            *[word for name, number in more.items() for word in (f"--{name}", number)], *self.identity])  # fmt: skip
         try:
-            tool.read(120)
             before = machine.cpu_ns(self.pid)
-            tool.tell("go")
+            if warm > 0:
+                tool.read(120)
+                before = machine.cpu_ns(self.pid)
+                tool.tell("go")
             result = tool.read(600)
             return result, (machine.cpu_ns(self.pid) - before) / 1e3 / requests
         finally:
@@ -95,6 +97,11 @@ class Shard(Server):
         self.identity = ["--cert", pki / "shard-admin.crt", "--key", pki / "shard-admin.key"]
         self.store = self.dir / "shards/root/data/data.mdb"
 
+    def watched(self):
+        """The watch of all of them, from now on."""
+        revision = json.loads(self.open(CONFIGMAPS + "?limit=1").read())["metadata"]["resourceVersion"]
+        return f"{CONFIGMAPS}?watch=true&allowWatchBookmarks=true&resourceVersion={revision}"
+
     def open(self, target):
         context = ssl.create_default_context(cafile=self.dir / "pki/serving-ca.crt")
         context.load_cert_chain(self.dir / "pki/shard-admin.crt", self.dir / "pki/shard-admin.key")
@@ -107,6 +114,9 @@ class Shard(Server):
 
 class Etcd(Server):
     target = "/registry/configmaps/default"
+
+    def watched(self):
+        return self.target
 
     def start(self):
         self.port, peer = products.free_port(), products.free_port()
@@ -182,6 +192,40 @@ def anonymous(pid):
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
+def watchers(arguments):
+    """10,000 watchers of one resource (100 connections), 100 events/s of 512 B: delivery, CPU and memory of the server.
+    etcd gets 5 events/s: with more its puts time out."""
+    connections, seconds = (20, 3) if arguments.quick else (100, 15)
+    names, count = 100, connections * 100
+    for kind, op, rate in ((Shard, "update", 100), (Etcd, "put", 5)):
+        with kind(arguments, kind.__name__.lower()) as server:
+            server.load("create" if kind is Shard else "put", names, warm=0, connections=10, value=300)
+            time.sleep(1)
+            empty = anonymous(server.pid)
+            watches = products.Tool(server.run, [
+                server.tools / "bench_watch_load", "--port", server.port, "--connections", connections, "--streams", 100, "--pace", 20,
+                "--form", "rising" if kind is Shard else "etcd", "--target", server.watched(), *server.identity])  # fmt: skip
+            try:
+                watches.read(120)
+                time.sleep(1 if arguments.quick else 5)
+                idle = anonymous(server.pid)
+                before, begin = machine.cpu_ns(server.pid), watches.ask("mark")["all_events"]
+                server.load(op, rate * seconds, warm=0, connections=1, value=300, names=names, pace=rate)
+                end = time.monotonic() + 20
+                while (seen := watches.ask("report"))["all_events"] - begin < rate * seconds * count and time.monotonic() < end:
+                    time.sleep(0.1)
+                cpu = machine.cpu_ns(server.pid) - before
+                if seen["all_events"] - begin != rate * seconds * count or seen["ended"] > 0:
+                    raise RuntimeError(f"{server.name}: {seen['all_events'] - begin} of {rate * seconds * count} events came")
+                note = {"watchers": count, "events_s": rate, "p50_us": seen["p50_us"], "max_us": seen["max_us"]}
+                yield server.name, "watchers: p99", "us", seen["p99_us"], note
+                yield server.name, "watchers: CPU per delivery", "us", cpu / 1e3 / seen["events"], {"cpu_s": round(cpu / 1e9, 2)}
+                yield server.name, "watchers: memory of one", "B", (idle - empty) * 1024 / count, {"empty_kb": empty, "idle_kb": idle}
+                yield server.name, "watchers: memory after", "B", (anonymous(server.pid) - empty) * 1024 / count, {}
+            finally:
+                watches.stop()
+
+
 def start(arguments):
     """From the start of the processes until the proxy is ready, with 1,000,000 objects in the shard's store."""
     count = 20_000 if arguments.quick else 1_000_000
@@ -193,7 +237,7 @@ def start(arguments):
                                                             "rss_anon_kb": anonymous(server.pid)}  # fmt: skip
 
 
-GROUPS = {"writes": writes, "list": listing, "start": start}
+GROUPS = {"writes": writes, "list": listing, "start": start, "watchers": watchers}
 
 
 def table(rows):
