@@ -12,11 +12,6 @@
 #include "proxy/merge/watch_group.h"
 
 namespace kintsugi::proxy {
-namespace {
-
-constexpr std::size_t kMostGivenUp = 4'096;  ///< keys of groups; beyond, all are treated alike
-
-}  // namespace
 
 bool asks_partial(const MergeOptions& options, const http::HeaderList& headers) {
   return options.policy == MissingShards::kPartial ||
@@ -24,27 +19,8 @@ bool asks_partial(const MergeOptions& options, const http::HeaderList& headers) 
 }
 
 void MergeLoop::set_slots(SlotHistoryPtr history) {
-  if (!std::exchange(has_slots_, true) && history->is_continued()) {
-    strange_until_ = loop.now() + ResumeRing::Limits{}.age;
-  }
   slots = std::move(history);
   follow(true);
-}
-
-TimePoint MergeLoop::strange_until(const std::string& key) const {
-  const auto found = given_up_.find(key);
-  return found == given_up_.end() ? strange_until_ : std::max(strange_until_, found->second);
-}
-
-void MergeLoop::gave_up_group(const std::string& key) {
-  const TimePoint now = loop.now();
-  const TimePoint until = now + ResumeRing::Limits{}.age;
-  std::erase_if(given_up_, [now](const auto& row) { return row.second <= now; });
-  if (given_up_.size() < kMostGivenUp) {
-    given_up_[key] = until;
-  } else {
-    strange_until_ = until;
-  }
 }
 
 void MergeLoop::follow(bool shards_changed) {

@@ -84,11 +84,6 @@ struct MergeLoop {
 
   InitialGate initial_gate;
 
-  /// Until then clients may hold revisions of events that nobody here remembers having delivered:
-  /// of an earlier process, or of the group of this key that was given up.
-  [[nodiscard]] TimePoint strange_until(const std::string& key) const;
-  void gave_up_group(const std::string& key);
-
   /// When the `turn`-th of `all` watches that have to list again is told to: spread in time, and
   /// never more of them a second than operators allow (AGG-1003).
   [[nodiscard]] Duration expiry_turn(std::size_t turn, std::size_t all);
@@ -104,9 +99,7 @@ struct MergeLoop {
  private:
   net::Timer follow_timer_, house_timer_;
   TimePoint last_expiry_{};
-  TimePoint strange_until_{};
-  std::map<std::string, TimePoint, std::less<>> given_up_;  ///< until when, by key
-  bool follows_ = false, keeps_house_ = false, has_slots_ = false;
+  bool follows_ = false, keeps_house_ = false;
 };
 
 /// A shard of the route, by its slot.

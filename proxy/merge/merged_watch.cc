@@ -243,7 +243,7 @@ class MergedWatch final : public http::RequestHandler,
 
   /// Native resourceVersion of an event: where its readers were (AGG-519).
   void resume_at_event(DecodedVersion& version, const std::vector<bool>& flags) {
-    ResumeRing::Found found = group_->ring().find(version.native, flags, shared_.loop.now());
+    ResumeRing::Found found = group_->ring().find(version.native, flags);
     const auto begun = [](std::uint64_t component) { return component == kBegun; };
     if (found.known && std::none_of(found.components.begin(), found.components.end(), begun)) {
       version.kind = VersionClass::kCursor;

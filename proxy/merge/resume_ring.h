@@ -31,10 +31,6 @@ class ResumeRing {
   /// An event went to one reader whose position is its own.
   void deliver_to(std::uint64_t revision, const Components& at, TimePoint now);
   void clear();
-  /// Clients may hold revisions that were delivered before this ring began: what has the same
-  /// number here was another shard's, or went to readers who were further. Nothing is found before
-  /// `when`.
-  void distrust_until(TimePoint when) noexcept { trusted_from_ = when; }
 
   struct Found {
     bool known = false;
@@ -43,8 +39,7 @@ class ResumeRing {
     Components components;
   };
   /// @param members  by slot: those whose positions count
-  [[nodiscard]] Found find(std::uint64_t revision, const std::vector<bool>& members,
-                           TimePoint now) const;
+  [[nodiscard]] Found find(std::uint64_t revision, const std::vector<bool>& members) const;
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
 
  private:
@@ -61,7 +56,6 @@ class ResumeRing {
   static void apply(Vector& vector, const Entry& entry);
 
   Limits limits_{};
-  TimePoint trusted_from_{};
   std::deque<Entry> entries_;
   std::deque<Components> own_;  // of the entries kOwn, in their order
   Vector base_;                 // of the log's readers before the first entry

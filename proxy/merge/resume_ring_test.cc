@@ -16,10 +16,10 @@ TEST(ResumeRing, WhenAnEventWasShared_AGG519_ItsReadersPositionIsFound) {
   ring.deliver(1, 205, 205, kStart);
   ring.move(0, 110, kStart);
   ring.deliver(1, 206, 206, kStart);
-  EXPECT_FALSE(ring.find(99, kBoth, kStart).known);
-  EXPECT_EQ(ring.find(101, kBoth, kStart).components, (Components{101, 200}));
-  EXPECT_EQ(ring.find(205, kBoth, kStart).components, (Components{101, 205}));
-  EXPECT_EQ(ring.find(206, kBoth, kStart).components, (Components{110, 206}));
+  EXPECT_FALSE(ring.find(99, kBoth).known);
+  EXPECT_EQ(ring.find(101, kBoth).components, (Components{101, 200}));
+  EXPECT_EQ(ring.find(205, kBoth).components, (Components{101, 205}));
+  EXPECT_EQ(ring.find(206, kBoth).components, (Components{110, 206}));
 }
 
 TEST(ResumeRing, WhenTwoShardsHaveOneNumber_T52_TheLeastOfBothIsFound) {
@@ -29,7 +29,7 @@ TEST(ResumeRing, WhenTwoShardsHaveOneNumber_T52_TheLeastOfBothIsFound) {
   ring.deliver(0, 50, 50, kStart);
   ring.deliver(0, 60, 60, kStart);
   ring.deliver(1, 50, 50, kStart);
-  EXPECT_EQ(ring.find(50, kBoth, kStart).components, (Components{50, 10}));
+  EXPECT_EQ(ring.find(50, kBoth).components, (Components{50, 10}));
 }
 
 TEST(ResumeRing, WhenOneReaderIsBehind_ItsOwnPositionCounts) {
@@ -38,23 +38,23 @@ TEST(ResumeRing, WhenOneReaderIsBehind_ItsOwnPositionCounts) {
   ring.move(1, 200, kStart);
   ring.deliver(0, 101, 101, kStart);
   ring.deliver_to(101, {101, 150}, kStart);
-  EXPECT_EQ(ring.find(101, kBoth, kStart).components, (Components{101, 150}));
+  EXPECT_EQ(ring.find(101, kBoth).components, (Components{101, 150}));
   ring.deliver_to(77, {kBegun, 0}, kStart);
-  EXPECT_EQ(ring.find(77, kBoth, kStart).components, (Components{kBegun, 0}));
+  EXPECT_EQ(ring.find(77, kBoth).components, (Components{kBegun, 0}));
 }
 
 TEST(ResumeRing, WhenTheGroupLacksAMember_NothingIsFound) {
   ResumeRing ring;
   ring.move(0, 100, kStart);
   ring.deliver(0, 101, 101, kStart);
-  EXPECT_FALSE(ring.find(101, kBoth, kStart).known);
-  EXPECT_TRUE(ring.find(101, {true, false}, kStart).known);
+  EXPECT_FALSE(ring.find(101, kBoth).known);
+  EXPECT_TRUE(ring.find(101, {true, false}).known);
   ring.move(1, 5, kStart);
   ring.deliver(0, 102, 102, kStart);
-  EXPECT_TRUE(ring.find(102, kBoth, kStart).known);
+  EXPECT_TRUE(ring.find(102, kBoth).known);
   ring.move(1, std::nullopt, kStart);
   ring.deliver(0, 103, 103, kStart);
-  EXPECT_FALSE(ring.find(103, kBoth, kStart).known);
+  EXPECT_FALSE(ring.find(103, kBoth).known);
 }
 
 TEST(ResumeRing, WhenItIsOldOrFull_TheOldestAreForgotten) {
@@ -65,27 +65,17 @@ TEST(ResumeRing, WhenItIsOldOrFull_TheOldestAreForgotten) {
     ring.deliver(0, i, i, kStart + seconds(1));
   }
   EXPECT_EQ(ring.size(), 6U);
-  EXPECT_EQ(ring.find(2, kBoth, kStart).components, (Components{2, 1}));
+  EXPECT_EQ(ring.find(2, kBoth).components, (Components{2, 1}));
   ring.deliver_to(7, {7, 1}, kStart + seconds(2));  // one too many
   EXPECT_EQ(ring.size(), 6U);
-  EXPECT_EQ(ring.find(2, kBoth, kStart).components,
-            (Components{2, 1}));  // positions outlive their entries
+  EXPECT_EQ(ring.find(2, kBoth).components, (Components{2, 1}));  // positions outlive their entries
   ring.deliver(1, 9, 9, kStart + seconds(60));
   EXPECT_EQ(ring.size(), 3U);
-  EXPECT_FALSE(ring.find(2, kBoth, kStart).known);
-  EXPECT_EQ(ring.find(9, kBoth, kStart).components, (Components{5, 9}));
-  EXPECT_EQ(ring.find(7, kBoth, kStart).components, (Components{7, 1}));
+  EXPECT_FALSE(ring.find(2, kBoth).known);
+  EXPECT_EQ(ring.find(9, kBoth).components, (Components{5, 9}));
+  EXPECT_EQ(ring.find(7, kBoth).components, (Components{7, 1}));
   ring.clear();
-  EXPECT_FALSE(ring.find(9, kBoth, kStart).known);
-}
-
-TEST(ResumeRing, WhenDeliveriesOfBeforeAreAbout_NothingIsFoundUntilTheyAreOld) {
-  ResumeRing ring;
-  ring.distrust_until(kStart + seconds(75));
-  ring.move(1, 50, kStart);
-  ring.deliver(0, 101, 101, kStart);
-  EXPECT_FALSE(ring.find(101, kBoth, kStart + seconds(74)).known);
-  EXPECT_EQ(ring.find(101, kBoth, kStart + seconds(75)).components, (Components{101, 50}));
+  EXPECT_FALSE(ring.find(9, kBoth).known);
 }
 
 }  // namespace

@@ -25,7 +25,6 @@ SlotHistory::SlotHistory() : tables_(1) {}
 
 Expected<SlotHistory> SlotHistory::from_json(const Json& record) {
   SlotHistory out;
-  out.is_continued_ = true;
   out.tables_.clear();
   const Json* tables = record.find("generations");
   const Json* present = record.find("present");
@@ -159,7 +158,6 @@ std::optional<SlotHistory> SlotHistory::fixed(const SlotChange& change, std::uin
     return std::nullopt;
   }
   SlotHistory out;
-  out.is_continued_ = is_continued_;
   if (current().generation < generation && !current().uids.empty()) {
     out.tables_ = tables_;
     out.rolled_back_ = rolled_back_;

@@ -66,8 +66,6 @@ class SlotHistory {
   /// The shard lost revisions after this generation was made: components from then are void.
   [[nodiscard]] bool rolled_back_since(std::string_view uid,
                                        std::uint32_t generation) const noexcept;
-  /// It was read from a record: an earlier process has made cursors and delivered events.
-  [[nodiscard]] bool is_continued() const noexcept { return is_continued_; }
   /// 0 until generations began anew; part of every check from then on (5.3, end).
   [[nodiscard]] std::uint32_t era() const noexcept { return era_; }
 
@@ -77,7 +75,6 @@ class SlotHistory {
   std::map<std::string, std::string, std::less<>> labels_;
   std::map<std::string, std::uint32_t, std::less<>> rolled_back_;  // generation that says so
   std::uint32_t era_ = 0;
-  bool is_continued_ = false;
 };
 using SlotHistoryPtr = std::shared_ptr<const SlotHistory>;
 

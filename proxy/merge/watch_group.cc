@@ -38,9 +38,7 @@ WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead hea
       codec_(route_.scope, shared.slots),
       members_(route_.members()),
       log_(shared.params.group_log),
-      linger_(shared.loop) {
-  ring_.distrust_until(shared.strange_until(key_));
-}
+      linger_(shared.loop) {}
 
 WatchGroup::~WatchGroup() {
   for (auto& [slot, followed] : slots_) {
@@ -70,7 +68,6 @@ void WatchGroup::remove(GroupReader& reader) noexcept {
   }
   if (reader_count_ == 0) {
     linger_.start(shared_.params.group_linger, [this] {
-      shared_.gave_up_group(key_);
       shared_.groups.erase(std::string(key_));  // the last reference: `this` is gone
     });
   }
