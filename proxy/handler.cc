@@ -41,6 +41,7 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       late_(params_.loop, params_.view, params_.late_routes),
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
+  merge_.find_deliveries = params_.find_deliveries;
   if (params_.list_gate != nullptr) {
     merge_.list_gate = params_.list_gate;
   }

@@ -49,6 +49,7 @@ struct ProxyHandlerParams {
   bool wildcard = false;
   MergeOptions merge_options = {};
   MergeParams merge_params = {};
+  FindDeliveries find_deliveries = {};
   std::shared_ptr<ListGate> list_gate = nullptr;  ///< of the process; nullptr: one per handler
   /// What all loops know of the shards' discovery. Null: this one keeps its own.
   std::shared_ptr<DocumentCache> documents = {};
@@ -83,6 +84,10 @@ class ProxyHandler final : public http::Handler {
   /// What cursors and continue tokens mean.
   void set_slots(SlotHistoryPtr slots, TokenKeys keys);
   [[nodiscard]] const MergeStats& merge_stats() const noexcept { return merge_.stats; }
+  [[nodiscard]] ResumeRing::Found find_delivery(const std::string& key, std::uint64_t revision,
+                                                const std::vector<bool>& members) const {
+    return merge_.find_delivery(key, revision, members);
+  }
   [[nodiscard]] std::vector<GroupReport> merge_groups() const { return merge_.report_groups(); }
   [[nodiscard]] const DocumentStats& document_stats() const noexcept { return documents_.stats; }
   /// For requests that begin from now on.

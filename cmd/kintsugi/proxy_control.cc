@@ -157,7 +157,12 @@ Expected<void> ProxyControl::open() {
       });
   static_shards_ = std::move(files->shards);
   slots_->fix(config_.topology.generation, static_uids());
-  return slots_->start();
+  for (const auto& one : loops_) {
+    shared_->loops.push_back(one.get());
+  }
+  Expected<void> started = slots_->start();
+  shared_->first_start = slots_->is_new();
+  return started;
 }
 
 proxy::ExplainSources ProxyControl::explain_sources() {

@@ -118,6 +118,11 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .wildcard = shared_.config.wildcard == "serve",
       .merge_options = shared_.config.aggregation,
       .merge_params = shared_.config.merge,
+      .find_deliveries =
+          [this](const std::string& key, std::uint64_t revision, std::vector<bool> members,
+                 std::function<void(proxy::ResumeRing::Found)> found) {
+            find_deliveries(key, revision, std::move(members), std::move(found));
+          },
       .list_gate = shared_.list_gate,
       .documents = shared_.documents,
       .own_root = own_root,
@@ -137,6 +142,43 @@ void ProxyLoop::recheck_watches() {
     local_->review_all_watches();
     recheck_watches();
   });
+}
+
+/// An event of an earlier process may have the number of one that was delivered since: nothing is
+/// found until all who were its clients have come back.
+void ProxyLoop::find_deliveries(const std::string& key, std::uint64_t revision,
+                                std::vector<bool> members,
+                                std::function<void(proxy::ResumeRing::Found)> found) {
+  struct Search {
+    proxy::ResumeRing::Found found;
+    std::size_t left = 0;
+    std::function<void(proxy::ResumeRing::Found)> done;
+  };
+  if (!shared_.first_start && loop_.now() < made_at_ + proxy::ResumeRing::Limits().age) {
+    found({});
+    return;
+  }
+  auto search = std::make_shared<Search>();
+  search->found = handler_->find_delivery(key, revision, members);
+  search->left = shared_.loops.size() - 1;
+  search->done = std::move(found);
+  if (search->left == 0) {
+    search->done(std::move(search->found));
+    return;
+  }
+  for (ProxyLoop* other : shared_.loops) {
+    if (other == this) {
+      continue;
+    }
+    other->loop_.post([this, other, key, revision, members, search] {
+      loop_.post([search, part = other->handler_->find_delivery(key, revision, members)] {
+        search->found.meet(part);
+        if (--search->left == 0) {
+          search->done(std::move(search->found));
+        }
+      });
+    });
+  }
 }
 
 ProxyLoop::~ProxyLoop() {

@@ -29,6 +29,8 @@ namespace kintsugi::cmd {
     apiserver::ResourcePtr slice, bool own_shards = false);
 
 /// What all loops share and nobody changes after start.
+class ProxyLoop;
+
 struct ProxyShared {
   const proxy::ProxyConfig& config;
   store::Store& store;
@@ -40,6 +42,9 @@ struct ProxyShared {
   std::shared_ptr<net::ListenerGroup> group;
   std::function<bool()> ready;
   std::string instance;
+  std::vector<ProxyLoop*> loops = {};  ///< complete before any of them runs
+  /// Nothing was stored by an earlier process: no client can hold what one has sent.
+  bool first_start = false;
   std::shared_ptr<proxy::ListGate> list_gate =
       std::make_shared<proxy::ListGate>(config.merge.list_streams);
   /// What is known of the shards' discovery.
@@ -80,9 +85,12 @@ class ProxyLoop {
 
  private:
   void recheck_watches();
+  void find_deliveries(const std::string& key, std::uint64_t revision, std::vector<bool> members,
+                       std::function<void(proxy::ResumeRing::Found)> found);
 
   ProxyShared& shared_;
   net::Loop loop_;
+  const TimePoint made_at_ = Clock::now();
   std::shared_ptr<topology::SnapshotView> view_;
   ShardTls backend_tls_;
   ImpersonationTokens tokens_;

@@ -68,6 +68,7 @@ Expected<void> SlotKeeper::start() {
   if (key) {
     secret = key->value.view();
   } else {
+    is_new_ = true;
     secret = random_bytes(32);
     std::vector<store::Op> ops;
     ops.push_back({store::EventType::kPut, std::string(kTokenKey), secret, std::nullopt});

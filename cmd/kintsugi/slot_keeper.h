@@ -35,6 +35,8 @@ class SlotKeeper {
   /// Reads what is stored, makes the token key where there is none, and publishes. Waits for the
   /// disk: for start-up. @error kCorrupt, kIo
   [[nodiscard]] Expected<void> start();
+  /// start() found nothing stored.
+  [[nodiscard]] bool is_new() const noexcept { return is_new_; }
 
  private:
   void look();
@@ -50,6 +52,7 @@ class SlotKeeper {
   std::uint32_t fixed_generation_ = 0;
   std::vector<std::string> fixed_uids_;
   net::Timer timer_;
+  bool is_new_ = false;
   bool busy_ = false;     // a table is on its way to the disk
   bool waiting_ = false;  // for the second that changes share
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

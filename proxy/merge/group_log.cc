@@ -37,6 +37,11 @@ void GroupLog::append(Entry entry) {
   trim();
 }
 
+void GroupLog::clear() noexcept {
+  begin_ = end();
+  entries_.clear();
+}
+
 GroupLog::Index GroupLog::first_after(std::size_t slot, std::uint64_t position) const noexcept {
   Index first = end();
   for (Index i = end(); i > begin_; --i) {

@@ -42,6 +42,8 @@ class GroupLog {
   [[nodiscard]] std::optional<std::uint64_t> floor(std::size_t slot) const noexcept;
 
   void append(Entry entry);
+  /// Forgets all events; the index goes on.
+  void clear() noexcept;
   [[nodiscard]] Index begin() const noexcept { return begin_; }
   [[nodiscard]] Index end() const noexcept { return begin_ + entries_.size(); }
   /// @param index  in [begin, end)

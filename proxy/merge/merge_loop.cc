@@ -83,10 +83,19 @@ void MergeLoop::keep_house() {
   });
 }
 
+ResumeRing::Found MergeLoop::find_delivery(const std::string& key, std::uint64_t revision,
+                                           const std::vector<bool>& members) const {
+  const auto group = groups.find(key);
+  return group == groups.end() ? ResumeRing::Found()
+                               : group->second->ring().find(revision, members);
+}
+
 std::vector<GroupReport> MergeLoop::report_groups() const {
   std::vector<GroupReport> out;
   for (const auto& [key, group] : groups) {
-    out.push_back(group->report());
+    if (!group->asleep()) {
+      out.push_back(group->report());
+    }
   }
   return out;
 }

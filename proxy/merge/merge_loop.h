@@ -19,6 +19,7 @@
 #include "proxy/merge/initial_gate.h"
 #include "proxy/merge/list_gate.h"
 #include "proxy/merge/merge_params.h"
+#include "proxy/merge/resume_ring.h"
 #include "proxy/shard_pool.h"
 #include "proxy/watch_drain.h"
 #include "topology/snapshot.h"
@@ -42,6 +43,12 @@ struct MergeStats {
 
 class MergedWatch;
 class WatchGroup;
+
+/// Looks for the deliveries of an event in the groups of that key on all loops of the process.
+/// `done` runs on the caller's loop, at once or later.
+using FindDeliveries =
+    std::function<void(const std::string& key, std::uint64_t revision, std::vector<bool> members,
+                       std::function<void(ResumeRing::Found)> done)>;
 
 /// One group of watches, for people.
 struct GroupReport {
@@ -83,6 +90,9 @@ struct MergeLoop {
   std::map<std::string, std::shared_ptr<WatchGroup>, std::less<>> groups;
 
   InitialGate initial_gate;
+  FindDeliveries find_deliveries;  ///< empty: this loop is all there is
+  [[nodiscard]] ResumeRing::Found find_delivery(const std::string& key, std::uint64_t revision,
+                                                const std::vector<bool>& members) const;
 
   /// When the `turn`-th of `all` watches that have to list again is told to: spread in time, and
   /// never more of them a second than operators allow (AGG-1003).

@@ -76,6 +76,7 @@ class MergedWatch final : public http::RequestHandler,
   }
 
   void start() {
+    alive_ = std::make_shared<char>();
     members_ = group_->members();
     if (members_.empty()) {
       refuse(shards_unavailable({{"none", "no shard is known"}}, true));
@@ -83,15 +84,22 @@ class MergedWatch final : public http::RequestHandler,
     }
     const CursorCodec& codec = group_->codec();
     const std::vector<bool> flags = member_flags(codec.history(), members_);
-    DecodedVersion version = codec.decode(query_.resource_version, flags);
+    const DecodedVersion version = codec.decode(query_.resource_version, flags);
     const bool initial = query_.initial_events.value_or(false);
     if (version.kind == VersionClass::kMalformed) {
       refuse(version_malformed(query_.resource_version));
       return;
     }
     if (version.kind == VersionClass::kNative && !initial) {
-      resume_at_event(version, flags);
+      resume_at_event(version.native, flags);
+    } else {
+      start_at(version);
     }
+  }
+
+  void start_at(const DecodedVersion& version) {
+    const CursorCodec& codec = group_->codec();
+    const bool initial = query_.initial_events.value_or(false);
     if (version.kind == VersionClass::kUnknown || version.kind == VersionClass::kFuture ||
         !version.departed.empty() || (version.kind == VersionClass::kNative && !initial)) {
       begin();
@@ -242,12 +250,27 @@ class MergedWatch final : public http::RequestHandler,
   }
 
   /// Native resourceVersion of an event: where its readers were (AGG-519).
-  void resume_at_event(DecodedVersion& version, const std::vector<bool>& flags) {
-    ResumeRing::Found found = group_->ring().find(version.native, flags);
-    const auto begun = [](std::uint64_t component) { return component == kBegun; };
-    if (found.known && std::none_of(found.components.begin(), found.components.end(), begun)) {
-      version.kind = VersionClass::kCursor;
-      version.components = std::move(found.components);
+  void resume_at_event(std::uint64_t revision, const std::vector<bool>& flags) {
+    const auto found = [this, alive = std::weak_ptr<char>(alive_),
+                        size = flags.size()](ResumeRing::Found at) {
+      if (alive.expired() || done_) {
+        return;
+      }
+      const auto unfit = [](std::uint64_t component) { return component == kBegun; };
+      DecodedVersion version;
+      version.kind = VersionClass::kNative;
+      if (at.known && at.components.size() == size &&
+          size == group_->codec().history().current().uids.size() &&
+          std::none_of(at.components.begin(), at.components.end(), unfit)) {
+        version.kind = VersionClass::kCursor;
+        version.components = std::move(at.components);
+      }
+      start_at(version);
+    };
+    if (shared_.find_deliveries) {
+      shared_.find_deliveries(group_->key(), revision, flags, found);
+    } else {
+      found(shared_.find_delivery(group_->key(), revision, flags));
     }
   }
 
@@ -374,6 +397,7 @@ class MergedWatch final : public http::RequestHandler,
                 std::string_view event) noexcept override {
     Part& part = *part_of(from.member().slot);
     part.component = from.position();
+    last_progress_ = shared_.loop.now();
     group_->learn(facts.facts, facts.columns);
     is_stale_ = true;
     if (is_hidden(facts.facts)) {
@@ -571,12 +595,28 @@ class MergedWatch final : public http::RequestHandler,
     }
   }
 
-  /// A shard never finished its initial events.
+  /// A shard never finished its initial events; while the client takes them slowly, or they come,
+  /// the shard is not to blame.
   void give_up() {
+    const bool held = std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
+      return part.own != nullptr && part.own->is_held_back();
+    });
+    const Duration quiet = shared_.loop.now() - last_progress_;
+    if (held || quiet < shared_.params.give_up) {
+      initial_.start(held ? shared_.params.give_up : shared_.params.give_up - quiet,
+                     [this] { give_up(); });
+      return;
+    }
+    std::vector<std::pair<std::string, std::string>> late;
+    for (const Part& part : parts_) {
+      if (const MemberWatch* stream = stream_of(part);
+          stream != nullptr && !stream->initial_done()) {
+        late.emplace_back(part.member.name, "its present objects did not come in time");
+      }
+    }
     if (strict() || !headed_) {
       begin();
-      fail_with(shards_unavailable({{"", "its present objects did not come in time"}}, true),
-                "initial");
+      fail_with(shards_unavailable(late, true), "initial");
       return;
     }
     gave_up_ = true;
@@ -829,6 +869,7 @@ class MergedWatch final : public http::RequestHandler,
         retire(std::move(part.own));
       }
     }
+    alive_.reset();
     group_->remove(*this);
     ticket_.reset();
   }
@@ -841,11 +882,12 @@ class MergedWatch final : public http::RequestHandler,
   std::shared_ptr<WatchGroup> group_;
   std::unique_ptr<InitialGate::Ticket> ticket_;  // while present objects come
   net::Timer headers_, bookmark_, idle_, end_, doom_, initial_;
+  std::shared_ptr<char> alive_;  // while something asked of other loops may come back
   std::vector<Member> members_;
   std::vector<Part> parts_;
   GroupLog::Index next_ = 0;
   std::string own_;  // made for this client and not sent yet
-  TimePoint begun_at_{}, last_bookmark_{};
+  TimePoint begun_at_{}, last_bookmark_{}, last_progress_{};
   bool headed_ = false, done_ = false, evicted_ = false;
   bool end_bookmark_ = false;  // still to be sent
   bool columns_sent_ = false;

@@ -53,6 +53,17 @@ void ResumeRing::add(Entry entry) {
   }
 }
 
+void ResumeRing::Found::meet(const Found& other) {
+  if (!known) {
+    *this = other;
+  } else if (other.known) {
+    for (std::size_t slot = 0; slot < components.size(); ++slot) {
+      components[slot] = std::min(components[slot],
+                                  slot < other.components.size() ? other.components[slot] : kBegun);
+    }
+  }
+}
+
 ResumeRing::Found ResumeRing::find(std::uint64_t revision, const std::vector<bool>& members) const {
   Found found;
   found.components.resize(members.size());

@@ -37,6 +37,8 @@ class ResumeRing {
     /// Component-wise the least of all positions at which the revision was delivered. A position
     /// from which nobody may resume has kBegun.
     Components components;
+    /// The least of this and another finding of the same revision.
+    void meet(const Found& other);
   };
   /// @param members  by slot: those whose positions count
   [[nodiscard]] Found find(std::uint64_t revision, const std::vector<bool>& members) const;

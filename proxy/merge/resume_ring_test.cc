@@ -32,6 +32,18 @@ TEST(ResumeRing, WhenTwoShardsHaveOneNumber_T52_TheLeastOfBothIsFound) {
   EXPECT_EQ(ring.find(50, kBoth).components, (Components{50, 10}));
 }
 
+TEST(ResumeRing, WhenSeveralLoopsDelivered_TheLeastOfAllIsFound) {
+  ResumeRing::Found here, there{true, {7, 20}};
+  here.meet(there);
+  EXPECT_EQ(here.components, there.components);
+  here.meet({true, {9, 10}});
+  EXPECT_EQ(here.components, (Components{7, 10}));
+  here.meet({});
+  EXPECT_EQ(here.components, (Components{7, 10}));
+  here.meet({true, {9}});  // of an older table: nobody may resume
+  EXPECT_EQ(here.components, (Components{7, kBegun}));
+}
+
 TEST(ResumeRing, WhenOneReaderIsBehind_ItsOwnPositionCounts) {
   ResumeRing ring;
   ring.move(0, 100, kStart);

@@ -67,10 +67,18 @@ void WatchGroup::remove(GroupReader& reader) noexcept {
     readers_.erase(found);
   }
   if (reader_count_ == 0) {
-    linger_.start(shared_.params.group_linger, [this] {
-      shared_.groups.erase(std::string(key_));  // the last reference: `this` is gone
-    });
+    linger_.start(shared_.params.group_linger, [this] { fall_asleep(); });
   }
+}
+
+void WatchGroup::fall_asleep() {
+  while (!slots_.empty()) {
+    drop(slots_.begin()->first);
+  }
+  log_.clear();
+  linger_.start(ResumeRing::Limits().age, [this] {
+    shared_.groups.erase(std::string(key_));  // the last reference: `this` is gone
+  });
 }
 
 void WatchGroup::for_each_reader(const std::function<void(GroupReader&)>& call) {

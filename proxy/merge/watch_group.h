@@ -44,8 +44,8 @@ class GroupReader {
 class KindProbe;
 
 /// Watches that ask one question for one identity share one stream per shard and one log of what
-/// came (specs/aggregation.md 9). Lives until `group_linger` after its last reader. Threads: its
-/// loop.
+/// came (specs/aggregation.md 9). Streams and log live until `group_linger` after the last reader,
+/// the ring as long as ResumeRing promises. Threads: its loop.
 class WatchGroup final : private MemberWatch::Sink,
                          private SlotResync::Sink,
                          public std::enable_shared_from_this<WatchGroup> {
@@ -85,6 +85,9 @@ class WatchGroup final : private MemberWatch::Sink,
   [[nodiscard]] bool accepted(std::size_t slot) const noexcept;
   [[nodiscard]] const GroupLog& log() const noexcept { return log_; }
   [[nodiscard]] ResumeRing& ring() noexcept { return ring_; }
+  [[nodiscard]] const std::string& key() const noexcept { return key_; }
+  /// Nobody reads it, and it reads nothing.
+  [[nodiscard]] bool asleep() const noexcept { return reader_count_ == 0 && slots_.empty(); }
   [[nodiscard]] const CursorCodec& codec() const noexcept { return codec_; }
   [[nodiscard]] const std::vector<Member>& members() const noexcept { return members_; }
   [[nodiscard]] const MergeRoute& route() const noexcept { return route_; }
@@ -131,6 +134,7 @@ class WatchGroup final : private MemberWatch::Sink,
   void on_resynced(SlotResync& from, std::uint64_t revision) noexcept override;
   void on_resync_failed(SlotResync& from) noexcept override;
 
+  void fall_asleep();
   void begin(const Member& member, WatchStart start);
   void drop(std::size_t slot) noexcept;
   /// Enters an event that no shard has sent, for readers who are at `position`.
