@@ -98,6 +98,22 @@ std::function<std::string(const Json&)> boolean(bool& target) {
   };
 }
 
+std::function<std::string(const Json&)> text_list(std::vector<std::string>& target) {
+  return [&target](const Json& value) -> std::string {
+    target.clear();
+    if (!value.is_array()) {
+      return must_be("a list of texts");
+    }
+    for (const Json& item : value.items()) {
+      if (!item.is_string() || item.as_string().empty()) {
+        return must_be("a list of texts");
+      }
+      target.emplace_back(item.as_string());
+    }
+    return {};
+  };
+}
+
 std::function<std::string(const Json&)> text_map(
     std::vector<std::pair<std::string, std::string>>& target) {
   return [&target](const Json& value) -> std::string {
@@ -214,6 +230,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
                          {{"ignored", Consumers::kIgnored}, {"required", Consumers::kRequired}})},
       {"endpoint_slice.leave_grace_ms", milliseconds_of(config.endpoint_slice.leave_grace)},
       {"wildcard", one_of<std::string>(config.wildcard, {{"deny", "deny"}, {"serve", "serve"}})},
+      {"mounts.allowed_hosts", text_list(config.mount_hosts)},
       {"admin.bind", text(config.admin.bind)},
       {"admin.socket", file(config.admin.socket, folder)},
       {"limits.body_bytes", number(config.limits.body_bytes, 1024, 1LL << 32)},

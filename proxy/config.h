@@ -77,7 +77,8 @@ struct ProxyConfig {
     std::string ca_file, cert_file, key_file;  ///< request-header client pair for every shard
   } backend;
   endpointslice::SliceDefaults endpoint_slice;
-  std::string wildcard;  ///< "deny", "serve"
+  std::string wildcard;                  ///< "deny", "serve"
+  std::vector<std::string> mount_hosts;  ///< where mounts may lead, besides shards and the proxy
   MergeOptions aggregation;
   MergeParams merge;
   struct {

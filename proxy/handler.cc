@@ -177,6 +177,11 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
       ++lookup_stats_.unavailable;
       return answer_error(head, stream, workspace_unavailable());
     case topology::Resolution::Kind::kMount:
+      if (prefix.length == 0) {
+        return mount_request(std::move(head), stream, std::string(found.mount_url),
+                             std::string(cluster->rest));
+      }
+      [[fallthrough]];
     case topology::Resolution::Kind::kNotFound:
       if (!is_late && found.reason == topology::NotFoundReason::kUnknown && late_.has_room()) {
         return late_.hold(std::move(head), cluster->segment,

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "proxy/late_routes.h"
 #include "proxy/merge/merge_loop.h"
 #include "proxy/merge/merged_document.h"
+#include "proxy/mount_route.h"
 #include "proxy/service_route.h"
 #include "proxy/shard_pool.h"
 #include "topology/resolver.h"
@@ -44,6 +46,7 @@ struct ProxyHandlerParams {
   auth::Authorizer& authorizer;
   auth::RequestHeaderConfig identity_headers;
   ForwardLimits limits;
+  MountRules mounts = {};
   std::string instance;  ///< for Via; the same in every loop of a process
   /// Kinds that the proxy stores are listed and watched at /clusters/* too.
   bool wildcard = false;
@@ -146,6 +149,11 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] shards::ShardClient* first_up(const topology::Snapshot& facts);
   /// The next in turn of shards that all would do; those that failed lately are left out.
   [[nodiscard]] topology::ShardId next_of(const std::vector<topology::ShardId>& shards);
+  /// What is behind a mounted Workspace with this URL.
+  [[nodiscard]] Answer mount_request(http::RequestHead head, http::ResponseStream& stream,
+                                     std::string url, std::string trail);
+  [[nodiscard]] Answer forward_mount(http::RequestHead head, http::ResponseStream& stream,
+                                     const MountRoute& route);
   [[nodiscard]] bool looped(const http::RequestHead& head) const;
   void count(const ServiceRoute& route);
   /// `then` once the caller may use `path` in root.
@@ -176,6 +184,7 @@ class ProxyHandler final : public http::Handler {
   std::string via_;
   std::size_t turn_ = 0;
   std::map<topology::ShardId, TimePoint> paused_;  ///< until then next_of leaves them out
+  std::set<std::string> warned_mounts_;            ///< URLs
   bool draining_ = false;
   std::shared_ptr<char> alive_ = std::make_shared<char>();
 };

@@ -3,6 +3,11 @@
 #include "base/log.h"
 
 namespace kintsugi::proxy {
+namespace {
+
+constexpr std::size_t kMostHosts = 256;
+
+}  // namespace
 
 ShardPool::ShardPool(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
                      MakeUpstream make_upstream, AsCaller as_caller)
@@ -86,6 +91,18 @@ shards::ShardClient* ShardPool::find_virtual(topology::ShardId id) noexcept {
   return client->upstream() != nullptr ? client : nullptr;
 }
 
+shards::ShardClient* ShardPool::find_host(const std::string& origin) {
+  auto found = hosts_.find(origin);
+  if (found == hosts_.end()) {
+    if (hosts_.size() >= kMostHosts) {
+      return nullptr;
+    }
+    found = hosts_.emplace(origin, make_client(origin)).first;
+    point(*found->second, origin);
+  }
+  return found->second->upstream() != nullptr ? found->second.get() : nullptr;
+}
+
 void ShardPool::set_tls(
     const std::function<std::shared_ptr<net::TlsContext>(const std::string&)>& of) {
   for (const auto& [id, entry] : clients_) {
@@ -96,6 +113,11 @@ void ShardPool::set_tls(
     entry.client->set_tls(tls);
     if (entry.services) {
       entry.services->set_tls(tls);
+    }
+  }
+  for (const auto& [origin, client] : hosts_) {
+    if (const std::shared_ptr<net::TlsContext> tls = of(origin)) {
+      client->set_tls(tls);
     }
   }
 }

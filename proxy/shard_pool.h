@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -29,6 +30,9 @@ class ShardPool {
   [[nodiscard]] shards::ShardClient* find(topology::ShardId id) noexcept;
   /// The same for its virtual workspaces, which may have a URL of their own.
   [[nodiscard]] shards::ShardClient* find_virtual(topology::ShardId id) noexcept;
+  /// Client of a host that is no shard ("https://host:port"), with the credentials for shards, made
+  /// when it is first asked for; nullptr: no URL, or too many of them. Mounts lead there.
+  [[nodiscard]] shards::ShardClient* find_host(const std::string& origin);
   /// Runs after a client got another URL: what still runs at the old one ends within a minute.
   void on_moved(std::function<void(const shards::ShardClient&)> listener) {
     moved_ = std::move(listener);
@@ -55,6 +59,7 @@ class ShardPool {
     bool up = true;      ///< what the control loop said the last time
   };
   std::unordered_map<topology::ShardId, Entry> clients_;
+  std::unordered_map<std::string, std::unique_ptr<shards::ShardClient>> hosts_;  ///< by origin
   std::shared_ptr<ShardPool*> alive_;
 
  public:

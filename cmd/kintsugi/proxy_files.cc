@@ -219,6 +219,7 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
     }
   };
   keep("external_url", next.external_url, running.external_url);
+  keep("mounts.allowed_hosts", next.mount_hosts, running.mount_hosts);
   keep("data_dir", next.data_dir, running.data_dir);
   keep("loops", next.loops, running.loops);
   keep("listener.address", next.listener.address, running.listener.address);

@@ -114,6 +114,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .authorizer = own_root && !own_shards ? *authorizer : *reviews_,
       .identity_headers = {},
       .limits = shared_.config.limits,
+      .mounts = {shared_.config.external_url, shared_.config.mount_hosts},
       .instance = shared_.instance,
       .wildcard = shared_.config.wildcard == "serve",
       .merge_options = shared_.config.aggregation,

@@ -1,0 +1,80 @@
+// ProxyHandler: Workspaces that are mounts (specs/front-proxy.md 8.3).
+#include "base/log.h"
+#include "krm/status.h"
+#include "proxy/answer.h"
+#include "proxy/handler.h"
+#include "proxy/identity.h"
+#include "proxy/path.h"
+#include "topology/resolver.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr int kMostMounts = 8;            // one behind another
+constexpr std::size_t kMostWarned = 256;  // URLs of which one warning was written
+
+}  // namespace
+
+ProxyHandler::Answer ProxyHandler::mount_request(http::RequestHead head,
+                                                 http::ResponseStream& stream, std::string url,
+                                                 std::string trail) {
+  for (int hop = 0; hop < kMostMounts; ++hop) {
+    const MountRoute route = route_mount(params_.view->current(), params_.mounts, url, trail);
+    switch (route.kind) {
+      case MountRoute::Kind::kRefused:
+        ++lookup_stats_.not_found[static_cast<std::size_t>(topology::NotFoundReason::kMountHost)];
+        if (warned_mounts_.size() < kMostWarned && warned_mounts_.insert(url).second) {
+          log_warn("the URL of a mount is not followed", {{"url", url}});
+        }
+        return answer_error(head, stream, not_permitted(head.method, head.target));
+      case MountRoute::Kind::kNoRoute:
+        return answer_no_route(head, stream);
+      case MountRoute::Kind::kInside: {
+        const auto cluster = krm::split_cluster_path(route.target);
+        if (!cluster || cluster->segment == "*") {
+          return answer_error(head, stream, not_permitted(head.method, head.target));
+        }
+        const auto found = topology::resolve(params_.view->current(), cluster->segment);
+        if (found.kind != topology::Resolution::Kind::kMount) {
+          head.target = route.target;
+          return cluster_request(std::move(head), stream, {});
+        }
+        url = found.mount_url;
+        trail = cluster->rest;
+        break;
+      }
+      case MountRoute::Kind::kShard:
+      case MountRoute::Kind::kServices:
+      case MountRoute::Kind::kHost:
+        return forward_mount(std::move(head), stream, route);
+    }
+  }
+  return answer_error(head, stream, loop_detected());
+}
+
+ProxyHandler::Answer ProxyHandler::forward_mount(http::RequestHead head,
+                                                 http::ResponseStream& stream,
+                                                 const MountRoute& route) {
+  if (judge_path(head.target) == PathVerdict::kMalformed) {
+    return answer_error(head, stream, malformed_path(head.target));
+  }
+  if (auto refused = identify(head, stream)) {
+    return refused;
+  }
+  if (looped(head)) {
+    return answer_error(head, stream, loop_detected());
+  }
+  shards::ShardClient* client =
+      route.kind == MountRoute::Kind::kShard      ? params_.pool.find(route.shard)
+      : route.kind == MountRoute::Kind::kServices ? params_.pool.find_virtual(route.shard)
+                                                  : params_.pool.find_host(route.origin);
+  if (client == nullptr) {
+    return answer_error(head, stream, not_known_yet());
+  }
+  ++lookup_stats_.resolved;
+  head.target = route.target;
+  add_forwarding_headers(head, stream.peer());
+  return forward(forward_, std::move(head), stream, *client);
+}
+
+}  // namespace kintsugi::proxy
