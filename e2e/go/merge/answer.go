@@ -310,6 +310,7 @@ func (f *Fake) list(w http.ResponseWriter, r *http.Request, shelf *Shelf, m medi
 	if is.HoldBody != nil {
 		_, _ = w.Write(body[:len(body)/2])
 		w.(http.Flusher).Flush()
+		f.held.Add(1)
 		if !hold(r, is.HoldBody) {
 			return
 		}

@@ -67,12 +67,12 @@ type Answer struct {
 	Took   time.Duration
 }
 
-// Object is the body as JSON.
+// Object is the body, JSON or protobuf.
 func (a Answer) Object(t *testing.T) Object {
 	t.Helper()
-	o, err := parse(a.Body)
+	o, err := decodeProto(a.Body)
 	if err != nil || a.Err != nil {
-		t.Fatalf("no JSON (%v, %v): %s", err, a.Err, a)
+		t.Fatalf("no object (%v, %v): %s", err, a.Err, a)
 	}
 	return o
 }
@@ -92,7 +92,7 @@ func headers(pairs []string) http.Header {
 
 // Do makes a request; header are pairs of name and value.
 func (c *Client) Do(method, path string, body []byte, header ...string) Answer {
-	ctx, cancel := context.WithTimeout(context.Background(), 75*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	begin := time.Now()
 	request, err := http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(body))

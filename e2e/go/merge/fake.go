@@ -33,6 +33,7 @@ type Behavior struct {
 	NoBookmarks   bool          // no periodic bookmarks
 	BookmarkEvery time.Duration // 0: 200 ms
 	EventPause    time.Duration // between two initial events
+	Replay        uint64        // watches begin so much before the resourceVersion that was asked for
 	GzipWatch     bool          // one gzip member per flush, whatever was asked
 	ExtraColumn   bool          // tables have one more column
 	JSONOnly      bool          // answers JSON whatever was asked
@@ -82,6 +83,7 @@ type Fake struct {
 	entries   []Entry
 	streams   map[*Stream]bool
 	accepted  []time.Time
+	held      atomic.Int64
 }
 
 // Intercept answers requests in the place of the Fake while it returns true.
@@ -309,7 +311,11 @@ func (f *Fake) Reset() {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.entries = nil
+	f.held.Store(0)
 }
+
+// Held counts the lists of which one half was sent (Behavior.HoldBody).
+func (f *Fake) Held() int { return int(f.held.Load()) }
 
 // Streams are the watches that run now, of the collections that tests use.
 func (f *Fake) Streams() []*Stream {

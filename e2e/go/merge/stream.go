@@ -151,6 +151,9 @@ func (f *Fake) watch(w http.ResponseWriter, r *http.Request, shelf *Shelf, m med
 			return
 		}
 	}
+	if !q.initialSet && rv > is.Replay {
+		rv -= is.Replay
+	}
 	if !hold(r, is.HoldHeaders) {
 		return
 	}
@@ -184,12 +187,6 @@ func (w *watcher) initial(atLeast uint64) (uint64, bool) {
 		return 0, false
 	}
 	now := w.fake.store.revision()
-	if now < atLeast && !w.fake.reaches(w.r, atLeast, w.is) {
-		w.event("ERROR", must(json.Marshal(tooLarge())))
-		w.flush()
-		return 0, false
-	}
-	now = w.fake.store.revision()
 	all, _ := w.fake.store.at(w.resource.Plural, now)
 	if !(w.q.initial && w.is.SilentInitial) {
 		for _, r := range all {
@@ -207,7 +204,8 @@ func (w *watcher) initial(atLeast uint64) (uint64, bool) {
 			}
 		}
 	}
-	if w.q.initial && w.q.bookmarks && !w.is.NoEndBookmark {
+	// A state of the future never ends.
+	if w.q.initial && w.q.bookmarks && !w.is.NoEndBookmark && now >= atLeast {
 		w.bookmark(now, true)
 	}
 	w.flush()

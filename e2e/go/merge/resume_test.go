@@ -1,0 +1,317 @@
+package merge
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func resumed(rv string, more ...string) string {
+	return query(ConfigMaps.Path(), append([]string{"watch", "1", "allowWatchBookmarks", "true", "resourceVersion", rv}, more...)...)
+}
+
+func TestT51_resume_at_a_bookmark(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(3, 3, 3)
+	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
+	w.UntilSynced(patience)
+	r.B.Maps.Put("b-live")
+	w.UntilObjects(10, patience)
+	cursor := w.UntilMarked(patience)
+	w.Close()
+	model := Model{}.Apply(w.Events())
+	for n := range 100 {
+		r.Shards[n%3].Maps.Put(fmt.Sprint("m-", n))
+	}
+	again := r.All.Watch(t, resumed(cursor))
+	orderly(t, again.UntilObjects(100, patience))
+	same(t, model.Apply(again.Events()), Union(r.Maps()...))
+}
+
+func TestT52_resume_at_an_event(t *testing.T) {
+	begin(t)
+	r := NewRig(t, Set("aggregation.watch.group_linger_ms", 30_000))
+	r.Fill(3, 3, 3)
+	list := r.All.List(t, ConfigMaps.Path())
+	w := r.All.Watch(t, resumed(list.Metadata.ResourceVersion))
+	for n := range 30 {
+		r.Shards[n%3].Maps.Put(fmt.Sprint("m-", n))
+	}
+	w.UntilObjects(30, patience)
+	last := w.Objects()[29].Object.Metadata.ResourceVersion
+	w.Close()
+	model := ModelOf(list.Items).Apply(w.Events())
+	for n := range 30 {
+		r.Shards[n%3].Maps.Put(fmt.Sprint("n-", n))
+	}
+	again := r.All.Watch(t, resumed(last))
+	again.Until("model equal", patience, func(events []Event) error { return model.Apply(events).Equal(Union(r.Maps()...)) })
+	orderly(t, again.Objects())
+}
+
+func TestT52b_resume_at_an_event_that_nobody_delivered(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(3, 3, 3)
+	gone(t, r.All.Open(t, resumed("1002"), nil))
+}
+
+func TestT52c_resume_at_a_number_of_two_shards(t *testing.T) {
+	begin(t)
+	r := NewRig(t, Set("aggregation.watch.group_linger_ms", 30_000))
+	r.A.store.rv = 2000 // as b's first
+	r.A.Maps.Put("a-0")
+	r.B.Maps.Put("b-0")
+	list := r.All.List(t, ConfigMaps.Path())
+	w := r.All.Watch(t, resumed(list.Metadata.ResourceVersion))
+	one := r.A.Maps.Put("a-1")
+	w.UntilObjects(1, patience)
+	r.C.Maps.Put("c-1")
+	w.UntilObjects(2, patience)
+	if two := r.B.Maps.Put("b-1"); one != two {
+		t.Fatalf("%s and %s", one, two)
+	}
+	w.UntilObjects(3, patience)
+	w.Close()
+	model := ModelOf(list.Items).Apply(w.Events()[:1]) // as if the client had seen a's event only
+	again := r.All.Watch(t, resumed(one))
+	again.Until("model equal", patience, func(events []Event) error { return model.Apply(events).Equal(Union(r.Maps()...)) })
+}
+
+// crowd is informers and RetryWatchers that follow all shards.
+func crowd(t *testing.T, r *Rig, informers, retries int) ([]*Informer, []*Retry) {
+	t.Helper()
+	var all []*Informer
+	var retry []*Retry
+	list := r.All.List(t, ConfigMaps.Path())
+	for n := range informers {
+		all = append(all, StartInformer(t, r.Rest(), n%2 == 0, ConfigMaps))
+	}
+	for range retries {
+		retry = append(retry, StartRetry(t, r.Rest(), list.Metadata.ResourceVersion, ModelOf(list.Items)))
+	}
+	for _, i := range all {
+		i.Equals(t, patience, r.Maps()...)
+	}
+	return all, retry
+}
+
+// writing changes objects of all shards until stopped.
+func writing(r *Rig, each time.Duration) (stop func()) {
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(each):
+			}
+			f := r.Shards[n%len(r.Shards)]
+			if n%11 == 0 {
+				f.Maps.Delete(fmt.Sprint(f.Name, "-", n%17))
+			} else {
+				f.Maps.Put(fmt.Sprint(f.Name, "-", n%17), Data("n", fmt.Sprint(n)))
+			}
+		}
+	})
+	return func() {
+		close(done)
+		group.Wait()
+	}
+}
+
+func TestT53_an_orderly_restart_lists_nothing(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(5, 5, 5)
+	informers, retries := crowd(t, r, 10, 10)
+	before := map[*Informer]Counts{}
+	for _, i := range informers {
+		before[i] = i.Counts()
+	}
+	stop := writing(r, 10*time.Millisecond)
+	r.Restart(false)
+	time.Sleep(300 * time.Millisecond) // writes after the restart
+	stop()
+	for _, i := range informers {
+		i.Equals(t, 40*time.Second, r.Maps()...)
+		if c := i.Counts(); c.Lists != before[i].Lists || c.WatchLists != before[i].WatchLists {
+			t.Errorf("listed again: %s", i)
+		}
+	}
+	for _, w := range retries {
+		w.Equals(t, 40*time.Second, r.Maps()...)
+	}
+}
+
+func TestT53b_a_kill_ends_in_equal_models(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(5, 5, 5)
+	informers, _ := crowd(t, r, 10, 0)
+	stop := writing(r, 10*time.Millisecond)
+	r.Restart(true)
+	time.Sleep(300 * time.Millisecond)
+	stop()
+	for _, i := range informers {
+		i.Equals(t, 60*time.Second, r.Maps()...)
+	}
+}
+
+func TestT55_a_version_older_than_a_history(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(3, 3, 3)
+	old := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
+	i := StartInformer(t, r.Rest(), false, ConfigMaps)
+	i.Equals(t, patience, r.Maps()...)
+	r.C.Maps.Put("c-live")
+	r.C.Forget()
+	r.C.Maps.Put("c-more")
+	gone(t, r.All.Open(t, resumed(old), nil))
+	i.Equals(t, patience, r.Maps()...)
+}
+
+func TestT56_a_version_of_the_future(t *testing.T) {
+	begin(t)
+	// Servers wait 3 s for such a revision before they answer.
+	r := NewRig(t, Set("aggregation.list.first_byte_ms", 6000))
+	r.Fill(2, 2, 2)
+	now := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
+	future := now[:35] + fmt.Sprintf("%020d", r.B.RV()+1_000_000) + now[55:]
+	for _, f := range r.Shards {
+		f.Set(func(b *Behavior) { b.TooLargeWait = 3 * time.Second })
+	}
+	for _, path := range []string{query(ConfigMaps.Path(), "resourceVersion", future),
+		query(ConfigMaps.Path(), "resourceVersion", future, "resourceVersionMatch", "NotOlderThan")} {
+		s, answer := r.All.Refused(t, http.StatusGatewayTimeout, path)
+		if s.Reason != "Timeout" || s.Details.RetryAfterSeconds != 1 || answer.Header.Get("Retry-After") != "1" ||
+			len(s.Details.Causes) == 0 || s.Details.Causes[0].Reason != "ResourceVersionTooLarge" {
+			t.Errorf("%s %v", answer, answer.Header)
+		}
+		if answer.Took < 2500*time.Millisecond || answer.Took > 8*time.Second {
+			t.Errorf("after %v", answer.Took)
+		}
+	}
+	w := r.All.Watch(t, resumed(future))
+	r.B.Maps.Put("b-live")
+	r.A.Maps.Put("a-live")
+	r.C.Maps.Put("c-live")
+	w.UntilObjects(2, patience)
+	for _, e := range w.Objects() {
+		if e.Object.Marker() == "b" {
+			t.Errorf("%s", tell(w.Objects()))
+		}
+	}
+}
+
+func TestT56b_initial_events_of_the_future(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(2, 2, 2)
+	now := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
+	future := now[:35] + fmt.Sprintf("%020d", r.B.RV()+1_000_000) + now[55:]
+	w := r.All.Open(t, ConfigMaps.Path()+"?"+newest+"&resourceVersion="+future, nil)
+	var s Object
+	if w.Status == http.StatusOK {
+		w.UntilEnd(patience)
+		if events := w.Events(); len(events) > 0 {
+			s = events[len(events)-1].Object
+		}
+	} else if parsed, err := parse(w.Refusal); err == nil {
+		s = parsed
+	}
+	if s.Code != http.StatusGatewayTimeout || len(s.Details.Causes) == 0 || s.Details.Causes[0].Reason != "ResourceVersionTooLarge" {
+		t.Errorf("%d %s %s", w.Status, w.Refusal, tell(w.Events()))
+	}
+}
+
+func TestT57_versions_of_nobody(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(1, 1, 1)
+	cursor := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
+	other := r.All.List(t, Widgets.Path()).Metadata.ResourceVersion
+	zero := strings.Repeat("0", 20)
+	for _, one := range []struct {
+		rv   string
+		code int
+	}{
+		{"abc", 400}, {"-1", 400}, {"01", 400}, {"1" + strings.Repeat("0", 9999), 400}, {"1 ", 400}, {"1.5", 400}, {"0x10", 400},
+		{"2" + cursor[1:], 410}, {cursor[:1] + "19" + cursor[3:], 410}, {cursor[:len(cursor)-1], 410}, {cursor[:3] + "000999" + cursor[9:], 410},
+		{cursor[:9] + fmt.Sprintf("%06d", 999999) + cursor[15:], 410}, {other, 410}, {cursor + zero, 410}, {cursor[:len(cursor)-20], 410},
+		{cursor[:15] + "99999999999999999999" + cursor[35:], 410}, {cursor[:15] + "00000000000000000001" + cursor[35:], 410},
+		{strings.Repeat("9", 2048), 410},
+	} {
+		for what, path := range map[string]string{
+			"exact":       query(ConfigMaps.Path(), "resourceVersion", one.rv, "resourceVersionMatch", "Exact"),
+			"not older":   query(ConfigMaps.Path(), "resourceVersion", one.rv, "resourceVersionMatch", "NotOlderThan"),
+			"plain":       query(ConfigMaps.Path(), "resourceVersion", one.rv),
+			"first page":  query(ConfigMaps.Path(), "resourceVersion", one.rv, "limit", "1"),
+			"initial":     ConfigMaps.Path() + "?" + newest + "&" + query("", "resourceVersion", one.rv)[1:],
+			"watch":       query(ConfigMaps.Path(), "watch", "1", "resourceVersion", one.rv),
+			"one by name": query(ConfigMaps.In()+"/a-1", "resourceVersion", one.rv),
+		} {
+			if what == "one by name" && r.Source != "static" {
+				continue
+			}
+			w := r.All.Open(t, path, nil)
+			code, text := w.Status, w.Refusal
+			if code == http.StatusOK {
+				w.Until("an event", patience, func(events []Event) error {
+					if len(events) == 0 {
+						return fmt.Errorf("none")
+					}
+					return nil
+				})
+				code, text = w.Events()[0].Object.Code, w.Events()[0].Raw
+			}
+			if code != one.code || what != "watch" && what != "initial" && w.Status != one.code {
+				t.Errorf("%s, %s (%d digits): %d %s", what, short(one.rv), len(one.rv), code, text[:min(len(text), 200)])
+			}
+			w.cancel()
+		}
+	}
+}
+
+func TestT58_a_shard_was_restored(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(5, 5, 5)
+	for n := range 100 {
+		r.C.Maps.Put(fmt.Sprint("c-", n%10), Data("n", fmt.Sprint(n)))
+	}
+	i := StartInformer(t, r.Rest(), false, ConfigMaps)
+	i.Equals(t, patience, r.Maps()...)
+	w := watching(t, r, ConfigMaps, "allowWatchBookmarks", "true")
+	r.C.Maps.Put("c-last")
+	w.UntilObjects(1, patience)
+	before := w.UntilMarked(patience)
+	r.C.Stop()
+	r.C.Rollback(60)
+	r.C.Maps.Put("c-other")
+	r.C.Start(t)
+	gone(t, w)
+	i.Equals(t, 40*time.Second, r.Maps()...)
+	after := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
+	if after[3:9] <= before[3:9] {
+		t.Errorf("generation %s after %s", after[3:9], before[3:9])
+	}
+	gone(t, r.All.Open(t, resumed(before), nil))
+}
+
+func TestT112_an_informer_of_another_installation(t *testing.T) {
+	begin(t)
+	first, second := NewRig(t), NewRig(t)
+	first.Fill(3, 3, 3)
+	second.Fill(2, 2, 2)
+	old := first.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
+	gone(t, second.All.Open(t, resumed(old), nil))
+	second.All.Refused(t, http.StatusGone, query(ConfigMaps.Path(), "resourceVersion", old, "resourceVersionMatch", "NotOlderThan"))
+	gone(t, second.All.Open(t, ConfigMaps.Path()+"?"+newest+"&resourceVersion="+old, nil))
+}
