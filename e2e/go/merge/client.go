@@ -171,6 +171,7 @@ type Recording struct {
 	mutex    sync.Mutex
 	events   []Event
 	fault    error // nil: END_STREAM
+	torn     bool
 	endedAt  time.Time
 	bytes    int64
 	decoding error
@@ -221,27 +222,32 @@ func (r *Recording) read(response *http.Response) {
 		<-r.pauses
 	}
 	var err error
-	in := bufio.NewReaderSize(&counter{response.Body, r}, 64<<10)
+	body := &counter{response.Body, r, nil}
+	in := bufio.NewReaderSize(body, 64<<10)
 	if strings.HasPrefix(response.Header.Get("Content-Type"), Proto) {
 		err = r.readProto(in)
 	} else {
 		err = r.readJSON(in)
 	}
-	if errors.Is(err, io.EOF) {
+	ended := errors.Is(body.err, io.EOF) // END_STREAM, perhaps in the middle of an event
+	torn := ended && errors.Is(err, io.ErrUnexpectedEOF)
+	if errors.Is(err, io.EOF) || torn {
 		err = nil
 	}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.fault, r.endedAt = err, time.Now()
+	r.fault, r.torn, r.endedAt = err, torn, time.Now()
 }
 
 type counter struct {
 	io.Reader
-	r *Recording
+	r   *Recording
+	err error
 }
 
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
+	c.err = err
 	c.r.mutex.Lock()
 	c.r.bytes += int64(n)
 	c.r.mutex.Unlock()
@@ -280,7 +286,7 @@ func (r *Recording) readProto(in io.Reader) error {
 		}
 		text := make([]byte, binary.BigEndian.Uint32(size[:]))
 		if _, err := io.ReadFull(in, text); err != nil {
-			return errors.Join(errors.New("a frame was cut"), err)
+			return io.ErrUnexpectedEOF
 		}
 		var wire metav1.WatchEvent
 		if err := wire.Unmarshal(text); err != nil {
@@ -383,6 +389,14 @@ func (r *Recording) Fault() error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.fault
+}
+
+// Torn tells whether END_STREAM came in the middle of an event.
+func (r *Recording) Torn() bool {
+	<-r.done
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.torn
 }
 
 // EndedAt is when it ended.

@@ -69,7 +69,7 @@ type Fake struct {
 	store      *store
 	tls        atomic.Pointer[tls.Config]
 	address    string
-	maxStreams uint32
+	maxStreams atomic.Uint32
 	gate       *gate
 	ctx        context.Context
 	end        context.CancelFunc
@@ -96,8 +96,9 @@ type Intercept struct {
 func NewFake(t *testing.T, name string, first uint64, cert Pair, clients *x509.CertPool) *Fake {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &Fake{Name: name, UID: "uid-" + name, store: newStore(first), maxStreams: 250, gate: newGate(), ctx: ctx, end: cancel,
+	f := &Fake{Name: name, UID: "uid-" + name, store: newStore(first), gate: newGate(), ctx: ctx, end: cancel,
 		links: map[*link]bool{}, streams: map[*Stream]bool{}}
+	f.maxStreams.Store(250)
 	f.Maps, f.Widgets = &Shelf{f, ConfigMaps}, &Shelf{f, Widgets}
 	f.SetCert(cert, clients)
 	f.Start(t)
@@ -204,7 +205,7 @@ func (f *Fake) Accepted() []time.Time {
 func (f *Fake) serve(raw net.Conn) {
 	l := &link{Conn: raw, gate: f.gate, closed: make(chan struct{})}
 	server := &http.Server{Handler: f, ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return f.ctx }}
-	h2 := &http2.Server{MaxConcurrentStreams: f.maxStreams}
+	h2 := &http2.Server{MaxConcurrentStreams: f.maxStreams.Load()}
 	if err := http2.ConfigureServer(server, h2); err != nil {
 		panic(err)
 	}

@@ -194,11 +194,19 @@ func StartInformer(t *testing.T, config *rest.Config, typed bool, resource Resou
 
 func older(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
 
+// plain hides WatchList from a reflector: during it, reflectors collect by namespace and name whatever the store's key is.
+type plain struct{ cache.ListerWatcher }
+
+func (plain) IsWatchListSemanticsUnSupported() bool { return true }
+
 // StartKeyed runs a reflector into a store that keeps objects of several shards apart.
-func StartKeyed(t *testing.T, config *rest.Config, resource Resource) *Informer {
+func StartKeyed(t *testing.T, config *rest.Config, resource Resource, watchList bool) *Informer {
 	t.Helper()
 	i := &Informer{Name: "marker-keyed reflector of " + resource.Plural}
 	lw, kind := listWatch(t, i.wrap(config), false, resource)
+	if !watchList {
+		lw = plain{lw}
+	}
 	store := cache.NewStore(func(object any) (string, error) {
 		accessor, err := meta.Accessor(object)
 		if err != nil {

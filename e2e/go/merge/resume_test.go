@@ -231,35 +231,48 @@ func TestT56b_initial_events_of_the_future(t *testing.T) {
 	}
 }
 
-func TestT57_versions_of_nobody(t *testing.T) {
-	begin(t)
-	r := NewRig(t)
-	r.Fill(1, 1, 1)
+type wrongVersion struct {
+	rv   string
+	code int
+}
+
+// versionsOfNobody are wrong for configmaps of r, each in its way.
+func versionsOfNobody(t *testing.T, r *Rig) []wrongVersion {
+	t.Helper()
 	cursor := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
 	other := r.All.List(t, Widgets.Path()).Metadata.ResourceVersion
 	zero := strings.Repeat("0", 20)
-	for _, one := range []struct {
-		rv   string
-		code int
-	}{
+	return []wrongVersion{
 		{"abc", 400}, {"-1", 400}, {"01", 400}, {"1" + strings.Repeat("0", 9999), 400}, {"1 ", 400}, {"1.5", 400}, {"0x10", 400},
 		{"2" + cursor[1:], 410}, {cursor[:1] + "19" + cursor[3:], 410}, {cursor[:len(cursor)-1], 410}, {cursor[:3] + "000999" + cursor[9:], 410},
 		{cursor[:9] + fmt.Sprintf("%06d", 999999) + cursor[15:], 410}, {other, 410}, {cursor + zero, 410}, {cursor[:len(cursor)-20], 410},
 		{cursor[:15] + "99999999999999999999" + cursor[35:], 410}, {cursor[:15] + "00000000000000000001" + cursor[35:], 410},
 		{strings.Repeat("9", 2048), 410},
-	} {
+	}
+}
+
+func TestT57g_versions_of_nobody_by_name(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(1, 1, 1)
+	for _, one := range versionsOfNobody(t, r) {
+		r.All.Refused(t, one.code, query(ConfigMaps.In()+"/a-1", "resourceVersion", one.rv))
+	}
+}
+
+func TestT57_versions_of_nobody(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(1, 1, 1)
+	for _, one := range versionsOfNobody(t, r) {
 		for what, path := range map[string]string{
-			"exact":       query(ConfigMaps.Path(), "resourceVersion", one.rv, "resourceVersionMatch", "Exact"),
-			"not older":   query(ConfigMaps.Path(), "resourceVersion", one.rv, "resourceVersionMatch", "NotOlderThan"),
-			"plain":       query(ConfigMaps.Path(), "resourceVersion", one.rv),
-			"first page":  query(ConfigMaps.Path(), "resourceVersion", one.rv, "limit", "1"),
-			"initial":     ConfigMaps.Path() + "?" + newest + "&" + query("", "resourceVersion", one.rv)[1:],
-			"watch":       query(ConfigMaps.Path(), "watch", "1", "resourceVersion", one.rv),
-			"one by name": query(ConfigMaps.In()+"/a-1", "resourceVersion", one.rv),
+			"exact":      query(ConfigMaps.Path(), "resourceVersion", one.rv, "resourceVersionMatch", "Exact"),
+			"not older":  query(ConfigMaps.Path(), "resourceVersion", one.rv, "resourceVersionMatch", "NotOlderThan"),
+			"plain":      query(ConfigMaps.Path(), "resourceVersion", one.rv),
+			"first page": query(ConfigMaps.Path(), "resourceVersion", one.rv, "limit", "1"),
+			"initial":    ConfigMaps.Path() + "?" + newest + "&" + query("", "resourceVersion", one.rv)[1:],
+			"watch":      query(ConfigMaps.Path(), "watch", "1", "resourceVersion", one.rv),
 		} {
-			if what == "one by name" && r.Source != "static" {
-				continue
-			}
 			w := r.All.Open(t, path, nil)
 			code, text := w.Status, w.Refusal
 			if code == http.StatusOK {
@@ -307,7 +320,7 @@ func TestT58_a_shard_was_restored(t *testing.T) {
 
 func TestT112_an_informer_of_another_installation(t *testing.T) {
 	begin(t)
-	first, second := NewRig(t), NewRig(t)
+	first, second := NewRig(t), NewRig(t, Names("x", "y", "z"))
 	first.Fill(3, 3, 3)
 	second.Fill(2, 2, 2)
 	old := first.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion

@@ -12,12 +12,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -62,7 +60,7 @@ type Option func(*options)
 type options struct {
 	config map[string]any
 	names  []string
-	share  string
+	kcp    bool
 }
 
 // Set one key of proxy.yaml.
@@ -74,29 +72,11 @@ func PartialPolicy() Option { return Set("aggregation.policy", "partial") }
 // Names of the shards, instead of a, b and c.
 func Names(names ...string) Option { return func(o *options) { o.names = names } }
 
-var source struct {
-	once sync.Once
-	name string
-}
+// AsKcp makes the shards speak as kcp does (clusters in paths, markers in objects); they are Shard objects of the proxy.
+func AsKcp() Option { return func(o *options) { o.kcp = true } }
 
-// knowsStatic asks the program whether it takes shards from its configuration.
-func knowsStatic(t *testing.T) bool {
-	t.Helper()
-	source.once.Do(func() {
-		source.name = "objects"
-		dir := t.TempDir()
-		r := &Rig{t: t, Dir: dir, Source: "static", config: map[string]any{}}
-		r.files()
-		write(t, filepath.Join(dir, "proxy.yaml"), r.yaml(nil))
-		out, err := exec.Command(e2e.Binary(t), "proxy", "--validate", "--config", filepath.Join(dir, "proxy.yaml")).CombinedOutput()
-		if err == nil {
-			source.name = "static"
-		} else if testing.Verbose() {
-			fmt.Printf("shards are objects, not static: %s\n", bytes.TrimSpace(out))
-		}
-	})
-	return source.name == "static"
-}
+// allAsKcp runs everything so.
+var allAsKcp = os.Getenv("MERGE_SHARDS") == "kcp"
 
 // NewRig starts shards a, b and c and a proxy before them; everything ends with the test.
 func NewRig(t *testing.T, change ...Option) *Rig {
@@ -110,9 +90,9 @@ func NewRig(t *testing.T, change ...Option) *Rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	r := &Rig{t: t, Dir: dir, Source: "objects", config: o.config}
-	if knowsStatic(t) {
-		r.Source = "static"
+	r := &Rig{t: t, Dir: dir, Source: "static", config: o.config}
+	if o.kcp || allAsKcp {
+		r.Source = "objects"
 	}
 	r.files()
 	for _, name := range o.names {

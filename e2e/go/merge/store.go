@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -138,7 +139,9 @@ func (s *store) newRecord(resource Resource, body map[string]any) *record {
 		if annotations == nil {
 			annotations = map[string]any{}
 		}
-		annotations["kcp.io/cluster"] = s.marker
+		if own, _ := annotations["kcp.io/cluster"].(string); !strings.HasPrefix(own, "system:") {
+			annotations["kcp.io/cluster"] = s.marker
+		}
 		meta["annotations"] = annotations
 	}
 	labels := map[string]string{}

@@ -3,6 +3,7 @@ package merge
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -241,7 +242,7 @@ func TestT105_watchlist_refused(t *testing.T) {
 	if len(s.Details.Causes) == 0 || s.Details.Causes[0].Field != "sendInitialEvents" {
 		t.Errorf("%+v", s)
 	}
-	keyed := StartKeyed(t, r.Rest(), ConfigMaps)
+	keyed := StartKeyed(t, r.Rest(), ConfigMaps, true)
 	keyed.Equals(t, patience, r.Maps()...)
 	if c := keyed.Counts(); c.Lists == 0 {
 		t.Error(keyed)
@@ -250,16 +251,39 @@ func TestT105_watchlist_refused(t *testing.T) {
 	keyed.Equals(t, patience, r.Maps()...)
 }
 
+// fillBig puts objects of 40 KB on the shards in turn.
+func fillBig(r *Rig, count int) {
+	big := strings.Repeat("0123456789", 4000)
+	for n := range count {
+		r.Shards[n%3].Maps.Put(fmt.Sprintf("%s-%d", r.Shards[n%3].Name, n), Data("v", big))
+	}
+}
+
+func TestT109c_a_slow_client_is_not_a_slow_shard(t *testing.T) {
+	begin(t)
+	r := NewRig(t, Set("aggregation.watchlist.silence_ms", 500), Set("aggregation.watchlist.initial_deadline_ms", 1000),
+		Set("aggregation.watchlist.give_up_ms", 1500))
+	fillBig(r, 300)
+	hold := make(chan struct{})
+	w := r.Admin(64<<10).Open(t, ConfigMaps.Path()+"?"+newest, hold)
+	if w.Status != http.StatusOK {
+		t.Fatalf("%d %s", w.Status, w.Refusal)
+	}
+	time.Sleep(4 * time.Second) // it takes nothing for longer than shards may need
+	close(hold)
+	w.UntilSynced(patience)
+	same(t, Model{}.Apply(w.Events()), Union(r.Maps()...))
+	for _, e := range w.Events() {
+		if e.Type == "ERROR" {
+			t.Errorf("%s", e.Raw)
+		}
+	}
+}
+
 func TestT109_slow_initial_events_hold_up_nobody(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
-	big := make([]byte, 40<<10)
-	for n := range big {
-		big[n] = 'a' + byte(n%26)
-	}
-	for n := range 600 { // 24 MB
-		r.Shards[n%3].Maps.Put(fmt.Sprintf("%s-%d", r.Shards[n%3].Name, n), Data("v", string(big)))
-	}
+	fillBig(r, 240)
 	begin := make(chan struct{})
 	slow := r.Admin(64<<10).Open(t, ConfigMaps.Path()+"?"+newest, begin)
 	if slow.Status != http.StatusOK {

@@ -1,0 +1,274 @@
+package merge
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// added counts the ADDED events of one shard.
+func added(events []Event, shard string) int {
+	return len(pick(events, func(e Event) bool { return e.Type == "ADDED" && e.Object.Marker() == shard }))
+}
+
+func TestT71_a_shard_joins_open_watches(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(2, 2, 2)
+	var watches []*Recording
+	for n := range 20 {
+		watches = append(watches, r.All.Watch(t, ConfigMaps.Path()+"?"+newest+fmt.Sprintf("&labelSelector=!x%d", n%2)))
+	}
+	for _, w := range watches {
+		w.UntilSynced(patience)
+	}
+	before := watches[0].Cursor()
+	d := r.AddFake("d")
+	for n := range 300 {
+		d.Maps.Put(fmt.Sprint("d-", n))
+	}
+	r.Join(d)
+	for _, w := range watches {
+		w.Until("objects of the new shard", 40*time.Second, func(events []Event) error {
+			if got := added(events, "d"); got != 300 {
+				return fmt.Errorf("%d", got)
+			}
+			return nil
+		})
+	}
+	flowing(t, watches[0], d, "live")
+	cursor := watches[0].UntilMarked(patience)
+	if len(cursor) != 15+20*4 || cursor[3:9] != fmt.Sprintf("%06d", number6(before[3:9])+1) {
+		t.Errorf("%s after %s", cursor, before)
+	}
+	for _, w := range watches {
+		if w.Ended() {
+			t.Error(w.Fault())
+		}
+		once(t, w)
+	}
+	model := Model{}.Apply(watches[0].Events())
+	d.Maps.Delete("d-1")
+	again := r.All.Watch(t, resumed(cursor))
+	again.Until("model equal", patience, func(events []Event) error { return model.Apply(events).Equal(Union(r.Maps()...)) })
+	orderly(t, again.Objects())
+}
+
+func number6(text string) int {
+	n := 0
+	for _, c := range text {
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
+
+func TestT71b_cut_in_the_middle_of_a_new_shard(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(2, 2, 2)
+	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
+	w.UntilSynced(patience)
+	d := r.AddFake("d")
+	for n := range 200 {
+		d.Maps.Put(fmt.Sprint("d-", n))
+	}
+	d.Set(func(b *Behavior) { b.EventPause = 20 * time.Millisecond })
+	r.Join(d)
+	w.Until("some objects of the new shard and a bookmark", patience, func(events []Event) error {
+		if got := added(events, "d"); got < 20 {
+			return fmt.Errorf("%d", got)
+		}
+		if r.A.Maps.Put("a-tick"); len(w.Cursor()) != 95 {
+			return fmt.Errorf("%s", w.Cursor())
+		}
+		return nil
+	})
+	w.Close()
+	cursor := w.Cursor()
+	if cursor[75:] != fmt.Sprintf("%020d", 1) {
+		t.Fatalf("the slot has begun: %s", cursor)
+	}
+	d.Maps.Delete(w.Objects()[len(w.Objects())-1].Object.Metadata.Name)
+	gone(t, r.All.Open(t, resumed(cursor), nil))
+}
+
+func testLeaves(t *testing.T, mode string) {
+	begin(t)
+	r := NewRig(t, Set("aggregation.resync.mode", mode))
+	r.Fill(2, 2, 100)
+	i := StartInformer(t, r.Rest(), true, ConfigMaps)
+	i.Equals(t, patience, r.Maps()...)
+	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
+	w.UntilSynced(patience)
+	flowing(t, w, r.C, "live")
+	offline := w.UntilMarked(patience)
+	empty := r.All.Watch(t, Widgets.Path()+"?"+newest)
+	empty.UntilSynced(patience)
+	r.Leave(r.C)
+	if mode == "expire" {
+		gone(t, w)
+	} else {
+		w.Until("DELETED for each object", patience, func(events []Event) error {
+			return (Model{}).Apply(events).Equal(Union(r.Maps()...))
+		})
+		if got := len(pick(w.Events(), func(e Event) bool { return e.Type == "DELETED" && e.Object.Marker() == "c" })); got != 101 || w.Ended() {
+			t.Errorf("%d objects are deleted", got)
+		}
+	}
+	i.Equals(t, 40*time.Second, r.Maps()...)
+	again := r.All.Open(t, resumed(offline), nil)
+	if again.Status == http.StatusOK && mode == "diff" {
+		again.Until("410 or the deletions", patience, func(events []Event) error {
+			if n := len(events); n > 0 && events[n-1].Object.Code == http.StatusGone {
+				return nil
+			}
+			return Model{}.Apply(w.Events()).Apply(events).Equal(Union(r.Maps()...))
+		})
+	} else {
+		gone(t, again)
+	}
+	if c := i.Counts(); mode == "diff" && (c.WatchLists != 1 || c.Lists != 0) {
+		t.Error(i)
+	}
+	flowing(t, r.All.Watch(t, ConfigMaps.Path()+"?watch=1"), r.B, "after")
+}
+
+func TestT72_a_shard_leaves_expire(t *testing.T) { testLeaves(t, "expire") }
+
+func TestT72d_a_shard_leaves_diff(t *testing.T) { testLeaves(t, "diff") }
+
+func TestT73_a_shard_moves(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(2, 2, 2)
+	list := r.All.List(t, ConfigMaps.Path())
+	w := r.All.Watch(t, resumed(list.Metadata.ResourceVersion))
+	flowing(t, w, r.B, "before")
+	r.B.Move(t)
+	r.B.Maps.Put("b-during")
+	r.Readdress(r.B)
+	eventually(t, patience, "lists at the new address", func() error {
+		r.B.Reset()
+		r.All.Get(ConfigMaps.Path())
+		if len(r.B.Asked(false)) == 0 {
+			return fmt.Errorf("not asked")
+		}
+		return nil
+	})
+	r.B.Cut(false) // the old address goes
+	flowing(t, w, r.B, "after")
+	modelled(t, w, list, r, patience)
+	orderly(t, w.Objects())
+	if w.Ended() {
+		t.Error(w.Fault())
+	}
+	if after := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion; after[3:9] != list.Metadata.ResourceVersion[3:9] {
+		t.Errorf("another generation: %s after %s", after, list.Metadata.ResourceVersion)
+	}
+}
+
+func TestT75_many_shards_restart(t *testing.T) {
+	begin(t)
+	names := make([]string, 20)
+	for n := range names {
+		names[n] = fmt.Sprintf("s%02d", n)
+	}
+	r := NewRig(t, Names(names...))
+	for _, f := range r.Shards {
+		f.Maps.Put(f.Name + "-1")
+	}
+	var informers []*Informer
+	for n := range 20 {
+		informers = append(informers, StartInformer(t, r.Rest(), n%2 == 0, ConfigMaps))
+	}
+	for _, i := range informers {
+		i.Equals(t, 40*time.Second, r.Maps()...)
+	}
+	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
+	w.UntilSynced(patience)
+	for n, f := range r.Shards[:10] {
+		before := len(f.Accepted())
+		f.Stop()
+		f.Maps.Put(fmt.Sprint(f.Name, "-r", n))
+		f.Start(t)
+		flowing(t, w, f, "back")
+		if got := len(f.Accepted()) - before; got > 8 {
+			t.Errorf("%d connects to %s", got, f.Name)
+		}
+	}
+	for _, i := range informers {
+		i.Equals(t, 40*time.Second, r.Maps()...)
+		if c := i.Counts(); c.Lists != 0 || c.WatchLists != 1 || c.Watches != 0 {
+			t.Error(i)
+		}
+	}
+}
+
+func TestT76_one_name_on_two_shards(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.A.Maps.Put("x")
+	r.B.Maps.Put("x")
+	list := r.All.List(t, ConfigMaps.Path())
+	same(t, ModelOf(list.Items), Union(r.Maps()...))
+	if len(list.Items) != 2 || list.Items[0].Marker() == list.Items[1].Marker() {
+		t.Errorf("%v", ModelOf(list.Items))
+	}
+}
+
+func TestT76c_collisions_are_counted(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.A.Maps.Put("x")
+	r.B.Maps.Put("x")
+	r.All.Watch(t, ConfigMaps.Path()+"?"+newest).UntilSynced(patience)
+	eventually(t, patience, "a collision", func() error {
+		if n := r.Metrics("kintsugi_key_collisions_total", ""); n < 1 {
+			return fmt.Errorf("%v", n)
+		}
+		return nil
+	})
+}
+
+func TestT77_deleting_one_of_two(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.A.Maps.Put("x")
+	r.B.Maps.Put("x")
+	keyed := StartKeyed(t, r.Rest(), ConfigMaps, false)
+	w := r.All.Watch(t, ConfigMaps.Path()+"?watch=1")
+	w.UntilObjects(2, patience)
+	r.A.Maps.Delete("x")
+	if events := w.UntilObjects(3, patience); events[2].Type != "DELETED" || events[2].Object.Key() != "a/t/x" {
+		t.Error(tell(events))
+	}
+	keyed.Equals(t, patience, r.B.Maps)
+}
+
+func TestT78_clusters_of_the_system_are_left_out(t *testing.T) {
+	begin(t)
+	r := NewRig(t, AsKcp())
+	r.Fill(1, 1, 1)
+	want := Union(r.Maps()...)
+	for _, f := range r.Shards {
+		f.Maps.Put("everywhere", Annotation("kcp.io/cluster", "system:admin"))
+	}
+	same(t, ModelOf(r.All.List(t, ConfigMaps.Path()).Items), want)
+	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
+	w.UntilSynced(patience)
+	r.B.Maps.Put("everywhere", Data("v", "1"))
+	flowing(t, w, r.C, "live")
+	r.B.Maps.Put("b-last")
+	w.Until("the last", patience, func(events []Event) error {
+		if n := len(w.Objects()); n < 5 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+	for _, e := range w.Objects() {
+		if e.Object.Marker() == "system:admin" {
+			t.Errorf("%s", e.Raw)
+		}
+	}
+}
