@@ -306,7 +306,7 @@ func TestT65_a_list_that_breaks_is_no_list(t *testing.T) {
 			if _, err := parse(answer.Body); answer.Err == nil || err == nil {
 				t.Errorf("%s: %s", f.Name, answer)
 			}
-		} else if answer.Status != http.StatusServiceUnavailable {
+		} else if answer.Status != http.StatusServiceUnavailable && answer.Err == nil { // or it is reset before anything was sent
 			t.Errorf("%s: %s", f.Name, answer)
 		}
 		f.Set(func(b *Behavior) { b.HoldBody = nil })

@@ -335,13 +335,16 @@ func TestT10_protobuf(t *testing.T) {
 	r.Fill(3, 2, 1)
 	list := protobufList(t, r.All, ConfigMaps.Path(), Proto)
 	same(t, ModelOf(list.Items), Union(r.Maps()...))
-	got, path := Model{}, ConfigMaps.Path()+"?limit=2"
+	got, path, asked := Model{}, ConfigMaps.Path()+"?limit=2", 0
 	for {
 		page := protobufList(t, r.All, path, Proto)
 		if len(page.Items) > 2 {
 			t.Errorf("%d items", len(page.Items))
 		}
 		got.with(ModelOf(page.Items))
+		if asked++; asked > 6 {
+			t.Fatalf("no end after %d pages", asked)
+		}
 		if page.Metadata.Continue == "" {
 			break
 		}

@@ -168,7 +168,7 @@ func TestT49_informers_need_one_request(t *testing.T) {
 	i := StartInformer(t, r.Rest(), true, ConfigMaps)
 	i.Equals(t, 60*time.Second, r.Maps()...)
 	if c := i.Counts(); c.WatchLists != 1 || c.Lists != 0 {
-		t.Error(i)
+		t.Errorf("%s; evictions %v (slow %v)", i, r.Metrics("kintsugi_watch_evictions_total", ""), r.Metrics("kintsugi_watch_evictions_total", `reason="slow"`))
 	}
 }
 
