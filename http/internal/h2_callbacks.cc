@@ -164,7 +164,9 @@ struct H2Callbacks {
       return 0;
     }
     if (frame->hd.type == NGHTTP2_DATA) {
-      self.window_updates_due_ = std::min(self.window_updates_due_ + 4, 10'000U);
+      // Clients written in Go give back 4 KiB at a time, to the stream and to the connection.
+      const auto explained = static_cast<std::uint32_t>(4 + frame->hd.length / 1024);
+      self.window_updates_due_ = std::min(self.window_updates_due_ + explained, 10'000U);
     }
     H2Stream* s = stream(session, frame->hd.stream_id);
     if (s == nullptr) {

@@ -246,8 +246,12 @@ func (w *watcher) follow(rv uint64) {
 	for {
 		changes, now, wake, ok := w.fake.store.since(w.resource.Plural, rv)
 		if !ok {
-			w.m.as = "" // a Status is never a Table
-			w.event("ERROR", must(json.Marshal(expired("too old resource version"))))
+			s := expired("too old resource version") // never a Table, but protobuf where that was asked for
+			text := must(json.Marshal(s))
+			if w.m.proto {
+				text = encodeProto(s)
+			}
+			w.event("ERROR", text)
 			w.flush()
 			return
 		}
