@@ -466,7 +466,8 @@ TEST_P(H2Reader, WhenWindowUpdatesFollowOurData_TheyAreNoAbuse) {
   EXPECT_EQ(handler.at(0).in.cause, Errc::kOk);
 }
 
-INSTANTIATE_TEST_SUITE_P(Parts, H2Reader, ::testing::Values(std::size_t{1} << 20, std::size_t{4096}));
+INSTANTIATE_TEST_SUITE_P(Parts, H2Reader,
+                         ::testing::Values(std::size_t{1} << 20, std::size_t{4096}));
 
 TEST_F(H2Abuse, WhenPeerNeverReads_QueuedControlFramesAreBounded) {
   bool ended = false;

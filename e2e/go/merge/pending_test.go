@@ -8,11 +8,7 @@ import (
 
 // pending names the cases that the proxy does not pass yet, and why. A line that is taken out makes its test run.
 var pending = map[string]string{
-	"T06f":  "a page that reaches a shard which forgot its pin is reset instead of cut short or refused with 410",
-	"T24b":  "a page that reaches a shard which forgot its pin is reset instead of cut short or refused with 410",
 	"T10":   "pages in protobuf repeat a shard for ever",
-	"T41p":  "protobuf watches are not merged yet",
-	"T41q":  "protobuf watches are not merged yet",
 	"T46a":  "emulation of WatchList per shard (8) is missing",
 	"T46b":  "emulation of WatchList per shard (8) is missing",
 	"T46c":  "emulation of WatchList per shard (8) is missing",
