@@ -8,7 +8,6 @@ import (
 
 // pending names the cases that the proxy does not pass yet, and why. A line that is taken out makes its test run.
 var pending = map[string]string{
-	"T10":   "pages in protobuf repeat a shard for ever",
 	"T46a":  "emulation of WatchList per shard (8) is missing",
 	"T46b":  "emulation of WatchList per shard (8) is missing",
 	"T46c":  "emulation of WatchList per shard (8) is missing",
