@@ -552,7 +552,7 @@ TEST_F(MergedLists, WhenProtobufIsCutOff_T65_IsUnavailable) {
 TEST_F(MergedLists, WhenProtobufIsTooMuchToWaitFor_T10_JsonOfTheSameStateComes) {
   start({}, [](MergeParams& params) { params.protobuf_spool = 60; });
   for (std::size_t i = 0; i < 3; ++i) {
-    scripts_[i] = [this, i](Exchange& exchange) {
+    scripts_[i] = [i](Exchange& exchange) {
       if (exchange.head.headers.get("accept") == "application/json") {
         FakeShard::reply(exchange, 200, list_of("4" + std::to_string(i), {item(kNames[i])}));
       } else {
