@@ -15,11 +15,19 @@ bool has_separator(std::string_view text) {
   return text.find(kSeparator) != std::string_view::npos;
 }
 
+bool is_of_any_identity(std::string_view qualified_resource) {
+  return qualified_resource.ends_with(":*");
+}
+
 }  // namespace
 
 std::string resource_prefix(std::string_view qualified_resource) {
   std::string prefix(qualified_resource);
-  prefix += kSeparator;
+  if (is_of_any_identity(qualified_resource)) {
+    prefix.pop_back();
+  } else {
+    prefix += kSeparator;
+  }
   return prefix;
 }
 
@@ -110,6 +118,15 @@ std::string stored_resource(std::string_view group, std::string_view resource) {
 std::string position_of(std::string_view key) {
   const std::size_t first = key.find(kSeparator);
   std::string position(first == std::string_view::npos ? key : key.substr(first + 1));
+  std::replace(position.begin(), position.end(), kSeparator, '/');
+  return position;
+}
+
+std::string position_in(std::string_view qualified_resource, std::string_view key) {
+  if (!is_of_any_identity(qualified_resource)) {
+    return position_of(key);
+  }
+  std::string position(key.substr(std::min(qualified_resource.size() - 1, key.size())));
   std::replace(position.begin(), position.end(), kSeparator, '/');
   return position;
 }

@@ -16,7 +16,11 @@ namespace kintsugi::apiserver {
 
 inline constexpr std::size_t kMaxKeyBytes = 480;
 
-/// Prefix of all objects of a resource, in every cluster.
+/// In place of an identity: whatever identity (AM-479).
+inline constexpr std::string_view kAnyIdentity = "*";
+
+/// Prefix of all objects of a resource, in every cluster; of "widgets.ex.io:*" under every
+/// identity.
 [[nodiscard]] std::string resource_prefix(std::string_view qualified_resource);
 /// Prefix of a collection. Cluster "*" = resource_prefix; ns "" = all namespaces (or a
 /// cluster-scoped resource).
@@ -48,6 +52,8 @@ struct StoredResource {
 /// Position inside a resource as continue tokens show it: the key after the resource prefix with
 /// '/' for NUL; names hold no '/'.
 [[nodiscard]] std::string position_of(std::string_view key);
+/// The same in a collection: under any identity a position begins with it.
+[[nodiscard]] std::string position_in(std::string_view qualified_resource, std::string_view key);
 /// Inverse; nullopt when `position` cannot be one (empty, or it begins with "../").
 [[nodiscard]] std::optional<std::string> key_at(std::string_view qualified_resource,
                                                 std::string_view position);

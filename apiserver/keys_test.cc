@@ -81,5 +81,17 @@ TEST(Keys, WhenPositionsAreWrittenAndRead_KeysComeBack) {
   EXPECT_FALSE(key_at("configmaps", "../a"));
 }
 
+TEST(Keys, WhenAnyIdentityIsMeant_AM479_OnePrefixHoldsAll) {
+  const std::string any = resource_prefix("widgets.ex.io:*");
+  EXPECT_EQ(any, "widgets.ex.io:");
+  EXPECT_EQ(collection_prefix("widgets.ex.io:*", "*", ""), any);
+  const std::string key = *object_key("widgets.ex.io:0a1b", "c1", "n", "w");
+  EXPECT_TRUE(key.starts_with(any));
+  EXPECT_FALSE(object_key("widgets.ex.io", "c1", "n", "w")->starts_with(any));
+  EXPECT_EQ(position_in("widgets.ex.io:*", key), "0a1b/c1/n/w");
+  EXPECT_EQ(key_at("widgets.ex.io:*", "0a1b/c1/n/w"), key);
+  EXPECT_EQ(position_in("widgets.ex.io:0a1b", key), position_of(key));
+}
+
 }  // namespace
 }  // namespace kintsugi::apiserver

@@ -196,6 +196,14 @@ class Registry {
   ///                  that has bound it, or in "*".
   [[nodiscard]] virtual ResourcePtr find(std::string_view cluster, std::string_view group,
                                          std::string_view resource) const = 0;
+  /// The resource in "*" under whatever identity, for metadata alone (AM-479): its identity is
+  /// kAnyIdentity, its versions are those of all. Null: there is none.
+  [[nodiscard]] virtual ResourcePtr find_any_identity(std::string_view group,
+                                                      std::string_view resource) const {
+    static_cast<void>(group);
+    static_cast<void>(resource);
+    return nullptr;
+  }
   /// Everything served in the cluster, in discovery order (core first, then groups by name as
   /// discovery shows them).
   [[nodiscard]] virtual std::vector<ResourcePtr> all(std::string_view cluster) const = 0;

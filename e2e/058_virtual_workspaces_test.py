@@ -180,6 +180,63 @@ class VirtualWorkspaces(unittest.TestCase):
         answer = kit.eventually(lambda: (lambda a: a if a.status == 200 else None)(user.get(vw)))
         self.assertEqual(answer.json["items"], [])
 
+    def test_metadata_of_every_identity_is_read_together_AM479(self):
+        """Only where nothing but metadata is asked for does a wildcard need no identity."""
+        cogs, all_cogs = ("/apis/cog.test/v1" + part + "cogs" for part in ("/namespaces/default/", "/"))
+
+        def cog(name):
+            return {"apiVersion": "cog.test/v1", "kind": "Cog", "metadata": {"name": name}}
+
+        for provider, path, consumer in ((self.prov, "root:prov", self.one), (self.stranger, "root:stranger", self.stranger)):
+            self.export(provider, "cogs", "cog.test", "cogs", "Cog")
+            self.bind(consumer, path, "cogs")
+            kit.eventually(lambda c=consumer: c.get(cogs).status == 200)
+        self.make(self.one, cogs, cog("of-one"))
+        made = cog("of-stranger")
+        made["metadata"]["annotations"] = {"mine": "1"}
+        self.make(self.stranger, cogs, made)
+        both = {("of-one", self.cluster["one"]), ("of-stranger", self.cluster["stranger"])}
+        alone = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+
+        def seen(objects):
+            found = set()
+            for item in objects:
+                meta = item["metadata"]
+                self.assertEqual((item["kind"], meta["annotations"]["kcp.io/original-api-version"]),
+                                 ("PartialObjectMetadata", "cog.test/v1"))
+                self.assertNotIn("spec", item)
+                found.add((meta["name"], meta["annotations"]["kcp.io/cluster"]))
+            return found & both
+
+        every = self.installation.client("/clusters/*")
+        listed = every.must("GET", all_cogs, headers={"Accept": alone.format("List")})
+        self.assertEqual(listed["kind"], "PartialObjectMetadataList")
+        self.assertEqual(seen(listed["items"]), both)
+        paged, token = [], ""
+        while True:
+            page = every.must("GET", f"{all_cogs}?limit=1&continue={token}", headers={"Accept": alone.format("List")})
+            paged += page["items"]
+            token = page["metadata"].get("continue", "")
+            if not token:
+                break
+        self.assertEqual([i["metadata"]["uid"] for i in paged], [i["metadata"]["uid"] for i in listed["items"]])
+        self.assertEqual(every.get(all_cogs).status, 404)
+        self.assertEqual(every.get(all_cogs.replace("cogs", "cogs:*")).status, 404)
+        self.assertEqual(every.get(all_cogs.replace("cogs", "cogs:" + "0" * 64)).status, 404)
+        connection = every.connect(20)
+        self.addCleanup(connection.close)
+        connection.request("GET", f"/clusters/*{all_cogs}?watch=true&timeoutSeconds=2", headers={"Accept": alone.format("")})
+        answer = connection.getresponse()
+        self.assertEqual(answer.status, 200)
+        self.make(self.stranger, cogs, cog("late"))
+        events = [json.loads(line)["object"] for line in answer.read().splitlines()]
+        self.assertEqual(seen(events), both)
+        self.assertIn("late", [e["metadata"]["name"] for e in events])
+        binary = alone.format("List").replace("json", "vnd.kubernetes.protobuf", 1)
+        native = [self.installation.client(f"/shards/{name}/clusters/*").get(all_cogs, headers={"Accept": binary})
+                  for name in ("root", "shard-1", "shard-2")]
+        self.assertTrue(any(a.status == 200 and b"PartialObjectMetadataList" in a.body for a in native), native)
+
     def test_reviews_are_answered_for_the_consumer_TP070(self):
         group = "authorization.k8s.io"
         self.offer(claim("create", resource="subjectaccessreviews", group=group),

@@ -1,5 +1,6 @@
 #include "apiserver/internal/encode.h"
 
+#include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
 
 namespace kintsugi::apiserver::internal {
@@ -7,6 +8,26 @@ namespace {
 
 std::string partial_prefix(const Form& form) {
   return kind_prefix(form.meta_api_version(), "PartialObjectMetadata");
+}
+
+/// Which version an object has elsewhere, where objects of several definitions are shown together.
+void append_with_version(std::string& out, const ServedKind& kind, std::string_view version,
+                         std::string_view metadata) {
+  constexpr std::string_view kAnnotations = "{\"annotations\":{";
+  const std::string annotation =
+      "\"kcp.io/original-api-version\":" +
+      krm::Json(kind.def->api_version(version.empty() ? kind.def->storage_version().name : version))
+          .dump();
+  out += kAnnotations;
+  out += annotation;
+  if (!metadata.starts_with(kAnnotations)) {
+    out += "},";
+    metadata.remove_prefix(1);
+  } else {
+    metadata.remove_prefix(kAnnotations.size());
+    out += metadata.starts_with('}') ? "" : ",";
+  }
+  out += metadata;
 }
 
 }  // namespace
@@ -28,7 +49,11 @@ Expected<void> ObjectEncoder::append_partial(std::string& out, std::string_view 
   out += '{';
   out += partial_prefix(form_);
   out += "\"metadata\":";
-  out += metadata.before;
+  if (kind_->def->identity == kAnyIdentity) {
+    append_with_version(out, *kind_, stored->stamp.version, metadata.before);
+  } else {
+    out += metadata.before;
+  }
   out += std::to_string(revision);
   out += metadata.after;
   out += '}';

@@ -237,7 +237,8 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
     if (plan->from_token) {
       ContinueToken token;
       token.revision = -1;
-      token.start = position_of(std::string_view(plan->start).substr(0, plan->start.size() - 1));
+      token.start = position_in(plan->encoder.kind()->storage_name,
+                                std::string_view(plan->start).substr(0, plan->start.size() - 1));
       token.start += '\0';
       detail.message = kInconsistent;
       detail.continue_token = token.encode();
@@ -321,7 +322,8 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
       ContinueToken token;
       token.revision = static_cast<std::int64_t>(plan->at);
       const std::string& next = end.after_last();
-      token.start = position_of(std::string_view(next).substr(0, next.size() - 1));
+      token.start = position_in(plan->encoder.kind()->storage_name,
+                                std::string_view(next).substr(0, next.size() - 1));
       token.start += '\0';
       token_text = token.encode();
       if (plan->selection->is_all()) {

@@ -36,9 +36,19 @@ void answer_unserved(const RequestPtr& request) {
 }
 
 /// Finds version and subresource; answers and returns false when the path is not served.
+/// Asks for metadata alone: then a wildcard needs no identity (AM-479).
+bool wants_partial(const Request& request) {
+  const std::optional<Form> form = negotiate(request.accept, Offer{true, false, true});
+  return form && (form->shape == Shape::kPartial || form->shape == Shape::kPartialList);
+}
+
 bool find_target(const RequestPtr& request, Target& target) {
   const krm::RequestInfo& info = request->info;
-  const ResourcePtr def = request->registry().find(request->cluster, info.group, info.resource);
+  ResourcePtr def = request->registry().find(request->cluster, info.group, info.resource);
+  if (def == nullptr && request->cluster == "*" && request->view == nullptr &&
+      info.resource.find(':') == std::string::npos && wants_partial(*request)) {
+    def = request->registry().find_any_identity(info.group, info.resource);
+  }
   if (def == nullptr) {
     answer_unserved(request);
     return false;

@@ -84,6 +84,9 @@ void WatchHub::dispatch(const std::vector<store::Event>& batch) {
     const std::string_view key = event.key;
     const std::size_t resource = parts->resource.size() + 1;
     const std::size_t cluster = resource + parts->cluster.size() + 1;
+    if (const std::size_t colon = parts->resource.find(':'); colon != std::string_view::npos) {
+      dispatch_to(key.substr(0, colon + 1), live);  // under any identity
+    }
     dispatch_to(key.substr(0, resource), live);
     dispatch_to(key.substr(0, cluster), live);
     if (!parts->ns.empty()) {

@@ -17,7 +17,7 @@ namespace kintsugi::apiserver::internal {
 class Watcher;
 
 /// Brings committed changes to this loop's listeners and watches, in order. Threads: its loop; the
-/// store's writer thread only posts. Cost of a change: four hash look-ups, then one call per watch
+/// store's writer thread only posts. Cost of a change: at most five hash look-ups, then one call per watch
 /// whose key range holds the key.
 class WatchHub {
  public:

@@ -92,6 +92,30 @@ ResourcePtr BoundKinds::find_anywhere(std::string_view group, std::string_view p
   return found == resources_.end() ? nullptr : found->second.back()->def;
 }
 
+ResourcePtr BoundKinds::find_any_identity(std::string_view group, std::string_view plural) const {
+  const std::string prefix = resource_key(group, plural, {});
+  std::shared_ptr<ResourceDef> all;
+  for (const auto& [key, kinds] : resources_) {
+    if (!key.starts_with(prefix) || kinds.empty()) {
+      continue;
+    }
+    const ResourceDef& def = *kinds.back()->def;
+    if (all == nullptr) {
+      all = std::make_shared<ResourceDef>(def);
+      all->identity = kAnyIdentity;
+      all->webhook = nullptr;
+      all->field_labels.clear();
+      continue;
+    }
+    for (const ResourceVersion& version : def.versions) {
+      if (all->version(version.name) == nullptr) {
+        all->versions.push_back(version);
+      }
+    }
+  }
+  return all;
+}
+
 std::uint64_t BoundKinds::generation(std::string_view cluster) const {
   const auto found = clusters_.find(cluster);
   return found == clusters_.end() ? 0 : found->second.generation;

@@ -36,6 +36,9 @@ class BoundKinds {
   /// As any cluster of this shard has it; of several schemas the one that was bound last.
   [[nodiscard]] ResourcePtr find_anywhere(std::string_view group, std::string_view plural,
                                           std::string_view identity) const;
+  /// For metadata alone: see Registry::find_any_identity. Cost: one pass over what is bound here.
+  [[nodiscard]] ResourcePtr find_any_identity(std::string_view group,
+                                              std::string_view plural) const;
   /// The APIExport whose binding brings the resource into the cluster; null: none. Valid until the
   /// next change.
   [[nodiscard]] const ExportRef* export_of(std::string_view cluster, std::string_view group,

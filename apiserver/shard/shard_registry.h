@@ -16,6 +16,10 @@ class ShardRegistry final : public Registry {
 
   [[nodiscard]] ResourcePtr find(std::string_view cluster, std::string_view group,
                                  std::string_view resource) const override;
+  [[nodiscard]] ResourcePtr find_any_identity(std::string_view group,
+                                              std::string_view resource) const override {
+    return bound_.find_any_identity(group, resource);
+  }
   [[nodiscard]] std::vector<ResourcePtr> all(std::string_view cluster) const override;
   [[nodiscard]] std::uint64_t generation(std::string_view cluster) const override;
   [[nodiscard]] bool ready(std::string_view cluster) const override {
