@@ -279,7 +279,7 @@ func (f *fleet) disengages(c *controller, one *consumer) {
 
 // The three modes side by side: everybody serves all consumers, whatever comes, goes or dies. What a removed shard held is
 // not looked for in caches: this version of kcp's informers deletes by DELETED events only, not by what a new list lacks.
-func TestMulticlusterProvider_TP136_FP095_FP097_FP098_FP099(t *testing.T) {
+func TestMulticlusterProvider_AM553_TP136_FP095_FP097_FP098_FP099(t *testing.T) {
 	log.SetLogger(logr.Discard())
 	f := newFleet(t)
 	consumers := make([]*consumer, len(regions))

@@ -124,8 +124,12 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
 void MemoryStore::commit(std::vector<Op> ops, CommitCallback done) {
   std::unique_lock lock(mutex_);
   auto events = std::make_shared<std::vector<Event>>();
-  auto result = fault_ == Errc::kOk ? apply(ops, *events)
-                                    : Expected<CommitResult>(fail(fault_, "the disk is gone"));
+  const bool makes = !ops.empty() && ops.front().expected == Revision{0};
+  const bool loses = makes && lost_races_ > 0;
+  lost_races_ -= loses ? 1 : 0;
+  auto result = fault_ != Errc::kOk ? Expected<CommitResult>(fail(fault_, "the disk is gone"))
+                : loses             ? CommitResult{0, true, 0, current_}
+                                    : apply(ops, *events);
   deliveries_.push_back({current_, std::move(events), std::move(done), std::move(result)});
   if (delivering_) {
     return;

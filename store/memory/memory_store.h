@@ -32,6 +32,8 @@ class MemoryStore final : public Store {
   [[nodiscard]] Expected<void> health() const override { return {}; }
   /// From now on commits and reads of single keys fail so; kOk: they work again.
   void fail_with(Errc fault) noexcept { fault_ = fault; }
+  /// So many of the next commits that make a new key find it taken.
+  void lose_races(std::size_t count) noexcept { lost_races_ = count; }
 
  private:
   struct Version {
@@ -53,6 +55,7 @@ class MemoryStore final : public Store {
 
   mutable std::mutex mutex_;
   Errc fault_ = Errc::kOk;
+  std::size_t lost_races_ = 0;
   Revision current_ = 0;
   Revision compacted_ = 0;
   std::map<std::string, std::vector<Version>, std::less<>> keys_;
