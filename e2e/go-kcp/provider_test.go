@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/kcp-dev/multicluster-provider/apiexport"
+	"github.com/kcp-dev/multicluster-provider/pkg/provider"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -184,10 +185,10 @@ func (c *controller) reconcile(ctx context.Context, request mcreconcile.Request)
 	return ctrl.Result{}, client.IgnoreNotFound(inside.GetClient().Status().Patch(ctx, thing, client.MergeFrom(before)))
 }
 
-// watches tells whether the provider looks at a URL of its slice; it knows them by the beginning of their SHA-256.
-func (c *controller) watches(url string) bool {
+// watcher is what looks at a URL of the slice, nil: nobody; the provider knows it by the beginning of its SHA-256.
+func (c *controller) watcher(url string) *provider.Provider {
 	sum := sha256.Sum256([]byte(url))
-	return c.provider.Providers.Get(hex.EncodeToString(sum[:])[:8]) != nil
+	return c.provider.Providers.Get(hex.EncodeToString(sum[:])[:8])
 }
 
 func (f *fleet) start(slice string) *controller {
@@ -279,7 +280,7 @@ func (f *fleet) disengages(c *controller, one *consumer) {
 
 // The three modes side by side: everybody serves all consumers, whatever comes, goes or dies. What a removed shard held is
 // not looked for in caches: this version of kcp's informers deletes by DELETED events only, not by what a new list lacks.
-func TestMulticlusterProvider_AM553_TP136_FP095_FP097_FP098_FP099(t *testing.T) {
+func TestMulticlusterProvider_AM553_TP136_FP095_FP096_FP097_FP098_FP099(t *testing.T) {
 	log.SetLogger(logr.Discard())
 	f := newFleet(t)
 	consumers := make([]*consumer, len(regions))
@@ -301,6 +302,11 @@ func TestMulticlusterProvider_AM553_TP136_FP095_FP097_FP098_FP099(t *testing.T) 
 	late := f.consumer("late", regions[1])
 	everybody(late)
 
+	proxied := controllers[1]
+	url := func(shard string) string {
+		return fmt.Sprintf("https://127.0.0.1:%d/shards/%s/services/apiexport/%s/things", f.Port, shard, f.cluster("prov"))
+	}
+	watchers := []*provider.Provider{proxied.watcher(url("root")), proxied.watcher(url("shard-1")), proxied.watcher(url("shard-2"))}
 	before, err := f.Kill("shard-1", syscall.SIGKILL)
 	if err != nil {
 		t.Fatal(err)
@@ -310,6 +316,11 @@ func TestMulticlusterProvider_AM553_TP136_FP095_FP097_FP098_FP099(t *testing.T) 
 	}
 	f.more(append(consumers, late), "after-kill")
 	everybody(append(consumers, late)...)
+	for number, shard := range []string{"root", "shard-1", "shard-2"} {
+		if now := proxied.watcher(url(shard)); now == nil || now != watchers[number] {
+			t.Errorf("%s is watched by %p, before the kill by %p", shard, now, watchers[number])
+		}
+	}
 
 	if err := late.Resource(bindings).Delete(context.Background(), "things", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -321,9 +332,8 @@ func TestMulticlusterProvider_AM553_TP136_FP095_FP097_FP098_FP099(t *testing.T) 
 	shard := f.JoinShard("shard-3", "us-west-2")
 	joined := f.consumer("joined", "us-west-2")
 	everybody(joined)
-	proxied := controllers[1]
-	gone := fmt.Sprintf("https://127.0.0.1:%d/shards/shard-3/services/apiexport/%s/things", f.Port, f.cluster("prov"))
-	if !proxied.watches(gone) {
+	gone := url("shard-3")
+	if proxied.watcher(gone) == nil {
 		t.Errorf("nobody watches %s", gone)
 	}
 	shards := Dynamic(t, f.Config("root")).Resource(Shards)
@@ -331,7 +341,7 @@ func TestMulticlusterProvider_AM553_TP136_FP095_FP097_FP098_FP099(t *testing.T) 
 		t.Fatal(err)
 	}
 	Eventually(t, patience, "the URL of a removed shard is left", func() error {
-		if proxied.watches(gone) {
+		if proxied.watcher(gone) != nil {
 			return errors.New("is still watched")
 		}
 		return nil
