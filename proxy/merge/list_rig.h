@@ -1,0 +1,206 @@
+#pragma once
+
+// Only for tests of this folder: three shards that answer what the test says, and lists over them.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "krm/json.h"
+#include "krm/protobuf.h"
+#include "proxy/testing_rig.h"
+
+namespace kintsugi::proxy::testing {
+
+using krm::Json;
+
+inline constexpr const char* kMaps = "/clusters/*/api/v1/configmaps";
+inline constexpr const char* kProtobuf = "application/vnd.kubernetes.protobuf";
+inline constexpr const char* kTypedClient = "application/vnd.kubernetes.protobuf,application/json";
+inline constexpr const char* kTableOrJson =
+    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+inline std::string item(const std::string& name, const std::string& more = "") {
+  return R"({"metadata":{"name":")" + name + R"(","namespace":"t","resourceVersion":"7")" + more +
+         "}}";
+}
+
+inline std::string list_of(const std::string& revision, const std::vector<std::string>& items,
+                           const std::string& token = "") {
+  std::string out = R"({"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":")" +
+                    revision + R"(","continue":")" + token + R"("},"items":[)";
+  for (const std::string& one : items) {
+    out += (&one == items.data() ? "" : ",") + one;
+  }
+  return out + "]}\n";
+}
+
+inline std::string encoded_list(const std::string& revision,
+                                const std::vector<std::string>& names) {
+  Json list = *Json::parse(list_of(revision, {}));
+  for (const std::string& name : names) {
+    list["items"].push_back(*Json::parse(item(name)));
+  }
+  return krm::encode_protobuf(list).value();
+}
+
+inline std::string table(const std::string& columns, const std::string& name) {
+  return R"({"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},)"
+         R"("columnDefinitions":[)" +
+         columns + R"(],"rows":[{"cells":[")" + name + R"("],"object":)" + item(name) + "}]}";
+}
+
+inline std::string parameter(const Exchange& exchange, const std::string& name) {
+  const std::string& target = exchange.head.target;
+  const std::size_t at = target.find(name + "=");
+  return at == std::string::npos
+             ? std::string()
+             : target.substr(at + name.size() + 1, target.find('&', at) - at - name.size() - 1);
+}
+
+inline void reply_with(
+    Exchange& exchange, int status, std::string_view body,
+    std::initializer_list<std::pair<std::string_view, std::string_view>> fields) {
+  http::HeaderList headers;
+  headers.add("content-type", "application/json");
+  for (const auto& [name, value] : fields) {
+    headers.set(name, value);
+  }
+  exchange.stream->send_head(status, headers, false);
+  exchange.stream->send_data(body, true);
+}
+
+using Script = std::function<void(Exchange&)>;
+
+/// Three shards; each answers with one object of its name unless a test says otherwise.
+class MergedLists : public ::testing::Test {
+ protected:
+  void start(const MergeOptions& options = {}, const std::function<void(MergeParams&)>& set = {}) {
+    rig_ = std::make_unique<Rig>(
+        [](net::UpstreamParams& params) { params.restart_window = Duration(); },
+        [&](ProxyHandlerParams& params) {
+          params.wildcard = true;
+          params.merge_options = options;
+          params.merge_params.first_byte = milliseconds(150);
+          if (set) {
+            set(params.merge_params);
+          }
+        });
+    rig_->log_in();
+    for (std::size_t i = 0; i < kNames.size(); ++i) {
+      FakeShard& shard = i == 0 ? rig_->shard : more_[i - 1];
+      scripts_[i] = [name = std::string(kNames[i])](Exchange& exchange) {
+        FakeShard::reply(exchange, 200, list_of("1" + std::to_string(name.size()), {item(name)}));
+      };
+      shard.complete = [this, i](Exchange& exchange) { scripts_[i](exchange); };
+      if (i > 0) {
+        net::ListenerParams listening;
+        listeners_[i - 1] = Rig::must(net::Listener::open(rig_->loop, listening, shard));
+        topology::ShardSpec spec;
+        spec.name = kNames[i];
+        spec.base_url = "http://127.0.0.1:" + std::to_string(listeners_[i - 1]->port());
+        rig_->add_shard(spec);
+      }
+    }
+  }
+  void TearDown() override {
+    answers_.clear();
+    for (const auto& listener : listeners_) {
+      if (listener) {
+        listener->close();
+      }
+    }
+  }
+
+  Answer& send(const std::string& query = "", const std::string& accept = "application/json",
+               std::initializer_list<std::pair<std::string_view, std::string_view>> fields = {}) {
+    http::RequestHead head = Rig::get(kMaps + query);
+    head.headers.add("accept", accept);
+    for (const auto& [name, value] : fields) {
+      head.headers.add(name, value);
+    }
+    Answer& answer = *answers_.emplace_back(std::make_unique<Answer>());
+    rig_->send(answer, head);
+    return answer;
+  }
+  Answer& ask(const std::string& query = "", const std::string& accept = "application/json",
+              std::initializer_list<std::pair<std::string_view, std::string_view>> fields = {}) {
+    Answer& answer = send(query, accept, fields);
+    EXPECT_TRUE(rig_->until([&] { return answer.closed; }));
+    return answer;
+  }
+  FakeShard& shard(std::size_t i) { return i == 0 ? rig_->shard : more_[i - 1]; }
+  std::uint64_t failures(const std::string& name, std::string_view reason) {
+    const auto& all = rig_->handler->merge_stats().shard_failures;
+    const auto found = all.find({name, reason});
+    return found == all.end() ? 0 : found->second;
+  }
+
+  static std::vector<std::string> names(const Json& list) {
+    std::vector<std::string> out;
+    const Json* items = list.find("items");
+    for (const Json& one : items == nullptr ? std::span<const Json>() : items->items()) {
+      out.emplace_back(one.text({"metadata", "name"}));
+    }
+    return out;
+  }
+  static std::vector<std::string> names(const Answer& answer) {
+    const auto list = Json::parse(answer.body);
+    return list ? names(*list) : std::vector<std::string>{answer.body};
+  }
+  static std::vector<std::string> warnings(const Answer& answer) {
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < answer.headers.size(); ++i) {
+      if (answer.headers[i].name == "warning") {
+        out.emplace_back(answer.headers[i].value);
+      }
+    }
+    return out;
+  }
+  static std::string cursor(const Answer& answer) {
+    const auto list = Json::parse(answer.body);
+    return std::string(list ? list->text({"metadata", "resourceVersion"}) : std::string_view());
+  }
+  static std::uint64_t component(const Answer& answer, std::size_t slot) {
+    const std::string text = cursor(answer);
+    return text.size() < 35 + 20 * slot
+               ? 0
+               : parse_decimal(std::string_view(text).substr(16 + 20 * slot, 19)).value_or(0);
+  }
+
+  static constexpr std::array<const char*, 3> kNames = {"alpha", "b", "cc"};
+  static constexpr MergeOptions kOnRequest{MissingShards::kStrict, true, Resync::kDiff, true};
+  static constexpr MergeOptions kPartial{MissingShards::kPartial, false, Resync::kDiff, true};
+  const std::vector<std::string> all_ = {"alpha", "b", "cc"};
+  std::array<FakeShard, 2> more_;
+  std::array<Script, 3> scripts_;
+  std::array<std::unique_ptr<net::Listener>, 2> listeners_;
+  std::unique_ptr<Rig> rig_;
+  std::vector<std::unique_ptr<Answer>> answers_;
+};
+
+inline Script status(int code, const std::string& retry_after = "") {
+  return [=](Exchange& exchange) {
+    const std::string body = R"({"kind":"Status","apiVersion":"v1","code":)" +
+                             std::to_string(code) + R"(,"message":"from the shard"})";
+    if (retry_after.empty()) {
+      reply_with(exchange, code, body, {});
+    } else {
+      reply_with(exchange, code, body, {{"retry-after", retry_after}});
+    }
+  };
+}
+inline const Script kSilent = [](Exchange&) {};
+
+/// Answers like a shard with one object at one revision.
+inline Script paged(const std::string& name) {
+  return [=](Exchange& exchange) { FakeShard::reply(exchange, 200, list_of("9", {item(name)})); };
+}
+
+}  // namespace kintsugi::proxy::testing
