@@ -184,6 +184,7 @@ std::vector<Key> aggregation_keys(MergeOptions& options, MergeParams& params) {
       {"aggregation.list.max_streams", number(params.list_streams, 1, 1 << 20)},
       {"aggregation.list.protobuf_spool_bytes", number(params.protobuf_spool, 0, kMostBytes)},
       {"aggregation.absent.reprobe_ms", milliseconds_of(params.reprobe, 1)},
+      {"aggregation.authz.cache_ms", milliseconds_of(params.rights_age)},
       {"aggregation.cursor.future_wait_ms", milliseconds_of(params.future_wait)},
   };
 }

@@ -21,6 +21,21 @@ Duration jittered(Duration whole) {
   return Duration(pick(random));
 }
 
+/// Label of kintsugi_shard_failures_total.
+std::string_view reason_of(Errc cause) {
+  switch (cause) {
+    case Errc::kOk:
+      return {};  // streams end
+    case Errc::kTls:
+      return "tls";
+    case Errc::kTimeout:
+    case Errc::kDeadline:
+      return "timeout";
+    default:
+      return "connect";
+  }
+}
+
 }  // namespace
 
 Duration about(Duration whole) {
@@ -69,7 +84,7 @@ void MemberWatch::open() {
   resumed_ = start_.revision != 0;
   shards::ShardClient* client = client_of(shared_, route_, member_.id);
   if (client == nullptr || !call_.open(*client, net::UpstreamClass::kWatch, std::move(head))) {
-    lose(client == nullptr ? "not known yet" : client->cause());
+    lose(client == nullptr ? "not known yet" : client->cause(), "connect");
   }
 }
 
@@ -98,7 +113,7 @@ void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
   } else if (coding != shape_.coding) {
     call_.close();
     if (std::exchange(narrowed_, true)) {
-      lose("it does not speak " + std::string(shape_.coding->media_type));
+      lose("it does not speak " + std::string(shape_.coding->media_type), "status");
     } else {
       timer_.start(Duration{}, [this] { open(); });
     }
@@ -135,7 +150,7 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
   if (state_ != State::kStopped && (broken_ || fault == EventSplitter::Fault::kMalformed)) {
     ++shared_.stats.malformed;
     call_.close();
-    lose("its events cannot be understood");
+    lose("its events cannot be understood", "malformed");
   }
 }
 
@@ -143,7 +158,7 @@ void MemberWatch::on_end(Errc cause) noexcept {
   if (state_ == State::kOpening && answer_.status != 0) {
     refuse();
   } else {
-    lose(cause == Errc::kOk ? "it ended the stream" : errc_name(cause));
+    lose(cause == Errc::kOk ? "it ended the stream" : errc_name(cause), reason_of(cause));
   }
 }
 
@@ -173,11 +188,12 @@ void MemberWatch::refuse() {
     case ShardVerdict::kFinal:
       sink_->on_refused(*this, answer_, error_body_);
       if (state_ != State::kStopped) {
-        lose("it answers " + std::to_string(answer_.status));
+        lose("it answers " + std::to_string(answer_.status), "status");
       }
       return;
     default:
-      lose("it answers " + std::to_string(answer_.status));
+      lose("it answers " + std::to_string(answer_.status),
+           answer_.status == 401 ? "identity" : "status");
   }
 }
 
@@ -256,7 +272,10 @@ void MemberWatch::take_error(std::string_view object) {
   broken_ = true;  // any other failure: from where it was
 }
 
-void MemberWatch::lose(std::string_view cause) {
+void MemberWatch::lose(std::string_view cause, std::string_view reason) {
+  if (!reason.empty()) {
+    ++shared_.stats.shard_failures[{member_.name, reason}];
+  }
   const std::string kept(cause);  // clients change their texts
   state_ = State::kWaiting;
   if (silent_since_ == TimePoint::max()) {

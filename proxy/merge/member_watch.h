@@ -106,7 +106,8 @@ class MemberWatch final : private MemberCall::Listener {
   void give(const EventFacts& facts, std::string_view event);
   void take_error(std::string_view object);
   void refuse();
-  void lose(std::string_view cause);
+  /// @param reason  label of kintsugi_shard_failures_total; "": no failure
+  void lose(std::string_view cause, std::string_view reason);
 
   MergeLoop& shared_;
   Sink* sink_;

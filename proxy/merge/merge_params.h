@@ -57,6 +57,7 @@ struct MergeParams {
   std::uint32_t expire_rate = 50;  ///< [1/s] watches of a loop that are ended with 410
   Duration reprobe = seconds(30);  ///< of a resource that a shard lacks
   Duration future_wait = seconds(3);
+  Duration rights_age = seconds(10);  ///< of a shard's word that an identity may watch
   bool operator==(const MergeParams&) const = default;
 };
 

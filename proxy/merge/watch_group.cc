@@ -136,7 +136,7 @@ const MemberWatch* WatchGroup::stream(std::size_t slot) const noexcept {
 
 bool WatchGroup::accepted(std::size_t slot) const noexcept {
   const auto found = slots_.find(slot);
-  return found != slots_.end() && found->second.accepted;
+  return found != slots_.end() && found->second.accepted && found->second.check == nullptr;
 }
 
 void WatchGroup::begin(const Member& member, WatchStart start) {
@@ -162,6 +162,7 @@ bool WatchGroup::follow(const Member& member, std::uint64_t position) {
   }
   const std::optional<std::uint64_t> floor = log_.floor(member.slot);
   if (floor && position >= *floor) {
+    check_rights(member);
     return true;
   }
   const bool unused = floor && slots_[member.slot].fresh && !log_.has_events_of(member.slot);
@@ -179,6 +180,7 @@ void WatchGroup::adopt(std::unique_ptr<MemberWatch> stream) {
   followed.stream = std::move(stream);
   followed.accepted = true;
   followed.fresh = false;
+  followed.allowed_at = shared_.loop.now();
   followed.stream->set_sink(*this);
   bookmark_ = {};
   log_.begin_slot(slot, followed.stream->position());
@@ -195,16 +197,14 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   if (found->second.resync != nullptr) {
     retired_resyncs_.push_back(std::move(found->second.resync));
   }
+  if (found->second.check != nullptr) {
+    retired_checks_.push_back(std::move(found->second.check));
+  }
   slots_.erase(found);
   log_.end_slot(slot);
   ring_.move(slot, std::nullopt, shared_.loop.now());
   bookmark_ = {};
-  shared_.loop.post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) {
-      self->retired_.clear();
-      self->retired_resyncs_.clear();
-    }
-  });
+  bury_later();
 }
 
 const WatchCoding& WatchGroup::coding() noexcept {
@@ -213,6 +213,54 @@ const WatchCoding& WatchGroup::coding() noexcept {
     shape_.coding = json ? &json_coding() : &protobuf_coding();
   }
   return *shape_.coding;
+}
+
+void WatchGroup::bury_later() noexcept {
+  shared_.loop.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->retired_.clear();
+      self->retired_resyncs_.clear();
+      self->retired_checks_.clear();
+    }
+  });
+}
+
+void WatchGroup::check_rights(const Member& member) {
+  Slot& followed = slots_[member.slot];
+  if (!followed.accepted || followed.check != nullptr ||
+      followed.allowed_at + shared_.params.rights_age > shared_.loop.now()) {
+    return;
+  }
+  const WatchStart start{followed.stream->position(), false, followed.stream->position() == 0,
+                         false};
+  followed.check = std::make_unique<RightsCheck>(
+      [&](MemberWatch::Sink& sink) { return make_stream(sink, member, start); },
+      [this, slot = member.slot](const RightsCheck::Outcome& outcome) {
+        on_checked(slot, outcome);
+      });
+  followed.check->start();
+}
+
+void WatchGroup::on_checked(std::size_t slot, const RightsCheck::Outcome& outcome) {
+  Slot& followed = slots_[slot];
+  if (followed.check != nullptr) {
+    retired_checks_.push_back(std::move(followed.check));
+    bury_later();
+  }
+  switch (outcome.kind) {
+    case RightsCheck::Outcome::Kind::kAllowed:
+      followed.allowed_at = shared_.loop.now();
+      for_each_reader([slot](GroupReader& reader) { reader.on_slot_accepted(slot); });
+      return;
+    case RightsCheck::Outcome::Kind::kAway:
+      for_each_reader([&](GroupReader& reader) { reader.on_slot_lost(slot, outcome.body); });
+      return;
+    case RightsCheck::Outcome::Kind::kRefused:
+      for_each_reader(
+          [&](GroupReader& reader) { reader.on_slot_refused(slot, outcome.head, outcome.body); });
+      drop(slot);
+      return;
+  }
 }
 
 void WatchGroup::learn(const ObjectFacts& facts, std::string_view columns) {
@@ -348,6 +396,7 @@ void WatchGroup::on_initial_end(MemberWatch& from) noexcept {
 void WatchGroup::on_accepted(MemberWatch& from) noexcept {
   const std::size_t slot = from.member().slot;
   slots_[slot].accepted = true;
+  slots_[slot].allowed_at = shared_.loop.now();
   for_each_reader([slot](GroupReader& reader) { reader.on_slot_accepted(slot); });
 }
 
@@ -436,12 +485,7 @@ void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) noexcept 
   bookmark_ = {};
   followed.stream->open();
   for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
-  shared_.loop.post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) {
-      self->retired_.clear();
-      self->retired_resyncs_.clear();
-    }
-  });
+  bury_later();
 }
 
 void WatchGroup::on_resync_failed(SlotResync& from) noexcept {

@@ -14,6 +14,7 @@
 #include "proxy/merge/merge_loop.h"
 #include "proxy/merge/merge_query.h"
 #include "proxy/merge/resume_ring.h"
+#include "proxy/merge/rights_check.h"
 #include "proxy/merge/slot_resync.h"
 #include "proxy/merge/watch_text.h"
 
@@ -81,7 +82,8 @@ class WatchGroup final : private MemberWatch::Sink,
   [[nodiscard]] bool follows(std::size_t slot) const noexcept { return stream(slot) != nullptr; }
   /// nullptr: not followed.
   [[nodiscard]] const MemberWatch* stream(std::size_t slot) const noexcept;
-  /// Its shard has answered since the slot is followed.
+  /// Its shard has answered since the slot is followed, and nobody waits for its word that the
+  /// identity may still watch.
   [[nodiscard]] bool accepted(std::size_t slot) const noexcept;
   [[nodiscard]] const GroupLog& log() const noexcept { return log_; }
   [[nodiscard]] ResumeRing& ring() noexcept { return ring_; }
@@ -115,7 +117,9 @@ class WatchGroup final : private MemberWatch::Sink,
     std::unique_ptr<MemberWatch> stream;
     std::unique_ptr<SlotResync> resync;  ///< while the stream is stopped for it
     bool accepted = false;
-    bool fresh = true;  ///< nothing was heard since it is followed
+    bool fresh = true;       ///< nothing was heard since it is followed
+    TimePoint allowed_at{};  ///< when the shard last said that the identity may watch
+    std::unique_ptr<RightsCheck> check;
   };
 
   void on_event(MemberWatch& from, const EventFacts& facts,
@@ -135,8 +139,12 @@ class WatchGroup final : private MemberWatch::Sink,
   void on_resync_failed(SlotResync& from) noexcept override;
 
   void fall_asleep();
+  /// A reader joins a running stream: its right is asked about if that was long ago.
+  void check_rights(const Member& member);
+  void on_checked(std::size_t slot, const RightsCheck::Outcome& outcome);
   void begin(const Member& member, WatchStart start);
   void drop(std::size_t slot) noexcept;
+  void bury_later() noexcept;
   /// Enters an event that no shard has sent, for readers who are at `position`.
   void enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
              std::string_view event);
@@ -156,6 +164,7 @@ class WatchGroup final : private MemberWatch::Sink,
   std::map<std::size_t, GroupLog::Index> departed_;    // of refresh(): where their ends end
   std::vector<std::unique_ptr<MemberWatch>> retired_;  // may still be on the stack
   std::vector<std::unique_ptr<SlotResync>> retired_resyncs_;
+  std::vector<std::unique_ptr<RightsCheck>> retired_checks_;
   GroupLog log_;
   ResumeRing ring_;
   std::vector<GroupReader*> readers_;  // null: left during a call to all
