@@ -131,6 +131,7 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
     sum.malformed += loop.merge.malformed;
     sum.reopened += loop.merge.reopened;
     sum.failed += loop.merge.failed;
+    sum.emulated += loop.merge.emulated;
     sum.watches += loop.merge.watches;
     sum.evicted_slow += loop.merge.evicted_slow;
     sum.evicted_stall += loop.merge.evicted_stall;
@@ -181,6 +182,8 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
               documents.stale);
   text.single("kintsugi_openapi_differences_total", "counter",
               "OpenAPI documents that shards have in different forms", documents.differences);
+  text.single("kintsugi_watchlist_emulated_total", "counter",
+              "initial events of a shard that did not end them by itself", sum.emulated);
   text.family("kintsugi_cursor_expired_total", "counter", "merged reads that got 410");
   for (const auto& [reason, count] : sum.expired) {
     text.sample("reason=\"" + std::string(reason) + "\"", count);

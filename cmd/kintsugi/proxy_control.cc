@@ -280,6 +280,10 @@ Expected<void> ProxyControl::start_feed() {
   params.on_ready = [this](bool ready) { tell_ready(ready); };
   params.root_headers = agent_headers();
   params.shard_headers = agent_headers();
+  if (config_.topology.source == "static") {  // a probe is nobody's request
+    params.shard_headers.add("x-remote-user", "system:anonymous");
+    params.shard_headers.add("x-remote-group", "system:unauthenticated");
+  }
   const std::string random = random_bytes(8);
   params.seed = *reinterpret_cast<const std::uint64_t*>(random.data());
   feed_ = std::make_unique<topology::Feed>(loop_, std::move(params), publisher_);

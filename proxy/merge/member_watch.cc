@@ -69,6 +69,16 @@ MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
       backoff_(kFirstBackoff) {}
 
 void MemberWatch::open() {
+  if (start_.initial_events && phase_ == nullptr) {
+    InitialPhase::Host& self = *this;
+    phase_ = std::make_unique<InitialPhase>(shared_, self, member_, head_, route_, passed_on_,
+                                            shape_, start_.any_state);
+  }
+  if (start_.initial_events && phase_->prefers_list()) {
+    state_ = State::kOpening;
+    list_instead();
+    return;
+  }
   http::RequestHead head = head_;
   head.target = route_.path + watch_query(start_, passed_on_);
   if (narrowed_) {
@@ -79,7 +89,7 @@ void MemberWatch::open() {
   error_body_.clear();
   answer_ = {};
   credit_ = 0;
-  broken_ = false;
+  broken_ = refuses_ = false;
   state_ = State::kOpening;
   resumed_ = start_.revision != 0;
   shards::ShardClient* client = client_of(shared_, route_, member_.id);
@@ -92,6 +102,9 @@ void MemberWatch::stop() noexcept {
   state_ = State::kStopped;
   timer_.cancel();
   call_.close();
+  if (phase_ != nullptr) {
+    phase_->stop();
+  }
 }
 
 bool MemberWatch::is_connected() const noexcept {
@@ -100,7 +113,13 @@ bool MemberWatch::is_connected() const noexcept {
          client->upstream()->stats(net::UpstreamClass::kWatch).connections > 0;
 }
 
-void MemberWatch::give_credit() noexcept { call_.consume(std::exchange(credit_, 0)); }
+void MemberWatch::give_credit() noexcept {
+  const std::size_t bytes = std::exchange(credit_, 0);
+  call_.consume(bytes);
+  if (phase_ != nullptr && bytes > 0) {
+    phase_->consume(bytes);
+  }
+}
 
 void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
   answer_ = head;
@@ -123,6 +142,9 @@ void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
   initial_done_ = initial_done_ || !start_.initial_events;
   backoff_ = kFirstBackoff;
   silent_since_ = TimePoint::max();
+  if (phase_ != nullptr) {
+    phase_->watch_accepted();
+  }
   sink_->on_accepted(*this);
 }
 
@@ -147,10 +169,94 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
     return;
   }
   sink_->on_batch_end(*this);
-  if (state_ != State::kStopped && (broken_ || fault == EventSplitter::Fault::kMalformed)) {
+  if (state_ != State::kStopped && refuses_) {
+    list_instead();
+  } else if (state_ != State::kStopped && (broken_ || fault == EventSplitter::Fault::kMalformed)) {
     ++shared_.stats.malformed;
     call_.close();
     lose("its events cannot be understood", "malformed");
+  }
+}
+
+/// The shard does not tell its present objects by a watch.
+void MemberWatch::list_instead() {
+  call_.close();
+  answer_ = {};
+  credit_ = 0;
+  broken_ = refuses_ = false;
+  phase_->list();
+}
+
+void MemberWatch::on_list_accepted() noexcept {
+  if (state_ == State::kOpening) {
+    state_ = State::kInitial;
+    backoff_ = kFirstBackoff;
+    silent_since_ = TimePoint::max();
+    sink_->on_accepted(*this);
+  }
+}
+
+void MemberWatch::on_listed_bytes(std::size_t count) noexcept {
+  credit_ += count;
+  sink_->on_batch_end(*this);
+  if (state_ != State::kStopped && broken_) {
+    ++shared_.stats.malformed;
+    phase_->stop();
+    lose("its list cannot be understood");
+  }
+}
+
+void MemberWatch::on_phase_end(const StreamKind& kind, std::uint64_t revision) noexcept {
+  call_.close();
+  drop_phase();
+  position_ = std::max(position_, revision);
+  start_ = WatchStart{position_, false, false, false};
+  initial_done_ = true;
+  state_ = State::kLive;
+  ObjectFacts facts;
+  facts.kind = kind.kind;
+  facts.api_version = kind.api_version;
+  facts.revision = revision;
+  sink_->on_bookmark(*this, facts);
+  if (state_ == State::kLive) {
+    sink_->on_initial_end(*this);
+  }
+  if (state_ == State::kLive) {
+    open();
+  }
+}
+
+void MemberWatch::on_phase_refused(const http::ResponseHead& head,
+                                   const std::string& body) noexcept {
+  sink_->on_refused(*this, head, body);
+  if (state_ != State::kStopped) {
+    lose("it answers " + std::to_string(head.status));
+  }
+}
+
+/// It lacks the resource: asked again now and then.
+void MemberWatch::be_absent(const http::ResponseHead& head, const std::string& body) {
+  call_.close();
+  drop_phase();
+  state_ = State::kAbsent;
+  initial_done_ = true;
+  silent_since_ = TimePoint::max();
+  start_ = WatchStart{0, true, false, false};
+  timer_.start(jittered(shared_.params.reprobe), [this] { open(); });
+  if (head.status == 404) {
+    sink_->on_refused(*this, head, body);
+  }
+  if (state_ == State::kAbsent) {
+    sink_->on_accepted(*this);
+    sink_->on_initial_end(*this);
+  }
+}
+
+/// It may be on the stack: it goes in the next turn.
+void MemberWatch::drop_phase() {
+  if (phase_ != nullptr) {
+    phase_->stop();
+    shared_.loop.post([kept = std::shared_ptr<InitialPhase>(std::move(phase_))] {});
   }
 }
 
@@ -170,22 +276,18 @@ void MemberWatch::refuse() {
         sink_->on_expired(*this);  // the resource is gone, and the client still has its objects
         return;
       }
-      state_ = State::kAbsent;
-      initial_done_ = true;
-      silent_since_ = TimePoint::max();
-      start_ = WatchStart{0, true, false, false};
-      timer_.start(jittered(shared_.params.reprobe), [this] { open(); });
-      sink_->on_refused(*this, answer_, error_body_);
-      if (state_ == State::kAbsent) {
-        sink_->on_accepted(*this);
-        sink_->on_initial_end(*this);
-      }
+      be_absent(answer_, error_body_);
       return;
     case ShardVerdict::kExpired:
       stop();
       sink_->on_expired(*this);
       return;
     case ShardVerdict::kFinal:
+      if (start_.initial_events && phase_ != nullptr &&
+          (answer_.status == 400 || answer_.status == 422)) {
+        list_instead();
+        return;
+      }
       sink_->on_refused(*this, answer_, error_body_);
       if (state_ != State::kStopped) {
         lose("it answers " + std::to_string(answer_.status), "status");
@@ -223,6 +325,7 @@ void MemberWatch::take(std::string_view event) {
       }
       sink_->on_bookmark(*this, facts->facts);
       if (state_ == State::kInitial && facts->facts.initial_end) {
+        drop_phase();
         state_ = State::kLive;
         start_.initial_events = false;
         initial_done_ = true;
@@ -233,6 +336,9 @@ void MemberWatch::take(std::string_view event) {
       break;
   }
   if (state_ == State::kInitial) {
+    if (phase_ != nullptr) {
+      phase_->heard(*facts);
+    }
     delivered_ = true;
     position_ = position_ == 0 ? kBegun : position_;
   } else {
@@ -264,11 +370,15 @@ void MemberWatch::give(const EventFacts& facts, std::string_view event) {
 }
 
 void MemberWatch::take_error(std::string_view object) {
-  if (shape_.coding->error_code(object) == 410) {
+  const std::int64_t code = shape_.coding->error_code(object);
+  if (code == 410) {
     stop();
     sink_->on_expired(*this);
     return;
   }
+  // Servers whose etcd cannot tell how far it is accept what they then refuse.
+  refuses_ = state_ == State::kInitial && !delivered_ && phase_ != nullptr && code != 0 &&
+             code != 429 && code != 503;
   broken_ = true;  // any other failure: from where it was
 }
 
@@ -277,6 +387,10 @@ void MemberWatch::lose(std::string_view cause, std::string_view reason) {
     ++shared_.stats.shard_failures[{member_.name, reason}];
   }
   const std::string kept(cause);  // clients change their texts
+  call_.close();
+  if (phase_ != nullptr) {
+    phase_->stop();
+  }
   state_ = State::kWaiting;
   if (silent_since_ == TimePoint::max()) {
     silent_since_ = shared_.loop.now();

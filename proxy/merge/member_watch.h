@@ -6,6 +6,7 @@
 
 #include "http/handler.h"
 #include "net/loop.h"
+#include "proxy/merge/initial_phase.h"
 #include "proxy/merge/json_split.h"
 #include "proxy/merge/key_index.h"
 #include "proxy/merge/member_call.h"
@@ -19,7 +20,7 @@ namespace kintsugi::proxy {
 /// One shard's share of a merged watch: asks for it, understands its events, and asks again from
 /// where it was when the stream ends (AGG-707). What that means for the client is the sink's
 /// business. Threads: its loop.
-class MemberWatch final : private MemberCall::Listener {
+class MemberWatch final : private MemberCall::Listener, private InitialPhase::Host {
  public:
   enum class State : std::uint8_t {
     kOpening,
@@ -102,6 +103,18 @@ class MemberWatch final : private MemberCall::Listener {
   void on_head(const http::ResponseHead& head) noexcept override;
   void on_data(std::string_view bytes) noexcept override;
   void on_end(Errc cause) noexcept override;
+  void on_list_accepted() noexcept override;
+  void on_listed_event(std::string_view event) noexcept override { take(event); }
+  void on_listed_bytes(std::size_t count) noexcept override;
+  void on_phase_end(const StreamKind& kind, std::uint64_t revision) noexcept override;
+  void on_phase_absent(const http::ResponseHead& head, const std::string& body) noexcept override {
+    be_absent(head, body);
+  }
+  void on_phase_refused(const http::ResponseHead& head, const std::string& body) noexcept override;
+  void on_phase_lost(std::string_view cause) noexcept override { lose(cause); }
+  void list_instead();
+  void drop_phase();
+  void be_absent(const http::ResponseHead& head, const std::string& body);
   void take(std::string_view event);
   void give(const EventFacts& facts, std::string_view event);
   void take_error(std::string_view object);
@@ -121,6 +134,7 @@ class MemberWatch final : private MemberCall::Listener {
   EventSplitter splitter_;
   FrameSplitter frames_;
   net::Timer timer_;
+  std::unique_ptr<InitialPhase> phase_;  // while initial events come
   std::unique_ptr<KeyIndex> index_;
   http::ResponseHead answer_;
   std::string error_body_;
@@ -134,6 +148,7 @@ class MemberWatch final : private MemberCall::Listener {
   bool resumed_ = false;   // events up to position_ may come again
   bool narrowed_ = false;  // asked for the one encoding that the others speak
   bool broken_ = false;    // an event could not be understood
+  bool refuses_ = false;   // initial events, by an ERROR event
 };
 
 /// "opening", "initial", "live", "waiting", "absent", "stopped".

@@ -18,6 +18,31 @@ bool asks_partial(const MergeOptions& options, const http::HeaderList& headers) 
          (options.allow_partial && headers.get("x-kintsugi-partial") == "true");
 }
 
+namespace {
+
+constexpr std::size_t kListsFirst = 4'096;
+
+std::string list_key(topology::ShardId shard, const Scope& scope) {
+  return std::to_string(shard) + '\n' + scope.route + '\n' + scope.group + '\n' + scope.resource;
+}
+
+}  // namespace
+
+void MergeLoop::list_first(topology::ShardId shard, const Scope& scope, Duration duration) {
+  if (lists_first_.size() >= kListsFirst) {
+    std::erase_if(lists_first_, [this](const auto& one) { return one.second <= loop.now(); });
+  }
+  if (lists_first_.size() < kListsFirst) {
+    lists_first_[list_key(shard, scope)] = loop.now() + duration;
+  }
+}
+
+bool MergeLoop::lists_first(topology::ShardId shard, const Scope& scope) const {
+  const auto found =
+      lists_first_.empty() ? lists_first_.end() : lists_first_.find(list_key(shard, scope));
+  return found != lists_first_.end() && found->second > loop.now();
+}
+
 void MergeLoop::set_slots(SlotHistoryPtr history) {
   slots = std::move(history);
   follow(true);

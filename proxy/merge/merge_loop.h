@@ -39,6 +39,7 @@ struct MergeStats {
   std::map<int, net::TimeHistogram> list_times;  ///< by status code; 0: cut off
   /// By shard and reason (specs/aggregation.md 19).
   std::map<std::pair<std::string, std::string_view>, std::uint64_t> shard_failures;
+  std::uint64_t emulated = 0;  ///< initial events of a shard that did not end them by itself
 };
 
 class MergedWatch;
@@ -93,6 +94,9 @@ struct MergeLoop {
   FindDeliveries find_deliveries;  ///< empty: this loop is all there is
   [[nodiscard]] ResumeRing::Found find_delivery(const std::string& key, std::uint64_t revision,
                                                 const std::vector<bool>& members) const;
+  /// Initial events of this shard and resource are taken by LIST for `duration` (8).
+  void list_first(topology::ShardId shard, const Scope& scope, Duration duration);
+  [[nodiscard]] bool lists_first(topology::ShardId shard, const Scope& scope) const;
 
   /// When the `turn`-th of `all` watches that have to list again is told to: spread in time, and
   /// never more of them a second than operators allow (AGG-1003).
@@ -107,6 +111,7 @@ struct MergeLoop {
   void follow(bool shards_changed);
 
  private:
+  std::map<std::string, TimePoint, std::less<>> lists_first_;  // until then, by shard and resource
   net::Timer follow_timer_, house_timer_;
   TimePoint last_expiry_{};
   bool follows_ = false, keeps_house_ = false;

@@ -24,9 +24,13 @@ func TestPlainServers(t *testing.T) {
 	r := startRig(t)
 	t.Run("list", func(t *testing.T) { testList(t, r) })
 	t.Run("get", func(t *testing.T) { testGet(t, r) })
+	t.Run("old paths", func(t *testing.T) { testOldWatchPaths(t, r) })
+	t.Run("informers", func(t *testing.T) { testInformers(t, r) })
+	t.Run("same names", func(t *testing.T) { testSameNames(t, r) })
 	t.Run("writes", func(t *testing.T) { testWrites(t, r) })
 	t.Run("one server", func(t *testing.T) { testOneServer(t, r) })
 	t.Run("kubectl", func(t *testing.T) { testKubectl(t, r) })
+	t.Run("kill", func(t *testing.T) { testKill(t, r) })
 }
 
 // namespace makes a fresh one on every server.
