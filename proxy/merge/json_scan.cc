@@ -16,8 +16,11 @@ namespace {
 constexpr std::size_t kBlock = 64;
 
 /// One bit per byte of a block.
-struct Masks {
-  std::uint64_t quote = 0, backslash = 0, open = 0, close = 0;
+struct StringMasks {
+  std::uint64_t quote = 0, backslash = 0;
+};
+struct BraceMasks {
+  std::uint64_t open = 0, close = 0;
 };
 
 #if defined(__SSE2__)
@@ -32,25 +35,39 @@ std::uint64_t equal_mask(const __m128i (&parts)[4], __m128i wanted) noexcept {
   return mask;
 }
 
-Masks masks_of(const char* block) noexcept {
+StringMasks string_masks(const char* block) noexcept {
   __m128i parts[4];
-  __m128i folded[4];  // '[' and '{', ']' and '}' differ in one bit
   for (int i = 0; i < 4; ++i) {
     parts[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block) + i);
-    folded[i] = _mm_or_si128(parts[i], _mm_set1_epi8(0x20));
   }
-  return {equal_mask(parts, _mm_set1_epi8('"')), equal_mask(parts, _mm_set1_epi8('\\')),
-          equal_mask(folded, _mm_set1_epi8('{')), equal_mask(folded, _mm_set1_epi8('}'))};
+  return {equal_mask(parts, _mm_set1_epi8('"')), equal_mask(parts, _mm_set1_epi8('\\'))};
+}
+
+BraceMasks brace_masks(const char* block) noexcept {
+  __m128i folded[4];  // '[' and '{', ']' and '}' differ in one bit
+  for (int i = 0; i < 4; ++i) {
+    folded[i] = _mm_or_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block) + i),
+                             _mm_set1_epi8(0x20));
+  }
+  return {equal_mask(folded, _mm_set1_epi8('{')), equal_mask(folded, _mm_set1_epi8('}'))};
 }
 
 #else
 
-Masks masks_of(const char* block) noexcept {
-  Masks out;
+StringMasks string_masks(const char* block) noexcept {
+  StringMasks out;
   for (std::size_t i = 0; i < kBlock; ++i) {
     const std::uint64_t bit = std::uint64_t{1} << i;
     out.quote |= block[i] == '"' ? bit : 0;
     out.backslash |= block[i] == '\\' ? bit : 0;
+  }
+  return out;
+}
+
+BraceMasks brace_masks(const char* block) noexcept {
+  BraceMasks out;
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << i;
     out.open |= block[i] == '{' || block[i] == '[' ? bit : 0;
     out.close |= block[i] == '}' || block[i] == ']' ? bit : 0;
   }
@@ -123,15 +140,25 @@ std::size_t ValueScan::feed(std::string_view text) noexcept {
       std::memcpy(padded, block, size);
       block = padded;
     }
-    const Masks masks = masks_of(block);
-    const std::uint64_t quotes = masks.quote & ~escaped_mask(masks.backslash, escaped_, size);
+    const StringMasks marks = string_masks(block);
+    if (in_string_ && (marks.quote | marks.backslash) == 0) {
+      escaped_ = false;
+      at += size;
+      continue;
+    }
+    const std::uint64_t quotes = marks.quote & ~escaped_mask(marks.backslash, escaped_, size);
     std::uint64_t strings = running_parity(quotes);
     if (in_string_) {
       strings = ~strings;
     }
     in_string_ = (strings >> (size - 1) & 1) != 0;
-    const std::uint64_t open = masks.open & ~strings;
-    std::uint64_t close = masks.close & ~strings;
+    const BraceMasks braces = brace_masks(block);
+    const std::uint64_t open = braces.open & ~strings;
+    const std::uint64_t close = braces.close & ~strings;
+    if ((open | close) == 0) {
+      at += size;
+      continue;
+    }
     begun_ = begun_ || open != 0;
     if (depth_ > static_cast<std::uint64_t>(std::popcount(close))) {
       depth_ += static_cast<std::uint64_t>(std::popcount(open));
