@@ -202,7 +202,7 @@ void MemberWatch::on_listed_bytes(std::size_t count) noexcept {
   if (state_ != State::kStopped && broken_) {
     ++shared_.stats.malformed;
     phase_->stop();
-    lose("its list cannot be understood");
+    lose("its list cannot be understood", "malformed");
   }
 }
 
@@ -230,7 +230,7 @@ void MemberWatch::on_phase_refused(const http::ResponseHead& head,
                                    const std::string& body) noexcept {
   sink_->on_refused(*this, head, body);
   if (state_ != State::kStopped) {
-    lose("it answers " + std::to_string(head.status));
+    lose("it answers " + std::to_string(head.status), "status");
   }
 }
 

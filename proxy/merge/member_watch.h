@@ -111,7 +111,7 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
     be_absent(head, body);
   }
   void on_phase_refused(const http::ResponseHead& head, const std::string& body) noexcept override;
-  void on_phase_lost(std::string_view cause) noexcept override { lose(cause); }
+  void on_phase_lost(std::string_view cause) noexcept override { lose(cause, "initial"); }
   void list_instead();
   void drop_phase();
   void be_absent(const http::ResponseHead& head, const std::string& body);
