@@ -11,6 +11,7 @@
 #include "krm/request_info.h"
 #include "krm/yaml.h"
 #include "net/upstream.h"
+#include "proxy/cors.h"
 #include "proxy/merge/cursor.h"
 #include "proxy/merge/slot_table.h"
 
@@ -111,6 +112,16 @@ std::function<std::string(const Json&)> text_list(std::vector<std::string>& targ
       target.emplace_back(item.as_string());
     }
     return {};
+  };
+}
+
+std::function<std::string(const Json&)> pattern_list(std::vector<std::string>& target) {
+  return [set = text_list(target), &target](const Json& value) -> std::string {
+    std::string fault = set(value);
+    if (fault.empty() && !std::all_of(target.begin(), target.end(), is_origin_pattern)) {
+      fault = must_be("a list of regular expressions");
+    }
+    return fault;
   };
 }
 
@@ -231,6 +242,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
                          {{"ignored", Consumers::kIgnored}, {"required", Consumers::kRequired}})},
       {"endpoint_slice.leave_grace_ms", milliseconds_of(config.endpoint_slice.leave_grace)},
       {"wildcard", one_of<std::string>(config.wildcard, {{"deny", "deny"}, {"serve", "serve"}})},
+      {"cors.allowed_origins", pattern_list(config.cors_origins)},
       {"mounts.allowed_hosts", text_list(config.mount_hosts)},
       {"admin.bind", text(config.admin.bind)},
       {"admin.socket", file(config.admin.socket, folder)},

@@ -78,6 +78,7 @@ struct ProxyConfig {
   } backend;
   endpointslice::SliceDefaults endpoint_slice;
   std::string wildcard;                  ///< "deny", "serve"
+  std::vector<std::string> cors_origins;  ///< regular expressions (cors.h); none: no CORS
   std::vector<std::string> mount_hosts;  ///< where mounts may lead, besides shards and the proxy
   MergeOptions aggregation;
   MergeParams merge;

@@ -134,6 +134,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
           },
       .ready = shared_.ready,
       .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
+  cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *handler_);
   recheck_watches();
 }
 
@@ -204,7 +205,7 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
   params.progress_timeout = timeouts.slow_reader;
   params.group = shared_.group;
   params.identify = proxy::make_proxy_identify(shared_.verifier, {});
-  auto listener = net::Listener::open(loop_, std::move(params), *handler_);
+  auto listener = net::Listener::open(loop_, std::move(params), *cors_);
   if (!listener) {
     return fail(std::move(listener.error()));
   }

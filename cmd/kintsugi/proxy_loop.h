@@ -13,6 +13,7 @@
 #include "proxy/admin.h"
 #include "proxy/bind_check.h"
 #include "proxy/config.h"
+#include "proxy/cors.h"
 #include "proxy/handler.h"
 #include "proxy/overlay.h"
 #include "proxy/own_root.h"
@@ -105,6 +106,7 @@ class ProxyLoop {
   std::unique_ptr<apiserver::ApiServer> local_;
   std::unique_ptr<proxy::Overlay> overlay_;
   std::unique_ptr<proxy::ProxyHandler> handler_;
+  std::unique_ptr<proxy::CorsHandler> cors_;
   std::unique_ptr<net::Listener> listener_;
   net::Timer drain_timer_, recheck_timer_;
   std::thread thread_;

@@ -1,0 +1,116 @@
+#include "proxy/cors.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "proxy/answer.h"
+#include "proxy/path.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr std::size_t kMostOrigin = 2'048;
+
+re2::RE2::Options quiet() {
+  re2::RE2::Options options;
+  options.set_log_errors(false);
+  return options;
+}
+
+void add_fields(http::HeaderList& headers, std::string_view origin) {
+  headers.add("access-control-allow-origin", origin);
+  headers.add("access-control-allow-methods", "POST, GET, OPTIONS, PUT, DELETE, PATCH");
+  headers.add("access-control-allow-headers",
+              "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, "
+              "X-Requested-With, If-Modified-Since");
+  headers.add("access-control-expose-headers", "Date");
+  headers.add("access-control-allow-credentials", "true");
+}
+
+/// A request of an allowed origin: the answer of the handler behind it, with more fields.
+class CorsAnswer final : public http::ResponseStream, public http::RequestHandler {
+ public:
+  CorsAnswer(http::Handler& inner, http::RequestHead head, http::ResponseStream& stream)
+      : stream_(stream), origin_(head.headers.get("origin")) {
+    inner_ = inner.on_request(std::move(head), *this);
+  }
+
+  void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
+    http::HeaderList all = headers;
+    add_fields(all, origin_);
+    stream_.send_head(status, all, end);
+  }
+  void send_data(std::string_view bytes, bool end) noexcept override {
+    stream_.send_data(bytes, end);
+  }
+  void send_data(SharedBytes bytes, bool end) noexcept override {
+    stream_.send_data(std::move(bytes), end);
+  }
+  void send_trailers(const http::HeaderList& trailers) noexcept override {
+    stream_.send_trailers(trailers);
+  }
+  void reset(Errc cause) noexcept override { stream_.reset(cause); }
+  void consume(std::size_t bytes) noexcept override { stream_.consume(bytes); }
+  [[nodiscard]] std::size_t unsent_bytes() const noexcept override {
+    return stream_.unsent_bytes();
+  }
+  [[nodiscard]] const http::PeerInfo& peer() const noexcept override { return stream_.peer(); }
+  void close_connection_after() noexcept override { stream_.close_connection_after(); }
+
+  void on_data(std::string_view bytes, bool end) noexcept override { inner_->on_data(bytes, end); }
+  void on_trailers(http::HeaderList trailers) noexcept override {
+    inner_->on_trailers(std::move(trailers));
+  }
+  void on_drained() noexcept override { inner_->on_drained(); }
+  void on_close(Errc cause) noexcept override { inner_->on_close(cause); }
+
+ private:
+  http::ResponseStream& stream_;
+  std::string origin_;
+  std::unique_ptr<http::RequestHandler> inner_;
+};
+
+bool is_probe(std::string_view target) {
+  const std::string_view path = target.substr(0, target.find('?'));
+  return path.starts_with("/livez") || path.starts_with("/readyz") || path == "/metrics";
+}
+
+}  // namespace
+
+CorsHandler::CorsHandler(const std::vector<std::string>& origins, http::Handler& inner)
+    : inner_(inner) {
+  for (const std::string& origin : origins) {
+    origins_.push_back(std::make_unique<re2::RE2>(origin, quiet()));
+  }
+}
+
+CorsHandler::~CorsHandler() = default;
+
+bool CorsHandler::allows(const http::RequestHead& head) const {
+  const std::string_view origin = head.headers.get("origin");
+  return !origin.empty() && origin.size() <= kMostOrigin &&
+         std::any_of(origins_.begin(), origins_.end(), [origin](const auto& pattern) {
+           return re2::RE2::PartialMatch({origin.data(), origin.size()}, *pattern);
+         });
+}
+
+std::unique_ptr<http::RequestHandler> CorsHandler::on_request(
+    http::RequestHead head, http::ResponseStream& stream) noexcept {
+  if (origins_.empty() || !allows(head) || is_probe(head.target) ||
+      judge_path(head.target) == PathVerdict::kUnclean) {
+    return inner_.on_request(std::move(head), stream);
+  }
+  if (head.method == "OPTIONS") {
+    http::HeaderList headers;
+    add_fields(headers, head.headers.get("origin"));
+    stream.send_head(204, headers, true);
+    return swallow(stream);
+  }
+  return std::make_unique<CorsAnswer>(inner_, std::move(head), stream);
+}
+
+bool is_origin_pattern(const std::string& text) { return re2::RE2(text, quiet()).ok(); }
+
+}  // namespace kintsugi::proxy
