@@ -160,6 +160,10 @@ std::size_t ValueScan::feed(std::string_view text) noexcept {
       continue;
     }
     begun_ = begun_ || open != 0;
+    if ((open | close) == 0) {  // most blocks: counting bits is a call without -mpopcnt
+      at += size;
+      continue;
+    }
     if (depth_ > static_cast<std::uint64_t>(std::popcount(close))) {
       depth_ += static_cast<std::uint64_t>(std::popcount(open));
       depth_ -= static_cast<std::uint64_t>(std::popcount(close));

@@ -232,6 +232,32 @@ std::string event_with_marker(std::string_view event, std::string_view cluster) 
   return marking.text();
 }
 
+std::optional<std::string> marked_quickly(std::string_view event, const EventFacts& facts,
+                                          std::string_view cluster) {
+  const ObjectFacts& object = facts.facts;
+  const bool bare = object.annotations.empty();
+  const std::string_view span = bare ? object.metadata : object.annotations;
+  // Keys with escapes may be the marker in disguise.
+  if (!object.cluster.empty() || object.kind == "Table" || span.size() < 2 || span[0] != '{' ||
+      span.find('\\') != std::string_view::npos ||
+      (bare && span.find("\"annotations\"") != std::string_view::npos)) {
+    return std::nullopt;
+  }
+  const bool empty = span.find_first_not_of(" \t\r\n", 1) == span.size() - 1;
+  const auto at = static_cast<std::size_t>(span.data() - event.data()) + 1;
+  std::string out;
+  out.reserve(event.size() + kMarker.size() + cluster.size() + 32);
+  out += event.substr(0, at);
+  out += bare ? "\"annotations\":{\"" : "\"";
+  out += kMarker;
+  out += "\":\"";
+  out += cluster;
+  out += bare ? "\"}" : "\"";
+  out += empty ? "" : ",";
+  out += event.substr(at);
+  return out;
+}
+
 std::string document_with_marker(std::string_view document, std::string_view cluster) {
   Marking marking(document, cluster);
   marking.take_document(document);

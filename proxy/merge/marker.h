@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "proxy/merge/json_split.h"
+
 /// The marker: annotation kcp.io/cluster, which says of an object that was read over several plain
 /// servers whose it is (specs/aggregation.md 15). Objects stay the bytes that they are around it.
 namespace kintsugi::proxy {
@@ -16,6 +18,11 @@ inline constexpr std::string_view kMarker = "kcp.io/cluster";
 [[nodiscard]] std::string with_marker(std::string_view item, std::string_view cluster);
 /// The same for the object of a watch event, and for all rows of one that is a Table.
 [[nodiscard]] std::string event_with_marker(std::string_view event, std::string_view cluster);
+/// event_with_marker for an event whose facts are known, in one copy; nullopt: it takes more, as
+/// its object has a marker, may hide one, or is a Table.
+[[nodiscard]] std::optional<std::string> marked_quickly(std::string_view event,
+                                                        const EventFacts& facts,
+                                                        std::string_view cluster);
 /// The same for the answer to a GET: an object, or a Table.
 [[nodiscard]] std::string document_with_marker(std::string_view document, std::string_view cluster);
 

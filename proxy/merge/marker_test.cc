@@ -128,5 +128,30 @@ TEST(Marker, WhenTheBodyIsProtobuf_T101_TheAnnotationGoes) {
   }
 }
 
+TEST(Marker, WhenTheFactsAreKnown_T101_TheResultIsTheSame) {
+  int quick = 0;
+  for (const std::string_view metadata :
+       {R"({"name":"a","resourceVersion":"1"})", R"({ "annotations" : { } ,"name":"a"})",
+        R"({"annotations":{"x":"y"},"name":"a"})", R"({"name":"a","annotations":{"x":"\"{"}})",
+        R"({"annotations":{"kcp.io/cluster":"forged"},"name":"a"})",
+        R"({"annotations":{"kcp.io\/cluster":"forged"},"name":"a"})",
+        R"({"annotations":{"kcp.io/cluster":"for\u0067ed"},"name":"a"})",
+        R"({"annotations":null,"name":"a"})", "{}"}) {
+    const std::string event =
+        R"({"type":"ADDED","object":{"kind":"K","apiVersion":"v1","metadata":)" +
+        std::string(metadata) + R"(,"data":{"a":"b"}}})";
+    const auto facts = event_facts(event);
+    ASSERT_TRUE(facts) << metadata;
+    const std::string whole = event_with_marker(event, "here");
+    const auto marked = marked_quickly(event, *facts, "here");
+    const auto parsed = krm::Json::parse(marked.value_or(whole));
+    ASSERT_TRUE(parsed) << marked.value_or(whole);
+    EXPECT_EQ(*parsed, *krm::Json::parse(whole)) << metadata;
+    EXPECT_EQ(parsed->text({"object", "metadata", "annotations", "kcp.io/cluster"}), "here");
+    quick += marked ? 1 : 0;
+  }
+  EXPECT_EQ(quick, 4);
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

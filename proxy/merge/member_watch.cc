@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "proxy/merge/marker.h"
 #include "proxy/merge/shard_answer.h"
 
 namespace kintsugi::proxy {
@@ -351,6 +352,14 @@ void MemberWatch::take(std::string_view event) {
   if (member_.marker.empty()) {
     give(*facts, event);
     return;
+  }
+  if (!shape_.coding->protobuf) {
+    if (const auto quick = marked_quickly(event, *facts, member_.marker)) {
+      EventFacts known = *facts;
+      known.facts.cluster = member_.marker;
+      give(known, *quick);
+      return;
+    }
   }
   const std::string marked = shape_.coding->marked(event, member_.marker);
   if (const std::optional<EventFacts> of_marked = shape_.coding->facts(marked)) {

@@ -130,8 +130,14 @@ std::size_t WatchGroup::index_bytes() const noexcept {
 }
 
 const MemberWatch* WatchGroup::stream(std::size_t slot) const noexcept {
-  const auto found = slots_.find(slot);
-  return found == slots_.end() ? nullptr : found->second.stream.get();
+  return slot < streams_.size() ? streams_[slot] : nullptr;
+}
+
+void WatchGroup::set_stream(std::size_t slot, MemberWatch* stream) {
+  if (streams_.size() <= slot) {
+    streams_.resize(slot + 1);
+  }
+  streams_[slot] = stream;
 }
 
 bool WatchGroup::accepted(std::size_t slot) const noexcept {
@@ -142,6 +148,7 @@ bool WatchGroup::accepted(std::size_t slot) const noexcept {
 void WatchGroup::begin(const Member& member, WatchStart start) {
   Slot& followed = slots_[member.slot];
   followed.stream = make_stream(*this, member, start);
+  set_stream(member.slot, followed.stream.get());
   followed.accepted = false;
   followed.fresh = true;
   bookmark_ = {};
@@ -178,6 +185,7 @@ void WatchGroup::adopt(std::unique_ptr<MemberWatch> stream) {
   const std::size_t slot = stream->member().slot;
   Slot& followed = slots_[slot];
   followed.stream = std::move(stream);
+  set_stream(slot, followed.stream.get());
   followed.accepted = true;
   followed.fresh = false;
   followed.allowed_at = shared_.loop.now();
@@ -201,6 +209,7 @@ void WatchGroup::drop(std::size_t slot) noexcept {
     retired_checks_.push_back(std::move(found->second.check));
   }
   slots_.erase(found);
+  set_stream(slot, nullptr);
   log_.end_slot(slot);
   ring_.move(slot, std::nullopt, shared_.loop.now());
   bookmark_ = {};
@@ -285,6 +294,11 @@ void WatchGroup::find_kind() {
           columns_ = std::move(columns);
         }
         for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
+        shared_.loop.post([weak = weak_from_this()] {
+          if (const auto self = weak.lock()) {
+            self->kind_probe_.reset();
+          }
+        });
       });
   kind_probe_->start();
 }
@@ -478,6 +492,7 @@ void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) noexcept 
   std::unique_ptr<KeyIndex> index = from.take_index();
   retired_resyncs_.push_back(std::move(followed.resync));
   followed.stream = make_stream(*this, member, WatchStart{revision, false, false, false});
+  set_stream(slot, followed.stream.get());
   followed.stream->keep_index(std::move(index));
   followed.stream->finish_initial();
   log_.raise_slot(slot, revision);

@@ -143,6 +143,7 @@ class WatchGroup final : private MemberWatch::Sink,
   void check_rights(const Member& member);
   void on_checked(std::size_t slot, const RightsCheck::Outcome& outcome);
   void begin(const Member& member, WatchStart start);
+  void set_stream(std::size_t slot, MemberWatch* stream);
   void drop(std::size_t slot) noexcept;
   void bury_later() noexcept;
   /// Enters an event that no shard has sent, for readers who are at `position`.
@@ -161,6 +162,7 @@ class WatchGroup final : private MemberWatch::Sink,
   CursorCodec codec_;
   std::vector<Member> members_;
   std::map<std::size_t, Slot> slots_;
+  std::vector<MemberWatch*> streams_;                  // of slots_, by slot
   std::map<std::size_t, GroupLog::Index> departed_;    // of refresh(): where their ends end
   std::vector<std::unique_ptr<MemberWatch>> retired_;  // may still be on the stack
   std::vector<std::unique_ptr<SlotResync>> retired_resyncs_;

@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/log.h"
+#include "krm/status.h"
+#include "proxy/merge/list_plan.h"
+#include "proxy/merge/merged_watch_run.h"
+#include "proxy/merge/shard_answer.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr Duration kLastWarning = seconds(2);  ///< before the planned end: a bookmark
+constexpr std::int64_t kMinLifetime = 1'800;   ///< [s] of a watch without timeoutSeconds
+constexpr std::int64_t kMaxLifetime = 3'600;
+
+Duration lifetime_of(std::int64_t wished) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  std::uniform_int_distribution<std::int64_t> pick(kMinLifetime, kMaxLifetime);
+  return seconds(wished > 0 ? std::min<std::int64_t>(wished, 86'400) : pick(random));
+}
+
+}  // namespace
+
+void MergedWatch::on_slot_lost(std::size_t slot, std::string_view cause) noexcept {
+  const Part* part = part_of(slot);
+  if (!headed_ && part != nullptr && part->attached && strict()) {
+    refuse_without(name_of(*part), cause);
+  }
+}
+
+void MergedWatch::on_slot_refused(std::size_t slot, const http::ResponseHead& head,
+                                  const std::string& body) noexcept {
+  if (const Part* part = part_of(slot); part != nullptr && part->attached) {
+    refused_by(name_of(*part), head, body);
+  }
+}
+
+void MergedWatch::on_slot_expired(std::size_t slot, std::string_view reason,
+                                  Duration delay) noexcept {
+  if (Part* part = part_of(slot); part != nullptr && part->attached) {
+    part->attached = false;  // its stream has no successor for this client
+    expire(reason, delay);
+  }
+}
+
+void MergedWatch::on_accepted(MemberWatch& from) noexcept {
+  if (from.state() == MemberWatch::State::kAbsent) {
+    try_attach(*part_of(from.member().slot));
+  }
+  settle();
+}
+
+bool MergedWatch::on_lost(MemberWatch& from, std::string_view cause) noexcept {
+  if (from.half_begun()) {  // objects that it told of may be gone by now (AGG-806)
+    begin();
+    fail_with(end_bookmark_ ? shards_unavailable({{from.member().name, std::string(cause)}}, true)
+                            : version_expired(),
+              "initial");
+    return false;
+  }
+  if (!headed_ && strict()) {
+    refuse_without(from.member().name, cause);
+    return false;
+  }
+  return true;
+}
+
+void MergedWatch::on_too_large(MemberWatch& from) noexcept {
+  begin();
+  fail_with(Error(Errc::kInternal, "an event of shard " + from.member().name + " is larger than " +
+                                       std::to_string(shared_.params.max_event) + " bytes"),
+            "large");
+}
+
+void MergedWatch::refused_by(const std::string& shard, const http::ResponseHead& head,
+                             const std::string& body) {
+  if (head.status == 404) {
+    const bool nowhere = std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+      return state_of(part) == MemberWatch::State::kAbsent;
+    });
+    if (nowhere && !headed_) {
+      pass_on(head, body);
+    }
+  } else if (!headed_) {
+    pass_on(head, body);
+  } else if (head.status != 429) {
+    fail_with(Error(Errc::kForbidden, "shard " + shard + " answers " + std::to_string(head.status)),
+              "refused");
+  }
+}
+
+void MergedWatch::settle() {
+  const bool open = std::any_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+    return part.own != nullptr ? part.own->state() == MemberWatch::State::kOpening
+                               : !group_->accepted(part.slot);
+  });
+  if (!open && !done_) {
+    begin();
+    end_initial_phase();
+  }
+}
+
+void MergedWatch::begin() {
+  if (headed_ || done_) {
+    return;
+  }
+  const TimePoint late = shared_.loop.now() - shared_.params.headers_wait;
+  for (const Part& part : parts_) {
+    if (strict() && silent_since(part) < late) {
+      refuse_without(name_of(part), "it is away");
+      return;
+    }
+  }
+  headed_ = true;
+  headers_.cancel();
+  begun_at_ = shared_.loop.now();
+  http::HeaderList headers;
+  headers.add("content-type", group_->coding().content_type);
+  headers.add("cache-control", "no-cache, private");
+  headers.add("audit-id", audit_id_);
+  down_.send_head(200, headers, false);
+  shared_.watches.add(*this);
+  const Duration life = lifetime_of(timeout_seconds_);
+  if (life > 2 * kLastWarning) {
+    end_.start(life - kLastWarning, [this] {
+      send_bookmark();
+      end_.start(kLastWarning, [this] { end_in_order(); });
+    });
+  } else {
+    end_.start(life, [this] { end_in_order(); });
+  }
+  arm_idle();
+  send_own();
+  read_log();
+}
+
+void MergedWatch::end_in_order() noexcept {
+  if (done_ || !headed_) {
+    return;
+  }
+  const TimePoint earliest = begun_at_ + shared_.params.min_life;
+  if (shared_.loop.now() < earliest) {
+    end_.start(earliest - shared_.loop.now(), [this] { end_in_order(); });
+    return;
+  }
+  send_bookmark();
+  finish();
+}
+
+void MergedWatch::expire(std::string_view reason, Duration delay) {
+  if (delay <= Duration{}) {
+    begin();
+    fail_with(version_expired(), reason);
+    return;
+  }
+  doomed_ = true;
+  doom_.start(delay, [this, reason] {
+    begin();
+    fail_with(version_expired(), reason);
+  });
+}
+
+void MergedWatch::fail_with(const Error& error, std::string_view reason) {
+  if (done_) {
+    return;
+  }
+  if (error.code() == Errc::kExpired) {
+    ++shared_.stats.expired[reason];
+  }
+  log_info("a merged watch ends with an error",
+           {{"reason", reason}, {"path", group_->route().path}, {"errc", errc_name(error.code())}});
+  if (!headed_) {
+    refuse(error);
+    return;
+  }
+  own_ += group_->coding().error(error);
+  finish();
+}
+
+void MergedWatch::finish() {
+  const std::string last = std::exchange(own_, {});
+  stop();
+  down_.send_data(last, true);
+}
+
+void MergedWatch::pass_on(const http::ResponseHead& answer, const std::string& body) {
+  http::HeaderList headers = passed_headers(answer);
+  headers.add("audit-id", audit_id_);
+  stop();
+  down_.send_head(answer.status, headers, false);
+  down_.send_data(body, true);
+}
+
+void MergedWatch::stop() noexcept {
+  if (std::exchange(done_, true)) {
+    return;
+  }
+  leave();
+  for (net::Timer* timer : {&headers_, &bookmark_, &idle_, &end_, &doom_, &initial_}) {
+    timer->cancel();
+  }
+  for (Part& part : parts_) {
+    if (part.own != nullptr) {
+      retire(std::move(part.own));
+    }
+  }
+  alive_.reset();
+  group_->remove(*this);
+  ticket_.reset();
+}
+
+}  // namespace kintsugi::proxy

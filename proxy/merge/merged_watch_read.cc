@@ -1,0 +1,301 @@
+#include <algorithm>
+#include <utility>
+
+#include "krm/status.h"
+#include "proxy/merge/list_plan.h"
+#include "proxy/merge/merged_watch_run.h"
+#include "proxy/merge/shard_answer.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr std::size_t kWideRoute = 16;  ///< slots; more have rarer bookmarks
+
+}  // namespace
+
+void MergedWatch::on_drained() noexcept {
+  if (evicted_) {
+    end_in_order();
+    return;
+  }
+  for (const Part& part : parts_) {
+    if (part.own != nullptr) {
+      part.own->give_credit();
+    }
+  }
+  read_log();
+}
+
+void MergedWatch::on_event(MemberWatch& from, const EventFacts& facts,
+                           std::string_view event) noexcept {
+  Part& part = *part_of(from.member().slot);
+  part.component = from.position();
+  last_progress_ = shared_.loop.now();
+  group_->learn(facts.facts, facts.columns);
+  is_stale_ = true;
+  if (is_hidden(facts.facts)) {
+    return;
+  }
+  if (facts.columns.empty() || !columns_sent_) {
+    own_ +=
+        columns_needed(facts.columns) ? with_columns(event, group_->columns()) : std::string(event);
+  } else {
+    own_ += without_columns(event, facts.columns);
+  }
+  own_ += group_->coding().separator;
+  columns_sent_ = true;
+  ++shared_.stats.events;
+  group_->ring().deliver_to(facts.facts.revision, components(), shared_.loop.now());
+}
+
+void MergedWatch::on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept {
+  part_of(from.member().slot)->component = from.position();
+  group_->learn(facts, {});
+  is_stale_ = true;
+}
+
+void MergedWatch::on_initial_end(MemberWatch& from) noexcept {
+  Part& part = *part_of(from.member().slot);
+  part.component = from.position();
+  send_own();
+  try_attach(part);
+  end_initial_phase();
+  moved();
+}
+
+void MergedWatch::on_batch_end(MemberWatch& from) noexcept {
+  send_own();
+  if (down_.unsent_bytes() < shared_.params.private_high) {
+    from.give_credit();
+  }
+  Part* part = part_of(from.member().slot);
+  if (part != nullptr && part->own.get() == &from) {
+    try_attach(*part);
+  }
+  read_log();
+  moved();
+}
+
+void MergedWatch::arm_idle() {
+  idle_.start(about(shared_.params.bookmark_idle), [this] {
+    const TimePoint oldest = shared_.loop.now() - shared_.params.max_stall;
+    if (strict() && std::any_of(parts_.begin(), parts_.end(),
+                                [&](const Part& part) { return silent_since(part) < oldest; })) {
+      ++shared_.stats.evicted_stall;
+      end_in_order();
+      return;
+    }
+    send_bookmark();
+    arm_idle();
+  });
+}
+
+void MergedWatch::end_initial_phase() {
+  if (initial_over_) {
+    return;
+  }
+  const bool all = std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+    const MemberWatch* stream = stream_of(part);
+    return stream == nullptr || stream->initial_done() ||
+           (gave_up_ && stream->state() == MemberWatch::State::kWaiting);
+  });
+  if (!all || done_) {
+    return;
+  }
+  initial_.cancel();
+  ticket_.reset();
+  initial_over_ = !end_bookmark_;
+  if (end_bookmark_ && group_->kind().known()) {
+    begin();
+    if (done_) {
+      return;
+    }
+    read_log();
+    end_bookmark_ = false;
+    initial_over_ = true;
+    emit_bookmark(true);
+    send_own();
+  }
+}
+
+void MergedWatch::give_up() {
+  const bool held = std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
+    return part.own != nullptr && part.own->is_held_back();
+  });
+  const Duration quiet = shared_.loop.now() - last_progress_;
+  if (held || quiet < shared_.params.give_up) {
+    initial_.start(held ? shared_.params.give_up : shared_.params.give_up - quiet,
+                   [this] { give_up(); });
+    return;
+  }
+  std::vector<std::pair<std::string, std::string>> late;
+  for (const Part& part : parts_) {
+    if (const MemberWatch* stream = stream_of(part); stream != nullptr && !stream->initial_done()) {
+      late.emplace_back(name_of(part), "its present objects did not come in time");
+    }
+  }
+  if (strict() || !headed_) {
+    begin();
+    fail_with(shards_unavailable(late, true), "initial");
+    return;
+  }
+  gave_up_ = true;
+  end_initial_phase();
+}
+
+void MergedWatch::read_log() {
+  const GroupLog& log = group_->log();
+  if (!headed_ || done_ || evicted_ || parts_.empty()) {
+    return;
+  }
+  if (next_ < log.begin()) {
+    evict();
+    return;
+  }
+  bool sent = false;
+  while (next_ < log.end() && down_.unsent_bytes() < shared_.params.private_high) {
+    const GroupLog::Index index = next_++;
+    const GroupLog::Entry& entry = log.at(index);
+    if (Part* part = part_of(entry.slot);
+        part != nullptr && part->attached && (log.is_current(index) || part->leaves_at != 0)) {
+      deliver(*part, entry);
+      sent = true;
+    }
+  }
+  if (next_ < log.end()) {
+    const bool over = log.bytes_from(next_) > shared_.params.queue_high ||
+                      log.end() - next_ > shared_.params.queue_high_events;
+    if (over && caught_up_) {
+      evict();
+    }
+  } else {
+    caught_up_ = true;
+    for (Part& part : parts_) {
+      if (const MemberWatch* stream = group_->stream(part.slot);
+          part.attached && stream != nullptr && stream->position() > part.component) {
+        part.component = stream->position();
+        sent = true;
+      }
+    }
+  }
+  std::erase_if(
+      parts_, [this](const Part& part) { return part.leaves_at != 0 && next_ >= part.leaves_at; });
+  if (sent) {
+    moved();
+  }
+}
+
+void MergedWatch::deliver(Part& part, const GroupLog::Entry& entry) {
+  if (part.skips) {
+    if (part.component > kBegun &&
+        (entry.position < part.component || (entry.position == part.component && !entry.repeats))) {
+      return;
+    }
+    part.skips = false;
+  }
+  part.component = std::max(part.component, entry.position);
+  ++shared_.stats.events;
+  const std::string_view event = entry.bytes.view();
+  const std::string_view columns = event.substr(entry.columns_at, entry.columns_size);
+  if (columns_needed(columns)) {
+    down_.send_data(with_columns(event, group_->columns()), false);
+  } else if (columns_sent_ && !columns.empty()) {
+    down_.send_data(without_columns(event, columns), false);
+  } else {
+    down_.send_data(entry.bytes, false);
+  }
+  columns_sent_ = true;
+  if (!reads_all_from_log()) {
+    group_->ring().deliver_to(entry.revision, components(), shared_.loop.now());
+  }
+}
+
+void MergedWatch::evict() {
+  evicted_ = true;
+  ++shared_.stats.evicted_slow;
+  bookmark_.cancel();
+  idle_.cancel();
+  end_.start(shared_.params.slow_grace, [this] {
+    stop();
+    down_.reset(Errc::kOk);
+  });
+}
+
+void MergedWatch::moved() {
+  is_stale_ = true;
+  if (!bookmarks_ || end_bookmark_ || bookmark_armed_ || done_ || !headed_ || evicted_) {
+    return;
+  }
+  const Duration gap =
+      parts_.size() > kWideRoute ? shared_.params.bookmark_gap_wide : shared_.params.bookmark_gap;
+  const TimePoint due = last_bookmark_ + gap;
+  if (due <= shared_.loop.now()) {
+    send_bookmark();
+    return;
+  }
+  arm_bookmark(due - shared_.loop.now());
+}
+
+void MergedWatch::arm_bookmark(Duration delay) {
+  bookmark_armed_ = true;
+  bookmark_.start(delay, [this] {
+    bookmark_armed_ = false;
+    if (is_stale_) {
+      send_bookmark();
+    }
+  });
+}
+
+void MergedWatch::send_bookmark() {
+  const bool leaving = std::any_of(parts_.begin(), parts_.end(),
+                                   [](const Part& part) { return part.leaves_at != 0; });
+  const bool quiet = bookmark_generation_ == quiet_generation_ && shared_.loop.now() < quiet_until_;
+  if (quiet) {
+    if (!bookmark_armed_) {
+      arm_bookmark(quiet_until_ - shared_.loop.now());
+    }
+    return;
+  }
+  if (bookmarks_ && !end_bookmark_ && group_->kind().known() && headed_ && !done_ && !leaving &&
+      !doomed_) {
+    emit_bookmark(false);
+    send_own();
+  }
+}
+
+Components MergedWatch::components() const {
+  Components out(group_->codec().history().current().uids.size());
+  for (const Part& part : parts_) {
+    out[part.slot] = part.component;
+  }
+  return out;
+}
+
+void MergedWatch::emit_bookmark(bool initial_end) {
+  ++shared_.stats.bookmarks;
+  last_bookmark_ = shared_.loop.now();
+  is_stale_ = false;
+  const bool first_of_table = group_->kind().is_table() && !columns_sent_;
+  const bool level = std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+    const MemberWatch* stream = group_->stream(part.slot);
+    return part.attached && stream != nullptr && stream->position() == part.component;
+  });
+  if (!initial_end && !first_of_table && next_ == group_->log().end() && level) {
+    send_own();
+    down_.send_data(group_->bookmark(), false);
+    return;
+  }
+  own_ +=
+      group_->coding().bookmark(group_->kind(), group_->codec().format(components()), initial_end,
+                                first_of_table ? group_->columns() : std::string());
+  columns_sent_ = columns_sent_ || (first_of_table && !group_->columns().empty());
+}
+
+void MergedWatch::send_own() {
+  if (headed_ && !own_.empty() && !done_) {
+    down_.send_data(own_, false);
+    own_.clear();
+  }
+}
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,230 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "http/handler.h"
+#include "proxy/answer.h"
+#include "proxy/merge/member_watch.h"
+#include "proxy/merge/merged_watch.h"
+#include "proxy/merge/shard_answer.h"
+#include "proxy/merge/watch_group.h"
+#include "proxy/watch_drain.h"
+
+namespace kintsugi::proxy {
+
+/// One client: reads its group's log, and until it is where the log begins, shard by shard, a
+/// stream of its own. Its parts: merged_watch.cc (where it begins, which shards),
+/// merged_watch_read.cc (what it sends), merged_watch_end.cc (how it starts and ends). Threads: its
+/// loop.
+class MergedWatch final : public http::RequestHandler,
+                          private WatchDrain::Watch,
+                          private GroupReader,
+                          private MemberWatch::Sink {
+ public:
+  MergedWatch(MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream,
+              MergeRoute route, const MergeQuery& query, const std::string& accept);
+  ~MergedWatch() override;
+
+  void start(const std::string& resource_version);
+
+  void start_at(const DecodedVersion& version);
+
+  void on_data(std::string_view bytes, bool) noexcept override { down_.consume(bytes.size()); }
+  void on_drained() noexcept override;
+  void on_close(Errc) noexcept override { stop(); }
+
+  /// The slots, or who is a member, have changed; the group knows already.
+  void follow();
+
+ private:
+  void open_own();
+
+  struct Part {
+    std::size_t slot = 0;
+    topology::ShardId id = 0;
+    std::unique_ptr<MemberWatch> own;  ///< until it reads the log
+    std::uint64_t component = 0;
+    bool attached = false;  ///< reads the log
+    bool skips = false;     ///< the log may begin with events that the client has
+    /// Not 0: its shard is no member any more, its objects end before this place of the log.
+    GroupLog::Index leaves_at = 0;
+  };
+
+  Part* part_of(std::size_t slot) noexcept;
+  [[nodiscard]] std::string name_of(const Part& part) const;
+
+  /// Native resourceVersion of an event: where its readers were (AGG-519).
+  void resume_at_event(std::uint64_t revision, const std::vector<bool>& flags);
+
+  /// Where a part's events come from at first.
+  void place(Part& part, const Member& member, bool initial, bool any_state);
+
+  /// From now on the part reads the log. Events that lie behind the reader's place are sent now.
+  void attach(Part& part);
+
+  /// A live stream of its own gives way to the group's, or becomes it.
+  void try_attach(Part& part);
+
+  /// It may be on the stack: it goes in the next turn.
+  void retire(std::unique_ptr<MemberWatch> stream) {
+    stream->stop();
+    shared_.loop.post([kept = std::shared_ptr<MemberWatch>(std::move(stream))] {});
+  }
+
+  [[nodiscard]] bool reads_all_from_log() const noexcept {
+    return std::all_of(parts_.begin(), parts_.end(),
+                       [](const Part& part) { return part.attached; });
+  }
+
+  // What the group tells.
+  void on_group_moved() noexcept override {
+    read_log();
+    end_initial_phase();
+  }
+  void on_slot_accepted(std::size_t) noexcept override { settle(); }
+  void on_slot_lost(std::size_t slot, std::string_view cause) noexcept override;
+  void on_slot_refused(std::size_t slot, const http::ResponseHead& head,
+                       const std::string& body) noexcept override;
+  void on_slot_expired(std::size_t slot, std::string_view reason, Duration delay) noexcept override;
+  void on_group_failed(const Error& error, std::string_view reason) noexcept override {
+    begin();
+    fail_with(error, reason);
+  }
+
+  // What streams of its own tell.
+  void on_event(MemberWatch& from, const EventFacts& facts,
+                std::string_view event) noexcept override;
+  void on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept override;
+  void on_initial_end(MemberWatch& from) noexcept override;
+  void on_accepted(MemberWatch& from) noexcept override;
+  void on_batch_end(MemberWatch& from) noexcept override;
+  bool on_lost(MemberWatch& from, std::string_view cause) noexcept override;
+  void on_expired(MemberWatch&) noexcept override {
+    begin();
+    fail_with(version_expired(), "history");
+  }
+  void on_refused(MemberWatch& from, const http::ResponseHead& head,
+                  const std::string& body) noexcept override {
+    refused_by(from.member().name, head, body);
+  }
+  void on_too_large(MemberWatch& from) noexcept override;
+
+  [[nodiscard]] bool strict() const noexcept { return !partial_; }
+
+  void refuse_without(const std::string& shard, std::string_view cause) {
+    ++shared_.stats.failed;
+    refuse(shards_unavailable({{shard, std::string(cause)}}, true));
+  }
+
+  void refused_by(const std::string& shard, const http::ResponseHead& head,
+                  const std::string& body);
+
+  [[nodiscard]] const MemberWatch* stream_of(const Part& part) const noexcept {
+    return part.own != nullptr ? part.own.get() : group_->stream(part.slot);
+  }
+  [[nodiscard]] MemberWatch::State state_of(const Part& part) const noexcept {
+    const MemberWatch* stream = stream_of(part);
+    return stream == nullptr ? MemberWatch::State::kStopped : stream->state();
+  }
+  [[nodiscard]] TimePoint silent_since(const Part& part) const noexcept {
+    const MemberWatch* stream = stream_of(part);
+    return stream == nullptr ? TimePoint::max() : stream->silent_since();
+  }
+
+  /// Every shard has accepted: the head goes out.
+  void settle();
+
+  void begin();
+
+  void arm_idle();
+
+  /// The one bookmark that ends the initial events of all shards (AGG-802).
+  void end_initial_phase();
+
+  /// A shard never finished its initial events; while the client takes them slowly, or they come,
+  /// the shard is not to blame.
+  void give_up();
+
+  /// Everything of the log that the client can take now.
+  void read_log();
+
+  void deliver(Part& part, const GroupLog::Entry& entry);
+
+  /// The first event of a Table stream has the columns, whoever was sent them first.
+  [[nodiscard]] bool columns_needed(std::string_view columns) const noexcept {
+    return !columns_sent_ && columns.empty() && group_->kind().is_table() &&
+           !group_->columns().empty();
+  }
+
+  /// It is too far behind: it gets the end of what is on its way, if it takes it soon.
+  void evict();
+
+  /// A component has moved: a bookmark follows the last event of the burst (AGG-514).
+  void moved();
+  void arm_bookmark(Duration delay);
+
+  void send_bookmark();
+
+  [[nodiscard]] Components components() const;
+
+  void emit_bookmark(bool initial_end);
+
+  /// What was made for this client alone.
+  void send_own();
+
+  /// A last bookmark if it is wanted, then the end of the stream; not within a second of its head
+  /// (AGG-1303).
+  void end_in_order() noexcept override;
+
+  /// The client has lost events: it is told in its turn, and reads on until then.
+  void expire(std::string_view reason, Duration delay);
+
+  void fail_with(const Error& error, std::string_view reason);
+
+  void finish();
+
+  /// A shard's own Status goes to the client.
+  void pass_on(const http::ResponseHead& answer, const std::string& body);
+
+  void refuse(const Error& error) {
+    stop();
+    send_error(down_, form_, error);
+  }
+
+  void stop() noexcept;
+
+  MergeLoop& shared_;
+  http::ResponseStream& down_;
+  AnswerForm form_;
+  std::int64_t timeout_seconds_;
+  std::optional<bool> initial_events_;
+  bool bookmarks_, partial_;
+  std::string audit_id_;
+  std::shared_ptr<WatchGroup> group_;
+  std::unique_ptr<InitialGate::Ticket> ticket_;  // while present objects come
+  net::Timer headers_, bookmark_, idle_, end_, doom_, initial_;
+  std::shared_ptr<char> alive_;  // while something asked of other loops may come back
+  std::vector<Part> parts_;
+  GroupLog::Index next_ = 0;
+  std::string own_;  // made for this client and not sent yet
+  TimePoint begun_at_{}, last_bookmark_{}, last_progress_{};
+  bool headed_ = false, done_ = false, evicted_ = false;
+  bool end_bookmark_ = false;  // still to be sent
+  bool initial_over_ = false;
+  bool columns_sent_ = false;
+  bool is_stale_ = false;  // a component has moved since the last bookmark
+  bool bookmark_armed_ = false;
+  bool caught_up_ = false;  // it has been at the end of the log
+  bool gave_up_ = false;    // on the initial events of a shard
+  bool doomed_ = false;     // 410 comes: bookmarks would say what is not so
+  std::uint32_t bookmark_generation_ = 0, quiet_generation_ = 0;
+  TimePoint quiet_until_{};
+};
+
+}  // namespace kintsugi::proxy
