@@ -8,12 +8,6 @@ import (
 
 // pending names the cases that the proxy does not pass yet, and why. A line that is taken out makes its test run.
 var pending = map[string]string{
-	"T46a":  "emulation of WatchList per shard (8) is missing",
-	"T46b":  "emulation of WatchList per shard (8) is missing",
-	"T46c":  "emulation of WatchList per shard (8) is missing",
-	"T46d":  "emulation of WatchList per shard (8) is missing",
-	"T47":   "emulation of WatchList per shard (8) is missing",
-	"T47b":  "emulation of WatchList per shard (8) is missing",
 	"T56b":  "a WatchList at a revision that a shard has not reached waits without an end",
 	"T58":   "a shard that was restored from a backup is not noticed (AGG-522)",
 	"T76c":  "collisions are counted in key indexes only (AGG-1504), which are missing",

@@ -28,6 +28,7 @@ func TestPlainServers(t *testing.T) {
 	t.Run("informers", func(t *testing.T) { testInformers(t, r) })
 	t.Run("same names", func(t *testing.T) { testSameNames(t, r) })
 	t.Run("writes", func(t *testing.T) { testWrites(t, r) })
+	t.Run("identity", func(t *testing.T) { testIdentity(t, r) })
 	t.Run("one server", func(t *testing.T) { testOneServer(t, r) })
 	t.Run("kubectl", func(t *testing.T) { testKubectl(t, r) })
 	t.Run("kill", func(t *testing.T) { testKill(t, r) })

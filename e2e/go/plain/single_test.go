@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -222,5 +224,36 @@ func testOneServer(t *testing.T, r *rig) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// FP-149: every server knows who asks, whichever way it is told; nobody becomes somebody else on the way.
+func testIdentity(t *testing.T, r *rig) {
+	ctx := context.Background()
+	for _, s := range r.servers {
+		review, err := e2e.Typed(t, r.config(s.name)).AuthenticationV1().SelfSubjectReviews().Create(ctx,
+			&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		user := review.Status.UserInfo
+		if user.Username != "alice" || !slices.Contains(user.Groups, admins) || slices.Contains(user.Groups, "system:masters") {
+			t.Errorf("%s takes the caller for %v", s.name, user)
+		}
+	}
+	forged := r.config("b") // is told by Impersonate-User itself
+	forged.Impersonate = rest.ImpersonationConfig{UserName: "root", Groups: []string{"system:masters"}}
+	if _, err := e2e.Typed(t, forged).CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("impersonation at b: %v", err)
+	}
+	forged = r.config("*")
+	forged.Impersonate = rest.ImpersonationConfig{UserName: "root"}
+	if _, err := e2e.Typed(t, forged).CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("impersonation at *: %v", err)
+	}
+	nobody := r.config("b")
+	nobody.CertFile, nobody.KeyFile = "", ""
+	if _, err := e2e.Typed(t, nobody).CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+		t.Errorf("without a certificate at b: %v", err)
 	}
 }
