@@ -77,9 +77,9 @@ struct ProxyConfig {
     std::string ca_file, cert_file, key_file;  ///< request-header client pair for every shard
   } backend;
   endpointslice::SliceDefaults endpoint_slice;
-  std::string wildcard;                  ///< "deny", "serve"
+  std::string wildcard;                   ///< "deny", "serve"
   std::vector<std::string> cors_origins;  ///< regular expressions (cors.h); none: no CORS
-  std::vector<std::string> mount_hosts;  ///< where mounts may lead, besides shards and the proxy
+  std::vector<std::string> mount_hosts;   ///< where mounts may lead, besides shards and the proxy
   MergeOptions aggregation;
   MergeParams merge;
   struct {

@@ -29,7 +29,7 @@ LIBRARIES = {
     r"lmdb\.h": {"store"},
     r"rapidjson/": {"krm"},
     r"yaml\.h": {"krm"},
-    r"re2/": {"krm", "cel", "apiserver"},
+    r"re2/": {"krm", "cel", "apiserver", "proxy"},
     r"boost/asio": {"net"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')

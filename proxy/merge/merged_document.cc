@@ -145,7 +145,7 @@ class MergedDocument final : public http::RequestHandler {
     if (!answer) {
       return;
     }
-    note_warnings(answer->headers);
+    warnings_.add_from(answer->headers);
     const std::string key = key_of(route_.sources[index]);
     const std::string_view type = answer->headers.get("content-type");
     if (answer->status == 304 && part.known != nullptr) {
@@ -169,16 +169,6 @@ class MergedDocument final : public http::RequestHandler {
   [[nodiscard]] bool is_document(std::string_view type) const {
     return type.starts_with("application/json") ||
            (request_.type.empty() && type.starts_with("application/com.github"));
-  }
-
-  void note_warnings(const http::HeaderList& headers) {
-    for (std::size_t i = 0; i < headers.size(); ++i) {
-      const http::HeaderView field = headers[i];
-      if (field.name == "warning" && warnings_.size() < 64 &&
-          std::find(warnings_.begin(), warnings_.end(), field.value) == warnings_.end()) {
-        warnings_.emplace_back(field.value);
-      }
-    }
   }
 
   [[nodiscard]] const Part* first_with(State state) const {
@@ -294,9 +284,7 @@ class MergedDocument final : public http::RequestHandler {
     const bool asks_hash = request_.kind == Kind::kOpenApiDocument && request_.hash;
     http::HeaderList headers;
     headers.add("audit-id", head_.headers.get("audit-id"));
-    for (const std::string& warning : warnings_) {
-      headers.add("warning", warning);
-    }
+    warnings_.add_to(headers);
     if (asks_hash && *request_.hash != tag) {
       headers.add("cache-control", "no-cache, private");
       headers.add("location", route_.root + request_.path + "?hash=" + tag);
@@ -350,7 +338,7 @@ class MergedDocument final : public http::RequestHandler {
   std::unique_ptr<http::RequestHandler> local_handler_;
   net::Timer timer_;
   std::string if_none_match_;
-  std::vector<std::string> warnings_;
+  Warnings warnings_;
   bool done_ = false;
 };
 
