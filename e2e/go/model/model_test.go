@@ -171,7 +171,7 @@ func (w *World) settle(clients []*running) {
 			}
 		}
 	}
-	end := time.Now().Add(quietDeadline)
+	end, told := time.Now().Add(quietDeadline), false
 	for _, c := range clients {
 		for began := time.Now(); ; {
 			key, text := c.client.Behind()
@@ -180,6 +180,12 @@ func (w *World) settle(clients []*running) {
 					w.t.Logf("%s: behind for %v of quiet, refused last with %v", c.name, waited.Round(time.Millisecond), c.raw.refusal.Load())
 				}
 				break
+			}
+			if !told && time.Since(began) > 15*time.Second {
+				told = true
+				for _, proxy := range w.proxies {
+					w.t.Logf("%s is behind: %s\n%s: %s", c.name, text, proxy.Name, proxy.Streams(w))
+				}
 			}
 			if time.Now().After(end) {
 				story := ""

@@ -488,6 +488,23 @@ func (w *World) AddLate() error {
 	return nil
 }
 
+// Streams is what a proxy says of its merged watches.
+func (p *Proxy) Streams(w *World) string {
+	socket := filepath.Join(w.installation.Dir, p.Name, "admin.sock")
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}}}
+	defer client.CloseIdleConnections()
+	answer, err := client.Get("http://admin/debug/streams")
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	return string(text)
+}
+
 // Ready waits until a proxy that was started answers.
 func (p *Proxy) Ready(w *World) error {
 	client := w.Client("admin")
