@@ -316,6 +316,9 @@ func (r *Relay) handle(w http.ResponseWriter, request *http.Request) {
 		body = &rewriter{in: bufio.NewReader(answer.Body), replace: r.rewrite}
 	}
 	w.WriteHeader(answer.StatusCode)
+	if flusher, ok := w.(http.Flusher); ok {
+		flusher.Flush()
+	}
 	r.copy(w, body, stream, strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json"))
 }
 
