@@ -83,17 +83,19 @@ def run_go(selected):
 
 
 def run_module(module):
+    # A minute of the model checker (docs/testing.md), more where somebody asks for it.
+    environment = {"KINTSUGI_MODEL_MINUTES": "1", **os.environ}
     run = subprocess.run(["go", "test", "-count=1", "-v", "-timeout=900s", "./..."], cwd=module, text=True,
-                         capture_output=True, check=False)
+                         capture_output=True, check=False, env=environment)
     lines = run.stdout.splitlines()
     passed = sum(line.startswith("--- PASS") for line in lines)
     failed = sum(line.startswith("--- FAIL") for line in lines)
     skipped = sum(line.startswith("--- SKIP") for line in lines)
     for line in lines:
-        if line.startswith("--- "):
+        if line.startswith(("--- ", "model: seed")):
             print(line)
     if run.returncode != 0:
-        said = [line for line in lines if re.match(r"\s+\w+\.go:\d+: ", line) or line.startswith("--- FAIL")]
+        said = [line for line in lines if re.match(r"\s+(\w+\.go:\d+: |\+ *[\d.]+ s |FAILED )", line) or line.startswith("--- FAIL")]
         print("\n".join(said) + "\n" + run.stdout[-6000:] + run.stderr[-6000:])
         failed = max(failed, 1)
     return passed, failed, skipped

@@ -110,6 +110,12 @@ func (p *Process) Ended() bool {
 	}
 }
 
+// Outcome is how a process that is gone has ended.
+func (p *Process) Outcome() error {
+	<-p.done
+	return p.err
+}
+
 // Kill ends the process at once and waits for its end.
 func (p *Process) Kill() {
 	if !p.Ended() {

@@ -132,6 +132,7 @@ func TestModel(t *testing.T) {
 	w.begin = time.Now()
 	watched, cancel := context.WithCancel(base)
 	go w.giveUp(watched, cancel)
+	go w.guard(reading)
 	w.play(watched, faults)
 	cancel()
 	close(quiet)
@@ -148,6 +149,25 @@ func TestModel(t *testing.T) {
 	}
 	journal.Check(w)
 	w.report(t, seed, faults, clients, journal)
+}
+
+// guard sees to it that no proxy ends but by a fault.
+func (w *World) guard(ctx context.Context) {
+	for ctx.Err() == nil {
+		for _, proxy := range w.proxies {
+			proxy.mutex.Lock()
+			process := proxy.process
+			proxy.mutex.Unlock()
+			w.mutex.Lock()
+			away := w.away[proxy.Name]
+			w.mutex.Unlock()
+			if !away && process.Ended() {
+				w.Fail(proxy.Name, "has ended by itself: %v", process.Outcome())
+				return
+			}
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
 }
 
 // giveUp ends the faults a moment after the first failure.

@@ -355,8 +355,9 @@ func (r *Raw) ended(ctx context.Context, err error, last string, query url.Value
 		r.counts["ended by the proxy's end"]++
 	case r.habit.timeout > 0 && errors.Is(err, io.EOF) && lived > time.Duration(r.habit.timeout)*time.Second-500*time.Millisecond:
 		r.counts["timeout"]++
-		// While the table without a shard that left is on its way no cursor would be right.
-		if r.habit.bookmarks && last != "BOOKMARK" && !r.world.removedSince("", r.begun.Add(-slack)) {
+		// No cursor would be right while the table without a shard that left is on its way, or a 410.
+		since := r.begun.Add(-slack)
+		if r.habit.bookmarks && last != "BOOKMARK" && !r.world.removedSince("", since) && !r.world.expiredSince("", since) {
 			r.world.Fail(r.name, "timeoutSeconds=%d: the last event was %s", r.habit.timeout, last)
 		}
 	default:
