@@ -3,6 +3,7 @@ package merge
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -78,7 +79,9 @@ func (r transport) RoundTrip(request *http.Request) (*http.Response, error) {
 func (i *Informer) Counts() Counts {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	return i.counts
+	out := i.counts
+	out.Codes = maps.Clone(out.Codes)
+	return out
 }
 
 func (i *Informer) String() string {

@@ -125,6 +125,7 @@ func TestT83_large_events(t *testing.T) {
 
 func TestT85_limits_of_streams(t *testing.T) {
 	begin(t)
+	plainOnly(t)
 	r := NewRig(t)
 	r.Fill(1, 1, 1)
 	for _, f := range r.Shards {

@@ -78,6 +78,7 @@ func TestT90p_rights_of_callers_partial(t *testing.T) {
 
 func TestT100_cursors_of_the_example(t *testing.T) {
 	begin(t)
+	plainOnly(t)
 	r := NewRig(t, Set("topology.generation", 7))
 	if rv := r.All.List(t, Deployments.Path()).Metadata.ResourceVersion; !strings.HasPrefix(rv, "120000007830422") {
 		t.Errorf("deployments: %s", rv)
@@ -89,10 +90,8 @@ func TestT100_cursors_of_the_example(t *testing.T) {
 
 func TestT101_markers_stay_outside(t *testing.T) {
 	begin(t)
+	plainOnly(t)
 	r := NewRig(t)
-	if r.Source != "static" {
-		t.Skip("shards of kcp store the marker themselves")
-	}
 	r.A.Maps.Put("a-forged", Annotation("kcp.io/cluster", "b"), Annotation("mine", "yes"), Data("v", "1"))
 	item := r.All.List(t, ConfigMaps.Path()).Items[0]
 	if item.Marker() != "a" || item.Metadata.Annotations["mine"] != "yes" {
@@ -131,10 +130,8 @@ func TestT101_markers_stay_outside(t *testing.T) {
 
 func TestT91_writes_with_the_version_that_was_read(t *testing.T) {
 	begin(t)
+	plainOnly(t)
 	r := NewRig(t)
-	if r.Source != "static" {
-		t.Skip("logical clusters of other sources need a root")
-	}
 	r.B.Maps.Put("b-1", Data("v", "1"))
 	var list struct{ Items []json.RawMessage }
 	if err := json.Unmarshal(r.All.Get(ConfigMaps.Path()).Body, &list); err != nil {
@@ -174,10 +171,8 @@ func TestT102_shard_selectors_are_the_servers_business(t *testing.T) {
 
 func TestT104_a_proxy_in_a_circle(t *testing.T) {
 	begin(t)
+	plainOnly(t)
 	r := NewRig(t)
-	if r.Source != "static" {
-		t.Skip("for shards from the configuration")
-	}
 	// Its own credential is trusted as a client.
 	write(t, r.path("client-ca.crt"), append(slices.Clone(r.front.PEM), r.clients.PEM...))
 	self := &Fake{Name: "self", UID: "uid-self", address: fmt.Sprintf("127.0.0.1:%d", r.Port)}

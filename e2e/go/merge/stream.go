@@ -25,6 +25,7 @@ type Stream struct {
 	User     string
 	Query    string
 	Accept   string
+	Proto    bool // is written in protobuf
 	send     chan []byte
 	end      chan ending
 	gone     chan struct{}
@@ -50,6 +51,18 @@ func (s *Stream) End(how ending) {
 func (f *Fake) SendAll(text []byte) {
 	for _, s := range f.Streams() {
 		s.Send(text)
+	}
+}
+
+// TearAll sends half of an event into all watches that run now, and ends them.
+func (f *Fake) TearAll() {
+	for _, s := range f.Streams() {
+		if s.Proto {
+			s.Send([]byte{0, 0, 0, 99, 10, 5, 'A', 'D'})
+		} else {
+			s.Send([]byte(`{"type":"ADDED","object":{"kind":`))
+		}
+		s.End(EndStream)
 	}
 }
 
@@ -158,7 +171,7 @@ func (f *Fake) watch(w http.ResponseWriter, r *http.Request, shelf *Shelf, m med
 		return
 	}
 	stream := &Stream{Resource: shelf.resource, User: r.Header.Get("X-Remote-User"), Query: r.URL.RawQuery,
-		Accept: r.Header.Get("Accept"), send: make(chan []byte), end: make(chan ending), gone: make(chan struct{})}
+		Accept: r.Header.Get("Accept"), Proto: m.proto, send: make(chan []byte), end: make(chan ending), gone: make(chan struct{})}
 	f.mutex.Lock()
 	f.streams[stream] = true
 	f.mutex.Unlock()

@@ -193,7 +193,7 @@ func TestT36_bookmarks_are_few_and_well_formed(t *testing.T) {
 	w.UntilObjects(100, patience)
 	w.UntilMarked(patience)
 	took := time.Since(begun)
-	if got, most := len(w.Bookmarks())-before, int(took/(200*time.Millisecond))+2; got > most {
+	if got, most := len(w.Bookmarks())-before, int(took/(200*time.Millisecond))+3; got > most {
 		t.Errorf("%d bookmarks in %v, %d are allowed", got, took, most)
 	}
 	for _, e := range w.Bookmarks() {

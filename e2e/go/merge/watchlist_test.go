@@ -353,3 +353,17 @@ func TestT109b_many_initial_streams_wait_or_are_refused(t *testing.T) {
 		t.Errorf("%v", codes)
 	}
 }
+
+func TestT44b_one_bookmark_at_the_end(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(20, 20, 20)
+	for _, accept := range []string{JSON, Proto} {
+		w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest, "Accept", accept)
+		end := w.UntilSynced(patience)
+		time.Sleep(500 * time.Millisecond) // nothing changes
+		for _, e := range w.Bookmarks()[1:] {
+			t.Errorf("one more %v after the end: %s", e.At.Sub(end.At), e.Raw)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package merge
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// chaos is a mix of faults while objects change; in the end everybody holds what the shards hold.
+func chaos(t *testing.T, r *Rig, length time.Duration, guest *Fake, more ...func()) {
+	t.Helper()
+	r.Fill(10, 10, 10)
+	list := r.All.List(t, ConfigMaps.Path())
+	informers := []*Informer{StartInformer(t, r.Rest(), true, ConfigMaps), StartInformer(t, r.Rest(), true, ConfigMaps),
+		StartInformer(t, r.Rest(), false, ConfigMaps), StartKeyed(t, r.Rest(), ConfigMaps, true), StartKeyed(t, r.Rest(), ConfigMaps, false)}
+	for _, i := range informers {
+		i.Equals(t, patience, r.Maps()...)
+	}
+	var watches []*Recording
+	for n := range 6 {
+		watches = append(watches, r.All.Watch(t, resumed(list.Metadata.ResourceVersion), "Accept", []string{JSON, Proto}[n%2]))
+	}
+	seed := time.Now().UnixNano()
+	random := rand.New(rand.NewSource(seed))
+	var guests []*Fake
+	if guest != nil {
+		guests = append(guests, guest)
+	}
+	stop := writing(r, 3*time.Millisecond, guests...)
+	faults := append([]func(){
+		func() { r.Shards[random.Intn(3)].Cut(true) },
+		func() { r.Shards[random.Intn(3)].Cut(false) },
+		func() { r.Shards[random.Intn(3)].Goaway() },
+		func() { r.Shards[random.Intn(3)].EndAll(EndStream) },
+		func() { r.Shards[random.Intn(3)].EndAll(Reset) },
+		func() {
+			f := r.Shards[random.Intn(3)]
+			f.Blackhole(true)
+			time.Sleep(50 * time.Millisecond)
+			f.Blackhole(false)
+		},
+		func() {
+			f := r.Shards[random.Intn(3)]
+			f.Stop()
+			time.Sleep(time.Duration(random.Intn(300)) * time.Millisecond)
+			f.Start(t)
+		},
+		func() { r.Shards[random.Intn(3)].TearAll() },
+		func() { r.Shards[random.Intn(3)].Set(func(b *Behavior) { b.Replay = uint64(random.Intn(4)) }) },
+		func() { r.All.Get(ConfigMaps.Path()) }, // may be refused
+	}, more...)
+	var log []int
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		n := random.Intn(len(faults))
+		log = append(log, n)
+		faults[n]()
+		time.Sleep(time.Duration(random.Intn(60)) * time.Millisecond)
+	}
+	stop()
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d, faults %v", seed, log)
+		}
+	}()
+	for _, i := range informers {
+		i.Equals(t, 60*time.Second, r.Maps()...)
+		i.mutex.Lock()
+		// Who leaves and comes back is the same again, after deletions that are newer.
+		i.back = slices.DeleteFunc(i.back, func(one string) bool { return guest != nil && strings.HasPrefix(one, guest.Name+"/") })
+		if len(i.back) > 0 {
+			t.Errorf("%s: went back: %v", i.Name, i.back[:min(3, len(i.back))])
+		}
+		i.mutex.Unlock()
+		t.Log(i)
+	}
+	for n, w := range watches {
+		if w.Ended() && len(more) > 0 {
+			continue
+		}
+		w.Until(fmt.Sprintf("model of watch %d equal", n), 30*time.Second, func(events []Event) error {
+			return ModelOf(list.Items).Apply(events).Equal(Union(r.Maps()...))
+		})
+		orderly(t, pick(w.Objects(), func(e Event) bool { return guest == nil || e.Object.Marker() != guest.Name }))
+	}
+}
+
+func TestT87_a_mix_of_faults(t *testing.T) {
+	begin(t)
+	chaos(t, NewRig(t), 5*time.Second, nil)
+}
+
+func TestT87b_a_mix_of_faults_with_lost_histories(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	n := 0
+	forget := func() {
+		f := r.Shards[n%3]
+		n++
+		f.Stop()
+		f.Maps.Put(f.Name + "-unseen")
+		f.Maps.Delete(f.Name + "-1")
+		f.Forget()
+		f.Start(t)
+	}
+	chaos(t, r, 5*time.Second, nil, forget)
+}
+
+func TestT87c_a_mix_of_faults_with_restarts(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	n := 0
+	restart := func() {
+		if n++; n%8 == 1 { // not all the time
+			r.Restart(n%16 == 1)
+		}
+	}
+	chaos(t, r, 6*time.Second, nil, restart)
+}
+
+func TestT87d_a_mix_of_faults_with_shards_that_come_and_go(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	d := r.AddFake("d")
+	r.Shards = r.Shards[:3]
+	all := append(slices.Clone(r.Shards), d)
+	d.Maps.Put("d-1")
+	there := false
+	change := func() {
+		if there = !there; there {
+			r.Shards = all
+			r.Join(d)
+		} else {
+			r.Leave(d)
+		}
+	}
+	chaos(t, r, 6*time.Second, d, change)
+}
