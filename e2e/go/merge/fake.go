@@ -122,13 +122,14 @@ func (f *Fake) URL() string { return "https://" + f.address }
 // Start listens (again, at the same address).
 func (f *Fake) Start(t *testing.T) {
 	t.Helper()
-	address := f.address
-	if address == "" {
-		address = "127.0.0.1:0"
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatalf("shard %s: %v", f.Name, err)
+	var listener net.Listener
+	if f.address == "" {
+		listener = listen(t)
+	} else {
+		var err error
+		if listener, err = net.Listen("tcp", f.address); err != nil {
+			t.Fatalf("shard %s: %v", f.Name, err)
+		}
 	}
 	f.mutex.Lock()
 	f.listener, f.address = listener, listener.Addr().String()

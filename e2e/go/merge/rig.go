@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand"
 	"net"
 	"net/http"
 	"os"
@@ -400,12 +401,22 @@ func (r *Rig) Metrics(name, labels string) float64 {
 	return sum
 }
 
+// listen takes a free port below those that the system gives to outgoing connections: a server that is away for a while
+// finds its port free again.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	for range 200 {
+		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12_000+rand.Intn(20_000))); err == nil {
+			return listener
+		}
+	}
+	t.Fatal("no free port")
+	return nil
+}
+
 func freePort(t *testing.T) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := listen(t)
 	defer listener.Close()
 	return listener.Addr().(*net.TCPAddr).Port
 }

@@ -282,15 +282,15 @@ func TestT109c_a_slow_client_is_not_a_slow_shard(t *testing.T) {
 
 func TestT109_slow_initial_events_hold_up_nobody(t *testing.T) {
 	begin(t)
-	r := NewRig(t)
-	fillBig(r, 240)
+	r := NewRig(t, Set("aggregation.watchlist.silence_ms", 30_000))
+	fillBig(r, 120)
 	begin := make(chan struct{})
 	slow := r.Admin(64<<10).Open(t, ConfigMaps.Path()+"?"+newest, begin)
 	if slow.Status != http.StatusOK {
 		t.Fatalf("%d %s", slow.Status, slow.Refusal)
 	}
 	var group sync.WaitGroup
-	others := make([]*Recording, 5)
+	others := make([]*Recording, 3)
 	for n := range others {
 		group.Go(func() { others[n] = r.Admin(0).Open(t, ConfigMaps.Path()+"?"+newest, nil) })
 	}
