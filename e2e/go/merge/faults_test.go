@@ -438,8 +438,7 @@ func TestT68b_a_truncated_event(t *testing.T) {
 	r.Fill(2, 2, 2)
 	w := watching(t, r, ConfigMaps)
 	flowing(t, w, r.A, "before")
-	r.A.SendAll([]byte(`{"type":"ADDED","object":{"kind":"ConfigMap","metadata":{"name":"bad"`))
-	r.A.EndAll(EndStream)
+	r.A.TearAll()
 	flowing(t, w, r.A, "after")
 	orderly(t, w.Objects())
 	for _, e := range w.Events() {

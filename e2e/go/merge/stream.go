@@ -26,15 +26,21 @@ type Stream struct {
 	Query    string
 	Accept   string
 	Proto    bool // is written in protobuf
-	send     chan []byte
+	send     chan sent
 	end      chan ending
 	gone     chan struct{}
+}
+
+// sent are bytes that a test puts into a stream.
+type sent struct {
+	text []byte
+	last bool // END_STREAM behind them
 }
 
 // Send writes bytes into the stream as they are.
 func (s *Stream) Send(text []byte) {
 	select {
-	case s.send <- text:
+	case s.send <- sent{text: text}:
 	case <-s.gone:
 	}
 }
@@ -57,12 +63,14 @@ func (f *Fake) SendAll(text []byte) {
 // TearAll sends half of an event into all watches that run now, and ends them.
 func (f *Fake) TearAll() {
 	for _, s := range f.Streams() {
+		half := []byte(`{"type":"ADDED","object":{"kind":`)
 		if s.Proto {
-			s.Send([]byte{0, 0, 0, 99, 10, 5, 'A', 'D'})
-		} else {
-			s.Send([]byte(`{"type":"ADDED","object":{"kind":`))
+			half = []byte{0, 0, 0, 99, 10, 5, 'A', 'D'}
 		}
-		s.End(EndStream)
+		select {
+		case s.send <- sent{half, true}:
+		case <-s.gone:
+		}
 	}
 }
 
@@ -171,7 +179,7 @@ func (f *Fake) watch(w http.ResponseWriter, r *http.Request, shelf *Shelf, m med
 		return
 	}
 	stream := &Stream{Resource: shelf.resource, User: r.Header.Get("X-Remote-User"), Query: r.URL.RawQuery,
-		Accept: r.Header.Get("Accept"), Proto: m.proto, send: make(chan []byte), end: make(chan ending), gone: make(chan struct{})}
+		Accept: r.Header.Get("Accept"), Proto: m.proto, send: make(chan sent), end: make(chan ending), gone: make(chan struct{})}
 	f.mutex.Lock()
 	f.streams[stream] = true
 	f.mutex.Unlock()
@@ -286,9 +294,12 @@ func (w *watcher) follow(rv uint64) {
 				marked = rv
 				w.flush()
 			}
-		case text := <-w.stream.send:
-			w.out.Write(text)
+		case more := <-w.stream.send:
+			w.out.Write(more.text)
 			w.flush()
+			if more.last {
+				return
+			}
 		case how := <-w.stream.end:
 			w.ended(how)
 			return
