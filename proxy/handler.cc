@@ -42,6 +42,7 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
   merge_.find_deliveries = params_.find_deliveries;
+  merge_.rolled_back = params_.rolled_back;
   if (params_.list_gate != nullptr) {
     merge_.list_gate = params_.list_gate;
   }

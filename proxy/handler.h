@@ -53,6 +53,8 @@ struct ProxyHandlerParams {
   MergeOptions merge_options = {};
   MergeParams merge_params = {};
   FindDeliveries find_deliveries = {};
+  /// A shard lost revisions that clients have seen.
+  std::function<void(const std::string& uid)> rolled_back = {};
   std::shared_ptr<ListGate> list_gate = nullptr;  ///< of the process; nullptr: one per handler
   /// What all loops know of the shards' discovery. Null: this one keeps its own.
   std::shared_ptr<DocumentCache> documents = {};

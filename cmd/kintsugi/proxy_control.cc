@@ -160,6 +160,9 @@ Expected<void> ProxyControl::open() {
   for (const auto& one : loops_) {
     shared_->loops.push_back(one.get());
   }
+  shared_->rolled_back = [this](const std::string& uid) {
+    loop_.post([this, uid] { slots_->mark_rolled_back(uid); });
+  };
   Expected<void> started = slots_->start();
   shared_->first_start = slots_->is_new();
   return started;

@@ -124,6 +124,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
                  std::function<void(proxy::ResumeRing::Found)> found) {
             find_deliveries(key, revision, std::move(members), std::move(found));
           },
+      .rolled_back = [this](const std::string& uid) { shared_.rolled_back(uid); },
       .list_gate = shared_.list_gate,
       .documents = shared_.documents,
       .own_root = own_root,

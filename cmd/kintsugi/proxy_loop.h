@@ -43,6 +43,8 @@ struct ProxyShared {
   std::shared_ptr<net::ListenerGroup> group;
   std::function<bool()> ready;
   std::string instance;
+  /// A shard lost revisions. Any thread.
+  std::function<void(const std::string& uid)> rolled_back = {};
   std::vector<ProxyLoop*> loops = {};  ///< complete before any of them runs
   /// Nothing was stored by an earlier process: no client can hold what one has sent.
   bool first_start = false;

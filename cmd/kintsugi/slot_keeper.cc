@@ -102,7 +102,8 @@ void SlotKeeper::look() {
   if (busy_ || !snapshot.shards_listed()) {
     return;
   }
-  const proxy::SlotChange change = change_of(snapshot);
+  proxy::SlotChange change = change_of(snapshot);
+  change.rolled_back = rolled_back_;
   if (fixed_generation_ != 0) {
     if (auto next = fixed_table(change)) {
       store_table(std::move(*next));
@@ -115,9 +116,17 @@ void SlotKeeper::look() {
   if (waiting_ && !urgent) {
     return;
   }
+  rolled_back_.clear();
   if (auto next = history_->changed(change, unix_seconds())) {
     store_table(std::move(*next));
   }
+}
+
+void SlotKeeper::mark_rolled_back(const std::string& uid) {
+  if (std::find(rolled_back_.begin(), rolled_back_.end(), uid) == rolled_back_.end()) {
+    rolled_back_.push_back(uid);
+  }
+  look();
 }
 
 void SlotKeeper::store_table(proxy::SlotHistory next) {

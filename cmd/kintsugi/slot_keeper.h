@@ -32,6 +32,9 @@ class SlotKeeper {
   /// generation of 0: it follows the snapshot again. @param uids  in the order of their slots
   void fix(std::uint32_t generation, std::vector<std::string> uids);
 
+  /// The shard has lost revisions that were seen of it (AGG-522).
+  void mark_rolled_back(const std::string& uid);
+
   /// Reads what is stored, makes the token key where there is none, and publishes. Waits for the
   /// disk: for start-up. @error kCorrupt, kIo
   [[nodiscard]] Expected<void> start();
@@ -51,6 +54,7 @@ class SlotKeeper {
   proxy::TokenKeys keys_;
   std::uint32_t fixed_generation_ = 0;
   std::vector<std::string> fixed_uids_;
+  std::vector<std::string> rolled_back_;  // not stored yet
   net::Timer timer_;
   bool is_new_ = false;
   bool busy_ = false;     // a table is on its way to the disk

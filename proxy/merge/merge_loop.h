@@ -92,6 +92,8 @@ struct MergeLoop {
 
   InitialGate initial_gate;
   FindDeliveries find_deliveries;  ///< empty: this loop is all there is
+  /// A shard lost revisions that clients have seen: makes a new generation. May be empty.
+  std::function<void(const std::string& uid)> rolled_back;
   [[nodiscard]] ResumeRing::Found find_delivery(const std::string& key, std::uint64_t revision,
                                                 const std::vector<bool>& members) const;
   /// Initial events of this shard and resource are taken by LIST for `duration` (8).

@@ -140,6 +140,13 @@ void MergedWatch::follow() {
     }
     return !stays;
   });
+  const SlotHistory& slots = group_->codec().history();
+  for (const Part& part : parts_) {
+    if (part.component != 0 && part.leaves_at == 0 &&
+        slots.rolled_back_since(slots.current().uids[part.slot], generation)) {
+      expire("rollback", shared_.expiry_turn(0, 1));
+    }
+  }
   if (departs) {
     // Its component becomes zero: never within one generation (AGG-504). The table that says so
     // is on its way, unless a Partition was edited.

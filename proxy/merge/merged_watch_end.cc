@@ -120,6 +120,13 @@ void MergedWatch::begin() {
   headers.add("content-type", group_->coding().content_type);
   headers.add("cache-control", "no-cache, private");
   headers.add("audit-id", audit_id_);
+  Warnings warnings;
+  for (const Part& part : parts_) {
+    if (state_of(part) == MemberWatch::State::kWaiting) {
+      warnings.add_missing(name_of(part), "it is away, and joins when it is back");
+    }
+  }
+  warnings.add_to(headers);
   down_.send_head(200, headers, false);
   shared_.watches.add(*this);
   const Duration life = lifetime_of(timeout_seconds_);

@@ -97,7 +97,8 @@ void MergedWatch::end_initial_phase() {
   const bool all = std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
     const MemberWatch* stream = stream_of(part);
     return stream == nullptr || stream->initial_done() ||
-           (gave_up_ && stream->state() == MemberWatch::State::kWaiting);
+           ((gave_up_ || !strict()) && !stream->half_begun() &&
+            stream->state() == MemberWatch::State::kWaiting);
   });
   if (!all || done_) {
     return;

@@ -1,11 +1,12 @@
 #include "proxy/merge/watch_group.h"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <utility>
 
 #include "base/log.h"
-#include "proxy/merge/kind_probe.h"
+#include "proxy/merge/list_probe.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -208,6 +209,9 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   if (found->second.check != nullptr) {
     retired_checks_.push_back(std::move(found->second.check));
   }
+  if (found->second.head != nullptr) {
+    retired_probes_.push_back(std::move(found->second.head));
+  }
   slots_.erase(found);
   set_stream(slot, nullptr);
   log_.end_slot(slot);
@@ -230,6 +234,7 @@ void WatchGroup::bury_later() noexcept {
       self->retired_.clear();
       self->retired_resyncs_.clear();
       self->retired_checks_.clear();
+      self->retired_probes_.clear();
     }
   });
 }
@@ -285,13 +290,16 @@ void WatchGroup::find_kind() {
   if (shape_.kind.known() || kind_probe_ != nullptr) {
     return;
   }
-  kind_probe_ = std::make_unique<KindProbe>(
-      shared_, head_, route_, passed_on_, [this](StreamKind kind, std::string columns) {
+  kind_probe_ = std::make_unique<ListProbe>(
+      shared_, head_, route_, passed_on_, std::nullopt, [this](const ListEnvelope& list) {
         if (!shape_.kind.known()) {
-          shape_.kind = std::move(kind);
+          shape_.kind = {list.kind, list.api_version};
+          if (list.kind.ends_with("List")) {
+            shape_.kind.kind.resize(list.kind.size() - 4);
+          }
         }
         if (columns_.empty()) {
-          columns_ = std::move(columns);
+          columns_ = list.columns;
         }
         for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
         shared_.loop.post([weak = weak_from_this()] {
@@ -316,6 +324,7 @@ const SharedBytes& WatchGroup::bookmark() {
 
 void WatchGroup::refresh() {
   std::vector<Member> now = route_.members();
+  const std::uint32_t before = codec_.history().current().generation;
   codec_ = CursorCodec(route_.scope, shared_.slots);
   bookmark_ = {};
   std::vector<std::size_t> gone;
@@ -328,6 +337,12 @@ void WatchGroup::refresh() {
     }
   }
   departed_.clear();
+  for (const Member& member : now) {
+    const std::string& uid = shared_.slots->current().uids[member.slot];
+    if (follows(member.slot) && shared_.slots->rolled_back_since(uid, before)) {
+      drop(member.slot);  // its readers are told by themselves
+    }
+  }
   for (const std::size_t slot : gone) {
     const MemberWatch& stream = *slots_[slot].stream;
     if (KeyIndex* index = slots_[slot].stream->index();
@@ -409,8 +424,13 @@ void WatchGroup::on_initial_end(MemberWatch& from) noexcept {
 
 void WatchGroup::on_accepted(MemberWatch& from) noexcept {
   const std::size_t slot = from.member().slot;
-  slots_[slot].accepted = true;
-  slots_[slot].allowed_at = shared_.loop.now();
+  Slot& followed = slots_[slot];
+  if (followed.lost) {
+    followed.lost = false;
+    check_head(followed);
+  }
+  followed.accepted = true;
+  followed.allowed_at = shared_.loop.now();
   for_each_reader([slot](GroupReader& reader) { reader.on_slot_accepted(slot); });
 }
 
@@ -425,6 +445,7 @@ bool WatchGroup::on_lost(MemberWatch& from, std::string_view cause) noexcept {
     expire(slot, "initial");
     return false;
   }
+  slots_[slot].lost = true;
   if (!slots_[slot].accepted) {
     for_each_reader([slot, cause](GroupReader& reader) { reader.on_slot_lost(slot, cause); });
     if (reader_count_ == 0) {
@@ -433,6 +454,32 @@ bool WatchGroup::on_lost(MemberWatch& from, std::string_view cause) noexcept {
     }
   }
   return true;
+}
+
+void WatchGroup::check_head(Slot& followed) {
+  const MemberWatch& stream = *followed.stream;
+  const std::uint64_t reached = stream.position();
+  const std::string uid = shared_.slots->current().uids[stream.member().slot];
+  if (followed.head != nullptr || reached <= kBegun || !shared_.rolled_back) {
+    return;
+  }
+  followed.head = std::make_unique<ListProbe>(
+      shared_, head_, route_, passed_on_, stream.member().id,
+      [this, slot = stream.member().slot, reached, uid](const ListEnvelope& list) {
+        std::uint64_t revision = 0;
+        const std::string& text = list.resource_version;
+        std::from_chars(text.data(), text.data() + text.size(), revision);
+        if (revision != 0 && revision < reached) {
+          log_warn("a shard is back with an older store",
+                   {{"uid", uid}, {"was", std::to_string(reached)}, {"is", text}});
+          shared_.rolled_back(uid);
+        }
+        if (const auto found = slots_.find(slot); found != slots_.end()) {
+          retired_probes_.push_back(std::move(found->second.head));
+          bury_later();
+        }
+      });
+  followed.head->start();
 }
 
 void WatchGroup::expire(std::size_t slot, std::string_view reason) {

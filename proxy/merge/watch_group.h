@@ -42,7 +42,7 @@ class GroupReader {
   ~GroupReader() = default;
 };
 
-class KindProbe;
+class ListProbe;
 
 /// Watches that ask one question for one identity share one stream per shard and one log of what
 /// came (specs/aggregation.md 9). Streams and log live until `group_linger` after the last reader,
@@ -117,9 +117,11 @@ class WatchGroup final : private MemberWatch::Sink,
     std::unique_ptr<MemberWatch> stream;
     std::unique_ptr<SlotResync> resync;  ///< while the stream is stopped for it
     bool accepted = false;
+    bool lost = false;       ///< and not accepted again
     bool fresh = true;       ///< nothing was heard since it is followed
     TimePoint allowed_at{};  ///< when the shard last said that the identity may watch
     std::unique_ptr<RightsCheck> check;
+    std::unique_ptr<ListProbe> head;  ///< after a loss: is the shard still that far?
   };
 
   void on_event(MemberWatch& from, const EventFacts& facts,
@@ -143,6 +145,8 @@ class WatchGroup final : private MemberWatch::Sink,
   void check_rights(const Member& member);
   void on_checked(std::size_t slot, const RightsCheck::Outcome& outcome);
   void begin(const Member& member, WatchStart start);
+  /// A shard that was away may be back with an older store (AGG-522).
+  void check_head(Slot& followed);
   void set_stream(std::size_t slot, MemberWatch* stream);
   void drop(std::size_t slot) noexcept;
   void bury_later() noexcept;
@@ -167,6 +171,7 @@ class WatchGroup final : private MemberWatch::Sink,
   std::vector<std::unique_ptr<MemberWatch>> retired_;  // may still be on the stack
   std::vector<std::unique_ptr<SlotResync>> retired_resyncs_;
   std::vector<std::unique_ptr<RightsCheck>> retired_checks_;
+  std::vector<std::unique_ptr<ListProbe>> retired_probes_;
   GroupLog log_;
   ResumeRing ring_;
   std::vector<GroupReader*> readers_;  // null: left during a call to all
@@ -174,7 +179,7 @@ class WatchGroup final : private MemberWatch::Sink,
   bool calling_ = false;
   TimePoint last_used_{};
   StreamShape shape_;
-  std::unique_ptr<KindProbe> kind_probe_;
+  std::unique_ptr<ListProbe> kind_probe_;
   std::string columns_;
   SharedBytes bookmark_;  // empty: positions have moved since it was made
   net::Timer linger_;

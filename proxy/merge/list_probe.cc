@@ -1,4 +1,4 @@
-#include "proxy/merge/kind_probe.h"
+#include "proxy/merge/list_probe.h"
 
 #include <utility>
 
@@ -11,18 +11,20 @@ constexpr std::string_view kProtobuf = "application/vnd.kubernetes.protobuf";
 
 }  // namespace
 
-KindProbe::KindProbe(MergeLoop& shared, const http::RequestHead& head, const MergeRoute& route,
-                     std::string passed_on, std::function<void(StreamKind, std::string)> known)
+ListProbe::ListProbe(MergeLoop& shared, const http::RequestHead& head, const MergeRoute& route,
+                     std::string passed_on, std::optional<topology::ShardId> shard,
+                     std::function<void(const ListEnvelope&)> known)
     : shared_(shared),
       head_(head),
       route_(route),
       passed_on_(std::move(passed_on)),
+      shard_(shard),
       known_(std::move(known)),
       call_(*this),
       splitter_(shared.params.max_event),
       retry_(shared.loop) {}
 
-void KindProbe::start() {
+void ListProbe::start() {
   splitter_ = ListSplitter(shared_.params.max_event);
   good_ = false;
   const std::vector<Member> members = route_.members();
@@ -33,29 +35,29 @@ void KindProbe::start() {
     accept.replace(at, kProtobuf.size(), "application/json");
   }
   head.headers.set("accept", accept);
+  if (!shard_ && members.empty()) {
+    retry_.start(about(seconds(2)), [this] { start(); });
+    return;
+  }
   shards::ShardClient* client =
-      members.empty() ? nullptr : client_of(shared_, route_, members[next_++ % members.size()].id);
+      client_of(shared_, route_, shard_ ? *shard_ : members[next_++ % members.size()].id);
   if (client == nullptr || !call_.open(*client, net::UpstreamClass::kRead, std::move(head))) {
     retry_.start(about(seconds(2)), [this] { start(); });
   }
 }
 
-void KindProbe::on_data(std::string_view bytes) noexcept {
+void ListProbe::on_data(std::string_view bytes) noexcept {
   call_.consume(bytes.size());
   good_ = good_ && splitter_.feed(bytes, [](std::string_view) {}) == ListSplitter::Fault::kNone;
 }
 
-void KindProbe::on_end(Errc cause) noexcept {
+void ListProbe::on_end(Errc cause) noexcept {
   const ListEnvelope& list = splitter_.envelope();
   if (cause != Errc::kOk || !good_ || !splitter_.done() || list.kind.empty()) {
     retry_.start(about(seconds(2)), [this] { start(); });
     return;
   }
-  StreamKind kind{list.kind, list.api_version};
-  if (kind.kind.ends_with("List")) {
-    kind.kind.resize(kind.kind.size() - 4);
-  }
-  known_(std::move(kind), list.columns);
+  known_(list);
 }
 
 }  // namespace kintsugi::proxy

@@ -1,23 +1,26 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "net/loop.h"
 #include "proxy/merge/json_split.h"
 #include "proxy/merge/member_call.h"
 #include "proxy/merge/merge_loop.h"
-#include "proxy/merge/watch_text.h"
 
 namespace kintsugi::proxy {
 
-/// Asks one shard for a list of at most one object, to learn what a stream's objects are
-/// (specs/aggregation.md AGG-512). Tries again until it knows. Threads: its loop.
-class KindProbe final : private MemberCall::Listener {
+/// Asks one shard for a list of at most one object, to learn what a stream's objects are, or how
+/// far the shard is (specs/aggregation.md AGG-512, AGG-522). Tries again until it knows. Threads:
+/// its loop.
+class ListProbe final : private MemberCall::Listener {
  public:
   /// @param head  as the watch is asked for; like `route` it has to outlive this.
-  KindProbe(MergeLoop& shared, const http::RequestHead& head, const MergeRoute& route,
-            std::string passed_on, std::function<void(StreamKind kind, std::string columns)> known);
+  /// @param shard  nullopt: any, one after another
+  ListProbe(MergeLoop& shared, const http::RequestHead& head, const MergeRoute& route,
+            std::string passed_on, std::optional<topology::ShardId> shard,
+            std::function<void(const ListEnvelope& list)> known);
   void start();
 
  private:
@@ -29,7 +32,8 @@ class KindProbe final : private MemberCall::Listener {
   const http::RequestHead& head_;
   const MergeRoute& route_;
   std::string passed_on_;
-  std::function<void(StreamKind, std::string)> known_;
+  std::optional<topology::ShardId> shard_;
+  std::function<void(const ListEnvelope&)> known_;
   MemberCall call_;
   ListSplitter splitter_;
   net::Timer retry_;
