@@ -117,7 +117,9 @@ void InitialPhase::begin(Task task) {
 }
 
 void InitialPhase::silent() {
-  if (watched_.count > 0) {
+  if (host_.is_held_back()) {
+    watch_accepted();  // not the shard's silence
+  } else if (watched_.count > 0) {
     begin(Task::kCompare);
   } else if (is_slow_) {
     list();

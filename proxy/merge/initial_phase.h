@@ -35,6 +35,8 @@ class InitialPhase final : private ShardPages::Listener {
     /// The shard's answer to the list is final.
     virtual void on_phase_refused(const http::ResponseHead& head,
                                   const std::string& body) noexcept = 0;
+    /// Its taker is slow: the shard's bytes wait for it.
+    [[nodiscard]] virtual bool is_held_back() const noexcept = 0;
     /// It failed: what was told may be gone by now.
     virtual void on_phase_lost(std::string_view cause) noexcept = 0;
 

@@ -22,6 +22,11 @@ class ListProbe final : private MemberCall::Listener {
             std::string passed_on, std::optional<topology::ShardId> shard,
             std::function<void(const ListEnvelope& list)> known);
   void start();
+  /// Nothing comes any more.
+  void stop() noexcept {
+    call_.close();
+    retry_.cancel();
+  }
 
  private:
   void on_head(const http::ResponseHead& head) noexcept override { good_ = head.status == 200; }

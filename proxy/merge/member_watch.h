@@ -78,7 +78,7 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
   void give_credit() noexcept;
 
   /// Bytes of the shard wait for their taker, and it for credit.
-  [[nodiscard]] bool is_held_back() const noexcept { return credit_ > 0; }
+  [[nodiscard]] bool is_held_back() const noexcept override { return credit_ > 0; }
   /// Its shard has a connection for it: silence is the shard's.
   [[nodiscard]] bool is_connected() const noexcept;
   /// Objects of initial events and later are kept in it; null: no longer.

@@ -122,7 +122,10 @@ void MergedWatch::begin() {
   headers.add("audit-id", audit_id_);
   Warnings warnings;
   for (const Part& part : parts_) {
-    if (state_of(part) == MemberWatch::State::kWaiting) {
+    const MemberWatch* stream = stream_of(part);
+    if (stream != nullptr &&
+        (stream->state() == MemberWatch::State::kWaiting ||
+         (stream->state() == MemberWatch::State::kOpening && !stream->is_connected()))) {
       warnings.add_missing(name_of(part), "it is away, and joins when it is back");
     }
   }

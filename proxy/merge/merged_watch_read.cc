@@ -59,8 +59,8 @@ void MergedWatch::on_initial_end(MemberWatch& from) noexcept {
   part.component = from.position();
   send_own();
   try_attach(part);
-  end_initial_phase();
   moved();
+  end_initial_phase();
 }
 
 void MergedWatch::on_batch_end(MemberWatch& from) noexcept {
@@ -73,7 +73,9 @@ void MergedWatch::on_batch_end(MemberWatch& from) noexcept {
     try_attach(*part);
   }
   read_log();
-  moved();
+  if (is_stale_) {
+    moved();
+  }
 }
 
 void MergedWatch::arm_idle() {

@@ -10,6 +10,7 @@
 
 #include "http/handler.h"
 #include "proxy/answer.h"
+#include "proxy/merge/list_plan.h"
 #include "proxy/merge/member_watch.h"
 #include "proxy/merge/merged_watch.h"
 #include "proxy/merge/shard_answer.h"

@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace kintsugi::proxy {
+namespace {
+
+/// Who has nothing of a slot begins with its present objects; who has some may not (AGG-704): where
+/// both were delivered to, nobody can resume.
+std::uint64_t least_of(std::uint64_t a, std::uint64_t b) noexcept {
+  return (a == 0) != (b == 0) ? kBegun : std::min(a, b);
+}
+
+}  // namespace
 
 void ResumeRing::move(std::size_t slot, std::optional<std::uint64_t> position, TimePoint now) {
   add({0, position.value_or(0), now, static_cast<std::uint16_t>(slot),
@@ -71,7 +80,7 @@ ResumeRing::Found ResumeRing::find(std::uint64_t revision, const std::vector<boo
     for (std::size_t slot = 0; slot < members.size(); ++slot) {
       if (members[slot]) {
         const std::uint64_t at = component_of(slot);
-        found.components[slot] = found.known ? std::min(found.components[slot], at) : at;
+        found.components[slot] = found.known ? least_of(found.components[slot], at) : at;
       }
     }
     found.known = true;

@@ -32,6 +32,14 @@ TEST(ResumeRing, WhenTwoShardsHaveOneNumber_T52_TheLeastOfBothIsFound) {
   EXPECT_EQ(ring.find(50, kBoth).components, (Components{50, 10}));
 }
 
+TEST(ResumeRing, WhenOneReaderHadNothingOfAShard_AGG704_NobodyResumesThere) {
+  ResumeRing ring;
+  ring.deliver_to(101, {101, 0}, kStart);
+  EXPECT_EQ(ring.find(101, kBoth).components, (Components{101, 0}));
+  ring.deliver_to(101, {101, 55}, kStart);
+  EXPECT_EQ(ring.find(101, kBoth).components, (Components{101, kBegun}));
+}
+
 TEST(ResumeRing, WhenSeveralLoopsDelivered_TheLeastOfAllIsFound) {
   ResumeRing::Found here, there{true, {7, 20}};
   here.meet(there);

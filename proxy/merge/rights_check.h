@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "proxy/merge/member_watch.h"
 
@@ -27,6 +28,11 @@ class RightsCheck final : private MemberWatch::Sink {
   RightsCheck(const RightsCheck&) = delete;
   RightsCheck& operator=(const RightsCheck&) = delete;
   void start() { stream_->open(); }
+  /// Nothing comes any more.
+  void stop() noexcept {
+    stream_->stop();
+    done_ = nullptr;
+  }
 
  private:
   void end(Outcome outcome) {

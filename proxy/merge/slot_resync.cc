@@ -52,6 +52,11 @@ void SlotResync::start() {
   }
 }
 
+void SlotResync::stop() noexcept {
+  call_.close();
+  retry_.cancel();
+}
+
 void SlotResync::on_head(const http::ResponseHead& head) noexcept {
   answer_ = head;
   broken_ = coding_of(head.headers.get("content-type")) != shape_.coding;

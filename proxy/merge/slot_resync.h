@@ -41,6 +41,8 @@ class SlotResync final : private MemberCall::Listener {
              const MergeRoute& route, const std::string& passed_on, const StreamShape& shape,
              std::unique_ptr<KeyIndex> index);
   void start();
+  /// The sink hears nothing more.
+  void stop() noexcept;
   [[nodiscard]] const Member& member() const noexcept { return member_; }
   [[nodiscard]] std::unique_ptr<KeyIndex> take_index() noexcept { return std::move(index_); }
 

@@ -203,15 +203,15 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   }
   found->second.stream->stop();
   retired_.push_back(std::move(found->second.stream));
-  if (found->second.resync != nullptr) {
-    retired_resyncs_.push_back(std::move(found->second.resync));
-  }
-  if (found->second.check != nullptr) {
-    retired_checks_.push_back(std::move(found->second.check));
-  }
-  if (found->second.head != nullptr) {
-    retired_probes_.push_back(std::move(found->second.head));
-  }
+  const auto retire = [](auto& one, auto& retired) {
+    if (one != nullptr) {
+      one->stop();
+      retired.push_back(std::move(one));
+    }
+  };
+  retire(found->second.resync, retired_resyncs_);
+  retire(found->second.check, retired_checks_);
+  retire(found->second.head, retired_probes_);
   slots_.erase(found);
   set_stream(slot, nullptr);
   log_.end_slot(slot);

@@ -8,15 +8,11 @@ import (
 
 // pending names the cases that the proxy does not pass yet, and why. A line that is taken out makes its test run.
 var pending = map[string]string{
-	"T44b":  "a trailing bookmark with the same cursor follows the end of the initial events",
-	"T56b":  "a WatchList at a revision that a shard has not reached ends below it",
-	"T58":   "a shard that was restored from a backup is not noticed (AGG-522)",
-	"T76c":  "collisions are counted in key indexes only (AGG-1504), which are missing",
-	"T63c":  "a WatchList that begins without a shard does not end its initial events (partial)",
-	"T83":   "the error for an event that is too large does not name the object (AGG-1205)",
-	"T90":   "share: reviewed is not built",
-	"T109c": "a client that is slow during its initial events is taken for a slow shard and refused with 429",
-	"T111":  "watches that a shard compresses unasked are not understood (AGG-1402)",
+	"T56b": "a WatchList at a revision that a shard has not reached ends below it",
+	"T76c": "collisions are counted in key indexes only (AGG-1504), which are missing",
+	"T83":  "the error for an event that is too large does not name the object (AGG-1205)",
+	"T90":  "share: reviewed is not built",
+	"T111": "watches that a shard compresses unasked are not understood (AGG-1402)",
 }
 
 var number = regexp.MustCompile(`^Test(T[0-9]+[a-z]*)_`)
