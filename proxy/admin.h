@@ -27,7 +27,7 @@ struct LoopReport {
   ForwardStats forward;
   LookupStats lookup;
   MergeStats merge;
-  std::vector<GroupReport> groups;                       ///< of merged watches
+  std::vector<GroupReport> groups;  ///< of merged watches
   DocumentStats documents;
   std::map<std::string, std::uint64_t> ignored_applies;  ///< by shard
   ShardReviews::Stats reviews;

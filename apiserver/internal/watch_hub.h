@@ -17,8 +17,8 @@ namespace kintsugi::apiserver::internal {
 class Watcher;
 
 /// Brings committed changes to this loop's listeners and watches, in order. Threads: its loop; the
-/// store's writer thread only posts. Cost of a change: at most five hash look-ups, then one call per watch
-/// whose key range holds the key.
+/// store's writer thread only posts. Cost of a change: at most five hash look-ups, then one call
+/// per watch whose key range holds the key.
 class WatchHub {
  public:
   WatchHub(net::Loop& loop, store::Store& store, const Registry& registry);
