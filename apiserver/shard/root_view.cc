@@ -33,7 +33,8 @@ constexpr Source kSources[] = {
 }  // namespace
 
 void RootView::put(Part part, std::string_view name, const Json* object) {
-  (this->*kSources[static_cast<std::size_t>(part)].put)(name, object);
+  const Source& source = kSources[static_cast<std::size_t>(part)];
+  (this->*source.put)(name, object);
 }
 
 void RootView::confirm(Part part, std::string_view name) {
