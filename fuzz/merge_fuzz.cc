@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/pieces.h"
 #include "krm/json.h"
 #include "proxy/merge/continue_token.h"
 #include "proxy/merge/cursor.h"
@@ -17,36 +18,8 @@ namespace {
 
 using kintsugi::krm::Json;
 using namespace kintsugi::proxy;
-
-void check(bool holds) {
-  if (!holds) {
-    std::abort();
-  }
-}
-
-template <class Splitter>
-std::vector<std::string> split(std::string_view text, std::size_t piece, bool& fault) {
-  Splitter splitter(1U << 20);
-  std::vector<std::string> out;
-  fault = false;
-  while (!text.empty() && !fault) {
-    const std::string_view part = text.substr(0, piece);
-    fault = splitter.feed(part, [&](std::string_view each) { out.emplace_back(each); }) !=
-            Splitter::Fault::kNone;
-    text.remove_prefix(part.size());
-  }
-  return out;
-}
-
-template <class Splitter>
-std::vector<std::string> split_both_ways(std::string_view text) {
-  bool whole_fault = false;
-  bool pieces_fault = false;
-  const auto whole = split<Splitter>(text, text.size() + 1, whole_fault);
-  const auto pieces = split<Splitter>(text, 1 + text.size() / 7, pieces_fault);
-  check(whole_fault == pieces_fault && whole == pieces);
-  return whole;
-}
+using kintsugi::fuzz::check;
+using kintsugi::fuzz::split_both_ways;
 
 void check_event(const std::string& text) {
   const auto facts = event_facts(text);
