@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "base/strings.h"
+#include "krm/status.h"
 #include "proxy/merge/json_scan.h"
 #include "proxy/merge/shard_answer.h"
 
@@ -39,7 +41,8 @@ std::string row_event(const ListEnvelope& list, std::uint64_t revision, std::str
 
 InitialPhase::InitialPhase(MergeLoop& shared, Host& host, const Member& member,
                            const http::RequestHead& head, const MergeRoute& route,
-                           const std::string& passed_on, StreamShape& shape, bool any_state)
+                           const std::string& passed_on, StreamShape& shape,
+                           const WatchStart& start)
     : shared_(shared),
       host_(host),
       member_(member),
@@ -47,9 +50,11 @@ InitialPhase::InitialPhase(MergeLoop& shared, Host& host, const Member& member,
       route_(route),
       passed_on_(passed_on),
       shape_(shape),
-      any_state_(any_state),
+      any_state_(start.any_state),
+      wanted_(start.revision),
       asked_at_(shared.loop.now()),
-      timer_(shared.loop) {}
+      timer_(shared.loop),
+      future_(shared.loop) {}
 
 bool InitialPhase::prefers_list() const { return shared_.lists_first(member_.id, route_.scope); }
 
@@ -59,6 +64,9 @@ void InitialPhase::list() {
 }
 
 void InitialPhase::watch_accepted() {
+  if (wanted_ != 0 && !std::exchange(head_asked_, true)) {
+    future_.start(shared_.params.future_wait, [this] { ask_how_far(); });
+  }
   timer_.start(shared_.params.silence, [this] { silent(); });
 }
 
@@ -76,8 +84,42 @@ void InitialPhase::heard(const EventFacts& facts) {
   watch_accepted();
 }
 
+void InitialPhase::ask_how_far() {
+  head_probe_ = std::make_unique<ListProbe>(
+      shared_, head_, route_, passed_on_, member_.id, [this](const ListEnvelope& list) {
+        const std::uint64_t reached = parse_decimal(list.resource_version).value_or(0);
+        if (reached != 0 && reached < wanted_) {
+          refuse_future(reached);
+        }
+      });
+  head_probe_->start();
+}
+
+void InitialPhase::refuse_future(std::uint64_t reached) {
+  const Error error = version_too_large(wanted_, reached);
+  http::ResponseHead head;
+  head.status = krm::http_status(error);
+  head.headers.add("content-type", "application/json");
+  head.headers.add("retry-after", std::to_string(krm::retry_after_seconds(error)));
+  stop();
+  host_.on_phase_refused(head, krm::to_status(error).dump());
+}
+
+void InitialPhase::end_at(std::uint64_t revision) {
+  if (revision < wanted_) {
+    refuse_future(revision);
+  } else {
+    host_.on_phase_end(kind(), revision);
+  }
+}
+
 void InitialPhase::stop() noexcept {
   timer_.cancel();
+  future_.cancel();
+  if (head_probe_ != nullptr) {
+    head_probe_->stop();
+  }
+  head_asked_ = false;
   task_ = Task::kNone;
   if (pages_ != nullptr) {
     pages_->close();
@@ -192,9 +234,13 @@ void InitialPhase::end_compare(ShardPages::End end) {
     watch_accepted();  // once more, later
     return;
   }
+  if (wanted_ > pages_->revision() && pages_->revision() != 0) {
+    watch_accepted();  // it waits: see ask_how_far()
+    return;
+  }
   if (only_added_ && listed_ == watched_ && pages_->revision() != 0) {
     ++shared_.stats.emulated;
-    host_.on_phase_end(kind(), pages_->revision());
+    end_at(pages_->revision());
     return;
   }
   shared_.list_first(member_.id, route_.scope, kListFirst);
@@ -207,9 +253,11 @@ void InitialPhase::end_probe(ShardPages::End end) {
   const bool is_empty = end == ShardPages::End::kDone && pages_->items() == 0;
   if (is_absent || (is_empty && pages_->revision() == 0)) {
     host_.on_phase_absent(pages_->answer(), pages_->body());
+  } else if (is_empty && pages_->revision() < wanted_) {
+    watch_accepted();  // it waits: see ask_how_far()
   } else if (is_empty) {
     ++shared_.stats.emulated;
-    host_.on_phase_end(kind(), pages_->revision());
+    end_at(pages_->revision());
   } else if (end == ShardPages::End::kDone) {
     is_slow_ = true;
     const TimePoint due = asked_at_ + shared_.params.initial_deadline;
@@ -244,7 +292,7 @@ void InitialPhase::end_deliver(ShardPages::End end) {
   if (!std::exchange(accepted_, true)) {
     host_.on_list_accepted();
   }
-  host_.on_phase_end(kind(), pages_->revision());
+  end_at(pages_->revision());
 }
 
 }  // namespace kintsugi::proxy

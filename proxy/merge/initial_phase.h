@@ -7,6 +7,7 @@
 
 #include "net/loop.h"
 #include "proxy/merge/json_split.h"
+#include "proxy/merge/list_probe.h"
 #include "proxy/merge/merge_loop.h"
 #include "proxy/merge/shard_pages.h"
 #include "proxy/merge/watch_text.h"
@@ -45,10 +46,10 @@ class InitialPhase final : private ShardPages::Listener {
   };
 
   /// @param head  as the watch is asked for; like `route`, `passed_on` and `shape` it has to
-  /// outlive this.
+  /// outlive this. @param start  of the watch: nothing older than its revision will do (V16)
   InitialPhase(MergeLoop& shared, Host& host, const Member& member, const http::RequestHead& head,
                const MergeRoute& route, const std::string& passed_on, StreamShape& shape,
-               bool any_state);
+               const WatchStart& start);
 
   /// This shard's initial events are taken by LIST for now.
   [[nodiscard]] bool prefers_list() const;
@@ -80,6 +81,11 @@ class InitialPhase final : private ShardPages::Listener {
   void end_compare(ShardPages::End end);
   void end_probe(ShardPages::End end);
   void end_deliver(ShardPages::End end);
+  /// All present objects were told, as they were at this revision.
+  void end_at(std::uint64_t revision);
+  /// The shard tells nothing until it has reached what was asked for: has it?
+  void ask_how_far();
+  void refuse_future(std::uint64_t reached);
   [[nodiscard]] StreamKind kind() const;
 
   MergeLoop& shared_;
@@ -90,14 +96,17 @@ class InitialPhase final : private ShardPages::Listener {
   const std::string& passed_on_;
   StreamShape& shape_;
   const bool any_state_;
+  const std::uint64_t wanted_;
   TimePoint asked_at_{};
-  net::Timer timer_;
+  net::Timer timer_, future_;
+  std::unique_ptr<ListProbe> head_probe_;
   std::unique_ptr<ShardPages> pages_;
   Task task_ = Task::kNone;
   Tally watched_, listed_;
   bool only_added_ = true;
   bool accepted_ = false;  // the list that is delivered
   bool is_slow_ = false;   // it has objects, and has not begun to tell
+  bool head_asked_ = false;
 };
 
 }  // namespace kintsugi::proxy

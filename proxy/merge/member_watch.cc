@@ -73,7 +73,7 @@ void MemberWatch::open() {
   if (start_.initial_events && phase_ == nullptr) {
     InitialPhase::Host& self = *this;
     phase_ = std::make_unique<InitialPhase>(shared_, self, member_, head_, route_, passed_on_,
-                                            shape_, start_.any_state);
+                                            shape_, start_);
   }
   if (start_.initial_events && phase_->prefers_list()) {
     state_ = State::kOpening;

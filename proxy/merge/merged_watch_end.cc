@@ -85,6 +85,10 @@ void MergedWatch::refused_by(const std::string& shard, const http::ResponseHead&
     }
   } else if (!headed_) {
     pass_on(head, body);
+  } else if (head.status == 504) {  // the shard has not reached what was asked for
+    Error error(Errc::kFutureRevision, std::string(status_of(head, body).text({"message"})));
+    error.edit().retry_after_seconds = 1;
+    fail_with(error, "refused");
   } else if (head.status != 429) {
     fail_with(Error(Errc::kForbidden, "shard " + shard + " answers " + std::to_string(head.status)),
               "refused");
@@ -197,6 +201,9 @@ void MergedWatch::finish() {
 
 void MergedWatch::pass_on(const http::ResponseHead& answer, const std::string& body) {
   http::HeaderList headers = passed_headers(answer);
+  if (answer.status == 504 && !headers.contains("retry-after")) {
+    headers.add("retry-after", "1");  // AGG-402
+  }
   headers.add("audit-id", audit_id_);
   stop();
   down_.send_head(answer.status, headers, false);

@@ -49,6 +49,14 @@ Error shards_unavailable(const std::vector<std::pair<std::string, std::string>>&
   return error;
 }
 
+Error version_too_large(std::uint64_t asked, std::uint64_t reached) {
+  Error error(Errc::kFutureRevision);
+  error.edit().message = "Too large resource version: " + std::to_string(asked) +
+                         ", current: " + std::to_string(reached);
+  error.edit().retry_after_seconds = 1;
+  return error;
+}
+
 Error shards_busy(int retry_after) {
   Error error(Errc::kTooManyRequests);
   error.edit().message = "some shards have too many requests, please try again later";

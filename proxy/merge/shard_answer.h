@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,9 @@ enum class ShardVerdict : std::uint8_t {
 /// 503 of a list, or 429 of a watch, that needs shards which are away: one cause per shard.
 [[nodiscard]] Error shards_unavailable(
     const std::vector<std::pair<std::string, std::string>>& causes, bool watch);
+
+/// 504 of a revision that a shard has not reached (V16, AGG-402).
+[[nodiscard]] Error version_too_large(std::uint64_t asked, std::uint64_t reached);
 
 /// Makes a client's head the one that every shard is asked with: the media types that merges can
 /// answer, nothing compressed, one Audit-Id.
