@@ -130,6 +130,7 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
     sum.bookmarks += loop.merge.bookmarks;
     sum.malformed += loop.merge.malformed;
     sum.reopened += loop.merge.reopened;
+    sum.resynced += loop.merge.resynced;
     sum.failed += loop.merge.failed;
     sum.emulated += loop.merge.emulated;
     sum.watches += loop.merge.watches;
@@ -142,6 +143,9 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
     }
     for (const auto& [reason, count] : loop.merge.expired) {
       sum.expired[reason] += count;
+    }
+    for (const auto& [resource, count] : loop.merge.collisions) {
+      sum.collisions[resource] += count;
     }
     sum.lists_partial += loop.merge.lists_partial;
     for (const auto& [code, times] : loop.merge.list_times) {
@@ -166,8 +170,9 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   text.single("kintsugi_watch_bookmarks_total", "counter", "bookmarks of merged watches",
               sum.bookmarks);
   text.single("kintsugi_merged_lists_total", "counter", "merged lists", sum.lists);
-  text.single("kintsugi_resyncs_total", "counter", "streams of shards that were asked for again",
-              sum.reopened);
+  text.family("kintsugi_resyncs_total", "counter", "streams of shards that were asked for again");
+  text.sample("reason=\"ended\"", sum.reopened);
+  text.sample("reason=\"history\"", sum.resynced);
   text.single("kintsugi_events_dropped_total", "counter",
               "answers and events of shards that could not be understood", sum.malformed);
   text.single("kintsugi_merge_failures_total", "counter",
@@ -187,6 +192,11 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   text.family("kintsugi_cursor_expired_total", "counter", "merged reads that got 410");
   for (const auto& [reason, count] : sum.expired) {
     text.sample("reason=\"" + std::string(reason) + "\"", count);
+  }
+  text.family("kintsugi_key_collisions_total", "counter",
+              "objects of a namespace and name that another plain server has too");
+  for (const auto& [resource, count] : sum.collisions) {
+    text.sample("resource=\"" + resource + "\"", count);
   }
   list_families(text, sum);
 }

@@ -48,10 +48,16 @@ void KeyIndex::put(const ObjectFacts& facts, std::string kept) {
   entry.revision = facts.revision;
   entry.seen = sweep_;
   bytes_ += cost(at->first, entry);
+  if (fresh && names_ != nullptr) {
+    names_->enter(facts, slot_);
+  }
 }
 
 KeyIndex::Map::iterator KeyIndex::forget(Map::iterator at) {
   bytes_ -= cost(at->first, at->second);
+  if (names_ != nullptr) {
+    names_->leave(facts_of(at->first, at->second), slot_);
+  }
   return entries_.erase(at);
 }
 

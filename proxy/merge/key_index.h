@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "proxy/merge/json_split.h"
+#include "proxy/merge/key_names.h"
 
 namespace kintsugi::proxy {
 
@@ -22,6 +23,11 @@ class KeyIndex {
     std::uint32_t seen = 0;
   };
   enum class Change : std::uint8_t { kNone, kAdded, kModified, kReplaced };
+
+  KeyIndex() = default;
+  /// @param names  of the objects of all servers, which must outlive what follows. @param slot  of
+  /// this one
+  KeyIndex(KeyNames& names, std::size_t slot) noexcept : names_(&names), slot_(slot) {}
 
   /// Enters an object as it is now. Objects that merges leave out are ignored.
   void put(const ObjectFacts& facts, std::string kept);
@@ -49,6 +55,8 @@ class KeyIndex {
   Map entries_;  // by "cluster\nnamespace\nname"
   std::size_t bytes_ = 0;
   std::uint32_t sweep_ = 0;
+  KeyNames* names_ = nullptr;
+  std::size_t slot_ = 0;
 };
 
 }  // namespace kintsugi::proxy

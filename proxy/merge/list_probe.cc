@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "proxy/merge/member_watch.h"
+#include "proxy/merge/jitter.h"
 
 namespace kintsugi::proxy {
 namespace {

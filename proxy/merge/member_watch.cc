@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <utility>
 
+#include "proxy/merge/jitter.h"
 #include "proxy/merge/marker.h"
 #include "proxy/merge/shard_answer.h"
 
@@ -12,15 +12,6 @@ namespace kintsugi::proxy {
 namespace {
 
 constexpr std::size_t kMaxErrorBody = 64U << 10;
-constexpr Duration kFirstBackoff = milliseconds(100);
-constexpr Duration kLastBackoff = seconds(5);
-
-/// Between a half and all of it.
-Duration jittered(Duration whole) {
-  thread_local std::minstd_rand random{std::random_device{}()};
-  std::uniform_int_distribution<std::int64_t> pick(whole.count() / 2, whole.count());
-  return Duration(pick(random));
-}
 
 /// Label of kintsugi_shard_failures_total.
 std::string_view reason_of(Errc cause) {
@@ -38,12 +29,6 @@ std::string_view reason_of(Errc cause) {
 }
 
 }  // namespace
-
-Duration about(Duration whole) {
-  thread_local std::minstd_rand random{std::random_device{}()};
-  std::uniform_int_distribution<std::int64_t> pick(whole.count() * 9 / 10, whole.count() * 11 / 10);
-  return Duration(pick(random));
-}
 
 std::string_view state_name(MemberWatch::State state) noexcept {
   static constexpr std::string_view kNames[] = {"opening", "initial", "live",

@@ -154,7 +154,4 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
 /// "opening", "initial", "live", "waiting", "absent", "stopped".
 [[nodiscard]] std::string_view state_name(MemberWatch::State state) noexcept;
 
-/// A random duration between nine and eleven tenths of `whole`.
-[[nodiscard]] Duration about(Duration whole);
-
 }  // namespace kintsugi::proxy

@@ -1,11 +1,11 @@
 #include "proxy/merge/merge_loop.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "krm/status.h"
 #include "proxy/answer.h"
+#include "proxy/merge/jitter.h"
 #include "proxy/merge/merge_query.h"
 #include "proxy/merge/merged_list.h"
 #include "proxy/merge/merged_watch.h"
@@ -69,10 +69,8 @@ void MergeLoop::follow(bool shards_changed) {
 }
 
 Duration MergeLoop::expiry_turn(std::size_t turn, std::size_t all) {
-  thread_local std::minstd_rand random{std::random_device{}()};
   const std::int64_t step = params.expire_spread.count() / static_cast<std::int64_t>(all);
-  const Duration wished(step * static_cast<std::int64_t>(turn) +
-                        std::uniform_int_distribution<std::int64_t>(0, step)(random));
+  const Duration wished(step * static_cast<std::int64_t>(turn) + random_between(0, step));
   const Duration least = std::chrono::duration_cast<Duration>(seconds(1)) / params.expire_rate;
   last_expiry_ = std::max(last_expiry_ + least, loop.now() + wished);
   return last_expiry_ - loop.now();

@@ -34,11 +34,14 @@ struct MergeStats {
   /// Answers and events 410 by why: generation, removed, rollback, check, native, history, initial.
   std::map<std::string_view, std::uint64_t> expired;
   std::size_t watches = 0, groups = 0;
-  std::uint64_t evicted_slow = 0, evicted_stall = 0, resynced = 0;
+  std::uint64_t evicted_slow = 0, evicted_stall = 0;
+  std::uint64_t resynced = 0;  ///< shards whose lost history was made up for by a list
   std::uint64_t lists_partial = 0;
   std::map<int, net::TimeHistogram> list_times;  ///< by status code; 0: cut off
   /// By shard and reason (specs/aggregation.md 19).
   std::map<std::pair<std::string, std::string_view>, std::uint64_t> shard_failures;
+  /// Objects of a name that another server has, by resource.
+  std::map<std::string, std::uint64_t> collisions;
   std::uint64_t emulated = 0;  ///< initial events of a shard that did not end them by itself
 };
 

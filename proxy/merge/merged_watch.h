@@ -11,8 +11,9 @@ namespace kintsugi::proxy {
 
 /// Starts a merged watch (specs/aggregation.md 7, 8): the events of all shards pass as bytes on one
 /// stream, with bookmarks of our own that carry the composite cursor. A shard that goes away is
-/// asked again from where it was while the others go on. Each client has its own streams to the
-/// shards, which are held back when it does not read.
+/// asked again from where it was while the others go on. Clients that ask the same have one stream
+/// to each shard (watch_group.h); what is one client's alone, initial events and what it missed,
+/// waits for it.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> make_merged_watch(
     MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
     MergeQuery query, std::string accept);

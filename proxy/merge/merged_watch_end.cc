@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "base/log.h"
 #include "krm/status.h"
+#include "proxy/merge/jitter.h"
 #include "proxy/merge/list_plan.h"
 #include "proxy/merge/merged_watch_run.h"
 #include "proxy/merge/shard_answer.h"
@@ -16,9 +16,8 @@ constexpr std::int64_t kMinLifetime = 1'800;   ///< [s] of a watch without timeo
 constexpr std::int64_t kMaxLifetime = 3'600;
 
 Duration lifetime_of(std::int64_t wished) {
-  thread_local std::minstd_rand random{std::random_device{}()};
-  std::uniform_int_distribution<std::int64_t> pick(kMinLifetime, kMaxLifetime);
-  return seconds(wished > 0 ? std::min<std::int64_t>(wished, 86'400) : pick(random));
+  return seconds(wished > 0 ? std::min<std::int64_t>(wished, 86'400)
+                            : random_between(kMinLifetime, kMaxLifetime));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "krm/status.h"
+#include "proxy/merge/jitter.h"
 #include "proxy/merge/list_plan.h"
 #include "proxy/merge/merged_watch_run.h"
 #include "proxy/merge/shard_answer.h"

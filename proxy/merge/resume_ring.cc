@@ -29,12 +29,6 @@ void ResumeRing::deliver_to(std::uint64_t revision, const Components& at, TimePo
   add({revision, 0, now, 0, Kind::kOwn});
 }
 
-void ResumeRing::clear() {
-  entries_.clear();
-  own_.clear();
-  base_.clear();
-}
-
 void ResumeRing::apply(Vector& vector, const Entry& entry) {
   if (entry.kind == Kind::kOwn) {
     return;

@@ -30,7 +30,6 @@ class ResumeRing {
   void deliver(std::size_t slot, std::uint64_t revision, std::uint64_t position, TimePoint now);
   /// An event went to one reader whose position is its own.
   void deliver_to(std::uint64_t revision, const Components& at, TimePoint now);
-  void clear();
 
   struct Found {
     bool known = false;

@@ -1,10 +1,10 @@
 #include "proxy/merge/shard_answer.h"
 
 #include <algorithm>
-#include <random>
 
 #include "base/strings.h"
 #include "krm/protobuf.h"
+#include "proxy/merge/jitter.h"
 
 namespace kintsugi::proxy {
 
@@ -36,8 +36,6 @@ ShardVerdict judge_answer(const http::ResponseHead& head, std::string_view body)
 
 Error shards_unavailable(const std::vector<std::pair<std::string, std::string>>& causes,
                          bool watch) {
-  thread_local std::minstd_rand random{std::random_device{}()};
-  std::uniform_int_distribution<int> pick(1, 5);
   Error error(watch ? Errc::kTooManyRequests : Errc::kUnavailable);
   ErrorDetail& detail = error.edit();
   detail.message = "some shards cannot be asked now:";
@@ -45,7 +43,7 @@ Error shards_unavailable(const std::vector<std::pair<std::string, std::string>>&
     (detail.message += ' ') += shard;
     detail.causes.push_back({"ShardUnavailable", cause, shard});
   }
-  detail.retry_after_seconds = pick(random);
+  detail.retry_after_seconds = static_cast<int>(random_between(1, 5));
   return error;
 }
 

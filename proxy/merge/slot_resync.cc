@@ -4,18 +4,13 @@
 #include <charconv>
 #include <utility>
 
+#include "proxy/merge/jitter.h"
 #include "proxy/merge/marker.h"
 #include "proxy/merge/member_watch.h"
 #include "proxy/merge/proto_build.h"
 #include "proxy/merge/shard_answer.h"
 
 namespace kintsugi::proxy {
-namespace {
-
-constexpr Duration kFirstBackoff = milliseconds(100);
-constexpr Duration kLastBackoff = seconds(5);
-
-}  // namespace
 
 SlotResync::SlotResync(MergeLoop& shared, Sink& sink, Member member, const http::RequestHead& head,
                        const MergeRoute& route, const std::string& passed_on,

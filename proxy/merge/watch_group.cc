@@ -39,6 +39,7 @@ WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead hea
       codec_(route_.scope, shared.slots),
       members_(route_.members()),
       log_(shared.params.group_log),
+      names_(shared.stats.collisions[route_.info.qualified_resource()]),
       linger_(shared.loop) {}
 
 WatchGroup::~WatchGroup() {
@@ -102,7 +103,8 @@ std::unique_ptr<MemberWatch> WatchGroup::make_stream(MemberWatch::Sink& sink, co
   const MemberWatch* followed = this->stream(member.slot);
   if (start.initial_events && shared_.options.resync == Resync::kDiff &&
       (followed == nullptr || followed->index() == nullptr)) {
-    stream->keep_index(std::make_unique<KeyIndex>());
+    stream->keep_index(member.marker.empty() ? std::make_unique<KeyIndex>()
+                                             : std::make_unique<KeyIndex>(names_, member.slot));
   }
   return stream;
 }
@@ -120,10 +122,11 @@ void WatchGroup::forget_objects() noexcept {
   for (auto& [slot, followed] : slots_) {
     followed.stream->keep_index(nullptr);
   }
+  names_.clear();
 }
 
 std::size_t WatchGroup::index_bytes() const noexcept {
-  std::size_t sum = 0;
+  std::size_t sum = names_.bytes();
   for (const auto& [slot, followed] : slots_) {
     sum += followed.stream->index() == nullptr ? 0 : followed.stream->index()->bytes();
   }

@@ -174,6 +174,7 @@ class WatchGroup final : private MemberWatch::Sink,
   std::vector<std::unique_ptr<ListProbe>> retired_probes_;
   GroupLog log_;
   ResumeRing ring_;
+  KeyNames names_;
   std::vector<GroupReader*> readers_;  // null: left during a call to all
   std::size_t reader_count_ = 0;
   bool calling_ = false;

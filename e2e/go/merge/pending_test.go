@@ -8,7 +8,6 @@ import (
 
 // pending names the cases that the proxy does not pass yet, and why. A line that is taken out makes its test run.
 var pending = map[string]string{
-	"T76c": "collisions are counted in key indexes only (AGG-1504), which are missing",
 	"T83":  "the error for an event that is too large does not name the object (AGG-1205)",
 	"T90":  "share: reviewed is not built",
 	"T111": "watches that a shard compresses unasked are not understood (AGG-1402)",
