@@ -1,7 +1,6 @@
 #include "proxy/merge/watch_group.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <utility>
 
@@ -107,15 +106,6 @@ std::unique_ptr<MemberWatch> WatchGroup::make_stream(MemberWatch::Sink& sink, co
                                              : std::make_unique<KeyIndex>(names_, member.slot));
   }
   return stream;
-}
-
-bool WatchGroup::tells_departure(std::size_t slot, GroupLog::Index& until) const {
-  const auto found = departed_.find(slot);
-  if (found == departed_.end()) {
-    return false;
-  }
-  until = found->second;
-  return true;
 }
 
 void WatchGroup::forget_objects() noexcept {
@@ -325,52 +315,6 @@ const SharedBytes& WatchGroup::bookmark() {
   return bookmark_;
 }
 
-void WatchGroup::refresh() {
-  std::vector<Member> now = route_.members();
-  const std::uint32_t before = codec_.history().current().generation;
-  codec_ = CursorCodec(route_.scope, shared_.slots);
-  bookmark_ = {};
-  std::vector<std::size_t> gone;
-  for (const auto& [slot, followed] : slots_) {
-    const Member& member = followed.stream->member();
-    if (std::none_of(now.begin(), now.end(), [&member](const Member& one) {
-          return one.slot == member.slot && one.id == member.id;
-        })) {
-      gone.push_back(slot);
-    }
-  }
-  departed_.clear();
-  for (const Member& member : now) {
-    const std::string& uid = shared_.slots->current().uids[member.slot];
-    if (follows(member.slot) && shared_.slots->rolled_back_since(uid, before)) {
-      drop(member.slot);  // its readers are told by themselves
-    }
-  }
-  for (const std::size_t slot : gone) {
-    const MemberWatch& stream = *slots_[slot].stream;
-    if (KeyIndex* index = slots_[slot].stream->index();
-        index != nullptr && stream.initial_done() && shape_.kind.known() && !is_recoded()) {
-      // Newer than all that came of the shard, as clients drop what is not.
-      const std::uint64_t last = stream.position() + 1;
-      index->drain([&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
-        enter(slot, facts, stream.position(),
-              shape_.coding->deleted(shape_.kind, facts, last, entry.kept));
-      });
-      departed_[slot] = log_.end();
-    }
-    drop(slot);
-  }
-  for (const Member& member : now) {
-    const bool known = std::any_of(members_.begin(), members_.end(), [&member](const Member& one) {
-      return one.slot == member.slot && one.id == member.id && one.needed;
-    });
-    if (!known && member.needed && !follows(member.slot) && reader_count_ > 0) {
-      begin(member, WatchStart{0, true, false, false});
-    }
-  }
-  members_ = std::move(now);
-}
-
 GroupReport WatchGroup::report() const {
   GroupReport out;
   out.path = route_.path;
@@ -457,104 +401,6 @@ bool WatchGroup::on_lost(MemberWatch& from, std::string_view cause) noexcept {
     }
   }
   return true;
-}
-
-void WatchGroup::check_head(Slot& followed) {
-  const MemberWatch& stream = *followed.stream;
-  const std::uint64_t reached = stream.position();
-  const std::string uid = shared_.slots->current().uids[stream.member().slot];
-  if (followed.head != nullptr || reached <= kBegun || !shared_.rolled_back) {
-    return;
-  }
-  followed.head = std::make_unique<ListProbe>(
-      shared_, head_, route_, passed_on_, stream.member().id,
-      [this, slot = stream.member().slot, reached, uid](const ListEnvelope& list) {
-        std::uint64_t revision = 0;
-        const std::string& text = list.resource_version;
-        std::from_chars(text.data(), text.data() + text.size(), revision);
-        if (revision != 0 && revision < reached) {
-          log_warn("a shard is back with an older store",
-                   {{"uid", uid}, {"was", std::to_string(reached)}, {"is", text}});
-          shared_.rolled_back(uid);
-        }
-        if (const auto found = slots_.find(slot); found != slots_.end()) {
-          retired_probes_.push_back(std::move(found->second.head));
-          bury_later();
-        }
-      });
-  followed.head->start();
-}
-
-void WatchGroup::expire(std::size_t slot, std::string_view reason) {
-  const bool at_once = slots_[slot].fresh;  // who asked for it just now gets the answer now
-  log_warn(
-      "events of a shard are lost to merged watches",
-      {{"shard", slots_[slot].stream->member().name}, {"path", route_.path}, {"reason", reason}});
-  drop(slot);
-  const std::size_t all = std::max<std::size_t>(reader_count_, 1);
-  std::size_t turn = 0;
-  for_each_reader([&](GroupReader& reader) {
-    reader.on_slot_expired(slot, reason, at_once ? Duration{} : shared_.expiry_turn(turn++, all));
-  });
-}
-
-void WatchGroup::on_expired(MemberWatch& from) noexcept {
-  const std::size_t slot = from.member().slot;
-  if (from.index() == nullptr || !from.initial_done() || !shape_.kind.known() || is_recoded()) {
-    expire(slot, "history");
-    return;
-  }
-  ++shared_.stats.resynced;
-  log_info("events of a shard are lost, its objects are compared",
-           {{"shard", from.member().name}, {"path", route_.path}});
-  log_.end_slot(slot);  // whoever comes now has to come after this
-  Slot& followed = slots_[slot];
-  SlotResync::Sink& sink = *this;
-  followed.resync = std::make_unique<SlotResync>(shared_, sink, from.member(), head_, route_,
-                                                 passed_on_, shape_, from.take_index());
-  followed.resync->start();
-}
-
-void WatchGroup::enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
-                       std::string_view event) {
-  GroupLog::Entry entry;
-  entry.bytes = SharedBytes(event, shape_.coding->separator, {});
-  entry.revision = facts.revision;
-  entry.position = position;
-  entry.slot = static_cast<std::uint16_t>(slot);
-  entry.repeats = true;
-  // Between two positions nobody can resume.
-  ring_.deliver_to(facts.revision, Components(slot + 1, kBegun), shared_.loop.now());
-  log_.append(std::move(entry));
-}
-
-void WatchGroup::on_difference(SlotResync& from, const ObjectFacts& facts,
-                               std::string_view event) noexcept {
-  const std::size_t slot = from.member().slot;
-  enter(slot, facts, slots_[slot].stream->position(), event);
-}
-
-void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) noexcept {
-  const std::size_t slot = from.member().slot;
-  const Member member = from.member();
-  Slot& followed = slots_[slot];
-  retired_.push_back(std::move(followed.stream));
-  std::unique_ptr<KeyIndex> index = from.take_index();
-  retired_resyncs_.push_back(std::move(followed.resync));
-  followed.stream = make_stream(*this, member, WatchStart{revision, false, false, false});
-  set_stream(slot, followed.stream.get());
-  followed.stream->keep_index(std::move(index));
-  followed.stream->finish_initial();
-  log_.raise_slot(slot, revision);
-  ring_.move(slot, revision, shared_.loop.now());
-  bookmark_ = {};
-  followed.stream->open();
-  for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
-  bury_later();
-}
-
-void WatchGroup::on_resync_failed(SlotResync& from) noexcept {
-  expire(from.member().slot, "history");
 }
 
 void WatchGroup::on_refused(MemberWatch& from, const http::ResponseHead& head,
