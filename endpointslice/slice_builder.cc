@@ -19,7 +19,8 @@ constexpr std::size_t kMaxNames = 5;
 
 struct Endpoint {
   std::string url;
-  Json shards;  ///< null: absent
+  Json shards;               ///< null: absent
+  bool has_consumer = true;  ///< behind it, as far as is known
 };
 
 std::string annotation(const Json& slice, std::string_view key) {
@@ -70,31 +71,45 @@ struct Builder {
     }
   }
   /// Own entries go, foreign ones keep their place; wanted ones stand where they stood, new ones
-  /// follow.
+  /// follow. The first wanted one changes places with the first that has consumers, if it has none:
+  /// there are clients that look at one endpoint only.
   void put_endpoints(const std::vector<Endpoint>& wanted) {
-    Json list = Json::array();
+    std::vector<Json> list;
+    std::vector<std::size_t> own;  // places in the list
+    std::vector<bool> useful;      // of these
     std::set<std::string_view> placed;
+    const auto place = [&](const Endpoint& endpoint) {
+      if (!placed.insert(endpoint.url).second) {
+        return;
+      }
+      own.push_back(list.size());
+      useful.push_back(std::any_of(wanted.begin(), wanted.end(), [&](const Endpoint& one) {
+        return one.url == endpoint.url && one.has_consumer;
+      }));
+      list.push_back(render(endpoint));
+    };
     if (const Json* old = old_endpoints()) {
       for (const Json& one : old->items()) {
         const std::string_view url = one.text({"url"});
         const auto still = std::find_if(wanted.begin(), wanted.end(),
                                         [&](const Endpoint& w) { return w.url == url; });
         if (still != wanted.end()) {
-          if (placed.insert(still->url).second) {
-            list.push_back(render(*still));
-          }
+          place(*still);
         } else if (foreign(url)) {
           list.push_back(one);
         }
       }
     }
-    for (const Endpoint& endpoint : wanted) {
-      if (placed.insert(endpoint.url).second) {
-        list.push_back(render(endpoint));
-      }
+    std::for_each(wanted.begin(), wanted.end(), place);
+    const auto first = std::find(useful.begin(), useful.end(), true);
+    if (first != useful.end()) {
+      std::swap(list[own.front()], list[own[static_cast<std::size_t>(first - useful.begin())]]);
     }
-    if (list.size() > 0) {
-      status["endpoints"] = std::move(list);
+    if (!list.empty()) {
+      Json endpoints = Json::array();
+      std::for_each(list.begin(), list.end(),
+                    [&](Json& one) { endpoints.push_back(std::move(one)); });
+      status["endpoints"] = std::move(endpoints);
     }
   }
   void urls_failed(std::string message) {
@@ -198,7 +213,7 @@ std::vector<Endpoint> per_shard_endpoints(Builder& b,
       fault = "shard \"" + shard->facts->name + "\": " + std::string(url.error().message());
       continue;
     }
-    Endpoint endpoint{std::move(*url), nullptr};
+    Endpoint endpoint{std::move(*url), nullptr, shard->has_consumer};
     if (proxied && named) {
       endpoint.shards = Json::object(
           {{"selector",
@@ -228,7 +243,7 @@ std::vector<Endpoint> aggregated_endpoint(Builder& b, bool any) {
   if (!url) {
     return {};
   }
-  return {{std::move(*url), std::move(shards)}};
+  return {{std::move(*url), std::move(shards), any}};
 }
 
 /// Step 9: why the list is as it is.

@@ -408,6 +408,25 @@ TEST(SliceStatus, WhenShardsComeAndGo_OrderIsStable) {
                           "https://vw-0-first/services/apiexport/org1/my-export"));
 }
 
+TEST(SliceStatus, WhenFirstEndpointHasNoConsumer_TradesPlacesWithTheFirstThatHas) {
+  Case c;
+  c.defaults.mode = EndpointMode::kProxied;
+  c.shards[0].has_consumer = c.shards[1].has_consumer = false;
+  const std::string base = "https://proxy.example.test/kcp/shards/";
+  const std::string rest = "/services/apiexport/org1/my-export";
+  EXPECT_THAT(urls(c.settle()),
+              ElementsAre(base + "c" + rest, base + "b" + rest, base + "a" + rest));
+  c.shards[1].has_consumer = true;  // the first one is of use already
+  EXPECT_THAT(urls(c.settle()),
+              ElementsAre(base + "c" + rest, base + "b" + rest, base + "a" + rest));
+  c.shards[2].has_consumer = false;
+  EXPECT_THAT(urls(c.settle()),
+              ElementsAre(base + "b" + rest, base + "c" + rest, base + "a" + rest));
+  c.shards[1].has_consumer = false;  // none is
+  EXPECT_THAT(urls(c.settle()),
+              ElementsAre(base + "b" + rest, base + "c" + rest, base + "a" + rest));
+}
+
 TEST(JoinUrl, WhenTheBaseIsNoUrl_Refuses) {
   EXPECT_EQ(*join_url("https://h/kcp/", "services/x"), "https://h/kcp/services/x");
   for (const char* bad : {"", "h/x", "ftp://h", "https://", "https:///x", "https://a b/x"}) {
