@@ -269,6 +269,9 @@ ServiceRoute route_service(const ServiceQuestion& q) {
   }
   const ShardInfo& shard =
       path.kind == VirtualWorkspace::kApiResourceSchema ? *owner_shard : *found.shard;
+  if (q.scope.native) {  // it refuses what is not its own
+    return go_to(*q.scope.members.front(), service_target(path, owner, found.cluster));
+  }
   if (!q.scope.has(shard.id)) {
     return outside(q);
   }
