@@ -242,12 +242,14 @@ func (w *World) report(t *testing.T, seed int64, faults []*fault, clients []*run
 		return
 	}
 	text.Reset()
-	fmt.Fprintf(&text, "again with KINTSUGI_MODEL_SEED=%d; the faults:\n", seed)
-	for _, f := range faults {
-		fmt.Fprintf(&text, "  %v\n", f)
-	}
 	for _, failure := range w.failures[:min(len(w.failures), 10)] {
 		fmt.Fprintf(&text, "FAILED %s\n", failure)
+	}
+	fmt.Fprintf(&text, "again with KINTSUGI_MODEL_SEED=%d; the faults that had happened:\n", seed)
+	for _, f := range faults {
+		if f.happened > 0 {
+			fmt.Fprintf(&text, "  %v\n", f)
+		}
 	}
 	t.Errorf("%d failures\n%s", len(w.failures), text.String())
 }

@@ -345,7 +345,11 @@ func (p *Proxy) Start(w *World) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	var err error
-	p.process, err = e2e.Start(e2e.Binary(w.t), filepath.Join(w.installation.Dir, p.Name+".log"), "proxy", "--config", p.config)
+	logs, level := w.installation.Dir, "info"
+	if wished := os.Getenv("KINTSUGI_MODEL_LOGS"); wished != "" {
+		logs, level = wished, "debug"
+	}
+	p.process, err = e2e.Start(e2e.Binary(w.t), filepath.Join(logs, p.Name+".log"), "proxy", "--config", p.config, "--log-level", level)
 	return err
 }
 
@@ -505,12 +509,15 @@ func (p *Proxy) Streams(w *World) string {
 	return string(text)
 }
 
+// readyDeadline is beyond the 30 s for which a proxy waits for a shard that accepts connections and is silent.
+const readyDeadline = 50 * time.Second
+
 // Ready waits until a proxy that was started answers.
 func (p *Proxy) Ready(w *World) error {
 	client := w.Client("admin")
 	defer client.CloseIdleConnections()
 	client.Timeout = 3 * time.Second
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(readyDeadline); ; time.Sleep(20 * time.Millisecond) {
 		answer, err := client.Get(p.URL() + "/readyz")
 		if err == nil {
 			answer.Body.Close()
@@ -520,7 +527,7 @@ func (p *Proxy) Ready(w *World) error {
 			err = fmt.Errorf("%s", answer.Status)
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%s is not ready after 30 s: %v", p.Name, err)
+			return fmt.Errorf("%s is not ready after %v: %v", p.Name, readyDeadline, err)
 		}
 	}
 }
