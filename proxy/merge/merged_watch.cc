@@ -158,8 +158,9 @@ void MergedWatch::follow() {
     expire("removed", shared_.expiry_turn(0, 1));
   }
   for (const Member& member : now) {
+    // A client that is about to list again may still have objects of a shard that is back.
     if (const Part* part = part_of(member.slot);
-        (part == nullptr || part->leaves_at != 0) && member.needed) {
+        (part == nullptr || part->leaves_at != 0) && member.needed && !doomed_) {
       // The group has just begun with its present objects: they are for all its readers.
       parts_.push_back({member.slot, member.id, nullptr, 0, true, false, 0});
     }

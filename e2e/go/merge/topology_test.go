@@ -138,6 +138,36 @@ func TestT72_a_shard_leaves_expire(t *testing.T) { testLeaves(t, "expire") }
 
 func TestT72d_a_shard_leaves_diff(t *testing.T) { testLeaves(t, "diff") }
 
+// Who waits for its 410 still has the shard's objects: they must not come again when the shard is back meanwhile.
+func TestT72e_a_shard_is_back_before_the_410(t *testing.T) {
+	begin(t)
+	r := NewRig(t, Set("aggregation.resync.mode", "expire"), Set("aggregation.resync.spread_ms", 4000))
+	r.Fill(2, 2, 20)
+	var all []*Recording
+	for range 8 {
+		w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
+		w.UntilSynced(patience)
+		all = append(all, w)
+	}
+	generation := func() string { return r.All.List(t, Deployments.Path()).Metadata.ResourceVersion[3:9] }
+	before := generation()
+	r.Leave(r.C)
+	eventually(t, patience, "a generation without the shard", func() error {
+		if generation() == before {
+			return fmt.Errorf("%s", before)
+		}
+		return nil
+	})
+	r.Shards = append(r.Shards, r.C)
+	r.Join(r.C)
+	for _, w := range all {
+		gone(t, w)
+		if got := added(w.Events(), "c"); got != 20 {
+			t.Errorf("%d objects were added", got)
+		}
+	}
+}
+
 func TestT73_a_shard_moves(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
