@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "krm/status.h"
 #include "proxy/merge/list_plan.h"
 #include "proxy/merge/merged_watch_run.h"
@@ -253,9 +254,18 @@ void MergedWatch::place(Part& part, const Member& member, bool initial, bool any
     group_->find_kind();
   }
   part.own = group_->make_stream(*this, member, from);
+  note("a watch has a stream of its own", part);
+}
+
+void MergedWatch::note(std::string_view what, const Part& part) const {
+  log_debug(what, {{"slot", std::uint64_t{part.slot}},
+                   {"component", part.component},
+                   {"audit", audit_id_},
+                   {"path", group_->route().path}});
 }
 
 void MergedWatch::attach(Part& part) {
+  note("a watch reads the log of its group", part);
   part.attached = true;
   part.skips = true;
   const GroupLog& log = group_->log();

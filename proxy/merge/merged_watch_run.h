@@ -63,6 +63,8 @@ class MergedWatch final : public http::RequestHandler,
   /// Native resourceVersion of an event: where its readers were (AGG-519).
   void resume_at_event(std::uint64_t revision, const std::vector<bool>& flags);
 
+  void note(std::string_view what, const Part& part) const;
+
   /// Where a part's events come from at first.
   void place(Part& part, const Member& member, bool initial, bool any_state);
 

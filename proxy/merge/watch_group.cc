@@ -139,6 +139,15 @@ bool WatchGroup::accepted(std::size_t slot) const noexcept {
   return found != slots_.end() && found->second.accepted && found->second.check == nullptr;
 }
 
+void WatchGroup::note(std::string_view what, std::size_t slot) const {
+  const MemberWatch* stream = this->stream(slot);
+  const std::uint64_t position = stream == nullptr ? 0 : stream->position();
+  log_debug(what, {{"slot", std::uint64_t{slot}},
+                   {"position", position},
+                   {"path", route_.path},
+                   {"query", passed_on_}});
+}
+
 void WatchGroup::begin(const Member& member, WatchStart start) {
   Slot& followed = slots_[member.slot];
   followed.stream = make_stream(*this, member, start);
@@ -151,6 +160,7 @@ void WatchGroup::begin(const Member& member, WatchStart start) {
     log_.end_slot(member.slot);  // until all of them came nobody may begin here
   }
   ring_.move(member.slot, followed.stream->position(), shared_.loop.now());
+  note("a group follows a shard", member.slot);
   followed.stream->open();
 }
 
@@ -187,6 +197,7 @@ void WatchGroup::adopt(std::unique_ptr<MemberWatch> stream) {
   bookmark_ = {};
   log_.begin_slot(slot, followed.stream->position());
   ring_.move(slot, followed.stream->position(), shared_.loop.now());
+  note("a group takes over a stream", slot);
 }
 
 void WatchGroup::drop(std::size_t slot) noexcept {
@@ -194,6 +205,7 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   if (found == slots_.end()) {
     return;
   }
+  note("a group leaves a shard", slot);
   found->second.stream->stop();
   retired_.push_back(std::move(found->second.stream));
   const auto retire = [](auto& one, auto& retired) {
@@ -371,6 +383,7 @@ void WatchGroup::on_initial_end(MemberWatch& from) noexcept {
 
 void WatchGroup::on_accepted(MemberWatch& from) noexcept {
   const std::size_t slot = from.member().slot;
+  note("a shard serves a group", slot);
   Slot& followed = slots_[slot];
   if (followed.lost) {
     followed.lost = false;
@@ -392,6 +405,7 @@ bool WatchGroup::on_lost(MemberWatch& from, std::string_view cause) noexcept {
     expire(slot, "initial");
     return false;
   }
+  note("a group has lost a shard", slot);
   slots_[slot].lost = true;
   if (!slots_[slot].accepted) {
     for_each_reader([slot, cause](GroupReader& reader) { reader.on_slot_lost(slot, cause); });

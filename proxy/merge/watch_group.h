@@ -144,6 +144,7 @@ class WatchGroup final : private MemberWatch::Sink,
   /// A reader joins a running stream: its right is asked about if that was long ago.
   void check_rights(const Member& member);
   void on_checked(std::size_t slot, const RightsCheck::Outcome& outcome);
+  void note(std::string_view what, std::size_t slot) const;
   void begin(const Member& member, WatchStart start);
   /// A shard that was away may be back with an older store (AGG-522).
   void check_head(Slot& followed);
