@@ -12,6 +12,7 @@
 #include "krm/json.h"
 #include "proxy/merge/continue_token.h"
 #include "proxy/merge/cursor.h"
+#include "proxy/merge/cut_event.h"
 #include "proxy/merge/json_split.h"
 
 namespace {
@@ -42,6 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_event(event);
   }
   split_both_ways<ListSplitter>(text);
+  (void)json_key_of_beginning(text);
 
   static const auto history = [] {
     SlotChange change;

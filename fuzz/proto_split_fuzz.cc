@@ -9,6 +9,7 @@
 
 #include "fuzz/pieces.h"
 #include "krm/protobuf.h"
+#include "proxy/merge/cut_event.h"
 #include "proxy/merge/proto_build.h"
 #include "proxy/merge/proto_split.h"
 
@@ -46,5 +47,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::string& item : split_both_ways<ProtoListSplitter>(text)) {
     (void)proto_item_facts(item);
   }
+  (void)proto_key_of_beginning(text);
   return 0;
 }

@@ -112,10 +112,11 @@ EventSplitter::Fault EventSplitter::feed(std::string_view bytes,
       scan_.reset();
     }
     const std::size_t used = scan_.feed(bytes);
+    const std::string_view part = bytes.substr(0, used);
     if (partial_.size() + used > max_bytes_) {
+      partial_ += part;
       return Fault::kTooLarge;
     }
-    const std::string_view part = bytes.substr(0, used);
     bytes.remove_prefix(used);
     if (!scan_.done()) {
       partial_ += part;

@@ -27,6 +27,8 @@ class EventSplitter {
                            const std::function<void(std::string_view event)>& take);
   /// No event is incomplete.
   [[nodiscard]] bool at_boundary() const noexcept { return partial_.empty(); }
+  /// The beginning of the event that is incomplete, or that is too large.
+  [[nodiscard]] std::string_view incomplete() const noexcept { return partial_; }
 
  private:
   std::size_t max_bytes_;

@@ -35,7 +35,11 @@ class ListPart final : private MemberCall::Listener {
   };
 
   ListPart(MergeLoop& shared, Owner& owner, Member m)
-      : member(std::move(m)), shared_(shared), owner_(owner), call_(*this), timer_(shared.loop) {}
+      : member(std::move(m)),
+        shared_(shared),
+        owner_(owner),
+        call_(shared.loop, *this),
+        timer_(shared.loop) {}
   ListPart(const ListPart&) = delete;
   ListPart& operator=(const ListPart&) = delete;
 

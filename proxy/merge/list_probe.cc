@@ -20,7 +20,7 @@ ListProbe::ListProbe(MergeLoop& shared, const http::RequestHead& head, const Mer
       passed_on_(std::move(passed_on)),
       shard_(shard),
       known_(std::move(known)),
-      call_(*this),
+      call_(shared.loop, *this),
       splitter_(shared.params.max_event),
       retry_(shared.loop) {}
 

@@ -4,9 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <functional>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,13 +12,12 @@
 #include "base/strings.h"
 #include "krm/json.h"
 #include "krm/protobuf.h"
-#include "proxy/testing_rig.h"
+#include "proxy/merge/merge_rig.h"
 
 namespace kintsugi::proxy::testing {
 
 using krm::Json;
 
-inline constexpr const char* kMaps = "/clusters/*/api/v1/configmaps";
 inline constexpr const char* kProtobuf = "application/vnd.kubernetes.protobuf";
 inline constexpr const char* kTypedClient = "application/vnd.kubernetes.protobuf,application/json";
 inline constexpr const char* kTableOrJson =
@@ -64,9 +61,7 @@ inline std::string parameter(const Exchange& exchange, const std::string& name) 
              : target.substr(at + name.size() + 1, target.find('&', at) - at - name.size() - 1);
 }
 
-inline void reply_with(
-    Exchange& exchange, int status, std::string_view body,
-    std::initializer_list<std::pair<std::string_view, std::string_view>> fields) {
+inline void reply_with(Exchange& exchange, int status, std::string_view body, Fields fields) {
   http::HeaderList headers;
   headers.add("content-type", "application/json");
   for (const auto& [name, value] : fields) {
@@ -76,72 +71,29 @@ inline void reply_with(
   exchange.stream->send_data(body, true);
 }
 
-using Script = std::function<void(Exchange&)>;
-
 /// Three shards; each answers with one object of its name unless a test says otherwise.
-class MergedLists : public ::testing::Test {
+class MergedLists : public MergedReads {
  protected:
   void start(const MergeOptions& options = {}, const std::function<void(MergeParams&)>& set = {}) {
-    rig_ = std::make_unique<Rig>(
-        [](net::UpstreamParams& params) { params.restart_window = Duration(); },
-        [&](ProxyHandlerParams& params) {
-          params.wildcard = true;
-          params.merge_options = options;
-          params.merge_params.first_byte = milliseconds(150);
-          if (set) {
-            set(params.merge_params);
-          }
-        });
-    rig_->log_in();
-    for (std::size_t i = 0; i < kNames.size(); ++i) {
-      FakeShard& shard = i == 0 ? rig_->shard : more_[i - 1];
-      scripts_[i] = [name = std::string(kNames[i])](Exchange& exchange) {
+    begin(all_, options, [&](MergeParams& params) {
+      params.first_byte = milliseconds(150);
+      if (set) {
+        set(params);
+      }
+    });
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      scripts_[i] = [name = all_[i]](Exchange& exchange) {
         FakeShard::reply(exchange, 200, list_of("1" + std::to_string(name.size()), {item(name)}));
       };
-      shard.complete = [this, i](Exchange& exchange) { scripts_[i](exchange); };
-      if (i > 0) {
-        net::ListenerParams listening;
-        listeners_[i - 1] = Rig::must(net::Listener::open(rig_->loop, listening, shard));
-        topology::ShardSpec spec;
-        spec.name = kNames[i];
-        spec.base_url = "http://127.0.0.1:" + std::to_string(listeners_[i - 1]->port());
-        rig_->add_shard(spec);
-      }
-    }
-  }
-  void TearDown() override {
-    answers_.clear();
-    for (const auto& listener : listeners_) {
-      if (listener) {
-        listener->close();
-      }
     }
   }
 
-  Answer& send(const std::string& query = "", const std::string& accept = "application/json",
-               std::initializer_list<std::pair<std::string_view, std::string_view>> fields = {}) {
-    http::RequestHead head = Rig::get(kMaps + query);
-    head.headers.add("accept", accept);
-    for (const auto& [name, value] : fields) {
-      head.headers.add(name, value);
-    }
-    Answer& answer = *answers_.emplace_back(std::make_unique<Answer>());
-    rig_->send(answer, head);
-    return answer;
-  }
   Answer& ask(const std::string& query = "", const std::string& accept = "application/json",
-              std::initializer_list<std::pair<std::string_view, std::string_view>> fields = {}) {
+              Fields fields = {}) {
     Answer& answer = send(query, accept, fields);
     EXPECT_TRUE(rig_->until([&] { return answer.closed; }));
     return answer;
   }
-  FakeShard& shard(std::size_t i) { return i == 0 ? rig_->shard : more_[i - 1]; }
-  std::uint64_t failures(const std::string& name, std::string_view reason) {
-    const auto& all = rig_->handler->merge_stats().shard_failures;
-    const auto found = all.find({name, reason});
-    return found == all.end() ? 0 : found->second;
-  }
-
   static std::vector<std::string> names(const Json& list) {
     std::vector<std::string> out;
     const Json* items = list.find("items");
@@ -174,15 +126,9 @@ class MergedLists : public ::testing::Test {
                : parse_decimal(std::string_view(text).substr(16 + 20 * slot, 19)).value_or(0);
   }
 
-  static constexpr std::array<const char*, 3> kNames = {"alpha", "b", "cc"};
   static constexpr MergeOptions kOnRequest{MissingShards::kStrict, true, Resync::kDiff, true};
   static constexpr MergeOptions kPartial{MissingShards::kPartial, false, Resync::kDiff, true};
-  const std::vector<std::string> all_ = {"alpha", "b", "cc"};
-  std::array<FakeShard, 2> more_;
-  std::array<Script, 3> scripts_;
-  std::array<std::unique_ptr<net::Listener>, 2> listeners_;
-  std::unique_ptr<Rig> rig_;
-  std::vector<std::unique_ptr<Answer>> answers_;
+  static inline const std::vector<std::string> all_ = {"alpha", "b", "cc"};
 };
 
 inline Script status(int code, const std::string& retry_after = "") {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "proxy/merge/cut_event.h"
 #include "proxy/merge/jitter.h"
 #include "proxy/merge/marker.h"
 #include "proxy/merge/shard_answer.h"
@@ -30,6 +31,12 @@ std::string_view reason_of(Errc cause) {
 
 }  // namespace
 
+Error event_too_large(const MemberWatch& from, const std::string& key, std::size_t limit) {
+  return Error(Errc::kInternal, "an event" + (key.empty() ? key : " of object " + key) +
+                                    " of shard " + from.member().name + " is larger than " +
+                                    std::to_string(limit) + " bytes");
+}
+
 std::string_view state_name(MemberWatch::State state) noexcept {
   static constexpr std::string_view kNames[] = {"opening", "initial", "live",
                                                 "waiting", "absent",  "stopped"};
@@ -47,7 +54,7 @@ MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
       passed_on_(passed_on),
       shape_(shape),
       start_(start),
-      call_(*this),
+      call_(shared.loop, *this),
       splitter_(shared.params.max_event),
       frames_(shared.params.max_event),
       timer_(shared.loop),
@@ -150,8 +157,10 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
     return;
   }
   if (fault == EventSplitter::Fault::kTooLarge) {
+    const std::string key = shape_.coding->protobuf ? proto_key_of_beginning(frames_.incomplete())
+                                                    : json_key_of_beginning(splitter_.incomplete());
     stop();
-    sink_->on_too_large(*this);
+    sink_->on_too_large(*this, key);
     return;
   }
   sink_->on_batch_end(*this);

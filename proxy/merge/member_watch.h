@@ -54,8 +54,9 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
     /// the sink stops it.
     virtual void on_refused(MemberWatch& from, const http::ResponseHead& head,
                             const std::string& body) noexcept = 0;
-    /// An event is larger than the limit. The watch has stopped.
-    virtual void on_too_large(MemberWatch& from) noexcept = 0;
+    /// An event is larger than the limit. The watch has stopped. @param key  "namespace/name" of
+    /// its object; "": not known
+    virtual void on_too_large(MemberWatch& from, const std::string& key) noexcept = 0;
 
    protected:
     ~Sink() = default;
@@ -151,6 +152,9 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
   bool refuses_ = false;   // initial events, by an ERROR event
 };
 
+/// What a client is told of an event larger than the limit (AGG-1205).
+[[nodiscard]] Error event_too_large(const MemberWatch& from, const std::string& key,
+                                    std::size_t limit);
 /// "opening", "initial", "live", "waiting", "absent", "stopped".
 [[nodiscard]] std::string_view state_name(MemberWatch::State state) noexcept;
 

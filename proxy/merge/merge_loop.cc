@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "http/web_socket.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/merge/jitter.h"
@@ -10,6 +11,7 @@
 #include "proxy/merge/merged_list.h"
 #include "proxy/merge/merged_watch.h"
 #include "proxy/merge/watch_group.h"
+#include "proxy/merge/watch_socket.h"
 
 namespace kintsugi::proxy {
 
@@ -177,14 +179,15 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
   if (head.method != "GET") {
     return answer_error(head, stream, krm::method_not_allowed());
   }
-  const std::optional<std::string> accept = mergeable_accept(head.headers.get("accept"), true);
+  const bool socket = http::asks_for_web_socket(head);
+  const std::optional<std::string> accept = mergeable_accept(head.headers.get("accept"), !socket);
   if (!accept) {
     return answer_error(head, stream,
                         Error(Errc::kNotAcceptable,
                               "only the following media types are accepted: application/json"));
   }
-  if (!head.protocol.empty()) {
-    Error error(Errc::kMethodNotAllowed, "merged reads are not offered over WebSocket");
+  if (!head.protocol.empty() && !socket) {
+    Error error(Errc::kMethodNotAllowed, "merged reads are offered over no such protocol");
     error.edit().http_status = 501;
     return answer_error(head, stream, error);
   }
@@ -205,9 +208,14 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
                                              "sendInitialEvents is forbidden for watch unless the "
                                              "WatchList feature gate is enabled")}));
     }
-    return make_merged_watch(shared, std::move(head), stream, std::move(route), std::move(*query),
-                             *accept);
+    const MakeWatch make = [&](http::RequestHead asked, http::ResponseStream& to) {
+      return make_merged_watch(shared, std::move(asked), to, std::move(route), std::move(*query),
+                               *accept);
+    };
+    return socket ? answer_over_socket(shared.loop, std::move(head), stream, make)
+                  : make(std::move(head), stream);
   }
+  head.protocol.clear();  // lists ignore it, as servers do
   return make_merged_list(shared, std::move(head), stream, std::move(route), std::move(*query),
                           *accept);
 }

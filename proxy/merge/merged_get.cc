@@ -87,7 +87,7 @@ class MergedGet final : public http::RequestHandler {
 
  private:
   struct Part final : MemberCall::Listener {
-    Part(MergedGet& o, Member m) : owner(o), member(std::move(m)), call(*this) {}
+    Part(MergedGet& o, Member m) : owner(o), member(std::move(m)), call(o.shared_.loop, *this) {}
     void on_head(const http::ResponseHead& answer) noexcept override { head = answer; }
     void on_data(std::string_view bytes) noexcept override {
       call.consume(bytes.size());

@@ -11,7 +11,7 @@ TEST_F(MergedLists, WhenAllSpeakProtobuf_T10_ItIsSpliced) {
   start();
   for (std::size_t i = 0; i < 3; ++i) {
     scripts_[i] = [i](Exchange& exchange) {
-      FakeShard::reply(exchange, 200, encoded_list("4" + std::to_string(i), {kNames[i]}),
+      FakeShard::reply(exchange, 200, encoded_list("4" + std::to_string(i), {all_[i]}),
                        kProtobuf);
     };
   }
@@ -34,7 +34,7 @@ TEST_F(MergedLists, WhenProtobufIsCutOff_T65_IsUnavailable) {
   start();
   for (std::size_t i = 0; i < 3; ++i) {
     scripts_[i] = [i](Exchange& exchange) {
-      const std::string body = encoded_list("4", {kNames[i]});
+      const std::string body = encoded_list("4", {all_[i]});
       FakeShard::reply(exchange, 200, body.substr(0, body.size() - (i == 2 ? 30 : 0)), kProtobuf);
     };
   }
@@ -46,9 +46,9 @@ TEST_F(MergedLists, WhenProtobufIsTooMuchToWaitFor_T10_JsonOfTheSameStateComes) 
   for (std::size_t i = 0; i < 3; ++i) {
     scripts_[i] = [i](Exchange& exchange) {
       if (exchange.head.headers.get("accept") == "application/json") {
-        FakeShard::reply(exchange, 200, list_of("4" + std::to_string(i), {item(kNames[i])}));
+        FakeShard::reply(exchange, 200, list_of("4" + std::to_string(i), {item(all_[i])}));
       } else {
-        FakeShard::reply(exchange, 200, encoded_list("4" + std::to_string(i), {kNames[i], "z"}),
+        FakeShard::reply(exchange, 200, encoded_list("4" + std::to_string(i), {all_[i], "z"}),
                          kProtobuf);
       }
     };
@@ -95,7 +95,7 @@ TEST_F(MergedLists, WhenColumnsAgree_T08_ThereIsOneTable) {
       // The same columns, written in another order.
       const char* columns = i == 0 ? R"({"name":"Name","type":"string","priority":0})"
                                    : R"({"type":"string","name":"Name"})";
-      FakeShard::reply(exchange, 200, table(columns, kNames[i]));
+      FakeShard::reply(exchange, 200, table(columns, all_[i]));
     };
   }
   const auto list = Json::parse(ask("", kTableOrJson).body);
@@ -110,12 +110,12 @@ TEST_F(MergedLists, WhenColumnsDiffer_T08_ObjectsComeInstead) {
   for (std::size_t i = 0; i < 3; ++i) {
     scripts_[i] = [i](Exchange& exchange) {
       if (exchange.head.headers.get("accept").find("Table") == std::string_view::npos) {
-        FakeShard::reply(exchange, 200, list_of("5", {item(kNames[i])}));
+        FakeShard::reply(exchange, 200, list_of("5", {item(all_[i])}));
       } else {
         FakeShard::reply(exchange, 200,
                          table(i == 1 ? R"({"name":"Age","type":"string"})"
                                       : R"({"name":"Name","type":"string"})",
-                               kNames[i]));
+                               all_[i]));
       }
     };
   }

@@ -66,11 +66,9 @@ bool MergedWatch::on_lost(MemberWatch& from, std::string_view cause) noexcept {
   return true;
 }
 
-void MergedWatch::on_too_large(MemberWatch& from) noexcept {
+void MergedWatch::on_too_large(MemberWatch& from, const std::string& key) noexcept {
   begin();
-  fail_with(Error(Errc::kInternal, "an event of shard " + from.member().name + " is larger than " +
-                                       std::to_string(shared_.params.max_event) + " bytes"),
-            "large");
+  fail_with(event_too_large(from, key, shared_.params.max_event), "large");
 }
 
 void MergedWatch::refused_by(const std::string& shard, const http::ResponseHead& head,

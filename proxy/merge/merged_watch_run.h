@@ -116,7 +116,7 @@ class MergedWatch final : public http::RequestHandler,
                   const std::string& body) noexcept override {
     refused_by(from.member().name, head, body);
   }
-  void on_too_large(MemberWatch& from) noexcept override;
+  void on_too_large(MemberWatch& from, const std::string& key) noexcept override;
 
   [[nodiscard]] bool strict() const noexcept { return !partial_; }
 

@@ -16,6 +16,8 @@ using krm::WireType;
 
 constexpr std::string_view kMagic("k8s\0", 4);
 constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kBeginning = 4U << 10;  // of a frame that is too large: its names
+constexpr char kTypeField = '\x0a';           // what a WatchEvent begins with
 constexpr std::size_t kMaxEnvelope = 1U << 20;
 constexpr std::size_t kMaxHead = 20;  // two numbers
 constexpr std::uint64_t kMaxField = 0x1FFF'FFFF;
@@ -113,6 +115,15 @@ std::uint64_t frame_size(std::string_view bytes) noexcept {
 
 }  // namespace
 
+/// True: there is enough of it, or it is no event.
+bool FrameSplitter::keep_beginning(std::string_view& bytes) {
+  const std::size_t enough = kLengthBytes + kBeginning;
+  partial_ += bytes.substr(0, enough - std::min(partial_.size(), enough));
+  bytes = {};
+  return partial_.size() >= enough ||
+         (partial_.size() > kLengthBytes && partial_[kLengthBytes] != kTypeField);
+}
+
 FrameSplitter::Fault FrameSplitter::feed(std::string_view bytes,
                                          const std::function<void(std::string_view)>& take) {
   while (!bytes.empty()) {
@@ -126,7 +137,7 @@ FrameSplitter::Fault FrameSplitter::feed(std::string_view bytes,
     }
     const std::uint64_t size = frame_size(partial_.empty() ? bytes : std::string_view(partial_));
     if (size > max_bytes_) {
-      return Fault::kTooLarge;
+      return keep_beginning(bytes) ? Fault::kTooLarge : Fault::kNone;
     }
     const std::size_t whole = kLengthBytes + static_cast<std::size_t>(size);
     const std::size_t part = std::min(whole - partial_.size(), bytes.size());

@@ -24,13 +24,16 @@ class FrameSplitter {
 
   /// Calls `take` with each frame that is complete now, its four bytes of length included; views
   /// hold during the call. After a fault nothing more is understood. Never kMalformed: any bytes
-  /// are a length.
+  /// are a length. A frame that is too large is told when its beginning is there.
   [[nodiscard]] Fault feed(std::string_view bytes,
                            const std::function<void(std::string_view frame)>& take);
   /// No frame is incomplete.
   [[nodiscard]] bool at_boundary() const noexcept { return partial_.empty(); }
+  /// The beginning of the frame that is incomplete, or a few KiB of one that is too large.
+  [[nodiscard]] std::string_view incomplete() const noexcept { return partial_; }
 
  private:
+  [[nodiscard]] bool keep_beginning(std::string_view& bytes);
   std::size_t max_bytes_;
   std::string partial_;
 };

@@ -162,7 +162,7 @@ TEST(FrameSplitter, WhenCutAnywhere_FramesAreWhole) {
     EXPECT_TRUE(splitter.at_boundary());
   }
   FrameSplitter splitter(16);
-  EXPECT_EQ(splitter.feed(std::string("\0\0\0\x11", 4), [](std::string_view) {}),
+  EXPECT_EQ(splitter.feed(std::string("\0\0\0\x11x", 5), [](std::string_view) {}),
             EventSplitter::Fault::kTooLarge);
 }
 

@@ -55,7 +55,7 @@ class RightsCheck final : private MemberWatch::Sink {
                   const std::string& body) noexcept override {
     end(head.status == 404 ? Outcome{} : Outcome{Outcome::Kind::kRefused, head, body});
   }
-  void on_too_large(MemberWatch&) noexcept override { end({}); }
+  void on_too_large(MemberWatch&, const std::string&) noexcept override { end({}); }
 
   std::unique_ptr<MemberWatch> stream_;
   std::function<void(const Outcome&)> done_;

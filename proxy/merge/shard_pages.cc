@@ -22,7 +22,7 @@ ShardPages::ShardPages(MergeLoop& shared, Listener& listener, topology::ShardId 
       route_(route),
       shape_(shape),
       query_(std::move(query)),
-      call_(*this),
+      call_(shared.loop, *this),
       splitter_(shared.params.max_event),
       messages_(shared.params.max_event) {}
 

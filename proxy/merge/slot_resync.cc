@@ -23,7 +23,7 @@ SlotResync::SlotResync(MergeLoop& shared, Sink& sink, Member member, const http:
       passed_on_(passed_on),
       shape_(shape),
       index_(std::move(index)),
-      call_(*this),
+      call_(shared.loop, *this),
       splitter_(shared.params.max_event),
       messages_(shared.params.max_event),
       retry_(shared.loop),

@@ -426,11 +426,9 @@ void WatchGroup::on_refused(MemberWatch& from, const http::ResponseHead& head,
   }
 }
 
-void WatchGroup::on_too_large(MemberWatch& from) noexcept {
+void WatchGroup::on_too_large(MemberWatch& from, const std::string& key) noexcept {
   const std::size_t slot = from.member().slot;
-  const Error error(Errc::kInternal, "an event of shard " + from.member().name +
-                                         " is larger than " +
-                                         std::to_string(shared_.params.max_event) + " bytes");
+  const Error error = event_too_large(from, key, shared_.params.max_event);
   drop(slot);
   for_each_reader([&](GroupReader& reader) { reader.on_group_failed(error, "large"); });
 }

@@ -134,7 +134,7 @@ class WatchGroup final : private MemberWatch::Sink,
   void on_expired(MemberWatch& from) noexcept override;
   void on_refused(MemberWatch& from, const http::ResponseHead& head,
                   const std::string& body) noexcept override;
-  void on_too_large(MemberWatch& from) noexcept override;
+  void on_too_large(MemberWatch& from, const std::string& key) noexcept override;
   void on_difference(SlotResync& from, const ObjectFacts& facts,
                      std::string_view event) noexcept override;
   void on_resynced(SlotResync& from, std::uint64_t revision) noexcept override;

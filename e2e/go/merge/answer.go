@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -307,6 +308,13 @@ func (f *Fake) list(w http.ResponseWriter, r *http.Request, shelf *Shelf, m medi
 	body := encodeList(items, meta, shelf.resource, m, is.ExtraColumn)
 	w.Header().Set("Content-Type", m.contentType(false))
 	w.Header().Set("Cache-Control", "no-cache, private")
+	if is.GzipList {
+		w.Header().Set("Content-Encoding", "gzip")
+		zip := gzip.NewWriter(w)
+		_, _ = zip.Write(body)
+		_ = zip.Close()
+		return
+	}
 	if is.HoldBody != nil {
 		_, _ = w.Write(body[:len(body)/2])
 		w.(http.Flusher).Flush()

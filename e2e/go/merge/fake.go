@@ -35,6 +35,7 @@ type Behavior struct {
 	EventPause    time.Duration // between two initial events
 	Replay        uint64        // watches begin so much before the resourceVersion that was asked for
 	GzipWatch     bool          // one gzip member per flush, whatever was asked
+	GzipList      bool          // the same of lists
 	ExtraColumn   bool          // tables have one more column
 	JSONOnly      bool          // answers JSON whatever was asked
 	TooLargeWait  time.Duration // before 504 for a resourceVersion of the future; 0: 50 ms

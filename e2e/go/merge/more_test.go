@@ -195,9 +195,13 @@ func TestT111_gzipped_watches(t *testing.T) {
 	}
 	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
 	w.UntilSynced(patience)
+	typed := r.All.Watch(t, ConfigMaps.Path()+"?"+newest, "Accept", Proto)
+	typed.UntilSynced(patience)
 	scribbleAll(r, 200)
-	modelled(t, w, Object{}, r, patience)
-	orderly(t, w.Objects())
+	for _, one := range []*Recording{w, typed} {
+		modelled(t, one, Object{}, r, patience)
+		orderly(t, one.Objects())
+	}
 	for _, f := range r.Shards {
 		for _, e := range f.Asked(true) {
 			if got := e.Header.Get("Accept-Encoding"); got != "" && got != "identity" {
@@ -205,6 +209,21 @@ func TestT111_gzipped_watches(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestT111l_gzipped_lists(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(300, 0, 2000)
+	want := Union(r.Maps()...)
+	r.A.Set(func(b *Behavior) { b.GzipList = true })
+	r.C.Set(func(b *Behavior) { b.GzipList, b.RefuseInitial = true, http.StatusUnprocessableEntity })
+	for _, accept := range []string{JSON, Proto} {
+		same(t, ModelOf(r.All.List(t, ConfigMaps.Path(), "Accept", accept).Items), want)
+	}
+	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
+	w.UntilSynced(patience)
+	modelled(t, w, Object{}, r, patience)
 }
 
 func TestT89_forged_identities(t *testing.T) {

@@ -8,9 +8,7 @@ import (
 
 // pending names the cases that the proxy does not pass yet, and why. A line that is taken out makes its test run.
 var pending = map[string]string{
-	"T83":  "the error for an event that is too large does not name the object (AGG-1205)",
 	"T90":  "share: reviewed is not built",
-	"T111": "watches that a shard compresses unasked are not understood (AGG-1402)",
 }
 
 var number = regexp.MustCompile(`^Test(T[0-9]+[a-z]*)_`)

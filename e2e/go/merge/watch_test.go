@@ -1,11 +1,8 @@
 package merge
 
 import (
-	"bufio"
-	"crypto/tls"
 	"fmt"
 	"math/rand"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -328,27 +325,6 @@ func TestT41p_protobuf_watch(t *testing.T) {
 func TestT41q_protobuf_partial_metadata_watch(t *testing.T) {
 	begin(t)
 	testWatchMedia(t, PartialPB, Proto+";stream=watch", "PartialObjectMetadata")
-}
-
-func TestT42_web_sockets_do_not_hang(t *testing.T) {
-	begin(t)
-	r := NewRig(t)
-	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.Port), &tls.Config{RootCAs: r.serving.Pool(),
-		Certificates: []tls.Certificate{r.admin.TLS}, NextProtos: []string{"http/1.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
-	fmt.Fprintf(conn, "GET /clusters/*%s?watch=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", ConfigMaps.Path())
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response.StatusCode != http.StatusNotImplemented && response.StatusCode != http.StatusSwitchingProtocols {
-		t.Error(response.Status)
-	}
 }
 
 func TestT43_equal_watches_share_streams(t *testing.T) {
