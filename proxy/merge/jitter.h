@@ -7,10 +7,6 @@
 /// Chance, so that many who wait for one thing do not all come at once; not for secrets.
 namespace kintsugi::proxy {
 
-/// @{ Between two attempts to ask a shard again; twice as long each time.
-inline constexpr Duration kFirstBackoff = milliseconds(100);
-inline constexpr Duration kLastBackoff = seconds(5);  /// @}
-
 /// A number of [least, most].
 [[nodiscard]] std::int64_t random_between(std::int64_t least, std::int64_t most);
 /// Between nine and eleven tenths of `whole`.

@@ -59,7 +59,7 @@ MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
       frames_(shared.params.max_event),
       timer_(shared.loop),
       position_(start.initial_events ? 0 : start.revision),
-      backoff_(kFirstBackoff) {}
+      backoff_(shared.params.first_backoff) {}
 
 void MemberWatch::open() {
   if (start_.initial_events && phase_ == nullptr) {
@@ -133,7 +133,7 @@ void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
   }
   state_ = start_.initial_events ? State::kInitial : State::kLive;
   initial_done_ = initial_done_ || !start_.initial_events;
-  backoff_ = kFirstBackoff;
+  backoff_ = shared_.params.first_backoff;
   silent_since_ = TimePoint::max();
   if (phase_ != nullptr) {
     phase_->watch_accepted();
@@ -185,7 +185,7 @@ void MemberWatch::list_instead() {
 void MemberWatch::on_list_accepted() noexcept {
   if (state_ == State::kOpening) {
     state_ = State::kInitial;
-    backoff_ = kFirstBackoff;
+    backoff_ = shared_.params.first_backoff;
     silent_since_ = TimePoint::max();
     sink_->on_accepted(*this);
   }
@@ -406,7 +406,7 @@ void MemberWatch::lose(std::string_view cause, std::string_view reason) {
     start_ = WatchStart{position_, false, false, false};
   }
   timer_.start(jittered(backoff_), [this] { open(); });
-  backoff_ = std::min(backoff_ * 2, kLastBackoff);
+  backoff_ = std::min(backoff_ * 2, shared_.params.last_backoff);
 }
 
 }  // namespace kintsugi::proxy

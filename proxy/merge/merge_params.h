@@ -57,6 +57,8 @@ struct MergeParams {
   std::uint32_t expire_rate = 50;  ///< [1/s] watches of a loop that are ended with 410
   Duration reprobe = seconds(30);  ///< of a resource that a shard lacks
   Duration future_wait = seconds(3);
+  Duration first_backoff = milliseconds(100);  ///< before a shard is asked again; then doubled
+  Duration last_backoff = seconds(5);          ///< the longest
   Duration rights_age = seconds(10);  ///< of a shard's word that an identity may watch
   bool operator==(const MergeParams&) const = default;
 };

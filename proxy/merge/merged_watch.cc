@@ -129,7 +129,7 @@ void MergedWatch::follow() {
       return member.slot == part.slot && member.id == part.id;
     });
     GroupLog::Index until = 0;
-    if (!stays && part.attached && group_->tells_departure(part.slot, until)) {
+    if (!stays && part.attached && group_->tells_departure(part.slot, part.component, until)) {
       part.leaves_at = until;
       departs = true;
       return next_ >= until;

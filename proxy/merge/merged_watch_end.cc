@@ -44,6 +44,12 @@ void MergedWatch::on_slot_expired(std::size_t slot, std::string_view reason,
   }
 }
 
+void MergedWatch::on_slot_compared(std::size_t slot, std::uint64_t position) noexcept {
+  if (const Part* part = part_of(slot); part != nullptr && part->component > position) {
+    on_slot_expired(slot, "ahead", shared_.expiry_turn(0, 1));
+  }
+}
+
 void MergedWatch::on_accepted(MemberWatch& from) noexcept {
   if (from.state() == MemberWatch::State::kAbsent) {
     try_attach(*part_of(from.member().slot));

@@ -53,7 +53,13 @@ class RightsCheck final : private MemberWatch::Sink {
   void on_expired(MemberWatch&) noexcept override { end({}); }  // 410 only for who may ask
   void on_refused(MemberWatch&, const http::ResponseHead& head,
                   const std::string& body) noexcept override {
-    end(head.status == 404 ? Outcome{} : Outcome{Outcome::Kind::kRefused, head, body});
+    if (head.status == 404) {
+      end({});
+    } else if (head.status == 429) {  // no word about rights
+      end({Outcome::Kind::kAway, {}, "it answers 429"});
+    } else {
+      end({Outcome::Kind::kRefused, head, body});
+    }
   }
   void on_too_large(MemberWatch&, const std::string&) noexcept override { end({}); }
 

@@ -27,7 +27,7 @@ SlotResync::SlotResync(MergeLoop& shared, Sink& sink, Member member, const http:
       splitter_(shared.params.max_event),
       messages_(shared.params.max_event),
       retry_(shared.loop),
-      backoff_(kFirstBackoff) {}
+      backoff_(shared.params.first_backoff) {}
 
 void SlotResync::start() {
   http::RequestHead head = head_;
@@ -122,7 +122,7 @@ void SlotResync::on_end(Errc cause) noexcept {
 
 void SlotResync::again() {
   retry_.start(about(backoff_), [this] { start(); });
-  backoff_ = std::min(backoff_ * 2, kLastBackoff);
+  backoff_ = std::min(backoff_ * 2, shared_.params.last_backoff);
 }
 
 }  // namespace kintsugi::proxy

@@ -36,6 +36,9 @@ class GroupReader {
   /// slot comes.
   virtual void on_slot_expired(std::size_t slot, std::string_view reason,
                                Duration delay) noexcept = 0;
+  /// Events of the slot after `position` are replaced by the differences from there: a reader who
+  /// is further on may have objects that they do not name.
+  virtual void on_slot_compared(std::size_t slot, std::uint64_t position) noexcept = 0;
   virtual void on_group_failed(const Error& error, std::string_view reason) noexcept = 0;
 
  protected:
@@ -66,8 +69,10 @@ class WatchGroup final : private MemberWatch::Sink,
   [[nodiscard]] std::unique_ptr<MemberWatch> make_stream(MemberWatch::Sink& sink,
                                                          const Member& member, WatchStart start);
   /// The shard is no member any more, and readers who read on to `until` get all of its objects'
-  /// ends; false: they have to list again.
-  [[nodiscard]] bool tells_departure(std::size_t slot, GroupLog::Index& until) const;
+  /// ends; false: they have to list again, as those at a `component` that the group had not
+  /// reached.
+  [[nodiscard]] bool tells_departure(std::size_t slot, std::uint64_t component,
+                                     GroupLog::Index& until) const;
   /// Forgets what is known of objects, to save memory.
   void forget_objects() noexcept;
   [[nodiscard]] std::size_t index_bytes() const noexcept;
@@ -167,8 +172,12 @@ class WatchGroup final : private MemberWatch::Sink,
   CursorCodec codec_;
   std::vector<Member> members_;
   std::map<std::size_t, Slot> slots_;
-  std::vector<MemberWatch*> streams_;                  // of slots_, by slot
-  std::map<std::size_t, GroupLog::Index> departed_;    // of refresh(): where their ends end
+  std::vector<MemberWatch*> streams_;  // of slots_, by slot
+  struct Departure {
+    GroupLog::Index until;  ///< where the ends of its objects end
+    std::uint64_t position;
+  };
+  std::map<std::size_t, Departure> departed_;          // of refresh()
   std::vector<std::unique_ptr<MemberWatch>> retired_;  // may still be on the stack
   std::vector<std::unique_ptr<SlotResync>> retired_resyncs_;
   std::vector<std::unique_ptr<RightsCheck>> retired_checks_;

@@ -9,12 +9,13 @@
 
 namespace kintsugi::proxy {
 
-bool WatchGroup::tells_departure(std::size_t slot, GroupLog::Index& until) const {
+bool WatchGroup::tells_departure(std::size_t slot, std::uint64_t component,
+                                 GroupLog::Index& until) const {
   const auto found = departed_.find(slot);
-  if (found == departed_.end()) {
+  if (found == departed_.end() || component > found->second.position) {
     return false;
   }
-  until = found->second;
+  until = found->second.until;
   return true;
 }
 
@@ -49,7 +50,7 @@ void WatchGroup::refresh() {
         enter(slot, facts, stream.position(),
               shape_.coding->deleted(shape_.kind, facts, last, entry.kept));
       });
-      departed_[slot] = log_.end();
+      departed_[slot] = {log_.end(), stream.position()};
     }
     drop(slot);
   }
@@ -109,6 +110,9 @@ void WatchGroup::on_expired(MemberWatch& from) noexcept {
     expire(slot, "history");
     return;
   }
+  for_each_reader([slot, position = from.position()](GroupReader& reader) {
+    reader.on_slot_compared(slot, position);
+  });
   ++shared_.stats.resynced;
   log_info("events of a shard are lost, its objects are compared",
            {{"shard", from.member().name}, {"path", route_.path}});
