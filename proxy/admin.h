@@ -28,6 +28,7 @@ struct LoopReport {
   LookupStats lookup;
   MergeStats merge;
   std::vector<GroupReport> groups;  ///< of merged watches
+  SequenceBook::Stats sequences;    ///< of the process, in one loop's report
   DocumentStats documents;
   std::map<std::string, std::uint64_t> ignored_applies;  ///< by shard
   ShardReviews::Stats reviews;

@@ -12,7 +12,7 @@
 #include "krm/yaml.h"
 #include "net/upstream.h"
 #include "proxy/cors.h"
-#include "proxy/merge/cursor.h"
+#include "proxy/merge/sequence_journal.h"
 #include "proxy/merge/slot_table.h"
 
 namespace kintsugi::proxy {
@@ -27,6 +27,8 @@ struct Key {
   /// Of a list of sections: the keys of a new element, whose path is given.
   std::function<std::vector<Key>(const std::string& path)> element = {};
 };
+
+constexpr std::size_t kMaxStaticShards = 4'096;
 
 std::string must_be(std::string_view what) { return "must be " + std::string(what); }
 
@@ -197,6 +199,9 @@ std::vector<Key> aggregation_keys(MergeOptions& options, MergeParams& params) {
       {"aggregation.absent.reprobe_ms", milliseconds_of(params.reprobe, 1)},
       {"aggregation.authz.cache_ms", milliseconds_of(params.rights_age)},
       {"aggregation.cursor.future_wait_ms", milliseconds_of(params.future_wait)},
+      {"aggregation.cursor.mode",
+       one_of<bool>(options.sequence, {{"vector", false}, {"sequence", true}})},
+      {"aggregation.cursor.sequence_bytes", number(params.sequence_bytes, 1 << 16, kMostBytes)},
   };
 }
 
@@ -259,6 +264,9 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
   };
   std::vector<Key> aggregation = aggregation_keys(config.aggregation, config.merge);
   std::move(aggregation.begin(), aggregation.end(), std::back_inserter(out));
+  out.push_back({"aggregation.cursor.journal", file(config.sequence_journal, folder)});
+  out.push_back({"aggregation.cursor.journal_bytes",
+                 number(config.sequence_journal_bytes, SequenceJournal::kLeastBytes, 1LL << 34)});
   return out;
 }
 
@@ -378,9 +386,9 @@ std::optional<ShardFault> judge(const ProxyConfig& config, std::size_t index) {
     return shards.empty() ? Expected<void>()
                           : reader.fault("topology.shards", "is for source static only");
   }
-  if (shards.empty() || shards.size() > kMaxVectorSlots) {
+  if (shards.empty() || shards.size() > kMaxStaticShards) {
     return reader.fault("topology.shards",
-                        must_be("a list of 1 to " + std::to_string(kMaxVectorSlots) + " shards"));
+                        must_be("a list of 1 to " + std::to_string(kMaxStaticShards) + " shards"));
   }
   for (StaticShard& shard : shards) {
     shard.uid = shard.uid.empty() ? shard.name : shard.uid;

@@ -82,6 +82,8 @@ struct ProxyConfig {
   std::vector<std::string> mount_hosts;   ///< where mounts may lead, besides shards and the proxy
   MergeOptions aggregation;
   MergeParams merge;
+  std::string sequence_journal;  ///< keeps the vectors behind sequence cursors; "": nothing does
+  std::size_t sequence_journal_bytes = 32U << 20;
   struct {
     std::string bind;    ///< "127.0.0.1:0"; empty: no TCP admin listener
     std::string socket;  ///< path of a Unix socket; empty: none

@@ -46,6 +46,9 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
   if (params_.list_gate != nullptr) {
     merge_.list_gate = params_.list_gate;
   }
+  if (params_.sequences != nullptr) {
+    merge_.sequences = params_.sequences;
+  }
   params_.pool.on_moved([this](const shards::ShardClient& client) {
     forward_.moving.end_of(forward_.watches, &client, kMoveSpread);
   });

@@ -55,7 +55,8 @@ struct ProxyHandlerParams {
   FindDeliveries find_deliveries = {};
   /// A shard lost revisions that clients have seen.
   std::function<void(const std::string& uid)> rolled_back = {};
-  std::shared_ptr<ListGate> list_gate = nullptr;  ///< of the process; nullptr: one per handler
+  std::shared_ptr<ListGate> list_gate = nullptr;      ///< of the process; nullptr: one per handler
+  std::shared_ptr<SequenceBook> sequences = nullptr;  ///< the same
   /// What all loops know of the shards' discovery. Null: this one keeps its own.
   std::shared_ptr<DocumentCache> documents = {};
   /// The proxy serves root, which no shard has to own (sources `objects` and `static`).

@@ -120,7 +120,12 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   MergeStats sum;
   std::size_t groups = 0, upstream = 0, log_bytes = 0;
   DocumentStats documents;
+  SequenceBook::Stats sequences;
   for (const LoopReport& loop : loops) {
+    sequences.vectors += loop.sequences.vectors;
+    sequences.bytes += loop.sequences.bytes;
+    sequences.scopes += loop.sequences.scopes;
+    sequences.minted += loop.sequences.minted;
     documents.answered += loop.documents.answered;
     documents.built += loop.documents.built;
     documents.stale += loop.documents.stale;
@@ -198,6 +203,12 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   for (const auto& [resource, count] : sum.collisions) {
     text.sample("resource=\"" + resource + "\"", count);
   }
+  text.single("kintsugi_cursor_vectors", "gauge", "vectors behind sequence cursors that are kept",
+              sequences.vectors);
+  text.single("kintsugi_cursor_vector_bytes", "gauge", "memory that they take", sequences.bytes);
+  text.single("kintsugi_cursor_scopes", "gauge", "scopes that have any", sequences.scopes);
+  text.single("kintsugi_cursors_minted_total", "counter", "sequence cursors that were made",
+              sequences.minted);
   list_families(text, sum);
 }
 

@@ -64,7 +64,8 @@ TEST(StaticShards, WhenListed_AreReadInOrder) {
 TEST(StaticShards, WhenWrong_NamesFileLineAndKey) {
   const std::string pair = "backend: {ca_file: b.crt, cert_file: c.crt, key_file: c.key}\n";
   const std::string begin = pair + "topology:\n  source: static\n";
-  EXPECT_EQ(fault(begin), "/etc/k/proxy.yaml:1: topology.shards: must be a list of 1 to 64 shards");
+  EXPECT_EQ(fault(begin),
+            "/etc/k/proxy.yaml:1: topology.shards: must be a list of 1 to 4096 shards");
   EXPECT_EQ(fault(begin + "  shards: {}\n"),
             "/etc/k/proxy.yaml:8: topology.shards: must be a list");
   EXPECT_EQ(fault(begin + "  shards: [a]\n"),

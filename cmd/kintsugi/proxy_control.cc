@@ -12,6 +12,7 @@
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/files.h"
 #include "krm/status.h"
+#include "proxy/merge/sequence_journal.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -163,9 +164,34 @@ Expected<void> ProxyControl::open() {
   shared_->rolled_back = [this](const std::string& uid) {
     loop_.post([this, uid] { slots_->mark_rolled_back(uid); });
   };
+  if (auto result = begin_sequences(); !result) {
+    return result;
+  }
   Expected<void> started = slots_->start();
   shared_->first_start = slots_->is_new();
   return started;
+}
+
+Expected<void> ProxyControl::begin_sequences() {
+  const auto epoch = slots_->take_epoch();
+  if (!epoch) {
+    return fail(epoch.error().clone());
+  }
+  // Stores of replicas may have equal epochs.
+  const std::string random = random_bytes(8);
+  const std::uint64_t counter =
+      *reinterpret_cast<const std::uint64_t*>(random.data()) % (proxy::kFirstSequence / 2);
+  shared_->sequences->begin(*epoch, counter);
+  if (config_.sequence_journal.empty()) {
+    return {};
+  }
+  auto journal = proxy::SequenceJournal::open(config_.sequence_journal,
+                                              config_.sequence_journal_bytes, *shared_->sequences);
+  if (!journal) {
+    return fail(std::move(journal.error()).at("aggregation.cursor.journal"));
+  }
+  shared_->sequences->keep_in(std::move(*journal));
+  return {};
 }
 
 proxy::ExplainSources ProxyControl::explain_sources() {

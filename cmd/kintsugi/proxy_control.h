@@ -46,6 +46,8 @@ class ProxyControl {
  private:
   ProxyControl(proxy::ProxyConfig config, std::string path, std::string text);
   [[nodiscard]] Expected<void> open();
+  /// Where the numbers of sequence cursors begin, and what is known of earlier ones.
+  [[nodiscard]] Expected<void> begin_sequences();
   [[nodiscard]] Expected<void> open_admin();
   [[nodiscard]] proxy::ExplainSources explain_sources();
   void try_feed();

@@ -65,6 +65,7 @@ std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(apiserver::Reso
 ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
     : shared_(shared),
       loop_("data-" + std::to_string(index)),
+      first_(index == 0),
       drain_timer_(loop_),
       recheck_timer_(loop_) {
   view_ = shared_.publisher.attach(loop_);
@@ -126,6 +127,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
           },
       .rolled_back = [this](const std::string& uid) { shared_.rolled_back(uid); },
       .list_gate = shared_.list_gate,
+      .sequences = shared_.sequences,
       .documents = shared_.documents,
       .own_root = own_root,
       .late_routes = kLateRoutes,
@@ -285,6 +287,9 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.forward = handler_->forward_stats();
     report.merge = handler_->merge_stats();
     report.groups = handler_->merge_groups();
+    if (first_) {
+      report.sequences = shared_.sequences->stats();
+    }
     report.documents = handler_->document_stats();
     report.lookup = handler_->lookup_stats();
     report.ignored_applies = handler_->ignored_applies();

@@ -50,6 +50,8 @@ struct ProxyShared {
   bool first_start = false;
   std::shared_ptr<proxy::ListGate> list_gate =
       std::make_shared<proxy::ListGate>(config.merge.list_streams);
+  std::shared_ptr<proxy::SequenceBook> sequences = std::make_shared<proxy::SequenceBook>(
+      proxy::SequenceBook::Limits{.bytes = config.merge.sequence_bytes});
   /// What is known of the shards' discovery.
   std::shared_ptr<proxy::DocumentCache> documents = std::make_shared<proxy::DocumentCache>();
 };
@@ -95,6 +97,7 @@ class ProxyLoop {
   net::Loop loop_;
   const TimePoint made_at_ = Clock::now();
   std::shared_ptr<topology::SnapshotView> view_;
+  const bool first_;  // of all loops
   ShardTls backend_tls_;
   ImpersonationTokens tokens_;
   std::shared_ptr<net::TlsContext> admin_tls_;

@@ -15,6 +15,7 @@ namespace {
 /// No keys of objects: those have NUL bytes.
 constexpr std::string_view kTableKey = "kintsugi.merge/slots";
 constexpr std::string_view kTokenKey = "kintsugi.merge/token-key";
+constexpr std::string_view kEpochKey = "kintsugi.merge/epoch";
 constexpr Duration kPause = seconds(1);  ///< changes within it share a generation
 constexpr Duration kRetry = seconds(1);
 
@@ -49,6 +50,33 @@ SlotKeeper::SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotP
 }
 
 SlotKeeper::~SlotKeeper() = default;
+
+Expected<std::uint32_t> SlotKeeper::take_epoch() {
+  const Expected<store::Entry> last = store_.get(kEpochKey);
+  if (!last && last.error().code() != Errc::kNotFound) {
+    return fail(last.error().clone());
+  }
+  std::uint32_t epoch = 0;
+  if (last) {
+    const auto read = parse_decimal<std::uint32_t>(last->value.view());
+    if (!read || *read > proxy::kMaxEpoch) {
+      return fail(Errc::kCorrupt, "the epoch in the store is no number of starts");
+    }
+    epoch = *read;
+  }
+  if (epoch == proxy::kMaxEpoch) {
+    log_error("sequence cursors begin anew: clients may take new ones for old", {});
+    epoch = 0;
+  }
+  ++epoch;
+  std::vector<store::Op> ops;
+  ops.push_back(
+      {store::EventType::kPut, std::string(kEpochKey), std::to_string(epoch), std::nullopt});
+  if (const auto stored = store_.commit_wait(std::move(ops)); !stored) {
+    return fail(stored.error().clone());
+  }
+  return epoch;
+}
 
 Expected<void> SlotKeeper::start() {
   const Expected<store::Entry> table = store_.get(kTableKey);

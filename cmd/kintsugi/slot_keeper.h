@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,6 +35,10 @@ class SlotKeeper {
 
   /// The shard has lost revisions that were seen of it (AGG-522).
   void mark_rolled_back(const std::string& uid);
+
+  /// Counts the starts of processes (AGG-516). Waits for the disk: for start-up, before start().
+  /// @return 1..kMaxEpoch, one more than ever before @error kCorrupt, kIo
+  [[nodiscard]] Expected<std::uint32_t> take_epoch();
 
   /// Reads what is stored, makes the token key where there is none, and publishes. Waits for the
   /// disk: for start-up. @error kCorrupt, kIo

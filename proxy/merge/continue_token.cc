@@ -16,6 +16,7 @@ constexpr std::size_t kHeadBytes = 21;
 constexpr std::size_t kMacBytes = 16;
 constexpr std::uint8_t kVersion = 1;
 constexpr std::uint8_t kInconsistent = 1;
+constexpr std::uint8_t kBySequence = 2;
 
 void put(std::string& out, std::uint64_t value, std::size_t bytes) {
   for (std::size_t i = bytes; i-- > 0;) {
@@ -58,14 +59,22 @@ std::string encode_continue(const MergedContinue& token, const ListQuestion& que
   std::string bytes;
   put(bytes, kVersion, 1);
   put(bytes, key.id, 1);
-  put(bytes, token.inconsistent ? kInconsistent : 0, 1);
+  put(bytes,
+      std::uint64_t{token.inconsistent ? kInconsistent : std::uint8_t{0}} |
+          (token.sequence != 0 ? kBySequence : std::uint8_t{0}),
+      1);
   put(bytes, token.generation, 3);
   put(bytes, token.check, 3);
   bytes += question_hash(question);
   put(bytes, token.slot, 2);
-  put(bytes, token.pins.size(), 2);
-  for (const std::uint64_t pin : token.pins) {
-    put(bytes, pin, 8);
+  if (token.sequence != 0) {
+    put(bytes, 0, 2);
+    put(bytes, token.sequence, 8);
+  } else {
+    put(bytes, token.pins.size(), 2);
+    for (const std::uint64_t pin : token.pins) {
+      put(bytes, pin, 8);
+    }
   }
   put(bytes, token.member_token.size(), 2);
   bytes += token.member_token;
@@ -89,22 +98,27 @@ Expected<MergedContinue> decode_continue(std::string_view text, const ListQuesti
     return bad("it was not made here");
   }
   const std::uint64_t flags = get(body, 2, 1);
-  if (get(body, 0, 1) != kVersion || (flags & ~std::uint64_t{kInconsistent}) != 0) {
+  if (get(body, 0, 1) != kVersion || (flags & ~std::uint64_t{kInconsistent | kBySequence}) != 0) {
     return bad("its version is not known");
   }
   if (body.substr(9, 8) != question_hash(question)) {
     return bad("it belongs to another list");
   }
   MergedContinue out;
-  out.inconsistent = flags != 0;
+  out.inconsistent = (flags & kInconsistent) != 0;
+  const bool by_sequence = (flags & kBySequence) != 0;
   out.generation = static_cast<std::uint32_t>(get(body, 3, 3));
   out.check = static_cast<std::uint32_t>(get(body, 6, 3));
   out.slot = static_cast<std::uint16_t>(get(body, 17, 2));
   const auto slots = static_cast<std::size_t>(get(body, 19, 2));
-  const std::size_t member_at = kHeadBytes + 8 * slots;
+  const std::size_t member_at = kHeadBytes + (by_sequence ? 8 : 8 * slots);
   if (body.size() < member_at + 2 || body.size() != member_at + 2 + get(body, member_at, 2) ||
-      out.slot >= slots) {
+      (by_sequence ? slots != 0 : out.slot >= slots)) {
     return bad("its length is wrong");
+  }
+  out.sequence = by_sequence ? get(body, kHeadBytes, 8) : 0;
+  if (by_sequence && out.sequence == 0) {
+    return bad("it names no cursor");
   }
   for (std::size_t i = 0; i < slots; ++i) {
     out.pins.push_back(get(body, kHeadBytes + 8 * i, 8));
@@ -113,13 +127,21 @@ Expected<MergedContinue> decode_continue(std::string_view text, const ListQuesti
   return out;
 }
 
-Expected<MergedContinue> translate_continue(const MergedContinue& token, const CursorCodec& codec,
+Expected<MergedContinue> translate_continue(const MergedContinue& made, const CursorCodec& codec,
                                             const std::vector<bool>& members) {
   const auto expired = [] {
     return fail(Error(Errc::kExpired,
                       "The provided continue parameter is too old to display a consistent list "
                       "result. You must start a new list without the continue parameter."));
   };
+  MergedContinue token = made;
+  if (token.sequence != 0) {
+    auto vector = codec.find(token.sequence);
+    if (!vector || vector->generation != token.generation) {
+      return expired();
+    }
+    token.pins = std::move(vector->components);
+  }
   const SlotHistory& history = codec.history();
   const SlotTable* table = history.find(token.generation);
   if (table == nullptr || table->uids.size() != token.pins.size() ||

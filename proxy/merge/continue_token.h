@@ -33,7 +33,9 @@ struct MergedContinue {
   bool inconsistent = false;  ///< a shard forgot its pin: this and later slots are read as they are
   std::uint16_t slot = 0;     ///< to continue with
   Components pins;            ///< by slot of that generation; 0: contributes nothing
-  std::string member_token;   ///< of the slot; "": it has not begun
+  std::uint64_t sequence =
+      0;                     ///< not 0: the cursor that stands for the pins, which are not written
+  std::string member_token;  ///< of the slot; "": it has not begun
   bool operator==(const MergedContinue&) const = default;
 };
 
@@ -45,7 +47,8 @@ struct MergedContinue {
                                                        const TokenKeys& keys);
 
 /// Pins and slot of a token's generation as those of the current table.
-/// @error kExpired its generation is not known any more, or a pinned shard is no member now
+/// @error kExpired its generation or sequence cursor is not known any more, or a pinned shard is no
+/// member now
 [[nodiscard]] Expected<MergedContinue> translate_continue(const MergedContinue& token,
                                                           const CursorCodec& codec,
                                                           const std::vector<bool>& members);

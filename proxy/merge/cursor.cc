@@ -80,13 +80,46 @@ std::uint32_t cursor_check(const Scope& scope, const std::vector<std::string>& u
   return static_cast<std::uint32_t>(value % 1'000'000);
 }
 
-CursorCodec::CursorCodec(Scope scope, SlotHistoryPtr history)
+std::optional<std::uint32_t> named_generation(std::string_view text) noexcept {
+  if (text.size() <= kHeadDigits || text.size() > kMaxDigits || !text.starts_with(kLayout) ||
+      (text.size() - kHeadDigits) % kWidth != 0) {
+    return std::nullopt;
+  }
+  const std::optional<std::uint64_t> generation = number(text.substr(3, 6));
+  if (!generation) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(*generation);
+}
+
+CursorCodec::CursorCodec(Scope scope, SlotHistoryPtr history, std::shared_ptr<SequenceBook> book,
+                         bool sequence)
     : scope_(std::move(scope)),
       history_(std::move(history)),
+      book_(std::move(book)),
+      sequence_(sequence),
       check_(cursor_check(scope_, history_->current().uids, history_->era())) {}
 
+ScopeId CursorCodec::id() const {
+  const auto digest = sha256(scope_.route + '#' + std::to_string(history_->era()) + '\n' +
+                             scope_.group + '\n' + scope_.resource);
+  return ScopeId(reinterpret_cast<const char*>(digest.data()), kScopeIdBytes);
+}
+
+bool CursorCodec::uses_numbers(const SlotTable& table) const noexcept {
+  return book_ != nullptr && (sequence_ || table.uids.size() > kMaxVectorSlots);
+}
+
+std::string CursorCodec::write(const SlotTable& table, std::uint32_t check,
+                               const Components& components) const {
+  if (!uses_numbers(table)) {
+    return cursor_text(table.generation, check, components);
+  }
+  return std::to_string(book_->mint(id(), table.generation, components, Clock::now()));
+}
+
 std::string CursorCodec::format(const Components& components) const {
-  return cursor_text(history_->current().generation, check_, components);
+  return write(history_->current(), check_, components);
 }
 
 std::string CursorCodec::format_as_of(std::uint32_t generation,
@@ -100,7 +133,49 @@ std::string CursorCodec::format_as_of(std::uint32_t generation,
     const std::optional<std::size_t> slot = history_->slot_of(uid);
     then.push_back(slot ? components[*slot] : 0);
   }
-  return cursor_text(generation, cursor_check(scope_, table->uids, history_->era()), then);
+  return write(*table, cursor_check(scope_, table->uids, history_->era()), then);
+}
+
+std::optional<SequenceBook::Vector> CursorCodec::find(std::uint64_t sequence) const {
+  return is_sequence() ? book_->find(id(), sequence) : std::nullopt;
+}
+
+DecodedVersion CursorCodec::decode_sequence(std::uint64_t number,
+                                            const std::vector<bool>& members) const {
+  const std::optional<SequenceBook::Vector> vector = find(number);
+  const SlotTable* table = vector ? history_->find(vector->generation) : nullptr;
+  if (table == nullptr || table->uids.size() != vector->components.size()) {
+    return of_kind(VersionClass::kUnknown, "sequence");
+  }
+  return translate(*table, vector->components, members);
+}
+
+DecodedVersion CursorCodec::translate(const SlotTable& table, const Components& components,
+                                      const std::vector<bool>& members) const {
+  DecodedVersion out = of_kind(VersionClass::kCursor);
+  out.generation = table.generation;
+  out.components.resize(history_->current().uids.size());
+  for (std::size_t i = 0; i < components.size(); ++i) {
+    const std::uint64_t component = components[i];
+    if (component == kBegun) {
+      return of_kind(VersionClass::kUnknown, "check");
+    }
+    if (component == 0) {
+      continue;
+    }
+    const std::string& uid = table.uids[i];
+    if (history_->rolled_back_since(uid, table.generation)) {
+      return of_kind(VersionClass::kUnknown, "rollback");
+    }
+    const std::optional<std::size_t> slot = history_->slot_of(uid);
+    if (slot && members[*slot]) {
+      out.components[*slot] = component;
+    } else {
+      out.departed.push_back(uid);
+      out.reason = "removed";
+    }
+  }
+  return out;
 }
 
 DecodedVersion CursorCodec::decode(std::string_view text, const std::vector<bool>& members) const {
@@ -114,55 +189,42 @@ DecodedVersion CursorCodec::decode(std::string_view text, const std::vector<bool
     return of_kind(VersionClass::kMalformed);
   }
   if (text.size() <= kMaxNativeDigits) {
-    const std::optional<std::uint64_t> native = number(text);
-    DecodedVersion out = of_kind(native ? VersionClass::kNative : VersionClass::kUnknown, "native");
-    out.native = native.value_or(0);
+    const std::optional<std::uint64_t> value = number(text);
+    if (value && *value >= kFirstSequence && is_sequence()) {
+      return decode_sequence(*value, members);
+    }
+    DecodedVersion out = of_kind(value ? VersionClass::kNative : VersionClass::kUnknown, "native");
+    out.native = value.value_or(0);
     return out;
   }
   const DecodedVersion unknown = of_kind(VersionClass::kUnknown, "check");
-  if (!text.starts_with(kLayout) || text.size() < kHeadDigits ||
-      (text.size() - kHeadDigits) % kWidth != 0) {
+  const std::optional<std::uint32_t> generation = named_generation(text);
+  if (!generation || is_sequence()) {
     return unknown;
   }
   const std::size_t slots = (text.size() - kHeadDigits) / kWidth;
-  const auto generation = static_cast<std::uint32_t>(*number(text.substr(3, 6)));
   const std::uint64_t check = *number(text.substr(9, 6));
-  const SlotTable* table = history_->find(generation);
+  const SlotTable* table = history_->find(*generation);
   if (table == nullptr) {
-    const bool later = generation > history_->current().generation;
+    const bool later = *generation > history_->current().generation;
     DecodedVersion out =
         of_kind(later ? VersionClass::kFuture : VersionClass::kUnknown, "generation");
-    out.generation = generation;
+    out.generation = *generation;
     return out;
   }
   if (table->uids.size() != slots || cursor_check(scope_, table->uids, history_->era()) != check) {
     return unknown;
   }
-  DecodedVersion out = of_kind(VersionClass::kCursor);
-  out.generation = generation;
-  out.components.resize(history_->current().uids.size());
+  Components components;
   for (std::size_t i = 0; i < slots; ++i) {
     const std::optional<std::uint64_t> component =
         number(text.substr(kHeadDigits + i * kWidth, kWidth));
-    if (!component || *component == kBegun) {
+    if (!component) {
       return unknown;
     }
-    if (*component == 0) {
-      continue;
-    }
-    const std::string& uid = table->uids[i];
-    if (history_->rolled_back_since(uid, generation)) {
-      return of_kind(VersionClass::kUnknown, "rollback");
-    }
-    const std::optional<std::size_t> slot = history_->slot_of(uid);
-    if (slot && members[*slot]) {
-      out.components[*slot] = *component;
-    } else {
-      out.departed.push_back(uid);
-      out.reason = "removed";
-    }
+    components.push_back(*component);
   }
-  return out;
+  return translate(*table, components, members);
 }
 
 bool is_newer_version(std::string_view a, std::string_view b) noexcept {

@@ -2,14 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "proxy/merge/sequence_book.h"
 #include "proxy/merge/slot_table.h"
 
 /// The composite cursor: one decimal number that says how far each shard has been delivered
-/// (specs/aggregation.md 5).
+/// (specs/aggregation.md 5): all of it, or in sequence mode a number that stands for it.
 namespace kintsugi::proxy {
 
 /// More slots than these do not fit into a vector cursor (AGG-516).
@@ -32,12 +35,15 @@ struct Scope {
 [[nodiscard]] std::uint32_t cursor_check(const Scope& scope, const std::vector<std::string>& uids,
                                          std::uint32_t era);
 
+/// The generation that a vector cursor says it is of, whatever else it is; nullopt: no vector.
+[[nodiscard]] std::optional<std::uint32_t> named_generation(std::string_view text) noexcept;
+
 /// What a resourceVersion that a client sent is (5.6).
 enum class VersionClass : std::uint8_t {
   kUnset,      ///< ""
   kZero,       ///< "0"
   kMalformed,  ///< 400: nobody has ever made such a text
-  kNative,     ///< at most 20 digits: a shard's own
+  kNative,     ///< at most 20 digits, in sequence mode below 2^44: a shard's own
   kCursor,
   kUnknown,  ///< 410
   kFuture,   ///< a generation that is not known here yet: wait a moment, then 410
@@ -51,14 +57,17 @@ struct DecodedVersion {
   /// kCursor: shards that are not members now and whose objects the client still holds.
   std::vector<std::string> departed;
   /// kUnknown and kCursor with `departed`: label of kintsugi_cursor_expired_total ("generation",
-  /// "removed", "rollback", "check").
+  /// "removed", "rollback", "check", "sequence").
   std::string_view reason;
 };
 
 /// Writes and reads the cursors of one scope. Threads: any, immutable.
 class CursorCodec {
  public:
-  CursorCodec(Scope scope, SlotHistoryPtr history);
+  /// @param book  where sequence cursors are kept; null: there are none
+  /// @param sequence  they are used although the slots fit into a vector
+  CursorCodec(Scope scope, SlotHistoryPtr history, std::shared_ptr<SequenceBook> book = nullptr,
+              bool sequence = false);
 
   /// A cursor of the current generation. @param components  one per slot of its table
   [[nodiscard]] std::string format(const Components& components) const;
@@ -71,13 +80,32 @@ class CursorCodec {
   [[nodiscard]] DecodedVersion decode(std::string_view text,
                                       const std::vector<bool>& members) const;
 
+  /// Cursors of the current generation are sequence numbers: shards whose own numbers are not
+  /// smaller than kFirstSequence cannot be told from them (AGG-517).
+  [[nodiscard]] bool is_sequence() const noexcept { return uses_numbers(history_->current()); }
+  /// What a sequence cursor stands for, as it was minted; nullopt: not known here.
+  [[nodiscard]] std::optional<SequenceBook::Vector> find(std::uint64_t sequence) const;
+
   [[nodiscard]] const Scope& scope() const noexcept { return scope_; }
   [[nodiscard]] const SlotHistory& history() const noexcept { return *history_; }
   [[nodiscard]] std::uint32_t check() const noexcept { return check_; }
 
  private:
+  /// Of the scope in the book.
+  [[nodiscard]] ScopeId id() const;
+  [[nodiscard]] bool uses_numbers(const SlotTable& table) const noexcept;
+  [[nodiscard]] std::string write(const SlotTable& table, std::uint32_t check,
+                                  const Components& components) const;
+  [[nodiscard]] DecodedVersion decode_sequence(std::uint64_t number,
+                                               const std::vector<bool>& members) const;
+  /// A position of an earlier table in the words of the current one (5.3).
+  [[nodiscard]] DecodedVersion translate(const SlotTable& table, const Components& components,
+                                         const std::vector<bool>& members) const;
+
   Scope scope_;
   SlotHistoryPtr history_;
+  std::shared_ptr<SequenceBook> book_;
+  bool sequence_;
   std::uint32_t check_;  // of the current table
 };
 

@@ -43,6 +43,10 @@ bool ListPart::ask(const MergeRoute& route, http::RequestHead head, bool columns
   items = 0;
   peeks_ = columns;
   peek_ = ListSplitter(shared_.params.max_event);
+  if (shared_.is_refused(member.id)) {
+    cause_ = kTooLargeVersions;
+    return false;
+  }
   shards::ShardClient* client = client_of(shared_, route, member.id);
   if (client == nullptr || !call_.open(*client, net::UpstreamClass::kRead, std::move(head))) {
     cause_ = client == nullptr || client->cause().empty() ? "not known yet" : client->cause();

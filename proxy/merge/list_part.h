@@ -77,6 +77,10 @@ class ListPart final : private MemberCall::Listener {
   [[nodiscard]] const ListEnvelope& columns() const noexcept { return seen_; }
   /// Why it could not be asked.
   [[nodiscard]] const std::string& cause() const noexcept { return cause_; }
+  /// Label of kintsugi_shard_failures_total for it.
+  [[nodiscard]] std::string_view reason() const noexcept {
+    return cause_ == kTooLargeVersions ? "sequence" : "connect";
+  }
 
   /// @{ Notes of the owner.
   Member member;

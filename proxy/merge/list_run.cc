@@ -30,7 +30,7 @@ ListRun::ListRun(MergeLoop& shared, http::RequestHead head, http::ResponseStream
       route_(std::move(route)),
       query_(std::move(query)),
       accept_(std::move(accept)),
-      codec_(route_.scope, shared.slots),
+      codec_(shared.codec(route_.scope)),
       begun_at_(shared.loop.now()),
       queue_(shared.loop),
       deadline_(shared.loop),
@@ -75,6 +75,10 @@ Expected<ListPlan> ListRun::make_plan() {
   if (query_.continue_token.empty()) {
     const DecodedVersion version = codec_.decode(query_.resource_version, flags);
     Expected<ListPlan> plan = plan_list(query_, version, slots_needed(version.components));
+    if (version.kind == VersionClass::kCursor && codec_.is_sequence()) {
+      version_ = query_.resource_version;  // the same position has the same number (T06)
+      version_of_ = version.components;
+    }
     if (!plan && plan.error().code() == Errc::kExpired) {
       ++shared_.stats.expired[version.reason.empty() ? "native" : version.reason];
     }
@@ -91,6 +95,10 @@ Expected<ListPlan> ListRun::make_plan() {
     return fail(here.error().clone());
   }
   generation_ = token->generation;
+  if (token->sequence != 0) {  // all pages are of one version
+    version_ = std::to_string(token->sequence);
+    version_of_ = here->pins;
+  }
   return plan_page(query_, *here, slots_needed(here->pins));
 }
 
@@ -111,10 +119,7 @@ Duration ListRun::time_allowed() const {
   return asked && *asked > 0 ? std::min(most, Duration(*asked)) : most;
 }
 
-ListQuestion ListRun::question() const {
-  return {route_.scope,          route_.info.version,   route_.info.ns,
-          query_.label_selector, query_.field_selector, query_.shard_selector};
-}
+ListQuestion ListRun::question() const { return question_of(route_, query_); }
 
 void ListRun::ask_all() {
   text_ = JsonListText();
@@ -136,10 +141,10 @@ void ListRun::ask_all() {
       continue;
     }
     if (may_miss(*part)) {
-      lose(*part, part->cause(), "connect");
+      lose(*part, part->cause(), part->reason());
     } else {
       away.emplace_back(part->member.name, part->cause());
-      ++shared_.stats.shard_failures[{part->member.name, "connect"}];
+      ++shared_.stats.shard_failures[{part->member.name, part->reason()}];
     }
   }
   if (!away.empty() && !done_) {
@@ -185,7 +190,7 @@ bool ListRun::send(ListPart& part) {
 
 void ListRun::ask(ListPart& part) {
   if (!send(part)) {
-    lose(part, part.cause(), "connect");
+    lose(part, part.cause(), part.reason());
   }
 }
 
@@ -301,6 +306,10 @@ bool ListRun::read_pin(ListPart& part) {
   part.finished = true;
   part.has_items = part.has_items || !envelope.continue_token.empty();
   part.step.pin = parse_decimal(envelope.resource_version).value_or(0);
+  if (shared_.is_too_large(part.member.id, part.step.pin)) {
+    lose(part, kTooLargeVersions, "sequence");
+    return false;
+  }
   part.step.kind = part.has_items ? Kind::kLater : Kind::kSkip;
   components_[part.member.slot] = part.step.pin;
   part.close();

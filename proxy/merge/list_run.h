@@ -99,9 +99,11 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
 
   // The end.
   [[nodiscard]] std::size_t index_of(const ListPart& part) const;
-  [[nodiscard]] MergedContinue next_token(std::size_t index) const;
+  /// The cursor that the list ends with.
+  [[nodiscard]] const std::string& version();
+  [[nodiscard]] MergedContinue next_token(std::size_t index);
   /// "" when the list ends with this page.
-  [[nodiscard]] std::string continue_text() const;
+  [[nodiscard]] std::string continue_text();
   void start_output(std::string_view type);
   void finish();
   void send_spooled();
@@ -139,8 +141,10 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   std::int64_t count_ = 0;
   int longest_wait_ = 0;  // [s] that busy shards asked for
   std::string shard_info_, member_token_;
-  bool decided_ = false;  // every shard has answered: the form of the answer is known
-  bool closing_ = false;  // what is spooled goes out
+  std::string version_;    // written, of version_of_
+  Components version_of_;  // empty: of nothing
+  bool decided_ = false;   // every shard has answered: the form of the answer is known
+  bool closing_ = false;   // what is spooled goes out
   bool done_ = false, working_ = false;
 };
 

@@ -62,6 +62,11 @@ bool ListRun::take(ListPart& part) {
       add_item(part, item);
     }
   });
+  const auto revision = parse_decimal(part.envelope().resource_version);
+  if (!output_.started() && shared_.is_too_large(part.member.id, revision.value_or(0))) {
+    lose(part, kTooLargeVersions, "sequence");
+    return false;
+  }
   flush(false);
   if (spool_.size() > shared_.params.protobuf_spool) {
     ask_all_as(without_protobuf(accept_));
@@ -131,7 +136,10 @@ bool ListRun::end_part(ListPart& part) {
   shard_info_ = shard_info_.empty() ? envelope.shard_info : shard_info_;
   std::uint64_t& component = components_[part.member.slot];
   if (const std::uint64_t revision = parse_decimal(envelope.resource_version).value_or(0);
-      revision > kBegun && (component == 0 || plan_.inconsistent)) {
+      shared_.is_too_large(part.member.id, revision)) {
+    lose(part, kTooLargeVersions, "sequence");
+    return false;
+  } else if (revision > kBegun && (component == 0 || plan_.inconsistent)) {
     component = revision;
   }
   if (envelope.continue_token.empty()) {
@@ -166,17 +174,28 @@ std::size_t ListRun::index_of(const ListPart& part) const {
       parts_.begin());
 }
 
-MergedContinue ListRun::next_token(std::size_t index) const {
+const std::string& ListRun::version() {
+  if (version_.empty() || version_of_ != components_) {
+    version_ = codec_.format_as_of(generation_, components_);
+    version_of_ = components_;
+  }
+  return version_;
+}
+
+MergedContinue ListRun::next_token(std::size_t index) {
   MergedContinue token;
   token.generation = codec_.history().current().generation;
   token.check = codec_.check();
   token.inconsistent = plan_.inconsistent;
   token.slot = static_cast<std::uint16_t>(parts_[index]->member.slot);
   token.pins = components_;
-  return continue_as_of(generation_, std::move(token), codec_);
+  token = continue_as_of(generation_, std::move(token), codec_);
+  const std::string& text = version();
+  token.sequence = text.size() <= 20 ? parse_decimal(text).value_or(0) : 0;
+  return token;
 }
 
-std::string ListRun::continue_text() const {
+std::string ListRun::continue_text() {
   if (plan_.limit == 0 || shared_.keys.empty()) {
     return {};
   }
@@ -211,7 +230,7 @@ void ListRun::finish() {
     envelope_.kind = "List";
     envelope_.api_version = "v1";
   }
-  const ListEnd end{codec_.format_as_of(generation_, components_), continue_text(), shard_info_};
+  const ListEnd end{version(), continue_text(), shard_info_};
   if (format_ == ListFormat::kJson) {
     text_.close(envelope_, end);
     flush(true);

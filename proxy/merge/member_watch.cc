@@ -82,9 +82,13 @@ void MemberWatch::open() {
   error_body_.clear();
   answer_ = {};
   credit_ = 0;
-  broken_ = refuses_ = false;
+  broken_ = refuses_ = too_large_ = false;
   state_ = State::kOpening;
   resumed_ = start_.revision != 0;
+  if (shared_.is_refused(member_.id)) {
+    lose(kTooLargeVersions, "sequence");
+    return;
+  }
   shards::ShardClient* client = client_of(shared_, route_, member_.id);
   if (client == nullptr || !call_.open(*client, net::UpstreamClass::kWatch, std::move(head))) {
     lose(client == nullptr ? "not known yet" : client->cause(), "connect");
@@ -167,9 +171,8 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
   if (state_ != State::kStopped && refuses_) {
     list_instead();
   } else if (state_ != State::kStopped && (broken_ || fault == EventSplitter::Fault::kMalformed)) {
-    ++shared_.stats.malformed;
     call_.close();
-    lose("its events cannot be understood", "malformed");
+    lose_broken("its events cannot be understood");
   }
 }
 
@@ -178,7 +181,7 @@ void MemberWatch::list_instead() {
   call_.close();
   answer_ = {};
   credit_ = 0;
-  broken_ = refuses_ = false;
+  broken_ = refuses_ = too_large_ = false;
   phase_->list();
 }
 
@@ -195,14 +198,17 @@ void MemberWatch::on_listed_bytes(std::size_t count) noexcept {
   credit_ += count;
   sink_->on_batch_end(*this);
   if (state_ != State::kStopped && broken_) {
-    ++shared_.stats.malformed;
     phase_->stop();
-    lose("its list cannot be understood", "malformed");
+    lose_broken("its list cannot be understood");
   }
 }
 
 void MemberWatch::on_phase_end(const StreamKind& kind, std::uint64_t revision) noexcept {
   call_.close();
+  if (shared_.is_too_large(member_.id, revision)) {
+    lose(kTooLargeVersions, "sequence");
+    return;
+  }
   drop_phase();
   position_ = std::max(position_, revision);
   start_ = WatchStart{position_, false, false, false};
@@ -303,6 +309,10 @@ void MemberWatch::take(std::string_view event) {
     broken_ = true;
     return;
   }
+  if (facts->type != EventType::kError && shared_.is_too_large(member_.id, facts->facts.revision)) {
+    too_large_ = broken_ = true;
+    return;
+  }
   const bool foreign = shape_.kind.known() && facts->type != EventType::kError &&
                        !facts->facts.kind.empty() && facts->facts.kind != shape_.kind.kind;
   if (foreign || facts->type == EventType::kUnknown) {
@@ -383,6 +393,15 @@ void MemberWatch::take_error(std::string_view object) {
   refuses_ = state_ == State::kInitial && !delivered_ && phase_ != nullptr && code != 0 &&
              code != 429 && code != 503;
   broken_ = true;  // any other failure: from where it was
+}
+
+void MemberWatch::lose_broken(std::string_view cause) {
+  if (too_large_) {
+    lose(kTooLargeVersions, "sequence");
+    return;
+  }
+  ++shared_.stats.malformed;
+  lose(cause, "malformed");
 }
 
 void MemberWatch::lose(std::string_view cause, std::string_view reason) {

@@ -120,6 +120,7 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
   void give(const EventFacts& facts, std::string_view event);
   void take_error(std::string_view object);
   void refuse();
+  void lose_broken(std::string_view cause);
   /// @param reason  label of kintsugi_shard_failures_total; "": no failure
   void lose(std::string_view cause, std::string_view reason);
 
@@ -146,10 +147,11 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
   State state_ = State::kOpening;
   bool initial_done_ = false;
   bool delivered_ = false;
-  bool resumed_ = false;   // events up to position_ may come again
-  bool narrowed_ = false;  // asked for the one encoding that the others speak
-  bool broken_ = false;    // an event could not be understood
-  bool refuses_ = false;   // initial events, by an ERROR event
+  bool resumed_ = false;    // events up to position_ may come again
+  bool narrowed_ = false;   // asked for the one encoding that the others speak
+  bool broken_ = false;     // an event could not be understood
+  bool too_large_ = false;  // because its number might be a sequence cursor's
+  bool refuses_ = false;    // initial events, by an ERROR event
 };
 
 /// What a client is told of an event larger than the limit (AGG-1205).

@@ -23,6 +23,7 @@ bool asks_partial(const MergeOptions& options, const http::HeaderList& headers) 
 namespace {
 
 constexpr std::size_t kListsFirst = 4'096;
+constexpr Duration kRefusal = seconds(30);
 
 std::string list_key(topology::ShardId shard, const Scope& scope) {
   return std::to_string(shard) + '\n' + scope.route + '\n' + scope.group + '\n' + scope.resource;
@@ -45,8 +46,23 @@ bool MergeLoop::lists_first(topology::ShardId shard, const Scope& scope) const {
   return found != lists_first_.end() && found->second > loop.now();
 }
 
+bool MergeLoop::is_too_large(topology::ShardId shard, std::uint64_t revision) {
+  const bool by_number = options.sequence || slots->current().uids.size() > kMaxVectorSlots;
+  if (revision < kFirstSequence || !by_number) {
+    return false;
+  }
+  refused_[shard] = loop.now() + kRefusal;
+  return true;
+}
+
+bool MergeLoop::is_refused(topology::ShardId shard) const {
+  const auto found = refused_.empty() ? refused_.end() : refused_.find(shard);
+  return found != refused_.end() && found->second > loop.now();
+}
+
 void MergeLoop::set_slots(SlotHistoryPtr history) {
   slots = std::move(history);
+  late_generations.known(slots->current().generation);
   follow(true);
 }
 
@@ -173,6 +189,48 @@ std::vector<bool> member_flags(const SlotHistory& history, const std::vector<Mem
   return out;
 }
 
+ListQuestion question_of(const MergeRoute& route, const MergeQuery& query) {
+  return {route.scope,          route.info.version,   route.info.ns,
+          query.label_selector, query.field_selector, query.shard_selector};
+}
+
+bool is_late_generation(const MergeLoop& shared, std::optional<std::uint32_t> generation) {
+  return generation && *generation > shared.slots->current().generation &&
+         shared.late_generations.has_room();
+}
+
+namespace {
+
+/// What the request names and nobody here knows yet.
+std::optional<std::uint32_t> named_by(const MergeLoop& shared, const MergeRoute& route,
+                                      const MergeQuery& query) {
+  if (query.watch || query.continue_token.empty()) {
+    return named_generation(query.resource_version);
+  }
+  const Expected<MergedContinue> token =
+      decode_continue(query.continue_token, question_of(route, query), shared.keys);
+  return token ? std::optional(token->generation) : std::nullopt;
+}
+
+std::unique_ptr<http::RequestHandler> answer_query(MergeLoop& shared, http::RequestHead head,
+                                                   http::ResponseStream& stream, MergeRoute route,
+                                                   MergeQuery query, std::string accept) {
+  if (query.watch) {
+    const bool socket = http::asks_for_web_socket(head);
+    const MakeWatch make = [&](http::RequestHead asked, http::ResponseStream& to) {
+      return make_merged_watch(shared, std::move(asked), to, std::move(route), std::move(query),
+                               std::move(accept));
+    };
+    return socket ? answer_over_socket(shared.loop, std::move(head), stream, make)
+                  : make(std::move(head), stream);
+  }
+  head.protocol.clear();  // lists ignore it, as servers do
+  return make_merged_list(shared, std::move(head), stream, std::move(route), std::move(query),
+                          std::move(accept));
+}
+
+}  // namespace
+
 std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::RequestHead head,
                                                     http::ResponseStream& stream,
                                                     MergeRoute route) {
@@ -208,16 +266,24 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
                                              "sendInitialEvents is forbidden for watch unless the "
                                              "WatchList feature gate is enabled")}));
     }
-    const MakeWatch make = [&](http::RequestHead asked, http::ResponseStream& to) {
-      return make_merged_watch(shared, std::move(asked), to, std::move(route), std::move(*query),
-                               *accept);
-    };
-    return socket ? answer_over_socket(shared.loop, std::move(head), stream, make)
-                  : make(std::move(head), stream);
   }
-  head.protocol.clear();  // lists ignore it, as servers do
-  return make_merged_list(shared, std::move(head), stream, std::move(route), std::move(*query),
-                          *accept);
+  const std::optional<std::uint32_t> named = named_by(shared, route, *query);
+  if (!is_late_generation(shared, named)) {
+    return answer_query(shared, std::move(head), stream, std::move(route), std::move(*query),
+                        *accept);
+  }
+  struct Question {
+    http::RequestHead head;
+    MergeRoute route;
+    MergeQuery query;
+    std::string accept;
+  };
+  auto kept = std::make_shared<Question>(
+      Question{std::move(head), std::move(route), std::move(*query), *accept});
+  return shared.late_generations.hold(*named, [&shared, &stream, kept] {
+    return answer_query(shared, std::move(kept->head), stream, std::move(kept->route),
+                        std::move(kept->query), std::move(kept->accept));
+  });
 }
 
 }  // namespace kintsugi::proxy

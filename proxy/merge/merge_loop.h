@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "net/work_queue.h"
 #include "proxy/merge/continue_token.h"
 #include "proxy/merge/cursor.h"
+#include "proxy/merge/generation_wait.h"
 #include "proxy/merge/initial_gate.h"
 #include "proxy/merge/list_gate.h"
 #include "proxy/merge/merge_params.h"
@@ -31,7 +33,8 @@ namespace kintsugi::proxy {
 struct MergeStats {
   std::uint64_t lists = 0, watches_begun = 0, events = 0, bookmarks = 0;
   std::uint64_t malformed = 0, reopened = 0, failed = 0;
-  /// Answers and events 410 by why: generation, removed, rollback, check, native, history, initial.
+  /// Answers and events 410 by why: generation, removed, rollback, check, native, sequence,
+  /// history, initial.
   std::map<std::string_view, std::uint64_t> expired;
   std::size_t watches = 0, groups = 0;
   std::uint64_t evicted_slow = 0, evicted_stall = 0;
@@ -76,6 +79,7 @@ struct MergeLoop {
         watches(drain),
         options(o),
         params(pa),
+        late_generations(l, pa.future_wait),
         follow_timer_(l),
         house_timer_(l) {}
   net::Loop& loop;
@@ -88,6 +92,9 @@ struct MergeLoop {
   SlotHistoryPtr slots = std::make_shared<const SlotHistory>();
   TokenKeys keys;  ///< empty until they are known: paged lists wait for them
   /// Of the whole process; one of its own until another is set.
+  std::shared_ptr<SequenceBook> sequences = std::make_shared<SequenceBook>();
+  GenerationWait late_generations;
+  /// Of the whole process; one of its own until another is set.
   std::shared_ptr<ListGate> list_gate = std::make_shared<ListGate>(params.list_streams);
   std::vector<MergedWatch*> open;  ///< told of changes of the slots
   /// By question and identity; kept a while after their last reader.
@@ -95,6 +102,13 @@ struct MergeLoop {
 
   InitialGate initial_gate;
   FindDeliveries find_deliveries;  ///< empty: this loop is all there is
+  [[nodiscard]] CursorCodec codec(const Scope& scope) const {
+    return {scope, slots, sequences, options.sequence};
+  }
+  /// A shard's own number that nobody could tell from a cursor (AGG-517). The shard is refused for
+  /// a while, before it is asked.
+  [[nodiscard]] bool is_too_large(topology::ShardId shard, std::uint64_t revision);
+  [[nodiscard]] bool is_refused(topology::ShardId shard) const;
   /// A shard lost revisions that clients have seen: makes a new generation. May be empty.
   std::function<void(const std::string& uid)> rolled_back;
   [[nodiscard]] ResumeRing::Found find_delivery(const std::string& key, std::uint64_t revision,
@@ -117,6 +131,7 @@ struct MergeLoop {
 
  private:
   std::map<std::string, TimePoint, std::less<>> lists_first_;  // until then, by shard and resource
+  std::map<topology::ShardId, TimePoint> refused_;             // until then
   net::Timer follow_timer_, house_timer_;
   TimePoint last_expiry_{};
   bool follows_ = false, keeps_house_ = false;
@@ -145,6 +160,13 @@ struct MergeRoute {
   std::function<std::vector<Member>()> members;
 };
 
+struct MergeQuery;
+/// What a continue token of this list is good for.
+[[nodiscard]] ListQuestion question_of(const MergeRoute& route, const MergeQuery& query);
+/// It is not known here yet, and worth to be waited for.
+[[nodiscard]] bool is_late_generation(const MergeLoop& shared,
+                                      std::optional<std::uint32_t> generation);
+
 /// The request goes on without shards that are away (10).
 [[nodiscard]] bool asks_partial(const MergeOptions& options, const http::HeaderList& headers);
 /// A shard's connections for this route; null: not known yet.
@@ -164,7 +186,12 @@ struct MergeRoute {
 [[nodiscard]] std::vector<bool> member_flags(const SlotHistory& history,
                                              const std::vector<Member>& members);
 
-/// Answers a GET of a collection over several shards.
+/// Cause of a shard that is refused where cursors are numbers (AGG-517).
+inline constexpr std::string_view kTooLargeVersions =
+    "its resourceVersions cannot be told from sequence cursors";
+
+/// Answers a GET of a collection over several shards. A cursor or token of a generation that is not
+/// known here yet is waited for.
 /// @param head  identity and forwarding headers as the shards shall see them.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared,
                                                                   http::RequestHead head,

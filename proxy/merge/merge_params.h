@@ -28,6 +28,7 @@ struct MergeOptions {
   Resync resync = Resync::kDiff;
   bool watch_list = true;  ///< false: WatchList is refused as by servers without it (AGG-805)
   Join discovery = Join::kUnion;  ///< of what several shards serve (AGG-1601)
+  bool sequence = false;          ///< cursors are numbers although vectors would do (5.5)
   bool operator==(const MergeOptions&) const = default;
 };
 
@@ -59,7 +60,8 @@ struct MergeParams {
   Duration future_wait = seconds(3);
   Duration first_backoff = milliseconds(100);  ///< before a shard is asked again; then doubled
   Duration last_backoff = seconds(5);          ///< the longest
-  Duration rights_age = seconds(10);  ///< of a shard's word that an identity may watch
+  std::size_t sequence_bytes = 64U << 20;      ///< [bytes] of the vectors behind sequence cursors
+  Duration rights_age = seconds(10);           ///< of a shard's word that an identity may watch
   bool operator==(const MergeParams&) const = default;
 };
 

@@ -1,6 +1,7 @@
 #include "proxy/merge/merged_get.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "proxy/merge/member_call.h"
 #include "proxy/merge/merge_query.h"
 #include "proxy/merge/proto_build.h"
+#include "proxy/merge/proto_split.h"
 #include "proxy/merge/shard_answer.h"
 
 namespace kintsugi::proxy {
@@ -49,7 +51,7 @@ class MergedGet final : public http::RequestHandler {
     ask_as(head_, accept);
     partial_ = partial;
     const std::vector<Member> members = route_.members();
-    const CursorCodec codec(route_.scope, shared_.slots);
+    const CursorCodec codec = shared_.codec(route_.scope);
     const std::string version(route_.info.query.get("resourceVersion").value_or(""));
     const DecodedVersion read = codec.decode(version, member_flags(codec.history(), members));
     if (read.kind == VersionClass::kMalformed) {
@@ -103,7 +105,18 @@ class MergedGet final : public http::RequestHandler {
         return;
       }
       ended = true;
+      if (has_it() && owner.shared_.is_too_large(member.id, revision())) {
+        ++owner.shared_.stats.shard_failures[{member.name, "sequence"}];
+        owner.lost(*this, kTooLargeVersions);
+        return;
+      }
       owner.judge();
+    }
+    /// Of the object.
+    [[nodiscard]] std::uint64_t revision() const {
+      const bool json = media_type(head.headers.get("content-type")) == "application/json";
+      const auto facts = json ? object_facts(body) : proto_object_facts(body);
+      return facts ? facts->revision : 0;
     }
     MergedGet& owner;
     Member member;
@@ -273,10 +286,23 @@ std::unique_ptr<http::RequestHandler> answer_merged_get(MergeLoop& shared, http:
   if (!all_have_slots(shared)) {
     return answer_error(head, stream, not_known_yet());
   }
-  const bool partial = asks_partial(shared.options, head.headers);
-  auto get = std::make_unique<MergedGet>(shared, std::move(head), stream, std::move(route));
-  get->start(*accept, partial);
-  return get;
+  struct Question {
+    http::RequestHead head;
+    MergeRoute route;
+    std::string accept;
+  };
+  const std::optional<std::uint32_t> named =
+      named_generation(route.info.query.get("resourceVersion").value_or(""));
+  const auto kept =
+      std::make_shared<Question>(Question{std::move(head), std::move(route), *accept});
+  const auto ask = [&shared, &stream, kept]() -> std::unique_ptr<http::RequestHandler> {
+    const bool partial = asks_partial(shared.options, kept->head.headers);
+    auto get =
+        std::make_unique<MergedGet>(shared, std::move(kept->head), stream, std::move(kept->route));
+    get->start(kept->accept, partial);
+    return get;
+  };
+  return is_late_generation(shared, named) ? shared.late_generations.hold(*named, ask) : ask();
 }
 
 }  // namespace kintsugi::proxy

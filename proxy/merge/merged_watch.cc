@@ -82,6 +82,7 @@ void MergedWatch::start_at(const DecodedVersion& version) {
   }
   end_bookmark_ = initial && bookmarks_;
   bookmark_generation_ = codec.history().current().generation;
+  by_sequence_ = codec.is_sequence();
   group_->add(*this);
   next_ = group_->log().end();
   for (const Member& member : group_->members()) {
@@ -147,6 +148,9 @@ void MergedWatch::follow() {
         slots.rolled_back_since(slots.current().uids[part.slot], generation)) {
       expire("rollback", shared_.expiry_turn(0, 1));
     }
+  }
+  if (group_->codec().is_sequence() != by_sequence_ && !doomed_) {
+    expire("sequence", shared_.expiry_turn(0, 1));  // no cursor is newer than the last (AGG-504)
   }
   if (departs) {
     // Its component becomes zero: never within one generation (AGG-504). The table that says so

@@ -224,9 +224,10 @@ class MergedWatch final : public http::RequestHandler,
   bool columns_sent_ = false;
   bool is_stale_ = false;  // a component has moved since the last bookmark
   bool bookmark_armed_ = false;
-  bool caught_up_ = false;  // it has been at the end of the log
-  bool gave_up_ = false;    // on the initial events of a shard
-  bool doomed_ = false;     // 410 comes: bookmarks would say what is not so
+  bool caught_up_ = false;    // it has been at the end of the log
+  bool gave_up_ = false;      // on the initial events of a shard
+  bool by_sequence_ = false;  // its cursors are numbers
+  bool doomed_ = false;       // 410 comes: bookmarks would say what is not so
   std::uint32_t bookmark_generation_ = 0, quiet_generation_ = 0;
   TimePoint quiet_until_{};
 };

@@ -113,6 +113,10 @@ void SlotResync::on_end(Errc cause) noexcept {
     again();
     return;
   }
+  if (shared_.is_too_large(member_.id, revision)) {
+    sink_.on_resync_failed(*this);
+    return;
+  }
   index_->sweep([this, revision](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
     sink_.on_difference(*this, facts,
                         shape_.coding->deleted(shape_.kind, facts, revision, entry.kept));

@@ -35,7 +35,7 @@ WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead hea
       head_(std::move(head)),
       route_(std::move(route)),
       passed_on_(std::move(passed_on)),
-      codec_(route_.scope, shared.slots),
+      codec_(shared.codec(route_.scope)),
       members_(route_.members()),
       log_(shared.params.group_log),
       names_(shared.stats.collisions[route_.info.qualified_resource()]),

@@ -22,7 +22,7 @@ bool WatchGroup::tells_departure(std::size_t slot, std::uint64_t component,
 void WatchGroup::refresh() {
   std::vector<Member> now = route_.members();
   const std::uint32_t before = codec_.history().current().generation;
-  codec_ = CursorCodec(route_.scope, shared_.slots);
+  codec_ = shared_.codec(route_.scope);
   bookmark_ = {};
   std::vector<std::size_t> gone;
   for (const auto& [slot, followed] : slots_) {

@@ -256,7 +256,7 @@ func versionsOfNobody(t *testing.T, r *Rig) []wrongVersion {
 func TestT57g_versions_of_nobody_by_name(t *testing.T) {
 	begin(t)
 	plainOnly(t)
-	r := NewRig(t)
+	r := NewRig(t, Set("aggregation.cursor.future_wait_ms", 200))
 	r.Fill(1, 1, 1)
 	for _, one := range versionsOfNobody(t, r) {
 		r.All.Refused(t, one.code, query(ConfigMaps.In()+"/a-1", "resourceVersion", one.rv))
@@ -265,7 +265,7 @@ func TestT57g_versions_of_nobody_by_name(t *testing.T) {
 
 func TestT57_versions_of_nobody(t *testing.T) {
 	begin(t)
-	r := NewRig(t)
+	r := NewRig(t, Set("aggregation.cursor.future_wait_ms", 200))
 	r.Fill(1, 1, 1)
 	for _, one := range versionsOfNobody(t, r) {
 		for what, path := range map[string]string{
