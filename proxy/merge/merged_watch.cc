@@ -124,24 +124,32 @@ void MergedWatch::follow() {
   bookmark_generation_ = group_->codec().history().current().generation;
   bool lost_objects = false;
   bool departs = false;
-  read_log();  // what the group told of shards that left
   std::erase_if(parts_, [&](Part& part) {
     const bool stays = std::any_of(now.begin(), now.end(), [&part](const Member& member) {
       return member.slot == part.slot && member.id == part.id;
     });
-    GroupLog::Index until = 0;
-    if (!stays && part.attached && group_->tells_departure(part.slot, part.component, until)) {
-      part.leaves_at = until;
-      departs = true;
-      return next_ >= until;
+    if (stays || part.leaves_at != 0) {
+      return false;
     }
-    lost_objects = lost_objects || (!stays && part.component != 0);
-    departs = departs || !stays;
-    if (!stays && part.own != nullptr) {
+    departs = true;
+    GroupLog::Index until = 0;
+    if (part.attached && group_->tells_departure(part.slot, part.component, until)) {
+      part.leaves_at = until;
+      return false;
+    }
+    lost_objects = lost_objects || part.component != 0;
+    if (part.own != nullptr) {
       retire(std::move(part.own));
     }
-    return !stays;
+    return true;
   });
+  if (departs) {
+    // Its component becomes zero: never within one generation (AGG-504). The table that says so
+    // is on its way, unless a Partition was edited.
+    quiet_generation_ = generation;
+    quiet_until_ = shared_.loop.now() + kTableComes;
+  }
+  read_log();  // what the group told of shards that left
   const SlotHistory& slots = group_->codec().history();
   for (const Part& part : parts_) {
     if (part.component != 0 && part.leaves_at == 0 &&
@@ -151,12 +159,6 @@ void MergedWatch::follow() {
   }
   if (group_->codec().is_sequence() != by_sequence_ && !doomed_) {
     expire("sequence", shared_.expiry_turn(0, 1));  // no cursor is newer than the last (AGG-504)
-  }
-  if (departs) {
-    // Its component becomes zero: never within one generation (AGG-504). The table that says so
-    // is on its way, unless a Partition was edited.
-    quiet_generation_ = generation;
-    quiet_until_ = shared_.loop.now() + kTableComes;
   }
   if (lost_objects) {
     // What the client has of that shard it can only lose by listing again; not all at once.

@@ -75,7 +75,8 @@ struct Shard {
   std::map<std::string, std::uint64_t> state;
   std::uint64_t head = 10;
   std::list<Stream> streams;
-  int refusal = 0;  ///< status of all answers; 0: they are right
+  int refusal = 0;              ///< status of all answers; 0: they are right
+  std::uint64_t forgotten = 0;  ///< watches from before it are answered 410
 
   void answer(Exchange& exchange) {
     const std::string& target = exchange.head.target;
@@ -96,18 +97,25 @@ struct Shard {
               std::to_string(head) + R"("},"items":[)" + items + "]}");
       return;
     }
+    const std::size_t at = target.find("resourceVersion=");
+    const std::uint64_t from =
+        at == std::string::npos ? 0 : number(std::string_view(target).substr(at + 16));
+    const bool initial_events = target.find("sendInitialEvents=true") != std::string::npos;
+    if (!initial_events && from < forgotten) {
+      FakeShard::reply(exchange, 410, R"({"kind":"Status","apiVersion":"v1","code":410})");
+      return;
+    }
     http::HeaderList headers;
     headers.add("content-type", "application/json");
     exchange.stream->send_head(200, headers, false);
     Stream stream{&exchange, changes.size()};
-    if (target.find("sendInitialEvents=true") != std::string::npos) {
+    if (initial_events) {
       std::string initial;
       for (const auto& [name, revision] : state) {
         initial += line("ADDED", object(name, revision));
       }
       exchange.stream->send_data(initial + bookmark(head, true), false);
-    } else if (const std::size_t at = target.find("resourceVersion="); at != std::string::npos) {
-      const std::uint64_t from = number(std::string_view(target).substr(at + 16));
+    } else if (at != std::string::npos) {
       stream.next = static_cast<std::size_t>(
           std::find_if(changes.begin(), changes.end(),
                        [from](const Change& one) { return one.revision > from; }) -
@@ -118,10 +126,22 @@ struct Shard {
   void write(const std::string& type, const std::string& name, std::uint64_t step) {
     head += step;
     changes.push_back({head, type, name});
-    if (type == "DELETED") {
-      state.erase(name);
+    apply(state, changes.back());
+  }
+  [[nodiscard]] std::map<std::string, std::uint64_t> state_at(std::uint64_t revision) const {
+    std::map<std::string, std::uint64_t> out;
+    for (const Change& one : changes) {
+      if (one.revision <= revision) {
+        apply(out, one);
+      }
+    }
+    return out;
+  }
+  static void apply(std::map<std::string, std::uint64_t>& state, const Change& change) {
+    if (change.type == "DELETED") {
+      state.erase(change.name);
     } else {
-      state[name] = head;
+      state[change.name] = change.revision;
     }
   }
   void tell(Stream& stream, std::size_t most) {
@@ -155,7 +175,9 @@ struct Client {
   std::string before;                            ///< story of who stopped there
   std::array<std::uint64_t, kShards> start{};    ///< kCursor: components
   std::array<std::vector<Change>, kShards> got;  ///< events by shard
-  std::string cursor;                            ///< of the last bookmark
+  /// By shard: what it has by now.
+  std::array<std::map<std::string, std::uint64_t>, kShards> state;
+  std::string cursor;  ///< of the last bookmark
   std::uint64_t last_event = 0;
   bool synced = false, gone = false;
 
@@ -180,6 +202,8 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
           merge.rights_age = milliseconds(5);
           merge.first_backoff = milliseconds(1);
           merge.last_backoff = milliseconds(4);
+          merge.expire_spread = milliseconds(20);
+          merge.expire_rate = 1000;
         });
     rig_->log_in();
     if (std::getenv("KINTSUGI_RANDOM_DEBUG") != nullptr) {
@@ -197,6 +221,7 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
         spec.name = "shard-" + std::to_string(i);
         spec.base_url = "http://127.0.0.1:" + std::to_string(listeners_.back()->port());
         rig_->add_shard(spec);
+        leaver_ = spec;
       }
     }
   }
@@ -250,6 +275,9 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
         }
         break;
     }
+    for (std::size_t i = 0; i < kShards && after != nullptr; ++i) {
+      client.state[i] = shards_[i].state_at(client.start[i]);
+    }
     if (!client.from.empty()) {
       query += "&resourceVersion=" + client.from;
     }
@@ -289,7 +317,8 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
       EXPECT_TRUE(code == 410 || (code == 503 && client.kind == Client::Kind::kInitial) ||
                   code == 429)
           << event.dump();
-      EXPECT_TRUE(client.kind != Client::Kind::kCursor) << event.dump() << story(client);
+      EXPECT_TRUE(disturbs_ || client.kind != Client::Kind::kCursor)
+          << event.dump() << story(client);
       return;
     }
     const std::string_view version = event.text({"object", "metadata", "resourceVersion"});
@@ -308,8 +337,10 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
     const std::size_t shard = static_cast<std::size_t>(name.front() - 'a');
     const std::uint64_t revision = number(version);
     client.got[shard].push_back({revision, std::string(type), std::string(name)});
+    Shard::apply(client.state[shard], client.got[shard].back());
     client.last_event = revision;
-    if (client.kind == Client::Kind::kCursor) {
+    if (disturbs_) {  // differences may come instead of events
+    } else if (client.kind == Client::Kind::kCursor) {
       check_prefix(client, shard);
     } else if (client.kind == Client::Kind::kInitial) {
       check_growth(client, shard);
@@ -341,7 +372,13 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
     }
   }
   void check_position(const Client& client, std::size_t shard, std::uint64_t component) {
-    if (client.kind != Client::Kind::kCursor) {
+    const bool knows = client.kind == Client::Kind::kCursor ||
+                       (client.kind == Client::Kind::kInitial && client.synced);
+    if (knows && component != 1) {
+      EXPECT_EQ(client.state[shard], shards_[shard].state_at(component))
+          << "shard " << shard << " at " << component << story(client);
+    }
+    if (client.kind != Client::Kind::kCursor || disturbs_) {
       return;
     }
     const auto behind = [component](const Change& one) { return one.revision <= component; };
@@ -354,6 +391,12 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
   [[nodiscard]] bool is_done(const Client& client, std::size_t shard) const {
     const std::vector<Change>& got = client.got[shard];
     const std::vector<Change>& all = shards_[shard].changes;
+    if (disturbs_ || client.kind == Client::Kind::kInitial) {
+      const bool here = shard != kLeaver || is_member_;
+      return client.synced_or_resumed() &&
+             client.state[shard] ==
+                 (here ? shards_[shard].state : std::map<std::string, std::uint64_t>());
+    }
     switch (client.kind) {
       case Client::Kind::kCursor:
         return got == wanted(client, shard);
@@ -363,15 +406,7 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
       case Client::Kind::kInitial:
         break;
     }
-    std::map<std::string, std::uint64_t> state;
-    for (const Change& one : got) {
-      if (one.type == "DELETED") {
-        state.erase(one.name);
-      } else {
-        state[one.name] = one.revision;
-      }
-    }
-    return client.synced && state == shards_[shard].state;
+    return false;
   }
 
   [[nodiscard]] std::string story(const Client& client) const {
@@ -391,6 +426,26 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
            client.before + "\n";
   }
 
+  void leave_or_join() {
+    is_member_ = !is_member_;
+    if (is_member_) {
+      rig_->index.upsert_shard(leaver_);
+    } else {
+      rig_->index.delete_shard(leaver_.name);
+    }
+    rig_->publisher.publish(rig_->index.freeze());
+  }
+  /// The table of slots comes a while after the change that it is made for.
+  void follow_slots() {
+    SlotChange change;
+    for (const auto& known : rig_->index.now().shards()) {
+      change.present.push_back(known->spec.name);
+    }
+    if (rig_->slots->changed(change, 1)) {
+      rig_->give_slots(rig_->slots);
+    }
+  }
+
   void act() {
     Shard& shard = any_shard();
     Shard::Stream* stream = nullptr;
@@ -403,7 +458,24 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
     if (!clients_.empty()) {
       client = &*std::next(clients_.begin(), pick(static_cast<std::uint32_t>(clients_.size())));
     }
-    switch (const std::uint32_t what = pick(40)) {
+    switch (const std::uint32_t what = pick(disturbs_ ? 45 : 40)) {
+      case 40:
+        shard.forgotten = shard.head - pick(4);
+        if (stream != nullptr) {
+          stream->exchange->stream->reset(Errc::kInternal);
+        }
+        break;
+      case 41:
+        shard.forgotten = shard.head - pick(4);
+        break;
+      case 42:
+        leave_or_join();
+        turn(milliseconds(1));
+        break;
+      case 43:
+      case 44:
+        follow_slots();
+        break;
       case 0:
       case 1:
         shard.refusal = std::array{429, 503, 500}[pick(3)];
@@ -469,7 +541,53 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
     }
   }
 
+  /// The whole story.
+  void play() {
+    for (int step = 0; step < 400 && !HasFailure(); ++step) {
+      for (std::uint32_t actions = 1 + pick(6); actions > 0; --actions) {
+        act();
+      }
+      turn(milliseconds(pick(4)));
+      if (clients_.size() > 40) {
+        clients_.remove_if([](const Client& one) { return !one.open(); });
+      }
+    }
+    for (Shard& shard : shards_) {
+      shard.refusal = 0;
+    }
+    if (!is_member_) {
+      leave_or_join();
+    }
+    turn(milliseconds(1));
+    follow_slots();
+    begin(Client::Kind::kInitial, nullptr);
+    const auto all_done = [this] {
+      return std::all_of(clients_.begin(), clients_.end(), [this](const Client& client) {
+        return !client.open() || (is_done(client, 0) && is_done(client, 1) && is_done(client, 2));
+      });
+    };
+    for (int i = 0; i < 2000 && !HasFailure() && !all_done(); ++i) {
+      for (Shard& shard : shards_) {
+        for (Shard::Stream& stream : shard.streams) {
+          if (stream.exchange->stream != nullptr) {
+            shard.tell(stream, 100);
+          }
+        }
+      }
+      turn(milliseconds(1));
+    }
+    for (const Client& client : clients_) {
+      for (std::size_t i = 0; i < kShards && client.open(); ++i) {
+        EXPECT_TRUE(is_done(client, i)) << "shard " << i << story(client);
+      }
+    }
+  }
+
   std::minstd_rand random_{GetParam()};
+  static constexpr std::size_t kLeaver = kShards - 1;
+  bool disturbs_ = false;  ///< shards forget their history, and one leaves and comes back
+  bool is_member_ = true;
+  topology::ShardSpec leaver_;
   std::uint32_t names_ = 0;
   std::array<Shard, kShards> shards_;
   std::unique_ptr<Rig> rig_;
@@ -477,40 +595,11 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
   std::list<Client> clients_;
 };
 
-TEST_P(RandomWatches, AGG520_AGG702_WhateverHappens_EveryStreamIsExact) {
-  for (int step = 0; step < 400 && !HasFailure(); ++step) {
-    for (std::uint32_t actions = 1 + pick(6); actions > 0; --actions) {
-      act();
-    }
-    turn(milliseconds(pick(4)));
-    if (clients_.size() > 40) {
-      clients_.remove_if([](const Client& one) { return !one.open(); });
-    }
-  }
-  for (Shard& shard : shards_) {
-    shard.refusal = 0;
-  }
-  begin(Client::Kind::kInitial, nullptr);
-  const auto all_done = [this] {
-    return std::all_of(clients_.begin(), clients_.end(), [this](const Client& client) {
-      return !client.open() || (is_done(client, 0) && is_done(client, 1) && is_done(client, 2));
-    });
-  };
-  for (int i = 0; i < 2000 && !HasFailure() && !all_done(); ++i) {
-    for (Shard& shard : shards_) {
-      for (Shard::Stream& stream : shard.streams) {
-        if (stream.exchange->stream != nullptr) {
-          shard.tell(stream, 100);
-        }
-      }
-    }
-    turn(milliseconds(1));
-  }
-  for (const Client& client : clients_) {
-    for (std::size_t i = 0; i < kShards && client.open(); ++i) {
-      EXPECT_TRUE(is_done(client, i)) << "shard " << i << story(client);
-    }
-  }
+TEST_P(RandomWatches, AGG520_AGG702_WhateverHappens_EveryStreamIsExact) { play(); }
+
+TEST_P(RandomWatches, AGG505_AGG1002_WhateverIsForgotten_EveryBookmarkIsTrue) {
+  disturbs_ = true;
+  play();
 }
 
 std::vector<std::uint32_t> seeds() {

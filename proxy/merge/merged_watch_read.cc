@@ -160,8 +160,12 @@ void MergedWatch::read_log() {
   while (next_ < log.end() && down_.unsent_bytes() < shared_.params.private_high) {
     const GroupLog::Index index = next_++;
     const GroupLog::Entry& entry = log.at(index);
-    if (Part* part = part_of(entry.slot);
-        part != nullptr && part->attached && (log.is_current(index) || part->leaves_at != 0)) {
+    Part* part = part_of(entry.slot);
+    if (part != nullptr && part->leaves_at != 0 && index >= part->leaves_at) {  // its shard is back
+      parts_.erase(parts_.begin() + (part - parts_.data()));
+      part = part_of(entry.slot);
+    }
+    if (part != nullptr && part->attached && (log.is_current(index) || part->leaves_at != 0)) {
       deliver(*part, entry);
       sent = true;
     }
