@@ -276,7 +276,8 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
         break;
     }
     for (std::size_t i = 0; i < kShards && after != nullptr; ++i) {
-      client.state[i] = shards_[i].state_at(client.start[i]);
+      client.state[i] =
+          kind == Client::Kind::kCursor ? shards_[i].state_at(client.start[i]) : after->state[i];
     }
     if (!client.from.empty()) {
       query += "&resourceVersion=" + client.from;

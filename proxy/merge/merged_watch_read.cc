@@ -46,7 +46,7 @@ void MergedWatch::on_event(MemberWatch& from, const EventFacts& facts,
   own_ += group_->coding().separator;
   columns_sent_ = true;
   ++shared_.stats.events;
-  group_->ring().deliver_to(facts.facts.revision, components(), shared_.loop.now());
+  group_->ring().deliver_to(facts.facts.revision, resumable(), shared_.loop.now());
 }
 
 void MergedWatch::on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept {
@@ -213,8 +213,8 @@ void MergedWatch::deliver(Part& part, const GroupLog::Entry& entry) {
     down_.send_data(entry.bytes, false);
   }
   columns_sent_ = true;
-  if (!reads_all_from_log()) {
-    group_->ring().deliver_to(entry.revision, components(), shared_.loop.now());
+  if (!reads_all_from_log() || doomed_) {
+    group_->ring().deliver_to(entry.revision, resumable(), shared_.loop.now());
   }
 }
 
@@ -269,6 +269,11 @@ void MergedWatch::send_bookmark() {
     emit_bookmark(false);
     send_own();
   }
+}
+
+Components MergedWatch::resumable() const {
+  return doomed_ ? Components(group_->codec().history().current().uids.size(), kBegun)
+                 : components();
 }
 
 Components MergedWatch::components() const {

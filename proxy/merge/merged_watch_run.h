@@ -176,6 +176,9 @@ class MergedWatch final : public http::RequestHandler,
   void send_bookmark();
 
   [[nodiscard]] Components components() const;
+  /// Where the client is, for who comes back with an event's own version: nowhere if it has
+  /// objects that no component tells.
+  [[nodiscard]] Components resumable() const;
 
   void emit_bookmark(bool initial_end);
 

@@ -61,8 +61,9 @@ void ResumeRing::Found::meet(const Found& other) {
     *this = other;
   } else if (other.known) {
     for (std::size_t slot = 0; slot < components.size(); ++slot) {
-      components[slot] = std::min(components[slot],
-                                  slot < other.components.size() ? other.components[slot] : kBegun);
+      components[slot] = slot < other.components.size()
+                             ? least_of(components[slot], other.components[slot])
+                             : kBegun;
     }
   }
 }
@@ -72,9 +73,11 @@ ResumeRing::Found ResumeRing::find(std::uint64_t revision, const std::vector<boo
   found.components.resize(members.size());
   const auto meet = [&](auto component_of) {
     for (std::size_t slot = 0; slot < members.size(); ++slot) {
+      const std::uint64_t at = component_of(slot);
       if (members[slot]) {
-        const std::uint64_t at = component_of(slot);
         found.components[slot] = found.known ? least_of(found.components[slot], at) : at;
+      } else if (at != 0) {  // of a shard that left later: its objects are still there
+        found.components[slot] = kBegun;
       }
     }
     found.known = true;
@@ -96,7 +99,7 @@ ResumeRing::Found ResumeRing::find(std::uint64_t revision, const std::vector<boo
         entire = entire && (!members[slot] || (slot < vector.size() && vector[slot]));
       }
       if (entire) {
-        meet([&](std::size_t slot) { return *vector[slot]; });
+        meet([&](std::size_t slot) { return slot < vector.size() ? vector[slot].value_or(0) : 0; });
       }
     }
   }

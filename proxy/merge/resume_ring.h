@@ -39,7 +39,7 @@ class ResumeRing {
     /// The least of this and another finding of the same revision.
     void meet(const Found& other);
   };
-  /// @param members  by slot: those whose positions count
+  /// @param members  by slot: who is one now. Nobody may resume where others had been delivered.
   [[nodiscard]] Found find(std::uint64_t revision, const std::vector<bool>& members) const;
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
 

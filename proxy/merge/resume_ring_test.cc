@@ -40,6 +40,23 @@ TEST(ResumeRing, WhenOneReaderHadNothingOfAShard_AGG704_NobodyResumesThere) {
   EXPECT_EQ(ring.find(101, kBoth).components, (Components{101, kBegun}));
 }
 
+TEST(ResumeRing, WhenAShardHasLeftSince_WhoHadItsObjectsCannotResume) {
+  const std::vector<bool> first = {true, false};
+  ResumeRing ring;
+  ring.move(0, 100, kStart);
+  ring.move(1, 200, kStart);
+  ring.deliver(0, 101, 101, kStart);
+  ring.deliver_to(102, {102, 200}, kStart);
+  ring.move(1, std::nullopt, kStart);
+  ring.deliver(0, 103, 103, kStart);
+  EXPECT_EQ(ring.find(101, first).components, (Components{101, kBegun}));
+  EXPECT_EQ(ring.find(102, first).components, (Components{102, kBegun}));
+  EXPECT_EQ(ring.find(103, first).components, (Components{103, 0}));
+  ResumeRing::Found elsewhere = ring.find(103, first);
+  elsewhere.meet(ring.find(101, first));
+  EXPECT_EQ(elsewhere.components, (Components{101, kBegun}));
+}
+
 TEST(ResumeRing, WhenSeveralLoopsDelivered_TheLeastOfAllIsFound) {
   ResumeRing::Found here, there{true, {7, 20}};
   here.meet(there);
