@@ -22,11 +22,25 @@ tl::unexpected<Error> malformed(std::string_view what) {
   return fail(Errc::kBadRequest, "malformed protobuf: " + std::string(what));
 }
 
-const SchemaProperty* by_number(const Schema& schema, std::uint32_t number) {
+/// Where the fields of a message are among the properties: those of one that JSON shows inline
+/// begin with the numbers of the messages around it.
+struct Place {
+  std::uint32_t prefix = 0;
+  unsigned bits = 0;
+
+  [[nodiscard]] Place below(std::uint32_t number) const {
+    return {prefix | number << bits, bits + kInlineBits};
+  }
+};
+
+/// The property of a field, or null and whether it is a message shown inline.
+const SchemaProperty* by_number(const Schema& schema, const Place& place, bool& is_inline) {
+  const std::uint32_t mask = (1U << place.bits) - 1;
   for (const SchemaProperty& property : schema.properties) {
-    if (property.proto == number) {
+    if (property.proto == place.prefix) {
       return &property;
     }
+    is_inline = is_inline || (property.proto & mask) == place.prefix;
   }
   return nullptr;
 }
@@ -38,24 +52,37 @@ class MessageDecoder {
       return malformed("nested too deeply");
     }
     Json out = Json::object();
-    WireReader reader(raw);
-    WireField field;
-    while (reader.next(field)) {
-      const SchemaProperty* property = by_number(schema, field.field);
-      if (property == nullptr) {
-        continue;
-      }
-      if (auto done = add(*property->schema, field, out[property->name], depth); !done) {
-        return fail(std::move(done).error());
-      }
-    }
-    if (reader.malformed()) {
-      return malformed(schema.type_name);
+    if (auto done = fields(schema, raw, {}, out, depth); !done) {
+      return fail(std::move(done).error());
     }
     return out;
   }
 
  private:
+  static Expected<void> fields(const Schema& schema, std::string_view raw, const Place& outside,
+                               Json& out, int depth) {
+    WireReader reader(raw);
+    WireField field;
+    while (reader.next(field)) {
+      if (field.field == 0 || field.field > kMaxInlineField) {
+        continue;
+      }
+      const Place place = outside.below(field.field);
+      bool is_inline = false;
+      const SchemaProperty* property = by_number(schema, place, is_inline);
+      Expected<void> done;
+      if (property != nullptr) {
+        done = add(*property->schema, field, out[property->name], depth);
+      } else if (is_inline && field.type == WireType::kBytes) {
+        done = fields(schema, field.bytes, place, out, depth);
+      }
+      if (!done) {
+        return done;
+      }
+    }
+    return reader.malformed() ? malformed(schema.type_name) : Expected<void>();
+  }
+
   /// Adds one occurrence of a field to what is there already.
   static Expected<void> add(const Schema& schema, const WireField& field, Json& out, int depth) {
     if (schema.form == ScalarForm::kWrappedList) {

@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <map>
 #include <vector>
 
 #include "base/strings.h"
@@ -130,27 +130,41 @@ void put_field(std::string& out, std::uint32_t number, const Schema& schema, con
   }
 }
 
+/// The fields that have the same number, and further numbers inside of it where JSON shows it
+/// inline.
+void put_level(std::string& out, const std::vector<const SchemaProperty*>& fields, unsigned bits,
+               const Json& value) {
+  std::map<std::uint32_t, std::vector<const SchemaProperty*>> by_number;
+  for (const SchemaProperty* property : fields) {
+    by_number[(property->proto >> bits) & kMaxInlineField].push_back(property);
+  }
+  for (const auto& [number, same] : by_number) {
+    if (same.front()->proto >> (bits + kInlineBits) != 0) {
+      std::string inside;
+      put_level(inside, same, bits + kInlineBits, value);
+      put_bytes(out, number, inside);
+      continue;
+    }
+    const SchemaProperty& property = *same.front();
+    const Json* member = value.find(property.name);
+    if (member != nullptr && !(member->is_null() && property.keep_zero)) {
+      put_field(out, number, *property.schema, *member);
+    }
+  }
+}
+
 }  // namespace
 
 std::string encode_protobuf_message(const Schema& schema, const Json& value) {
-  std::vector<const SchemaProperty*> order;
-  order.reserve(schema.properties.size());
+  std::vector<const SchemaProperty*> fields;
+  fields.reserve(schema.properties.size());
   for (const SchemaProperty& property : schema.properties) {
     if (property.proto != 0) {
-      order.push_back(&property);
+      fields.push_back(&property);
     }
   }
-  std::sort(order.begin(), order.end(),
-            [](const SchemaProperty* a, const SchemaProperty* b) { return a->proto < b->proto; });
   std::string out;
-  for (const SchemaProperty* property : order) {
-    if (const Json* member = value.find(property->name)) {
-      if (member->is_null() && property->keep_zero) {
-        continue;
-      }
-      put_field(out, property->proto, *property->schema, *member);
-    }
-  }
+  put_level(out, fields, 0, value);
   return out;
 }
 

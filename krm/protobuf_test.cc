@@ -143,6 +143,21 @@ TEST(Protobuf, AM101_WhenFramed_HasLengthTypeAndObject) {
                                18));
 }
 
+TEST(Protobuf, AM083_WhenJsonShowsMessagesInline_AreNestedOnTheWire) {
+  const Schema& rule = *builtin_type("NamedRuleWithOperations");
+  const Json json = *Json::parse(
+      R"({"apiGroups":[""],"operations":["CREATE"],"resourceNames":["n"],"scope":"*"})");
+  const std::string wire(
+      "\x0a\x01n\x12\x0f\x0a\x06"
+      "CREATE\x12\x05\x0a\x00\x22\x01*",
+      20);
+  EXPECT_EQ(encode_protobuf_message(rule, json), wire);
+  const Expected<Json> decoded = decode_protobuf_message(rule, wire);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(*decoded, json);
+  EXPECT_FALSE(decode_protobuf_message(rule, std::string_view(wire).substr(0, 12)));
+}
+
 TEST(ProtobufWire, WhenVarintIsTooLong_IsMalformed) {
   WireReader reader(std::string_view("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10));
   std::uint64_t value = 0;

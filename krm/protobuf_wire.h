@@ -7,6 +7,11 @@
 /// The wire format of protocol buffers, as much of it as Kubernetes' types use.
 namespace kintsugi::krm {
 
+/// SchemaProperty::proto of a field inside messages that JSON shows inline holds the numbers of all
+/// levels, the outermost in the lowest bits.
+inline constexpr unsigned kInlineBits = 6;
+inline constexpr unsigned kMaxInlineField = (1U << kInlineBits) - 1;
+
 enum class WireType : std::uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 /// One field of a message. `number` holds varints and fixed numbers, `bytes` the rest.

@@ -8,9 +8,10 @@ namespace kintsugi::krm {
 namespace {
 
 const TypeTable& table() {
-  static const TypeTable& instance = *new TypeTable(
-      {meta_types(), core_types(), events_types(), coordination_types(), rbac_types(),
-       authorization_types(), authentication_types(), apiextensions_types()});
+  static const TypeTable& instance =
+      *new TypeTable({meta_types(), core_types(), events_types(), coordination_types(),
+                      rbac_types(), authorization_types(), authentication_types(),
+                      apiextensions_types(), admissionregistration_types()});
   return instance;
 }
 

@@ -13,5 +13,6 @@ namespace kintsugi::krm {
 [[nodiscard]] std::string_view authorization_types();
 [[nodiscard]] std::string_view authentication_types();
 [[nodiscard]] std::string_view apiextensions_types();
+[[nodiscard]] std::string_view admissionregistration_types();
 
 }  // namespace kintsugi::krm

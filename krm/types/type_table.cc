@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/log.h"
+#include "krm/protobuf_wire.h"
 
 namespace kintsugi::krm {
 
@@ -118,11 +119,15 @@ void TypeTable::add_field(Schema& owner, std::string_view row) {
   }
   SchemaProperty property;
   property.name = parts[0];
-  const auto number = parse_decimal<std::uint16_t>(parts[1]);
-  if (!number) {
-    reject(row);
+  unsigned shift = 0;
+  for (const std::string_view level : split(parts[1], '.')) {
+    const auto number = parse_decimal<std::uint16_t>(level);
+    if (!number || *number > kMaxInlineField || shift > 2 * kInlineBits) {
+      reject(row);
+    }
+    property.proto = static_cast<std::uint16_t>(property.proto | (*number << shift));
+    shift += kInlineBits;
   }
-  property.proto = *number;
   std::string_view type = parts[2];
   property.keep_zero = take_prefix(type, "*");
   std::string suffix;

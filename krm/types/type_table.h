@@ -18,6 +18,9 @@ namespace kintsugi::krm {
 ///     OwnerReference atomic                a struct that is owned as a whole
 ///       uid 4 string always
 ///
+/// A number like 2.2.1 is that of a field inside messages (2, in it 2, in it 1) that JSON shows
+/// inline.
+///
 /// Types: string int32 int64 bool float64 bytes Time MicroTime Quantity raw wrapped, SchemaOrArray,
 /// SchemaOrBool, SchemaOrNames (of JSONSchemaProps), the name of another type; `*T` pointer, `[]T`
 /// list, `map:T`. Flags: `always` (no omitempty), `keep` (an explicit empty list stays: it means
