@@ -53,6 +53,7 @@ std::uint64_t traversal(const Value& value) {
 }
 
 std::uint64_t unit(const Call& /*call*/) { return 1; }
+std::uint64_t check_access(const Call& /*call*/) { return kAccessCheckCost; }
 std::uint64_t traverse(const Call& call) { return call.count == 0 ? 0 : traversal(call.args[0]); }
 std::uint64_t scan(const Call& call) { return scaled(call.size(0), kTraversalFactor); }
 std::uint64_t scan_twice(const Call& call) { return scaled(call.size(0), 2 * kTraversalFactor); }
@@ -159,6 +160,9 @@ constexpr std::array kFunctions = {
     Rule{"isQuantity", scan},
     Rule{"validate", validate},
     Rule{"isURL", unit},
+    Rule{"check", check_access},
+    Rule{"fieldSelector", scan_argument},
+    Rule{"labelSelector", scan_argument},
 };
 
 /// By overload: the standard ones.

@@ -165,6 +165,15 @@ class Checker {
 
   void select(Expr& expr) {
     if (std::string name; !expr.test_only && qualified_name(expr, name)) {
+      if (const int slot = qualified_variable(expr, name); slot >= 0) {
+        expr.kind = ExprKind::kIdent;
+        expr.name = name;
+        expr.target.reset();
+        expr.slot = slot;
+        expr.type = scope_[static_cast<std::size_t>(slot)].type;
+        out_.used[static_cast<std::size_t>(slot)] = true;
+        return;
+      }
       const bool local = std::any_of(scope_.begin(), scope_.end(), [&](const Variable& each) {
         return name.starts_with(each.name + '.');
       });
@@ -175,6 +184,25 @@ class Checker {
     }
     const TypePtr field = field_type(expr, *expr.target, expr.name, false);
     expr.type = expr.test_only ? simple_type(TypeKind::kBool) : types_.apply(field, false);
+  }
+
+  /// A variable whose name has dots, unless a loop variable hides its first part; -1: none.
+  [[nodiscard]] int qualified_variable(const Expr& expr, const std::string& name) const {
+    for (std::size_t i = 0; i < globals_; ++i) {
+      if (scope_[i].name == name) {
+        const Expr* head = &expr;
+        while (head->kind == ExprKind::kSelect) {
+          head = head->target.get();
+        }
+        for (std::size_t j = globals_; j < scope_.size(); ++j) {
+          if (scope_[j].name == head->name) {
+            return -1;
+          }
+        }
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
   }
 
   TypePtr field_type(const Expr& expr, Expr& target, std::string_view field, bool optional) {

@@ -40,6 +40,7 @@ struct Call {
 using Rule = CallEstimate (*)(const Call& call);
 
 CallEstimate unit(const Call& /*call*/) { return {fixed(1), std::nullopt}; }
+CallEstimate check_access(const Call& /*call*/) { return {fixed(kAccessCheckCost), std::nullopt}; }
 
 CallEstimate traverse(const Call& call) {
   if (!call.target || call.target->type->params.empty()) {
@@ -267,6 +268,9 @@ constexpr std::array kFunctions = {
     Row{"quantity", scan_argument},
     Row{"isQuantity", scan_argument},
     Row{"validate", validate},
+    Row{"check", check_access},
+    Row{"fieldSelector", scan_argument},
+    Row{"labelSelector", scan_argument},
 };
 
 constexpr std::array kStandard = {

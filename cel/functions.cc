@@ -116,6 +116,15 @@ const StringMap<TypePtr>& type_names() {
         library_type(TypeKind::kStruct, "kubernetes.NamedFormat");
     out["ip"] = out["net.IP"] = library_type(TypeKind::kOpaque, "net.IP");
     out["cidr"] = out["net.CIDR"] = library_type(TypeKind::kOpaque, "net.CIDR");
+    // '#' keeps the short names of signatures out of expressions.
+    for (const auto& [short_name, name] :
+         {std::pair<const char*, std::string_view>{"#authorizer", kAuthorizerType},
+          {"#path", kPathCheckType},
+          {"#group", kGroupCheckType},
+          {"#resource", kResourceCheckType},
+          {"#decision", kDecisionType}}) {
+      out[short_name] = out[std::string(name)] = library_type(TypeKind::kStruct, name);
+    }
     return out;
   }());
   return names;
@@ -126,7 +135,8 @@ const StringMap<std::vector<Overload>>& functions() {
     StringMap<std::vector<Overload>> out;
     for (const auto rows :
          {operator_rows(), conversion_rows(), list_rows(), string_rows(), optional_rows(),
-          time_rows(), regex_rows(), network_rows(), url_rows(), quantity_rows(), format_rows()}) {
+          time_rows(), regex_rows(), network_rows(), url_rows(), quantity_rows(), format_rows(),
+          authorizer_rows()}) {
       for (const OverloadRow& row : rows) {
         out[std::string(row.function)].push_back(SignatureReader(row.signature).read(row));
       }

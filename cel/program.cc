@@ -9,9 +9,6 @@
 
 namespace kintsugi::cel {
 
-namespace {
-
-/// The first constant that could not be made ("int('x')") or cannot stand where it does.
 const Value* broken_constant(const Expr& expr, Value& broken) {
   if (expr.constant) {
     return expr.literal.is_error() ? &expr.literal : nullptr;
@@ -41,8 +38,6 @@ const Value* broken_constant(const Expr& expr, Value& broken) {
   }
   return nullptr;
 }
-
-}  // namespace
 
 Evaluation Program::run(const Value& self, const std::optional<Value>& old_self,
                         std::uint64_t limit) const {

@@ -106,10 +106,10 @@ Value Value::merged_list(std::vector<Value> items, const krm::Schema& schema) {
 }
 
 Value Value::concatenation(Value left, Value right) {
-  if (left.json_ == nullptr && left.size() == 0) {
+  if (left.is_native() && left.size() == 0) {
     return right;
   }
-  if (left.json_ == nullptr && right.size() == 0) {
+  if (left.is_native() && right.size() == 0) {
     return left;  // a list of the object is another kind of list once something was added
   }
   Value out = of_kind(Kind::kList);
@@ -289,6 +289,10 @@ bool MapData::new_key(const Value& key, std::string& out) {
   return true;
 }
 
+bool Value::is_native() const noexcept {
+  return json_ == nullptr || schema_ == dynamic_schema().get();
+}
+
 const void* Value::identity() const noexcept {
   return json_ != nullptr ? static_cast<const void*>(json_) : owner_.get();
 }
@@ -300,6 +304,9 @@ bool Value::is_index() const noexcept {
 bool Value::find(const Value& key, Value& out) const {
   if (json_ == nullptr) {
     const auto* data = static_cast<const MapData*>(owner_.get());
+    if (data->lazy != nullptr) {
+      return key.is(Kind::kString) && data->lazy->find(key.text(), out);
+    }
     std::string text;
     if (!value_key(key, text)) {
       const auto known = data->composite.find(key.identity());
@@ -415,12 +422,12 @@ std::string_view Value::inner_type_name() const noexcept {
     case Kind::kTimestamp:
       return "types.Timestamp";
     case Kind::kList:
-      return json_ == nullptr                            ? "*types.baseList"
+      return is_native()                                 ? "*types.baseList"
              : schema_->list_type == krm::ListType::kSet ? "*common.unstructuredSetList"
              : schema_->list_type == krm::ListType::kMap ? "*common.unstructuredMapList"
                                                          : "*common.unstructuredList";
     case Kind::kMap:
-      return json_ == nullptr ? "*types.baseMap" : "*common.unstructuredMap";
+      return is_native() ? "*types.baseMap" : "*common.unstructuredMap";
     case Kind::kType:
       return "*types.Type";
     case Kind::kOptional:
@@ -478,7 +485,7 @@ bool Value::is_zero() const {
       return integer_ == kMinTimestamp && nanos_ == 0;
     case Kind::kList:
     case Kind::kMap:
-      return json_ == nullptr && size() == 0;  // values of the object do not say that they are zero
+      return is_native() && size() == 0;  // values of the object do not say that they are zero
     case Kind::kOptional:
       return owner_ == nullptr || boxed()->is_zero();
     default:

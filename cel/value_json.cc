@@ -164,6 +164,19 @@ const krm::SchemaPtr& visible_metadata() {
   return schema;
 }
 
+const krm::SchemaPtr& dynamic_schema() {
+  static const auto& schema = *new krm::SchemaPtr([] {
+    auto out = std::make_shared<krm::Schema>();
+    out->nullable = true;
+    const krm::SchemaPtr self(krm::SchemaPtr(),
+                              out.get());  // owns nothing, so that it may go round
+    out->additional = self;
+    out->items = self;
+    return out;
+  }());
+  return schema;
+}
+
 const krm::Schema* Value::member_schema(std::string_view key) const {
   if ((key == "metadata" || key == "kind" || key == "apiVersion") && holds_metadata(*schema_)) {
     return key == "metadata" ? visible_metadata().get() : string_schema().get();
@@ -185,6 +198,22 @@ Value Value::from_json(const krm::Json& json, const krm::Schema& schema) {
     out.schema_ = &schema;
     return out;
   };
+  if (&schema == dynamic_schema().get()) {
+    switch (json.type()) {
+      case krm::Json::Type::kString:
+        return string_view(json.as_string());
+      case krm::Json::Type::kBool:
+        return boolean(json.as_bool());
+      case krm::Json::Type::kInteger:
+        return integer(json.as_integer());
+      case krm::Json::Type::kArray:
+        return view(Kind::kList);
+      case krm::Json::Type::kObject:
+        return view(Kind::kMap);
+      default:
+        return real(json.as_double());
+    }
+  }
   switch (schema.type) {
     case krm::SchemaType::kIntOrString:
       if (json.is_string()) {

@@ -56,6 +56,14 @@ struct Overload {
 [[nodiscard]] std::span<const OverloadRow> url_rows();
 [[nodiscard]] std::span<const OverloadRow> quantity_rows();
 [[nodiscard]] std::span<const OverloadRow> format_rows();
+[[nodiscard]] std::span<const OverloadRow> authorizer_rows();
+
+/// Types of the authorizer library.
+inline constexpr std::string_view kAuthorizerType = "kubernetes.authorization.Authorizer";
+inline constexpr std::string_view kPathCheckType = "kubernetes.authorization.PathCheck";
+inline constexpr std::string_view kGroupCheckType = "kubernetes.authorization.GroupCheck";
+inline constexpr std::string_view kResourceCheckType = "kubernetes.authorization.ResourceCheck";
+inline constexpr std::string_view kDecisionType = "kubernetes.authorization.Decision";
 
 /// True when a value can be an argument of the static type at run time.
 [[nodiscard]] bool accepts(const Type& type, const Value& value) noexcept;

@@ -24,6 +24,10 @@ struct Program {
                                std::uint64_t limit) const;
 };
 
+/// The first constant of a checked expression that could not be made ("int('x')") or cannot stand
+/// where it does; null: none. @param broken holds what is returned where the tree does not.
+[[nodiscard]] const Value* broken_constant(const Expr& expr, Value& broken);
+
 struct Compilation {
   std::optional<Program> program;
   std::string error;  ///< "compilation failed: ERROR: <input>:1:1: …", "must evaluate to a bool"

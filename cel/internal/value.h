@@ -52,10 +52,19 @@ struct ListData {
   std::size_t size = 0;  ///< of both, when there are two
 };
 
+/// Members whose values are made when they are read.
+class LazyFields {
+ public:
+  virtual ~LazyFields() = default;
+  /// False when there is no member of that name.
+  virtual bool find(std::string_view name, Value& out) const = 0;
+};
+
 /// Entries of a map that an expression made, by canonical key; numbers that are equal have one key.
 struct MapData {
   std::map<std::string, std::pair<Value, Value>, std::less<>> entries;
   std::map<const void*, std::string> composite;  ///< keys that are lists and the like: by identity
+  const LazyFields* lazy = nullptr;  ///< has the values of all entries; outlives the map
 
   /// The canonical key under which an entry is to be put; false when the value cannot be a key.
   bool new_key(const Value& key, std::string& out);
@@ -150,6 +159,8 @@ class Value {
   [[nodiscard]] Value map_list_equals(const Value& other) const;
   [[nodiscard]] Value map_equals(const Value& other) const;
   [[nodiscard]] const void* identity() const noexcept;
+  /// Made by an expression, or by no schema: behaves as cel-go's own lists and maps.
+  [[nodiscard]] bool is_native() const noexcept;
   /// Schema of a member of a Json object, null when it is not visible.
   [[nodiscard]] const krm::Schema* member_schema(std::string_view key) const;
   friend Value add_lists(const Value& left, const Value& right);
@@ -180,5 +191,7 @@ bool unescape_name(std::string_view escaped, std::string& out);
 /// What is visible of ObjectMeta: name and generateName.
 [[nodiscard]] const krm::SchemaPtr& visible_metadata();
 [[nodiscard]] const krm::SchemaPtr& string_schema();
+/// Of values that are what their JSON is, without escaped names (objects of admission policies).
+[[nodiscard]] const krm::SchemaPtr& dynamic_schema();
 
 }  // namespace kintsugi::cel
