@@ -3,6 +3,7 @@
 #include "apiserver/internal/decode.h"
 #include "apiserver/internal/handlers.h"
 #include "apiserver/internal/pipeline.h"
+#include "apiserver/internal/policy_guard.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_request.h"
@@ -18,6 +19,7 @@ Hooks::CreateDone answer_with(const RequestPtr& request, const WriteOpPtr& op, i
     for (const std::string& text : op->warnings) {
       request->warn(text);
     }
+    pass_policy_notes(*request, *op);
     op->done = nullptr;
     if (!object) {
       send_error(*request, object.error());
@@ -85,8 +87,16 @@ void answer_subresource(const RequestPtr& request, const Target& target, const W
     body = std::move(parsed->json);
   }
   const int status = request->head.method == "POST" ? 201 : 200;
-  target.extra->answer(op->context(), op->ns, op->name, std::move(body),
-                       answer_with(request, op, status));
+  const auto answer = [request, extra = target.extra, op, status,
+                       body = std::make_shared<krm::Json>(body)] {
+    extra->answer(op->context(), op->ns, op->name, std::move(*body),
+                  answer_with(request, op, status));
+  };
+  if (status == 201) {
+    guard_subresource(op, *target.extra, body, answer);
+  } else {
+    answer();
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apiserver/internal/server_impl.h"
+#include "apiserver/user_document.h"
 #include "base/strings.h"
 #include "base/time.h"
 
@@ -13,22 +14,6 @@ namespace kintsugi::apiserver::internal {
 namespace {
 
 using krm::Json;
-
-Json user_document(const auth::UserInfo& user) {
-  Json out = Json::object({{"username", Json(user.name)}});
-  if (!user.uid.empty()) {
-    out["uid"] = user.uid;
-  }
-  for (const std::string& group : user.groups) {
-    out["groups"].push_back(Json(group));
-  }
-  for (const auto& [key, values] : user.extra) {
-    for (const std::string& value : values) {
-      out["extra"][key].push_back(Json(value));
-    }
-  }
-  return out;
-}
 
 Json object_reference(const krm::RequestInfo& info) {
   Json out = Json::object();
@@ -81,6 +66,9 @@ std::string audit_line(const Request& request) {
   }
   if (!request.cluster.empty()) {
     event.make({"annotations", "kcp.io/cluster"}) = request.cluster;
+  }
+  for (const auto& [key, value] : request.annotations) {
+    event.make({"annotations", key}) = value;
   }
   if (request.status != 0) {
     event.make({"responseStatus", "code"}) = request.status;

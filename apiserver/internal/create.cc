@@ -2,6 +2,7 @@
 #include <iterator>
 #include <utility>
 
+#include "apiserver/internal/policy_guard.h"
 #include "apiserver/internal/quota_guard.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
@@ -259,7 +260,7 @@ void create_object(const WriteOpPtr& op, krm::Json object) {
       op->finish(fail(std::move(found.error())));
       return;
     }
-    store_new(op);
+    guard_write(op, op->object.get(), nullptr, [op] { store_new(op); });
   });
 }
 

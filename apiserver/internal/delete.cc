@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "apiserver/internal/policy_guard.h"
 #include "apiserver/internal/selection.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
@@ -190,12 +191,14 @@ void attempt(const WriteOpPtr& op, const DeleteOptions& options) {
     return;
   }
   admit(op, nullptr, op->old.get(), [op, options] {
-    mark(*op, options);
-    if (is_held(*op->kind->def, *op->object)) {
-      keep_marked(op, options);
-    } else {
-      remove(op, options);
-    }
+    guard_write(op, nullptr, op->old.get(), [op, options] {
+      mark(*op, options);
+      if (is_held(*op->kind->def, *op->object)) {
+        keep_marked(op, options);
+      } else {
+        remove(op, options);
+      }
+    });
   });
 }
 
@@ -203,6 +206,7 @@ void attempt(const WriteOpPtr& op, const DeleteOptions& options) {
 
 void delete_object(const WriteOpPtr& op, const DeleteOptions& options) {
   op->options.dry_run = options.dry_run;
+  op->delete_options = options;
   const std::optional<std::string> key =
       object_key(op->kind->storage_name, op->cluster, op->ns, op->name);
   if (!key) {

@@ -70,8 +70,10 @@ struct CollectionDelete : std::enable_shared_from_this<CollectionDelete> {
       ++next;
       ++running;
       const WriteOpPtr op = make_write_op(request, item, "delete");
-      op->done = [self = shared_from_this()](Expected<WriteResult> result) {
+      op->in_collection = true;
+      op->done = [self = shared_from_this(), raw = op.get()](Expected<WriteResult> result) {
         --self->running;
+        pass_policy_notes(*self->request, *raw);
         if (!result && result.error().code() != Errc::kNotFound && !self->failure) {
           self->failure = std::move(result.error());
         }

@@ -114,6 +114,68 @@ ServiceAccount: An identity for programs in a namespace.
   secrets: Secrets that programs with this identity may use.
   imagePullSecrets: Secrets for pulling images.
   automountServiceAccountToken: False to give programs no token by themselves.
+ValidatingAdmissionPolicy: Rules that requests have to obey where a ValidatingAdmissionPolicyBinding says so.
+  spec: The rules.
+  status: What the server found in them.
+ValidatingAdmissionPolicySpec: Rules for requests.
+  paramKind: Kind of the parameters that bindings name; without it there are none.
+  matchConstraints: Requests that the policy is about.
+  validations: Expressions that must hold.
+  failurePolicy: Fail or Ignore, for expressions that cannot be evaluated.
+  auditAnnotations: What is noted in the audit log.
+  matchConditions: Expressions that must hold for the policy to be about a request.
+  variables: Expressions that others may refer to.
+ParamKind: A kind of parameters.
+  apiVersion: Its API version.
+  kind: Its Kind.
+MatchResources: Selects requests.
+  namespaceSelector: By labels of the namespace.
+  objectSelector: By labels of the object, before or after the change.
+  resourceRules: By resource and operation; one of them must match.
+  excludeResourceRules: Requests that are left out.
+  matchPolicy: Exact, or Equivalent for the other versions of a resource too.
+NamedRuleWithOperations: Resources and operations.
+  resourceNames: Names of objects; empty is all.
+  operations: CREATE, UPDATE, DELETE, CONNECT or *.
+  apiGroups: API groups of the resources, or *.
+  apiVersions: API versions of the resources, or *.
+  resources: Resources and subresources ("widgets", "widgets/status", "*").
+  scope: Cluster, Namespaced or *.
+Validation: An expression that must hold.
+  expression: What must be true.
+  message: What is said when it is not.
+  reason: Reason of the answer then.
+  messageExpression: Makes the message.
+AuditAnnotation: An annotation of the audit log.
+  key: Its key, behind the policy's name.
+  valueExpression: Makes the value; null leaves it out.
+MatchCondition: A condition with a name.
+  name: The name.
+  expression: What must be true.
+Variable: An expression with a name.
+  name: Under this name it is in variables.
+  expression: Makes the value.
+ValidatingAdmissionPolicyStatus: What the server found in a policy.
+  observedGeneration: Generation of the policy that was looked at.
+  typeChecking: Expressions that do not fit the kinds that the policy is about.
+  conditions: The state of the policy.
+TypeChecking: Expressions that do not fit.
+  expressionWarnings: One for each expression.
+ExpressionWarning: An expression that does not fit.
+  fieldRef: Where it is.
+  warning: What is wrong with it, for each kind.
+ValidatingAdmissionPolicyBinding: Says where a policy holds, and with which parameters.
+  spec: Policy, parameters and requests.
+ValidatingAdmissionPolicyBindingSpec: Where a policy holds.
+  policyName: Name of the policy.
+  paramRef: Its parameters.
+  matchResources: Requests that it is about, besides what the policy says.
+  validationActions: Deny, Warn or Audit, when an expression does not hold.
+ParamRef: Names parameters.
+  name: Name of an object.
+  namespace: Its namespace; empty is that of the request.
+  selector: Labels of objects, in place of a name.
+  parameterNotFoundAction: Allow or Deny, when there are none.
 ResourceQuota: Limits what a namespace may hold.
   spec: The limits that are wanted.
   status: The limits that hold, and what is used of them.

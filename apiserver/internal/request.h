@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apiserver/internal/concurrency.h"
@@ -47,6 +48,7 @@ struct Request {
   std::vector<AcceptClause> accept;
   Form form;
   std::vector<std::string> warnings;
+  std::vector<std::pair<std::string, std::string>> annotations;  ///< for the audit log
   std::string body;
   bool body_complete = false;
   bool body_too_large = false;

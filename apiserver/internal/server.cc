@@ -19,7 +19,9 @@ Server::Server(ServerParams params)
       reader_(params_.store, params_.registry),
       quotas_(params_.store),
       watch_review_(std::make_unique<WatchReview>(*this)),
-      alive_(std::make_shared<Server*>(this)) {}
+      alive_(std::make_shared<Server*>(this)) {
+  policies_.start(*this);
+}
 
 Server::~Server() = default;
 

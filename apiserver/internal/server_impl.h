@@ -12,6 +12,7 @@
 #include "apiserver/internal/discovery.h"
 #include "apiserver/internal/key_queue.h"
 #include "apiserver/internal/openapi.h"
+#include "apiserver/internal/policy_index.h"
 #include "apiserver/internal/quota_guard.h"
 #include "apiserver/internal/reader.h"
 #include "apiserver/internal/request.h"
@@ -55,6 +56,7 @@ class Server final : public ApiServer {
   [[nodiscard]] WatchHub& hub() noexcept { return *hub_; }
   [[nodiscard]] KeyQueue& key_queue() noexcept { return key_queue_; }
   [[nodiscard]] const QuotaIndex& quotas() const noexcept { return quotas_; }
+  [[nodiscard]] PolicyIndex& policies() noexcept { return policies_; }
   [[nodiscard]] Discovery& discovery(const Request& request);
   [[nodiscard]] OpenApi& openapi(const Request& request);
   [[nodiscard]] Conversions& conversions() noexcept { return conversions_; }
@@ -78,6 +80,7 @@ class Server final : public ApiServer {
   StoreReader reader_;
   KeyQueue key_queue_;
   QuotaIndex quotas_;
+  PolicyIndex policies_;
   /// What describes the kinds of a registry.
   struct Documents {
     explicit Documents(const Registry& registry) : discovery(registry), openapi(registry) {}

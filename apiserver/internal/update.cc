@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apiserver/internal/policy_guard.h"
 #include "apiserver/internal/selection.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
@@ -342,7 +343,7 @@ void change_current(const WriteOpPtr& op, Expected<krm::Json> current) {
       op->finish(fail(std::move(valid.error())));
       return;
     }
-    store_changed(op);
+    guard_write(op, op->object.get(), op->old.get(), [op] { store_changed(op); });
   });
 }
 

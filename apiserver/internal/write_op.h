@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apiserver/internal/key_queue.h"
@@ -46,8 +47,13 @@ struct WriteOp : std::enable_shared_from_this<WriteOp> {
   bool keep_identity = false;  ///< create: uid and creation time are those of the object
   bool unconditional = false;  ///< update without resourceVersion is fine
   bool upsert = false;         ///< update of an absent object creates it
+  bool in_collection = false;  ///< delete: one of a collection, as policies see it without a name
   bool applies = false;        ///< server-side apply: `change` keeps managedFields itself
+  std::optional<DeleteOptions> delete_options;  ///< of a delete
   std::vector<std::string> warnings;
+  /// What admission policies have to say besides yes and no, in the attempt that runs.
+  std::vector<std::string> policy_warnings;
+  std::vector<std::pair<std::string, std::string>> audit_annotations;
   /// Asked before an update becomes a create; unset: allowed.
   std::function<void(std::function<void()> allowed)> authorize_create;
   std::function<void(Expected<WriteResult>)> done;

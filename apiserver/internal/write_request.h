@@ -11,6 +11,10 @@ namespace kintsugi::apiserver::internal {
 [[nodiscard]] WriteOpPtr make_write_op(const RequestPtr& request, const Target& target,
                                        std::string_view verb);
 
+/// Gives what admission policies noted in the operation to the request: warnings, audit
+/// annotations.
+void pass_policy_notes(Request& request, WriteOp& op);
+
 /// DeleteOptions from body or query; answers failures itself and returns nullopt.
 [[nodiscard]] std::optional<DeleteOptions> read_delete_options(const RequestPtr& request,
                                                                const ServedKind& kind);

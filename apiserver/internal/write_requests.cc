@@ -228,6 +228,15 @@ Error unsupported_patch(const ServedKind& kind) {
 
 }  // namespace
 
+void pass_policy_notes(Request& request, WriteOp& op) {
+  for (std::string& text : std::exchange(op.policy_warnings, {})) {
+    request.warn(std::move(text));
+  }
+  for (auto& note : std::exchange(op.audit_annotations, {})) {
+    request.annotations.push_back(std::move(note));
+  }
+}
+
 WriteOpPtr make_write_op(const RequestPtr& request, const Target& target, std::string_view verb) {
   auto op = std::make_shared<WriteOp>(request->server);
   op->kind = target.kind;
@@ -243,6 +252,7 @@ WriteOpPtr make_write_op(const RequestPtr& request, const Target& target, std::s
       request->warn(std::move(text));
     }
     raw->warnings.clear();
+    pass_policy_notes(*request, *raw);
     if (!result) {
       send_error(*request, result.error());
     } else if (!result->stored.empty() && raw->kind->needs_webhook(result->stored)) {

@@ -108,8 +108,9 @@ namespace kintsugi::apiserver {
 
 std::vector<ResourcePtr> builtin_kinds() {
   std::vector<ResourcePtr> out;
-  for (auto group : {kinds::core_kinds, kinds::apiextensions_kinds, kinds::coordination_kinds,
-                     kinds::events_kinds, kinds::rbac_kinds}) {
+  for (auto group :
+       {kinds::core_kinds, kinds::admissionregistration_kinds, kinds::apiextensions_kinds,
+        kinds::coordination_kinds, kinds::events_kinds, kinds::rbac_kinds}) {
     for (ResourcePtr& kind : group()) {
       out.push_back(std::move(kind));
     }

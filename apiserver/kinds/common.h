@@ -13,6 +13,7 @@
 namespace kintsugi::apiserver::kinds {
 
 /// One list per API group.
+[[nodiscard]] std::vector<ResourcePtr> admissionregistration_kinds();
 [[nodiscard]] std::vector<ResourcePtr> core_kinds();
 [[nodiscard]] std::vector<ResourcePtr> apiextensions_kinds();
 [[nodiscard]] std::vector<ResourcePtr> coordination_kinds();
@@ -45,6 +46,17 @@ void copy_member(krm::Json& object, const krm::Json& old, std::string_view key);
 
 /// A CustomResourceDefinition as a whole; `old` null on create.
 void validate_definition(const krm::Json& crd, const krm::Json* old, std::vector<Cause>& causes);
+/// A ValidatingAdmissionPolicy as a whole, and its status; `old` null on create.
+void validate_policy(const krm::Json& policy, const krm::Json* old, std::vector<Cause>& causes);
+void validate_policy_status(const krm::Json& policy, std::vector<Cause>& causes);
+/// A ValidatingAdmissionPolicyBinding.
+void validate_policy_binding(const krm::Json& binding, std::vector<Cause>& causes);
+/// MatchResources of either; null: none.
+void validate_match_resources(const krm::Json* resources, const std::string& field,
+                              std::vector<Cause>& causes);
+void validate_label_selector(const krm::Json& selector, const std::string& field,
+                             std::vector<Cause>& causes);
+
 /// Its spec.conversion.
 void validate_conversion(const krm::Json& conversion, std::vector<Cause>& causes);
 

@@ -142,23 +142,6 @@ ResourcePtr api_bindings(const ShardKindContext& context) {
 
 }  // namespace
 
-Json user_document(const auth::UserInfo& user) {
-  Json document = Json::object({{"username", Json(user.name)}});
-  if (!user.uid.empty()) {
-    document["uid"] = user.uid;
-  }
-  for (const std::string& group : user.groups) {
-    document["groups"].push_back(Json(group));
-  }
-  for (const auto& [key, values] : user.extra) {
-    Json& list = document.make({"extra", key});
-    for (const std::string& value : values) {
-      list.push_back(Json(value));
-    }
-  }
-  return document;
-}
-
 std::vector<StaticPlusCrdRegistry::StaticKind> shard_kinds(const ShardKindContext& context) {
   const auto in_root = [](std::string_view cluster) { return cluster == kRootCluster; };
   return {{api_bindings(context), {}},

@@ -26,7 +26,4 @@ struct ShardKindContext {
 [[nodiscard]] std::vector<StaticPlusCrdRegistry::StaticKind> shard_kinds(
     const ShardKindContext& context);
 
-/// Who created a workspace, as its owner annotation and LogicalCluster's spec.createdBy say it.
-[[nodiscard]] krm::Json user_document(const auth::UserInfo& user);
-
 }  // namespace kintsugi::apiserver

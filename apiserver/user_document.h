@@ -1,0 +1,12 @@
+#pragma once
+
+#include "auth/user.h"
+#include "krm/json.h"
+
+namespace kintsugi::apiserver {
+
+/// A user as the API shows one (UserInfo of authentication.k8s.io): username, and uid, groups and
+/// extra where there are any.
+[[nodiscard]] krm::Json user_document(const auth::UserInfo& user);
+
+}  // namespace kintsugi::apiserver
