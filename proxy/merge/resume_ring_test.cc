@@ -57,6 +57,20 @@ TEST(ResumeRing, WhenAShardHasLeftSince_WhoHadItsObjectsCannotResume) {
   EXPECT_EQ(elsewhere.components, (Components{101, kBegun}));
 }
 
+TEST(ResumeRing, WhenAShardIsBack_WhoHadLostItsObjectsBeginsWithAll) {
+  ResumeRing ring;
+  ring.move(0, 100, kStart);
+  ring.move(1, 200, kStart);
+  ring.deliver(1, 300, 300, kStart);
+  ring.move(1, std::nullopt, kStart);
+  ring.move(1, 0, kStart);  // it has left, and its objects have ended
+  ring.deliver(0, 150, 150, kStart);
+  ring.deliver(0, 300, 300, kStart);
+  ring.move(1, 310, kStart);
+  EXPECT_EQ(ring.find(150, kBoth).components, (Components{150, 0}));
+  EXPECT_EQ(ring.find(300, kBoth).components, (Components{100, kBegun}));
+}
+
 TEST(ResumeRing, WhenSeveralLoopsDelivered_TheLeastOfAllIsFound) {
   ResumeRing::Found here, there{true, {7, 20}};
   here.meet(there);

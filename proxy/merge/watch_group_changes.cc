@@ -53,6 +53,7 @@ void WatchGroup::refresh() {
       departed_[slot] = {log_.end(), stream.position()};
     }
     drop(slot);
+    ring_.move(slot, 0, shared_.loop.now());  // who reads on has nothing of it
   }
   for (const Member& member : now) {
     const bool known = std::any_of(members_.begin(), members_.end(), [&member](const Member& one) {
