@@ -83,6 +83,24 @@ TEST(SendQueue, WhenPartsOfBothKindsAreMixed_OrderAndSizeHold) {
   }
 }
 
+TEST(SendQueue, WhenManyReferencesWait_TheyComeInOrder) {
+  SendQueue queue;
+  std::string expected, read;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 30; ++i) {
+      const std::string part = std::to_string(i) + ",";
+      expected += part;
+      queue.append(SharedBytes(part));
+    }
+    std::string out(50, '\0');
+    ASSERT_EQ(queue.read(out.data(), out.size()), out.size());
+    read += out;
+  }
+  std::string rest(queue.size(), '\0');
+  EXPECT_EQ(queue.read(rest.data(), rest.size()), rest.size());
+  EXPECT_EQ(read + rest, expected);
+}
+
 TEST(SendQueue, WhenCleared_ReferencesGo) {
   SendQueue queue;
   queue.append(SharedBytes("one"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "http/internal/h2_engine.h"
 
@@ -168,7 +169,9 @@ struct H2Callbacks {
       const auto explained = static_cast<std::uint32_t>(4 + frame->hd.length / 1024);
       self.window_updates_due_ = std::min(self.window_updates_due_ + explained, 10'000U);
     }
-    H2Stream* s = stream(session, frame->hd.stream_id);
+    const bool sending = frame->hd.type == NGHTTP2_DATA && self.sending_ != nullptr;
+    H2Stream* s =
+        sending ? std::exchange(self.sending_, nullptr) : stream(session, frame->hd.stream_id);
     if (s == nullptr) {
       return 0;
     }
@@ -194,8 +197,9 @@ struct H2Callbacks {
     }
     const std::size_t queued = s->queue.size();
     if (queued == 0 && !s->ended) {
-      s->deferred = true;
-      return NGHTTP2_ERR_DEFERRED;
+      s->offered = false;
+      *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+      return 0;  // no frame
     }
     constexpr std::size_t kFrameHeader = 9;
     constexpr std::size_t kRunt = 512;
@@ -204,9 +208,17 @@ struct H2Callbacks {
     const std::size_t part = std::min(wanted, room);
     if (self.room_ < kFrameHeader || (part == 0 && wanted > 0) ||
         (part < std::min(wanted, kRunt) && self.filled_ > 0)) {
+      self.paused_ = true;
+      self.crowded_ = queued > kLowMark;
       return NGHTTP2_ERR_PAUSE;  // the next span has room
     }
+    self.sending_ = s;
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (part == queued && !s->ended) {
+      // Nothing waits in nghttp2 for what comes later: it is offered anew.
+      s->offered = false;
+      *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    }
     if (part == queued && s->ended) {
       *flags |= NGHTTP2_DATA_FLAG_EOF;
       if (s->trailers != nullptr) {
@@ -224,13 +236,13 @@ struct H2Callbacks {
     return static_cast<ssize_t>(part);
   }
 
-  static int send_data(nghttp2_session* session, nghttp2_frame* frame,
-                       const std::uint8_t* frame_header, std::size_t length, nghttp2_data_source*,
-                       void* user) noexcept {
+  static int send_data(nghttp2_session*, nghttp2_frame* frame, const std::uint8_t* frame_header,
+                       std::size_t length, nghttp2_data_source*, void* user) noexcept {
     constexpr std::size_t kFrameHeader = 9;
     H2Engine& self = engine(user);
-    H2Stream* s = stream(session, frame->hd.stream_id);
-    if (s == nullptr || self.room_ < kFrameHeader + length) {
+    H2Stream* s = self.sending_;
+    if (s == nullptr || s->id != frame->hd.stream_id || self.room_ < kFrameHeader + length) {
+      self.sending_ = nullptr;
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     std::memcpy(self.out_, frame_header, kFrameHeader);

@@ -92,9 +92,8 @@ void H2Stream::end_without_rest(nghttp2_session* session) noexcept {
   if (!window) {
     (void)nghttp2_submit_headers(session, NGHTTP2_FLAG_END_STREAM, id, nullptr, nullptr, 0,
                                  nullptr);
-  } else if (deferred) {
-    deferred = false;
-    (void)nghttp2_session_resume_data(session, id);
+  } else if (!offered) {
+    engine.offer(*this);
   }
   engine.changed();
 }
@@ -145,6 +144,27 @@ void H2Engine::make_due(H2Stream& stream) noexcept {
   stream.next_due = nullptr;
   (due_tail_ == nullptr ? due_head_ : due_tail_->next_due) = &stream;
   due_tail_ = &stream;
+}
+
+void H2Engine::offer(H2Stream& stream) noexcept {
+  stream.offered = true;
+  offered_.push_back(stream.id);
+}
+
+void H2Engine::submit_next() noexcept {
+  const nghttp2_data_provider provider = body_provider();
+  // One by one, so that nghttp2 has little to sort; all of them beside a stream that has much to
+  // send, so that they do not wait for it.
+  const std::size_t end =
+      std::exchange(crowded_, false) ? offered_.size() : std::min(next_offer_ + 1, offered_.size());
+  for (; next_offer_ < end; ++next_offer_) {
+    // Fails for streams that are gone.
+    (void)nghttp2_submit_data(session_, NGHTTP2_FLAG_END_STREAM, offered_[next_offer_], &provider);
+  }
+  if (next_offer_ == offered_.size()) {
+    offered_.clear();
+    next_offer_ = 0;
+  }
 }
 
 void H2Engine::finish(H2Stream& stream, Errc cause) noexcept {
@@ -263,10 +283,15 @@ std::size_t H2Engine::fill(std::span<char> out) noexcept {
     take(copy_pending(out_, room_));
   }
   while (room_ > 0 && !fatal_) {
+    submit_next();
+    paused_ = false;
     const std::uint8_t* data = nullptr;
     const auto length = nghttp2_session_mem_send(session_, &data);
     if (length < 0) {
       fail_connection(NGHTTP2_INTERNAL_ERROR);
+    }
+    if (length == 0 && !paused_ && !offered_.empty()) {
+      continue;
     }
     if (length <= 0) {
       break;
@@ -288,7 +313,7 @@ bool H2Engine::has_output() const noexcept {
     return false;
   }
   return !pending_.empty() || !farewell_.empty() ||
-         (!fatal_ && nghttp2_session_want_write(session_) != 0);
+         (!fatal_ && (!offered_.empty() || nghttp2_session_want_write(session_) != 0));
 }
 
 bool H2Engine::is_finished() const noexcept {

@@ -57,7 +57,7 @@ class H2Stream {
   bool ended : 1 = false;      // our side got its `end`
   bool local_ended : 1 = false;   // END_STREAM left the session
   bool remote_ended : 1 = false;  // END_STREAM was received
-  bool deferred : 1 = false;      // nghttp2 waits for resume_data
+  bool offered : 1 = true;        // nghttp2 will ask for body bytes: first after the head
   bool above_mark : 1 = false;    // more than 64 KiB were queued
   bool drained_due : 1 = false;
   bool closed : 1 = false;
@@ -125,6 +125,7 @@ class H2Engine {
   [[nodiscard]] nghttp2_session* native() noexcept { return alive() ? session_ : nullptr; }
   void changed() noexcept;                   // output may be ready
   void make_due(H2Stream& stream) noexcept;  // callbacks to run in settle()
+  void offer(H2Stream& stream) noexcept;     // has body bytes, or its end, to send
   void finish(H2Stream& stream, Errc cause) noexcept;
 
  protected:
@@ -167,10 +168,15 @@ class H2Engine {
   void take_late(H2Stream& stream, std::size_t bytes) noexcept;
   void stop_request(H2Stream& stream) noexcept;
   [[nodiscard]] std::size_t copy_pending(char* out, std::size_t room) noexcept;
+  void submit_next() noexcept;
 
   H2Stream* streams_ = nullptr;
   H2Stream* due_head_ = nullptr;
   H2Stream* due_tail_ = nullptr;
+  std::vector<std::int32_t>
+      offered_;  // streams of which nghttp2 is to be told, from next_offer_ on
+  std::size_t next_offer_ = 0;
+  H2Stream* sending_ = nullptr;  // whose DATA frame is being made
   std::size_t open_ = 0;
   std::string_view
       pending_;  // control bytes of nghttp2 that did not fit; valid until the next mem_send
@@ -181,6 +187,8 @@ class H2Engine {
   std::uint32_t window_updates_due_ = 64;  // WINDOW_UPDATEs that our DATA explains
   bool receiving_ = false;
   bool running_ = false;
+  bool paused_ = false;   // a DATA frame waits for room
+  bool crowded_ = false;  // and its stream has much more
   bool fatal_ = false;
   bool warned_ = false;
 };
@@ -213,12 +221,8 @@ void H2Stream::queue_body(Bytes bytes, bool end) noexcept {
   ended = end;
   queue.append(std::move(bytes));
   above_mark = above_mark || queue.size() > 64 * 1024;
-  if (deferred && (end || !queue.empty())) {
-    deferred = false;
-    if (nghttp2_session* session = engine.native()) {
-      (void)nghttp2_session_resume_data(session,
-                                        id);  // fails only when the stream is about to close
-    }
+  if (!offered && (end || !queue.empty())) {
+    engine.offer(*this);
   }
   engine.changed();
 }

@@ -1,6 +1,7 @@
 #include "http/internal/send_queue.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -11,30 +12,50 @@ namespace {
 
 constexpr std::size_t kSmallestChunk = 208;
 constexpr std::size_t kLargestGrowth = 16 * 1024;
+constexpr std::size_t kReferences = 8;
 
 }  // namespace
 
-// A reference when `shared` is set, otherwise `capacity` bytes follow the object.
+// `capacity` bytes follow the object, or kReferences references when `shared`; `begin` and `end`
+// count them.
 struct SendQueue::Chunk {
-  Chunk* next;
-  SharedBytes shared;
-  std::size_t begin;
-  std::size_t end;
-  std::size_t capacity;
+  Chunk* next = nullptr;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t capacity = 0;
+  std::uint32_t shared = 0;
+  std::uint32_t read = 0;  // bytes of the first reference
 
   [[nodiscard]] char* storage() noexcept { return reinterpret_cast<char*>(this + 1); }
-  [[nodiscard]] const char* data() noexcept {
-    return shared.empty() ? storage() : shared.view().data();
+  [[nodiscard]] SharedBytes* references() noexcept {
+    return reinterpret_cast<SharedBytes*>(this + 1);
   }
-  static Chunk* make(std::size_t capacity) noexcept {
-    void* memory = std::malloc(sizeof(Chunk) + capacity);
+  [[nodiscard]] std::string_view front() noexcept {
+    return shared != 0 ? references()[begin].view().substr(read)
+                       : std::string_view(storage() + begin, end - begin);
+  }
+  void drop(std::size_t bytes) noexcept {
+    if (shared == 0) {
+      begin += bytes;
+      return;
+    }
+    read += static_cast<std::uint32_t>(bytes);
+    if (read == references()[begin].size()) {
+      references()[begin++].~SharedBytes();
+      read = 0;
+    }
+  }
+  static Chunk* make(std::size_t bytes) noexcept {
+    void* memory = std::malloc(sizeof(Chunk) + bytes);
     if (memory == nullptr) {
       std::abort();
     }
-    return new (memory) Chunk{nullptr, {}, 0, 0, capacity};
+    return new (memory) Chunk;
   }
   static void destroy(Chunk* chunk) noexcept {
-    chunk->~Chunk();
+    while (chunk->shared != 0 && chunk->begin != chunk->end) {
+      chunk->references()[chunk->begin++].~SharedBytes();
+    }
     std::free(chunk);
   }
 };
@@ -54,7 +75,7 @@ void SendQueue::append(std::string_view bytes) noexcept {
   }
   size_ += bytes.size();
   std::size_t growth = kSmallestChunk;
-  if (tail_ != nullptr && tail_->shared.empty()) {
+  if (tail_ != nullptr && tail_->shared == 0) {
     const std::size_t room = std::min(tail_->capacity - tail_->end, bytes.size());
     std::memcpy(tail_->storage() + tail_->end, bytes.data(), room);
     tail_->end += room;
@@ -62,7 +83,9 @@ void SendQueue::append(std::string_view bytes) noexcept {
     growth = std::min(tail_->capacity * 2, kLargestGrowth);
   }
   if (!bytes.empty()) {
-    Chunk* chunk = Chunk::make(std::max(bytes.size(), growth));
+    const std::size_t capacity = std::max(bytes.size(), growth);
+    Chunk* chunk = Chunk::make(capacity);
+    chunk->capacity = capacity;
     std::memcpy(chunk->storage(), bytes.data(), bytes.size());
     chunk->end = bytes.size();
     push(chunk);
@@ -78,10 +101,13 @@ void SendQueue::append(SharedBytes bytes) noexcept {
     first_ = std::move(bytes);
     first_begin_ = 0;
   } else {
-    Chunk* chunk = Chunk::make(0);
-    chunk->end = length;
-    chunk->shared = std::move(bytes);
-    push(chunk);
+    if (tail_ == nullptr || tail_->shared == 0 || tail_->end == tail_->capacity) {
+      Chunk* chunk = Chunk::make(kReferences * sizeof(SharedBytes));
+      chunk->capacity = kReferences;
+      chunk->shared = 1;
+      push(chunk);
+    }
+    new (tail_->references() + tail_->end++) SharedBytes(std::move(bytes));
   }
   size_ += length;
 }
@@ -99,9 +125,10 @@ std::size_t SendQueue::read(char* out, std::size_t max) noexcept {
   }
   while (done < max && head_ != nullptr) {
     Chunk* chunk = head_;
-    const std::size_t part = std::min(chunk->end - chunk->begin, max - done);
-    std::memcpy(out + done, chunk->data() + chunk->begin, part);
-    chunk->begin += part;
+    const std::string_view left = chunk->front();
+    const std::size_t part = std::min(left.size(), max - done);
+    std::memcpy(out + done, left.data(), part);
+    chunk->drop(part);
     done += part;
     if (chunk->begin == chunk->end) {
       head_ = chunk->next;

@@ -9,8 +9,8 @@ namespace kintsugi::http {
 
 /// Bytes of one stream that wait for room on the connection: references to SharedBytes and chunks
 /// of copied bytes, in order. Shape: 40 bytes when empty; the first SharedBytes sits inside, so one
-/// queued event costs no allocation; a small copied body costs one. Memory goes back as soon as it
-/// is read. Threads: the owning loop.
+/// queued event costs no allocation, eight more or a small copied body cost one. Memory goes back
+/// as soon as it is read. Threads: the owning loop.
 class SendQueue {
  public:
   SendQueue() noexcept = default;
