@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/memory.h"
 #include "base/strings.h"
 #include "http/internal/h2_callbacks.h"
 #include "http/internal/h2_engine.h"
@@ -137,7 +138,7 @@ class H2Client final : public H2SessionOf<ClientSession> {
       handler->on_head({status_, fields_}, end);
     }
     if (fields_.list_size() > 4'096) {
-      fields_ = HeaderList();
+      give_back(fields_);
     }
   }
   void on_goaway() noexcept override { goaway_seen_ = true; }

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "base/memory.h"
 #include "http/internal/h2_callbacks.h"
 #include "http/internal/h2_engine.h"
 #include "http/session.h"
@@ -150,7 +151,7 @@ class H2Server final : public H2SessionOf<Session> {
     stream->owned = handler_.on_request(std::move(head_), *stream);
     stream->handler = stream->owned.get();
     if (fields_.list_size() > 4'096) {
-      fields_ = HeaderList();
+      give_back(fields_);
     }
   }
 

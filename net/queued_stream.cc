@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/memory.h"
 #include "net/pool.h"
 
 namespace kintsugi::net {
@@ -21,8 +22,8 @@ bool QueuedStream::attach(http::ClientSession& session) {
   } else if (!body_.empty() || end_) {
     target_->send_data(body_, end_);
   }
-  head_ = {};
-  body_ = {};
+  give_back(head_);
+  give_back(body_);
   trailers_.reset();
   return true;
 }

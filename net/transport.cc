@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/memory.h"
+
 namespace kintsugi::net {
 
 /// OpenSSL's view of a transport: reads what receive() got, writes into the loop's output buffer,
@@ -190,7 +192,7 @@ void Transport::begin_send() noexcept {
   if (!blocked_ && !held_.empty() && held_.size() <= IoScratch::kRecord && scratch_.out_size == 0) {
     std::memcpy(scratch_.out.data(), held_.data(), held_.size());
     scratch_.out_size = held_.size();
-    held_ = {};
+    give_back(held_);
   }
 }
 
@@ -222,12 +224,12 @@ Transport::Result Transport::send() noexcept {
     }
     error_ = std::strerror(errno);
     scratch_.out_size = 0;
-    held_ = {};
+    give_back(held_);
     return Result::kBroken;
   }
   if (from_held) {
     if (rest.empty()) {
-      held_ = {};
+      give_back(held_);
     } else {
       held_.erase(0, held_.size() - rest.size());
     }
@@ -271,7 +273,7 @@ void Transport::close() noexcept {
     ::close(fd_);
     fd_ = -1;
   }
-  held_ = {};
+  give_back(held_);
 }
 
 bool Transport::alpn_is(std::string_view protocol) const noexcept {

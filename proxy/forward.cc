@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/memory.h"
 #include "base/strings.h"
 #include "proxy/answer.h"
 #include "proxy/path.h"
@@ -174,7 +175,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
     }
     if (pending_->body_bytes > shared_.limits.replay_bytes) {
       pending_->replayable = false;
-      pending_->replay = {};
+      give_back(pending_->replay);
     } else if (pending_->replayable) {
       pending_->replay.append(bytes);
     }

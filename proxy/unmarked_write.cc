@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/memory.h"
 #include "krm/request_info.h"
 #include "proxy/answer.h"
 #include "proxy/merge/marker.h"
@@ -31,7 +32,7 @@ class UnmarkedWrite final : public http::RequestHandler {
     }
     if (body_.size() + bytes.size() > shared_.limits.body_bytes) {
       refused_ = true;
-      body_ = {};
+      give_back(body_);
       send_error(down_, AnswerForm::of(head_), body_too_large(shared_.limits.body_bytes));
       return;
     }
