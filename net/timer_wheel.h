@@ -2,8 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <vector>
 
 #include "net/loop.h"
 
@@ -50,7 +50,7 @@ class TimerWheel {
   void cascade(std::uint32_t far_slot) noexcept;
   void fire(std::uint32_t near_slot);
 
-  std::vector<Node> nodes_;
+  std::deque<Node> nodes_;  // grows without a copy, and no further than needed
   std::uint32_t free_ = kNil;
   std::array<std::uint32_t, kNear + kFar + 1> heads_;
   std::array<std::uint64_t, (kNear + kFar) / 64> used_{};  ///< one bit per list that is not empty
