@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
 #include "base/bytes.h"
 #include "proxy/merge/cursor.h"
+#include "proxy/merge/ring.h"
 
 /// The recent events of a group of merged watches (specs/aggregation.md 9, 5.6 AGG-520). Pure.
 namespace kintsugi::proxy {
@@ -68,7 +68,7 @@ class GroupLog {
   void trim();
 
   std::size_t max_bytes_;
-  std::deque<Entry> entries_;
+  Ring<Entry> entries_;
   struct Slot {
     std::optional<std::uint64_t> floor;
     Index since = 0;

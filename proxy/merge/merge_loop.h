@@ -98,7 +98,7 @@ struct MergeLoop {
   std::shared_ptr<ListGate> list_gate = std::make_shared<ListGate>(params.list_streams);
   std::vector<MergedWatch*> open;  ///< told of changes of the slots
   /// By question and identity; kept a while after their last reader.
-  std::map<std::string, std::shared_ptr<WatchGroup>, std::less<>> groups;
+  std::map<std::string_view, std::shared_ptr<WatchGroup>> groups;  ///< by their own key()
 
   InitialGate initial_gate;
   FindDeliveries find_deliveries;  ///< empty: this loop is all there is

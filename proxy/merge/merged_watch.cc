@@ -25,19 +25,19 @@ MergedWatch::MergedWatch(MergeLoop& shared, http::RequestHead head, http::Respon
                          MergeRoute route, const MergeQuery& query, const std::string& accept)
     : shared_(shared),
       down_(stream),
-      form_(AnswerForm::of(head)),
+      audit_id_(head.headers.get("audit-id")),
+      opening_(
+          std::make_unique<Opening>(Opening{AnswerForm::of(head), {}, net::Timer(shared.loop)})),
       timeout_seconds_(query.timeout_seconds),
       initial_events_(query.initial_events),
       bookmarks_(query.bookmarks),
       partial_(query.partial),
-      headers_(shared.loop),
       bookmark_(shared.loop),
       idle_(shared.loop),
       end_(shared.loop),
       doom_(shared.loop),
       initial_(shared.loop) {
   ask_as(head, accept);
-  audit_id_ = std::string(head.headers.get("audit-id"));
   group_ = group_of(shared_, std::move(head), std::move(route), query);
   shared_.open.push_back(this);
   ++shared_.stats.watches;
@@ -51,7 +51,6 @@ MergedWatch::~MergedWatch() {
 }
 
 void MergedWatch::start(const std::string& resource_version) {
-  alive_ = std::make_shared<char>();
   if (group_->members().empty()) {
     refuse(shards_unavailable({{"none", "no shard is known"}}, true));
     return;
@@ -85,11 +84,12 @@ void MergedWatch::start_at(const DecodedVersion& version) {
   by_sequence_ = codec.is_sequence();
   group_->add(*this);
   next_ = group_->log().end();
+  parts_.reserve(group_->members().size());
   for (const Member& member : group_->members()) {
     const std::uint64_t component =
         version.kind == VersionClass::kCursor ? version.components[member.slot] : 0;
     if (member.needed || component != 0) {
-      parts_.push_back({member.slot, member.id, nullptr, component, false, false, 0});
+      parts_.push_back(part_for(member, component, false));
       place(parts_.back(), member, initial, version.kind == VersionClass::kZero);
     }
   }
@@ -169,7 +169,7 @@ void MergedWatch::follow() {
     if (const Part* part = part_of(member.slot);
         (part == nullptr || part->leaves_at != 0) && member.needed && !doomed_) {
       // The group has just begun with its present objects: they are for all its readers.
-      parts_.push_back({member.slot, member.id, nullptr, 0, true, false, 0});
+      parts_.push_back(part_for(member, 0, true));
     }
   }
   moved();
@@ -177,18 +177,20 @@ void MergedWatch::follow() {
 }
 
 void MergedWatch::open_own() {
-  headers_.start(shared_.params.headers_wait, [this] {
-    const bool dials = std::any_of(parts_.begin(), parts_.end(), [this](const Part& part) {
-      const MemberWatch* stream = stream_of(part);
-      return stream != nullptr && stream->state() == MemberWatch::State::kOpening &&
-             !stream->is_connected();
+  if (!headed_) {
+    opening_->headers.start(shared_.params.headers_wait, [this] {
+      const bool dials = std::any_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+        const MemberWatch* stream = stream_of(part);
+        return stream != nullptr && stream->state() == MemberWatch::State::kOpening &&
+               !stream->is_connected();
+      });
+      if (dials) {  // it is about to fail rather than silent
+        opening_->headers.start(kLastDial, [this] { begin(); });
+      } else {
+        begin();
+      }
     });
-    if (dials) {  // it is about to fail rather than silent
-      headers_.start(kLastDial, [this] { begin(); });
-    } else {
-      begin();
-    }
-  });
+  }
   for (std::size_t i = 0; i < parts_.size() && !done_; ++i) {
     if (parts_[i].own != nullptr) {
       parts_[i].own->open();
@@ -219,7 +221,8 @@ std::string MergedWatch::name_of(const Part& part) const {
 }
 
 void MergedWatch::resume_at_event(std::uint64_t revision, const std::vector<bool>& flags) {
-  const auto found = [this, alive = std::weak_ptr<char>(alive_),
+  opening_->alive = std::make_shared<char>();
+  const auto found = [this, alive = std::weak_ptr<char>(opening_->alive),
                       size = flags.size()](ResumeRing::Found at) {
     if (alive.expired() || done_) {
       return;

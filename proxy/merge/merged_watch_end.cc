@@ -121,7 +121,7 @@ void MergedWatch::begin() {
     }
   }
   headed_ = true;
-  headers_.cancel();
+  opening_.reset();
   begun_at_ = shared_.loop.now();
   http::HeaderList headers;
   headers.add("content-type", group_->coding().content_type);
@@ -218,7 +218,7 @@ void MergedWatch::stop() noexcept {
     return;
   }
   leave();
-  for (net::Timer* timer : {&headers_, &bookmark_, &idle_, &end_, &doom_, &initial_}) {
+  for (net::Timer* timer : {&bookmark_, &idle_, &end_, &doom_, &initial_}) {
     timer->cancel();
   }
   for (Part& part : parts_) {
@@ -226,7 +226,10 @@ void MergedWatch::stop() noexcept {
       retire(std::move(part.own));
     }
   }
-  alive_.reset();
+  if (opening_ != nullptr) {
+    opening_->alive.reset();
+    opening_->headers.cancel();
+  }
   group_->remove(*this);
   ticket_.reset();
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/memory.h"
 #include "krm/status.h"
 #include "proxy/merge/jitter.h"
 #include "proxy/merge/list_plan.h"
@@ -307,7 +308,7 @@ void MergedWatch::emit_bookmark(bool initial_end) {
 void MergedWatch::send_own() {
   if (headed_ && !own_.empty() && !done_) {
     down_.send_data(own_, false);
-    own_.clear();
+    give_back(own_);
   }
 }
 

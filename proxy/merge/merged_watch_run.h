@@ -47,16 +47,26 @@ class MergedWatch final : public http::RequestHandler,
   void open_own();
 
   struct Part {
-    std::size_t slot = 0;
-    topology::ShardId id = 0;
     std::unique_ptr<MemberWatch> own;  ///< until it reads the log
     std::uint64_t component = 0;
-    bool attached = false;  ///< reads the log
-    bool skips = false;     ///< the log may begin with events that the client has
     /// Not 0: its shard is no member any more, its objects end before this place of the log.
     GroupLog::Index leaves_at = 0;
+    topology::ShardId id = 0;
+    std::uint16_t slot = 0;
+    bool attached = false;  ///< reads the log
+    bool skips = false;     ///< the log may begin with events that the client has
+  };
+  /// What is needed until the head is sent.
+  struct Opening {
+    AnswerForm form;
+    std::shared_ptr<char> alive;  ///< while something asked of other loops may come back
+    net::Timer headers;
   };
 
+  [[nodiscard]] static Part part_for(const Member& member, std::uint64_t component, bool attached) {
+    return {nullptr,  component, 0, member.id, static_cast<std::uint16_t>(member.slot),
+            attached, false};
+  }
   Part* part_of(std::size_t slot) noexcept;
   [[nodiscard]] std::string name_of(const Part& part) const;
 
@@ -201,25 +211,26 @@ class MergedWatch final : public http::RequestHandler,
 
   void refuse(const Error& error) {
     stop();
-    send_error(down_, form_, error);
+    if (opening_ != nullptr) {
+      send_error(down_, opening_->form, error);
+    }
   }
 
   void stop() noexcept;
 
   MergeLoop& shared_;
   http::ResponseStream& down_;
-  AnswerForm form_;
+  std::string audit_id_;
+  std::unique_ptr<Opening> opening_;
   std::int64_t timeout_seconds_;
   std::optional<bool> initial_events_;
   bool bookmarks_, partial_;
-  std::string audit_id_;
   std::shared_ptr<WatchGroup> group_;
   std::unique_ptr<InitialGate::Ticket> ticket_;  // while present objects come
-  net::Timer headers_, bookmark_, idle_, end_, doom_, initial_;
-  std::shared_ptr<char> alive_;  // while something asked of other loops may come back
+  net::Timer bookmark_, idle_, end_, doom_, initial_;
   std::vector<Part> parts_;
   GroupLog::Index next_ = 0;
-  std::string own_;  // made for this client and not sent yet
+  std::string own_;  // made for this client and not sent yet; no memory when empty
   TimePoint begun_at_{}, last_bookmark_{}, last_progress_{};
   bool headed_ = false, done_ = false, evicted_ = false;
   bool end_bookmark_ = false;  // still to be sent

@@ -84,7 +84,8 @@ ResumeRing::Found ResumeRing::find(std::uint64_t revision, const std::vector<boo
   };
   Vector vector = base_;
   std::size_t own = 0;
-  for (const Entry& entry : entries_) {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
     apply(vector, entry);
     if (entry.kind == Kind::kOwn) {
       const Components& at = own_[own++];

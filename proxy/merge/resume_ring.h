@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
 #include "base/time.h"
 #include "proxy/merge/cursor.h"
+#include "proxy/merge/ring.h"
 
 /// Where the readers of a group were when an event was delivered, so that a watch can be resumed at
 /// an event's own resourceVersion (specs/aggregation.md 5.6, AGG-519). Pure.
@@ -57,9 +57,9 @@ class ResumeRing {
   static void apply(Vector& vector, const Entry& entry);
 
   Limits limits_{};
-  std::deque<Entry> entries_;
-  std::deque<Components> own_;  // of the entries kOwn, in their order
-  Vector base_;                 // of the log's readers before the first entry
+  Ring<Entry> entries_;
+  Ring<Components> own_;  // of the entries kOwn, in their order
+  Vector base_;           // of the log's readers before the first entry
 };
 
 }  // namespace kintsugi::proxy

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "proxy/merge/list_probe.h"
 
 namespace kintsugi::proxy {
@@ -39,7 +40,9 @@ WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead hea
       members_(route_.members()),
       log_(shared.params.group_log),
       names_(shared.stats.collisions[route_.info.qualified_resource()]),
-      linger_(shared.loop) {}
+      linger_(shared.loop) {
+  give_back(route_.info);  // the first client's question
+}
 
 WatchGroup::~WatchGroup() {
   for (auto& [slot, followed] : slots_) {
@@ -78,7 +81,7 @@ void WatchGroup::fall_asleep() {
   }
   log_.clear();
   linger_.start(ResumeRing::Limits().age, [this] {
-    shared_.groups.erase(std::string(key_));  // the last reference: `this` is gone
+    shared_.groups.erase(shared_.groups.find(key_));  // the last reference: `this` is gone
   });
 }
 
@@ -121,10 +124,6 @@ std::size_t WatchGroup::index_bytes() const noexcept {
     sum += followed.stream->index() == nullptr ? 0 : followed.stream->index()->bytes();
   }
   return sum;
-}
-
-const MemberWatch* WatchGroup::stream(std::size_t slot) const noexcept {
-  return slot < streams_.size() ? streams_[slot] : nullptr;
 }
 
 void WatchGroup::set_stream(std::size_t slot, MemberWatch* stream) {
@@ -447,9 +446,9 @@ std::shared_ptr<WatchGroup> group_of(MergeLoop& shared, http::RequestHead head, 
   if (const auto found = shared.groups.find(key); found != shared.groups.end()) {
     return found->second;
   }
-  auto group =
-      std::make_shared<WatchGroup>(shared, key, std::move(head), std::move(route), query.passed_on);
-  shared.groups.emplace(std::move(key), group);
+  auto group = std::make_shared<WatchGroup>(shared, std::move(key), std::move(head),
+                                            std::move(route), query.passed_on);
+  shared.groups.emplace(group->key(), group);
   shared.keep_house();
   return group;
 }

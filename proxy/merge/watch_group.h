@@ -86,7 +86,9 @@ class WatchGroup final : private MemberWatch::Sink,
 
   [[nodiscard]] bool follows(std::size_t slot) const noexcept { return stream(slot) != nullptr; }
   /// nullptr: not followed.
-  [[nodiscard]] const MemberWatch* stream(std::size_t slot) const noexcept;
+  [[nodiscard]] const MemberWatch* stream(std::size_t slot) const noexcept {
+    return slot < streams_.size() ? streams_[slot] : nullptr;
+  }
   /// Its shard has answered since the slot is followed, and nobody waits for its word that the
   /// identity may still watch.
   [[nodiscard]] bool accepted(std::size_t slot) const noexcept;
