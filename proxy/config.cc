@@ -264,6 +264,8 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
   };
   std::vector<Key> aggregation = aggregation_keys(config.aggregation, config.merge);
   std::move(aggregation.begin(), aggregation.end(), std::back_inserter(out));
+  out.push_back({"aggregation.shared_file", file(config.shared_file, folder)});
+  out.push_back({"aggregation.token_keys_file", file(config.token_keys_file, folder)});
   out.push_back({"aggregation.cursor.journal", file(config.sequence_journal, folder)});
   out.push_back({"aggregation.cursor.journal_bytes",
                  number(config.sequence_journal_bytes, SequenceJournal::kLeastBytes, 1LL << 34)});

@@ -155,7 +155,9 @@ Expected<void> ProxyControl::open() {
         for (const auto& one : loops_) {
           one->set_slots(slots, keys);
         }
-      });
+      },
+      config_.shared_file);
+  slots_->set_keys(std::move(files->token_keys));
   static_shards_ = std::move(files->shards);
   slots_->fix(config_.topology.generation, static_uids());
   for (const auto& one : loops_) {

@@ -152,6 +152,15 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
     return fail(std::move(verifier.error()).at(config.authentication.client_ca_file));
   }
   files.client_ca = std::move(*bundles);
+  if (!config.token_keys_file.empty()) {
+    const auto text = read_file(config.token_keys_file);
+    auto keys = text ? proxy::parse_token_keys(*text)
+                     : Expected<proxy::TokenKeys>(fail(text.error().clone()));
+    if (!keys) {
+      return fail(std::move(keys.error()).at(config.token_keys_file));
+    }
+    files.token_keys = std::move(*keys);
+  }
   return files;
 }
 
@@ -182,6 +191,7 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
       {config.listener.cert_file, "listener.cert_file"},
       {config.listener.key_file, "listener.key_file"},
       {config.authentication.client_ca_file, "authentication.client_ca_file"},
+      {config.token_keys_file, "aggregation.token_keys_file"},
       {config.backend.ca_file, "backend.ca_file"},
       {config.backend.cert_file, "backend.cert_file"},
       {config.backend.key_file, "backend.key_file"},
@@ -234,6 +244,10 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("wildcard", next.wildcard, running.wildcard);
   keep("aggregation", next.aggregation, running.aggregation);
   keep("aggregation", next.merge, running.merge);
+  keep("aggregation.shared_file", next.shared_file, running.shared_file);
+  keep("aggregation.cursor.journal", next.sequence_journal, running.sequence_journal);
+  keep("aggregation.cursor.journal_bytes", next.sequence_journal_bytes,
+       running.sequence_journal_bytes);
   keep("limits.served", next.served_limits, running.served_limits);
   keep("authorization.recheck_watches_ms", next.authorization.recheck_watches,
        running.authorization.recheck_watches);

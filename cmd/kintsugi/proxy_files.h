@@ -9,6 +9,7 @@
 #include "net/tls.h"
 #include "net/upstream.h"
 #include "proxy/config.h"
+#include "proxy/merge/token_keys.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::cmd {
@@ -40,6 +41,7 @@ struct ProxyFiles {
   ShardTls backend;                          ///< request-header pairs, for shards
   std::vector<StaticAccess> shards;          ///< source `static`
   auth::CaBundles client_ca;                 ///< one that verifies
+  proxy::TokenKeys token_keys;               ///< empty: none are configured
 };
 /// @error kConfig names the file and the cause.
 [[nodiscard]] Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config);

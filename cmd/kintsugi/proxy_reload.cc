@@ -64,6 +64,7 @@ Expected<void> ProxyControl::try_reload() {
     one->set_tokens(tokens_of(files->shards));
     one->set_limits(config_.limits);
   }
+  slots_->set_keys(std::move(files->token_keys));
   static_shards_ = std::move(files->shards);
   if (feed_ != nullptr && config_.topology.source == "static") {
     for (const StaticAccess& shard : static_shards_) {

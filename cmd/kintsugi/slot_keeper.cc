@@ -35,12 +35,14 @@ proxy::SlotChange change_of(const topology::Snapshot& snapshot) {
 }  // namespace
 
 SlotKeeper::SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotPublisher& publisher,
-                       Publish publish)
+                       Publish publish, const std::string& shared_file)
     : loop_(loop),
       store_(store),
       view_(publisher.attach(loop)),
       publish_(std::move(publish)),
-      timer_(loop) {
+      timer_(loop),
+      shared_(shared_file.empty() ? nullptr : std::make_unique<SharedRecord>(shared_file)),
+      follow_timer_(loop) {
   view_->on_change([this, weak = std::weak_ptr<bool>(alive_)](const topology::Snapshot&,
                                                               const topology::Snapshot&) {
     if (!weak.expired()) {
@@ -52,6 +54,9 @@ SlotKeeper::SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotP
 SlotKeeper::~SlotKeeper() = default;
 
 Expected<std::uint32_t> SlotKeeper::take_epoch() {
+  if (shared_ != nullptr) {
+    return take_shared_epoch();
+  }
   const Expected<store::Entry> last = store_.get(kEpochKey);
   if (!last && last.error().code() != Errc::kNotFound) {
     return fail(last.error().clone());
@@ -78,7 +83,24 @@ Expected<std::uint32_t> SlotKeeper::take_epoch() {
   return epoch;
 }
 
+void SlotKeeper::publish() {
+  publish_(history_, configured_keys_.empty() ? keys_ : configured_keys_);
+}
+
+void SlotKeeper::set_keys(proxy::TokenKeys keys) {
+  configured_keys_ = std::move(keys);
+  if (!keys_.empty()) {
+    publish();
+  }
+}
+
 Expected<void> SlotKeeper::start() {
+  if (shared_ != nullptr) {  // take_epoch() has read it
+    publish();
+    look();
+    follow_record();
+    return {};
+  }
   const Expected<store::Entry> table = store_.get(kTableKey);
   if (table) {
     const Expected<krm::Json> json = krm::Json::parse(table->value.view());
@@ -105,7 +127,7 @@ Expected<void> SlotKeeper::start() {
     }
   }
   keys_ = {{1, std::move(secret)}};
-  publish_(history_, keys_);
+  publish();
   look();
   return {};
 }
@@ -132,6 +154,10 @@ void SlotKeeper::look() {
   }
   proxy::SlotChange change = change_of(snapshot);
   change.rolled_back = rolled_back_;
+  if (shared_ != nullptr && fixed_generation_ == 0) {
+    look_shared(std::move(change));
+    return;
+  }
   if (fixed_generation_ != 0) {
     if (auto next = fixed_table(change)) {
       store_table(std::move(*next));
@@ -183,7 +209,7 @@ void SlotKeeper::store_table(proxy::SlotHistory next) {
       log_info("the shards have changed",
                {{"generation", static_cast<std::uint64_t>(table->current().generation)},
                 {"slots", static_cast<std::uint64_t>(table->current().uids.size())}});
-      publish_(history_, keys_);
+      publish();
       look();
     });
   });

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cmd/kintsugi/shared_record.h"
 #include "net/loop.h"
 #include "proxy/merge/continue_token.h"
 #include "proxy/merge/slot_table.h"
@@ -18,13 +20,16 @@ namespace kintsugi::cmd {
 /// Keeps what cursors and continue tokens mean (specs/aggregation.md 5.3, 6.2) in the proxy's
 /// store: the slot table, which follows the shards of the snapshot, and the key that tokens are
 /// made with. A table is stored before any loop hears of it, so that no cursor outlives its
-/// meaning. Threads: the control loop's.
+/// meaning. With a shared record all that is in it instead, and the replicas that have the same one
+/// mint equal cursors; what others write shows within a tenth of a second. Threads: the control
+/// loop's.
 class SlotKeeper {
  public:
   using Publish = std::function<void(proxy::SlotHistoryPtr, proxy::TokenKeys)>;
   /// @param publish  runs on the loop whenever there is something new.
+  /// @param shared_file  of the SharedRecord; "": none
   SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotPublisher& publisher,
-             Publish publish);
+             Publish publish, const std::string& shared_file = {});
   ~SlotKeeper();
   SlotKeeper(const SlotKeeper&) = delete;
   SlotKeeper& operator=(const SlotKeeper&) = delete;
@@ -32,6 +37,9 @@ class SlotKeeper {
   /// The table is what the configuration says, once the snapshot has exactly these shards; a
   /// generation of 0: it follows the snapshot again. @param uids  in the order of their slots
   void fix(std::uint32_t generation, std::vector<std::string> uids);
+
+  /// Keys of continue tokens from a file; empty: those that are stored.
+  void set_keys(proxy::TokenKeys keys);
 
   /// The shard has lost revisions that were seen of it (AGG-522).
   void mark_rolled_back(const std::string& uid);
@@ -50,17 +58,28 @@ class SlotKeeper {
   void look();
   [[nodiscard]] std::optional<proxy::SlotHistory> fixed_table(proxy::SlotChange change) const;
   void store_table(proxy::SlotHistory next);
+  void publish();
+  // slot_keeper_shared.cc
+  [[nodiscard]] Expected<std::uint32_t> take_shared_epoch();
+  void look_shared(proxy::SlotChange own);
+  void adopt(SharedContent content);
+  void follow_record();
 
   net::Loop& loop_;
   store::Store& store_;
   std::shared_ptr<topology::SnapshotView> view_;
   Publish publish_;
   proxy::SlotHistoryPtr history_ = std::make_shared<const proxy::SlotHistory>();
-  proxy::TokenKeys keys_;
+  proxy::TokenKeys keys_;             // that are stored
+  proxy::TokenKeys configured_keys_;  // go before them
   std::uint32_t fixed_generation_ = 0;
   std::vector<std::string> fixed_uids_;
   std::vector<std::string> rolled_back_;  // not stored yet
   net::Timer timer_;
+  std::unique_ptr<SharedRecord> shared_;
+  std::optional<proxy::SlotChange> told_;     // to the record, last
+  std::map<std::string, TimePoint> missing_;  // in the record, since then
+  net::Timer follow_timer_;
   bool is_new_ = false;
   bool busy_ = false;     // a table is on its way to the disk
   bool waiting_ = false;  // for the second that changes share
