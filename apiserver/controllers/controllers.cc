@@ -4,6 +4,7 @@
 #include "apiserver/controllers/event_expiry.h"
 #include "apiserver/controllers/garbage_collector.h"
 #include "apiserver/controllers/namespace_lifecycle.h"
+#include "apiserver/controllers/policy_status.h"
 #include "apiserver/controllers/quota_usage.h"
 #include "apiserver/controllers/role_aggregation.h"
 
@@ -29,6 +30,9 @@ ControllerSet::ControllerSet(const ControllerContext& context, const ControllerP
   }
   if (params.quotas) {
     members_.push_back(std::make_unique<QuotaUsage>(context));
+  }
+  if (params.policies) {
+    members_.push_back(std::make_unique<PolicyStatus>(context));
   }
 }
 

@@ -19,6 +19,7 @@ struct ControllerParams {
   bool events = true;
   bool roles = true;
   bool quotas = true;
+  bool policies = true;  ///< status of ValidatingAdmissionPolicies
 };
 
 /// A server's controllers as one.

@@ -1,7 +1,9 @@
 #include "apiserver/controllers/controllers.h"
 #include "apiserver/controllers/event_expiry.h"
+#include "apiserver/controllers/policy_status.h"
 #include "apiserver/controllers/role_aggregation.h"
 #include "apiserver/controllers/testing_server.h"
+#include "krm/types/builtin_types.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -139,6 +141,70 @@ TEST_F(AllControllers, WhenRunTogether_ANewNamespaceIsFilledAndEmptied) {
   EXPECT_EQ(server_.find(config_map("kube-root-ca.crt")), nullptr);
   EXPECT_NE(server_.find(ns_key("default")), nullptr);
   set.remove_cluster("c");
+}
+
+class PolicyTypes : public ControllerTest {
+ protected:
+  void SetUp() override {
+    server_.serve("admissionregistration.k8s.io", "validatingadmissionpolicies",
+                  "ValidatingAdmissionPolicy", false);
+    for (ResourcePtr& each : server_.definitions) {
+      if (each->plural == "configmaps" || each->plural == "secrets") {
+        auto typed = std::make_shared<ResourceDef>(*each);
+        typed->versions[0].schema = krm::builtin_schema("v1", each->kind);
+        each = std::move(typed);
+      }
+    }
+    controller_ = std::make_unique<PolicyStatus>(context());
+    controller_->start();
+  }
+  static ObjectKey policy() {
+    return {"c", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", "p"};
+  }
+  /// Its status after the controller has seen it.
+  std::string status_of(const std::string& validations, int generation) {
+    server_.put(policy(), R"({"metadata":{"generation":)" + std::to_string(generation) +
+                              R"(},"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":[""],)"
+                              R"("apiVersions":["v1"],"resources":["configmaps","secrets"]}]},)" +
+                              R"("validations":)" + validations + "}}");
+    server_.run(*controller_);
+    return server_.find(policy())->find("status")->dump();
+  }
+  std::unique_ptr<PolicyStatus> controller_;
+};
+
+TEST_F(PolicyTypes, WhenExpressionsFit_TheGenerationIsObserved_AM334) {
+  EXPECT_EQ(status_of(R"([{"expression":"object.metadata.labels['a'] == 'b'"}])", 1),
+            R"({"observedGeneration":1,"typeChecking":{}})");
+  const int writes = server_.writes;
+  EXPECT_EQ(writes, 1);
+}
+
+TEST_F(PolicyTypes, WhenExpressionsDoNotFit_EachKindIsNamed_AM334) {
+  const Json status =
+      *Json::parse(status_of(R"([{"expression":"object.stringData.a == '' && object.nope == 1",)"
+                             R"("messageExpression":"object.binaryData.a"}])",
+                             3));
+  EXPECT_EQ(status.at({"observedGeneration"})->as_integer(), 3);
+  const Json::Array& warnings = status.at({"typeChecking", "expressionWarnings"})->items();
+  ASSERT_EQ(warnings.size(), 2U);
+  EXPECT_EQ(warnings[0].text({"fieldRef"}), "spec.validations[0].expression");
+  EXPECT_EQ(warnings[0].text({"warning"}),
+            "/v1, Kind=ConfigMap: ERROR: <input>:1:7: undefined field 'stringData'\n"
+            " | object.stringData.a == '' && object.nope == 1\n"
+            " | ......^\n"
+            "ERROR: <input>:1:36: undefined field 'nope'\n"
+            " | object.stringData.a == '' && object.nope == 1\n"
+            " | ...................................^\n"
+            "\n"
+            "/v1, Kind=Secret: ERROR: <input>:1:36: undefined field 'nope'\n"
+            " | object.stringData.a == '' && object.nope == 1\n"
+            " | ...................................^\n");
+  EXPECT_EQ(warnings[1].text({"fieldRef"}), "spec.validations[0].messageExpression");
+  EXPECT_EQ(warnings[1].text({"warning"}),
+            "/v1, Kind=Secret: ERROR: <input>:1:7: undefined field 'binaryData'\n"
+            " | object.binaryData.a\n"
+            " | ......^\n");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apiserver/kinds/builtin_kinds.h"
+#include "apiserver/policies/param_rights.h"
 #include "apiserver/rbac_escalation.h"
 #include "apiserver/reviews.h"
 #include "apiserver/shard/binding_admission.h"
@@ -106,6 +107,9 @@ void ShardLoop::make_registry() {
       kind = with_token_subresource(std::move(kind), reviews);
     } else if (kind->plural == "customresourcedefinitions") {
       kind = with_reserved_groups(kind);
+    } else {
+      kind = with_param_check(std::move(kind), authorizer_,
+                              [this]() -> const Registry& { return *registry_; });
     }
     kinds.push_back({std::move(kind), {}});
   }
