@@ -440,6 +440,11 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::st
   if (auto result = finish_shards(config, reader); !result) {
     return fail(std::move(result.error()));
   }
+  if (config.topology.source == "objects" && !config.shared_file.empty()) {
+    // Every proxy has Shards of its own, with UIDs of its own.
+    return fail(
+        reader.fault("aggregation.shared_file", "is for sources kcp and static").error().clone());
+  }
   const bool is_static = config.topology.source == "static";
   if (config.wildcard.empty()) {
     config.wildcard = is_static ? "serve" : "deny";

@@ -38,6 +38,18 @@ TEST(ProxyConfig, WhenTheExampleIsRead_FillsEveryField) {
   EXPECT_EQ(config->admin.bind, "127.0.0.1:9443");
 }
 
+TEST(ProxyConfig, WhenReplicasShare_AGG509_TheShardsAreNotOfOneProxy) {
+  const std::string text = valid() + "aggregation: {shared_file: record}\n";
+  const auto config = parse_proxy_config(text, "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->shared_file, "/etc/k/record");
+  EXPECT_NE(fault("apiVersion: kintsugi.dev/v1alpha1\nkind: ProxyConfiguration\n"
+                  "topology: {source: objects, shards_kubeconfig: k}\n"
+                  "aggregation: {shared_file: record}\n")
+                .find("aggregation.shared_file: is for sources kcp and static"),
+            std::string::npos);
+}
+
 TEST(ProxyConfig, WhenAKeyIsWrong_NamesFileLineAndKey) {
   EXPECT_EQ(fault(replaced("  port: 6443", "  port: 70000")),
             "/etc/k/proxy.yaml:8: listener.port: must be a number from 0 to 65535");

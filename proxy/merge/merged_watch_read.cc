@@ -35,7 +35,7 @@ void MergedWatch::on_event(MemberWatch& from, const EventFacts& facts,
   last_progress_ = shared_.loop.now();
   group_->learn(facts.facts, facts.columns);
   is_stale_ = true;
-  if (is_hidden(facts.facts)) {
+  if (group_->leaves_out(from.member(), facts.facts)) {
     return;
   }
   if (facts.columns.empty() || !columns_sent_) {

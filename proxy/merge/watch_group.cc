@@ -40,6 +40,10 @@ WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead hea
       members_(route_.members()),
       log_(shared.params.group_log),
       names_(shared.stats.collisions[route_.info.qualified_resource()]),
+      moves_(shared, head_, route_, passed_on_, shape_,
+             [this](std::size_t slot, const std::vector<ClusterMoves::Object>& objects) {
+               on_cluster_arrived(slot, objects);
+             }),
       linger_(shared.loop) {
   give_back(route_.info);  // the first client's question
 }
@@ -219,6 +223,7 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   slots_.erase(found);
   set_stream(slot, nullptr);
   log_.end_slot(slot);
+  moves_.forget(slot);
   ring_.move(slot, std::nullopt, shared_.loop.now());
   bookmark_ = {};
   bury_later();
@@ -348,7 +353,7 @@ void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts,
   slots_[slot].fresh = false;
   bookmark_ = {};
   learn(facts.facts, facts.columns);
-  if (is_hidden(facts.facts)) {
+  if (leaves_out(from.member(), facts.facts)) {
     ring_.move(slot, from.position(), shared_.loop.now());
     return;
   }

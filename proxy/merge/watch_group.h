@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "net/loop.h"
+#include "proxy/merge/cluster_moves.h"
 #include "proxy/merge/group_log.h"
 #include "proxy/merge/member_watch.h"
 #include "proxy/merge/merge_loop.h"
@@ -104,6 +105,10 @@ class WatchGroup final : private MemberWatch::Sink,
   [[nodiscard]] std::string identity() const;
 
   void learn(const ObjectFacts& facts, std::string_view columns);
+  /// An object that no client of the group gets, whatever shard tells of it.
+  [[nodiscard]] bool leaves_out(const Member& member, const ObjectFacts& facts) {
+    return is_hidden(facts) || moves_.leaves_out(member, facts);
+  }
   [[nodiscard]] const StreamKind& kind() const noexcept { return shape_.kind; }
   /// What its clients get. Decided now if no shard has answered yet.
   [[nodiscard]] const WatchCoding& coding() noexcept;
@@ -162,6 +167,7 @@ class WatchGroup final : private MemberWatch::Sink,
   void enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
              std::string_view event);
   /// Events are not objects as JSON: they cannot be made here.
+  void on_cluster_arrived(std::size_t slot, const std::vector<ClusterMoves::Object>& objects);
   [[nodiscard]] bool is_recoded() const noexcept { return shape_.kind.is_table(); }
   void expire(std::size_t slot, std::string_view reason);
   void for_each_reader(const std::function<void(GroupReader&)>& call);
@@ -192,6 +198,7 @@ class WatchGroup final : private MemberWatch::Sink,
   bool calling_ = false;
   TimePoint last_used_{};
   StreamShape shape_;
+  ClusterMoves moves_;
   std::unique_ptr<ListProbe> kind_probe_;
   std::string columns_;
   SharedBytes bookmark_;  // empty: positions have moved since it was made

@@ -64,6 +64,24 @@ void WatchGroup::refresh() {
     }
   }
   members_ = std::move(now);
+  moves_.follow(members_);
+}
+
+void WatchGroup::on_cluster_arrived(std::size_t slot,
+                                    const std::vector<ClusterMoves::Object>& objects) {
+  if (!follows(slot)) {
+    return;
+  }
+  if (is_recoded()) {
+    expire(slot, "moved");
+    return;
+  }
+  for (const ClusterMoves::Object& object : objects) {
+    ObjectFacts facts;
+    facts.revision = object.revision;
+    enter(slot, facts, slots_[slot].stream->position(), object.event);
+  }
+  for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
 }
 
 void WatchGroup::check_head(Slot& followed) {
