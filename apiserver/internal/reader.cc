@@ -22,26 +22,36 @@ Expected<krm::Json> decode(const ResourcePtr& def, std::string_view value,
       def->kind, revision);
 }
 
+/// @param resource  as store keys name it.
+Expected<store::Entry> read(const store::Store& store, std::string_view resource,
+                            std::string_view cluster, std::string_view ns, std::string_view name) {
+  const std::optional<std::string> key = object_key(resource, cluster, ns, name);
+  return key ? store.get(*key) : Expected<store::Entry>(fail(Errc::kNotFound));
+}
+
+std::string stored_name(const ResourcePtr& def, std::string_view group, std::string_view resource) {
+  return def == nullptr ? stored_resource(group, resource) : storage_name(*def);
+}
+
 }  // namespace
 
 Expected<store::Entry> StoreReader::find(std::string_view cluster, std::string_view group,
                                          std::string_view resource, std::string_view ns,
                                          std::string_view name) const {
   const ResourcePtr def = registry_.find(cluster, group, resource);
-  const std::optional<std::string> key = object_key(
-      def == nullptr ? stored_resource(group, resource) : storage_name(*def), cluster, ns, name);
-  return key ? store_.get(*key) : Expected<store::Entry>(fail(Errc::kNotFound));
+  return read(store_, stored_name(def, group, resource), cluster, ns, name);
 }
 
 std::optional<krm::Json> StoreReader::get(std::string_view cluster, std::string_view group,
                                           std::string_view resource, std::string_view ns,
                                           std::string_view name) const {
-  const Expected<store::Entry> entry = find(cluster, group, resource, ns, name);
+  const ResourcePtr def = registry_.find(cluster, group, resource);
+  const Expected<store::Entry> entry =
+      read(store_, stored_name(def, group, resource), cluster, ns, name);
   if (!entry) {
     return std::nullopt;
   }
-  Expected<krm::Json> object =
-      decode(registry_.find(cluster, group, resource), entry->value.view(), entry->modified);
+  Expected<krm::Json> object = decode(def, entry->value.view(), entry->modified);
   if (!object) {
     log_error("stored object is corrupt", {{"cluster", cluster},
                                            {"resource", stored_resource(group, resource)},
@@ -56,8 +66,7 @@ void StoreReader::list(std::string_view cluster, std::string_view group, std::st
                        std::string_view ns,
                        const std::function<bool(const krm::Json&)>& visit) const {
   ResourcePtr def = cluster == "*" ? nullptr : registry_.find(cluster, group, resource);
-  const std::string storage =
-      def == nullptr ? stored_resource(group, resource) : storage_name(*def);
+  const std::string storage = stored_name(def, group, resource);
   std::string def_cluster(cluster);
   const auto read = [&](const store::EntryView& entry) {
     const std::optional<KeyParts> parts = parse_key(entry.key);
