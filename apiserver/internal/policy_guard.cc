@@ -1,6 +1,8 @@
 #include "apiserver/internal/policy_guard.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +23,7 @@ namespace {
 
 using krm::Json;
 
+constexpr std::chrono::milliseconds kTurn(2);  ///< evaluated without a break
 constexpr int kMaxRounds = 64;  ///< evaluations of one request that waited for the authorizer
 constexpr const char* kFailureNote = "validation.policy.admission.k8s.io/validation_failure";
 
@@ -284,17 +287,26 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
     configuration_ = denials_;
     op_->policy_warnings.clear();
     op_->audit_annotations.clear();
-    std::optional<Json> ns;
     if (!invocations_.empty() && !request_.ns.empty() && request_.resource.name != "namespaces") {
       const Expected<const Json*> found = namespace_object();
       if (!found) {
         finish(found.error().clone());
         return;
       }
-      ns = namespace_document(**found);
+      namespace_document_ = namespace_document(**found);
     }
-    for (const Invocation& invocation : invocations_) {
-      run(invocation, ns ? &*ns : nullptr);
+    evaluate_from(0);
+  }
+
+  /// Lets other requests in between policies that take their time.
+  void evaluate_from(std::size_t first) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (std::size_t i = first; i < invocations_.size(); ++i) {
+      if (i > first && std::chrono::steady_clock::now() - begin > kTurn) {
+        op_->server.loop().post([self = shared_from_this(), i] { self->evaluate_from(i); });
+        return;
+      }
+      run(invocations_[i]);
     }
     if (access_->is_waiting() && ++rounds_ < kMaxRounds) {
       access_->settled([self = shared_from_this()] { self->evaluate(); });
@@ -303,7 +315,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
     decide();
   }
 
-  void run(const Invocation& invocation, const Json* ns) {
+  void run(const Invocation& invocation) {
     const Form& form =
         convertible_ ? forms_[form_key(invocation.resource)] : forms_.begin()->second;
     const PolicyBinding& binding = *invocation.binding;
@@ -326,7 +338,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
     input.old_object = form.old ? &*form.old : nullptr;
     input.request = &document;
     input.condition_request = &condition_document;
-    input.namespace_object = ns;
+    input.namespace_object = namespace_document_ ? &*namespace_document_ : nullptr;
     input.authorizer = access_.get();
     input.request_resource.group = request_.resource.group;
     input.request_resource.resource = request_.resource.name;
@@ -403,14 +415,20 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
   std::size_t converting_ = 0;
   std::vector<Invocation> invocations_;
   std::vector<Denial> configuration_, denials_;
-  std::optional<Json> namespace_;
+  std::optional<Json> namespace_, namespace_document_;
   bool namespace_known_ = false;
   int rounds_ = 0;
 };
 
+/// Controllers that delete what a user's deletion reaches: contents of namespaces, dependents. A
+/// policy that keeps objects keeps them from those, too.
+constexpr std::array<std::string_view, 2> kDeleters = {"namespace-controller", "garbage-collector"};
+
 bool is_exempt(const WriteOp& op) {
   const ResourceDef& def = *op.kind->def;
-  return op.skip_admission ||
+  const bool deletes = op.verb == "delete" &&
+                       std::find(kDeleters.begin(), kDeleters.end(), op.manager) != kDeleters.end();
+  return (op.skip_admission && !deletes) ||
          (def.group == kAdmissionGroup &&
           (def.plural == kPolicies || def.plural == kPolicyBindings)) ||
          !op.server.policies().has(op.cluster);

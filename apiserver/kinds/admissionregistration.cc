@@ -4,7 +4,6 @@
 
 #include "apiserver/kinds/common.h"
 #include "apiserver/policies/policy_names.h"
-#include "krm/selector.h"
 #include "krm/types/builtin_types.h"
 
 namespace kintsugi::apiserver::kinds {
@@ -72,6 +71,30 @@ Json param_kind_cell(const Json& object) {
 
 Json policy_name_cell(const Json& object) { return Json(object.text({"spec", "policyName"})); }
 
+/// As Go prints a *LabelSelector.
+std::string selector_text(const Json& selector) {
+  std::string out = "&LabelSelector{MatchLabels:map[string]string{";
+  if (const Json* labels = selector.find("matchLabels")) {
+    for (const krm::JsonMember& label : labels->members()) {
+      out += label.key + ": " + std::string(label.value.as_string()) + ",";
+    }
+  }
+  out += "},MatchExpressions:[]LabelSelectorRequirement{";
+  if (const Json* requirements = selector.find("matchExpressions")) {
+    for (const Json& each : requirements->items()) {
+      out += "LabelSelectorRequirement{Key:" + std::string(each.text({"key"})) +
+             ",Operator:" + std::string(each.text({"operator"})) + ",Values:[";
+      if (const Json* values = each.find("values")) {
+        for (const Json& value : values->items()) {
+          out += (out.back() == '[' ? "" : " ") + std::string(value.as_string());
+        }
+      }
+      out += "],},";
+    }
+  }
+  return out + "},}";
+}
+
 Json param_ref_cell(const Json& object) {
   const Json* ref = object.at({"spec", "paramRef"});
   if (ref == nullptr || ref->is_null()) {
@@ -82,13 +105,11 @@ Json param_ref_cell(const Json& object) {
     const std::string ns(ref->text({"namespace"}));
     return Json((ns.empty() ? "*" : ns) + "/" + name);
   }
-  const Json* given = ref->find("selector");
-  const Expected<krm::Selector> selector =
-      given == nullptr ? krm::Selector() : krm::Selector::from_json(*given);
-  return selector ? Json(selector->to_string()) : Json("<unset>");
+  const Json* selector = ref->find("selector");
+  return selector == nullptr || selector->is_null() ? Json("<unset>")
+                                                    : Json(selector_text(*selector));
 }
 
-/// Both versions have the same form.
 ResourceDef make_policy_kind(std::string_view kind, std::string_view plural) {
   ResourceDef def = make_kind(kAdmissionGroup, "v1", kind, plural);
   def.namespaced = false;
