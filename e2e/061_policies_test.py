@@ -123,6 +123,21 @@ class Policies(unittest.TestCase):
         self.team.must("POST", MAPS + "?dryRun=All", config_map("four", n="4"))
         self.team.must("DELETE", MAPS + "/limits")
 
+    def test_AM334_a_namespace_waits_for_the_policy(self):
+        self.team.must("POST", "/api/v1/namespaces", {"metadata": {"name": "held"}})
+        self.team.must("POST", "/api/v1/namespaces/held/configmaps", config_map("precious"))
+        self.bound(self.team, policy("hold", "oldObject.metadata.name != 'precious'", operations=["DELETE"]))
+        kit.eventually(lambda: self.team.request("DELETE", "/api/v1/namespaces/held/configmaps/precious?dryRun=All").status == 422)
+        self.team.must("DELETE", "/api/v1/namespaces/held")
+
+        def told():
+            status = self.team.must("GET", "/api/v1/namespaces/held")["status"]
+            return any("ValidatingAdmissionPolicy 'hold'" in one["message"] for one in status.get("conditions", []))
+
+        kit.eventually(told, what="condition of the namespace")
+        self.team.must("DELETE", BINDINGS + "/hold")
+        kit.eventually(lambda: self.team.get("/api/v1/namespaces/held").status == 404, 30, "namespace gone")
+
     def test_AM334_types_are_checked(self):
         self.bound(self.team, policy("typed", "object.data.a == 'x' || object.nope == 1", {"expression": "object.data.size() >= 0"}))
 

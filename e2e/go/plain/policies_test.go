@@ -16,6 +16,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	e2e "kintsugi.dev/e2e"
@@ -34,6 +35,7 @@ type side struct {
 	name   string
 	base   string
 	client *http.Client
+	config *rest.Config
 }
 
 // answer is what of an answer has to be the same on both.
@@ -49,7 +51,7 @@ func newSide(t *testing.T, name string, config *rest.Config) *side {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &side{name: name, base: config.Host, client: client}
+	return &side{name: name, base: config.Host, client: client, config: config}
 }
 
 // normal takes away what no two servers share.
@@ -110,6 +112,35 @@ func (s *side) do(t *testing.T, r request) answer {
 	}
 	sort.Strings(out.Warnings)
 	out.Body = normal(out.Body)
+	return out
+}
+
+// table is columns and cells of a list, without ages.
+func (s *side) table(t *testing.T, path string) string {
+	t.Helper()
+	ask, err := http.NewRequestWithContext(context.Background(), "GET", s.base+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	got, err := s.client.Do(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	var table metav1.Table
+	if err := json.NewDecoder(got.Body).Decode(&table); err != nil {
+		t.Fatal(err)
+	}
+	out := ""
+	for _, column := range table.ColumnDefinitions {
+		if column.Name != "Age" && column.Name != "Name" { // whose descriptions are long
+			out += fmt.Sprintf("%+v\n", column)
+		}
+	}
+	for _, row := range table.Rows {
+		out += fmt.Sprintf("%v\n", row.Cells[:len(row.Cells)-1])
+	}
 	return out
 }
 
@@ -525,6 +556,42 @@ func TestAdmissionPolicies(t *testing.T) {
 		})
 		t.Logf("%s: policies act after %v", s.name, time.Since(begin).Round(time.Millisecond))
 	}
+	t.Run("tables", func(t *testing.T) {
+		for _, path := range []string{policies, bindings} {
+			want, got := reference.table(t, path), ours.table(t, path)
+			if want != got {
+				t.Errorf("%s\n%s: %s\n%s: %s", path, reference.name, want, ours.name, got)
+			}
+		}
+	})
+	t.Run("protobuf", func(t *testing.T) {
+		for n := range all {
+			name := fmt.Sprint("s", n)
+			var policy, binding [2]string
+			for i, s := range sides {
+				config := rest.CopyConfig(s.config)
+				config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
+				client := e2e.Typed(t, config).AdmissionregistrationV1()
+				p, err := client.ValidatingAdmissionPolicies().Get(context.Background(), name, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := client.ValidatingAdmissionPolicyBindings().Get(context.Background(), name, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				policy[i], binding[i] = p.Spec.String(), b.Spec.String()
+				p.Name, p.ResourceVersion = "copy-of-"+name, ""
+				made, err := client.ValidatingAdmissionPolicies().Create(context.Background(), p, metav1.CreateOptions{DryRun: []string{"All"}})
+				if err != nil || made.Spec.String() != p.Spec.String() {
+					t.Errorf("%s: copy of %s: %v %v", s.name, name, err, made)
+				}
+			}
+			if policy[0] != policy[1] || binding[0] != binding[1] {
+				t.Errorf("%s: %v\n%v", name, policy, binding)
+			}
+		}
+	})
 	requests := 0
 	for n, each := range all {
 		ns := fmt.Sprint("s", n)
