@@ -86,39 +86,36 @@ class TypeCheck {
         break;
       }
     }
-    const Json* kind = spec_ == nullptr ? nullptr : spec_->find("paramKind");
-    if (kind != nullptr && kind->is_object()) {
-      scope_.params = true;
-      const GroupVersionName name = parse_kind(kind->text({"apiVersion"}), kind->text({"kind"}));
-      if (const ResourcePtr def = find_kind(registry, cluster, name)) {
-        params_ = def->version(name.version)->schema;
+    const krm::SchemaPtr params = find_params(registry, cluster);
+    for (const Kind& kind : kinds_) {
+      if (kind.schema == nullptr || cel::is_recursive(*kind.schema)) {
+        continue;
       }
+      auto environment = std::make_unique<cel::AdmissionEnvironment>(true, kind.schema, params);
+      for (const Json& variable : items(spec_, "variables")) {
+        // One that does not fit is not told about; what reads it sees any type.
+        (void)environment->add_variable(variable.text({"name"}), variable.text({"expression"}),
+                                        scope_);
+      }
+      environments_.emplace_back(kind.group + "/" + kind.version + ", Kind=" + kind.kind,
+                                 std::move(environment));
     }
   }
 
   /// "" when it fits all kinds.
   [[nodiscard]] std::string check(std::string_view expression) const {
     std::string out;
-    for (const Kind& kind : kinds_) {
-      if (kind.schema == nullptr || cel::is_recursive(*kind.schema)) {
-        continue;
-      }
-      cel::AdmissionEnvironment environment(true, kind.schema, params_);
-      for (const Json& variable : items(spec_, "variables")) {
-        (void)environment.add_variable(variable.text({"name"}), variable.text({"expression"}),
-                                       scope_);
-      }
+    for (const auto& [kind, environment] : environments_) {
       cel::ExpressionFault fault;
       const bool fits =
-          environment.compile(expression, cel::ResultType::kAny, scope_, fault) != nullptr;
+          environment->compile(expression, cel::ResultType::kAny, scope_, fault) != nullptr;
       if (fits || fault.internal) {
         continue;
       }
       std::string_view detail = fault.detail;
       constexpr std::string_view kLead = "compilation failed: ";
       detail.remove_prefix(detail.starts_with(kLead) ? kLead.size() : 0);
-      out += (out.empty() ? "" : "\n") + kind.group + "/" + kind.version + ", Kind=" + kind.kind +
-             ": " + std::string(detail) + "\n";
+      out += (out.empty() ? "" : "\n") + kind + ": " + std::string(detail) + "\n";
     }
     return out;
   }
@@ -140,10 +137,21 @@ class TypeCheck {
   }
 
  private:
+  krm::SchemaPtr find_params(const Registry& registry, std::string_view cluster) {
+    const Json* kind = spec_ == nullptr ? nullptr : spec_->find("paramKind");
+    if (kind == nullptr || !kind->is_object()) {
+      return nullptr;
+    }
+    scope_.params = true;
+    const GroupVersionName name = parse_kind(kind->text({"apiVersion"}), kind->text({"kind"}));
+    const ResourcePtr def = find_kind(registry, cluster, name);
+    return def == nullptr ? nullptr : def->version(name.version)->schema;
+  }
+
   const Json* spec_;
   std::set<Kind> kinds_;
   cel::ExpressionScope scope_{false, true};
-  krm::SchemaPtr params_;
+  std::vector<std::pair<std::string, std::unique_ptr<cel::AdmissionEnvironment>>> environments_;
 };
 
 }  // namespace
