@@ -421,6 +421,46 @@ func scenarios() []scenario {
 	}
 }
 
+// testPolicyChanges updates policies, bindings and status on both.
+func testPolicyChanges(t *testing.T, reference, ours *side) {
+	const strategic = "application/strategic-merge-patch+json"
+	policy, binding := policies+"/changed", bindings+"/changed"
+	body := object("ValidatingAdmissionPolicy", "changed", onConfigMaps(`"variables":[{"name":"a","expression":"1"},{"name":"b","expression":"2"}],`+
+		`"matchConditions":[{"name":"x","expression":"true"}],`+validate("variables.a == 1", "")))
+	for _, r := range []request{
+		{path: policies, body: body},
+		{path: policies, body: body},
+		{method: "PUT", path: policy, body: body},
+		{method: "PUT", path: policy + "/status", body: body},
+		{method: "PATCH", path: policy, kind: strategic, body: `{"spec":{"variables":[{"name":"b","expression":"3"},{"name":"c","expression":"4"}]}}`},
+		{method: "PATCH", path: policy, kind: strategic, body: `{"spec":{"variables":[{"$patch":"delete","name":"b"}],"matchConditions":[{"name":"y","expression":"false"}]}}`},
+		{method: "PATCH", path: policy, kind: strategic, body: `{"spec":{"validations":[{"expression":"false"}]}}`},
+		{method: "PATCH", path: policy, kind: merge, body: `{"spec":{"variables":[{"name":"a","expression":"'x'"}],"validations":[{"expression":"variables.a == 1"}]}}`},
+		{method: "PATCH", path: policy, kind: merge, body: `{"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["a"],"operations":["*"],"resources":["b"]}]}}}`},
+		{method: "PATCH", path: policy, kind: merge, body: `{"spec":{"failurePolicy":null}}`},
+		{method: "PATCH", path: policy, kind: merge, body: `{"metadata":{"generation":9},"status":{"observedGeneration":7}}`},
+		{method: "PATCH", path: policy + "?fieldManager=m", kind: apply, body: object("ValidatingAdmissionPolicy", "changed", `{"variables":[{"name":"d","expression":"5"}]}`)},
+		{method: "PATCH", path: policy + "?fieldManager=m", kind: apply, body: object("ValidatingAdmissionPolicy", "changed", `{"variables":[{"name":"a","expression":"5"}],"failurePolicy":"Ignore"}`)},
+		{method: "PATCH", path: policy + "/status", kind: merge, body: `{"status":{"conditions":[{"type":"a b","status":"Foo"}]}}`},
+		{method: "PATCH", path: policy + "/status", kind: merge, body: `{"status":{"typeChecking":{"expressionWarnings":[{"fieldRef":"","warning":""}]}}}`},
+		{method: "PATCH", path: policy + "/status", kind: merge, body: `{"spec":{"failurePolicy":"Foo"},"status":{"observedGeneration":3}}`},
+		{path: bindings, body: object("ValidatingAdmissionPolicyBinding", "changed", `{"policyName":"changed","validationActions":["Warn"],"matchResources":{"namespaceSelector":{"matchLabels":{"a":"none"}}}}`)},
+		{method: "PATCH", path: binding, kind: merge, body: `{"spec":{"validationActions":["Audit","Warn"],"paramRef":{"name":"x","parameterNotFoundAction":"Deny"}}}`},
+		{method: "PATCH", path: binding, kind: merge, body: `{"spec":{"validationActions":[]}}`},
+		{method: "PATCH", path: binding, kind: merge, body: `{"spec":{"policyName":"other"}}`},
+		{method: "GET", path: binding + "/status"},
+		{method: "DELETE", path: binding},
+		{method: "GET", path: policy},
+		{method: "DELETE", path: policy},
+		{method: "GET", path: policy},
+		{path: policies, kind: "application/yaml", body: "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: changed}\nspec: {nope: 1}"},
+		{path: policies + "?fieldValidation=Strict", body: strings.Replace(body, `"spec":{`, `"spec":{"nope":1,`, 1)},
+		{path: policies, body: strings.Replace(body, "changed", "A_b", 1)},
+	} {
+		compare(t, reference, ours, r)
+	}
+}
+
 const widgetDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.pol.test"},"spec":{"group":"pol.test",
 "names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"scope":"Namespaced","versions":[
 {"name":"v1","served":true,"storage":true,"subresources":{"status":{},"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas"}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
@@ -592,6 +632,7 @@ func TestAdmissionPolicies(t *testing.T) {
 			}
 		}
 	})
+	t.Run("changes", func(t *testing.T) { testPolicyChanges(t, reference, ours) })
 	requests := 0
 	for n, each := range all {
 		ns := fmt.Sprint("s", n)
