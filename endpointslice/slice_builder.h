@@ -21,6 +21,7 @@ struct SliceDefaults {
   std::string external_url;  ///< of the proxy; "" = not configured
   /// So long the entry of a relabelled shard stays (endpoint_slice.leave_grace_ms).
   Duration leave_grace = Duration::zero();
+  bool make_defaults = true;  ///< one slice per export
 };
 
 /// What is known about the export that a slice names.

@@ -423,7 +423,7 @@ std::optional<Json> SliceController::orphan_of(const std::string& key,
 }
 
 void SliceController::reconcile_default(const std::string& key, net::WorkQueue::Finished finished) {
-  if (holds_ > 0) {
+  if (holds_ > 0 || !defaults_.make_defaults) {
     finished(true);
     return;
   }

@@ -49,7 +49,8 @@ void describe(const Address& address, http::PeerInfo& peer) {
     peer.port = ntohs(address.v4.sin_port);
   } else if (address.any.sa_family == AF_INET6) {
     ::inet_ntop(AF_INET6, &address.v6.sin6_addr, text, sizeof text);
-    peer.address = text;
+    const bool mapped = IN6_IS_ADDR_V4MAPPED(&address.v6.sin6_addr);
+    peer.address = mapped ? std::strrchr(text, ':') + 1 : text;
     peer.port = ntohs(address.v6.sin6_port);
   } else {
     peer.address = "unix";

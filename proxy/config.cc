@@ -24,8 +24,9 @@ using krm::Json;
 struct Key {
   std::string path;                             ///< "listener.port"
   std::function<std::string(const Json&)> set;  ///< returns what is wrong, "" when fine
-  /// Of a list of sections: the keys of a new element, whose path is given.
+  /// Of a list of sections, or of sections by name: the keys of a new one, whose path is given.
   std::function<std::vector<Key>(const std::string& path)> element = {};
+  bool named = false;  ///< sections by name
 };
 
 constexpr std::size_t kMaxStaticShards = 4'096;
@@ -142,6 +143,68 @@ std::function<std::string(const Json&)> text_map(
   };
 }
 
+std::function<std::string(const Json&)> file_list(std::vector<std::string>& target,
+                                                  const std::string& folder) {
+  return [set = text_list(target), &target, folder](const Json& value) -> std::string {
+    std::string fault = set(value);
+    for (std::string& name : target) {
+      const std::filesystem::path path(name);
+      name = path.is_absolute() ? path.string() : (std::filesystem::path(folder) / path).string();
+    }
+    return fault;
+  };
+}
+
+/// Names of headers; none: the usual ones stay.
+std::function<std::string(const Json&)> header_list(std::vector<std::string>& target) {
+  return [&target](const Json& value) -> std::string {
+    std::vector<std::string> names;
+    std::string fault = text_list(names)(value);
+    target = names.empty() ? target : names;
+    return fault;
+  };
+}
+
+/// Section `authentication`.
+std::vector<Key> authentication_keys(AuthenticationConfig& config, const std::string& folder) {
+  auto& header = config.request_header;
+  return {
+      {"authentication.client_ca_file", file(config.client_ca_file, folder)},
+      {"authentication.request_header.client_ca_file", file(header.client_ca_file, folder)},
+      {"authentication.request_header.allowed_names", text_list(header.names.allowed_names)},
+      {"authentication.request_header.username_headers", header_list(header.names.user_headers)},
+      {"authentication.request_header.group_headers", header_list(header.names.group_headers)},
+      {"authentication.request_header.uid_headers", header_list(header.names.uid_headers)},
+      {"authentication.request_header.extra_prefixes", header_list(header.names.extra_prefixes)},
+      {"authentication.token_file", file(config.token_file, folder)},
+      {"authentication.service_accounts.key_files",
+       file_list(config.service_accounts.key_files, folder)},
+      {"authentication.service_accounts.issuers", text_list(config.service_accounts.issuers)},
+      {"authentication.service_accounts.audiences", text_list(config.service_accounts.audiences)},
+      {"authentication.service_accounts.lookup", boolean(config.service_accounts.lookup)},
+      {"authentication.webhook.kubeconfig", file(config.webhook.kubeconfig, folder)},
+      {"authentication.webhook.version",
+       one_of<std::string>(config.webhook.version, {{"v1", "v1"}, {"v1beta1", "v1beta1"}})},
+      {"authentication.webhook.cache_ms", milliseconds_of(config.webhook.cache)},
+      {"authentication.pass_groups", text_list(config.pass_groups)},
+      {"authentication.drop_groups", text_list(config.drop_groups)},
+      {"authentication.on_failure",
+       one_of<bool>(config.pass_failed, {{"reject", false}, {"pass", true}})},
+  };
+}
+
+/// Entry of `shards`.
+std::vector<Key> override_keys(ShardOverride& shard, const std::string& at,
+                               const std::string& folder) {
+  return {
+      {at + ".ca_file", file(shard.ca_file, folder)},
+      {at + ".cert_file", file(shard.cert_file, folder)},
+      {at + ".key_file", file(shard.key_file, folder)},
+      {at + ".server_name", text(shard.server_name)},
+      {at + ".kubeconfig", file(shard.kubeconfig, folder)},
+  };
+}
+
 /// Element of `topology.shards`.
 std::vector<Key> shard_keys(StaticShard& shard, const std::string& at, const std::string& folder) {
   return {
@@ -208,6 +271,8 @@ std::vector<Key> aggregation_keys(MergeOptions& options, MergeParams& params) {
 std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
   using endpointslice::Consumers;
   using endpointslice::EndpointMode;
+  const std::vector<std::pair<std::string_view, GroupMode>> modes = {
+      {"proxy", GroupMode::kProxy}, {"shard", GroupMode::kShard}, {"auto", GroupMode::kAuto}};
   std::vector<Key> out = {
       {"external_url", text(config.external_url)},
       {"data_dir", file(config.data_dir, folder)},
@@ -223,7 +288,6 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
        milliseconds_of(config.listener.timeouts.first_request, 1)},
       {"listener.idle_timeout_ms", milliseconds_of(config.listener.timeouts.idle, 1)},
       {"listener.slow_reader_timeout_ms", milliseconds_of(config.listener.timeouts.slow_reader, 1)},
-      {"authentication.client_ca_file", file(config.authentication.client_ca_file, folder)},
       {"topology.source",
        one_of<std::string>(config.topology.source,
                            {{"kcp", "kcp"}, {"objects", "objects"}, {"static", "static"}})},
@@ -235,6 +299,17 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
        [&shards = config.topology.shards, folder](const std::string& path) {
          return shard_keys(shards.emplace_back(), path, folder);
        }},
+      {"topology.groups.topology.kcp.io",
+       one_of<GroupMode>(config.topology.groups.partitions, modes)},
+      {"topology.groups.apis.kcp.io", one_of<GroupMode>(config.topology.groups.slices, modes)},
+      {"shards",
+       {},
+       [&shards = config.shards, folder](const std::string& path) {
+         shards.emplace_back().name = path.substr(sizeof("shards"));
+         return override_keys(shards.back(), path, folder);
+       },
+       true},
+      {"mapping_file", file(config.mapping_file, folder)},
       {"backend.ca_file", file(config.backend.ca_file, folder)},
       {"backend.cert_file", file(config.backend.cert_file, folder)},
       {"backend.key_file", file(config.backend.key_file, folder)},
@@ -269,6 +344,8 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
   out.push_back({"aggregation.cursor.journal", file(config.sequence_journal, folder)});
   out.push_back({"aggregation.cursor.journal_bytes",
                  number(config.sequence_journal_bytes, SequenceJournal::kLeastBytes, 1LL << 34)});
+  std::vector<Key> authentication = authentication_keys(config.authentication, folder);
+  std::move(authentication.begin(), authentication.end(), std::back_inserter(out));
   return out;
 }
 
@@ -292,7 +369,9 @@ struct Reader {
       const auto known =
           std::find_if(keys.begin(), keys.end(), [&](const Key& one) { return one.path == key; });
       if (known != keys.end() && known->element) {
-        if (auto result = read_list(member.value, key, *known); !result) {
+        if (auto result = known->named ? read_named(member.value, key, *known)
+                                       : read_list(member.value, key, *known);
+            !result) {
           return result;
         }
         continue;
@@ -313,6 +392,25 @@ struct Reader {
         return fault(key, must_be("a section with keys"));
       }
       if (auto result = read(member.value, key); !result) {
+        return result;
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] Expected<void> read_named(const Json& object, const std::string& key,
+                                          const Key& known) const {
+    if (!object.is_object()) {
+      return fault(key, must_be("sections by name"));
+    }
+    for (const krm::JsonMember& member : object.members()) {
+      const std::string path_of = key + "." + member.key;
+      const std::vector<Key> of_element = known.element(path_of);
+      if (!member.value.is_object()) {
+        return fault(path_of, must_be("a section with keys"));
+      }
+      const Reader reader{path, lines, of_element};
+      if (auto result = reader.read(member.value, path_of); !result) {
         return result;
       }
     }
@@ -413,7 +511,8 @@ std::optional<ShardFault> judge(const ProxyConfig& config, std::size_t index) {
 
 }  // namespace
 
-Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::string& path) {
+Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::string& path,
+                                         const AmendConfig& amend) {
   krm::YamlReport report;
   report.collect_lines = true;
   auto document = krm::parse_yaml(text_in, &report);
@@ -436,6 +535,21 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::st
   if (auto result = reader.read(*document, ""); !result) {
     return fail(std::move(result.error()));
   }
+  if (amend) {
+    if (auto result = amend(config); !result) {
+      return fail(std::move(result.error()));
+    }
+  }
+  for (const ShardOverride& shard : config.shards) {
+    if (shard.cert_file.empty() != shard.key_file.empty()) {
+      return fail(
+          reader
+              .fault("shards." + shard.name + (shard.key_file.empty() ? ".cert_file" : ".key_file"),
+                     "needs both of cert_file and key_file")
+              .error()
+              .clone());
+    }
+  }
   config.endpoint_slice.external_url = config.external_url;
   if (auto result = finish_shards(config, reader); !result) {
     return fail(std::move(result.error()));
@@ -446,6 +560,7 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::st
         reader.fault("aggregation.shared_file", "is for sources kcp and static").error().clone());
   }
   const bool is_static = config.topology.source == "static";
+  const bool has_backend = !is_static && config.backend.kubeconfig.empty();
   if (config.wildcard.empty()) {
     config.wildcard = is_static ? "serve" : "deny";
   }
@@ -457,15 +572,16 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::st
   for (const Required& required :
        {Required{"listener.cert_file", config.listener.cert_file},
         Required{"listener.key_file", config.listener.key_file},
-        Required{"authentication.client_ca_file", config.authentication.client_ca_file},
+        Required{"authentication.client_ca_file", config.authentication.client_ca_file,
+                 !config.kcp_command_line},
         Required{"topology.root_kubeconfig", config.topology.root_kubeconfig,
                  config.topology.source == "kcp"},
         Required{"topology.shards_kubeconfig", config.topology.shards_kubeconfig, !is_static},
-        Required{"backend.ca_file", config.backend.ca_file, !is_static},
+        Required{"backend.ca_file", config.backend.ca_file, has_backend},
         Required{"backend.cert_file", config.backend.cert_file,
-                 !is_static || !config.backend.key_file.empty()},
+                 has_backend || !config.backend.key_file.empty()},
         Required{"backend.key_file", config.backend.key_file,
-                 !is_static || !config.backend.cert_file.empty()}}) {
+                 has_backend || !config.backend.cert_file.empty()}}) {
     if (required.needed && required.value.empty()) {
       return fail(reader.fault(std::string(required.key), "is required").error().clone());
     }

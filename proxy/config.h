@@ -1,15 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "auth/request_header.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "endpointslice/slice_builder.h"
+#include "net/serving_options.h"
 #include "proxy/forward.h"
+#include "proxy/local_kinds.h"
 #include "proxy/merge/merge_params.h"
 
 namespace kintsugi::proxy {
@@ -51,7 +55,46 @@ struct StaticShard {
   bool operator==(const StaticShard&) const = default;
 };
 
+/// `shards.<name>`: how the proxy gets to one shard, where that differs from the others.
+struct ShardOverride {
+  std::string name;
+  std::string ca_file, cert_file, key_file;  ///< "": of `backend`
+  std::string server_name;                   ///< in its certificate; "": the host of its URL
+  std::string kubeconfig;  ///< the proxy's own credential there; "": topology.shards_kubeconfig
+  bool operator==(const ShardOverride&) const = default;
+};
+
+/// Who callers are, besides client certificates (specs/front-proxy.md 9).
+struct AuthenticationConfig {
+  std::string client_ca_file;  ///< "": no client certificate is an identity
+  struct {
+    std::string client_ca_file;  ///< of proxies that may assert identities; "": none may
+    auth::RequestHeaderConfig names;
+  } request_header;
+  std::string token_file;  ///< CSV token,user,uid[,"groups"]
+  struct {
+    std::vector<std::string> key_files;  ///< PEM; none: tokens are not looked at
+    std::vector<std::string> issuers{"https://kcp.default.svc"};
+    std::vector<std::string> audiences;  ///< none: the issuers
+    bool lookup = true;                  ///< the account and what it is bound to must exist
+  } service_accounts;
+  struct {
+    std::string kubeconfig;  ///< of the server that TokenReviews are sent to
+    std::string version = "v1";
+    Duration cache = seconds(120);
+  } webhook;
+  std::vector<std::string> pass_groups;  ///< 9.3; none: all
+  std::vector<std::string> drop_groups = auth::default_drop_groups();
+  bool pass_failed = false;  ///< on_failure: pass
+  /// Something besides certificates makes identities.
+  [[nodiscard]] bool has_tokens() const {
+    return !token_file.empty() || !service_accounts.key_files.empty() ||
+           !webhook.kubeconfig.empty();
+  }
+};
+
 struct ProxyConfig {
+  bool kcp_command_line = false;  ///< made by flags of kcp-front-proxy
   std::string external_url;  ///< of the proxy as users see it; needed for endpoint modes proxied
                              ///< and aggregated
   std::string data_dir = "proxy-data";  ///< store of the kinds that the proxy serves
@@ -63,19 +106,24 @@ struct ProxyConfig {
     std::string cert_file, key_file;
     std::uint32_t max_streams = 250;
     ListenerTimeouts timeouts;
+    bool http2 = true;
+    net::ServingOptions tls;  ///< of command lines
   } listener;
-  struct {
-    std::string client_ca_file;
-  } authentication;
+  AuthenticationConfig authentication;
   struct {
     std::string source = "kcp";
     std::string root_kubeconfig, shards_kubeconfig;
     std::vector<StaticShard> shards;  ///< source `static`, in the order of their slots
     std::uint32_t generation = 0;     ///< of that slot table (AGG-509); 0: kept in data_dir
+    GroupModes groups;                ///< who stores what kcp's shards could store, too
   } topology;
   struct {
     std::string ca_file, cert_file, key_file;  ///< request-header client pair for every shard
+    std::string kubeconfig;                    ///< has them, where there are no files
   } backend;
+  std::vector<ShardOverride> shards;  ///< sources `kcp` and `objects`
+  std::string mapping_file;           ///< entries for other paths (mapping.h); "": none
+  bool clusters = true;               ///< /clusters/… is served
   endpointslice::SliceDefaults endpoint_slice;
   std::string wildcard;                   ///< "deny", "serve"
   std::vector<std::string> cors_origins;  ///< regular expressions (cors.h); none: no CORS
@@ -107,9 +155,13 @@ struct ProxyConfig {
   } reload;
 };
 
+using AmendConfig = std::function<Expected<void>(ProxyConfig& config)>;
+
 /// @param path of the file, for messages and relative names.
+/// @param amend changes what was read before it is judged as a whole: command lines win over files.
 /// @error kConfig "<file>:<line>: <key>: <what is wrong>"; the first fault in file order.
 [[nodiscard]] Expected<ProxyConfig> parse_proxy_config(std::string_view text,
-                                                       const std::string& path);
+                                                       const std::string& path,
+                                                       const AmendConfig& amend = {});
 
 }  // namespace kintsugi::proxy

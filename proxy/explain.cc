@@ -234,7 +234,7 @@ Json explain_cluster(const topology::Snapshot& index, const ExplainSources& sour
     result["shard"] = found.shard->spec.name;
     result["cluster"] = found.cluster;
     result["up"] = found.shard->up;
-    const LocalUse use = local_use(rest);
+    const LocalUse use = local_use(rest, false, sources.groups);
     result["handler"] = use == LocalUse::kServe     ? "proxy"
                         : use == LocalUse::kOverlay ? "proxy and shard"
                                                     : "shard";

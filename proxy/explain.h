@@ -7,12 +7,14 @@
 
 #include "endpointslice/slice_builder.h"
 #include "krm/json.h"
+#include "proxy/local_kinds.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::proxy {
 
 /// What explain() asks beyond the index. Each may be empty. Threads: the control loop's.
 struct ExplainSources {
+  LocalGroups groups = {};  ///< what the proxy may have to serve
   using Get =
       std::function<std::optional<krm::Json>(std::string_view cluster, std::string_view name)>;
   Get partition, slice;  ///< as they are stored

@@ -39,6 +39,8 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
                  params_.documents ? params_.documents : std::make_shared<DocumentCache>(),
                  params_.merge_options.discovery},
       late_(params_.loop, params_.view, params_.late_routes),
+      routes_(params_.routes),
+      clusters_(params_.clusters),
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
   merge_.find_deliveries = params_.find_deliveries;
@@ -78,6 +80,11 @@ std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
   if (std::optional<std::string> inside = in_cluster_target(head)) {
     head.target = std::move(*inside);
   }
+  if (routes_ != nullptr) {
+    if (auto answer = mapped(head, stream)) {
+      return answer;
+    }
+  }
   const std::string_view target = head.target;
   Prefix prefix;
   if (target.starts_with(kShards)) {
@@ -92,7 +99,7 @@ std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
   }
   const std::string_view rest = prefix.rest(target);
   const auto cluster =
-      rest.starts_with("/clusters/") ? krm::split_cluster_path(rest) : std::nullopt;
+      clusters_ && rest.starts_with("/clusters/") ? krm::split_cluster_path(rest) : std::nullopt;
   if (cluster && (!prefix.partition || cluster->segment == "*")) {
     return cluster_request(std::move(head), stream, prefix);
   }
@@ -231,7 +238,8 @@ ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
                                                     http::ResponseStream& stream,
                                                     std::string_view trail) {
   const std::string plain = without_identity(trail);
-  if (plain.starts_with("/openapi") || local_use(plain) != LocalUse::kServe ||
+  if (plain.starts_with("/openapi") ||
+      local_use(plain, false, possible_groups(params_.groups)) != LocalUse::kServe ||
       !krm::parse_request_info(head.method, plain).is_resource) {
     return nullptr;
   }
@@ -245,7 +253,7 @@ ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
 ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,
                                                     http::ResponseStream& stream,
                                                     std::string_view trail) {
-  const LocalUse use = local_use(trail, true);
+  const LocalUse use = local_use(trail, true, possible_groups(params_.groups));
   if (use == LocalUse::kForward) {
     return nullptr;
   }
@@ -272,8 +280,19 @@ bool ProxyHandler::looped(const http::RequestHead& head) const {
 ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::ResponseStream& stream,
                                             const topology::ShardInfo& shard,
                                             std::string_view cluster, std::string_view trail) {
-  const LocalUse use = shard.spec.plain ? LocalUse::kForward
-                                        : local_use(trail, params_.own_root && cluster == kRoot);
+  LocalGroups groups = possible_groups(params_.groups);
+  if (params_.owners != nullptr && !shard.spec.plain &&
+      local_use(trail, false, groups) != LocalUse::kForward) {
+    const auto known = params_.owners->known(cluster);
+    if (!known) {
+      return dispatch_when_known(std::move(head), stream, shard.id, std::string(cluster),
+                                 std::string(trail));
+    }
+    groups = *known;
+  }
+  const LocalUse use = shard.spec.plain
+                           ? LocalUse::kForward
+                           : local_use(trail, params_.own_root && cluster == kRoot, groups);
   if (use == LocalUse::kServe) {
     const auto fact = params_.view->current().cluster(cluster);
     if (fact && fact->inactive && !trail.starts_with("/openapi")) {
@@ -314,16 +333,46 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
   return forward(forward_, std::move(head), stream, *client);
 }
 
-ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::ResponseStream& stream) {
+ProxyHandler::Answer ProxyHandler::dispatch_when_known(http::RequestHead head,
+                                                       http::ResponseStream& stream,
+                                                       topology::ShardId shard, std::string cluster,
+                                                       std::string trail) {
+  auto waiting = std::make_unique<WaitingRequest>();
+  auto held = std::make_shared<http::RequestHead>(std::move(head));
+  params_.owners->ask(cluster, [this, weak = waiting->weak(), held, &stream, shard, cluster,
+                                trail](const Expected<LocalGroups>& groups) {
+    WaitingRequest* self = *weak;
+    if (self == nullptr || self->closed()) {
+      return;
+    }
+    const topology::ShardInfo* info = params_.view->current().shard(shard);
+    if (!groups || info == nullptr) {
+      self->go_on(answer_error(*held, stream, !groups ? groups.error().clone() : not_known_yet()));
+      return;
+    }
+    self->go_on(dispatch(std::move(*held), stream, *info, cluster, trail));
+  });
+  return waiting;
+}
+
+ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::ResponseStream& stream,
+                                            const MappingEntry* entry) {
   const ConnectionIdentity* identity = identity_of(stream.peer());
+  if (identity != nullptr && identity->refusal != nullptr) {
+    return answer_error(head, stream, *identity->refusal);
+  }
   if (identity != nullptr && !identity->user) {
     auto answer = answer_error(head, stream, krm::unauthorized());
     stream.close_connection_after();
     return answer;
   }
-  forward_.stats.identity_headers_stripped +=
-      auth::strip_identity_headers(head.headers, params_.identity_headers);
-  if (identity != nullptr) {
+  forward_.stats.identity_headers_stripped += auth::strip_identity_headers(
+      head.headers, entry != nullptr ? entry->identity : params_.identity_headers);
+  if (identity != nullptr && entry != nullptr && entry->own_names) {
+    if (!auth::stamp_identity(head.headers, *identity->user, entry->identity)) {
+      return answer_error(head, stream, krm::unauthorized());
+    }
+  } else if (identity != nullptr) {
     for (std::size_t i = 0; i < identity->stamp.size(); ++i) {
       const http::HeaderView field = identity->stamp[i];
       head.headers.add(field.name, field.value);

@@ -14,10 +14,13 @@
 #include "http/handler.h"
 #include "net/loop.h"
 #include "proxy/forward.h"
+#include "proxy/group_owners.h"
 #include "proxy/late_routes.h"
+#include "proxy/local_kinds.h"
 #include "proxy/merge/merge_loop.h"
 #include "proxy/merge/merged_document.h"
 #include "proxy/mount_route.h"
+#include "proxy/route_table.h"
 #include "proxy/service_route.h"
 #include "proxy/shard_pool.h"
 #include "topology/resolver.h"
@@ -47,7 +50,11 @@ struct ProxyHandlerParams {
   auth::RequestHeaderConfig identity_headers;
   ForwardLimits limits;
   MountRules mounts = {};
-  std::string instance;  ///< for Via; the same in every loop of a process
+  GroupModes groups = {};
+  GroupOwners* owners = nullptr;                  ///< with a group of mode kAuto
+  std::shared_ptr<const RouteTable> routes = {};  ///< of a mapping file; see set_routes
+  bool clusters = true;                           ///< /clusters/… is served (set_routes)
+  std::string instance;                           ///< for Via; the same in every loop of a process
   /// Kinds that the proxy stores are listed and watched at /clusters/* too.
   bool wildcard = false;
   MergeOptions merge_options = {};
@@ -96,7 +103,13 @@ class ProxyHandler final : public http::Handler {
   }
   [[nodiscard]] std::vector<GroupReport> merge_groups() const { return merge_.report_groups(); }
   [[nodiscard]] const DocumentStats& document_stats() const noexcept { return documents_.stats; }
-  /// For requests that begin from now on.
+  /// For requests that begin from now on. @param clusters false: a mapping file without an entry
+  /// for them, requests for clusters are like any other's
+  void set_routes(std::shared_ptr<const RouteTable> routes, bool clusters) noexcept {
+    routes_ = std::move(routes);
+    clusters_ = clusters;
+  }
+  /// The same.
   void set_limits(const ForwardLimits& limits) noexcept { forward_.limits = limits; }
 
  private:
@@ -173,8 +186,21 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] Answer dispatch(http::RequestHead head, http::ResponseStream& stream,
                                 const topology::ShardInfo& shard, std::string_view cluster,
                                 std::string_view trail);
+  /// The same after the shard was asked which groups it has.
+  [[nodiscard]] Answer dispatch_when_known(http::RequestHead head, http::ResponseStream& stream,
+                                           topology::ShardId shard, std::string cluster,
+                                           std::string trail);
   /// E5 when the certificate does not hold; else strips and stamps (section 10). nullptr: go on.
-  [[nodiscard]] Answer identify(http::RequestHead& head, http::ResponseStream& stream);
+  /// @param entry  whose header names count; null: those of shards.
+  [[nodiscard]] Answer identify(http::RequestHead& head, http::ResponseStream& stream,
+                                const MappingEntry* entry = nullptr);
+  /// What an entry of the mapping file answers; nullptr, and the head as it was: none does.
+  [[nodiscard]] Answer mapped(http::RequestHead& head, http::ResponseStream& stream);
+  /// @param table  keeps the entry while the request waits for its route.
+  [[nodiscard]] Answer mapped_request(http::RequestHead head, http::ResponseStream& stream,
+                                      const RouteTable::Match& match,
+                                      const std::shared_ptr<const RouteTable>& table,
+                                      bool is_late = false);
   void add_forwarding_headers(http::RequestHead& head, const http::PeerInfo& peer) const;
 
   ProxyHandlerParams params_;
@@ -183,6 +209,8 @@ class ProxyHandler final : public http::Handler {
   DocumentLoop documents_;
   LateRoutes late_;
   LookupStats lookup_stats_;
+  std::shared_ptr<const RouteTable> routes_;
+  bool clusters_ = true;
   std::map<std::string, std::uint64_t> ignored_applies_;
   std::string via_;
   std::size_t turn_ = 0;

@@ -151,7 +151,8 @@ ProxyHandler::Answer ProxyHandler::merged_document(http::RequestHead head,
   }
   sort_by_slot(*merge_.slots, route.sources);
   route.root = client_root(head.target);
-  if (!prefix.partition && !first.spec.plain && local_use(path) != LocalUse::kForward) {
+  if (!prefix.partition && !first.spec.plain &&
+      local_use(path, false, possible_groups(params_.groups)) != LocalUse::kForward) {
     route.local_target = std::string(kEverywhere) + path;
   }
   route.verbs = {"list", "watch"};

@@ -9,6 +9,7 @@
 #include "auth/request_header.h"
 #include "auth/user.h"
 #include "auth/x509_identity.h"
+#include "base/error.h"
 #include "http/handler.h"
 
 namespace kintsugi::proxy {
@@ -18,7 +19,9 @@ namespace kintsugi::proxy {
 /// (specs/front-proxy.md sections 9, 10).
 struct ConnectionIdentity : auth::CertificateIdentity {
   std::optional<auth::UserInfo>
-      user;                ///< absent: the certificate does not hold, every request gets E5
+      user;  ///< absent: the certificate does not hold, every request gets E5
+  /// Why it cannot be told now who this is; with it there is no user. Null: E5 then.
+  std::shared_ptr<const Error> refusal;
   http::HeaderList stamp;  ///< X-Remote-User, -Group, -Extra-…
 };
 

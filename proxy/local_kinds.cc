@@ -23,30 +23,33 @@ constexpr std::string_view kCoreVersion = "/apis/core.kcp.io/v1alpha1";
 constexpr std::string_view kOpenApiV2 = "/openapi/v2";
 
 /// @param rest what follows /openapi/v3.
-LocalUse openapi_use(std::string_view rest, bool own_shards) {
+LocalUse openapi_use(std::string_view rest, bool own_shards, LocalGroups groups) {
   if (own_shards && rest == "/apis/core.kcp.io/v1alpha1") {
     return LocalUse::kOverlay;
   }
-  if (below(rest, "/apis/topology.kcp.io")) {
+  if (groups.partitions && below(rest, "/apis/topology.kcp.io")) {
     return LocalUse::kServe;
   }
-  const bool both = rest.empty() || rest == "/apis/apis.kcp.io/v1alpha1";
+  const bool both = rest.empty() || (groups.slices && rest == "/apis/apis.kcp.io/v1alpha1");
   return both ? LocalUse::kOverlay : LocalUse::kForward;
 }
 
 }  // namespace
 
-LocalUse local_use(std::string_view trail, bool own_shards) noexcept {
+LocalUse local_use(std::string_view trail, bool own_shards, LocalGroups groups) noexcept {
+  if (groups.none() && !own_shards) {
+    return LocalUse::kForward;
+  }
   const bool is_openapi = trail.starts_with(kOpenApi);
   if (!is_openapi && !trail.starts_with("/apis") && !trail.starts_with(kOpenApiV2)) {
     return LocalUse::kForward;
   }
   const std::string_view path = without_slash(trail.substr(0, trail.find('?')));
   if (is_openapi) {
-    return openapi_use(path.substr(kOpenApi.size()), own_shards);
+    return openapi_use(path.substr(kOpenApi.size()), own_shards, groups);
   }
-  if (path == "/apis" || path == "/apis/apis.kcp.io" || path == "/apis/apis.kcp.io/v1alpha1" ||
-      path == kOpenApiV2) {
+  if (path == "/apis" || path == kOpenApiV2 ||
+      (groups.slices && (path == "/apis/apis.kcp.io" || path == "/apis/apis.kcp.io/v1alpha1"))) {
     return LocalUse::kOverlay;
   }
   if (own_shards && below(path, kCore)) {
@@ -59,13 +62,13 @@ LocalUse local_use(std::string_view trail, bool own_shards) noexcept {
     }
   }
   // The whole group is ours, its discovery too.
-  if (below(path, "/apis/topology.kcp.io")) {
+  if (groups.partitions && below(path, "/apis/topology.kcp.io")) {
     return LocalUse::kServe;
   }
   for (const std::string_view prefix :
        {"/apis/apis.kcp.io/v1alpha1/apiexportendpointslices",
         "/apis/apis.kcp.io/v1alpha1/watch/apiexportendpointslices"}) {
-    if (below(path, prefix)) {
+    if (groups.slices && below(path, prefix)) {
       return LocalUse::kServe;
     }
   }

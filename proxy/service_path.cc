@@ -102,6 +102,13 @@ std::optional<ServicePath> parse_service_path(std::string_view target) {
   return path;
 }
 
+VirtualWorkspace virtual_workspace_of(std::string_view path) noexcept {
+  const std::string_view name = Segments(path.substr(kServices.size())).next();
+  const auto* const rule = std::find_if(std::begin(kRules), std::end(kRules),
+                                        [&](const Rule& one) { return one.name == name; });
+  return rule != std::end(kRules) ? rule->kind : VirtualWorkspace::kOther;
+}
+
 std::string service_target(const ServicePath& path, std::string_view owner,
                            std::string_view cluster) {
   std::string target(kServices);

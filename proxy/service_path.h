@@ -36,6 +36,9 @@ struct ServicePath {
 /// @return nullopt for what no virtual workspace serves: a part is missing or empty (E4).
 [[nodiscard]] std::optional<ServicePath> parse_service_path(std::string_view target);
 
+/// Which one a path below "/services/" is for; kOther for names that the proxy does not know.
+[[nodiscard]] VirtualWorkspace virtual_workspace_of(std::string_view path) noexcept;
+
 /// The target for a shard, with logical cluster names in the place of human paths.
 /// @param owner,cluster names for the parts of the same name; ignored where there is none.
 [[nodiscard]] std::string service_target(const ServicePath& path, std::string_view owner,

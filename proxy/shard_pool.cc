@@ -103,6 +103,15 @@ shards::ShardClient* ShardPool::find_host(const std::string& origin) {
   return found->second->upstream() != nullptr ? found->second.get() : nullptr;
 }
 
+shards::ShardClient* ShardPool::find_backend(const std::string& name, const std::string& url) {
+  auto found = backends_.find(name);
+  if (found == backends_.end()) {
+    found = backends_.emplace(name, make_client(name)).first;
+  }
+  point(*found->second, url);
+  return found->second->upstream() != nullptr ? found->second.get() : nullptr;
+}
+
 void ShardPool::set_tls(
     const std::function<std::shared_ptr<net::TlsContext>(const std::string&)>& of) {
   for (const auto& [id, entry] : clients_) {
@@ -115,9 +124,11 @@ void ShardPool::set_tls(
       entry.services->set_tls(tls);
     }
   }
-  for (const auto& [origin, client] : hosts_) {
-    if (const std::shared_ptr<net::TlsContext> tls = of(origin)) {
-      client->set_tls(tls);
+  for (const auto* others : {&hosts_, &backends_}) {
+    for (const auto& [name, client] : *others) {
+      if (const std::shared_ptr<net::TlsContext> tls = of(name)) {
+        client->set_tls(tls);
+      }
     }
   }
 }

@@ -33,6 +33,9 @@ class ShardPool {
   /// Client of a host that is no shard ("https://host:port"), with the credentials for shards, made
   /// when it is first asked for; nullptr: no URL, or too many of them. Mounts lead there.
   [[nodiscard]] shards::ShardClient* find_host(const std::string& origin);
+  /// Client of a backend of the mapping file, made when it is first asked for; `make_upstream` is
+  /// asked with this name. nullptr: no URL. @param name of the entry; another URL moves its client
+  [[nodiscard]] shards::ShardClient* find_backend(const std::string& name, const std::string& url);
   /// Runs after a client got another URL: what still runs at the old one ends within a minute.
   void on_moved(std::function<void(const shards::ShardClient&)> listener) {
     moved_ = std::move(listener);
@@ -59,7 +62,8 @@ class ShardPool {
     bool up = true;      ///< what the control loop said the last time
   };
   std::unordered_map<topology::ShardId, Entry> clients_;
-  std::unordered_map<std::string, std::unique_ptr<shards::ShardClient>> hosts_;  ///< by origin
+  std::unordered_map<std::string, std::unique_ptr<shards::ShardClient>> hosts_;     ///< by origin
+  std::unordered_map<std::string, std::unique_ptr<shards::ShardClient>> backends_;  ///< by entry
   std::shared_ptr<ShardPool*> alive_;
 
  public:

@@ -113,6 +113,13 @@ void Importer::run(const std::string& name, net::WorkQueue::Finished finished) {
 }
 
 void Importer::fetch(const PassPtr& pass) {
+  while (pass->kind < kKindCount && params_.imports && !params_.imports(kKinds[pass->kind].group)) {
+    ++pass->kind;
+  }
+  if (pass->kind == kKindCount) {
+    store_next(pass);
+    return;
+  }
   const Kind& kind = kKinds[pass->kind];
   const std::string identity = kind.bound ? params_.identity() : std::string();
   std::string target = "/clusters/%2A/apis/" + std::string(kind.group) + "/v1alpha1/" +

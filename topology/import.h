@@ -35,6 +35,8 @@ struct ImportParams {
   http::HeaderList headers;
   /// Identity hash of topology.kcp.io, "" while it is unknown.
   std::function<std::string()> identity;
+  /// Whether a group's objects are copied; empty: every one's.
+  std::function<bool(std::string_view group)> imports = {};
   /// True before objects are stored, false after the last one: Partitions of a set come after it,
   /// and nobody may make them meanwhile.
   std::function<void(bool)> busy;

@@ -69,7 +69,8 @@ std::function<Expected<void>(std::string_view)> into(std::vector<std::string>& t
 }
 
 Expected<ParsedFlags> parse_flags(const std::vector<Flag>& flags,
-                                  const std::vector<std::string>& arguments) {
+                                  const std::vector<std::string>& arguments,
+                                  const OnUnknownFlag& on_unknown) {
   ParsedFlags parsed;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
@@ -92,6 +93,13 @@ Expected<ParsedFlags> parse_flags(const std::vector<Flag>& flags,
         normal(argument.substr(2, equals == std::string::npos ? equals : equals - 2));
     const auto flag =
         std::find_if(flags.begin(), flags.end(), [&](const Flag& one) { return one.name == name; });
+    if (flag == flags.end() && on_unknown) {
+      on_unknown(name);
+      const bool has_value = equals == std::string::npos && i + 1 < arguments.size() &&
+                             !arguments[i + 1].starts_with('-');
+      i += has_value ? 1 : 0;
+      continue;
+    }
     if (flag == flags.end()) {
       return fail(Errc::kConfig, "unknown option --" + name);
     }

@@ -33,10 +33,15 @@ struct ParsedFlags {
   bool help = false;
   std::vector<std::string> positional;
 };
+/// Told the name of an option that is not in the table; what follows it is skipped as its value,
+/// unless it begins with '-' or the value came with '='.
+using OnUnknownFlag = std::function<void(const std::string& name)>;
 /// `--name value`, `--name=value`, switches, `--` ends the options, `-h` and `--help`.
+/// @param on_unknown  empty: an unknown option is an error.
 /// @error kConfig "unknown option --foo", "--port needs a value", "--port: \"x\" is not a port".
 [[nodiscard]] Expected<ParsedFlags> parse_flags(const std::vector<Flag>& flags,
-                                                const std::vector<std::string>& arguments);
+                                                const std::vector<std::string>& arguments,
+                                                const OnUnknownFlag& on_unknown = {});
 
 /// Usage line, description and one line per option with its default.
 [[nodiscard]] std::string help_text(std::string_view usage, std::string_view description,

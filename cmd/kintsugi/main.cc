@@ -16,6 +16,8 @@ struct Command {
   int (*run)(const std::vector<std::string>&);
 };
 
+constexpr const char* kFrontProxy = "kcp-front-proxy";
+
 constexpr Command kCommands[] = {
     {"up", "a whole installation on this machine: a proxy and shards", kintsugi::cmd::run_up},
     {"proxy", "the front proxy", kintsugi::cmd::run_proxy},
@@ -41,6 +43,15 @@ void print_usage(std::FILE* out) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
+  // A drop-in replacement under its own name (specs/front-proxy.md 17.5).
+  const std::string_view called = argc > 0 ? argv[0] : "";
+  if (called.substr(called.rfind('/') + 1) == kFrontProxy) {
+    if (!arguments.empty() && arguments.front() == "--version") {
+      std::printf("%s version %s\n", kFrontProxy, kintsugi::cmd::version());
+      return 0;
+    }
+    return kintsugi::cmd::run_proxy(arguments);
+  }
   if (arguments.empty()) {
     print_usage(stderr);
     return 2;

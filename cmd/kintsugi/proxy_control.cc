@@ -17,7 +17,6 @@
 namespace kintsugi::cmd {
 namespace {
 
-constexpr Duration kFeedRetry = milliseconds(20);
 constexpr Duration kHoldPoll = milliseconds(10);
 constexpr Duration kExportsLimit = seconds(5);  // slices wait no longer for a shard
 
@@ -44,20 +43,20 @@ http::HeaderList agent_headers() {
 
 }  // namespace
 
-Expected<std::unique_ptr<ProxyControl>> ProxyControl::make(proxy::ProxyConfig config,
-                                                           std::string path, std::string text) {
-  std::unique_ptr<ProxyControl> control(
-      new ProxyControl(std::move(config), std::move(path), std::move(text)));
+Expected<std::unique_ptr<ProxyControl>> ProxyControl::make(ProxyCommandLine line,
+                                                           LoadedProxyConfig loaded) {
+  std::unique_ptr<ProxyControl> control(new ProxyControl(std::move(line), std::move(loaded)));
   if (auto result = control->open(); !result) {
     return fail(std::move(result.error()));
   }
   return control;
 }
 
-ProxyControl::ProxyControl(proxy::ProxyConfig config, std::string path, std::string text)
-    : config_(std::move(config)),
-      config_path_(std::move(path)),
-      config_text_(std::move(text)),
+ProxyControl::ProxyControl(ProxyCommandLine line, LoadedProxyConfig loaded)
+    : line_(std::move(line)),
+      config_(std::move(loaded.config)),
+      config_path_(std::move(loaded.path)),
+      config_text_(std::move(loaded.text)),
       loop_("control"),
       signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, [this](int number) { on_signal(number); }),
       feed_timer_(loop_),
@@ -77,6 +76,7 @@ ProxyControl::~ProxyControl() {
   if (importer_ != nullptr) {
     feed_->remove_listener(*importer_);
   }
+  backend_check_.reset();
   own_shards_.reset();
   shard_status_.reset();
   importer_.reset();
@@ -123,6 +123,8 @@ Expected<void> ProxyControl::open() {
                   .serving_tls = std::move(files->serving),
                   .backend_tls = std::move(files->backend),
                   .tokens = tokens_of(files->shards),
+                  .routes = std::move(files->routes),
+                  .token_files = std::move(files->tokens),
                   .verifier = verifier_,
                   .group = count > 1 ? std::make_shared<net::ListenerGroup>() : nullptr,
                   .ready = [this] { return ready_.load(std::memory_order_relaxed); },
@@ -197,7 +199,8 @@ Expected<void> ProxyControl::begin_sequences() {
 }
 
 proxy::ExplainSources ProxyControl::explain_sources() {
-  return {.partition =
+  return {.groups = proxy::possible_groups(config_.topology.groups),
+          .partition =
               [this](std::string_view cluster, std::string_view name) {
                 return objects_->get(cluster, "topology.kcp.io", "partitions", name);
               },
@@ -270,24 +273,6 @@ std::vector<topology::ShardSpec> ProxyControl::static_specs() const {
   return specs;
 }
 
-/// The kubeconfigs may not be there yet when the shards start at the same time.
-void ProxyControl::try_feed() {
-  const bool needs_files = config_.topology.source != "static";
-  if ((has_root() && !file_exists(config_.topology.root_kubeconfig)) ||
-      (needs_files && !file_exists(config_.topology.shards_kubeconfig))) {
-    if (!waiting_logged_) {
-      waiting_logged_ = true;
-      log_info("waiting for the kubeconfigs", {{"root", config_.topology.root_kubeconfig}});
-    }
-    feed_timer_.start(kFeedRetry, [this] { try_feed(); });
-    return;
-  }
-  if (auto result = start_feed(); !result) {
-    log_error("topology cannot be learned", {{"error", result.error().to_string()}});
-    feed_timer_.start(seconds(1), [this] { try_feed(); });
-  }
-}
-
 Expected<void> ProxyControl::start_feed() {
   auto files = load_topology_files(config_);
   if (!files) {
@@ -306,7 +291,7 @@ Expected<void> ProxyControl::start_feed() {
   params.lists_shards = config_.topology.source == "kcp";
   params.shard = [this](const std::string& shard, const std::string& url) {
     const bool is_static = config_.topology.source == "static";
-    return upstream_to(url, is_static ? backend_tls_.of(shard) : admin_tls_);
+    return upstream_to(url, is_static ? backend_tls_.of(shard) : admin_tls_.of(shard));
   };
   params.on_ready = [this](bool ready) { tell_ready(ready); };
   params.root_headers = agent_headers();
@@ -389,8 +374,9 @@ void ProxyControl::start_controllers() {
   }
   partitions_ = std::make_unique<topology::PartitionController>(
       loop_, *objects_, [this] { return world_->shard_table(); });
-  slices_ = std::make_unique<endpointslice::SliceController>(loop_, *objects_, *world_,
-                                                             config_.endpoint_slice);
+  endpointslice::SliceDefaults slices = config_.endpoint_slice;
+  slices.make_defaults = config_.topology.groups.slices != proxy::GroupMode::kShard;
+  slices_ = std::make_unique<endpointslice::SliceController>(loop_, *objects_, *world_, slices);
   partitions_->hold();
   slices_->hold();
   std::vector<ClusterSweeper::Resource> resources;
@@ -423,8 +409,12 @@ void ProxyControl::start_controllers() {
 void ProxyControl::start_import() {
   import_log_ = std::make_unique<StoreImportLog>(loop_, *store_);
   topology::ImportParams params;
-  params.upstream = [this](const std::string& /*shard*/, const std::string& url) {
-    return upstream_to(url, admin_tls_);
+  params.upstream = [this](const std::string& shard, const std::string& url) {
+    return upstream_to(url, admin_tls_.of(shard));
+  };
+  params.imports = [groups = config_.topology.groups](std::string_view group) {
+    return (group == "topology.kcp.io" ? groups.partitions : groups.slices) ==
+           proxy::GroupMode::kProxy;
   };
   params.headers = agent_headers();
   params.identity = [this] { return std::string(feed_->identity("topology.kcp.io")); };

@@ -9,9 +9,11 @@
 #include "apiserver/controllers/garbage_collector.h"
 #include "apiserver/server.h"
 #include "cmd/kintsugi/api_objects.h"
+#include "cmd/kintsugi/backend_check.h"
 #include "cmd/kintsugi/cluster_sweeper.h"
 #include "cmd/kintsugi/file_watch.h"
 #include "cmd/kintsugi/proxy_files.h"
+#include "cmd/kintsugi/proxy_flags.h"
 #include "cmd/kintsugi/proxy_loop.h"
 #include "cmd/kintsugi/signals.h"
 #include "cmd/kintsugi/slot_keeper.h"
@@ -35,16 +37,15 @@ namespace kintsugi::cmd {
 class ProxyControl {
  public:
   /// Opens the store and the ports. @error kConfig, kIo: one line that says what could not be had.
-  /// @param path of the configuration file; @param text what it holds.
-  [[nodiscard]] static Expected<std::unique_ptr<ProxyControl>> make(proxy::ProxyConfig config,
-                                                                    std::string path,
-                                                                    std::string text);
+  /// @param line  is loaded again when a file of it changes.
+  [[nodiscard]] static Expected<std::unique_ptr<ProxyControl>> make(ProxyCommandLine line,
+                                                                    LoadedProxyConfig loaded);
   ~ProxyControl();
   /// Until SIGTERM or SIGINT. @returns the exit status.
   int run();
 
  private:
-  ProxyControl(proxy::ProxyConfig config, std::string path, std::string text);
+  ProxyControl(ProxyCommandLine line, LoadedProxyConfig loaded);
   [[nodiscard]] Expected<void> open();
   /// Where the numbers of sequence cursors begin, and what is known of earlier ones.
   [[nodiscard]] Expected<void> begin_sequences();
@@ -52,6 +53,8 @@ class ProxyControl {
   [[nodiscard]] proxy::ExplainSources explain_sources();
   void try_feed();
   [[nodiscard]] Expected<void> start_feed();
+  /// Before anything is known, so that nothing is forwarded: see BackendCheck.
+  [[nodiscard]] Expected<void> check_backend();
   /// Ready is what every loop has the snapshot for: it was posted to them before this is.
   void tell_ready(bool ready);
   void start_controllers();
@@ -73,15 +76,16 @@ class ProxyControl {
   void on_signal(int number);
   void drain();
 
+  const ProxyCommandLine line_;
   proxy::ProxyConfig config_;
-  const std::string config_path_;
+  const std::string config_path_;  ///< "" without --config
   std::string config_text_;
   net::Loop loop_;
   Signals signals_;
   std::unique_ptr<store::LmdbStore> store_;
   topology::SnapshotPublisher publisher_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
-  std::shared_ptr<net::TlsContext> admin_tls_;  ///< for the feed; null until it starts
+  ShardTls admin_tls_;  ///< for the feed; empty until it starts
   std::string root_server_;
   ShardTls backend_tls_;
   std::vector<StaticAccess> static_shards_;
@@ -99,6 +103,8 @@ class ProxyControl {
   std::unique_ptr<apiserver::StaticPlusCrdRegistry> registry_;
   std::unique_ptr<apiserver::ApiServer> objects_server_;
   std::unique_ptr<ApiObjects> objects_;
+  std::unique_ptr<BackendCheck> backend_check_;
+  bool backend_proven_ = false;
   std::unique_ptr<topology::Feed> feed_;
   std::unique_ptr<proxy::FeedWorld> world_;
   std::unique_ptr<apiserver::GarbageCollector> collector_;

@@ -5,11 +5,20 @@
 #include "base/strings.h"
 #include "cmd/kintsugi/files.h"
 #include "cmd/kintsugi/kubeconfig.h"
+#include "krm/yaml.h"
 
 namespace kintsugi::cmd {
 namespace {
 
 constexpr std::string_view kContext = "base";
+
+/// Context `base` as kcp's kubeconfigs have it, else the current one.
+std::string_view context_of(const std::string& path) {
+  const auto text = read_file(path);
+  const auto document = text ? krm::parse_yaml(*text) : Expected<krm::Json>(krm::Json());
+  return document && find_named(*document, "contexts", kContext) != nullptr ? kContext
+                                                                            : std::string_view();
+}
 
 Expected<std::shared_ptr<net::TlsContext>> client_context(const KubeAccess& access,
                                                           const std::string& path) {
@@ -79,6 +88,109 @@ Expected<KubeAccess> access_of(const proxy::StaticShard& shard, const proxy::Pro
   return access;
 }
 
+/// CA and client pair that assert identities to every shard.
+Expected<net::TlsParams> backend_params(const proxy::ProxyConfig& config) {
+  net::TlsParams params;
+  params.ca_file = config.backend.ca_file;
+  params.certificate_file = config.backend.cert_file;
+  params.key_file = config.backend.key_file;
+  const std::string& kubeconfig = config.backend.kubeconfig;
+  if (!params.certificate_file.empty() || kubeconfig.empty()) {
+    return params;
+  }
+  auto access = read_kubeconfig(kubeconfig, context_of(kubeconfig));
+  if (!access) {
+    return fail(std::move(access.error()));
+  }
+  if (access->certificate_pem.empty()) {
+    return fail(Errc::kConfig, kubeconfig + ": has no client certificate to reach shards with");
+  }
+  params.ca_pem = std::move(access->ca_pem);
+  params.certificate_pem = std::move(access->certificate_pem);
+  params.key_pem = std::move(access->key_pem);
+  return params;
+}
+
+/// Shards that are reached in another way than the rest, and backends of the mapping file.
+Expected<void> load_own_backends(const proxy::ProxyConfig& config, const net::TlsParams& common,
+                                 ProxyFiles& files) {
+  for (const proxy::ShardOverride& shard : config.shards) {
+    net::TlsParams params = common;
+    if (!shard.ca_file.empty()) {
+      params.ca_file = shard.ca_file;
+      params.ca_pem.clear();
+    }
+    if (!shard.cert_file.empty()) {
+      params.certificate_file = shard.cert_file;
+      params.key_file = shard.key_file;
+      params.certificate_pem.clear();
+      params.key_pem.clear();
+    }
+    params.server_name = shard.server_name;
+    auto tls = net::TlsContext::client(params);
+    if (!tls) {
+      return fail(std::move(tls.error()).at("shards." + shard.name));
+    }
+    files.backend.own[shard.name] = std::move(*tls);
+  }
+  for (const proxy::MappingEntry& entry :
+       files.routes != nullptr ? files.routes->entries() : std::vector<proxy::MappingEntry>()) {
+    if (entry.is_clusters() || !entry.backend.starts_with("https://")) {
+      continue;
+    }
+    net::TlsParams params;
+    params.ca_file = entry.ca_file;
+    params.certificate_file = entry.cert_file;
+    params.key_file = entry.key_file;
+    params.server_name = entry.server_name;
+    auto tls = net::TlsContext::client(params);
+    if (!tls) {
+      return fail(
+          std::move(tls.error()).at(config.mapping_file + ":" + std::to_string(entry.line)));
+    }
+    files.backend.own[entry.name()] = std::move(*tls);
+  }
+  return {};
+}
+
+Expected<void> load_routes(const proxy::ProxyConfig& config, ProxyFiles& files) {
+  if (config.mapping_file.empty()) {
+    return {};
+  }
+  auto text = read_file(config.mapping_file);
+  if (!text) {
+    return fail(std::move(text.error()));
+  }
+  auto entries = proxy::parse_mapping(*text, config.mapping_file);
+  if (!entries) {
+    return fail(std::move(entries.error()));
+  }
+  files.routes = std::make_shared<const proxy::RouteTable>(std::move(*entries));
+  return {};
+}
+
+Expected<std::shared_ptr<net::TlsContext>> serving_context(const proxy::ProxyConfig& config) {
+  net::TlsParams params;
+  params.certificate_file = config.listener.cert_file;
+  params.key_file = config.listener.key_file;
+  params.http2 = config.listener.http2;
+  params.request_client_certificate = true;
+  for (const std::string* ca : {&config.authentication.client_ca_file,
+                                &config.authentication.request_header.client_ca_file}) {
+    if (!ca->empty()) {
+      params.client_ca_files.push_back(*ca);
+    }
+  }
+  auto tls = net::TlsContext::server(params);
+  if (!tls) {
+    return tls;
+  }
+  if (auto applied = net::apply_serving_options(**tls, config.listener.tls); !applied) {
+    return fail(std::move(applied.error()));
+  }
+  return tls;
+}
+
 /// Shards of source `static`, with their files.
 Expected<void> load_shards(const proxy::ProxyConfig& config, ProxyFiles& files) {
   for (const proxy::StaticShard& shard : config.topology.shards) {
@@ -119,32 +231,41 @@ ImpersonationTokens tokens_of(const std::vector<StaticAccess>& shards) {
 
 Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
   ProxyFiles files;
+  if (auto result = load_routes(config, files); !result) {
+    return fail(std::move(result.error()));
+  }
+  net::TlsParams common;
   if (config.topology.source == "static") {
     if (auto result = load_shards(config, files); !result) {
       return fail(std::move(result.error()));
     }
   } else {
-    net::TlsParams backend;
-    backend.ca_file = config.backend.ca_file;
-    backend.certificate_file = config.backend.cert_file;
-    backend.key_file = config.backend.key_file;
-    auto backend_tls = net::TlsContext::client(backend);
+    auto params = backend_params(config);
+    if (!params) {
+      return fail(std::move(params.error()));
+    }
+    common = std::move(*params);
+    auto backend_tls = net::TlsContext::client(common);
     if (!backend_tls) {
       return fail(std::move(backend_tls.error()));
     }
     files.backend.common = std::move(*backend_tls);
   }
-  net::TlsParams serving;
-  serving.certificate_file = config.listener.cert_file;
-  serving.key_file = config.listener.key_file;
-  serving.client_ca_files = {config.authentication.client_ca_file};
-  serving.request_client_certificate = true;
-  auto serving_tls = net::TlsContext::server(serving);
+  if (auto result = load_own_backends(config, common, files); !result) {
+    return fail(std::move(result.error()));
+  }
+  auto serving_tls = serving_context(config);
   if (!serving_tls) {
     return fail(std::move(serving_tls.error()));
   }
   files.serving = std::move(*serving_tls);
-  auto bundles = auth::load_ca_bundles(config.authentication.client_ca_file, "");
+  auto tokens = load_token_files(config.authentication);
+  if (!tokens) {
+    return fail(std::move(tokens.error()));
+  }
+  files.tokens = std::move(*tokens);
+  auto bundles = auth::load_ca_bundles(config.authentication.client_ca_file,
+                                       config.authentication.request_header.client_ca_file);
   if (!bundles) {
     return fail(std::move(bundles.error()));
   }
@@ -169,9 +290,11 @@ Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
     return TopologyFiles{};
   }
   const bool has_root = !config.topology.root_kubeconfig.empty();
-  auto root = has_root ? read_kubeconfig(config.topology.root_kubeconfig, kContext)
+  const std::string& root_file = config.topology.root_kubeconfig;
+  const std::string& shards_file = config.topology.shards_kubeconfig;
+  auto root = has_root ? read_kubeconfig(root_file, context_of(root_file))
                        : Expected<KubeAccess>(KubeAccess{});
-  auto shards = read_kubeconfig(config.topology.shards_kubeconfig, kContext);
+  auto shards = read_kubeconfig(shards_file, context_of(shards_file));
   if (!root || !shards) {
     return fail(std::move(!root ? root.error() : shards.error()));
   }
@@ -181,8 +304,50 @@ Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
   if (!root_tls || !shards_tls) {
     return fail(std::move(!root_tls ? root_tls.error() : shards_tls.error()));
   }
-  return TopologyFiles{root->server, std::move(*root_tls), std::move(*shards_tls)};
+  TopologyFiles files{root->server, std::move(*root_tls), {std::move(*shards_tls), {}}};
+  for (const proxy::ShardOverride& shard : config.shards) {
+    KubeAccess access = *shards;
+    if (!shard.kubeconfig.empty()) {
+      auto own = read_kubeconfig(shard.kubeconfig, context_of(shard.kubeconfig));
+      if (!own) {
+        return fail(std::move(own.error()));
+      }
+      access = std::move(*own);
+    }
+    if (auto result = take_file(shard.ca_file, access.ca_pem); !result) {
+      return fail(std::move(result.error()));
+    }
+    access.server_name = shard.server_name;
+    auto tls = client_context(access, "shards." + shard.name);
+    if (!tls) {
+      return fail(std::move(tls.error()));
+    }
+    files.shards.own[shard.name] = std::move(*tls);
+  }
+  return files;
 }
+
+namespace {
+
+std::vector<std::string> mapped_files(const std::string& mapping) {
+  std::vector<std::string> files;
+  const auto text = mapping.empty() ? Expected<std::string>("") : read_file(mapping);
+  const auto entries =
+      text ? proxy::parse_mapping(*text, mapping) : Expected<std::vector<proxy::MappingEntry>>({});
+  if (!entries) {
+    return files;
+  }
+  for (const proxy::MappingEntry& entry : *entries) {
+    for (const std::string& file : {entry.ca_file, entry.cert_file, entry.key_file}) {
+      if (!file.empty()) {
+        files.push_back(absolute_path(file));
+      }
+    }
+  }
+  return files;
+}
+
+}  // namespace
 
 std::vector<FollowedFile> followed_files(const std::string& config_path,
                                          const proxy::ProxyConfig& config) {
@@ -197,10 +362,34 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
       {config.backend.key_file, "backend.key_file"},
       {config.topology.root_kubeconfig, "topology.root_kubeconfig"},
       {config.topology.shards_kubeconfig, "topology.shards_kubeconfig"},
+      {config.authentication.webhook.kubeconfig, "authentication.webhook.kubeconfig"},
+      {config.authentication.request_header.client_ca_file,
+       "authentication.request_header.client_ca_file"},
+      {config.authentication.token_file, "authentication.token_file"},
+      {config.mapping_file, "mapping_file"},
   };
+  for (const std::string& file : config.authentication.service_accounts.key_files) {
+    files.push_back({file, "authentication.service_accounts.key_files"});
+  }
+  for (const net::SniPair& pair : config.listener.tls.sni) {
+    files.push_back({pair.certificate_file, "listener.cert_file"});
+    files.push_back({pair.key_file, "listener.key_file"});
+  }
+  for (const proxy::ShardOverride& shard : config.shards) {
+    for (const std::string& file :
+         {shard.ca_file, shard.cert_file, shard.key_file, shard.kubeconfig}) {
+      files.push_back({file, "shards"});
+    }
+  }
+  for (std::string& file : mapped_files(config.mapping_file)) {
+    files.push_back({std::move(file), "mapping_file"});
+  }
   const std::size_t own = files.size();
-  for (std::size_t i = own - 2; i < own; ++i) {
-    for (std::string& named : kubeconfig_files(files[i].path, kContext)) {
+  for (std::size_t i = 0; i < own; ++i) {
+    if (!files[i].path.ends_with("kubeconfig") && !files[i].key.ends_with("kubeconfig")) {
+      continue;
+    }
+    for (std::string& named : kubeconfig_files(files[i].path, context_of(files[i].path))) {
       files.push_back({std::move(named), files[i].key});
     }
   }
@@ -237,6 +426,7 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("listener.max_streams", next.listener.max_streams, running.listener.max_streams);
   keep("listener timeouts", next.listener.timeouts, running.listener.timeouts);
   keep("topology.source", next.topology.source, running.topology.source);
+  keep("topology.groups", next.topology.groups, running.topology.groups);
   keep("endpoint_slice.mode", next.endpoint_slice.mode, running.endpoint_slice.mode);
   keep("endpoint_slice.consumers", next.endpoint_slice.consumers, running.endpoint_slice.consumers);
   keep("endpoint_slice.leave_grace_ms", next.endpoint_slice.leave_grace,

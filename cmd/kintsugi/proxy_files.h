@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "auth/x509_identity.h"
+#include "cmd/kintsugi/proxy_tokens.h"
 #include "net/tls.h"
 #include "net/upstream.h"
 #include "proxy/config.h"
 #include "proxy/merge/token_keys.h"
+#include "proxy/route_table.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::cmd {
@@ -37,11 +39,13 @@ using ImpersonationTokens = std::map<std::string, std::string>;
 
 /// What the files of the configuration hold, loaded and checked as a set.
 struct ProxyFiles {
-  std::shared_ptr<net::TlsContext> serving;  ///< for clients
-  ShardTls backend;                          ///< request-header pairs, for shards
-  std::vector<StaticAccess> shards;          ///< source `static`
-  auth::CaBundles client_ca;                 ///< one that verifies
-  proxy::TokenKeys token_keys;               ///< empty: none are configured
+  std::shared_ptr<net::TlsContext> serving;         ///< for clients
+  ShardTls backend;                                 ///< request-header pairs, for shards
+  std::vector<StaticAccess> shards;                 ///< source `static`
+  auth::CaBundles client_ca;                        ///< one that verifies
+  std::shared_ptr<const proxy::RouteTable> routes;  ///< of the mapping file; null: none
+  TokenFiles tokens;
+  proxy::TokenKeys token_keys;  ///< empty: none are configured
 };
 /// @error kConfig names the file and the cause.
 [[nodiscard]] Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config);
@@ -50,7 +54,8 @@ struct ProxyFiles {
 /// with source `static`.
 struct TopologyFiles {
   std::string root_server;
-  std::shared_ptr<net::TlsContext> root, shards;
+  std::shared_ptr<net::TlsContext> root;
+  ShardTls shards;  ///< the proxy's own credentials
 };
 /// @error kConfig names the file and the cause.
 [[nodiscard]] Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config);

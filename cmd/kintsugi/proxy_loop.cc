@@ -44,14 +44,16 @@ Expected<proxy::ReviewTarget> find_reviewer(const topology::Snapshot& snapshot,
 }  // namespace
 
 std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(apiserver::ResourcePtr slice,
-                                                                 bool own_shards) {
-  if (slice == nullptr) {
-    slice = apiserver::api_export_endpoint_slice_kind();
-  }
+                                                                 bool own_shards,
+                                                                 proxy::LocalGroups groups) {
   std::vector<apiserver::StaticPlusCrdRegistry::StaticKind> kinds;
-  for (apiserver::ResourcePtr kind :
-       {std::move(slice), apiserver::partition_kind(), apiserver::partition_set_kind()}) {
-    kinds.push_back({std::move(kind), {}});
+  if (groups.slices) {
+    kinds.push_back(
+        {slice != nullptr ? std::move(slice) : apiserver::api_export_endpoint_slice_kind(), {}});
+  }
+  if (groups.partitions) {
+    kinds.push_back({apiserver::partition_kind(), {}});
+    kinds.push_back({apiserver::partition_set_kind(), {}});
   }
   if (own_shards) {
     kinds.push_back(
@@ -89,7 +91,12 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   authenticator_ = std::make_unique<proxy::StampedAuthenticator>(loop_, find);
   const bool own_shards = shared_.config.topology.source == "objects";
   const bool own_root = shared_.config.topology.source != "kcp";
-  registry_ = proxy_registry(admitted_slice_kind(*binds_), own_shards);
+  const proxy::GroupModes& groups = shared_.config.topology.groups;
+  if (groups.any_auto()) {
+    owners_ = std::make_unique<proxy::GroupOwners>(loop_, find, groups);
+  }
+  registry_ =
+      proxy_registry(admitted_slice_kind(*binds_), own_shards, proxy::possible_groups(groups));
   auth::Authorizer* authorizer = reviews_.get();
   if (own_root) {
     own_root_ = std::make_unique<proxy::OwnRootAuthorizer>(*reviews_);
@@ -116,6 +123,10 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .identity_headers = {},
       .limits = shared_.config.limits,
       .mounts = {shared_.config.external_url, shared_.config.mount_hosts},
+      .groups = groups,
+      .owners = owners_.get(),
+      .routes = shared_.routes,
+      .clusters = shared_.config.clusters,
       .instance = shared_.instance,
       .wildcard = shared_.config.wildcard == "serve",
       .merge_options = shared_.config.aggregation,
@@ -137,7 +148,10 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
           },
       .ready = shared_.ready,
       .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
-  cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *handler_);
+  gate_ = std::make_unique<proxy::TokenGate>(view_, *handler_);
+  tokens_of_requests_ = std::make_unique<ProxyTokens>(loop_, view_, find);
+  tokens_of_requests_->take(shared_.config.authentication, shared_.token_files, *gate_);
+  cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *gate_);
   recheck_watches();
 }
 
@@ -204,6 +218,7 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
   params.reuse_port = true;
   params.tls = shared_.serving_tls;
   params.limits.max_streams = shared_.config.listener.max_streams;
+  const auto& authentication = shared_.config.authentication;
   const proxy::ListenerTimeouts& timeouts = shared_.config.listener.timeouts;
   params.handshake_timeout = timeouts.handshake;
   params.header_timeout = timeouts.header;
@@ -211,7 +226,8 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
   params.idle_timeout = timeouts.idle;
   params.progress_timeout = timeouts.slow_reader;
   params.group = shared_.group;
-  params.identify = proxy::make_proxy_identify(shared_.verifier, {});
+  params.identify = proxy::make_proxy_identify(
+      shared_.verifier, {{}, authentication.pass_groups, authentication.drop_groups});
   auto listener = net::Listener::open(loop_, std::move(params), *cors_);
   if (!listener) {
     return fail(std::move(listener.error()));
@@ -224,12 +240,12 @@ void ProxyLoop::start() {
   thread_ = std::thread([this] { loop_.run(); });
 }
 
-void ProxyLoop::start_reviews(std::shared_ptr<net::TlsContext> tls) {
+void ProxyLoop::start_reviews(ShardTls tls) {
   loop_.post([this, tls = std::move(tls)]() mutable {
     admin_tls_ = std::move(tls);
     admin_pool_ = std::make_unique<proxy::ShardPool>(
-        loop_, view_, [this](const std::string&, const std::string& url) {
-          return upstream_to(url, admin_tls_);
+        loop_, view_, [this](const std::string& shard, const std::string& url) {
+          return upstream_to(url, admin_tls_.of(shard));
         });
   });
 }
@@ -238,13 +254,24 @@ void ProxyLoop::set_serving_tls(std::shared_ptr<net::TlsContext> tls) {
   loop_.post([this, tls = std::move(tls)] { listener_->set_tls(tls); });
 }
 
-void ProxyLoop::set_shard_tls(ShardTls backend, std::shared_ptr<net::TlsContext> admin) {
+void ProxyLoop::set_token_files(proxy::AuthenticationConfig config, TokenFiles files) {
+  loop_.post([this, config = std::move(config), files = std::move(files)] {
+    tokens_of_requests_->take(config, files, *gate_);
+  });
+}
+
+void ProxyLoop::set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool clusters) {
+  loop_.post(
+      [this, routes = std::move(routes), clusters] { handler_->set_routes(routes, clusters); });
+}
+
+void ProxyLoop::set_shard_tls(ShardTls backend, ShardTls admin) {
   loop_.post([this, backend = std::move(backend), admin = std::move(admin)] {
     backend_tls_ = backend;
     pool_->set_tls([this](const std::string& shard) { return backend_tls_.of(shard); });
-    if (admin != nullptr && admin_pool_ != nullptr) {
+    if (admin.common != nullptr && admin_pool_ != nullptr) {
       admin_tls_ = admin;
-      admin_pool_->set_tls([admin](const std::string&) { return admin; });
+      admin_pool_->set_tls([this](const std::string& shard) { return admin_tls_.of(shard); });
     }
   });
 }

@@ -8,6 +8,7 @@
 #include "apiserver/server.h"
 #include "auth/x509_identity.h"
 #include "cmd/kintsugi/proxy_files.h"
+#include "cmd/kintsugi/proxy_tokens.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "proxy/admin.h"
@@ -26,8 +27,9 @@ namespace kintsugi::cmd {
 
 /// Partition, PartitionSet and APIExportEndpointSlice; Shards in root with `own_shards`.
 /// @param slice APIExportEndpointSlice with its admission; null: nothing has to be admitted.
+/// @param groups  those that the proxy may have to serve.
 [[nodiscard]] std::unique_ptr<apiserver::StaticPlusCrdRegistry> proxy_registry(
-    apiserver::ResourcePtr slice, bool own_shards = false);
+    apiserver::ResourcePtr slice, bool own_shards = false, proxy::LocalGroups groups = {});
 
 /// What all loops share and nobody changes after start.
 class ProxyLoop;
@@ -39,6 +41,8 @@ struct ProxyShared {
   std::shared_ptr<net::TlsContext> serving_tls;  ///< at start; see ProxyLoop::set_serving_tls
   ShardTls backend_tls;                          ///< the same: request-header pairs
   ImpersonationTokens tokens;                    ///< the same
+  std::shared_ptr<const proxy::RouteTable> routes = {};  ///< the same
+  TokenFiles token_files = {};                           ///< the same
   std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier;
   std::shared_ptr<net::ListenerGroup> group;
   std::function<bool()> ready;
@@ -69,11 +73,15 @@ class ProxyLoop {
   [[nodiscard]] Expected<std::uint16_t> listen(std::uint16_t port);
   void start();
   /// The credentials of reviews are known now. Any thread.
-  void start_reviews(std::shared_ptr<net::TlsContext> tls);
+  void start_reviews(ShardTls tls);
   /// @{ New connections use these. Any thread.
   void set_serving_tls(std::shared_ptr<net::TlsContext> tls);
-  void set_shard_tls(ShardTls backend, std::shared_ptr<net::TlsContext> admin);
+  void set_shard_tls(ShardTls backend, ShardTls admin);
   /// @}
+  /// Methods for requests that begin from now on. Any thread.
+  void set_token_files(proxy::AuthenticationConfig config, TokenFiles files);
+  /// The mapping file as it is now, and whether it serves logical clusters. Any thread.
+  void set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool clusters);
   void set_tokens(ImpersonationTokens tokens);
   /// What cursors and continue tokens mean from now on. Any thread.
   void set_slots(proxy::SlotHistoryPtr slots, proxy::TokenKeys keys);
@@ -100,17 +108,20 @@ class ProxyLoop {
   const bool first_;  // of all loops
   ShardTls backend_tls_;
   ImpersonationTokens tokens_;
-  std::shared_ptr<net::TlsContext> admin_tls_;
+  ShardTls admin_tls_;
   std::unique_ptr<proxy::ShardPool> pool_;
   std::unique_ptr<proxy::ShardPool> admin_pool_;
   std::unique_ptr<proxy::ShardReviews> reviews_;
   std::unique_ptr<proxy::OwnRootAuthorizer> own_root_;  ///< source `objects`
   std::unique_ptr<proxy::BindCheck> binds_;
+  std::unique_ptr<proxy::GroupOwners> owners_;  ///< with groups of mode auto
   std::unique_ptr<proxy::StampedAuthenticator> authenticator_;
   std::unique_ptr<apiserver::StaticPlusCrdRegistry> registry_;
   std::unique_ptr<apiserver::ApiServer> local_;
   std::unique_ptr<proxy::Overlay> overlay_;
   std::unique_ptr<proxy::ProxyHandler> handler_;
+  std::unique_ptr<ProxyTokens> tokens_of_requests_;
+  std::unique_ptr<proxy::TokenGate> gate_;
   std::unique_ptr<proxy::CorsHandler> cors_;
   std::unique_ptr<net::Listener> listener_;
   net::Timer drain_timer_, recheck_timer_;

@@ -17,14 +17,11 @@ void ProxyControl::follow_files() {
 
 /// Everything is loaded and checked before anything is taken.
 Expected<void> ProxyControl::try_reload() {
-  auto text = read_file(config_path_);
-  if (!text) {
-    return fail(std::move(text.error()));
+  auto loaded_config = load_proxy_config(line_);
+  if (!loaded_config) {
+    return fail(std::move(loaded_config.error()));
   }
-  auto next = proxy::parse_proxy_config(*text, config_path_);
-  if (!next) {
-    return fail(std::move(next.error()));
-  }
+  proxy::ProxyConfig* const next = &loaded_config->config;
   const std::string& source = next->topology.source;
   if (source != config_.topology.source &&
       (source == "static" || config_.topology.source == "static")) {
@@ -46,7 +43,7 @@ Expected<void> ProxyControl::try_reload() {
     return taken;
   }
   std::vector<std::string> stuck = apply_config(config_, std::move(*next));
-  config_text_ = std::move(*text);
+  config_text_ = std::move(loaded_config->text);
   if (admin_ != nullptr) {
     admin_->set_config_text(config_text_);
   }
@@ -55,13 +52,18 @@ Expected<void> ProxyControl::try_reload() {
       stuck.emplace_back("the server of topology.root_kubeconfig");
     }
     admin_tls_ = topology.shards;
-    feed_->set_tls(topology.root, topology.shards);
+    feed_->set_tls(topology.root, topology.shards.common);
+    for (const auto& [shard, tls] : topology.shards.own) {
+      feed_->set_shard_tls(shard, tls);
+    }
   }
   backend_tls_ = files->backend;
   for (const auto& one : loops_) {
     one->set_serving_tls(files->serving);
     one->set_shard_tls(files->backend, topology.shards);
     one->set_tokens(tokens_of(files->shards));
+    one->set_routes(files->routes, config_.clusters);
+    one->set_token_files(config_.authentication, files->tokens);
     one->set_limits(config_.limits);
   }
   slots_->set_keys(std::move(files->token_keys));

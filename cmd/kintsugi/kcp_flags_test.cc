@@ -1,0 +1,77 @@
+#include "cmd/kintsugi/kcp_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cmd/kintsugi/proxy_flags.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+ProxyCommandLine parsed(const std::vector<std::string>& arguments) {
+  auto line = parse_proxy_command_line(arguments);
+  EXPECT_TRUE(line) << line.error().to_string();
+  return line ? std::move(*line) : ProxyCommandLine();
+}
+
+TEST(KcpFlags, WhenSpelledInEveryWay_FP102_TheyAreTaken) {
+  const ProxyCommandLine line =
+      parsed({"--mapping_file=a", "--client-ca-file", "b", "-v=6", "--disable-http2-serving",
+              "--requestheader-group-headers=X-A,X-B", "--requestheader-group-headers=X-C",
+              "--service-account-key-file=k1", "--service-account-key-file=k2"});
+  EXPECT_EQ(line.flags.at("mapping-file").back(), "a");
+  EXPECT_EQ(line.flags.at("client-ca-file").back(), "b");
+  EXPECT_EQ(line.flags.at("disable-http2-serving").back(), "true");
+  EXPECT_EQ(line.flags.at("requestheader-group-headers").size(), 3U);
+  EXPECT_EQ(line.flags.at("service-account-key-file").size(), 2U);
+  EXPECT_EQ(line.log_level, "debug");
+  EXPECT_EQ(parsed({"-v", "2"}).log_level, "info");
+  EXPECT_TRUE(line.warnings.empty());
+}
+
+TEST(KcpFlags, WhenUnknown_FP102_OneWarningEach) {
+  const ProxyCommandLine line =
+      parsed({"--foo=1", "--bar", "value", "--baz", "--secure-port=7", "--feature-gates",
+              "Foo=true,WorkspaceMounts=true", "--profiler-address=:1"});
+  ASSERT_EQ(line.warnings.size(), 5U);
+  EXPECT_EQ(line.warnings[0], "--foo is not known and has no effect");
+  EXPECT_EQ(line.warnings[3], "--feature-gates: Foo is not known and has no effect");
+  EXPECT_EQ(line.flags.at("secure-port").back(), "7");
+}
+
+TEST(KcpFlags, WhenSomethingIsMissing_FP101_AllOfItIsNamed) {
+  const auto fault = [](const KcpFlagValues& values) {
+    const auto result = judge_kcp_flags(values);
+    return result ? "" : std::string(result.error().message());
+  };
+  EXPECT_EQ(fault({}),
+            "--mapping-file, --shards-kubeconfig, --root-kubeconfig: required (or --config)");
+  EXPECT_EQ(fault({{"shards-kubeconfig", {"x"}}}), "--root-kubeconfig: required (or --config)");
+  EXPECT_EQ(
+      fault({{"shards-kubeconfig", {"x"}}, {"root-kubeconfig", {"x"}}, {"tls-cert-file", {"x"}}}),
+      "--tls-private-key-file: required with the other one of the pair");
+  EXPECT_EQ(fault({{"shards-kubeconfig", {"x"}}, {"root-kubeconfig", {"x"}}}), "");
+}
+
+TEST(KcpFlags, WhenTheTableIsRead_EveryNameIsThereOnce) {
+  std::set<std::string_view> names;
+  for (const KcpFlag& flag : kcp_flags()) {
+    EXPECT_TRUE(names.insert(flag.name).second) << flag.name;
+    EXPECT_EQ(flag.argument.empty(), flag.type == KcpFlag::Type::kSwitch) << flag.name;
+  }
+  EXPECT_GE(names.size(), 58U);
+}
+
+TEST(KcpFlags, WhenADurationIsGos_ItIsRead) {
+  EXPECT_EQ(parse_go_duration("2m0s"), seconds(120));
+  EXPECT_EQ(parse_go_duration("1.5h"), seconds(5400));
+  EXPECT_EQ(parse_go_duration("300ms"), milliseconds(300));
+  EXPECT_EQ(parse_go_duration("0"), Duration::zero());
+  for (const char* wrong : {"", "5", "s", "1x", "1s2", "..s", "9999999999h"}) {
+    EXPECT_EQ(parse_go_duration(wrong), std::nullopt) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace kintsugi::cmd

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "proxy/config.h"
+
+namespace kintsugi::cmd {
+
+/// What `kintsugi proxy` was started with: its own options, and those of kcp-front-proxy
+/// (specs/front-proxy.md 1).
+struct ProxyCommandLine {
+  std::string config;  ///< --config, absolute; "": none
+  bool validate = false, help = false, version = false;
+  std::string log_level = "info";
+  /// kcp's flags by name, in their order; comma lists are split.
+  std::map<std::string, std::vector<std::string>> flags;
+  std::vector<std::string> warnings;  ///< a line each
+};
+
+/// @error kConfig one line that names the flag.
+[[nodiscard]] Expected<ProxyCommandLine> parse_proxy_command_line(
+    const std::vector<std::string>& arguments);
+[[nodiscard]] std::string proxy_help_text();
+
+/// Configuration of a command line: the file that --config names, and the flags, which win.
+struct LoadedProxyConfig {
+  proxy::ProxyConfig config;
+  std::string path;  ///< of the file; "" without
+  std::string text;  ///< what it holds
+};
+/// Reads the files; the same again for a reload. A command line without --config makes what kcp
+/// makes: a self-signed serving pair in --cert-dir, if none is named and none is there.
+/// @error kConfig names flag or file, line and cause; flags that are missing all at once.
+[[nodiscard]] Expected<LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& line);
+
+}  // namespace kintsugi::cmd

@@ -1,0 +1,134 @@
+#include "cmd/kintsugi/proxy_tokens.h"
+
+#include <utility>
+#include <vector>
+
+#include "auth/service_account_tokens.h"
+#include "cmd/kintsugi/files.h"
+#include "cmd/kintsugi/kubeconfig.h"
+#include "topology/resolver.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+Expected<proxy::TokenWebhookConfig> load_webhook(const proxy::AuthenticationConfig& config) {
+  const std::string& file = config.webhook.kubeconfig;
+  auto access = read_kubeconfig(file);
+  if (!access) {
+    return fail(std::move(access.error()));
+  }
+  auto url = net::Url::parse(access->server);
+  if (!url) {
+    return fail(std::move(url.error()).at(file));
+  }
+  proxy::TokenWebhookConfig webhook;
+  webhook.server.url = std::move(*url);
+  webhook.bearer = access->token;
+  webhook.version = config.webhook.version;
+  webhook.cache = config.webhook.cache;
+  if (webhook.server.url.scheme == "https") {
+    net::TlsParams params;
+    params.ca_pem = access->ca_pem;
+    params.certificate_pem = access->certificate_pem;
+    params.key_pem = access->key_pem;
+    params.server_name = access->server_name;
+    params.verify_peer = !access->insecure;
+    auto tls = net::TlsContext::client(params);
+    if (!tls) {
+      return fail(std::move(tls.error()).at(file));
+    }
+    webhook.server.tls = std::move(*tls);
+  }
+  return webhook;
+}
+
+}  // namespace
+
+Expected<TokenFiles> load_token_files(const proxy::AuthenticationConfig& config) {
+  TokenFiles files;
+  if (!config.token_file.empty()) {
+    auto text = read_file(config.token_file);
+    if (!text) {
+      return fail(std::move(text.error()));
+    }
+    auto parsed = auth::TokenFile::parse(*text);
+    if (!parsed) {
+      return fail(std::move(parsed.error()).at(config.token_file));
+    }
+    files.file = std::move(*parsed);
+  }
+  for (const std::string& file : config.service_accounts.key_files) {
+    auto text = read_file(file);
+    if (!text) {
+      return fail(std::move(text.error()));
+    }
+    auto keys = auth::JwtKey::parse_pem(*text);
+    if (!keys) {
+      return fail(std::move(keys.error()).at(file));
+    }
+    files.account_keys.insert(files.account_keys.end(), keys->begin(), keys->end());
+  }
+  files.has_webhook = !config.webhook.kubeconfig.empty();
+  if (files.has_webhook) {
+    auto webhook = load_webhook(config);
+    if (!webhook) {
+      return fail(std::move(webhook.error()));
+    }
+    files.webhook = std::move(*webhook);
+  }
+  return files;
+}
+
+ProxyTokens::ProxyTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
+                         proxy::FindReviewTarget find)
+    : loop_(loop),
+      accounts_(loop, std::move(find), [view = std::move(view)](std::string_view cluster) {
+        const topology::Resolution found = topology::resolve(view->current(), cluster);
+        return found.kind == topology::Resolution::Kind::kNotFound;
+      }) {}
+
+void ProxyTokens::take(const proxy::AuthenticationConfig& config, const TokenFiles& files,
+                       proxy::TokenGate& gate) {
+  std::vector<std::shared_ptr<auth::TokenAuthenticator>> members;
+  if (files.file != nullptr) {
+    members.push_back(files.file);
+  }
+  if (!files.account_keys.empty()) {
+    auth::ServiceAccountAuthenticator::Params params;
+    params.tokens = std::make_shared<const auth::ServiceAccountTokens>(
+        auth::ServiceAccountTokenConfig{files.account_keys, config.service_accounts.issuers,
+                                        config.service_accounts.audiences});
+    if (config.service_accounts.lookup) {
+      params.check = [this](const auth::ServiceAccountClaims& claims,
+                            std::function<void(Expected<void>)> done) {
+        accounts_.check(claims, std::move(done));
+      };
+    }
+    members.push_back(std::make_shared<auth::ServiceAccountAuthenticator>(std::move(params)));
+  }
+  if (files.has_webhook) {
+    members.push_back(std::make_shared<proxy::TokenWebhook>(loop_, files.webhook));
+  }
+  proxy::TokenGate::Methods methods;
+  methods.tokens = !members.empty();
+  methods.request_header = !config.request_header.client_ca_file.empty();
+  methods.must_have = methods.tokens && !config.pass_failed;
+  if (methods.tokens || methods.request_header) {
+    using Authenticator = auth::RequestAuthenticator;
+    Authenticator::Params params;
+    params.request_header = config.request_header.names;
+    if (methods.tokens) {
+      params.tokens = std::make_shared<auth::TokenUnion>(std::move(members));
+    }
+    params.no_credentials = methods.must_have ? Authenticator::NoCredentials::kReject
+                                              : Authenticator::NoCredentials::kPass;
+    params.pass_failed_tokens = config.pass_failed;
+    params.pass_groups = config.pass_groups;
+    params.drop_groups = config.drop_groups;
+    params.filter = true;
+    methods.authenticator = std::make_shared<Authenticator>(std::move(params));
+  }
+  gate.set_methods(std::move(methods));
+}
+
+}  // namespace kintsugi::cmd

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "auth/authenticators.h"
+#include "net/loop.h"
+#include "proxy/account_check.h"
+#include "proxy/config.h"
+#include "proxy/token_gate.h"
+#include "proxy/token_webhook.h"
+#include "topology/snapshot.h"
+
+namespace kintsugi::cmd {
+
+/// What the files of section `authentication` hold, for all loops.
+struct TokenFiles {
+  std::shared_ptr<auth::TokenFile> file;  ///< null: none
+  auth::JwtKeys account_keys;             ///< none: ServiceAccount tokens are not looked at
+  bool has_webhook = false;
+  proxy::TokenWebhookConfig webhook;
+};
+/// @error kConfig names the file and the cause.
+[[nodiscard]] Expected<TokenFiles> load_token_files(const proxy::AuthenticationConfig& config);
+
+/// The methods of one loop, made of them. Threads: its loop, and before it runs the one that makes
+/// it.
+class ProxyTokens {
+ public:
+  /// @param find  where reviews of a logical cluster are asked.
+  ProxyTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
+              proxy::FindReviewTarget find);
+  /// Takes what is configured now. The old methods go at the end of the turn.
+  void take(const proxy::AuthenticationConfig& config, const TokenFiles& files,
+            proxy::TokenGate& gate);
+
+ private:
+  net::Loop& loop_;
+  proxy::AccountCheck accounts_;
+};
+
+}  // namespace kintsugi::cmd

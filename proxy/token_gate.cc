@@ -1,0 +1,159 @@
+#include "proxy/token_gate.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "auth/web_socket_token.h"
+#include "base/strings.h"
+#include "proxy/identity.h"
+#include "proxy/in_cluster.h"
+#include "proxy/path.h"
+#include "proxy/route_table.h"
+#include "proxy/waiting_request.h"
+#include "topology/resolver.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using Authenticated = auth::RequestAuthenticator::Authenticated;
+
+bool is_probe(std::string_view target) {
+  return target.starts_with("/livez") || target.starts_with("/readyz");
+}
+
+/// A request whose identity is its own: the handler behind it sees another peer.
+class KnownRequest final : public http::ResponseStream, public http::RequestHandler {
+ public:
+  KnownRequest(http::Handler& inner, http::RequestHead head, http::ResponseStream& stream,
+               std::shared_ptr<const ConnectionIdentity> identity)
+      : stream_(stream) {
+    const http::PeerInfo& peer = stream.peer();
+    peer_.address = peer.address;
+    peer_.port = peer.port;
+    peer_.tls = peer.tls;
+    peer_.identity = std::shared_ptr<const auth::CertificateIdentity>(std::move(identity));
+    inner_ = inner.on_request(std::move(head), *this);
+  }
+
+  void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
+    stream_.send_head(status, headers, end);
+  }
+  void send_data(std::string_view bytes, bool end) noexcept override {
+    stream_.send_data(bytes, end);
+  }
+  void send_data(SharedBytes bytes, bool end) noexcept override {
+    stream_.send_data(std::move(bytes), end);
+  }
+  void send_trailers(const http::HeaderList& trailers) noexcept override {
+    stream_.send_trailers(trailers);
+  }
+  void reset(Errc cause) noexcept override { stream_.reset(cause); }
+  void consume(std::size_t bytes) noexcept override { stream_.consume(bytes); }
+  [[nodiscard]] std::size_t unsent_bytes() const noexcept override {
+    return stream_.unsent_bytes();
+  }
+  [[nodiscard]] const http::PeerInfo& peer() const noexcept override { return peer_; }
+  void close_connection_after() noexcept override { stream_.close_connection_after(); }
+
+  void on_data(std::string_view bytes, bool end) noexcept override { inner_->on_data(bytes, end); }
+  void on_trailers(http::HeaderList trailers) noexcept override {
+    inner_->on_trailers(std::move(trailers));
+  }
+  void on_drained() noexcept override { inner_->on_drained(); }
+  void on_close(Errc cause) noexcept override { inner_->on_close(cause); }
+
+ private:
+  http::ResponseStream& stream_;
+  http::PeerInfo peer_;
+  std::unique_ptr<http::RequestHandler> inner_;
+};
+
+/// What became of the credentials, as the handler reads it. nullptr: the connection's own identity
+/// stays.
+std::shared_ptr<const ConnectionIdentity> identity_from(const Expected<Authenticated>& result) {
+  auto identity = std::make_shared<ConnectionIdentity>();
+  if (!result) {
+    if (result.error().code() != Errc::kUnauthorized) {
+      identity->refusal = std::make_shared<const Error>(result.error().clone());
+    }
+    return identity;
+  }
+  if (!result->user) {
+    return nullptr;
+  }
+  identity->valid = true;
+  if (auth::stamp_identity(identity->stamp, *result->user, {})) {
+    identity->user = result->user;
+  }
+  return identity;
+}
+
+/// The logical cluster that a request is for; "" for none, or one that is not known.
+std::string cluster_of(const topology::Snapshot& facts, const http::RequestHead& head) {
+  const std::string_view target = head.target;
+  const auto segment = cluster_of_path(target.substr(0, target.find('?')));
+  const auto path = segment ? percent_decode(*segment) : std::nullopt;
+  if (!path || *path == "*") {
+    return {};
+  }
+  const topology::Resolution found = topology::resolve(facts, *path);
+  return found.resolved() ? std::string(found.cluster) : std::string();
+}
+
+}  // namespace
+
+TokenGate::TokenGate(std::shared_ptr<topology::SnapshotView> view, http::Handler& inner)
+    : view_(std::move(view)), inner_(inner) {}
+
+bool TokenGate::concerns(const http::RequestHead& head, const http::PeerInfo& peer) const {
+  if (methods_.authenticator == nullptr || is_probe(head.target)) {
+    return false;
+  }
+  const ConnectionIdentity* identity = identity_of(peer);
+  if (identity == nullptr) {
+    return methods_.tokens && (methods_.must_have || head.headers.contains("authorization") ||
+                               head.headers.contains("sec-websocket-protocol"));
+  }
+  if (methods_.request_header && identity->from_request_header_ca) {
+    return true;
+  }
+  return !identity->user && methods_.tokens;
+}
+
+std::unique_ptr<http::RequestHandler> TokenGate::on_request(http::RequestHead head,
+                                                            http::ResponseStream& stream) noexcept {
+  if (!concerns(head, stream.peer())) {
+    return inner_.on_request(std::move(head), stream);
+  }
+  auth::adopt_web_socket_token(head);
+  if (judge_path(head.target) != PathVerdict::kUnclean) {
+    if (auto inside = in_cluster_target(head)) {  // while the token is there
+      head.target = std::move(*inside);
+    }
+  }
+  const std::string cluster = cluster_of(view_->current(), head);
+  auto waiting = std::make_unique<WaitingRequest>();
+  auto held = std::make_shared<http::RequestHead>(std::move(head));
+  methods_.authenticator->authenticate_with_source(
+      *held, stream.peer(), cluster,
+      [this, weak = waiting->weak(), held, &stream](const Expected<Authenticated>& result) {
+        WaitingRequest* self = *weak;
+        if (self == nullptr || self->closed()) {
+          return;
+        }
+        if (result && result->source == auth::CredentialSource::kToken) {
+          held->headers.remove("authorization");
+        }
+        auto identity = identity_from(result);
+        if (identity == nullptr) {
+          self->go_on(inner_.on_request(std::move(*held), stream));
+        } else {
+          self->go_on(std::make_unique<KnownRequest>(inner_, std::move(*held), stream,
+                                                     std::move(identity)));
+        }
+      });
+  return waiting;
+}
+
+}  // namespace kintsugi::proxy
