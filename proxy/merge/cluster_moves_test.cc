@@ -124,6 +124,26 @@ TEST_F(MovingClusters, WhenMoreHappensThanWasListed_T110_ItIsListedAgain) {
   EXPECT_NE(answer.body.find(R"("resourceVersion":"33")"), std::string::npos);
 }
 
+TEST_F(MovingClusters, WhenAClientStillTakesInitialEvents_T110_ItListsAgain) {
+  scripts_[1] = [this](Exchange& exchange) {
+    if (!is_watch(exchange)) {
+      FakeShard::reply(exchange, 200, list_);
+      return;
+    }
+    http::HeaderList headers;
+    headers.add("content-type", "application/json");
+    exchange.stream->send_head(200, headers, false);
+    exchange.stream->send_data(of_nine("ADDED", "x", "30"), false);  // and no end
+    open_[1].push_back(&exchange);
+  };
+  holds("31", {item_of_nine("x", "30")});
+  Answer& answer = watch(testing::kNewest);
+  EXPECT_TRUE(until([&] { return told(answer).size() == 1; }));
+  report("beta");
+  EXPECT_TRUE(until([&] { return answer.ended; })) << answer.body;
+  EXPECT_EQ(events(answer).back().find("object")->find("code")->as_integer(), 410);
+}
+
 TEST_F(MovingClusters, WhenAWatchBeginsInTheMiddle_T110_OnlyTheOwnersObjectsAreInitial) {
   scripts_[0] = [this](Exchange& exchange) {
     if (!is_watch(exchange)) {

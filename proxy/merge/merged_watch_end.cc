@@ -50,6 +50,12 @@ void MergedWatch::on_slot_compared(std::size_t slot, std::uint64_t position) noe
   }
 }
 
+void MergedWatch::on_slot_supplied(std::size_t slot) noexcept {
+  if (const Part* part = part_of(slot); part != nullptr && !part->attached && !done_) {
+    expire("moved", shared_.expiry_turn(0, 1));
+  }
+}
+
 void MergedWatch::on_accepted(MemberWatch& from) noexcept {
   if (from.state() == MemberWatch::State::kAbsent) {
     try_attach(*part_of(from.member().slot));

@@ -106,6 +106,7 @@ class MergedWatch final : public http::RequestHandler,
                        const std::string& body) noexcept override;
   void on_slot_expired(std::size_t slot, std::string_view reason, Duration delay) noexcept override;
   void on_slot_compared(std::size_t slot, std::uint64_t position) noexcept override;
+  void on_slot_supplied(std::size_t slot) noexcept override;
   void on_group_failed(const Error& error, std::string_view reason) noexcept override {
     begin();
     fail_with(error, reason);

@@ -40,6 +40,9 @@ class GroupReader {
   /// Events of the slot after `position` are replaced by the differences from there: a reader who
   /// is further on may have objects that they do not name.
   virtual void on_slot_compared(std::size_t slot, std::uint64_t position) noexcept = 0;
+  /// The log tells objects of the slot anew that its streams have left out: a reader who has the
+  /// slot from a stream of its own lacks them.
+  virtual void on_slot_supplied(std::size_t slot) noexcept = 0;
   virtual void on_group_failed(const Error& error, std::string_view reason) noexcept = 0;
 
  protected:

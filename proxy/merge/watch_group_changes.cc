@@ -69,6 +69,7 @@ void WatchGroup::refresh() {
 
 void WatchGroup::on_cluster_arrived(std::size_t slot,
                                     const std::vector<ClusterMoves::Object>& objects) {
+  for_each_reader([slot](GroupReader& reader) { reader.on_slot_supplied(slot); });
   if (!follows(slot)) {
     return;
   }
