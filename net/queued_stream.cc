@@ -2,29 +2,26 @@
 
 #include <utility>
 
-#include "base/memory.h"
 #include "net/pool.h"
 
 namespace kintsugi::net {
 
 bool QueuedStream::attach(http::ClientSession& session) {
-  Expected<http::RequestStream*> opened = session.open(head_, *this);
+  Expected<http::RequestStream*> opened = session.open(waiting_->head, *this);
   if (!opened) {
     return false;
   }
   target_ = *opened;
   pool_ = nullptr;
-  if (trailers_) {
-    if (!body_.empty()) {
-      target_->send_data(body_, false);
+  const std::unique_ptr<Waiting> sent = std::move(waiting_);
+  if (sent->trailers) {
+    if (!sent->body.empty()) {
+      target_->send_data(sent->body, false);
     }
-    target_->send_trailers(*trailers_);
-  } else if (!body_.empty() || end_) {
-    target_->send_data(body_, end_);
+    target_->send_trailers(*sent->trailers);
+  } else if (!sent->body.empty() || sent->end) {
+    target_->send_data(sent->body, sent->end);
   }
-  give_back(head_);
-  give_back(body_);
-  trailers_.reset();
   return true;
 }
 
@@ -37,8 +34,8 @@ void QueuedStream::send_data(std::string_view bytes, bool end) noexcept {
   if (target_ != nullptr) {
     target_->send_data(bytes, end);
   } else if (!done_) {
-    body_.append(bytes);
-    end_ = end_ || end;
+    waiting_->body.append(bytes);
+    waiting_->end = waiting_->end || end;
   }
 }
 
@@ -54,7 +51,7 @@ void QueuedStream::send_trailers(const http::HeaderList& trailers) noexcept {
   if (target_ != nullptr) {
     target_->send_trailers(trailers);
   } else if (!done_) {
-    trailers_ = trailers;
+    waiting_->trailers = trailers;
   }
 }
 
@@ -73,7 +70,9 @@ void QueuedStream::consume(std::size_t bytes) noexcept {
 }
 
 std::size_t QueuedStream::unsent_bytes() const noexcept {
-  return target_ != nullptr ? target_->unsent_bytes() : body_.size();
+  return target_ != nullptr    ? target_->unsent_bytes()
+         : waiting_ != nullptr ? waiting_->body.size()
+                               : 0;
 }
 
 void QueuedStream::detach() noexcept {

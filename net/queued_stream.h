@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -20,7 +21,13 @@ class QueuedStream final : public http::RequestStream, public http::ResponseHand
  public:
   QueuedStream(Loop& loop, Pool& pool, http::RequestHead head, http::ResponseHandler& user,
                bool exclusive)
-      : loop_(loop), pool_(&pool), user_(&user), head_(std::move(head)), exclusive_(exclusive) {}
+      : loop_(loop),
+        pool_(&pool),
+        user_(&user),
+        waiting_(std::make_unique<Waiting>()),
+        exclusive_(exclusive) {
+    waiting_->head = std::move(head);
+  }
 
   /// Moves the request into a session. False: the session did not take it, the stream still waits.
   [[nodiscard]] bool attach(http::ClientSession& session);
@@ -50,6 +57,12 @@ class QueuedStream final : public http::RequestStream, public http::ResponseHand
   Errc failure = Errc::kOk;  ///< not kOk: waits on the list of the failed
 
  private:
+  struct Waiting {
+    http::RequestHead head;
+    std::string body;
+    std::optional<http::HeaderList> trailers;
+    bool end = false;
+  };
   ~QueuedStream() = default;
   void release();
 
@@ -57,10 +70,7 @@ class QueuedStream final : public http::RequestStream, public http::ResponseHand
   Pool* pool_;                             // while it waits
   http::ResponseHandler* user_;            // null after detach
   http::RequestStream* target_ = nullptr;  // once it runs
-  http::RequestHead head_;
-  std::string body_;
-  std::optional<http::HeaderList> trailers_;
-  bool end_ = false;
+  std::unique_ptr<Waiting> waiting_;       // until then
   bool exclusive_;
   bool done_ = false;
 };
