@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "base/strings.h"
-#include "krm/request_info.h"
 #include "krm/yaml.h"
-#include "net/upstream.h"
+#include "proxy/config_judge.h"
 #include "proxy/cors.h"
 #include "proxy/merge/sequence_journal.h"
 #include "proxy/merge/slot_table.h"
@@ -89,6 +88,16 @@ std::function<std::string(const Json&)> one_of(
       names += (names.empty() ? "" : ", ") + std::string(name);
     }
     return must_be("one of " + names);
+  };
+}
+
+std::function<std::string(const Json&)> share(double& target, double most) {
+  return [&target, most](const Json& value) -> std::string {
+    if (!value.is_number() || value.as_double() < 0 || value.as_double() > most) {
+      return must_be("a number from 0 to 0.02");
+    }
+    target = value.as_double();
+    return {};
   };
 }
 
@@ -282,6 +291,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"listener.cert_file", file(config.listener.cert_file, folder)},
       {"listener.key_file", file(config.listener.key_file, folder)},
       {"listener.max_streams", number(config.listener.max_streams, 1, 10'000)},
+      {"listener.goaway_chance", share(config.listener.goaway_chance, 0.02)},
       {"listener.handshake_timeout_ms", milliseconds_of(config.listener.timeouts.handshake, 1)},
       {"listener.header_timeout_ms", milliseconds_of(config.listener.timeouts.header, 1)},
       {"listener.first_request_timeout_ms",
@@ -437,47 +447,6 @@ struct Reader {
     return {};
   }
 };
-
-/// What is wrong with an element of `topology.shards`: the key below it, and why.
-struct ShardFault {
-  std::string_view key;
-  std::string what;
-};
-
-std::optional<ShardFault> judge(const ProxyConfig& config, std::size_t index) {
-  const std::vector<StaticShard>& all = config.topology.shards;
-  const StaticShard& shard = all[index];
-  if (!krm::is_cluster_name(shard.name)) {
-    return ShardFault{"name", must_be("a name of lower-case letters, digits and '-'")};
-  }
-  for (std::size_t i = 0; i < index; ++i) {
-    if (all[i].name == shard.name) {
-      return ShardFault{"name", "another shard has this name"};
-    }
-    if (all[i].uid == shard.uid) {
-      return ShardFault{"uid", "another shard has this uid"};
-    }
-  }
-  if (shard.url.empty() ? shard.kubeconfig.empty() : !net::Url::parse(shard.url)) {
-    return ShardFault{"url", must_be("an http or https URL")};
-  }
-  if (shard.cert_file.empty() != shard.key_file.empty()) {
-    return ShardFault{shard.cert_file.empty() ? "cert_file" : "key_file", "is required"};
-  }
-  if (shard.url.starts_with("http://") || !shard.kubeconfig.empty()) {
-    return std::nullopt;
-  }
-  if (shard.ca_file.empty() && config.backend.ca_file.empty()) {
-    return ShardFault{"ca_file", "is required without backend.ca_file"};
-  }
-  const bool asserts = shard.identity == CallerIdentity::kRequestHeader;
-  const bool has_own = !shard.cert_file.empty() || (!asserts && !shard.token_file.empty());
-  if (!has_own && (!asserts || config.backend.cert_file.empty())) {
-    return ShardFault{"cert_file", asserts ? "is required without backend.cert_file"
-                                           : "or token_file or kubeconfig is required"};
-  }
-  return std::nullopt;
-}
 
 /// Defaults and rules of source `static`.
 [[nodiscard]] Expected<void> finish_shards(ProxyConfig& config, const Reader& reader) {

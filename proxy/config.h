@@ -107,7 +107,8 @@ struct ProxyConfig {
     std::uint32_t max_streams = 250;
     ListenerTimeouts timeouts;
     bool http2 = true;
-    net::ServingOptions tls;  ///< of command lines
+    double goaway_chance = 0;  ///< share of requests that end their connection (goaway.h)
+    net::ServingOptions tls;   ///< of command lines
   } listener;
   AuthenticationConfig authentication;
   struct {

@@ -423,6 +423,7 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("loops", next.loops, running.loops);
   keep("listener.address", next.listener.address, running.listener.address);
   keep("listener.port", next.listener.port, running.listener.port);
+  keep("listener.goaway_chance", next.listener.goaway_chance, running.listener.goaway_chance);
   keep("listener.max_streams", next.listener.max_streams, running.listener.max_streams);
   keep("listener timeouts", next.listener.timeouts, running.listener.timeouts);
   keep("topology.source", next.topology.source, running.topology.source);

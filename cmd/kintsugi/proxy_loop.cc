@@ -1,6 +1,7 @@
 #include "cmd/kintsugi/proxy_loop.h"
 
 #include "apiserver/kcp_kinds/kcp_kinds.h"
+#include "base/strings.h"
 #include "cmd/kintsugi/slice_admission.h"
 #include "krm/request_info.h"
 #include "proxy/answer.h"
@@ -152,6 +153,10 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   tokens_of_requests_ = std::make_unique<ProxyTokens>(loop_, view_, find);
   tokens_of_requests_->take(shared_.config.authentication, shared_.token_files, *gate_);
   cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *gate_);
+  const std::string random = random_bytes(sizeof(std::uint64_t));
+  goaway_ = std::make_unique<proxy::GoawayHandler>(
+      shared_.config.listener.goaway_chance, *cors_,
+      *reinterpret_cast<const std::uint64_t*>(random.data()));
   recheck_watches();
 }
 
@@ -228,7 +233,7 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
   params.group = shared_.group;
   params.identify = proxy::make_proxy_identify(
       shared_.verifier, {{}, authentication.pass_groups, authentication.drop_groups});
-  auto listener = net::Listener::open(loop_, std::move(params), *cors_);
+  auto listener = net::Listener::open(loop_, std::move(params), *goaway_);
   if (!listener) {
     return fail(std::move(listener.error()));
   }

@@ -15,6 +15,7 @@
 #include "proxy/bind_check.h"
 #include "proxy/config.h"
 #include "proxy/cors.h"
+#include "proxy/goaway.h"
 #include "proxy/handler.h"
 #include "proxy/overlay.h"
 #include "proxy/own_root.h"
@@ -123,6 +124,7 @@ class ProxyLoop {
   std::unique_ptr<ProxyTokens> tokens_of_requests_;
   std::unique_ptr<proxy::TokenGate> gate_;
   std::unique_ptr<proxy::CorsHandler> cors_;
+  std::unique_ptr<proxy::GoawayHandler> goaway_;
   std::unique_ptr<net::Listener> listener_;
   net::Timer drain_timer_, recheck_timer_;
   std::thread thread_;
