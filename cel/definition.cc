@@ -10,6 +10,7 @@
 #include "cel/internal/field_path.h"
 #include "cel/internal/program.h"
 #include "cel/internal/schema_type.h"
+#include "krm/go_value.h"
 #include "krm/status.h"
 #include "krm/structural.h"
 
@@ -40,7 +41,7 @@ std::uint64_t multiply(std::uint64_t a, std::uint64_t b) {
 /// A rule as Go prints its struct in errors.
 std::string rule_value(const krm::Schema::Rule& rule, const Json& json) {
   const Json* optional = json.find("optionalOldSelf");
-  const auto text = [](const std::string& value) { return Json(value).dump(); };
+  const auto text = [](const std::string& value) { return krm::go_json_text(Json(value)); };
   return "{\"Rule\":" + text(rule.rule) + ",\"Message\":" + text(rule.message) +
          ",\"MessageExpression\":" + text(rule.message_expression) +
          ",\"Reason\":" + (rule.reason.empty() ? "null" : text(rule.reason)) +

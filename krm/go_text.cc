@@ -120,6 +120,11 @@ std::string go_quote_byte(char c) {
   return quoted;
 }
 
+std::string not_registered(std::string_view api_version, std::string_view kind) {
+  return "no kind " + go_quote(kind) + " is registered for version " + go_quote(api_version) +
+         " in scheme \"pkg/runtime/scheme.go:111\"";
+}
+
 std::string go_string_slice(const std::vector<std::string>& items) {
   std::string out = "[]string{";
   for (std::size_t i = 0; i < items.size(); ++i) {

@@ -17,4 +17,7 @@ namespace kintsugi::krm {
 /// []string{"a", "b"} as %#v prints it.
 [[nodiscard]] std::string go_string_slice(const std::vector<std::string>& items);
 
+/// What Kubernetes says of a kind that its decoder does not know.
+[[nodiscard]] std::string not_registered(std::string_view api_version, std::string_view kind);
+
 }  // namespace kintsugi::krm

@@ -81,6 +81,26 @@ std::string go_value_text(const Json& value, char verb) {
   return out;
 }
 
+std::string go_json_text(const Json& value) {
+  std::string out;
+  for (const char c : value.dump()) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else if (c == '>') {
+      out += "\\u003e";
+    } else if (c == '&') {
+      out += "\\u0026";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string_view go_json_type(const Json& value) noexcept {
+  return value.is_bool() ? "bool" : value.is_number() ? "number" : value.type_name();
+}
+
 std::string_view go_type_text(const Json& value) noexcept {
   switch (value.type()) {
     case Json::Type::kNull:

@@ -185,8 +185,12 @@ class JsonPatchRun {
   }
 
   bool replace(const std::string& path, const Json& value) {
+    if (path.empty()) {
+      document_ = value;
+      return true;
+    }
     const Place place = locate(path);
-    if (path.empty() || (place.container != nullptr && place.container->is_object())) {
+    if (place.container != nullptr && place.container->is_object()) {
       return add(path, value);
     }
     Json* target = place.container == nullptr ? nullptr : child(*place.container, place.token);
@@ -256,7 +260,7 @@ Expected<JsonPatch> JsonPatch::parse(std::string_view body) {
       return JsonPatch();
     }
     return fail(Errc::kBadRequest, std::string(kLead) + "json: cannot unmarshal " + go_type(*json) +
-                                       " into Go value of type jsonpatch.Patch");
+                                       " into Go value of type []handlers.jsonPatchOp");
   }
   if (json->size() > kMaxOperations) {
     return fail(Errc::kRequestEntityTooLarge,
@@ -272,7 +276,7 @@ Expected<JsonPatch> JsonPatch::parse(std::string_view body) {
     if (!item.is_object() && !item.is_null()) {
       return fail(Errc::kBadRequest, std::string(kLead) + "json: cannot unmarshal " +
                                          go_type(item) +
-                                         " into Go value of type jsonpatch.Operation");
+                                         " into Go value of type handlers.jsonPatchOp");
     }
     Operation operation;
     for (const JsonMember& member : item.members()) {

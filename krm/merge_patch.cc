@@ -48,6 +48,9 @@ Expected<Json> parse_merge_patch(std::string_view body, Json::ParseReport* repor
   if (!patch) {
     return fail(std::move(patch).error().at("error decoding patch"));
   }
+  if (patch->is_null()) {
+    return fail(Errc::kBadRequest, "Invalid JSON Patch");
+  }
   if (!patch->is_object()) {
     const std::string type = patch->is_bool()     ? "bool"
                              : patch->is_number() ? "number"

@@ -47,7 +47,10 @@ void validate_owner(const Json& owner, const std::string& field, std::vector<Cau
   const std::string_view version = owner.text({"apiVersion"});
   const std::string_view kind = owner.text({"kind"});
   const std::size_t slash = version.find('/');
-  if (version.empty() || (slash != std::string_view::npos && slash + 1 == version.size())) {
+  const bool two_slashes =
+      slash != std::string_view::npos && version.find('/', slash + 1) != std::string_view::npos;
+  if (version.empty() || two_slashes ||
+      (slash != std::string_view::npos && slash + 1 == version.size())) {
     causes.push_back(field_invalid(field + ".apiVersion", version, "version must not be empty"));
   }
   for (const std::string_view key : {"kind", "name", "uid"}) {

@@ -104,10 +104,10 @@ TEST(JsonPatch, WhenKubernetesIsLenient_SoAreWe) {
 TEST(JsonPatch, WhenBodyIsNoPatch_IsDecodeErrorAM198) {
   EXPECT_EQ(patched("{}", "{}"),
             "error decoding patch: json: cannot unmarshal object into Go value of type "
-            "jsonpatch.Patch");
+            "[]handlers.jsonPatchOp");
   EXPECT_EQ(patched("{}", "[1]"),
             "error decoding patch: json: cannot unmarshal number into Go value of type "
-            "jsonpatch.Operation");
+            "handlers.jsonPatchOp");
   EXPECT_EQ(patched("{}", R"([{"op":5,"path":"/a"}])"),
             "error decoding patch: json: cannot unmarshal number into Go struct field "
             "jsonPatchOp.op of type string");
@@ -167,7 +167,8 @@ TEST(MergePatch, WhenApplied_FollowsTheTableOfRfc7386AM202) {
 }
 
 TEST(MergePatch, WhenBodyIsNoObject_IsDecodeErrorAM202) {
-  for (const char* body : {"[1]", "\"x\"", "null", "", "{"}) {
+  EXPECT_EQ(parse_merge_patch("null").error().message(), "Invalid JSON Patch");
+  for (const char* body : {"[1]", "\"x\"", "", "{"}) {
     const Expected<Json> patch = parse_merge_patch(body);
     ASSERT_FALSE(patch) << body;
     EXPECT_TRUE(patch.error().message().starts_with("error decoding patch: ")) << body;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "krm/go_text.h"
+#include "krm/go_value.h"
 
 namespace kintsugi::krm {
 namespace {
@@ -160,8 +161,9 @@ std::string quoted_name(std::string_view group, std::string_view resource, std::
 }
 
 /// A value as field errors print it: %q for strings, else JSON.
+/// Texts as %q, everything else as encoding/json writes it.
 std::string printed(const Json& value) {
-  return value.is_string() ? go_quote(value.as_string()) : value.dump();
+  return value.is_string() ? go_quote(value.as_string()) : go_json_text(value);
 }
 
 }  // namespace

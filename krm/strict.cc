@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "krm/go_text.h"
+#include "krm/go_value.h"
 #include "krm/quantity.h"
 #include "krm/strict_time.h"
 #include "krm/types/builtin_types.h"
@@ -15,26 +17,6 @@ namespace kintsugi::krm {
 namespace {
 
 constexpr int kMaxDepth = 400;
-
-std::string_view go_value_name(const Json& value) {
-  switch (value.type()) {
-    case Json::Type::kNull:
-      return "null";
-    case Json::Type::kBool:
-      return "bool";
-    case Json::Type::kInteger:
-    case Json::Type::kDouble:
-    case Json::Type::kBigNumber:
-      return "number";
-    case Json::Type::kString:
-      return "string";
-    case Json::Type::kArray:
-      return "array";
-    case Json::Type::kObject:
-      return "object";
-  }
-  return "value";
-}
 
 std::string go_type_name(const Schema& schema) {
   switch (schema.type) {
@@ -103,7 +85,7 @@ bool is_struct(const Schema& schema) {
 class Decoder {
  public:
   Decoder(const Schema& root, std::vector<std::string>* unknown, std::string_view path)
-      : root_(root), unknown_(unknown), path_(path) {}
+      : inside_(&root), unknown_(unknown), path_(path) {}
 
   Expected<void> value(const Schema& schema, Json& json, int depth) {
     if (depth > kMaxDepth) {
@@ -122,15 +104,20 @@ class Decoder {
   }
 
  private:
+  /// In encoding/json's words: the innermost struct, the names of fields down to there without
+  /// indexes and keys.
   Expected<void> type_error(const Schema& schema, const Json& json) const {
     std::string text = "json: cannot unmarshal ";
-    text += go_value_name(json);
+    text += go_json_type(json);
+    if (json.is_number() && schema.type == SchemaType::kInteger) {
+      text += " " + json.dump();
+    }
     text += " into Go ";
-    if (path_.empty()) {
+    if (fields_.empty()) {
       text += "value";
     } else {
-      text +=
-          "struct field " + (root_.type_name.empty() ? "Object" : root_.type_name) + "." + path_;
+      text += "struct field " + (inside_->type_name.empty() ? "Object" : inside_->type_name) + "." +
+              fields_;
     }
     text += " of type " + go_type_name(schema);
     return fail(Errc::kBadRequest, std::move(text));
@@ -149,6 +136,8 @@ class Decoder {
     auto member = members.begin();
     auto property = schema.properties.begin();
     const std::size_t length = path_.size();
+    const std::size_t fields_length = fields_.size();
+    const Schema* const outside = std::exchange(inside_, &schema);
     while (member != members.end() || property != schema.properties.end()) {
       const int order = member == members.end()               ? 1
                         : property == schema.properties.end() ? -1
@@ -168,8 +157,11 @@ class Decoder {
         path_ += '.';
       }
       path_ += property->name;
+      fields_ += fields_.empty() ? "" : ".";
+      fields_ += property->name;
       auto keep = field(*property, taken, depth);
       path_.resize(length);
+      fields_.resize(fields_length);
       if (!keep) {
         return fail(std::move(keep).error());
       }
@@ -178,6 +170,7 @@ class Decoder {
       }
       ++property;
     }
+    inside_ = outside;
     members = std::move(kept);
     return {};
   }
@@ -361,13 +354,7 @@ class Decoder {
         const bool micro = schema.form == ScalarForm::kMicroTime;
         const auto instant = parse_rfc3339(given, micro);
         if (!instant) {
-          std::string error = "parsing time ";
-          append_json_string(error, given);
-          error += " as ";
-          error += micro ? "\"2006-01-02T15:04:05.000000Z07:00\"" : "\"2006-01-02T15:04:05Z07:00\"";
-          error += ": cannot parse ";
-          append_json_string(error, given);
-          return fail(Errc::kBadRequest, std::move(error));
+          return fail(Errc::kBadRequest, go_time_error(given, micro));
         }
         if (instant->seconds == kGoZeroSeconds && instant->nanos == 0) {
           json = Json();
@@ -384,22 +371,23 @@ class Decoder {
   static std::size_t first_bad_base64(std::string_view text) {
     const std::size_t bad =
         text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
-    return bad == std::string_view::npos ? text.size() : bad;
+    return bad == std::string_view::npos ? text.size() / 4 * 4 : bad;
   }
 
-  const Schema& root_;
+  const Schema* inside_;
   std::vector<std::string>* unknown_;
   std::string path_;
+  std::string fields_;
 };
 
 std::vector<std::string> findings(const std::vector<std::string>& duplicates,
                                   const std::vector<std::string>& unknown) {
   std::vector<std::string> out;
   for (const std::string& path : duplicates) {
-    out.push_back("duplicate field \"" + path + "\"");
+    out.push_back("duplicate field " + go_quote(path));
   }
   for (const std::string& path : unknown) {
-    out.push_back("unknown field \"" + path + "\"");
+    out.push_back("unknown field " + go_quote(path));
   }
   return out;
 }

@@ -62,14 +62,14 @@ TEST(Strict, AM148_WhenReported_WordsAreKubernetes) {
 
 TEST(Strict, AM142_WhenTypesAreWrong_SaysSo) {
   EXPECT_EQ(decoded("v1", "ConfigMap", R"({"data":{"x":5}})"),
-            "error: json: cannot unmarshal number into Go struct field ConfigMap.data.x of type "
+            "error: json: cannot unmarshal number into Go struct field ConfigMap.data of type "
             "string");
   EXPECT_EQ(decoded("v1", "ConfigMap", R"({"data":[]})"),
             "error: json: cannot unmarshal array into Go struct field ConfigMap.data of type "
             "map[string]string");
   EXPECT_EQ(decoded("v1", "ConfigMap", R"({"metadata":{"labels":{"a":1}}})"),
-            "error: json: cannot unmarshal number into Go struct field ConfigMap.metadata.labels.a "
-            "of type string");
+            "error: json: cannot unmarshal number into Go struct field "
+            "ObjectMeta.metadata.labels of type string");
   EXPECT_TRUE(decoded("coordination.k8s.io/v1", "Lease", R"({"spec":{"leaseDurationSeconds":1.5}})")
                   .starts_with("error: json: cannot unmarshal number"));
   EXPECT_TRUE(

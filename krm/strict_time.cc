@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "krm/go_text.h"
+
 namespace kintsugi::krm {
 
 namespace {
@@ -119,6 +121,58 @@ std::optional<Instant> parse_rfc3339(std::string_view text, bool micro) {
   out.seconds = days_from_civil(year, month, day) * 86'400 + hour * 3600 + minute * 60 + second;
   out.seconds -= offset;
   return out;
+}
+
+std::string go_time_error(std::string_view text, bool micro) {
+  struct Element {
+    std::string_view layout;
+    std::size_t digits;  ///< 0: a literal
+    int least, most;
+    std::string_view name;
+  };
+  constexpr int kAnyYear = 9999;
+  const Element elements[] = {{"2006", 4, 0, kAnyYear, "year"}, {"-", 0, 0, 0, {}},
+                              {"01", 2, 1, 12, "month"},        {"-", 0, 0, 0, {}},
+                              {"02", 2, 1, 31, "day"},          {"T", 0, 0, 0, {}},
+                              {"15", 2, 0, 23, "hour"},         {":", 0, 0, 0, {}},
+                              {"04", 2, 0, 59, "minute"},       {":", 0, 0, 0, {}},
+                              {"05", 2, 0, 59, "second"}};
+  const std::string begin = "parsing time " + go_quote(text);
+  const auto cannot = [&](std::string_view rest, std::string_view layout) {
+    return begin + " as \"2006-01-02T15:04:05" + (micro ? ".000000" : "") +
+           "Z07:00\": cannot parse " + go_quote(rest) + " as " + go_quote(layout);
+  };
+  std::string_view rest = text;
+  for (const Element& element : elements) {
+    int number = 0;
+    if (element.digits == 0 ? !rest.starts_with(element.layout)
+                            : !digits(rest, 0, element.digits, number)) {
+      return cannot(rest, element.layout);
+    }
+    if (element.digits != 0 && (number < element.least || number > element.most)) {
+      return begin + ": " + std::string(element.name) + " out of range";
+    }
+    rest.remove_prefix(element.digits == 0 ? 1 : element.digits);
+  }
+  int number = 0;
+  if (micro) {
+    constexpr std::size_t kDigits = 6;
+    if (!rest.starts_with('.') || !digits(rest, 1, kDigits, number)) {
+      return cannot(rest, ".000000");
+    }
+    rest.remove_prefix(kDigits + 1);
+  } else if (rest.size() > 1 && rest.front() == '.' && digits(rest, 1, 1, number)) {
+    const std::size_t end = rest.find_first_not_of("0123456789", 1);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end);
+  }
+  const bool zone = rest.size() >= 6 && (rest.front() == '+' || rest.front() == '-') &&
+                    digits(rest, 1, 2, number) && rest[3] == ':' && digits(rest, 4, 2, number);
+  if (!rest.starts_with('Z') && !zone) {
+    return cannot(rest, "Z07:00");
+  }
+  rest.remove_prefix(zone ? 6 : 1);
+  return begin +
+         (rest.empty() ? std::string(": day out of range") : ": extra text: " + go_quote(rest));
 }
 
 std::string format_time(const Instant& instant) { return date_and_time(instant.seconds) + "Z"; }

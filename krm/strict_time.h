@@ -21,6 +21,10 @@ inline constexpr std::int64_t kGoZeroSeconds = -62'135'596'800;
 /// @param micro  exactly six fractional digits are required (MicroTime).
 [[nodiscard]] std::optional<Instant> parse_rfc3339(std::string_view text, bool micro = false);
 
+/// Why parse_rfc3339() refuses a text, in the words of Go's time.Parse: `parsing time "x" as
+/// "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"`.
+[[nodiscard]] std::string go_time_error(std::string_view text, bool micro);
+
 /// "2026-01-02T03:04:05Z" and "2026-01-02T03:04:05.000006Z", also for years before 1970.
 [[nodiscard]] std::string format_time(const Instant& instant);
 [[nodiscard]] std::string format_micro_time(const Instant& instant);

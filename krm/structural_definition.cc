@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "krm/regexp_fault.h"
 #include "krm/status.h"
 #include "krm/structural.h"
 #include "krm/structural_check.h"
@@ -268,7 +269,7 @@ class StructureCheck {
         causes_.push_back(
             field_invalid(path + ".pattern", Json(pattern),
                           "must be a valid regular expression, but isn't: error parsing regexp: " +
-                              compiled.error()));
+                              regexp_fault(compiled)));
       }
     }
   }
@@ -520,6 +521,12 @@ class SchemaCheck {
         causes_.push_back(field_required(property_at + ".default",
                                          "this property is in x-kubernetes-list-map-keys, so it "
                                          "must have a default or be a required property"));
+      }
+      const std::string_view key_type = property->text({"type"});
+      if (key_type == "object" || key_type == "array") {
+        causes_.push_back(
+            field_invalid(property_at + ".type", Json(key_type),
+                          "must be a scalar type if parent array's x-kubernetes-list-type is map"));
       }
       if (is_true(*property, "nullable")) {
         forbid(property_at + ".nullable",

@@ -80,8 +80,8 @@ TEST(Structural, AM142_WhenMetadataHasWrongTypes_IsABadRequest) {
   const auto done = coerce_metadata(widget(), object);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().message(),
-            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels.a of "
-            "type string");
+            "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type "
+            "string");
 }
 
 TEST(Structural, AM391_WhenManyThingsAreWrong_FindsThemAll) {

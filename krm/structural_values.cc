@@ -124,8 +124,11 @@ class Coercer {
       return {};
     }
     std::vector<std::string> dropped;
+    const std::string given = path.empty() ? std::string() : member.value.dump();
     if (auto done = decode_typed(*object_meta_schema(), member.value, &dropped, here); !done) {
-      return done;
+      return path.empty() ? std::move(done)
+                          : fail(Errc::kBadRequest, here + ": Invalid value: " + given + ": " +
+                                                        std::string(done.error().message()));
     }
     if (unknown_ != nullptr) {
       unknown_->insert(unknown_->end(), dropped.begin(), dropped.end());
