@@ -24,7 +24,7 @@ constexpr std::string_view kSchemaDocument = R"json({
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["group", "names", "scope", "versions"], "properties": {
      "group": {"type": "string"}, "scope": {"type": "string", "enum": ["Cluster", "Namespaced"]},
-     "nameValidation": {"type": "string", "default": "DNS1123Subdomain"},
+     "nameValidation": {"type": "string", "default": "DNS1123Subdomain", "enum": ["DNS1123Subdomain", "PathSegmentName"]},
      "conversion": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
      "names": {"type": "object", "required": ["kind", "plural"], "properties": {
       "categories": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
@@ -36,12 +36,13 @@ constexpr std::string_view kSchemaDocument = R"json({
        "additionalPrinterColumns": {"type": "array", "items": {"type": "object", "required": ["jsonPath", "name", "type"],
         "properties": {"description": {"type": "string"}, "format": {"type": "string"}, "jsonPath": {"type": "string"},
          "name": {"type": "string"}, "priority": {"type": "integer", "format": "int32"}, "type": {"type": "string"}}}},
-       "deprecated": {"type": "boolean"}, "deprecationWarning": {"type": "string"}, "name": {"type": "string", "minLength": 1},
+       "deprecated": {"type": "boolean"}, "deprecationWarning": {"type": "string"}, "name": {"type": "string", "minLength": 1, "pattern": "^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$"},
        "schema": {"type": "object", "x-kubernetes-map-type": "atomic", "x-kubernetes-preserve-unknown-fields": true},
        "served": {"type": "boolean", "default": true}, "storage": {"type": "boolean"},
        "selectableFields": {"type": "array", "items": {"type": "object", "properties": {"jsonPath": {"type": "string"}}}},
        "subresources": {"type": "object", "properties": {
-        "scale": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "scale": {"type": "object", "required": ["specReplicasPath", "statusReplicasPath"], "properties": {
+         "labelSelectorPath": {"type": "string"}, "specReplicasPath": {"type": "string"}, "statusReplicasPath": {"type": "string"}}},
         "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}}}}}}}]}})json";
 
 constexpr std::string_view kExportDocument = R"json({
@@ -56,14 +57,17 @@ constexpr std::string_view kExportDocument = R"json({
     "spec": {"type": "object", "properties": {
      "resources": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name", "group"],
       "items": {"type": "object", "required": ["name", "schema"], "properties": {
-       "group": {"type": "string", "default": ""}, "name": {"type": "string"}, "schema": {"type": "string"},
+       "group": {"type": "string", "default": ""}, "schema": {"type": "string"},
+       "name": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"},
        "storage": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": {"crd": {}}}}}},
      "identity": {"type": "object", "properties": {"secretRef": {"type": "object", "x-kubernetes-map-type": "atomic",
       "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}},
-     "maximalPermissionPolicy": {"type": "object", "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+     "maximalPermissionPolicy": {"type": "object", "oneOf": [{"required": ["local"]}], "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
      "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource", "identityHash"],
       "items": {"type": "object", "required": ["resource", "verbs"], "properties": {
-       "group": {"type": "string", "default": ""}, "identityHash": {"type": "string", "default": ""}, "resource": {"type": "string"},
+       "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
+       "identityHash": {"type": "string", "default": ""},
+       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"},
        "defaultSelector": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
        "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
     "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
@@ -77,10 +81,11 @@ constexpr std::string_view kExportDocument = R"json({
      "latestResourceSchemas": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
      "identity": {"type": "object", "properties": {"secretRef": {"type": "object", "x-kubernetes-map-type": "atomic",
       "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}},
-     "maximalPermissionPolicy": {"type": "object", "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+     "maximalPermissionPolicy": {"type": "object", "oneOf": [{"required": ["local"]}], "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
      "permissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource"], "properties": {
-       "all": {"type": "boolean"}, "group": {"type": "string", "default": ""}, "identityHash": {"type": "string"},
-       "resource": {"type": "string"}, "resourceSelector": {"type": "array", "items": {"type": "object",
+       "all": {"type": "boolean"}, "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
+       "identityHash": {"type": "string"},
+       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"}, "resourceSelector": {"type": "array", "items": {"type": "object",
         "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}}}}}},
     "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
      "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
@@ -98,13 +103,16 @@ constexpr std::string_view kBindingDocument = R"json({
    "required": ["spec"],
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["reference"], "properties": {
-     "reference": {"type": "object", "x-kubernetes-validations": [
+     "reference": {"type": "object", "oneOf": [{"required": ["export"]}], "x-kubernetes-validations": [
        {"rule": "self == oldSelf", "message": "APIExport reference must not be changed"}],
       "properties": {"export": {"type": "object", "required": ["name"], "properties": {
-      "name": {"type": "string"}, "path": {"type": "string"}}}}},
+      "name": {"type": "string"},
+      "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}}}},
      "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource", "identityHash"],
       "items": {"type": "object", "required": ["resource", "selector", "state", "verbs"], "properties": {
-       "group": {"type": "string", "default": ""}, "identityHash": {"type": "string", "default": ""}, "resource": {"type": "string"},
+       "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
+       "identityHash": {"type": "string", "default": ""},
+       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"},
        "selector": {"type": "object", "properties": {"matchAll": {"type": "boolean"},
         "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object", "required": ["key", "operator"],
          "properties": {"key": {"type": "string"}, "operator": {"type": "string"},
@@ -120,13 +128,15 @@ constexpr std::string_view kBindingDocument = R"json({
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["reference"], "properties": {
-     "reference": {"type": "object", "x-kubernetes-validations": [
+     "reference": {"type": "object", "oneOf": [{"required": ["export"]}], "x-kubernetes-validations": [
        {"rule": "self == oldSelf", "message": "APIExport reference must not be changed"}],
       "properties": {"export": {"type": "object", "required": ["name"], "properties": {
-      "name": {"type": "string"}, "path": {"type": "string"}}}}},
+      "name": {"type": "string"},
+      "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}}}},
      "permissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource", "state"], "properties": {
-       "all": {"type": "boolean"}, "group": {"type": "string", "default": ""}, "identityHash": {"type": "string"},
-       "resource": {"type": "string"}, "resourceSelector": {"type": "array", "items": {"type": "object",
+       "all": {"type": "boolean"}, "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
+       "identityHash": {"type": "string"},
+       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"}, "resourceSelector": {"type": "array", "items": {"type": "object",
         "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}},
        "state": {"type": "string", "enum": ["Accepted", "Rejected"]}}}}}},
     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {

@@ -30,7 +30,8 @@ constexpr std::string_view kWorkspaceDocument = R"json({
        {"rule": "has(oldSelf.path) == has(self.path)", "message": "path is immutable"},
        {"rule": "!has(oldSelf.path) || !has(self.path) || self.path == oldSelf.path", "message": "path is immutable"}],
       "properties": {
-      "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?"}, "path": {"type": "string"}}},
+      "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?"},
+      "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}},
      "location": {"type": "object", "properties": {"selector": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {
       "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object",
        "required": ["key", "operator"], "properties": {"key": {"type": "string"}, "operator": {"type": "string"},
@@ -59,12 +60,25 @@ constexpr std::string_view kWorkspaceTypeDocument = R"json({
      "additionalWorkspaceLabels": {"type": "object", "additionalProperties": {"type": "string"}},
      "defaultAPIBindingLifecycle": {"type": "string", "enum": ["InitializeOnly", "Maintain"]},
      "defaultAPIBindings": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["path", "export"],
-      "items": {"type": "object", "required": ["export", "path"], "properties": {"export": {"type": "string"}, "path": {"type": "string"}}}},
-     "defaultChildWorkspaceType": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "path": {"type": "string"}}},
+      "items": {"type": "object", "required": ["export", "path"], "properties": {"export": {"type": "string"},
+       "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}}},
+     "defaultChildWorkspaceType": {"type": "object", "required": ["name"], "properties": {
+      "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?"},
+      "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}},
      "extend": {"type": "object", "properties": {"with": {"type": "array", "items": {"type": "object", "required": ["name"],
-      "properties": {"name": {"type": "string"}, "path": {"type": "string"}}}}}},
-     "limitAllowedChildren": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-     "limitAllowedParents": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+      "properties": {
+      "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?"},
+      "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}}}}},
+     "limitAllowedChildren": {"type": "object", "oneOf": [{"required": ["none"]}, {"required": ["types"]}], "properties": {
+      "none": {"type": "boolean"},
+      "types": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["name"], "properties": {
+       "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?"},
+       "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}}}}},
+     "limitAllowedParents": {"type": "object", "oneOf": [{"required": ["none"]}, {"required": ["types"]}], "properties": {
+      "none": {"type": "boolean"},
+      "types": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["name"], "properties": {
+       "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?"},
+       "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}}}}},
      "authenticationConfigurations": {"type": "array", "items": {"type": "object", "required": ["name"],
       "properties": {"name": {"type": "string"}}}}}},
     "status": {"type": "object", "properties": {
@@ -108,8 +122,11 @@ ResourcePtr workspace_kind() {
 }
 
 ResourcePtr workspace_type_kind() {
-  static const ResourcePtr kKind =
-      std::make_shared<const ResourceDef>(resource_from_document(kWorkspaceTypeDocument));
+  static const ResourcePtr kKind = [] {
+    ResourceDef def = resource_from_document(kWorkspaceTypeDocument);
+    def.hooks.validate = validate_workspace;
+    return std::make_shared<const ResourceDef>(std::move(def));
+  }();
   return kKind;
 }
 
