@@ -213,9 +213,10 @@ TEST_F(ApplyRequests, WhenAM229To231MetadataIsNotTheClients_IsRefused) {
   EXPECT_EQ(entries.status(), 400);
   EXPECT_EQ(message(entries), "metadata.managedFields must be nil");
   Exchange uid = with(R"("uid":"1")");
-  EXPECT_EQ(uid.status(), 422);
+  EXPECT_EQ(uid.status(), 409);
   EXPECT_EQ(message(uid),
-            "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"1\": field is immutable");
+            "Operation cannot be fulfilled on configmaps \"a\": uid mismatch: the provided object "
+            "specified uid 1, and no existing object was found");
   EXPECT_EQ(with(R"("resourceVersion":"1")").status(), 201);
   Exchange stale = with(R"("resourceVersion":"1")");
   EXPECT_EQ(stale.status(), 409);
@@ -265,7 +266,8 @@ TEST_F(ApplyRequests, WhenAM234TextIsYaml_IsReadOrRefused) {
   };
   EXPECT_EQ(refused("a: [").rfind("error decoding YAML: error converting YAML to JSON: ", 0), 0U);
   EXPECT_EQ(refused("[1]"),
-            "error decoding YAML: json: cannot unmarshal array into Go value of type "
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot "
+            "unmarshal array into Go value of type "
             "map[string]interface {}");
   EXPECT_EQ(refused(""), "invalid object type: /, Kind=");
   // Conflicts are reported first.

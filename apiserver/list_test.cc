@@ -126,7 +126,8 @@ TEST_F(List, WhenAM283SelectorSkipsMost_PagesAreFull) {
 
 TEST_F(List, WhenAM277To281TokensAreBad_SaysWhy) {
   create({"a", "b"});
-  EXPECT_EQ(message(get("?continue=x&resourceVersion=5")),
+  const std::string token = base64url_encode(R"({"v":"meta.k8s.io/v1","rv":1,"start":"t1/a"})");
+  EXPECT_EQ(message(get("?resourceVersion=5&continue=" + token)),
             "specifying resource version is not allowed when using continue");
   EXPECT_TRUE(message(get("?continue=abc"))
                   .starts_with("invalid continue token: continue key is not valid: "));

@@ -97,7 +97,8 @@ Expected<void> check_role_escalation(const RbacAuthorizer& rbac, const WriteCont
     // Whoever labels roles later decides what this one grants.
     wanted = bootstrap_role("cluster-admin")->rules;
   }
-  return confirm_held(rbac, context, resource, ns, name, wanted);
+  return confirm_held(rbac, context, resource, ns,
+                      context.generated_name ? std::string_view() : name, wanted);
 }
 
 Expected<void> check_binding_escalation(const RbacAuthorizer& rbac, const WriteContext& context,
@@ -131,7 +132,8 @@ Expected<void> check_binding_escalation(const RbacAuthorizer& rbac, const WriteC
   if (rules == nullptr) {
     return fail(krm::not_found(kRbacGroup, resource, role));
   }
-  return confirm_held(rbac, context, resource, ns, name, *rules);
+  return confirm_held(rbac, context, resource, ns,
+                      context.generated_name ? std::string_view() : name, *rules);
 }
 
 ResourcePtr with_escalation_check(ResourcePtr kind, const RbacAuthorizer& rbac) {

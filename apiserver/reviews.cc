@@ -6,6 +6,8 @@
 #include "apiserver/reviews_internal.h"
 #include "base/time.h"
 #include "krm/status.h"
+#include "krm/strict.h"
+#include "krm/types/builtin_types.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -55,6 +57,7 @@ ResourcePtr self_review() {
   auto definition = internal::review_definition(kGroup, "SelfSubjectReview", false);
   definition->hooks.answer = [](const WriteContext& context, Json object, Hooks::CreateDone done) {
     internal::finish_review(object, Json::object({{"userInfo", user_to_json(context.user)}}));
+    object["metadata"] = Json::object({{"creationTimestamp", rfc3339(unix_seconds())}});
     done(std::move(object));
   };
   return definition;
@@ -108,8 +111,10 @@ Expected<void> bind_object(const WriteContext& context, const Json& reference,
   const std::string_view version = reference.text({"apiVersion"});
   const std::string_view name = reference.text({"name"});
   if ((kind != "Secret" && kind != "Pod") || version != "v1") {
-    return fail(krm::bad_request("cannot bind token for object of type " + std::string(version) +
-                                 ", Kind=" + std::string(kind)));
+    const std::size_t slash = version.find('/');
+    return fail(krm::bad_request("cannot bind token to object of type " +
+                                 std::string(slash == std::string_view::npos ? "/" : "") +
+                                 std::string(version) + ", Kind=" + std::string(kind)));
   }
   const std::string_view resource = kind == "Secret" ? "secrets" : "pods";
   const std::optional<Json> object =
@@ -131,12 +136,41 @@ Expected<void> bind_object(const WriteContext& context, const Json& reference,
   return {};
 }
 
+/// What a request says of itself must be what its path says.
+Expected<void> check_token_metadata(const Json& body, std::string_view ns, std::string_view name) {
+  const std::string_view given_ns = body.text({"metadata", "namespace"});
+  if (!given_ns.empty() && given_ns != ns) {
+    return fail(
+        krm::bad_request("the namespace of the provided object does not match the namespace sent "
+                         "on the request"));
+  }
+  const std::string_view given = body.text({"metadata", "name"});
+  if (!given.empty() && given != name) {
+    return fail(
+        krm::invalid(kGroup, "TokenRequest", name,
+                     {krm::field_invalid("metadata.name", Json(given),
+                                         "must match the service account name if specified")}));
+  }
+  return {};
+}
+
 Expected<Json> request_token(const ReviewParams& params, const WriteContext& context,
                              std::string_view ns, std::string_view name, Json body) {
   const std::optional<Json> account =
       context.reader.get(context.cluster, "", "serviceaccounts", ns, name);
   if (!account) {
     return fail(krm::not_found("", "serviceaccounts", name));
+  }
+  Json shaped = body;
+  if (Expected<void> typed = krm::decode_typed(
+          *krm::builtin_schema("authentication.k8s.io/v1", "TokenRequest"), shaped);
+      !typed) {
+    return fail(
+        krm::bad_request("TokenRequest in version \"v1\" cannot be handled as a TokenRequest: " +
+                         std::string(typed.error().message())));
+  }
+  if (Expected<void> same = check_token_metadata(body, ns, name); !same) {
+    return fail(std::move(same.error()));
   }
   const Json* asked = body.at({"spec", "expirationSeconds"});
   const std::int64_t life = asked == nullptr ? kDefaultLife : asked->as_integer(kDefaultLife);
@@ -181,6 +215,7 @@ Expected<Json> request_token(const ReviewParams& params, const WriteContext& con
   body["kind"] = "TokenRequest";
   body.make({"metadata", "name"}) = name;
   body.make({"metadata", "namespace"}) = ns;
+  body.make({"metadata", "uid"}) = account->text({"metadata", "uid"});
   body.make({"metadata", "creationTimestamp"}) = rfc3339(claims.issued_at);
   body.make({"spec", "audiences"}) = texts_to_json(claims.audiences);
   body.make({"spec", "expirationSeconds"}) = life;

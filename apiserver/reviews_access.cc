@@ -35,6 +35,23 @@ void check_attributes(const Json& object, std::vector<Cause>& causes) {
   }
 }
 
+/// Field and label selectors that a request would have.
+void check_selectors(const Json& object, std::vector<Cause>& causes) {
+  for (const char* member : {"fieldSelector", "labelSelector"}) {
+    const Json* selector = object.at({"spec", "resourceAttributes", member});
+    if (!present(selector)) {
+      continue;
+    }
+    const std::string at = std::string("spec.resourceAttributes.") + member;
+    const std::string_view raw = selector->text({"rawSelector"});
+    const Json* requirements = selector->find("requirements");
+    if (!raw.empty() && requirements != nullptr && requirements->size() != 0) {
+      causes.push_back(krm::field_invalid(at + ".rawSelector", Json(raw),
+                                          "may not specified at the same time as requirements"));
+    }
+  }
+}
+
 void check_subject(const Json& object, std::vector<Cause>& causes) {
   const Json* groups = object.at({"spec", "groups"});
   if (object.text({"spec", "user"}).empty() && (groups == nullptr || groups->size() == 0)) {
@@ -156,6 +173,7 @@ ResourcePtr rules_review(const RbacAuthorizer* rbac) {
         (is_path ? paths : resources).push_back(item);
       }
     }
+    object["spec"] = Json::object();  // as the reference answers
     internal::finish_review(object, Json::object({{"resourceRules", std::move(resources)},
                                                   {"nonResourceRules", std::move(paths)},
                                                   {"incomplete", rbac == nullptr}}));
@@ -198,11 +216,13 @@ void finish_review(krm::Json& object, krm::Json status) {
 std::vector<ResourcePtr> access_review_kinds(const ReviewParams& params) {
   return {
       access_review("LocalSubjectAccessReview", true,
-                    {check_attributes, check_subject, check_namespace}, false, params.authorizer),
-      access_review("SelfSubjectAccessReview", false, {check_attributes}, true, params.authorizer),
+                    {check_attributes, check_selectors, check_subject, check_namespace}, false,
+                    params.authorizer),
+      access_review("SelfSubjectAccessReview", false, {check_attributes, check_selectors}, true,
+                    params.authorizer),
       rules_review(params.rbac),
-      access_review("SubjectAccessReview", false, {check_attributes, check_subject}, false,
-                    params.authorizer)};
+      access_review("SubjectAccessReview", false,
+                    {check_attributes, check_selectors, check_subject}, false, params.authorizer)};
 }
 
 }  // namespace internal

@@ -148,7 +148,8 @@ TEST_F(Serving, WhenAM085To088TablesAreAsked_RowsCarryMetadata) {
   EXPECT_EQ(row.text({"object", "kind"}), "PartialObjectMetadata");
   const krm::Json list = get(std::string(kMaps) + "?limit=1&includeObject=None", table).json();
   EXPECT_EQ(list.find("rows")->size(), 1U);
-  EXPECT_EQ(list.find("rows")->items()[0].find("object"), nullptr);
+  ASSERT_NE(list.find("rows")->items()[0].find("object"), nullptr);
+  EXPECT_TRUE(list.find("rows")->items()[0].find("object")->is_null());
   Exchange bad = get(std::string(kMaps) + "?includeObject=Foo", table);
   EXPECT_EQ(message(bad),
             "Unable to convert to Table as requested: includeObject: Invalid value: \"Foo\": must "

@@ -1,5 +1,6 @@
 #include "apiserver/internal/apply_request.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -8,8 +9,10 @@
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_request.h"
+#include "base/strings.h"
 #include "base/time.h"
 #include "krm/apply.h"
+#include "krm/go_value.h"
 #include "krm/status.h"
 #include "krm/strict.h"
 #include "krm/structural.h"
@@ -28,10 +31,6 @@ struct Applied {
 
 Error undecodable(std::string_view why) {
   return krm::bad_request("error decoding YAML: " + std::string(why));
-}
-
-std::string_view go_name(const krm::Json& value) {
-  return value.is_bool() ? "bool" : value.is_array() ? "array" : value.type_name();
 }
 
 /// JSON or YAML (AM-234).
@@ -54,8 +53,9 @@ Expected<Applied> parse_applied(std::string_view body) {
     return fail(undecodable(yaml.error().message()));
   }
   if (!yaml->is_object() && !yaml->is_null()) {
-    return fail(undecodable("json: cannot unmarshal " + std::string(go_name(*yaml)) +
-                            " into Go value of type map[string]interface {}"));
+    return fail(undecodable(
+        "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal " +
+        std::string(krm::go_json_type(*yaml)) + " into Go value of type map[string]interface {}"));
   }
   out.config = yaml->is_null() ? krm::Json::object() : std::move(*yaml);
   if (!report.duplicate_keys.empty()) {
@@ -141,7 +141,11 @@ Expected<void> report_fault(WriteOp& op, const std::string& fault) {
   if (op.options.validation == FieldValidation::kStrict) {
     return fail(krm::bad_request("error strict decoding YAML: " + fault));
   }
-  op.warnings.push_back(fault);
+  const std::size_t first = fault.find("line ");
+  for (const std::string_view text :
+       split(std::string_view(fault).substr(first == std::string::npos ? 0 : first), '\n')) {
+    op.warnings.emplace_back(text.substr(std::min(text.find_first_not_of(" "), text.size())));
+  }
   return {};
 }
 
@@ -192,9 +196,9 @@ Expected<krm::Json> apply_object(WriteOp& op, const Applied& applied, const krm:
   }
   if (current.is_null()) {
     if (const std::string_view uid = object->text({"metadata", "uid"}); !uid.empty()) {
-      return fail(
-          krm::invalid(kind.def->group, kind.def->kind, op.name,
-                       {krm::field_invalid("metadata.uid", krm::Json(uid), "field is immutable")}));
+      return fail(krm::conflict(kind.def->group, kind.def->plural, op.name,
+                                "uid mismatch: the provided object specified uid " +
+                                    std::string(uid) + ", and no existing object was found"));
     }
     (*object)["metadata"].erase("resourceVersion");
   }

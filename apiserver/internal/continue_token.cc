@@ -24,15 +24,18 @@ std::string ContinueToken::encode() const {
 Expected<ContinueToken> ContinueToken::decode(std::string_view text) {
   const std::optional<std::string> bytes = base64url_decode(text);
   if (!bytes) {
-    return bad("illegal base64 data");
+    constexpr std::string_view kAlphabet =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const std::size_t wrong = text.find_first_not_of(kAlphabet);
+    return bad("illegal base64 data at input byte " +
+               std::to_string(wrong == std::string_view::npos ? text.size() / 4 * 4 : wrong));
   }
   Expected<krm::Json> json = krm::Json::parse(*bytes);
   if (!json) {
     return bad(json.error().message());
   }
   if (json->text({"v"}) != "meta.k8s.io/v1") {
-    return bad("server does not recognize this encoded version \"" +
-               std::string(json->text({"v"})) + "\"");
+    return bad("server does not recognize this encoded version " + std::string(json->text({"v"})));
   }
   ContinueToken token;
   const krm::Json* revision = json->find("rv");
@@ -45,7 +48,7 @@ Expected<ContinueToken> ContinueToken::decode(std::string_view text) {
     return bad("encoded start key empty (version meta.k8s.io/v1)");
   }
   if (token.start.find("../") != std::string::npos || token.start.front() == '.') {
-    return bad("encoded start key is not clean");
+    return bad(token.start);
   }
   return token;
 }

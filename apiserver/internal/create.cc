@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "base/time.h"
 #include "krm/status.h"
+#include "krm/structural.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -46,19 +47,18 @@ Expected<void> name_object(WriteOp& op, krm::Json& metadata) {
     generate_name(metadata);
     op.generated_name = true;
   } else if (given.empty()) {
-    return fail(
-        krm::invalid(op.kind->def->group, op.kind->def->kind, "",
-                     {krm::field_required("metadata.name", "name or generateName is required")}));
+    std::vector<Cause> causes = {
+        krm::field_required("metadata.name", "name or generateName is required")};
+    if (op.kind->version->rules != nullptr) {
+      causes.push_back(krm::rules_not_checked());
+    }
+    return fail(krm::invalid(op.kind->def->group, op.kind->def->kind, "", std::move(causes)));
   }
   op.name = metadata.text({"name"});
   return {};
 }
 
 void set_system_fields(const WriteOp& op, krm::Json& metadata) {
-  for (const char* member : {"resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds",
-                             "selfLink", "generation"}) {
-    metadata.erase(member);
-  }
   if (!op.keep_identity || metadata.text({"uid"}).empty()) {
     metadata["uid"] = random_uuid();
   }
@@ -216,7 +216,7 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
     return done;
   }
   const std::string_view version = metadata.text({"resourceVersion"});
-  if (!version.empty() && version != "0") {
+  if (!version.empty() && version != "0" && !op.options.dry_run) {
     return fail(krm::bad_request("resourceVersion should not be set on objects to be created"));
   }
   if (Expected<void> done = name_object(op, metadata); !done) {
@@ -224,6 +224,10 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
   }
   if (op.kind->version->status) {
     object.erase("status");
+  }
+  for (const char* member :
+       {"resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}) {
+    object["metadata"].erase(member);
   }
   drop_cluster_annotation(op, object);
   track_fields(op, nullptr, object);

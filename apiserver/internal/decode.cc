@@ -1,14 +1,18 @@
 #include "apiserver/internal/decode.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
 #include "base/strings.h"
 #include "krm/go_text.h"
+#include "krm/go_value.h"
 #include "krm/protobuf.h"
 #include "krm/status.h"
 #include "krm/strict.h"
+#include "krm/strict_order.h"
 #include "krm/structural.h"
+#include "krm/types/builtin_types.h"
 #include "krm/yaml.h"
 
 namespace kintsugi::apiserver::internal {
@@ -22,7 +26,7 @@ std::string summary(std::string_view body) {
     return "<empty>";
   }
   if (body.front() == '{') {
-    return body.size() > kSummaryBytes ? std::string(body.substr(0, kSummaryBytes - 1)) + "..."
+    return body.size() > kSummaryBytes ? std::string(body.substr(0, kSummaryBytes)) + " ..."
                                        : std::string(body);
   }
   return body.size() > kSummaryBytes ? hex_encode(body.substr(0, kSummaryBytes)) + " ..."
@@ -58,21 +62,28 @@ Error wrong_version(std::string_view given, const ServedKind& kind) {
 
 /// AM-137, AM-138: absent means that of the path.
 Expected<void> check_builtin_kind(const ServedKind& kind, krm::Json& object) {
-  const std::string api_version(object.text({"apiVersion"}));
-  const std::string name(object.text({"kind"}));
-  const bool same_kind = name.empty() || name == kind.def->kind;
-  const bool same_group = api_version.empty() || group_part(api_version) == kind.def->group;
-  if (!same_kind || !same_group) {
-    return fail(cannot_handle(name.empty() ? kind.def->kind : name,
-                              api_version.empty() ? kind.version->name : version_part(api_version),
-                              kind, "unknown conversion"));
+  const std::string given_version(object.text({"apiVersion"}));
+  const std::string given_kind(object.text({"kind"}));
+  const std::string api_version = given_version.empty() ? kind.api_version : given_version;
+  const std::string name = given_kind.empty() ? kind.def->kind : given_kind;
+  if (api_version == kind.api_version && name == kind.def->kind) {
+    object["apiVersion"] = kind.api_version;
+    object["kind"] = kind.def->kind;
+    return {};
   }
-  if (!api_version.empty() && api_version != kind.api_version) {
+  const std::string_view version = version_part(api_version);
+  if (name == kind.def->kind && group_part(api_version) == kind.def->group &&
+      kind.def->version(version) != nullptr) {
     return fail(wrong_version(api_version, kind));
   }
-  object["apiVersion"] = kind.api_version;
-  object["kind"] = kind.def->kind;
-  return {};
+  if (krm::builtin_schema(api_version, name) != nullptr) {
+    const std::string group =
+        kind.def->group.empty() ? "core" : kind.def->group.substr(0, kind.def->group.find('.'));
+    return fail(cannot_handle(name, version, kind,
+                              "converting (" + std::string(version) + "." + name + ") to (" +
+                                  group + "." + kind.def->kind + "): unknown conversion"));
+  }
+  return fail(cannot_handle(name, version, kind, krm::not_registered(api_version, name)));
 }
 
 /// AM-139, AM-140.
@@ -99,7 +110,7 @@ Expected<krm::Json> parse_yaml(std::string_view body, std::vector<std::string>& 
   krm::YamlReport report;
   Expected<krm::Json> json = krm::parse_yaml(body, &report);
   for (const std::string& fault : report.duplicate_keys) {
-    faults.push_back("yaml: unmarshal errors:\n  " + fault);
+    faults.push_back(fault);
   }
   return json;
 }
@@ -107,6 +118,30 @@ Expected<krm::Json> parse_yaml(std::string_view body, std::vector<std::string>& 
 Error invalid_patch(const krm::Json& patched, std::string_view shown, std::string_view why) {
   const krm::Json value = shown.empty() ? krm::Json(patched.dump()) : krm::Json(shown);
   return krm::invalid("", "", "", {krm::field_invalid("patch", value, why)});
+}
+
+/// A patch may not make another kind of a custom object.
+Expected<void> check_patched_custom(const ServedKind& kind, const krm::Json& patched,
+                                    std::string_view shown) {
+  const std::string_view name = patched.text({"kind"});
+  const std::string_view api_version = patched.text({"apiVersion"});
+  if (name.empty()) {
+    return fail(
+        invalid_patch(patched, shown, "Object 'Kind' is missing in '" + patched.dump() + "'"));
+  }
+  std::vector<Cause> causes;
+  if (name != kind.def->kind) {
+    causes.push_back(krm::field_invalid("kind", krm::Json(name), "must be " + kind.def->kind));
+  }
+  if (!api_version.empty() && api_version != kind.api_version) {
+    causes.push_back(krm::field_invalid("apiVersion", krm::Json(api_version),
+                                        "must be " + std::string(kind.api_version)));
+  }
+  if (causes.empty()) {
+    return {};
+  }
+  return fail(
+      krm::invalid(kind.def->group, name, patched.text({"metadata", "name"}), std::move(causes)));
 }
 
 /// Kubernetes reads integers beyond 64 bits as floating point numbers.
@@ -158,6 +193,30 @@ void append(std::vector<std::string>& to, std::vector<std::string> from) {
 
 }  // namespace
 
+Expected<void> check_type_meta(const krm::Json& body) {
+  constexpr std::string_view kLead =
+      "couldn't get version/kind; json parse error: json: cannot unmarshal ";
+  if (!body.is_object()) {
+    return fail(krm::bad_request(std::string(kLead) + std::string(krm::go_json_type(body)) +
+                                 " into Go value of type struct { APIVersion string "
+                                 "\"json:\\\"apiVersion,omitempty\\\"\"; Kind string "
+                                 "\"json:\\\"kind,omitempty\\\"\" }"));
+  }
+  for (const std::string_view member : {"apiVersion", "kind"}) {
+    const krm::Json* text = body.find(member);
+    if (text != nullptr && !text->is_string() && !text->is_null()) {
+      return fail(krm::bad_request(std::string(kLead) + std::string(krm::go_json_type(*text)) +
+                                   " into Go struct field ." + std::string(member) +
+                                   " of type string"));
+    }
+  }
+  const std::string_view version = body.text({"apiVersion"});
+  if (std::count(version.begin(), version.end(), '/') > 1) {
+    return fail(krm::bad_request("unexpected GroupVersion string: " + std::string(version)));
+  }
+  return {};
+}
+
 Error unsupported_body(const ServedKind& kind) {
   std::string types = "application/json, application/yaml";
   if (kind.def->builtin) {
@@ -189,26 +248,31 @@ Expected<ParsedBody> parse_body(const ServedKind& kind, BodyType type, std::stri
       }
       json = krm::decode_protobuf(body, kind.api_version, kind.def->kind);
       if (!json) {
-        return fail(unrecognized(kind, json.error().message(), {}));
+        return fail(unrecognized(kind, json.error().message(), body));
       }
       break;
     default:
       return fail(unsupported_body(kind));
   }
   if (!json) {
-    return fail(unrecognized(
-        kind, "couldn't get version/kind; json parse error: " + std::string(json.error().message()),
-        body));
-  }
-  if (!json->is_object()) {
+    const std::string_view why = json.error().message();
+    constexpr std::string_view kConverting = "error converting YAML to JSON: ";
     return fail(
         unrecognized(kind,
-                     "couldn't get version/kind; json parse error: json: cannot unmarshal " +
-                         std::string(json->type_name()) +
-                         " into Go value of type struct { APIVersion string "
-                         "\"json:\\\"apiVersion,omitempty\\\"\"; Kind string "
-                         "\"json:\\\"kind,omitempty\\\"\" }",
+                     why.starts_with(kConverting)
+                         ? std::string(why.substr(kConverting.size()))
+                         : "couldn't get version/kind; json parse error: " + std::string(why),
                      body));
+  }
+  if (json->is_null()) {  // nothing to decode into the object
+    if (!kind.def->builtin) {
+      return fail(
+          unrecognized(kind, "Object 'Kind' is missing in '" + std::string(body) + "'", body));
+    }
+    *json = krm::Json::object();
+  }
+  if (Expected<void> meta = check_type_meta(*json); !meta) {
+    return fail(unrecognized(kind, meta.error().message(), body));
   }
   parsed.json = std::move(*json);
   return parsed;
@@ -234,10 +298,16 @@ Expected<void> shape_object(const ServedKind& kind, krm::Json& object,
     }
   } else {
     round_big_numbers(object);
-    if (Expected<void> done = krm::coerce_metadata(*schema, object, &unknown); !done) {
+    std::vector<std::string> of_metadata;  // that of the object, then that of embedded ones
+    if (Expected<void> done = krm::coerce_metadata(*schema, object, &of_metadata); !done) {
       return done;
     }
+    const auto embedded = std::stable_partition(
+        of_metadata.begin(), of_metadata.end(),
+        [](const std::string& path) { return path.starts_with("metadata."); });
+    append(unknown, std::vector<std::string>(of_metadata.begin(), embedded));
     append(unknown, krm::prune(*schema, object));
+    append(unknown, std::vector<std::string>(embedded, of_metadata.end()));
     krm::apply_defaults(*schema, object);
   }
   fill_kind_defaults(kind, object);
@@ -261,10 +331,16 @@ Expected<krm::Json> decode_object(const ServedKind& kind, BodyType type, std::st
     return fail(cannot_handle(kind.def->kind, kind.version->name, kind, shaped.error().message()));
   }
   std::vector<std::string> texts = std::move(parsed->faults);
-  append(texts, krm::strict_warnings({}, unknown));
+  if (kind.def->builtin && type == BodyType::kJson && (!texts.empty() || !unknown.empty())) {
+    texts = krm::strict_findings(body, unknown);
+  } else {
+    append(texts, krm::strict_warnings({}, unknown));
+  }
   if (validation == FieldValidation::kStrict && !texts.empty()) {
+    const bool yaml = type == BodyType::kYaml && texts.front().starts_with("line ");
     return fail(cannot_handle(kind.def->kind, kind.version->name, kind,
-                              "strict decoding error: " + join(texts, ", ")));
+                              std::string("strict decoding error: ") +
+                                  (yaml ? "yaml: unmarshal errors:\n  " : "") + join(texts, ", ")));
   }
   if (validation == FieldValidation::kWarn) {
     append(warnings, std::move(texts));
@@ -282,15 +358,16 @@ Expected<krm::Json> decode_patched(const ServedKind& kind, krm::Json patched,
   if (!patched.is_object()) {
     return fail(invalid_patch(patched, shown, "the result is no object"));
   }
+  if (!kind.def->builtin) {
+    if (Expected<void> same = check_patched_custom(kind, patched, shown); !same) {
+      return fail(std::move(same.error()));
+    }
+  }
   if (!name.empty() && name != kind.def->kind) {
-    return fail(invalid_patch(patched, shown,
-                              "no kind " + krm::go_quote(name) + " is registered for version " +
-                                  krm::go_quote(api_version)));
+    return fail(invalid_patch(patched, shown, krm::not_registered(api_version, name)));
   }
   if (!api_version.empty() && api_version != kind.api_version) {
-    return fail(invalid_patch(patched, shown,
-                              "no kind " + krm::go_quote(kind.def->kind) +
-                                  " is registered for version " + krm::go_quote(api_version)));
+    return fail(invalid_patch(patched, shown, krm::not_registered(api_version, kind.def->kind)));
   }
   patched["apiVersion"] = kind.api_version;
   patched["kind"] = kind.def->kind;

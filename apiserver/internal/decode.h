@@ -25,6 +25,10 @@ struct ParsedBody {
 [[nodiscard]] Expected<ParsedBody> parse_body(const ServedKind& kind, BodyType type,
                                               std::string_view body);
 
+/// What tells the kind of a body: an object whose apiVersion and kind are texts, if they are there.
+/// @error kBadRequest in Kubernetes' words.
+[[nodiscard]] Expected<void> check_type_meta(const krm::Json& body);
+
 /// A whole object of the kind: kind and version checked, unknown fields dropped, defaults filled.
 /// @param warnings gets what Warn says. @error kBadRequest, kInvalid.
 [[nodiscard]] Expected<krm::Json> decode_object(const ServedKind& kind, BodyType type,

@@ -27,6 +27,12 @@ Error precondition_failed(const WriteOp& op, const std::string& reason) {
 Expected<void> check_preconditions(const WriteOp& op, const DeleteOptions& options) {
   const std::string_view uid = op.old->text({"metadata", "uid"});
   if (!options.precondition_uid.empty() && options.precondition_uid != uid) {
+    if (op.kind->def->spec_finalizers) {  // namespaces have words of their own
+      return fail(
+          krm::conflict(op.kind->def->group, op.kind->def->plural, op.name,
+                        "Precondition failed: UID in precondition: " + options.precondition_uid +
+                            ", UID in object meta: " + std::string(uid)));
+    }
     return fail(
         precondition_failed(op, "the UID in the precondition (" + options.precondition_uid +
                                     ") does not match the UID in record (" + std::string(uid) +

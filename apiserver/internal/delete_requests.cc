@@ -8,10 +8,12 @@
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/selection.h"
 #include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/versions.h"
 #include "apiserver/internal/write_request.h"
 #include "apiserver/keys.h"
 #include "krm/protobuf.h"
 #include "krm/status.h"
+#include "krm/yaml.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -106,13 +108,18 @@ struct CollectionDelete : std::enable_shared_from_this<CollectionDelete> {
 };
 
 void start_collection_delete(const RequestPtr& request, const Target& target) {
-  const std::optional<DeleteOptions> options = read_delete_options(request, *target.kind);
+  const std::optional<DeleteOptions> options = read_delete_options(request);
   if (!options) {
     return;
   }
   const Expected<ListOptions> list = parse_list_options(request->info.query, false);
   if (!list) {
     send_error(*request, list.error());
+    return;
+  }
+  const store::Revision current = request->server.store().current();
+  if (list->revision > current) {
+    send_error(*request, version_too_large(list->revision, current));
     return;
   }
   Expected<SelectionPtr> selection =
@@ -133,6 +140,22 @@ void start_collection_delete(const RequestPtr& request, const Target& target) {
   job->run();
 }
 
+Expected<krm::Json> parse_delete_body(BodyType type, std::string_view text) {
+  Expected<krm::Json> body =
+      type == BodyType::kYaml ? krm::parse_yaml(text, nullptr) : krm::Json::parse(text);
+  if (!body) {
+    return fail(krm::bad_request("couldn't get version/kind; json parse error: " +
+                                 std::string(body.error().message())));
+  }
+  if (body->is_null()) {
+    return krm::Json::object();
+  }
+  if (Expected<void> kind = check_type_meta(*body); !kind) {
+    return fail(krm::bad_request(std::string(kind.error().message())));
+  }
+  return body;
+}
+
 bool accept_delete_body(const RequestPtr& request) {
   if (request->head.end_stream) {
     return true;
@@ -151,8 +174,7 @@ bool accept_delete_body(const RequestPtr& request) {
 
 }  // namespace
 
-std::optional<DeleteOptions> read_delete_options(const RequestPtr& request,
-                                                 const ServedKind& kind) {
+std::optional<DeleteOptions> read_delete_options(const RequestPtr& request) {
   Expected<DeleteOptions> options = fail(Errc::kBadRequest);
   if (request->body.empty()) {
     options = parse_delete_options(request->info.query, nullptr);
@@ -162,11 +184,7 @@ std::optional<DeleteOptions> read_delete_options(const RequestPtr& request,
     if (type == BodyType::kProtobuf) {
       body = krm::decode_protobuf(request->body, "v1", "DeleteOptions");
     } else {
-      Expected<ParsedBody> parsed = parse_body(kind, type, request->body);
-      body = parsed ? Expected<krm::Json>(std::move(parsed->json))
-                    : Expected<krm::Json>(
-                          fail(krm::bad_request("couldn't get version/kind; json parse error: " +
-                                                std::string(parsed.error().message()))));
+      body = parse_delete_body(type, request->body);
     }
     options = body ? parse_delete_options(request->info.query, &*body)
                    : Expected<DeleteOptions>(fail(std::move(body.error())));
@@ -183,7 +201,7 @@ void handle_delete(const RequestPtr& request, const Target& target) {
     return;
   }
   with_body(request, [request, target] {
-    const std::optional<DeleteOptions> options = read_delete_options(request, *target.kind);
+    const std::optional<DeleteOptions> options = read_delete_options(request);
     if (options) {
       delete_object(make_write_op(request, target, "delete"), *options);
     }

@@ -49,17 +49,24 @@ std::vector<Subresource> subresources(const ResourceDef& def, const ResourceVers
   return out;
 }
 
-std::vector<std::string> verbs_of(const ResourceDef& def) {
+std::vector<std::string> listed_verbs(const ResourceDef& def, const ResourceVersion& version) {
   if (def.virtual_create_only) {
     return {"create"};
   }
   if (def.terminating) {
     return {"delete", "deletecollection", "get", "list", "watch"};
   }
-  if (!def.identity.empty()) {  // in the order in which the reference lists them
+  if (!def.identity.empty() || version.schema_digest != 0) {  // in the reference's order
     return {"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"};
   }
   std::vector<std::string> verbs = def.verbs;
+  std::sort(verbs.begin(), verbs.end());
+  return verbs;
+}
+
+/// In aggregated documents.
+std::vector<std::string> sorted_verbs(const ResourceDef& def, const ResourceVersion& version) {
+  std::vector<std::string> verbs = listed_verbs(def, version);
   std::sort(verbs.begin(), verbs.end());
   return verbs;
 }
@@ -69,7 +76,7 @@ void append_resource(Json& list, const ResourceDef& def, const ResourceVersion& 
                              {"singularName", def.singular},
                              {"namespaced", def.namespaced},
                              {"kind", def.kind},
-                             {"verbs", strings(verbs_of(def))}});
+                             {"verbs", strings(listed_verbs(def, version))}});
   if (!def.short_names.empty()) {
     entry["shortNames"] = strings(def.short_names);
   }
@@ -106,7 +113,7 @@ Json aggregated_resource(const ResourceDef& def, const ResourceVersion& version)
                              {"responseKind", response_kind(group, own_version, def.kind)},
                              {"scope", def.namespaced ? "Namespaced" : "Cluster"},
                              {"singularResource", def.singular},
-                             {"verbs", strings(verbs_of(def))}});
+                             {"verbs", strings(sorted_verbs(def, version))}});
   if (!def.short_names.empty()) {
     entry["shortNames"] = strings(def.short_names);
   }

@@ -216,7 +216,11 @@ std::string_view ObjectEncoder::list_tail(bool empty) const noexcept {
   if (!empty) {
     return "]}";
   }
-  return form_.shape == Shape::kPartialList ? "null}" : "[]}";
+  // Kinds without a printer of their own make their first row when there is an object.
+  const bool definitions = kind_->def->plural == "customresourcedefinitions";
+  return form_.shape == Shape::kPartialList || (form_.shape == Shape::kTable && definitions)
+             ? "null}"
+             : "[]}";
 }
 
 std::string ObjectEncoder::bookmark_object(store::Revision revision, bool initial_end,

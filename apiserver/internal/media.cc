@@ -185,6 +185,13 @@ BodyType body_type(std::string_view header, bool default_json) {
   return BodyType::kOther;
 }
 
+bool names_known_type(const std::vector<AcceptClause>& accept) noexcept {
+  return std::any_of(accept.begin(), accept.end(), [](const AcceptClause& clause) {
+    return clause.type == "*/*" || clause.type == kJsonType || clause.type == kYamlType ||
+           clause.type == kProtobufType;
+  });
+}
+
 std::string_view content_type(Format format) noexcept {
   switch (format) {
     case Format::kJson:

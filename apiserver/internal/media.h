@@ -55,6 +55,9 @@ struct Offer {
 [[nodiscard]] std::optional<Form> negotiate(const std::vector<AcceptClause>& accept,
                                             const Offer& offer);
 
+/// Whether the client names any type that builtin kinds have, or anything at all.
+[[nodiscard]] bool names_known_type(const std::vector<AcceptClause>& accept) noexcept;
+
 /// AM-096, AM-097: the query's `pretty` if it is there, else Accept's, else by browser or curl.
 [[nodiscard]] bool wants_pretty(std::optional<std::string_view> query_value,
                                 const std::vector<AcceptClause>& accept,

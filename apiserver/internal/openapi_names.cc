@@ -90,11 +90,8 @@ std::string operation_stem(std::string_view group, std::string_view version, boo
   if (group.empty()) {
     return "Core" + joined_words(version);
   }
-  if (!builtin) {
-    return joined_words(reversed(group)) + joined_words(version);
-  }
   constexpr std::string_view kOwn = ".k8s.io";
-  if (group.ends_with(kOwn)) {
+  if (builtin && group.ends_with(kOwn)) {
     group.remove_suffix(kOwn.size());
   }
   return joined_words(group) + joined_words(version);

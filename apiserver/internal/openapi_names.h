@@ -16,8 +16,8 @@ namespace kintsugi::apiserver::internal {
 /// Component of a custom kind: "io.ex.v1.Widget" for ex.io.
 [[nodiscard]] std::string custom_component(std::string_view group, std::string_view version,
                                            std::string_view kind);
-/// Middle of operation ids: "CoreV1", "RbacAuthorizationV1"; "IoExV1" for custom kinds, whose
-/// groups are reversed.
+/// Middle of operation ids: "CoreV1", "RbacAuthorizationV1"; "ExIoV1" for custom kinds, whose
+/// groups stay whole.
 [[nodiscard]] std::string operation_stem(std::string_view group, std::string_view version,
                                          bool builtin);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apiserver/internal/openapi_names.h"
+#include "base/strings.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -139,7 +140,8 @@ class PathWriter {
                              {"description", std::move(description)},
                              {"x-kubernetes-action", action},
                              {"x-kubernetes-group-version-kind", kind}});
-    std::string tag = def_.group.empty() ? "core" : def_.group.substr(0, def_.group.find('.'));
+    std::string tag = operation_stem(def_.group, "", def_.builtin);
+    tag.front() = to_lower(tag.substr(0, 1)).front();
     out["tags"].push_back(tag + "_" + version_.name);
     Json& responses = out["responses"];
     for (const std::string_view code : codes) {

@@ -190,7 +190,8 @@ Json OpenApiSchemas::add_kind(const ResourceDef& def, const ResourceVersion& ver
     made["x-kubernetes-group-version-kind"] = own_kind(def.kind);
     if (!version.selectable_fields.empty() && !def.builtin) {
       for (const std::string& path : version.selectable_fields) {
-        made["x-kubernetes-selectable-fields"].push_back(Json::object({{"fieldPath", path}}));
+        made["x-kubernetes-selectable-fields"].push_back(
+            Json::object({{"fieldPath", path.substr(path.starts_with('.') ? 1 : 0)}}));
       }
     }
     schemas_[name] = std::move(made);

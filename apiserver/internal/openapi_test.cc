@@ -227,7 +227,7 @@ TEST_F(OpenApiServing, WhenACustomGroupIsShown_HasItsPathsOnly) {
   const std::string base = "/apis/ex.io/v1/namespaces/{namespace}/widgets";
   EXPECT_EQ(paths, (std::vector<std::string>{base, base + "/{name}", base + "/{name}/scale",
                                              base + "/{name}/status", "/apis/ex.io/v1/widgets"}));
-  EXPECT_EQ(widgets.text({"paths", base, "post", "operationId"}), "createIoExV1NamespacedWidget");
+  EXPECT_EQ(widgets.text({"paths", base, "post", "operationId"}), "createExIoV1NamespacedWidget");
 }
 
 TEST_F(OpenApiServing, WhenAM133BuiltinListsAreShown_HavePatchStrategies) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "apiserver/internal/continue_token.h"
 #include "base/strings.h"
 #include "krm/go_text.h"
+#include "krm/go_value.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -49,7 +51,7 @@ bool parse_flag(std::string_view text) {
 
 Expected<std::optional<std::int64_t>> optional_int(const krm::Query& query, std::string_view key) {
   const std::optional<std::string_view> text = query.get(key);
-  if (!text || text->empty()) {
+  if (!text) {
     return std::optional<std::int64_t>();
   }
   Expected<std::int64_t> value = parse_int(*text);
@@ -124,9 +126,7 @@ void read_dry_run(const std::vector<std::string>& values, bool& dry_run,
 std::vector<std::string> dry_run_values(const krm::Query& query) {
   std::vector<std::string> values;
   for (const std::string_view value : query.all("dryRun")) {
-    if (!value.empty()) {
-      values.emplace_back(value);
-    }
+    values.emplace_back(value);
   }
   return values;
 }
@@ -148,11 +148,11 @@ void check_manager(std::string_view manager, std::vector<Cause>& causes) {
   }
 }
 
-Expected<void> read_propagation(std::string_view policy, std::optional<bool> orphan,
+Expected<void> read_propagation(std::optional<std::string_view> policy, std::optional<bool> orphan,
                                 DeleteOptions& options, std::vector<Cause>& causes) {
-  if (!policy.empty() && orphan) {
+  if (policy && orphan) {
     causes.push_back(
-        krm::field_invalid("propagationPolicy", policy,
+        krm::field_invalid("propagationPolicy", *policy,
                            "orphanDependents and deletionPropagation cannot be both set"));
   }
   if (policy == "Background") {
@@ -161,8 +161,8 @@ Expected<void> read_propagation(std::string_view policy, std::optional<bool> orp
     options.propagation = Propagation::kForeground;
   } else if (policy == "Orphan") {
     options.propagation = Propagation::kOrphan;
-  } else if (!policy.empty()) {
-    causes.push_back(krm::field_not_supported("propagationPolicy", policy,
+  } else if (policy) {
+    causes.push_back(krm::field_not_supported("propagationPolicy", *policy,
                                               {"Foreground", "Background", "Orphan", "nil"}));
   } else if (orphan) {
     options.propagation = *orphan ? Propagation::kOrphan : Propagation::kBackground;
@@ -171,47 +171,43 @@ Expected<void> read_propagation(std::string_view policy, std::optional<bool> orp
 }
 
 tl::unexpected<Error> cannot_decode(std::string_view detail) {
-  return fail(
-      krm::bad_request("DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: "
-                       "json: cannot unmarshal " +
-                       std::string(detail)));
+  return fail(krm::bad_request("json: cannot unmarshal " + std::string(detail)));
 }
 
 Expected<void> read_delete_body(const krm::Json& body, DeleteOptions& options,
                                 std::vector<Cause>& causes) {
   const std::string_view kind = body.text({"kind"});
   if (!kind.empty() && kind != "DeleteOptions") {
-    return fail(krm::bad_request("no kind " + krm::go_quote(kind) + " is registered for version " +
-                                 krm::go_quote(body.text({"apiVersion"})) +
-                                 " in scheme \"k8s.io/kubernetes\""));
+    return fail(krm::bad_request(krm::not_registered(body.text({"apiVersion"}), kind)));
   }
   std::optional<bool> orphan;
   if (const krm::Json* value = body.find("orphanDependents");
       value != nullptr && !value->is_null()) {
     if (!value->is_bool()) {
-      return cannot_decode(std::string(value->type_name()) +
+      return cannot_decode(std::string(krm::go_json_type(*value)) +
                            " into Go struct field DeleteOptions.orphanDependents of type bool");
     }
     orphan = value->as_bool();
   }
   if (const krm::Json* value = body.find("gracePeriodSeconds");
       value != nullptr && !value->is_null() && !value->is_integer()) {
-    return cannot_decode(std::string(value->type_name()) +
+    return cannot_decode(std::string(krm::go_json_type(*value)) +
                          " into Go struct field DeleteOptions.gracePeriodSeconds of type int64");
   }
-  std::string_view policy;
+  std::optional<std::string_view> policy;
   if (const krm::Json* value = body.find("propagationPolicy");
       value != nullptr && !value->is_null()) {
     if (!value->is_string()) {
-      return cannot_decode(std::string(value->type_name()) +
+      return cannot_decode(std::string(krm::go_json_type(*value)) +
                            " into Go struct field DeleteOptions.propagationPolicy of type string");
     }
     policy = value->as_string();
   }
   if (const krm::Json* value = body.find("preconditions"); value != nullptr && !value->is_null()) {
     if (!value->is_object()) {
-      return cannot_decode(std::string(value->type_name()) +
-                           " into Go struct field DeleteOptions.preconditions");
+      return cannot_decode(
+          std::string(krm::go_json_type(*value)) +
+          " into Go struct field DeleteOptions.preconditions of type v1.Preconditions");
     }
     options.precondition_uid = value->text({"uid"});
     options.precondition_version = value->text({"resourceVersion"});
@@ -296,6 +292,11 @@ Expected<ListOptions> parse_list_options(const krm::Query& query, bool watch) {
         krm::bad_request("invalid resource version: " + std::string(revision.error().message())));
   }
   options.revision = *revision;
+  if (!watch && !options.continue_token.empty()) {
+    if (Expected<ContinueToken> token = ContinueToken::decode(options.continue_token); !token) {
+      return fail(std::move(token.error()));
+    }
+  }
   if (!watch && !options.continue_token.empty() && options.revision != 0) {
     return fail(krm::bad_request("specifying resource version is not allowed when using continue"));
   }
@@ -349,7 +350,7 @@ Expected<DeleteOptions> parse_delete_options(const krm::Query& query, const krm:
       orphan = parse_flag(*flag);
     }
     if (Expected<void> done =
-            read_propagation(query.get("propagationPolicy").value_or(""), orphan, options, causes);
+            read_propagation(query.get("propagationPolicy"), orphan, options, causes);
         !done) {
       return fail(std::move(done.error()));
     }
@@ -367,13 +368,15 @@ Expected<Duration> parse_timeout(const krm::Query& query) {
     return Duration(kMaxTimeout);
   }
   const std::optional<std::int64_t> value = parse_go_duration_ns(*text);
-  if (!value || *value < 0) {
+  if (!value) {
+    const bool no_unit = text->find_first_not_of("0123456789.") == std::string_view::npos;
     return fail(
-        krm::bad_request("invalid timeout specified in the request URL - time: invalid duration " +
+        krm::bad_request("invalid timeout specified in the request URL - time: " +
+                         std::string(no_unit ? "missing unit in duration " : "invalid duration ") +
                          krm::go_quote(*text)));
   }
   const Duration given{*value};
-  return given == Duration::zero() || given > kMaxTimeout ? Duration(kMaxTimeout) : given;
+  return given <= Duration::zero() || given > kMaxTimeout ? Duration(kMaxTimeout) : given;
 }
 
 std::string field_manager(const WriteOptions& options, std::string_view user_agent) {

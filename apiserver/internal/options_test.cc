@@ -41,9 +41,13 @@ TEST(ListOptions, WhenAM267To274AreBroken_SaysSoInKubernetesWords) {
   EXPECT_TRUE(
       list_error("resourceVersion=abc")
           .starts_with("invalid resource version: resourceVersion: Invalid value: \"abc\""));
-  EXPECT_EQ(list_error("continue=x&resourceVersion=5"),
+  EXPECT_TRUE(list_error("continue=x&resourceVersion=5")
+                  .starts_with("invalid continue token: continue key is not valid: "));
+  const std::string token = base64url_encode(R"({"v":"meta.k8s.io/v1","rv":1,"start":"a"})");
+  EXPECT_EQ(list_error("resourceVersion=5&continue=" + token),
             "specifying resource version is not allowed when using continue");
-  EXPECT_EQ(list_error("continue=x&resourceVersion=0"), "");
+  EXPECT_EQ(list_error("resourceVersion=0&continue=" + token), "");
+  EXPECT_EQ(list_error("limit="), "strconv.ParseInt: parsing \"\": invalid syntax");
   EXPECT_EQ(parse_list_options(krm::Query("limit=-1"), false)->limit, 0);
 }
 

@@ -81,7 +81,9 @@ bool path_fits(const RequestPtr& request, const Target& target) {
       (in_namespace ? 3 : 1) + (info.path_has_name ? 1 : 0) + (info.subresource.empty() ? 0 : 1);
   const bool fits =
       info.parts.size() == used && in_namespace == (def.namespaced && !info.ns.empty());
-  if (!fits || (def.namespaced && info.ns.empty() && info.path_has_name)) {
+  const bool nowhere = def.virtual_create_only && info.subresource.empty() &&
+                       (info.path_has_name || (def.namespaced && info.ns.empty()));
+  if (!fits || nowhere || (def.namespaced && info.ns.empty() && info.path_has_name)) {
     send_error(*request, krm::path_not_found());
     return false;
   }
@@ -312,13 +314,7 @@ bool negotiate_form(Request& request, const ServedKind& kind, bool is_list) {
     request.form = Form();
     request.form.pretty = pretty;
     // Typed kinds are refused by the router when no media type is known at all.
-    const bool known =
-        std::any_of(request.accept.begin(), request.accept.end(), [](const AcceptClause& clause) {
-          return clause.type == "*/*" || clause.type == "application/json" ||
-                 clause.type == "application/yaml" ||
-                 clause.type == "application/vnd.kubernetes.protobuf";
-        });
-    const std::string text = builtin && !known
+    const std::string text = builtin && !names_known_type(request.accept)
                                  ? "406: Not Acceptable\n\nAvailable representations: "
                                  : "only the following media types are accepted: ";
     send_error(request, Error(Errc::kNotAcceptable, text + types));

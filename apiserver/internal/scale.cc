@@ -1,10 +1,13 @@
 #include "apiserver/internal/scale.h"
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/strings.h"
+#include "krm/go_value.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -26,7 +29,55 @@ const krm::Json* find(const krm::Json& object, std::string_view path) {
   return value;
 }
 
+/// Go's words for a value that is on the way to a field, or is the field, and has the wrong type.
+std::string accessor_error(std::string_view path, const krm::Json& value,
+                           std::string_view expected) {
+  return std::string(path) + " accessor error: " + krm::go_value_text(value) + " is of the type " +
+         std::string(krm::go_type_text(value)) + ", expected " + std::string(expected);
+}
+
+void check_value(const std::string& path, const krm::Json& object, bool is_count,
+                 std::vector<Cause>& causes) {
+  const krm::Json shown = is_count ? krm::Json(0) : krm::Json("");
+  const krm::Json* value = &object;
+  std::string here;
+  for (const std::string_view step : steps(path)) {
+    if (!value->is_object()) {
+      causes.push_back(krm::field_invalid(
+          path, shown,
+          accessor_error(here + "." + std::string(step), *value, "map[string]interface{}")));
+      return;
+    }
+    here.append(".").append(step);
+    value = value->find(step);
+    if (value == nullptr) {
+      return;
+    }
+  }
+  if (is_count ? !value->is_integer() : !value->is_string()) {
+    causes.push_back(krm::field_invalid(
+        path, shown, accessor_error(path, *value, is_count ? "int64" : "string")));
+  } else if (is_count && value->as_integer() < 0) {
+    causes.push_back(krm::field_invalid(path, *value, "should be a non-negative integer"));
+  } else if (is_count && value->as_integer() > std::numeric_limits<std::int32_t>::max()) {
+    causes.push_back(
+        krm::field_invalid(path, *value, "should be less than or equal to 2147483647"));
+  }
+}
+
 }  // namespace
+
+void check_scale_values(const ScalePaths& paths, const krm::Json& object,
+                        std::vector<Cause>& causes) {
+  if (paths.spec_replicas.empty()) {
+    return;
+  }
+  check_value(paths.spec_replicas, object, true, causes);
+  check_value(paths.status_replicas, object, true, causes);
+  if (!paths.label_selector.empty()) {
+    check_value(paths.label_selector, object, false, causes);
+  }
+}
 
 Expected<krm::Json> scale_of(const ServedKind& kind, const krm::Json& object) {
   const ScalePaths& paths = kind.version->scale;

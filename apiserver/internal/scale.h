@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "apiserver/internal/served_kind.h"
 #include "base/error.h"
 #include "krm/json.h"
@@ -9,6 +11,10 @@ namespace kintsugi::apiserver::internal {
 
 /// autoscaling/v1 Scale of an object. @error kInternal the replicas path is absent.
 [[nodiscard]] Expected<krm::Json> scale_of(const ServedKind& kind, const krm::Json& object);
+
+/// Appends what is wrong with the values that the paths name, in a whole object that is written.
+void check_scale_values(const ScalePaths& paths, const krm::Json& object,
+                        std::vector<Cause>& causes);
 
 /// `object` with the replicas (and resourceVersion, when there is one) of a Scale.
 /// @error kBadRequest no Scale; kInvalid negative replicas.

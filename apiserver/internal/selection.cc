@@ -33,8 +33,10 @@ std::string value_at(const krm::Json& object, std::string_view path) {
   return value->is_null() ? std::string() : value->dump();
 }
 
-bool is_common_field(std::string_view field) {
-  return field == "metadata.name" || field == "metadata.namespace";
+/// Namespaces have labels of their own for fields, which leave out that of all other kinds.
+bool is_common_field(const ServedKind& kind, std::string_view field) {
+  const bool of_namespaces = kind.def->group.empty() && kind.def->plural == "namespaces";
+  return field == "metadata.name" || (field == "metadata.namespace" && !of_namespaces);
 }
 
 std::string_view path_of(const ServedKind& kind, std::string_view field) {
@@ -120,7 +122,7 @@ Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& op
     return fail(std::move(fields.error()));
   }
   for (const krm::FieldSelector::Term& term : fields->terms()) {
-    if (!is_common_field(term.field) && path_of(*kind, term.field).empty()) {
+    if (!is_common_field(*kind, term.field) && path_of(*kind, term.field).empty()) {
       return fail(unknown_field(*kind, term.field));
     }
   }

@@ -117,12 +117,17 @@ krm::Json TableFormat::row(const krm::Json& object) const {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       cells.push_back(cell(i, object));
     }
+    if (cells.items().front().is_null()) {
+      cells.edit_items().front() = "";  // a bookmark has no name
+    }
   }
   krm::Json row = krm::Json::object({{"cells", std::move(cells)}});
   if (include_ == IncludeObject::kMetadata) {
     row["object"] = partial_object(form_, object);
   } else if (include_ == IncludeObject::kObject) {
     row["object"] = object;
+  } else {
+    row["object"] = krm::Json();
   }
   return row;
 }

@@ -50,7 +50,9 @@ Expected<void> check_preconditions(WriteOp& op, const krm::Json& metadata) {
   if (op.has_version) {
     const Expected<store::Revision> revision = parse_resource_version(version);
     if (!revision) {
-      return fail(krm::bad_request("metadata." + std::string(revision.error().message())));
+      const std::string_view text = revision.error().message();
+      return fail(
+          krm::bad_request(std::string(text.substr(std::min(text.find("strconv."), text.size())))));
     }
     if (*revision != op.entry.modified) {
       return fail(modified(op));
@@ -82,10 +84,14 @@ Expected<void> keep_system_fields(WriteOp& op, const krm::Json& old, krm::Json& 
                           ", UID in object meta: " + std::string(old.text({"uid"}))));
   }
   const krm::Json* deletion = metadata.find("deletionTimestamp");
-  if (deletion != nullptr && !deletion->is_null()) {
-    const krm::Json* before = old.find("deletionTimestamp");
-    if (before == nullptr || !(*before == *deletion)) {
-      return immutable(op, "deletionTimestamp", *deletion);
+  if (deletion != nullptr && !deletion->is_null() && old.find("deletionTimestamp") == nullptr) {
+    return immutable(op, "deletionTimestamp", *deletion);
+  }
+  const krm::Json* grace = metadata.find("deletionGracePeriodSeconds");
+  if (grace != nullptr && !grace->is_null()) {
+    const krm::Json* before = old.find("deletionGracePeriodSeconds");
+    if (before == nullptr || !(*before == *grace)) {
+      return immutable(op, "deletionGracePeriodSeconds", *grace);
     }
   }
   for (const char* member :
@@ -288,8 +294,9 @@ void store_changed(const WriteOpPtr& op) {
       op->finish(fail(std::move(stored.error())));
       return;
     }
-    store::Op change{gone ? store::EventType::kDelete : store::EventType::kPut, op->key, *stored,
-                     op->entry.modified};
+    // Watchers see the last state that was there, with the finalizer that goes.
+    store::Op change{gone ? store::EventType::kDelete : store::EventType::kPut, op->key,
+                     gone ? std::string(op->entry.value.view()) : *stored, op->entry.modified};
     commit_write(op, std::move(change),
                  [op, gone, stored = std::move(*stored)](bool done, store::Revision revision) {
                    if (!done) {
@@ -316,11 +323,13 @@ void create_instead(const WriteOpPtr& op) {
     op->finish(fail(std::move(same.error())));
     return;
   }
-  const std::string_view version = metadata.text({"resourceVersion"});
-  if (!version.empty() && version != "0") {
-    op->finish(fail(op->not_found()));
+  if (const std::string_view uid = metadata.text({"uid"}); !uid.empty() && !op->applies) {
+    op->finish(fail(krm::conflict(op->kind->def->group, op->kind->def->plural, op->name,
+                                  "Precondition failed: UID in precondition: " + std::string(uid) +
+                                      ", UID in object meta: ")));
     return;
   }
+  metadata.erase("resourceVersion");
   const auto create = [op, made = std::make_shared<krm::Json>(std::move(*object))] {
     op->verb = "create";
     create_object(op, std::move(*made));

@@ -34,6 +34,15 @@ bool negotiate_watch(Request& request, const ServedKind& kind) {
   const std::optional<Form> form = negotiate(request.accept, Offer{false, builtin, true});
   if (!form) {
     request.form = Form();
+    if (builtin && !names_known_type(request.accept)) {
+      send_error(request,
+                 Error(Errc::kNotAcceptable,
+                       "406: Not Acceptable\n\nAvailable representations: application/json, "
+                       "application/yaml, application/vnd.kubernetes.protobuf, "
+                       "application/json;stream=watch, "
+                       "application/vnd.kubernetes.protobuf;stream=watch"));
+      return false;
+    }
     send_error(request, Error(Errc::kNotAcceptable,
                               builtin ? "only the following media types are accepted: "
                                         "application/json;stream=watch, "

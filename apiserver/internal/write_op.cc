@@ -1,13 +1,16 @@
 #include "apiserver/internal/write_op.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "apiserver/internal/reserved_metadata.h"
 #include "apiserver/internal/respond.h"
+#include "apiserver/internal/scale.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/stored_object.h"
 #include "base/time.h"
 #include "cel/rules.h"
+#include "krm/go_text.h"
 #include "krm/managed_fields.h"
 #include "krm/names.h"
 #include "krm/status.h"
@@ -30,6 +33,27 @@ krm::NameRule name_rule(NameRule rule) {
       return krm::NameRule::kAny;
   }
   return krm::NameRule::kAny;
+}
+
+/// What the CustomResourceDefinition's server says of new finalizers without a domain.
+void warn_of_finalizers(const krm::Json& object, const krm::Json* old,
+                        std::vector<std::string>& warnings) {
+  const krm::Json* finalizers = object.at({"metadata", "finalizers"});
+  if (finalizers == nullptr) {
+    return;
+  }
+  const krm::Json* before = old == nullptr ? nullptr : old->at({"metadata", "finalizers"});
+  for (const krm::Json& finalizer : finalizers->items()) {
+    const std::string_view name = finalizer.as_string();
+    const bool kept = before != nullptr && std::find(before->items().begin(), before->items().end(),
+                                                     finalizer) != before->items().end();
+    if (!kept && name.find('/') == std::string_view::npos && name != "orphan" &&
+        name != "foregroundDeletion") {
+      warnings.push_back("metadata.finalizers: " + krm::go_quote(name) +
+                         ": prefer a domain-qualified finalizer name to avoid accidental conflicts "
+                         "with other finalizer writers");
+    }
+  }
 }
 
 /// Custom objects by the schema of the version that was written. False: rules must not look at the
@@ -55,8 +79,10 @@ bool validate_schema(WriteOp& op, std::vector<Cause>& causes) {
     krm::validate_status(schema, object, found, before);
   } else {
     krm::validate_object(schema, object, found, before);
+    check_scale_values(kind.version->scale, object, found);
+    warn_of_finalizers(object, before, op.warnings);
   }
-  const bool blocked = krm::blocks_rules(found);
+  const bool blocked = krm::blocks_rules(found) || krm::blocks_rules(causes);
   if (kind.version->rules != nullptr) {
     if (blocked) {
       found.push_back(krm::rules_not_checked());
@@ -177,8 +203,8 @@ Expected<void> validate_write(WriteOp& op) {
   if (causes.empty()) {
     return {};
   }
-  return fail(
-      krm::invalid(def.group, def.kind, op.object->text({"metadata", "name"}), std::move(causes)));
+  return fail(krm::invalid(def.stored_under_group.value_or(def.group), def.kind,
+                           op.object->text({"metadata", "name"}), std::move(causes)));
 }
 
 void with_stored_form(const WriteOpPtr& op, std::function<void()> next) {

@@ -16,7 +16,6 @@ namespace kintsugi::apiserver::internal {
 void pass_policy_notes(Request& request, WriteOp& op);
 
 /// DeleteOptions from body or query; answers failures itself and returns nullopt.
-[[nodiscard]] std::optional<DeleteOptions> read_delete_options(const RequestPtr& request,
-                                                               const ServedKind& kind);
+[[nodiscard]] std::optional<DeleteOptions> read_delete_options(const RequestPtr& request);
 
 }  // namespace kintsugi::apiserver::internal

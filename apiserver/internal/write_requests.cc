@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "apiserver/internal/apply_request.h"
@@ -318,7 +319,12 @@ void handle_patch(const RequestPtr& request, const Target& target) {
   if (!negotiate_form(*request, *target.kind, false)) {
     return;
   }
-  const BodyType type = body_type(request->header("content-type"), false);
+  // Unlike the types of other bodies, those of patches are told apart by case.
+  const std::string_view given = request->header("content-type");
+  const std::string_view essence = given.substr(0, given.find(';'));
+  const bool lower =
+      std::none_of(essence.begin(), essence.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+  const BodyType type = lower ? body_type(given, false) : BodyType::kOther;
   if (type == BodyType::kApplyPatch) {
     handle_apply(request, target);
     return;
@@ -339,11 +345,13 @@ void handle_patch(const RequestPtr& request, const Target& target) {
     std::vector<std::string> faults;
     Expected<Patch> patch = read_patch(*op->kind, type, request->body, faults);
     request->body = std::string();
-    if (!patch) {
-      op->finish(fail(std::move(patch.error())));
-      return;
+    if (!patch) {  // whether the object is there comes first
+      op->change = [why = std::make_shared<Error>(std::move(patch.error()))](const krm::Json&) {
+        return Expected<krm::Json>(fail(why->clone()));
+      };
+    } else {
+      make_patch_change(*op, std::move(*patch), std::move(faults));
     }
-    make_patch_change(*op, std::move(*patch), std::move(faults));
     update_object(op);
   });
 }

@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "apiserver/kinds/common.h"
 #include "base/strings.h"
 #include "base/time.h"
+#include "krm/go_text.h"
 #include "krm/strict.h"
 #include "krm/types/builtin_types.h"
 
@@ -90,6 +94,59 @@ void mark_deleted(Json& crd) {
   }
 }
 
+/// Formats of texts that nobody checks.
+void find_formats(const Json& schema, std::set<std::string>& found, int depth) {
+  constexpr std::string_view kKnown[] = {
+      "bsonobjectid", "uri",      "email",    "hostname",     "ipv4",       "ipv6",     "cidr",
+      "mac",          "uuid",     "uuid3",    "uuid4",        "uuid5",      "isbn",     "isbn10",
+      "isbn13",       "ssn",      "byte",     "creditcard",   "hexcolor",   "rgbcolor", "date",
+      "password",     "datetime", "duration", "k8sshortname", "k8slongname"};
+  constexpr int kMaxDepth = 100;
+  if (depth > kMaxDepth) {
+    return;
+  }
+  if (schema.is_array()) {
+    for (const Json& item : schema.items()) {
+      find_formats(item, found, depth + 1);
+    }
+    return;
+  }
+  std::string format(schema.text({"format"}));
+  std::erase(format, '-');
+  const std::string_view type = schema.text({"type"});
+  const bool known = type == "integer"  ? format == "int32" || format == "int64"
+                     : type == "number" ? format == "float" || format == "double"
+                                        : std::find(std::begin(kKnown), std::end(kKnown), format) !=
+                                              std::end(kKnown);
+  if ((type == "string" || type == "integer" || type == "number") && !format.empty() && !known) {
+    found.emplace(schema.text({"format"}));
+  }
+  for (const char* part : {"items", "additionalProperties", "not", "allOf", "anyOf", "oneOf"}) {
+    if (const Json* inner = schema.find(part)) {
+      find_formats(*inner, found, depth + 1);
+    }
+  }
+  if (const Json* properties = schema.find("properties")) {
+    for (const krm::JsonMember& member : properties->members()) {
+      find_formats(member.value, found, depth + 1);
+    }
+  }
+}
+
+void warn_of_formats(const Json& crd, std::vector<std::string>& warnings) {
+  std::set<std::string> found;
+  if (const Json* versions = crd.at({"spec", "versions"})) {
+    for (const Json& version : versions->items()) {
+      if (const Json* schema = version.at({"schema", "openAPIV3Schema"})) {
+        find_formats(*schema, found, 0);
+      }
+    }
+  }
+  for (const std::string& format : found) {
+    warnings.push_back("unrecognized format " + krm::go_quote(format));
+  }
+}
+
 void prepare(const WriteContext& context, Json& crd, const Json* old) {
   if (context.verb == "delete") {
     mark_deleted(crd);
@@ -100,6 +157,10 @@ void prepare(const WriteContext& context, Json& crd, const Json* old) {
     add_stored_version(crd);
   } else if (context.subresource == "status") {
     copy_member(crd, *old, "spec");
+    if (const Json* stored = crd.at({"status", "storedVersions"});
+        stored == nullptr || stored->size() == 0) {
+      add_stored_version(crd);
+    }
   } else if (context.subresource.empty()) {
     copy_member(crd, *old, "status");
     add_stored_version(crd);
@@ -126,6 +187,7 @@ std::vector<ResourcePtr> apiextensions_kinds() {
                           std::vector<Cause>& causes) {
     if (context.subresource.empty()) {
       validate_definition(crd, old, causes);
+      warn_of_formats(crd, context.warnings);
     }
   };
   return {std::make_shared<const ResourceDef>(std::move(def))};

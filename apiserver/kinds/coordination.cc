@@ -31,9 +31,21 @@ std::vector<ResourcePtr> coordination_kinds() {
   def.create_on_update = true;
   Column holder;
   holder.name = "Holder";
-  holder.description = "holderIdentity contains the identity of the holder of a current lease.";
+  holder.description =
+      "holderIdentity contains the identity of the holder of a current lease. If Coordinated "
+      "Leader "
+      "Election is used, the holder identity must be equal to the elected "
+      "LeaseCandidate.metadata.name "
+      "field.";
   holder.cell = [](const Json& object) { return Json(object.text({"spec", "holderIdentity"})); };
   def.versions[0].columns = {std::move(holder), age_column()};
+  def.hooks.prepare = [](const WriteContext&, Json& lease, const Json*) {
+    // Of coordinated leader election, which a server has to be told to have.
+    if (Json* spec = lease.find("spec")) {
+      spec->erase("strategy");
+      spec->erase("preferredHolder");
+    }
+  };
   def.hooks.validate = validate;
   return {std::make_shared<const ResourceDef>(std::move(def))};
 }

@@ -205,6 +205,7 @@ ResourcePtr secret_kind() {
 ResourcePtr service_account_kind() {
   ResourceDef def = make_kind("", "v1", "ServiceAccount", "serviceaccounts");
   def.short_names = {"sa"};
+  def.delete_answers_object = true;
   def.versions[0].columns = {age_column()};
   def.hooks.prepare = [](const WriteContext&, Json& object, const Json*) {
     Json* secrets = object.find("secrets");

@@ -45,22 +45,7 @@ void from_core(Json& object) {
   for (const auto& [core, events] : kRenamed) {
     rename(object, core, events);
   }
-  for (std::string_view time : {"deprecatedFirstTimestamp", "deprecatedLastTimestamp"}) {
-    if (!is_set(object, time)) {
-      object.erase(time);
-    }
-  }
-  const Json* source = object.find("deprecatedSource");
-  const bool no_source = source == nullptr || source->size() == 0;
   as_version(object, "events.k8s.io/v1");
-  if (no_source) {
-    object.erase("deprecatedSource");
-  }
-  for (std::string_view time : {"deprecatedFirstTimestamp", "deprecatedLastTimestamp"}) {
-    if (!is_set(object, time)) {
-      object.erase(time);
-    }
-  }
 }
 
 void to_core(Json& object) {
@@ -137,6 +122,10 @@ void validate_events(const WriteContext&, const Json& object, const Json* old,
   if (type != "Normal" && type != "Warning") {
     causes.push_back(
         krm::field_invalid("type", Json(""), "has invalid value: " + std::string(type)));
+  }
+  const Json* series_count = object.at({"series", "count"});
+  if (series_count != nullptr && series_count->as_integer() < 2) {
+    causes.push_back(krm::field_invalid("series.count", Json(""), "should be at least 2"));
   }
   for (std::string_view field : {"firstTimestamp", "lastTimestamp"}) {
     if (is_set(object, field)) {
@@ -218,7 +207,13 @@ std::vector<Column> columns() {
       {"Subobject", "string", "",
        "If referring to a piece of an object instead of an entire object, this string should "
        "contain a valid JSON/Go field access statement, such as "
-       "desiredState.manifest.containers[2].",
+       "desiredState.manifest.containers[2]. For example, if the object reference is to a "
+       "container "
+       "within a pod, this would take on a value like: \"spec.containers{name}\" (where \"name\" "
+       "refers to the name of the container that triggered the event) or if no container name is "
+       "specified \"spec.containers[2]\" (container with index 2 in this pod). This syntax is "
+       "chosen "
+       "only to have some well-defined way of referencing a part of an object.",
        1},
       {"Source", "string", "",
        "The component reporting this event. Should be a short machine "
@@ -229,7 +224,13 @@ std::vector<Column> columns() {
        "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)",
        1},
       {"Count", "string", "", "The number of times this event has occurred.", 1},
-      {"Name", "string", "name", "Name must be unique within a namespace.", 1},
+      {"Name", "string", "name",
+       "Name must be unique within a namespace. Is required when creating resources, although some "
+       "resources may allow a client to request the generation of an appropriate name "
+       "automatically. Name is primarily intended for creation idempotence and configuration "
+       "definition. Cannot be updated. More info: "
+       "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
+       1},
   };
   std::vector<Column> out;
   for (const Text& text : kTexts) {

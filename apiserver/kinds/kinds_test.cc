@@ -232,11 +232,12 @@ TEST(EventKind, AM326_WhenReadThroughTheOtherGroup_FieldsAreRenamed) {
     "reportingComponent":"","reportingInstance":"","source":{"component":"c"},"type":"Normal"})");
   const Json before = event;
   def->versions[0].from_storage(event);
-  EXPECT_EQ(event.dump(), R"({"apiVersion":"events.k8s.io/v1","deprecatedCount":2,)"
-                          R"("deprecatedFirstTimestamp":"2001-01-01T00:00:00Z",)"
-                          R"("deprecatedSource":{"component":"c"},"eventTime":null,"kind":"Event",)"
-                          R"("metadata":{"name":"e"},"note":"m","reason":"R",)"
-                          R"("regarding":{"kind":"ConfigMap","name":"a"},"type":"Normal"})");
+  EXPECT_EQ(event.dump(),
+            R"({"apiVersion":"events.k8s.io/v1","deprecatedCount":2,)"
+            R"("deprecatedFirstTimestamp":"2001-01-01T00:00:00Z","deprecatedLastTimestamp":null,)"
+            R"("deprecatedSource":{"component":"c"},"eventTime":null,"kind":"Event",)"
+            R"("metadata":{"name":"e"},"note":"m","reason":"R",)"
+            R"("regarding":{"kind":"ConfigMap","name":"a"},"type":"Normal"})");
   const Json cells = def->hooks.row(event);
   def->versions[0].to_storage(event);
   EXPECT_EQ(event, before);

@@ -49,9 +49,8 @@ void prepare(const WriteContext& context, Json& object, const Json* old) {
 void validate(const WriteContext& context, const Json& object, const Json* old,
               std::vector<Cause>& causes) {
   if (const Json* finalizers = object.at({"spec", "finalizers"})) {
-    std::size_t index = 0;
+    const std::string field = "spec.finalizers";
     for (const Json& finalizer : finalizers->items()) {
-      const std::string field = "spec.finalizers[" + std::to_string(index++) + "]";
       const std::string_view name = finalizer.as_string();
       for (const std::string& fault : krm::check_qualified_name(name)) {
         causes.push_back(krm::field_invalid(field, finalizer, fault));

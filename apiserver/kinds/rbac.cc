@@ -49,6 +49,53 @@ void check_rule(const Json& rule, const std::string& field, bool namespaced,
   }
 }
 
+void check_expression(const Json& expression, const std::string& at, std::vector<Cause>& causes) {
+  const std::string_view op = expression.text({"operator"});
+  const bool has_values = has_items(expression, "values");
+  if (op == "In" || op == "NotIn") {
+    if (!has_values) {
+      causes.push_back(krm::field_required(at + ".values",
+                                           "must be specified when `operator` is 'In' or 'NotIn'"));
+    }
+  } else if (op == "Exists" || op == "DoesNotExist") {
+    if (has_values) {
+      causes.push_back(krm::field_forbidden(
+          at + ".values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
+    }
+  } else {
+    causes.push_back(
+        krm::field_invalid(at + ".operator", Json(op), "not a valid selector operator"));
+  }
+  const Json key(expression.text({"key"}));
+  for (const std::string& fault : krm::check_qualified_name(key.as_string())) {
+    causes.push_back(krm::field_invalid(at + ".key", key, fault));
+  }
+}
+
+void check_selector(const Json& selector, const std::string& at, std::vector<Cause>& causes) {
+  const std::size_t before = causes.size();
+  if (const Json* labels = selector.find("matchLabels")) {
+    for (const krm::JsonMember& label : labels->members()) {
+      for (const std::string& fault : krm::check_qualified_name(label.key)) {
+        causes.push_back(krm::field_invalid(at + ".matchLabels", Json(label.key), fault));
+      }
+      for (const std::string& fault : krm::check_label_value(label.value.as_string())) {
+        causes.push_back(krm::field_invalid(at + ".matchLabels", label.value, fault));
+      }
+    }
+  }
+  if (const Json* expressions = selector.find("matchExpressions")) {
+    std::size_t index = 0;
+    for (const Json& expression : expressions->items()) {
+      check_expression(expression, at + ".matchExpressions[" + std::to_string(index++) + "]",
+                       causes);
+    }
+  }
+  if (causes.size() != before) {
+    causes.push_back(krm::field_invalid(at, Json(), "invalid label selector."));
+  }
+}
+
 void check_role(const Json& object, bool namespaced, std::vector<Cause>& causes) {
   if (const Json* rules = object.find("rules")) {
     std::size_t index = 0;
@@ -62,6 +109,14 @@ void check_role(const Json& object, bool namespaced, std::vector<Cause>& causes)
     causes.push_back(krm::field_required(
         "aggregationRule.clusterRoleSelectors",
         "at least one clusterRoleSelector required if aggregationRule is non-nil"));
+  }
+  if (!namespaced && aggregation != nullptr && has_items(*aggregation, "clusterRoleSelectors")) {
+    std::size_t index = 0;
+    for (const Json& selector : aggregation->find("clusterRoleSelectors")->items()) {
+      check_selector(selector,
+                     "aggregationRule.clusterRoleSelectors[" + std::to_string(index++) + "]",
+                     causes);
+    }
   }
 }
 
@@ -217,10 +272,9 @@ ResourcePtr binding_kind(std::string_view kind, std::string_view plural, bool na
       "Role",
       namespaced ? "RoleRef can reference a Role in the current namespace or a ClusterRole in the "
                    "global namespace. If the RoleRef cannot be resolved, the Authorizer must "
-                   "return an error. This field is immutable."
+                   "return an error."
                  : "RoleRef can only reference a ClusterRole in the global namespace. If the "
-                   "RoleRef cannot be resolved, the Authorizer must return an error. This field "
-                   "is immutable.",
+                   "RoleRef cannot be resolved, the Authorizer must return an error.",
       0, [](const Json& object) {
         return Json(std::string(object.text({"roleRef", "kind"})) + "/" +
                     std::string(object.text({"roleRef", "name"})));

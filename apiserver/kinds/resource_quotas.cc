@@ -285,6 +285,7 @@ Column used_column(std::string_view name, std::string_view description,
 ResourcePtr resource_quota_kind() {
   ResourceDef def = make_kind("", "v1", "ResourceQuota", "resourcequotas");
   def.short_names = {"quota"};
+  def.delete_answers_object = true;
   def.versions[0].status = true;
   def.versions[0].columns = {
       used_column("Request", kRequestDoc,
