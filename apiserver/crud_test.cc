@@ -301,6 +301,12 @@ TEST_F(Crud, WhenAM180And181ScaleIsUsed_OnlyReplicasChange) {
   ASSERT_EQ(server.send("POST", kWidgets, widget("bare")).status(), 201);
   Exchange absent = server.send("GET", std::string(kWidgets) + "/bare/scale");
   EXPECT_EQ(absent.status(), 500);
+  Exchange nothing = patch(std::string(kWidgets) + "/bare/scale", R"({"status":{"replicas":3}})");
+  EXPECT_EQ(nothing.status(), 400);
+  EXPECT_EQ(message(nothing), "the spec replicas field \".spec.replicas\" cannot be empty");
+  Exchange first = patch(std::string(kWidgets) + "/bare/scale", R"({"spec":{"replicas":3}})");
+  EXPECT_EQ(first.status(), 200);
+  EXPECT_EQ(first.json().at({"spec", "replicas"})->as_integer(), 3);
 }
 
 TEST_F(Crud, WhenAM182ObjectIsDeleted_AnswersSuccess) {

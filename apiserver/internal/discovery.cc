@@ -20,7 +20,9 @@ Json strings(const std::vector<std::string>& list) {
 }
 
 std::string storage_version_hash(const ResourceDef& def) {
-  const std::string text = def.group + "/" + def.storage_version().name + "/" + def.kind;
+  const bool definitions = def.group == "apiextensions.k8s.io";  // stored as before there was v1
+  const std::string text = def.stored_under_group.value_or(def.group) + "/" +
+                           (definitions ? "v1beta1" : def.storage_version().name) + "/" + def.kind;
   return base64_encode(sha256(text).substr(0, 8));
 }
 

@@ -13,6 +13,9 @@
 namespace kintsugi::apiserver::internal {
 namespace {
 
+/// Stands for replicas that an object does not have while its scale is patched.
+constexpr std::int64_t kNoReplicas = std::numeric_limits<std::int32_t>::min();
+
 /// Steps of ".spec.replicas"; CRD validation lets only plain members through.
 std::vector<std::string_view> steps(std::string_view path) {
   if (!path.empty() && path.front() == '.') {
@@ -108,6 +111,19 @@ Expected<krm::Json> scale_of(const ServedKind& kind, const krm::Json& object) {
   return scale;
 }
 
+krm::Json scale_to_change(const ServedKind& kind, const krm::Json& object) {
+  if (Expected<krm::Json> scale = scale_of(kind, object)) {
+    return std::move(*scale);
+  }
+  krm::Json filled = object;
+  krm::Json* value = &filled;
+  for (const std::string_view step : steps(kind.version->scale.spec_replicas)) {
+    value = &(*value)[step];
+  }
+  *value = krm::Json(kNoReplicas);
+  return scale_of(kind, filled).value_or(krm::Json::object());
+}
+
 Expected<krm::Json> with_scale(const ServedKind& kind, krm::Json object, const krm::Json& scale) {
   const std::string_view scale_kind = scale.text({"kind"});
   if (!scale_kind.empty() && scale_kind != "Scale") {
@@ -123,6 +139,10 @@ Expected<krm::Json> with_scale(const ServedKind& kind, krm::Json object, const k
   }
   const std::int64_t wanted = replicas == nullptr ? 0 : replicas->as_integer();
   const ScalePaths& paths = kind.version->scale;
+  if (wanted == kNoReplicas) {
+    return fail(krm::bad_request("the spec replicas field \"" + paths.spec_replicas +
+                                 "\" cannot be empty"));
+  }
   if (wanted < 0) {
     return fail(krm::invalid(kind.def->group, kind.def->kind, object.text({"metadata", "name"}),
                              {krm::field_invalid(paths.spec_replicas, krm::Json(wanted),

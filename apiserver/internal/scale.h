@@ -12,6 +12,10 @@ namespace kintsugi::apiserver::internal {
 /// autoscaling/v1 Scale of an object. @error kInternal the replicas path is absent.
 [[nodiscard]] Expected<krm::Json> scale_of(const ServedKind& kind, const krm::Json& object);
 
+/// The same for a patch, which may bring the replicas that the object does not have; with_scale()
+/// refuses one that does not.
+[[nodiscard]] krm::Json scale_to_change(const ServedKind& kind, const krm::Json& object);
+
 /// Appends what is wrong with the values that the paths name, in a whole object that is written.
 void check_scale_values(const ScalePaths& paths, const krm::Json& object,
                         std::vector<Cause>& causes);

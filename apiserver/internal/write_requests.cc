@@ -195,11 +195,9 @@ void make_patch_change(WriteOp& op, Patch patch, std::vector<std::string> faults
   op.unconditional = true;
   if (op.subresource == "scale") {
     op.change = [kind = op.kind, patch = std::move(patch)](const krm::Json& current) {
-      return scale_of(*kind, current).and_then([&](krm::Json scale) {
-        std::string shown;
-        return patch(scale, shown).and_then([&](krm::Json patched) {
-          return with_scale(*kind, current, patched);
-        });
+      std::string shown;
+      return patch(scale_to_change(*kind, current), shown).and_then([&](krm::Json patched) {
+        return with_scale(*kind, current, patched);
       });
     };
     return;
