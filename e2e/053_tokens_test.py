@@ -168,6 +168,31 @@ class Tokens(unittest.TestCase):
             self.assertEqual(answer.headers["Retry-After"], "1", "not accepted while nobody can tell")
 
 
+class Groups(unittest.TestCase):
+    """topology.groups: these shards store none of the kinds, so what they answer is their 404."""
+
+    PATHS = ("/apis/topology.kcp.io/v1alpha1/partitions", "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices")
+
+    def test_TP_032_who_stores_a_group(self):
+        for mode, status in (("proxy", 200), ("auto", 200), ("shard", 404)):
+            groups = f"{{topology.kcp.io: {mode}, apis.kcp.io: {mode}}}"
+            with self.subTest(mode=mode), kit.Proxy(installation, {"topology": {"groups": groups}}) as proxy:
+                client = proxy.client("/clusters/root:beta")
+                for path in self.PATHS:
+                    self.assertEqual(client.get(path).status, status, path)
+                names = [group["name"] for group in client.must("GET", "/apis")["groups"]]
+                self.assertEqual("topology.kcp.io" in names, mode != "shard")
+                if mode == "shard":
+                    shard = kit.Client(re.search(r"server: \"?(https://[0-9.:]+)", (installation.state / "shards" / "shard-1"
+                                                 / "admin.kubeconfig").read_text()).group(1), installation.pki / "serving-ca.crt",
+                                       installation.pki / "admin.crt", installation.pki / "admin.key")
+                    cluster = client.must("GET", CORE)["metadata"]["annotations"]["kcp.io/cluster"]
+                    for path in ("/apis", "/apis/apis.kcp.io/v1alpha1", "/openapi/v3"):
+                        theirs = json.dumps(shard.must("GET", f"/clusters/{cluster}{path}")).replace(cluster, "root:beta")
+                        self.assertEqual(json.loads(theirs.replace("root:beta", cluster)),
+                                         json.loads(json.dumps(client.must("GET", path)).replace("root:beta", cluster)), path)
+
+
 class OwnCredentials(unittest.TestCase):
     def test_FP_138_shards_with_certificates_of_different_authorities(self):
         own = kit.Installation(shards=2).start()
