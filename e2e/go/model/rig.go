@@ -33,6 +33,7 @@ const (
 	workspacesPerShard = 2
 	lateShard          = "late"
 	slack              = 15 * time.Second // until a fault has its last effect: 410s are spread
+	farewell           = 50 * time.Second // until a proxy has heard that a shard has left: root may be silent for long
 )
 
 var nullLog = log.New(io.Discard, "", 0)

@@ -307,7 +307,7 @@ func (c *Checker) bookmark(s *step) (error, string) {
 	}
 	c.cursor = s.version
 	for _, shard := range slices.Sorted(maps.Keys(components)) {
-		if len(c.slot(shard).objects) == 0 && c.world.removedSince(shard, s.at.Add(-slack)) {
+		if len(c.slot(shard).objects) == 0 && c.world.removedSince(shard, s.at.Add(-farewell)) {
 			continue // all of its objects were deleted, and the table without it is on its way
 		}
 		if err, key := c.position(c.slot(shard), shard, components[shard]); err != nil {
@@ -357,7 +357,7 @@ func (c *Checker) event(s *step) error {
 	if version == 0 {
 		return fmt.Errorf("%s %s: has version %q", s.what, o.key(), o.Metadata.ResourceVersion)
 	}
-	gone := c.world.removedSince(shard, s.at.Add(-slack))
+	gone := c.world.removedSince(shard, s.at.Add(-farewell))
 	resynced := gone || c.world.expiredSince(shard, s.at.Add(-slack))
 	// The deletion of what vanished meanwhile has the version of a list, which may be the object's own.
 	last := slot.seen[o.key()]
