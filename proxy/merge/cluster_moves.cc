@@ -126,8 +126,9 @@ bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts) {
 void ClusterMoves::follow(const std::vector<Member>& members) {
   for (auto& [key, left] : left_) {
     const auto fact = shared_.view->current().cluster(key.second);
-    const auto member = std::find_if(members.begin(), members.end(),
-                                     [&key](const Member& one) { return one.slot == key.first; });
+    const auto member =
+        std::find_if(members.begin(), members.end(),
+                     [slot = key.first](const Member& one) { return one.slot == slot; });
     const bool arrives = fact && member != members.end() && fact->owner == member->id;
     if (arrives && left.listing == nullptr && left.told == 0) {
       list(key, *member, left);
