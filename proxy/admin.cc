@@ -127,15 +127,20 @@ Json streams_json(const std::vector<LoopReport>& loops) {
                                        {"state", std::string(shard.state)},
                                        {"position", std::to_string(shard.position)}}));
       }
-      list.push_back(Json::object({{"loop", loop.name},
-                                   {"route", group.route},
-                                   {"path", group.path},
-                                   {"query", group.query},
-                                   {"user", group.user},
-                                   {"readers", static_cast<std::int64_t>(group.readers)},
-                                   {"logEvents", static_cast<std::int64_t>(group.log_events)},
-                                   {"logBytes", static_cast<std::int64_t>(group.log_bytes)},
-                                   {"shards", std::move(shards)}}));
+      list.push_back(Json::object(
+          {{"loop", loop.name},
+           {"route", group.route},
+           {"path", group.path},
+           {"query", group.query},
+           {"user", group.user},
+           {"share", group.reviewed ? "reviewed" : "caller"},
+           {"callers", static_cast<std::int64_t>(group.callers)},
+           {"readers", static_cast<std::int64_t>(group.readers)},
+           {"streams", static_cast<std::int64_t>(group.shards.size())},
+           {"streamsUnshared", static_cast<std::int64_t>(group.readers * group.shards.size())},
+           {"logEvents", static_cast<std::int64_t>(group.log_events)},
+           {"logBytes", static_cast<std::int64_t>(group.log_bytes)},
+           {"shards", std::move(shards)}}));
     }
   }
   return Json::object({{"mergedWatches", std::move(list)}});

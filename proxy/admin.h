@@ -29,6 +29,8 @@ struct LoopReport {
   MergeStats merge;
   std::vector<GroupReport> groups;  ///< of merged watches
   SequenceBook::Stats sequences;    ///< of the process, in one loop's report
+  /// Of `share: reviewed`: what is remembered, and the servers whose grants are followed.
+  std::size_t decisions = 0, grant_watches = 0;
   DocumentStats documents;
   std::map<std::string, std::uint64_t> ignored_applies;  ///< by shard
   ShardReviews::Stats reviews;

@@ -234,7 +234,8 @@ std::vector<Key> shard_keys(StaticShard& shard, const std::string& at, const std
 }
 
 /// Section `aggregation` (specs/aggregation.md 10 and 19).
-std::vector<Key> aggregation_keys(MergeOptions& options, MergeParams& params) {
+std::vector<Key> aggregation_keys(MergeOptions& options, MergeParams& params,
+                                  std::string& own_user) {
   constexpr std::int64_t kMostBytes = 1LL << 34;
   return {
       {"aggregation.policy",
@@ -269,7 +270,12 @@ std::vector<Key> aggregation_keys(MergeOptions& options, MergeParams& params) {
       {"aggregation.list.max_streams", number(params.list_streams, 1, 1 << 20)},
       {"aggregation.list.protobuf_spool_bytes", number(params.protobuf_spool, 0, kMostBytes)},
       {"aggregation.absent.reprobe_ms", milliseconds_of(params.reprobe, 1)},
+      {"aggregation.share",
+       one_of<Share>(options.share, {{"caller", Share::kCaller}, {"reviewed", Share::kReviewed}})},
       {"aggregation.authz.cache_ms", milliseconds_of(params.rights_age)},
+      {"aggregation.authz.recheck_ms", milliseconds_of(params.rights_recheck, 100)},
+      {"aggregation.authz.grace_ms", milliseconds_of(params.rights_grace)},
+      {"aggregation.authz.user", text(own_user)},
       {"aggregation.cursor.future_wait_ms", milliseconds_of(params.future_wait)},
       {"aggregation.cursor.mode",
        one_of<bool>(options.sequence, {{"vector", false}, {"sequence", true}})},
@@ -347,7 +353,8 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"shutdown.spread_ms", milliseconds_of(config.shutdown.spread)},
       {"reload.poll_ms", milliseconds_of(config.reload.poll, 100)},
   };
-  std::vector<Key> aggregation = aggregation_keys(config.aggregation, config.merge);
+  std::vector<Key> aggregation =
+      aggregation_keys(config.aggregation, config.merge, config.own_user);
   std::move(aggregation.begin(), aggregation.end(), std::back_inserter(out));
   out.push_back({"aggregation.shared_file", file(config.shared_file, folder)});
   out.push_back({"aggregation.token_keys_file", file(config.token_keys_file, folder)});
@@ -527,6 +534,9 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::st
     // Every proxy has Shards of its own, with UIDs of its own.
     return fail(
         reader.fault("aggregation.shared_file", "is for sources kcp and static").error().clone());
+  }
+  if (config.own_user.empty()) {
+    return fail(reader.fault("aggregation.authz.user", "is required").error().clone());
   }
   const bool is_static = config.topology.source == "static";
   const bool has_backend = !is_static && config.backend.kubeconfig.empty();

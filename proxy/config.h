@@ -135,6 +135,8 @@ struct ProxyConfig {
   std::size_t sequence_journal_bytes = 32U << 20;
   std::string shared_file;      ///< slot table of several replicas; "": one proxy has its own
   std::string token_keys_file;  ///< keys of continue tokens; "": one that the proxy makes
+  /// Whom a plain server with request headers is told, when the proxy reads for itself.
+  std::string own_user = "system:kintsugi";
   struct {
     std::string bind;    ///< "127.0.0.1:0"; empty: no TCP admin listener
     std::string socket;  ///< path of a Unix socket; empty: none

@@ -106,6 +106,20 @@ TEST(ProxyConfig, WhenMergedReadsAreTuned_TheyAreRead) {
   EXPECT_EQ(config->merge.expire_spread, seconds(2));
   EXPECT_EQ(config->merge.group_linger, seconds(2));
   EXPECT_EQ(config->merge.queue_high, 4096U);
+  EXPECT_EQ(usual->own_user, "system:kintsugi");
+  const auto reviewed = parse_proxy_config(
+      valid() +
+          "aggregation:\n  share: reviewed\n  authz: {cache_ms: 1000, recheck_ms: 3000, grace_ms: "
+          "10000, user: reader}\n",
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(reviewed) << reviewed.error().to_string();
+  EXPECT_EQ(reviewed->aggregation.share, Share::kReviewed);
+  EXPECT_EQ(reviewed->merge.rights_age, seconds(1));
+  EXPECT_EQ(reviewed->merge.rights_recheck, seconds(3));
+  EXPECT_EQ(reviewed->merge.rights_grace, seconds(10));
+  EXPECT_EQ(reviewed->own_user, "reader");
+  EXPECT_EQ(fault(valid() + "aggregation:\n  share: all\n"),
+            "/etc/k/proxy.yaml:34: aggregation.share: must be one of caller, reviewed");
   EXPECT_EQ(fault(valid() + "aggregation:\n  policy: lax\n"),
             "/etc/k/proxy.yaml:34: aggregation.policy: must be one of strict, partial");
   EXPECT_EQ(fault(valid() + "aggregation:\n  allow_partial: 1\n"),

@@ -45,6 +45,9 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
   forward_.limits = params_.limits;
   merge_.find_deliveries = params_.find_deliveries;
   merge_.rolled_back = params_.rolled_back;
+  if (params_.merge_options.share == Share::kReviewed) {
+    merge_.start_reviews();
+  }
   if (params_.list_gate != nullptr) {
     merge_.list_gate = params_.list_gate;
   }

@@ -19,6 +19,7 @@
 #include "proxy/local_kinds.h"
 #include "proxy/merge/merge_loop.h"
 #include "proxy/merge/merged_document.h"
+#include "proxy/merge/permit.h"
 #include "proxy/mount_route.h"
 #include "proxy/route_table.h"
 #include "proxy/service_route.h"
@@ -96,7 +97,11 @@ class ProxyHandler final : public http::Handler {
   void end_watches(Duration spread) { forward_.watches.start(spread); }
   /// What cursors and continue tokens mean.
   void set_slots(SlotHistoryPtr slots, TokenKeys keys);
+  /// Connections with the proxy's own credential; they must outlive the handler.
+  void set_own_pool(ShardPool* pool) noexcept { merge_.own_pool = pool; }
   [[nodiscard]] const MergeStats& merge_stats() const noexcept { return merge_.stats; }
+  /// Null without share: reviewed.
+  [[nodiscard]] const Reviewer* reviewer() const noexcept { return merge_.reviewer.get(); }
   [[nodiscard]] ResumeRing::Found find_delivery(const std::string& key, std::uint64_t revision,
                                                 const std::vector<bool>& members) const {
     return merge_.find_delivery(key, revision, members);
@@ -147,6 +152,14 @@ class ProxyHandler final : public http::Handler {
   /// The same of a virtual workspace.
   [[nodiscard]] Answer merged_service(http::RequestHead head, http::ResponseStream& stream,
                                       Prefix prefix, ServiceRoute route);
+  /// What `share: reviewed` asks before the proxy reads `attributes` with its own credential; null:
+  /// the shards judge the caller themselves, as one whom the proxy does not know. @param judge  as
+  /// in ReviewPlan. @error headers that impersonate nobody
+  [[nodiscard]] Expected<std::shared_ptr<const ReviewPlan>> review_plan(
+      const http::RequestHead& head, const http::PeerInfo& peer, auth::Attributes attributes,
+      ReviewSelectors selectors, std::function<std::optional<ReviewServer>()> judge) const;
+  /// The owner of a logical cluster, given by name or path, as long as it is known.
+  [[nodiscard]] std::function<std::optional<ReviewServer>()> judge_of(std::string owner) const;
   /// "" or "/partitions/<cluster name>/<partition>".
   [[nodiscard]] std::string canonical(const http::RequestHead& head, Prefix prefix) const;
   /// What the proxy serves in root while no shard is known to own it; nullptr: nothing.

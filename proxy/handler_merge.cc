@@ -1,12 +1,15 @@
 // ProxyHandler: lists and watches over several shards.
 #include <algorithm>
 
+#include "auth/impersonation.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/handler.h"
+#include "proxy/identity.h"
 #include "proxy/impersonate.h"
 #include "proxy/local_kinds.h"
 #include "proxy/merge/merged_get.h"
+#include "proxy/merge/reviewed_read.h"
 #include "proxy/merge/shard_answer.h"
 #include "proxy/merge/wildcard_route.h"
 #include "proxy/path.h"
@@ -31,6 +34,43 @@ std::string client_root(std::string_view target) {
   std::string path = shown_path(target);
   path.resize(std::min(path.size(), path.find(kEverywhere) + kEverywhere.size()));
   return path;
+}
+
+/// The rights that a list or watch of one server takes.
+auth::Attributes attributes_of(const krm::RequestInfo& info) {
+  auth::Attributes out;
+  out.verb = info.verb;
+  out.group = info.group;
+  out.version = info.version;
+  out.resource = info.resource;
+  out.ns = info.ns;
+  out.name = info.name;
+  return out;
+}
+
+ReviewSelectors selectors_of(const krm::RequestInfo& info) {
+  return {std::string(info.query.get("labelSelector").value_or("")),
+          std::string(info.query.get("fieldSelector").value_or(""))};
+}
+
+/// The rights that reading over an APIExport takes, in its logical cluster.
+auth::Attributes content_of(const std::string& object, const krm::RequestInfo& info) {
+  auth::Attributes out;
+  out.verb = info.verb;
+  out.group = "apis.kcp.io";
+  out.version = "v1alpha1";
+  out.resource = "apiexports";
+  out.subresource = "content";
+  out.name = object;
+  return out;
+}
+
+/// Every server understands the path as the one that is reviewed.
+bool is_reviewable(const krm::RequestInfo& info, std::string_view path) {
+  const bool plain = is_plain_segment(info.version) && is_plain_segment(info.resource) &&
+                     (info.group.empty() || is_plain_segment(info.group)) &&
+                     (info.ns.empty() || is_plain_segment(info.ns));
+  return plain && path == canonical_path(info);
 }
 
 /// Shards that have no slot yet come last, as they were.
@@ -91,15 +131,26 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
                                 return forward(forward_, std::move(authorized), stream, *client);
                               });
   }
-  const bool impersonates = std::any_of(facts.shards().begin(), facts.shards().end(),
+  const topology::ShardInfo& first = *facts.shards().front();
+  WildcardRequest request = read_wildcard(head.method, trail, first.spec.plain);
+  std::shared_ptr<const ReviewPlan> reviews;
+  if (request.use == WildcardRequest::Use::kMerge && first.spec.plain &&
+      is_reviewable(request.info, request.path)) {
+    auto plan = review_plan(head, stream.peer(), attributes_of(request.info),
+                            selectors_of(request.info), {});
+    if (!plan) {
+      return answer_error(head, stream, plan.error());
+    }
+    reviews = std::move(*plan);
+  }
+  const bool impersonates =
+      reviews == nullptr && std::any_of(facts.shards().begin(), facts.shards().end(),
                                         [](const auto& one) { return one->spec.impersonate; });
   if (impersonates) {
     if (const auto error = judge_impersonation(head, stream.peer())) {
       return answer_error(head, stream, *error);
     }
   }
-  const topology::ShardInfo& first = *facts.shards().front();
-  WildcardRequest request = read_wildcard(head.method, trail, first.spec.plain);
   if (request.refusal) {
     return answer_error(head, stream, *request.refusal);
   }
@@ -111,6 +162,7 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
                  request.info.resource};
   route.info = std::move(request.info);
   route.path = topology::shard_target(first, "*", request.path);
+  route.reviews = std::move(reviews);
   if (prefix.partition) {
     route.members = [this, asked = asked_of(head), prefix] {
       const auto scope = scope_of(asked, prefix);
@@ -124,6 +176,45 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
     return answer_merged_get(merge_, std::move(head), stream, std::move(route));
   }
   return answer_merged(merge_, std::move(head), stream, std::move(route));
+}
+
+Expected<std::shared_ptr<const ReviewPlan>> ProxyHandler::review_plan(
+    const http::RequestHead& head, const http::PeerInfo& peer, auth::Attributes attributes,
+    ReviewSelectors selectors, std::function<std::optional<ReviewServer>()> judge) const {
+  const ConnectionIdentity* identity = identity_of(peer);
+  // Whom shards are told of, with nothing that is kept from them.
+  const auto caller = auth::read_identity_headers(head.headers, params_.identity_headers);
+  if (merge_.reviewer == nullptr || identity == nullptr || !identity->user || !caller) {
+    return std::shared_ptr<const ReviewPlan>();
+  }
+  auto impersonation = auth::parse_impersonation(head.headers, *caller, "");
+  if (!impersonation) {
+    return fail(std::move(impersonation.error()));
+  }
+  ReviewPlan plan;
+  plan.judge = std::move(judge);
+  plan.caller = caller->name;
+  attributes.user = *caller;
+  if (*impersonation) {
+    for (auth::Attributes& check : (*impersonation)->checks) {
+      plan.checks.push_back({std::move(check)});
+    }
+    attributes.user = std::move((*impersonation)->user);
+    plan.caller += " as " + attributes.user.name;
+  }
+  plan.checks.push_back({std::move(attributes), std::move(selectors)});
+  return std::make_shared<const ReviewPlan>(std::move(plan));
+}
+
+std::function<std::optional<ReviewServer>()> ProxyHandler::judge_of(std::string owner) const {
+  return [this, owner = std::move(owner)]() -> std::optional<ReviewServer> {
+    const topology::Snapshot& facts = params_.view->current();
+    const topology::Resolution where = topology::resolve(facts, owner);
+    if (!where.resolved() || where.shard == nullptr) {
+      return std::nullopt;
+    }
+    return ReviewServer{where.shard->id, "/clusters/" + std::string(where.cluster)};
+  };
 }
 
 ProxyHandler::Answer ProxyHandler::merged_document(http::RequestHead head,
@@ -205,6 +296,17 @@ ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
     return answer_error(head, stream, *request.refusal);
   }
   MergeRoute route;
+  // Names, which stay the same, not the paths that the client may have sent.
+  if (const auto path = parse_service_path(service.target);
+      path && path->kind == VirtualWorkspace::kApiExport && is_plain_segment(path->object) &&
+      path->object == path->object_raw && is_reviewable(request.info, request.path)) {
+    auto plan = review_plan(head, stream.peer(), content_of(path->object, request.info), {},
+                            judge_of(path->owner));
+    if (!plan) {
+      return answer_error(head, stream, plan.error());
+    }
+    route.reviews = std::move(*plan);
+  }
   route.scope = {canonical(head, prefix) + service.target.substr(0, end), request.info.group,
                  request.info.resource};
   route.path = service.target.substr(0, end) + request.path;

@@ -118,7 +118,8 @@ void list_families(Text& text, const MergeStats& sum) {
 /// Reads over several shards (specs/aggregation.md 19).
 void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   MergeStats sum;
-  std::size_t groups = 0, upstream = 0, log_bytes = 0;
+  std::size_t groups = 0, upstream = 0, unshared = 0, reviewed = 0, log_bytes = 0;
+  std::size_t decisions = 0, grant_watches = 0;
   DocumentStats documents;
   SequenceBook::Stats sequences;
   for (const LoopReport& loop : loops) {
@@ -141,9 +142,16 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
     sum.watches += loop.merge.watches;
     sum.evicted_slow += loop.merge.evicted_slow;
     sum.evicted_stall += loop.merge.evicted_stall;
+    sum.evicted_forbidden += loop.merge.evicted_forbidden;
+    sum.evicted_unreviewed += loop.merge.evicted_unreviewed;
+    sum.reviews_cached += loop.merge.reviews_cached;
+    decisions += loop.decisions;
+    grant_watches += loop.grant_watches;
     for (const GroupReport& group : loop.groups) {
       ++groups;
       upstream += group.shards.size();
+      unshared += group.readers * group.shards.size();
+      reviewed += group.reviewed ? group.readers : 0;
       log_bytes += group.log_bytes;
     }
     for (const auto& [reason, count] : loop.merge.expired) {
@@ -165,11 +173,23 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
               groups);
   text.single("kintsugi_watch_group_streams", "gauge", "streams to shards that groups share",
               upstream);
+  text.single("kintsugi_watch_unshared_streams", "gauge",
+              "streams to shards that the readers of groups would have, each for itself", unshared);
+  text.single("kintsugi_watch_reviewed_streams", "gauge",
+              "merged watches that share what the proxy reads with its own credential", reviewed);
+  text.single("kintsugi_authz_decisions", "gauge", "decisions of reviews that are remembered",
+              decisions);
+  text.single("kintsugi_authz_decisions_used_total", "counter",
+              "reviews that were not asked, as the decision was known", sum.reviews_cached);
+  text.single("kintsugi_authz_grant_watches", "gauge",
+              "servers whose roles and bindings are followed", grant_watches);
   text.single("kintsugi_watch_log_bytes", "gauge", "recent events that groups keep", log_bytes);
   text.family("kintsugi_watch_evictions_total", "counter",
               "merged watches ended before their time");
   text.sample("reason=\"slow\"", sum.evicted_slow);
   text.sample("reason=\"stall\"", sum.evicted_stall);
+  text.sample("reason=\"forbidden\"", sum.evicted_forbidden);
+  text.sample("reason=\"review\"", sum.evicted_unreviewed);
   text.single("kintsugi_watch_events_total", "counter", "events that merged watches sent",
               sum.events);
   text.single("kintsugi_watch_bookmarks_total", "counter", "bookmarks of merged watches",
@@ -237,9 +257,9 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
     for (std::size_t i = 0; i < 7; ++i) {
       lookups.not_found[i] += loop.lookup.not_found[i];
     }
-    reviews.allowed += loop.reviews.allowed;
-    reviews.denied += loop.reviews.denied;
-    reviews.failed += loop.reviews.failed;
+    reviews.allowed += loop.reviews.allowed + loop.merge.reviews_allowed;
+    reviews.denied += loop.reviews.denied + loop.merge.reviews_denied;
+    reviews.failed += loop.reviews.failed + loop.merge.reviews_failed;
     connections += loop.listener.connections;
     streams += loop.listener.streams;
     handshake_errors += loop.listener.handshake_errors;

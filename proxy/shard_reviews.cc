@@ -4,93 +4,21 @@
 #include "base/sha256.h"
 #include "krm/json.h"
 #include "krm/status.h"
+#include "proxy/access_review.h"
 
 namespace kintsugi::proxy {
 namespace {
 
 using krm::Json;
 
-constexpr std::string_view kSarPath = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 constexpr std::string_view kTokenPath = "/apis/authentication.k8s.io/v1/tokenreviews";
-
-Json text_list(const std::vector<std::string>& texts) {
-  Json list = Json::array();
-  for (const std::string& text : texts) {
-    list.push_back(text);
-  }
-  return list;
-}
-
-Json extra_json(const auth::UserInfo& user) {
-  Json extra = Json::object();
-  for (const auto& [key, values] : user.extra) {
-    extra[key] = text_list(values);
-  }
-  return extra;
-}
-
-void put(Json& object, std::string_view key, std::string_view value) {
-  if (!value.empty()) {
-    object[key] = value;
-  }
-}
-
-Json access_review(const auth::Attributes& attributes) {
-  Json spec =
-      Json::object({{"user", attributes.user.name}, {"groups", text_list(attributes.user.groups)}});
-  put(spec, "uid", attributes.user.uid);
-  if (!attributes.user.extra.empty()) {
-    spec["extra"] = extra_json(attributes.user);
-  }
-  if (attributes.is_resource) {
-    Json& resource = spec["resourceAttributes"];
-    resource = Json::object({{"verb", attributes.verb}});
-    put(resource, "group", attributes.group);
-    put(resource, "version", attributes.version);
-    put(resource, "resource", attributes.resource);
-    put(resource, "subresource", attributes.subresource);
-    put(resource, "namespace", attributes.ns);
-    put(resource, "name", attributes.name);
-  } else {
-    spec["nonResourceAttributes"] =
-        Json::object({{"path", attributes.path}, {"verb", attributes.verb}});
-  }
-  return Json::object({{"apiVersion", "authorization.k8s.io/v1"},
-                       {"kind", "SubjectAccessReview"},
-                       {"spec", std::move(spec)}});
-}
 
 net::FetchRequest post(const ReviewTarget& target, std::string_view path, const Json& body,
                        Duration timeout) {
-  net::FetchRequest request;
-  request.method = "POST";
-  request.target = target.base_target + std::string(path);
-  request.headers.add("content-type", "application/json");
-  request.headers.add("accept", "application/json");
-  request.body = body.dump();
-  request.timeout = timeout;
-  request.kind = net::UpstreamClass::kRead;  // reviews must not wait behind writes
-  return request;
+  return review_request(target.base_target + std::string(path), body.dump(), timeout);
 }
 
 Error cannot_be_had() { return krm::unavailable("the permission cannot be checked now", 1); }
-
-/// The answer of a review. @error kUnavailable nobody could be asked now; kInternal the shard is
-/// there and did not review.
-Expected<Json> reviewed(Expected<net::FetchResponse> response) {
-  if (!response || response->status == 429 || response->status == 503) {
-    return fail(cannot_be_had());
-  }
-  if (response->status != 201 && response->status != 200) {
-    return fail(Errc::kInternal,
-                "the review was answered with " + std::to_string(response->status));
-  }
-  auto body = Json::parse(response->body);
-  if (!body) {
-    return fail(Errc::kInternal, "the review was answered with something else");
-  }
-  return body;
-}
 
 /// Wildcard requests are judged by a non-resource path in root (T-14).
 auth::Attributes for_shard(const auth::Attributes& attributes) {
@@ -163,22 +91,18 @@ void ShardReviews::ask(const auth::Attributes& attributes, bool deep, Done done)
   }
   slot = std::make_unique<Entry>();
   slot->waiting.push_back(std::move(done));
-  net::FetchRequest request = post(*target, kSarPath, review, limits_.timeout);
+  net::FetchRequest request = post(*target, kAccessReviewPath, review, limits_.timeout);
   if (deep) {
     request.headers.add("x-kcp-internal-deep-subjectaccessreview", "true");
   }
-  slot->call =
-      net::fetch(loop_, *target->upstream, std::move(request),
-                 [this, key, deep](Expected<net::FetchResponse> response) {
-                   auto body = reviewed(std::move(response));
-                   if (!body) {
-                     finish(key, fail(deep ? std::move(body.error()) : cannot_be_had()));
-                     return;
-                   }
-                   const Json* allowed = body->at({"status", "allowed"});
-                   finish(key, auth::Decision{allowed != nullptr && allowed->as_bool(),
-                                              std::string(body->text({"status", "reason"}))});
-                 });
+  slot->call = net::fetch(loop_, *target->upstream, std::move(request),
+                          [this, key, deep](Expected<net::FetchResponse> response) {
+                            auto decision = read_decision(std::move(response));
+                            if (!decision && !deep) {
+                              decision = fail(cannot_be_had());
+                            }
+                            finish(key, std::move(decision));
+                          });
   evict();
 }
 
@@ -278,7 +202,7 @@ struct StampedAuthenticator::Impl {
     Token& token = *found->second;
     std::vector<Done> waiting = std::move(token.waiting);
     graveyard.push_back(std::move(token.call));
-    auto body = reviewed(std::move(response));
+    auto body = read_review(std::move(response));
     if (!body) {
       tokens.erase(found);
       for (Done& done : waiting) {

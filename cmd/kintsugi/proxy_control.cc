@@ -128,7 +128,8 @@ Expected<void> ProxyControl::open() {
                   .verifier = verifier_,
                   .group = count > 1 ? std::make_shared<net::ListenerGroup>() : nullptr,
                   .ready = [this] { return ready_.load(std::memory_order_relaxed); },
-                  .instance = hex_encode(random_bytes(4))});
+                  .instance = hex_encode(random_bytes(4)),
+                  .loop_count = count});
 
   no_authenticator_ = std::make_unique<NobodyAuthenticates>();
   no_authorizer_ = std::make_unique<NobodyAuthorizes>();

@@ -439,6 +439,7 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("aggregation.cursor.journal", next.sequence_journal, running.sequence_journal);
   keep("aggregation.cursor.journal_bytes", next.sequence_journal_bytes,
        running.sequence_journal_bytes);
+  keep("aggregation.authz.user", next.own_user, running.own_user);
   keep("limits.served", next.served_limits, running.served_limits);
   keep("authorization.recheck_watches_ms", next.authorization.recheck_watches,
        running.authorization.recheck_watches);

@@ -7,6 +7,7 @@
 #include "proxy/answer.h"
 #include "proxy/identity.h"
 #include "proxy/impersonate.h"
+#include "proxy/merge/reviewer.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -114,6 +115,8 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
        .checks = {},
        .concurrency = {served.reads, served.writes, served.watch_starts}});
   overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);
+  proxy::MergeParams merge = shared_.config.merge;
+  merge.rights_entries /= shared_.loop_count;
   handler_ = std::make_unique<proxy::ProxyHandler>(proxy::ProxyHandlerParams{
       .loop = loop_,
       .view = view_,
@@ -131,7 +134,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .instance = shared_.instance,
       .wildcard = shared_.config.wildcard == "serve",
       .merge_options = shared_.config.aggregation,
-      .merge_params = shared_.config.merge,
+      .merge_params = merge,
       .find_deliveries =
           [this](const std::string& key, std::uint64_t revision, std::vector<bool> members,
                  std::function<void(proxy::ResumeRing::Found)> found) {
@@ -149,6 +152,10 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
           },
       .ready = shared_.ready,
       .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
+  if (shared_.config.aggregation.share == proxy::Share::kReviewed &&
+      shared_.config.topology.source == "static") {
+    make_own_pool();
+  }
   gate_ = std::make_unique<proxy::TokenGate>(view_, *handler_);
   tokens_of_requests_ = std::make_unique<ProxyTokens>(loop_, view_, find);
   tokens_of_requests_->take(shared_.config.authentication, shared_.token_files, *gate_);
@@ -158,6 +165,24 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       shared_.config.listener.goaway_chance, *cors_,
       *reinterpret_cast<const std::uint64_t*>(random.data()));
   recheck_watches();
+}
+
+void ProxyLoop::make_own_pool() {
+  own_pool_ = std::make_unique<proxy::ShardPool>(
+      loop_, view_,
+      [this](const std::string& shard, const std::string& url) {
+        return upstream_to(url, backend_tls_.of(shard));
+      },
+      [this](const std::string& shard, http::HeaderList& headers) {
+        // Servers that believe in request headers are told a name of our own: callers without one
+        // must not share what the bare certificate may do.
+        if (const auto found = tokens_.find(shard); found == tokens_.end()) {
+          headers.set("x-remote-user", shared_.config.own_user);
+        } else if (!found->second.empty()) {
+          headers.set("authorization", "Bearer " + found->second);
+        }
+      });
+  handler_->set_own_pool(own_pool_.get());
 }
 
 /// Rights live at the shards, so nothing tells when they change (T-14).
@@ -252,6 +277,7 @@ void ProxyLoop::start_reviews(ShardTls tls) {
         loop_, view_, [this](const std::string& shard, const std::string& url) {
           return upstream_to(url, admin_tls_.of(shard));
         });
+    handler_->set_own_pool(admin_pool_.get());
   });
 }
 
@@ -273,7 +299,11 @@ void ProxyLoop::set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool
 void ProxyLoop::set_shard_tls(ShardTls backend, ShardTls admin) {
   loop_.post([this, backend = std::move(backend), admin = std::move(admin)] {
     backend_tls_ = backend;
-    pool_->set_tls([this](const std::string& shard) { return backend_tls_.of(shard); });
+    for (const auto* pool : {&pool_, &own_pool_}) {
+      if (*pool != nullptr) {
+        (*pool)->set_tls([this](const std::string& shard) { return backend_tls_.of(shard); });
+      }
+    }
     if (admin.common != nullptr && admin_pool_ != nullptr) {
       admin_tls_ = admin;
       admin_pool_->set_tls([this](const std::string& shard) { return admin_tls_.of(shard); });
@@ -325,6 +355,10 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.groups = handler_->merge_groups();
     if (first_) {
       report.sequences = shared_.sequences->stats();
+    }
+    if (const proxy::Reviewer* reviewer = handler_->reviewer()) {
+      report.decisions = reviewer->decisions();
+      report.grant_watches = reviewer->grant_watches();
     }
     report.documents = handler_->document_stats();
     report.lookup = handler_->lookup_stats();

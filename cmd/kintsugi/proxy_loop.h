@@ -48,6 +48,7 @@ struct ProxyShared {
   std::shared_ptr<net::ListenerGroup> group;
   std::function<bool()> ready;
   std::string instance;
+  std::uint32_t loop_count = 1;
   /// A shard lost revisions. Any thread.
   std::function<void(const std::string& uid)> rolled_back = {};
   std::vector<ProxyLoop*> loops = {};  ///< complete before any of them runs
@@ -98,6 +99,8 @@ class ProxyLoop {
   [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
 
  private:
+  /// What the proxy reads for itself with `share: reviewed` (source `static`).
+  void make_own_pool();
   void recheck_watches();
   void find_deliveries(const std::string& key, std::uint64_t revision, std::vector<bool> members,
                        std::function<void(proxy::ResumeRing::Found)> found);
@@ -112,6 +115,7 @@ class ProxyLoop {
   ShardTls admin_tls_;
   std::unique_ptr<proxy::ShardPool> pool_;
   std::unique_ptr<proxy::ShardPool> admin_pool_;
+  std::unique_ptr<proxy::ShardPool> own_pool_;  ///< source `static`, as the proxy itself
   std::unique_ptr<proxy::ShardReviews> reviews_;
   std::unique_ptr<proxy::OwnRootAuthorizer> own_root_;  ///< source `objects`
   std::unique_ptr<proxy::BindCheck> binds_;

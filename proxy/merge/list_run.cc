@@ -38,6 +38,10 @@ ListRun::ListRun(MergeLoop& shared, http::RequestHead head, http::ResponseStream
       output_(stream) {
   ++shared_.stats.lists;
   ask_as(head_, accept_);
+  for (const auto& [shard, cause] : route_.left_out) {
+    missing_.emplace_back(shard, cause);
+    warnings_.add_missing(shard, cause);
+  }
 }
 
 void ListRun::start() {

@@ -85,6 +85,10 @@ void ListRun::judge(ListPart& part) {
     pass_on(part);  // the caller's own token
     return;
   }
+  if (status == 403 && route_.reviewed) {
+    lose(part, "it refuses the proxy's own credential", "identity");
+    return;
+  }
   switch (judge_answer(part.head(), part.waiting())) {
     case ShardVerdict::kAbsent:
       part.absent = true;

@@ -229,6 +229,9 @@ void MemberWatch::on_phase_end(const StreamKind& kind, std::uint64_t revision) n
 
 void MemberWatch::on_phase_refused(const http::ResponseHead& head,
                                    const std::string& body) noexcept {
+  if (refuses_own(head)) {
+    return;
+  }
   sink_->on_refused(*this, head, body);
   if (state_ != State::kStopped) {
     lose("it answers " + std::to_string(head.status), "status");
@@ -269,7 +272,18 @@ void MemberWatch::on_end(Errc cause) noexcept {
   }
 }
 
+bool MemberWatch::refuses_own(const http::ResponseHead& head) {
+  if (!route_.reviewed || head.status != 403) {
+    return false;
+  }
+  lose("it refuses the proxy's own credential", "identity");
+  return true;
+}
+
 void MemberWatch::refuse() {
+  if (refuses_own(answer_)) {
+    return;
+  }
   switch (judge_answer(answer_, error_body_)) {
     case ShardVerdict::kAbsent:
       if (position_ != 0) {

@@ -121,6 +121,8 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
   void take_error(std::string_view object);
   void refuse();
   void lose_broken(std::string_view cause);
+  /// The proxy's own credential may not read there: as if the shard were down.
+  bool refuses_own(const http::ResponseHead& head);
   /// @param reason  label of kintsugi_shard_failures_total; "": no failure
   void lose(std::string_view cause, std::string_view reason);
 

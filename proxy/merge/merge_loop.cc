@@ -10,6 +10,8 @@
 #include "proxy/merge/merge_query.h"
 #include "proxy/merge/merged_list.h"
 #include "proxy/merge/merged_watch.h"
+#include "proxy/merge/reviewed_read.h"
+#include "proxy/merge/reviewer.h"
 #include "proxy/merge/watch_group.h"
 #include "proxy/merge/watch_socket.h"
 
@@ -60,6 +62,8 @@ bool MergeLoop::is_refused(topology::ShardId shard) const {
   return found != refused_.end() && found->second > loop.now();
 }
 
+void MergeLoop::start_reviews() { reviewer = std::make_shared<Reviewer>(*this); }
+
 void MergeLoop::set_slots(SlotHistoryPtr history) {
   slots = std::move(history);
   late_generations.known(slots->current().generation);
@@ -76,6 +80,9 @@ void MergeLoop::follow(bool shards_changed) {
     return;
   }
   follows_ = false;
+  if (reviewer != nullptr) {
+    reviewer->follow_shards();
+  }
   for (const auto& [key, group] : std::map(groups)) {
     group->refresh();
   }
@@ -143,7 +150,11 @@ std::vector<GroupReport> MergeLoop::report_groups() const {
 
 shards::ShardClient* client_of(MergeLoop& shared, const MergeRoute& route,
                                topology::ShardId shard) {
-  return route.virtual_url ? shared.pool.find_virtual(shard) : shared.pool.find(shard);
+  ShardPool* pool = route.reviewed ? shared.own_pool : &shared.pool;
+  if (pool == nullptr) {
+    return nullptr;
+  }
+  return route.virtual_url ? pool->find_virtual(shard) : pool->find(shard);
 }
 
 const std::string& slot_uid(const topology::ShardSpec& shard) noexcept {
@@ -218,13 +229,20 @@ std::unique_ptr<http::RequestHandler> answer_query(MergeLoop& shared, http::Requ
   if (query.watch) {
     const bool socket = http::asks_for_web_socket(head);
     const MakeWatch make = [&](http::RequestHead asked, http::ResponseStream& to) {
-      return make_merged_watch(shared, std::move(asked), to, std::move(route), std::move(query),
-                               std::move(accept));
+      return route.reviews != nullptr
+                 ? answer_reviewed(shared, std::move(asked), to, std::move(route), std::move(query),
+                                   std::move(accept))
+                 : make_merged_watch(shared, std::move(asked), to, std::move(route),
+                                     std::move(query), std::move(accept));
     };
     return socket ? answer_over_socket(shared.loop, std::move(head), stream, make)
                   : make(std::move(head), stream);
   }
   head.protocol.clear();  // lists ignore it, as servers do
+  if (route.reviews != nullptr) {
+    return answer_reviewed(shared, std::move(head), stream, std::move(route), std::move(query),
+                           std::move(accept));
+  }
   return make_merged_list(shared, std::move(head), stream, std::move(route), std::move(query),
                           std::move(accept));
 }

@@ -38,6 +38,9 @@ struct MergeStats {
   std::map<std::string_view, std::uint64_t> expired;
   std::size_t watches = 0, groups = 0;
   std::uint64_t evicted_slow = 0, evicted_stall = 0;
+  /// Watches that a review has ended: a right was lost; none could be had for too long.
+  std::uint64_t evicted_forbidden = 0, evicted_unreviewed = 0;
+  std::uint64_t reviews_allowed = 0, reviews_denied = 0, reviews_failed = 0, reviews_cached = 0;
   std::uint64_t resynced = 0;  ///< shards whose lost history was made up for by a list
   std::uint64_t lists_partial = 0;
   std::map<int, net::TimeHistogram> list_times;  ///< by status code; 0: cut off
@@ -49,7 +52,9 @@ struct MergeStats {
 };
 
 class MergedWatch;
+class Reviewer;
 class WatchGroup;
+struct ReviewPlan;
 
 /// Looks for the deliveries of an event in the groups of that key on all loops of the process.
 /// `done` runs on the caller's loop, at once or later.
@@ -60,6 +65,8 @@ using FindDeliveries =
 /// One group of watches, for people.
 struct GroupReport {
   std::string route, path, user, query;
+  bool reviewed = false;    ///< the proxy reads with its own credential
+  std::size_t callers = 0;  ///< different ones among the readers
   std::size_t readers = 0, log_bytes = 0, log_events = 0;
   struct Shard {
     std::string name;
@@ -101,6 +108,11 @@ struct MergeLoop {
   std::map<std::string_view, std::shared_ptr<WatchGroup>> groups;  ///< by their own key()
 
   InitialGate initial_gate;
+  /// Connections with the proxy's own credential; null: it is not known yet, or not needed.
+  ShardPool* own_pool = nullptr;
+  /// With share: reviewed; else null.
+  std::shared_ptr<Reviewer> reviewer;
+  void start_reviews();
   FindDeliveries find_deliveries;  ///< empty: this loop is all there is
   [[nodiscard]] CursorCodec codec(const Scope& scope) const {
     return {scope, slots, sequences, options.sequence};
@@ -158,6 +170,13 @@ struct MergeRoute {
   bool virtual_url = false;  ///< below the shards' virtual workspace URLs
   /// The shards that it covers now, by slot. Asked again when the topology changes.
   std::function<std::vector<Member>()> members;
+  /// The caller has to be allowed this first (9.2); null: shards judge the caller themselves.
+  std::shared_ptr<const ReviewPlan> reviews = {};
+  /// @{ It was: the shards are asked with the proxy's own credential.
+  bool reviewed = false;
+  std::string share_key = {};  ///< "", or which members were left out: groups do not mix them
+  std::vector<std::pair<std::string, std::string>> left_out = {};  ///< shard, cause
+  /// @}
 };
 
 struct MergeQuery;

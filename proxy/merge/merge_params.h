@@ -22,6 +22,12 @@ enum class Resync : std::uint8_t {
   kExpire,  ///< ERROR 410: it lists again
 };
 
+/// With whose credential shards are asked (9.2).
+enum class Share : std::uint8_t {
+  kCaller,    ///< the caller's: equal callers share streams
+  kReviewed,  ///< the proxy's own, for callers whom SubjectAccessReviews allow it
+};
+
 struct MergeOptions {
   MissingShards policy = MissingShards::kStrict;
   bool allow_partial = false;  ///< requests may ask for partial (X-Kintsugi-Partial)
@@ -29,6 +35,7 @@ struct MergeOptions {
   bool watch_list = true;  ///< false: WatchList is refused as by servers without it (AGG-805)
   Join discovery = Join::kUnion;  ///< of what several shards serve (AGG-1601)
   bool sequence = false;          ///< cursors are numbers although vectors would do (5.5)
+  Share share = Share::kCaller;
   bool operator==(const MergeOptions&) const = default;
 };
 
@@ -62,6 +69,9 @@ struct MergeParams {
   Duration last_backoff = seconds(5);          ///< the longest
   std::size_t sequence_bytes = 64U << 20;      ///< [bytes] of the vectors behind sequence cursors
   Duration rights_age = seconds(10);           ///< of a shard's word that an identity may watch
+  Duration rights_recheck = seconds(60);       ///< of running watches, give or take a fifth
+  Duration rights_grace = seconds(300);        ///< of running watches while nobody can be asked
+  std::size_t rights_entries = 65'536;         ///< decisions that a loop remembers
   bool operator==(const MergeParams&) const = default;
 };
 

@@ -22,7 +22,8 @@ Error too_many_at_once() {
 }  // namespace
 
 MergedWatch::MergedWatch(MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream,
-                         MergeRoute route, const MergeQuery& query, const std::string& accept)
+                         MergeRoute route, const MergeQuery& query, const std::string& accept,
+                         std::shared_ptr<Permit> permit)
     : shared_(shared),
       down_(stream),
       audit_id_(head.headers.get("audit-id")),
@@ -32,6 +33,7 @@ MergedWatch::MergedWatch(MergeLoop& shared, http::RequestHead head, http::Respon
       initial_events_(query.initial_events),
       bookmarks_(query.bookmarks),
       partial_(query.partial),
+      permit_(std::move(permit)),
       bookmark_(shared.loop),
       idle_(shared.loop),
       end_(shared.loop),
@@ -51,6 +53,10 @@ MergedWatch::~MergedWatch() {
 }
 
 void MergedWatch::start(const std::string& resource_version) {
+  if (permit_ != nullptr) {
+    Permit::Holder& self = *this;
+    permit_->hold(&self);
+  }
   if (group_->members().empty()) {
     refuse(shards_unavailable({{"none", "no shard is known"}}, true));
     return;
@@ -79,6 +85,11 @@ void MergedWatch::start_at(const DecodedVersion& version) {
     fail_with(version_expired(), version.reason.empty() ? "native" : version.reason);
     return;
   }
+  if (!std::all_of(group_->members().begin(), group_->members().end(),
+                   [this](const Member& member) { return covers(member); })) {
+    refuse(shards_unavailable({{"some", "their members have changed"}}, true));
+    return;
+  }
   end_bookmark_ = initial && bookmarks_;
   bookmark_generation_ = codec.history().current().generation;
   by_sequence_ = codec.is_sequence();
@@ -101,21 +112,26 @@ void MergedWatch::start_at(const DecodedVersion& version) {
     return;
   }
   const Scope& scope = codec.scope();
-  ticket_ = shared_.initial_gate.enter(shared_.loop,
-                                       scope.route + '\n' + scope.group + '\n' + scope.resource,
-                                       group_->identity(), [this](InitialGate::Answer answer) {
-                                         if (answer == InitialGate::Answer::kGo) {
-                                           open_own();
-                                         } else {
-                                           refuse(too_many_at_once());
-                                         }
-                                       });
+  ticket_ = shared_.initial_gate.enter(
+      shared_.loop, scope.route + '\n' + scope.group + '\n' + scope.resource,
+      permit_ ? permit_->caller() : group_->identity(), [this](InitialGate::Answer answer) {
+        if (answer == InitialGate::Answer::kGo) {
+          open_own();
+        } else {
+          refuse(too_many_at_once());
+        }
+      });
   if (done_) {
     ticket_.reset();
   }
 }
 
 void MergedWatch::follow() {
+  look_at_rights(true);  // who is new is asked about
+  follow_members();
+}
+
+void MergedWatch::follow_members() {
   if (done_) {
     return;
   }
@@ -167,7 +183,7 @@ void MergedWatch::follow() {
   for (const Member& member : now) {
     // A client that is about to list again may still have objects of a shard that is back.
     if (const Part* part = part_of(member.slot);
-        (part == nullptr || part->leaves_at != 0) && member.needed && !doomed_) {
+        (part == nullptr || part->leaves_at != 0) && member.needed && !doomed_ && covers(member)) {
       // The group has just begun with its present objects: they are for all its readers.
       parts_.push_back(part_for(member, 0, true));
     }
@@ -331,9 +347,10 @@ void MergedWatch::try_attach(Part& part) {
 std::unique_ptr<http::RequestHandler> make_merged_watch(MergeLoop& shared, http::RequestHead head,
                                                         http::ResponseStream& stream,
                                                         MergeRoute route, MergeQuery query,
-                                                        std::string accept) {
+                                                        std::string accept,
+                                                        std::shared_ptr<Permit> permit) {
   auto watch = std::make_unique<MergedWatch>(shared, std::move(head), stream, std::move(route),
-                                             query, accept);
+                                             query, accept, std::move(permit));
   watch->start(query.resource_version);
   return watch;
 }

@@ -134,6 +134,11 @@ void MergedWatch::begin() {
   headers.add("cache-control", "no-cache, private");
   headers.add("audit-id", audit_id_);
   Warnings warnings;
+  if (permit_ != nullptr) {
+    for (const Permit::LeftOut& one : permit_->left_out()) {
+      warnings.add_missing(one.member.name, one.cause);
+    }
+  }
   for (const Part& part : parts_) {
     const MemberWatch* stream = stream_of(part);
     if (stream != nullptr &&
@@ -235,6 +240,10 @@ void MergedWatch::stop() noexcept {
   if (opening_ != nullptr) {
     opening_->alive.reset();
     opening_->headers.cancel();
+  }
+  if (permit_ != nullptr) {  // it may be what calls
+    permit_->hold(nullptr);
+    shared_.loop.post([kept = permit_] {});
   }
   group_->remove(*this);
   ticket_.reset();

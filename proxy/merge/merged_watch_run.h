@@ -13,6 +13,7 @@
 #include "proxy/merge/list_plan.h"
 #include "proxy/merge/member_watch.h"
 #include "proxy/merge/merged_watch.h"
+#include "proxy/merge/permit.h"
 #include "proxy/merge/shard_answer.h"
 #include "proxy/merge/watch_group.h"
 #include "proxy/watch_drain.h"
@@ -26,10 +27,12 @@ namespace kintsugi::proxy {
 class MergedWatch final : public http::RequestHandler,
                           private WatchDrain::Watch,
                           private GroupReader,
+                          private Permit::Holder,
                           private MemberWatch::Sink {
  public:
   MergedWatch(MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream,
-              MergeRoute route, const MergeQuery& query, const std::string& accept);
+              MergeRoute route, const MergeQuery& query, const std::string& accept,
+              std::shared_ptr<Permit> permit);
   ~MergedWatch() override;
 
   void start(const std::string& resource_version);
@@ -45,6 +48,7 @@ class MergedWatch final : public http::RequestHandler,
 
  private:
   void open_own();
+  void follow_members();
 
   struct Part {
     std::unique_ptr<MemberWatch> own;  ///< until it reads the log
@@ -94,6 +98,17 @@ class MergedWatch final : public http::RequestHandler,
     return std::all_of(parts_.begin(), parts_.end(),
                        [](const Part& part) { return part.attached; });
   }
+
+  // Whose rights it lives by (specs/aggregation.md 9.2).
+  [[nodiscard]] bool covers(const Member& member) const noexcept override;
+  [[nodiscard]] std::string_view caller() const noexcept override;
+  void on_members() noexcept override {
+    look_at_rights(false);
+    follow_members();
+  }
+  void on_rights() noexcept override { look_at_rights(true); }
+  /// Ends when a right is gone. @param admits  the group may begin with members that wait for this
+  void look_at_rights(bool admits);
 
   // What the group tells.
   void on_group_moved() noexcept override {
@@ -226,6 +241,7 @@ class MergedWatch final : public http::RequestHandler,
   std::int64_t timeout_seconds_;
   std::optional<bool> initial_events_;
   bool bookmarks_, partial_;
+  std::shared_ptr<Permit> permit_;  // null: the shards judge its caller
   std::shared_ptr<WatchGroup> group_;
   std::unique_ptr<InitialGate::Ticket> ticket_;  // while present objects come
   net::Timer bookmark_, idle_, end_, doom_, initial_;

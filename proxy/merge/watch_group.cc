@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -73,6 +74,9 @@ void WatchGroup::remove(GroupReader& reader) noexcept {
     *found = nullptr;
   } else {
     readers_.erase(found);
+  }
+  if (waits_for_rights_) {
+    refresh_soon();
   }
   if (reader_count_ == 0) {
     linger_.start(shared_.params.group_linger, [this] { fall_asleep(); });
@@ -250,7 +254,7 @@ void WatchGroup::bury_later() noexcept {
 
 void WatchGroup::check_rights(const Member& member) {
   Slot& followed = slots_[member.slot];
-  if (!followed.accepted || followed.check != nullptr ||
+  if (route_.reviewed || !followed.accepted || followed.check != nullptr ||
       followed.allowed_at + shared_.params.rights_age > shared_.loop.now()) {
     return;
   }
@@ -338,6 +342,14 @@ GroupReport WatchGroup::report() const {
   out.user = std::string(head_.headers.get("x-remote-user"));
   out.query = passed_on_;
   out.readers = reader_count_;
+  out.reviewed = route_.reviewed;
+  std::set<std::string_view> callers;
+  for (const GroupReader* reader : readers_) {
+    if (reader != nullptr) {
+      callers.insert(reader->caller());
+    }
+  }
+  out.callers = callers.size();
   out.log_bytes = log_.bytes();
   out.log_events = static_cast<std::size_t>(log_.end() - log_.begin());
   for (const auto& [slot, followed] : slots_) {
@@ -447,7 +459,7 @@ std::shared_ptr<WatchGroup> group_of(MergeLoop& shared, http::RequestHead head, 
     key += part;
     key += '\n';
   }
-  key += identity_of(head);
+  key += route.reviewed ? "reviewed\n" + route.share_key : "caller\n" + identity_of(head);
   if (const auto found = shared.groups.find(key); found != shared.groups.end()) {
     return found->second;
   }

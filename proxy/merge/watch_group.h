@@ -44,6 +44,11 @@ class GroupReader {
   /// slot from a stream of its own lacks them.
   virtual void on_slot_supplied(std::size_t slot) noexcept = 0;
   virtual void on_group_failed(const Error& error, std::string_view reason) noexcept = 0;
+  /// The members are other ones than before.
+  virtual void on_members() noexcept = 0;
+  /// It may read this member: without it the group does not begin with new ones.
+  [[nodiscard]] virtual bool covers(const Member& member) const noexcept = 0;
+  [[nodiscard]] virtual std::string_view caller() const noexcept = 0;
 
  protected:
   ~GroupReader() = default;
@@ -123,8 +128,11 @@ class WatchGroup final : private MemberWatch::Sink,
   /// Bookmark of readers that have everything. Only if kind() is known.
   [[nodiscard]] const SharedBytes& bookmark();
 
-  /// The slots, or who is a member, may have changed. Readers follow after their group.
+  /// The slots, or who is a member, may have changed. Readers follow after their group. Of a
+  /// reviewed route new members wait until all readers are known to be allowed them.
   void refresh();
+  /// Rights of readers have changed: refresh() in the next turn, for them too.
+  void refresh_soon();
   [[nodiscard]] GroupReport report() const;
 
  private:
@@ -156,6 +164,8 @@ class WatchGroup final : private MemberWatch::Sink,
   void on_resync_failed(SlotResync& from) noexcept override;
 
   void fall_asleep();
+  /// Without new members that some reader may not read, as far as is known.
+  [[nodiscard]] std::vector<Member> admitted(std::vector<Member> members);
   /// A reader joins a running stream: its right is asked about if that was long ago.
   void check_rights(const Member& member);
   void on_checked(std::size_t slot, const RightsCheck::Outcome& outcome);
@@ -199,6 +209,8 @@ class WatchGroup final : private MemberWatch::Sink,
   std::vector<GroupReader*> readers_;  // null: left during a call to all
   std::size_t reader_count_ = 0;
   bool calling_ = false;
+  bool waits_for_rights_ = false;  // a new member
+  bool refreshes_ = false;
   TimePoint last_used_{};
   StreamShape shape_;
   ClusterMoves moves_;

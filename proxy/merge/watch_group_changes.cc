@@ -19,8 +19,44 @@ bool WatchGroup::tells_departure(std::size_t slot, std::uint64_t component,
   return true;
 }
 
+std::vector<Member> WatchGroup::admitted(std::vector<Member> members) {
+  waits_for_rights_ = false;
+  if (!route_.reviewed) {
+    return members;
+  }
+  const auto is_member = [this](const Member& member) {
+    return std::any_of(members_.begin(), members_.end(), [&member](const Member& one) {
+      return one.slot == member.slot && one.id == member.id;
+    });
+  };
+  const auto is_covered = [this](const Member& member) {
+    return std::all_of(readers_.begin(), readers_.end(), [&member](const GroupReader* reader) {
+      return reader == nullptr || reader->covers(member);
+    });
+  };
+  std::erase_if(members, [&](const Member& member) {
+    const bool waits = !is_member(member) && !is_covered(member);
+    waits_for_rights_ = waits_for_rights_ || waits;
+    return waits;
+  });
+  return members;
+}
+
+void WatchGroup::refresh_soon() {
+  if (std::exchange(refreshes_, true)) {
+    return;
+  }
+  shared_.loop.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->refreshes_ = false;
+      self->refresh();
+      self->for_each_reader([](GroupReader& reader) { reader.on_members(); });
+    }
+  });
+}
+
 void WatchGroup::refresh() {
-  std::vector<Member> now = route_.members();
+  std::vector<Member> now = admitted(route_.members());
   const std::uint32_t before = codec_.history().current().generation;
   codec_ = shared_.codec(route_.scope);
   bookmark_ = {};

@@ -79,17 +79,36 @@ func (f *Fake) aggregated(w http.ResponseWriter, resources []Resource) {
 		"metadata": map[string]any{}, "items": items})))
 }
 
-// review answers SubjectAccessReviews: everything is allowed but what Behavior.Deny forbids.
+// Review is a SubjectAccessReview as a Fake reads it.
+type Review struct {
+	User       string              `json:"user"`
+	UID        string              `json:"uid"`
+	Groups     []string            `json:"groups"`
+	Extra      map[string][]string `json:"extra"`
+	Attributes struct {
+		Verb, Group, Version, Resource, Subresource, Namespace, Name string
+		LabelSelector, FieldSelector                                 struct{ RawSelector string }
+	} `json:"resourceAttributes"`
+}
+
+// ReadReview is what a logged request asks; false: it is no review.
+func ReadReview(e Entry) (Review, bool) {
+	var body struct{ Spec Review }
+	ok := strings.HasSuffix(e.Path, "/subjectaccessreviews") && e.Method == http.MethodPost && json.Unmarshal(e.Body, &body) == nil
+	return body.Spec, ok
+}
+
+// review answers SubjectAccessReviews: everything is allowed but what Behavior.Grants or Behavior.Deny forbids.
 func (f *Fake) review(w http.ResponseWriter, e Entry) {
 	var body map[string]any
-	if err := json.Unmarshal(e.Body, &body); err != nil {
-		answerStatus(w, badRequest(err.Error()))
+	asked, ok := ReadReview(e)
+	if !ok || json.Unmarshal(e.Body, &body) != nil {
+		answerStatus(w, badRequest("no review"))
 		return
 	}
-	spec, _ := body["spec"].(map[string]any)
-	user, _ := spec["user"].(string)
-	deny := f.is().Deny
-	body["status"] = map[string]any{"allowed": deny == nil || !deny(user)}
+	is := f.is()
+	allowed := (is.Deny == nil || !is.Deny(asked.User)) && (is.Grants == nil || is.Grants(asked))
+	body["status"] = map[string]any{"allowed": allowed}
 	answerJSON(w, http.StatusCreated, body)
 }
 

@@ -40,10 +40,11 @@ type Behavior struct {
 	JSONOnly      bool          // answers JSON whatever was asked
 	TooLargeWait  time.Duration // before 504 for a resourceVersion of the future; 0: 50 ms
 	Deny          func(user string) bool
-	HoldHeaders   <-chan struct{} // watches answer nothing until it is closed
-	HoldInitial   <-chan struct{} // initial events wait until it is closed
-	HoldList      <-chan struct{} // lists answer nothing until it is closed
-	HoldBody      <-chan struct{} // lists stop after half of their body until it is closed
+	Grants        func(asked Review) bool // what reviews allow; nil: all
+	HoldHeaders   <-chan struct{}         // watches answer nothing until it is closed
+	HoldInitial   <-chan struct{}         // initial events wait until it is closed
+	HoldList      <-chan struct{}         // lists answer nothing until it is closed
+	HoldBody      <-chan struct{}         // lists stop after half of their body until it is closed
 }
 
 // Entry is one request that reached a Fake.

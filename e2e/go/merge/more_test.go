@@ -12,25 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestT90_rights_of_reviewed_callers(t *testing.T) {
-	begin(t)
-	r := NewRig(t, Set("aggregation.share", "reviewed"))
-	r.Fill(1, 1, 1)
-	allowed := map[string]string{"u1": "abc", "u2": "a", "u3": ""}
-	for _, f := range r.Shards {
-		f.Set(func(b *Behavior) {
-			b.Deny = func(user string) bool { return allowed[user] != "" && !strings.Contains(allowed[user], f.Name) }
-		})
-	}
-	u1, u2, u3 := r.User("u1"), r.User("u2"), r.User("u3")
-	w := u1.Watch(t, ConfigMaps.Path()+"?watch=1")
-	w.UntilObjects(3, patience)
-	for _, u := range []*Client{u2, u3} {
-		u.Refused(t, http.StatusForbidden, ConfigMaps.Path())
-		u.Refused(t, http.StatusForbidden, ConfigMaps.Path()+"?watch=1")
-	}
-}
-
 func TestT90c_rights_of_callers(t *testing.T) {
 	begin(t)
 	r := NewRig(t)

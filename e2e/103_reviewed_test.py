@@ -1,0 +1,140 @@
+"""Merged reads that reviewed callers share (specs/aggregation.md 9.2), over an APIExport with consumers on every shard."""
+import json
+import subprocess
+import time
+import unittest
+
+import kit
+from merged import NEWEST, Stream
+
+APIS = "/apis/apis.kcp.io/v1alpha2"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+GROUP = "reviewed.test"
+WIDGETS = f"/apis/{GROUP}/v1/widgets"
+SHARDS = ("root", "shard-1", "shard-2")
+
+
+class Reviewed(unittest.TestCase):
+    """A provider on shard-1, a consumer on each shard, and a proxy with share: reviewed that looks again only when it is told."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = kit.Installation().start()
+        cls.addClassCleanup(cls.installation.__exit__, None, None, None)
+        cls.cluster, cls.at = {}, {}
+        for name, shard in (("prov", "shard-1"), *((f"on-{shard}", shard) for shard in SHARDS)):
+            cls.cluster[name] = cls.installation.make_workspace(name, selector={"name": shard})["spec"]["cluster"]
+            cls.at[name] = cls.installation.client(f"/clusters/root:{name}")
+        prov = cls.at["prov"]
+        prov.must("POST", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", {
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": f"v1.widgets.{GROUP}"},
+            "spec": {"group": GROUP, "scope": "Namespaced",
+                     "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+                     "versions": [{"name": "v1", "served": True, "storage": True,
+                                   "schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}]}})
+        prov.must("POST", APIS + "/apiexports", {
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "widgets"},
+            "spec": {"resources": [{"group": GROUP, "name": "widgets", "schema": f"v1.widgets.{GROUP}", "storage": {"crd": {}}}]}})
+        prov.must("POST", RBAC + "/clusterroles", {"metadata": {"name": "reader"}, "rules": [
+            {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports/content"], "verbs": ["list", "watch"], "resourceNames": ["widgets"]},
+            {"nonResourceURLs": ["/"], "verbs": ["access"]}]})
+        for user in ("alice", "bob"):
+            cls.grant(user)
+        for shard in SHARDS:
+            consumer = cls.at[f"on-{shard}"]
+            kit.eventually(lambda at=consumer: at.request("POST", APIS + "/apibindings", {
+                "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "widgets"},
+                "spec": {"reference": {"export": {"path": "root:prov", "name": "widgets"}}}}).status == 201, what="bound")
+            kit.eventually(lambda at=consumer: at.must("GET", f"{APIS}/apibindings/widgets")["status"]["phase"] == "Bound", what="Bound")
+            cls.put(shard, "first")
+        cls.proxy = kit.Proxy(cls.installation, {"wildcard": "serve", "aggregation": {
+            "share": "reviewed", "authz": "{recheck_ms: 600000, cache_ms: 1000}"}}, loops=1)
+        cls.proxy.__enter__()
+        cls.addClassCleanup(cls.proxy.__exit__)
+        cls.view = f"/services/apiexport/{cls.cluster['prov']}/widgets/clusters/*"
+        kit.eventually(lambda: len(cls.user("alice").must("GET", WIDGETS)["items"]) == 3, 30, "all shards")
+
+    @classmethod
+    def grant(cls, user):
+        cls.at["prov"].must("POST", RBAC + "/clusterrolebindings", {
+            "metadata": {"name": f"reader-{user}"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]})
+
+    @classmethod
+    def put(cls, shard, name):
+        body = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {}}
+        kit.eventually(lambda: cls.at[f"on-{shard}"].request("POST", f"/apis/{GROUP}/v1/namespaces/default/widgets", body).status == 201,
+                       what=f"{name} made")
+
+    @classmethod
+    def user(cls, name, path=None, groups=()):
+        cert, key = kit.make_user(cls.installation.dir, cls.installation.pki, name, groups)
+        return kit.Client(f"https://127.0.0.1:{cls.proxy.port}{path or cls.view}", cls.installation.pki / "serving-ca.crt", cert, key)
+
+    def watch(self, user, more=""):
+        stream = Stream(self.user(user), f"{WIDGETS}?watch=true&{more or NEWEST}")
+        self.addCleanup(stream.close)
+        return stream
+
+    def groups(self):
+        answer = subprocess.run(["curl", "-sS", "--unix-socket", str(self.proxy.dir / "admin.sock"), "http://admin/debug/streams"],
+                                capture_output=True, text=True, timeout=10, check=True)
+        return json.loads(answer.stdout)["mergedWatches"]
+
+    def test_T90_T103_streams_are_shared_and_end_with_the_right(self):
+        alice, bob = self.watch("alice").until_synced(), self.watch("bob").until_synced()
+        more = [self.watch("bob").until_synced() for _ in range(3)]
+        def one_group():
+            groups = [g for g in self.groups() if g["readers"] == 5]
+            return groups and all(s["state"] == "live" for s in groups[0]["shards"]) and groups[0]
+        group = kit.eventually(one_group, 15, "one group")
+        self.assertEqual((group["share"], group["callers"], group["streams"], group["streamsUnshared"]), ("reviewed", 2, 3, 15))
+        self.assertEqual(self.proxy.metric("kintsugi_watch_reviewed_streams"), 5)
+        self.assertEqual(self.proxy.metric("kintsugi_authz_grant_watches"), 1)
+        for user in ("carol", "alice2"):
+            self.assertEqual(self.user(user).get(WIDGETS).status, 403)
+            self.assertEqual(self.watch(user).status, 403)
+            self.assertEqual(self.watch(user, f"resourceVersion={alice.bookmarks()[-1]['object']['metadata']['resourceVersion']}").status, 403)
+        time.sleep(1.5)  # the watches of roles have begun long ago
+        begin = time.monotonic()
+        self.at["prov"].must("DELETE", RBAC + "/clusterrolebindings/reader-alice")
+        kit.eventually(lambda: alice.ended, 10, "the watch ends with its right")
+        self.assertLess(time.monotonic() - begin, 2)
+        self.assertEqual((alice.events[-1]["type"], alice.events[-1]["object"]["code"]), ("ERROR", 403))
+        self.assertIsNone(alice.error)
+        self.assertEqual(self.user("alice").get(WIDGETS).status, 403)
+        for shard in SHARDS:
+            self.put(shard, "later")
+        for stream in [bob, *more]:
+            stream.until(lambda _, s=stream: len(s.objects()) == 6, "three more events")
+        self.assertEqual(len(alice.objects()), 3)
+        self.grant("alice")
+        kit.eventually(lambda: self.user("alice").get(WIDGETS).status == 200, 10, "the right is back")
+        self.assertEqual(len(self.watch("alice").until_synced().objects()), 6)
+
+    def test_T90_other_wildcards_are_read_as_the_caller(self):
+        path = "/api/v1/configmaps"
+        self.assertEqual(self.user("alice", "/clusters/*").get(path).status, 403)
+        admin = Stream(self.proxy.client("/clusters/*"), f"{path}?watch=true&{NEWEST}")
+        self.addCleanup(admin.close)
+        admin.until_synced()
+        self.assertEqual({g["share"] for g in self.groups() if g["path"].endswith("/configmaps")}, {"caller"})
+
+    def test_T89_impersonation_takes_a_right_in_the_cluster_of_the_export(self):
+        as_bob = {"Impersonate-User": "bob", "Accept": "application/json"}
+        self.assertEqual(self.user("helper").request("GET", WIDGETS, headers=as_bob).status, 403)
+        prov = self.at["prov"]
+        prov.must("POST", RBAC + "/clusterroles", {"metadata": {"name": "helper"}, "rules": [
+            {"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"], "resourceNames": ["bob"]},
+            {"nonResourceURLs": ["/"], "verbs": ["access"]}]})
+        prov.must("POST", RBAC + "/clusterrolebindings", {
+            "metadata": {"name": "helper"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "helper"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "helper"}]})
+        kit.eventually(lambda: self.user("helper").request("GET", WIDGETS, headers=as_bob).status == 200, 15, "allowed")
+        self.assertEqual(self.user("helper").get(WIDGETS).status, 403)
+        as_carol = dict(as_bob, **{"Impersonate-User": "carol"})
+        self.assertEqual(self.user("helper").request("GET", WIDGETS, headers=as_carol).status, 403)
+
+
+if __name__ == "__main__":
+    unittest.main()
