@@ -131,6 +131,27 @@ TEST_F(CustomKinds, WhenTheSchemaChanges_AM394_ReadsFollowAndStoredBytesStayUnti
   EXPECT_EQ(spec(get(path("v1", "x"))), R"({"a":"1"})");
 }
 
+TEST_F(CustomKinds, WhenTheStatusHasADefault_AM556_ItIsThereUntilSomebodyWritesOne) {
+  Json its = schema(R"({"a":{"type":"string"}})", R"({"seen":{"type":"integer"}})");
+  its.make({"properties", "status", "default", "seen"}) = -1;
+  Json v1 = version("v1", true, its);
+  v1.make({"subresources", "status"}) = Json::object();
+  define({v1});
+  Json thing = cog("v1", "x", R"({"a":"1"})");
+  thing.make({"status", "seen"}) = 9;  // not through this endpoint
+  const auto seen = [](const Exchange& exchange) {
+    const Json object = exchange.json();
+    const Json* status = object.find("status");
+    return status == nullptr ? exchange.body() : status->dump();
+  };
+  EXPECT_EQ(seen(server.send("POST", path("v1") + "?dryRun=All", thing)), R"({"seen":-1})");
+  EXPECT_EQ(seen(server.send("POST", path("v1"), thing)), R"({"seen":-1})");
+  EXPECT_EQ(seen(get(path("v1", "x"))), R"({"seen":-1})");
+  EXPECT_EQ(seen(patch(path("v1", "x"), R"({"spec":{"a":"2"}})")), R"({"seen":-1})");
+  EXPECT_EQ(seen(patch(path("v1", "x") + "/status", R"({"status":{"seen":2}})")), R"({"seen":2})");
+  EXPECT_EQ(seen(patch(path("v1", "x"), R"({"spec":{"a":"3"},"status":null})")), R"({"seen":2})");
+}
+
 TEST_F(CustomKinds, WhenNothingButTheSchemaChanged_AM394_AWriteBringsTheBytesUpToDate) {
   define({version("v1", true, schema(R"({"a":{"type":"string"},"b":{"type":"string"}})"))});
   ASSERT_EQ(create("v1", "x", R"({"a":"1","b":"2"})").status(), 201);

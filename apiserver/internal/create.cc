@@ -235,6 +235,9 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
   set_cluster_annotation(op, object);
   if (!op.kind->is_custom()) {
     op.kind->to_storage(object);
+  } else if (const krm::Schema* schema = op.kind->version->schema.get();
+             op.kind->version->status && schema != nullptr) {
+    krm::apply_defaults(*schema, object);  // a status that is a default is there from the start
   }
   op.object = std::make_unique<krm::Json>(std::move(object));
   return prepare_write(op, *op.object, nullptr);
