@@ -137,6 +137,7 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
     sum.malformed += loop.merge.malformed;
     sum.reopened += loop.merge.reopened;
     sum.resynced += loop.merge.resynced;
+    sum.indexed += loop.merge.indexed;
     sum.failed += loop.merge.failed;
     sum.emulated += loop.merge.emulated;
     sum.watches += loop.merge.watches;
@@ -195,6 +196,9 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   text.single("kintsugi_watch_bookmarks_total", "counter", "bookmarks of merged watches",
               sum.bookmarks);
   text.single("kintsugi_merged_lists_total", "counter", "merged lists", sum.lists);
+  text.single("kintsugi_key_indexes_listed_total", "counter",
+              "lists for what a lost history would hide from streams that began at a cursor",
+              sum.indexed);
   text.family("kintsugi_resyncs_total", "counter", "streams of shards that were asked for again");
   text.sample("reason=\"ended\"", sum.reopened);
   text.sample("reason=\"history\"", sum.resynced);

@@ -30,13 +30,6 @@ std::string_view object_of(std::string_view item, bool is_row) {
   return item;
 }
 
-std::string row_event(const ListEnvelope& list, std::uint64_t revision, std::string_view row) {
-  return "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Table\",\"apiVersion\":\"" + list.api_version +
-         "\",\"metadata\":{\"resourceVersion\":\"" + std::to_string(revision) +
-         "\"},\"columnDefinitions\":" + (list.columns.empty() ? "null" : list.columns) +
-         ",\"rows\":[" + std::string(row) + "]}}";
-}
-
 }  // namespace
 
 InitialPhase::InitialPhase(MergeLoop& shared, Host& host, const Member& member,
@@ -186,8 +179,9 @@ void InitialPhase::on_item(std::string_view item, const ListEnvelope& envelope) 
     host_.on_list_accepted();
   }
   if (task_ == Task::kDeliver) {
-    host_.on_listed_event(is_row ? row_event(envelope, facts.revision, item)
-                                 : shape_.coding->item("ADDED", kind(), facts, item));
+    host_.on_listed_event(
+        is_row ? row_event("ADDED", envelope.api_version, facts.revision, envelope.columns, item)
+               : shape_.coding->item("ADDED", kind(), facts, item));
   }
 }
 

@@ -46,9 +46,13 @@ struct ObjectFacts {
   std::string_view annotations;  ///< raw; empty: none
 };
 
-/// Objects of logical clusters that exist on every shard have no place in a merge (AGG-1501).
+/// A logical cluster that exists on every shard (AGG-1501).
+[[nodiscard]] inline bool is_system_cluster(std::string_view cluster) noexcept {
+  return cluster.starts_with("system:");
+}
+/// Objects of such clusters have no place in a merge, unless their marker says of which shard.
 [[nodiscard]] inline bool is_hidden(const ObjectFacts& facts) noexcept {
-  return facts.cluster.starts_with("system:");
+  return is_system_cluster(facts.cluster);
 }
 
 enum class EventType : std::uint8_t { kAdded, kModified, kDeleted, kBookmark, kError, kUnknown };

@@ -62,9 +62,26 @@ KeyIndex::Map::iterator KeyIndex::forget(Map::iterator at) {
 }
 
 void KeyIndex::erase(const ObjectFacts& facts) {
-  if (const auto found = entries_.find(key_of(facts)); found != entries_.end()) {
+  std::string key = key_of(facts);
+  if (const auto found = entries_.find(key); found != entries_.end()) {
     forget(found);
   }
+  if (filling_) {
+    erased_bytes_ += key.size() + sizeof(std::string) + 32;
+    erased_.insert(std::move(key));
+  }
+}
+
+void KeyIndex::fill(const ObjectFacts& facts, std::string kept) {
+  if (std::string key = key_of(facts); !entries_.contains(key) && !erased_.contains(key)) {
+    put(facts, std::move(kept));
+  }
+}
+
+void KeyIndex::end_fill() noexcept {
+  filling_ = false;
+  erased_.clear();
+  erased_bytes_ = 0;
 }
 
 const KeyIndex::Entry* KeyIndex::find(const ObjectFacts& facts) const {

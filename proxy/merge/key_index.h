@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "proxy/merge/json_split.h"
 #include "proxy/merge/key_names.h"
@@ -34,7 +35,14 @@ class KeyIndex {
   void erase(const ObjectFacts& facts);
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
   /// About what it takes of memory.
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_ + erased_bytes_; }
+
+  /// A list of everything as it was just now begins; each of its objects is given to fill(), and
+  /// what put() and erase() tell meanwhile is newer. Until end_fill() objects may be missing.
+  void begin_fill() noexcept { filling_ = true; }
+  void fill(const ObjectFacts& facts, std::string kept);
+  void end_fill() noexcept;
+  [[nodiscard]] bool filling() const noexcept { return filling_; }
 
   /// A list of everything begins; each of its objects is met(), then the rest is swept.
   void begin_sweep() noexcept { ++sweep_; }
@@ -52,9 +60,11 @@ class KeyIndex {
   using Map = std::unordered_map<std::string, Entry>;
   Map::iterator forget(Map::iterator at);
 
-  Map entries_;  // by "cluster\nnamespace\nname"
-  std::size_t bytes_ = 0;
+  Map entries_;                             // by "cluster\nnamespace\nname"
+  std::unordered_set<std::string> erased_;  // while filling
+  std::size_t bytes_ = 0, erased_bytes_ = 0;
   std::uint32_t sweep_ = 0;
+  bool filling_ = false;
   KeyNames* names_ = nullptr;
   std::size_t slot_ = 0;
 };

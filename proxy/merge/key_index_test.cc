@@ -94,5 +94,37 @@ TEST(KeyNames, WhenTwoServersHaveAName_T76_CountsEachObjectOnce) {
   EXPECT_EQ(names.bytes(), 0U);
 }
 
+TEST(KeyIndex, WhenFilledByAList_T61_WhatCameMeanwhileIsNewer) {
+  KeyIndex index;
+  const auto facts = [](const std::string& text) { return *object_facts(text); };
+  const std::string changed = object("changed", "1", 9);
+  const std::string created = object("created", "2", 10);
+  const std::string erased = object("erased", "3", 11);
+  const std::string again = object("again", "4", 12);
+  index.begin_fill();
+  index.put(facts(changed), "new");
+  index.put(facts(created), "new");
+  index.erase(facts(erased));
+  index.erase(facts(again));
+  index.put(facts(again), "new");
+  const std::size_t bytes = index.bytes();
+  for (const char* name : {"changed", "erased", "again", "still"}) {
+    const std::string listed = object(name, "0", 5);
+    index.fill(facts(listed), "old");
+  }
+  EXPECT_TRUE(index.filling());
+  EXPECT_GT(bytes, 0U);
+  index.end_fill();
+  EXPECT_FALSE(index.filling());
+  EXPECT_EQ(index.size(), 4U);
+  EXPECT_EQ(index.find(facts(changed))->revision, 9U);
+  EXPECT_EQ(index.find(facts(again))->revision, 12U);
+  const std::string still = object("still", "0", 5);
+  EXPECT_EQ(index.find(facts(still))->kept, "old");
+  EXPECT_EQ(index.find(facts(erased)), nullptr);
+  index.drain([](const ObjectFacts&, const KeyIndex::Entry&) {});
+  EXPECT_EQ(index.bytes(), 0U);
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

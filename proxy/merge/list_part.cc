@@ -137,9 +137,9 @@ const ListEnvelope& ListPart::envelope() const noexcept {
                     splitter_);
 }
 
-bool is_system_item(std::string_view item, ListFormat format) {
+std::string system_cluster_of(std::string_view item, ListFormat format) {
   if (!contains(item, kSystem)) {
-    return false;
+    return {};
   }
   std::optional<ObjectFacts> facts;
   if (format == ListFormat::kProtobuf) {
@@ -150,7 +150,7 @@ bool is_system_item(std::string_view item, ListFormat format) {
       facts = row_facts(item);
     }
   }
-  return facts && facts->cluster.starts_with(kSystem);
+  return facts && is_hidden(*facts) ? std::string(facts->cluster) : std::string();
 }
 
 bool same_columns(std::string_view a, std::string_view b) {

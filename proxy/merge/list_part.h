@@ -113,9 +113,9 @@ class ListPart final : private MemberCall::Listener {
   Errc end_cause_ = Errc::kOk;
 };
 
-/// The object is in a system logical cluster: these exist on every shard (AGG-1501). @param item
-/// an object or a row of a Table
-[[nodiscard]] bool is_system_item(std::string_view item, ListFormat format);
+/// The logical cluster of an object if it is one of those that exist on every shard (AGG-1501); "":
+/// it is not. @param item  an object or a row of a Table
+[[nodiscard]] std::string system_cluster_of(std::string_view item, ListFormat format);
 /// Whether rows under both definitions fit together: names and types (14.1). Raw JSON.
 [[nodiscard]] bool same_columns(std::string_view a, std::string_view b);
 

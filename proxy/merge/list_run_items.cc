@@ -103,8 +103,11 @@ bool ListRun::fits(ListPart& part) {
 }
 
 void ListRun::add_item(ListPart& part, std::string_view item) {
-  const std::string& marker = part.member.marker;
-  if (marker.empty() && is_system_item(item, format_)) {
+  const std::string cluster =
+      part.member.marker.empty() ? system_cluster_of(item, format_) : std::string();
+  std::string room;
+  const std::string_view marker = marker_of(shared_.options, part.member, cluster, room);
+  if (marker.empty() && !cluster.empty()) {
     return;
   }
   if (format_ == ListFormat::kProtobuf) {

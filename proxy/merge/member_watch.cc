@@ -367,19 +367,21 @@ void MemberWatch::take(std::string_view event) {
     resumed_ = false;
     position_ = std::max(position_, revision);
   }
-  if (member_.marker.empty()) {
+  std::string room;
+  const std::string_view marker = marker_of(shared_.options, member_, facts->facts.cluster, room);
+  if (marker.empty()) {
     give(*facts, event);
     return;
   }
   if (!shape_.coding->protobuf) {
-    if (const auto quick = marked_quickly(event, *facts, member_.marker)) {
+    if (const auto quick = marked_quickly(event, *facts, marker)) {
       EventFacts known = *facts;
-      known.facts.cluster = member_.marker;
+      known.facts.cluster = marker;
       give(known, *quick);
       return;
     }
   }
-  const std::string marked = shape_.coding->marked(event, member_.marker);
+  const std::string marked = shape_.coding->marked(event, marker);
   if (const std::optional<EventFacts> of_marked = shape_.coding->facts(marked)) {
     give(*of_marked, marked);
   } else {

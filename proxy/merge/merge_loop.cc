@@ -7,6 +7,7 @@
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/merge/jitter.h"
+#include "proxy/merge/json_split.h"
 #include "proxy/merge/merge_query.h"
 #include "proxy/merge/merged_list.h"
 #include "proxy/merge/merged_watch.h"
@@ -20,6 +21,15 @@ namespace kintsugi::proxy {
 bool asks_partial(const MergeOptions& options, const http::HeaderList& headers) {
   return options.policy == MissingShards::kPartial ||
          (options.allow_partial && headers.get("x-kintsugi-partial") == "true");
+}
+
+std::string_view marker_of(const MergeOptions& options, const Member& member,
+                           std::string_view cluster, std::string& room) {
+  if (!member.marker.empty() || !options.qualify_system || !is_system_cluster(cluster)) {
+    return member.marker;
+  }
+  room.assign(member.name).append(1, ':').append(cluster);
+  return room;
 }
 
 namespace {
@@ -113,6 +123,7 @@ void MergeLoop::keep_house() {
       bytes += group->index_bytes();
       by_use.push_back(group.get());
     }
+    index_bytes = bytes;
     if (bytes > params.index_bytes) {
       std::sort(by_use.begin(), by_use.end(), [](const WatchGroup* a, const WatchGroup* b) {
         return a->last_used() < b->last_used();

@@ -42,6 +42,7 @@ struct MergeStats {
   std::uint64_t evicted_forbidden = 0, evicted_unreviewed = 0;
   std::uint64_t reviews_allowed = 0, reviews_denied = 0, reviews_failed = 0, reviews_cached = 0;
   std::uint64_t resynced = 0;  ///< shards whose lost history was made up for by a list
+  std::uint64_t indexed = 0;   ///< lists that made key indexes of streams that began at a cursor
   std::uint64_t lists_partial = 0;
   std::map<int, net::TimeHistogram> list_times;  ///< by status code; 0: cut off
   /// By shard and reason (specs/aggregation.md 19).
@@ -107,6 +108,8 @@ struct MergeLoop {
   /// By question and identity; kept a while after their last reader.
   std::map<std::string_view, std::shared_ptr<WatchGroup>> groups;  ///< by their own key()
 
+  std::size_t index_bytes = 0;  ///< of all key indexes, a second ago at most
+  std::size_t index_fills = 0;  ///< lists that run for them
   InitialGate initial_gate;
   /// Connections with the proxy's own credential; null: it is not known yet, or not needed.
   ShardPool* own_pool = nullptr;
@@ -160,6 +163,12 @@ struct Member {
   bool needed = true;
   bool operator==(const Member&) const = default;
 };
+
+/// What an object gets as its marker (15): its plain server's name, or "<shard>:<cluster>" if it is
+/// of a cluster that every shard has and these are qualified; "": it stays as it is. @param room
+/// what the answer may be kept in
+[[nodiscard]] std::string_view marker_of(const MergeOptions& options, const Member& member,
+                                         std::string_view cluster, std::string& room);
 
 /// Where a merged request goes.
 struct MergeRoute {

@@ -36,6 +36,9 @@ struct MergeOptions {
   Join discovery = Join::kUnion;  ///< of what several shards serve (AGG-1601)
   bool sequence = false;          ///< cursors are numbers although vectors would do (5.5)
   Share share = Share::kCaller;
+  /// Objects of the logical clusters that every shard has are named after their shard too; false:
+  /// they are left out (AGG-1501).
+  bool qualify_system = false;
   bool operator==(const MergeOptions&) const = default;
 };
 
@@ -61,6 +64,8 @@ struct MergeParams {
   std::size_t list_streams = 1'024;
   std::size_t protobuf_spool = 64U << 20;  ///< [bytes] of one list
   std::size_t index_bytes = 256U << 20;    ///< of all key indexes of a loop
+  /// After how long a stream that began at a cursor gets a key index by a list; 0: never.
+  Duration index_after = seconds(30);
   Duration expire_spread = seconds(10);
   std::uint32_t expire_rate = 50;  ///< [1/s] watches of a loop that are ended with 410
   Duration reprobe = seconds(30);  ///< of a resource that a shard lacks

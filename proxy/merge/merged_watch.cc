@@ -339,6 +339,7 @@ void MergedWatch::try_attach(Part& part) {
   if (floor && part.component >= *floor &&
       group_->log().bytes_from(group_->log().first_after(slot, part.component)) <=
           shared_.params.private_high) {
+    group_->learn_objects(*part.own);
     retire(std::move(part.own));
     attach(part);
   }

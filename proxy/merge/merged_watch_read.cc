@@ -26,6 +26,7 @@ void MergedWatch::on_drained() noexcept {
     }
   }
   read_log();
+  end_initial_phase();
 }
 
 void MergedWatch::on_event(MemberWatch& from, const EventFacts& facts,
@@ -107,20 +108,32 @@ void MergedWatch::end_initial_phase() {
   if (!all || done_) {
     return;
   }
-  initial_.cancel();
-  ticket_.reset();
-  initial_over_ = !end_bookmark_;
-  if (end_bookmark_ && group_->kind().known()) {
-    begin();
-    if (done_) {
+  if (end_bookmark_) {
+    if (!group_->kind().known()) {  // nothing but absence was heard of any shard
+      group_->find_kind();
       return;
     }
+    begin();
     read_log();
-    end_bookmark_ = false;
-    initial_over_ = true;
+    if (done_ || !has_all_present()) {
+      return;
+    }
+  }
+  initial_.cancel();
+  ticket_.reset();
+  initial_over_ = true;
+  if (std::exchange(end_bookmark_, false)) {
     emit_bookmark(true);
     send_own();
   }
+}
+
+bool MergedWatch::has_all_present() const {
+  return std::none_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+    const MemberWatch* stream = group_->stream(part.slot);
+    return part.attached && stream != nullptr && part.component <= kBegun &&
+           stream->position() > kBegun;
+  });
 }
 
 void MergedWatch::give_up() {
@@ -139,7 +152,10 @@ void MergedWatch::give_up() {
       late.emplace_back(name_of(part), "its present objects did not come in time");
     }
   }
-  if (strict() || !headed_) {
+  if (late.empty()) {
+    late.emplace_back("any", "what its objects are is not known");
+  }
+  if (strict() || !headed_ || !group_->kind().known()) {
     begin();
     fail_with(shards_unavailable(late, true), "initial");
     return;

@@ -176,6 +176,8 @@ class MergedWatch final : public http::RequestHandler,
 
   /// The one bookmark that ends the initial events of all shards (AGG-802).
   void end_initial_phase();
+  /// It has read what the log has of shards that joined meanwhile.
+  [[nodiscard]] bool has_all_present() const;
 
   /// A shard never finished its initial events; while the client takes them slowly, or they come,
   /// the shard is not to blame.

@@ -139,6 +139,26 @@ TEST_F(MergedWatches, WhenAShardIsAway_T63_T64_ThePolicyDecides) {
   EXPECT_EQ(told(partial), Told{"ADDED a"});
 }
 
+TEST_F(MergedWatches, WhenNoShardSaysAnything_T02_TheInitialEventsEnd) {
+  start({}, [](MergeParams& params) { params.silence = milliseconds(20); });
+  for (const std::size_t i : {0U, 1U}) {
+    scripts_[i] = [](Exchange& exchange) {
+      if (!is_watch(exchange)) {
+        FakeShard::reply(
+            exchange, 200,
+            R"({"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":""},"items":[]})");
+        return;
+      }
+      http::HeaderList headers;
+      headers.add("content-type", "application/json");
+      exchange.stream->send_head(200, headers, false);
+    };
+  }
+  Answer& answer = synced();
+  EXPECT_EQ(events(answer).back().text({"object", "kind"}), "ConfigMap");
+  EXPECT_FALSE(answer.ended);
+}
+
 TEST_F(MergedWatches, WhenAnEventIsOfAnotherKind_T68_ItIsNotForwarded) {
   start();
   Answer& answer = synced();

@@ -14,7 +14,7 @@ constexpr std::size_t kMaxErrorBody = 64U << 10;
 
 ShardPages::ShardPages(MergeLoop& shared, Listener& listener, topology::ShardId shard,
                        const http::RequestHead& head, const MergeRoute& route, StreamShape& shape,
-                       std::string query)
+                       std::string query, std::string first)
     : shared_(shared),
       listener_(listener),
       shard_(shard),
@@ -22,6 +22,7 @@ ShardPages::ShardPages(MergeLoop& shared, Listener& listener, topology::ShardId 
       route_(route),
       shape_(shape),
       query_(std::move(query)),
+      first_(std::move(first)),
       call_(shared.loop, *this),
       splitter_(shared.params.max_event),
       messages_(shared.params.max_event) {}
@@ -31,9 +32,7 @@ bool ShardPages::start() { return ask({}); }
 bool ShardPages::ask(const std::string& token) {
   http::RequestHead head = head_;
   std::string query = query_;
-  if (!token.empty()) {
-    query += "&continue=" + percent_encode(token);
-  }
+  query += token.empty() ? first_ : "&continue=" + percent_encode(token);
   if (!query.empty()) {
     query.front() = '?';
   }

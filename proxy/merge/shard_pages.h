@@ -36,10 +36,10 @@ class ShardPages final : private MemberCall::Listener {
 
   /// @param head  as the watch was asked for; like `route` and `shape` it has to outlive this.
   /// @param shape  its coding is decided by the answer if it is not yet.
-  /// @param query  "&a=b&…" of every page: limit, selectors.
+  /// @param query  "&a=b&…" of every page: limit, selectors. @param first  more of the first one
   ShardPages(MergeLoop& shared, Listener& listener, topology::ShardId shard,
              const http::RequestHead& head, const MergeRoute& route, StreamShape& shape,
-             std::string query);
+             std::string query, std::string first = {});
   /// False: the shard is down, nothing comes.
   [[nodiscard]] bool start();
   /// Nothing comes any more.
@@ -70,7 +70,7 @@ class ShardPages final : private MemberCall::Listener {
   const http::RequestHead& head_;
   const MergeRoute& route_;
   StreamShape& shape_;
-  std::string query_;
+  std::string query_, first_;
   MemberCall call_;
   ListSplitter splitter_;
   ProtoListSplitter messages_;

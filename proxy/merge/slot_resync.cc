@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "proxy/merge/jitter.h"
-#include "proxy/merge/marker.h"
+#include "proxy/merge/listed_item.h"
 #include "proxy/merge/member_watch.h"
-#include "proxy/merge/proto_build.h"
 #include "proxy/merge/shard_answer.h"
 
 namespace kintsugi::proxy {
@@ -69,18 +68,13 @@ void SlotResync::on_data(std::string_view bytes) noexcept {
 }
 
 void SlotResync::take(std::string_view raw) {
-  const bool protobuf = shape_.coding->protobuf;
-  std::string marked;
-  if (!member_.marker.empty()) {
-    marked = protobuf ? std::string(raw) + proto_annotation_suffix(kMarker, member_.marker)
-                      : with_marker(raw, member_.marker);
-  }
-  const std::string_view item = member_.marker.empty() ? raw : std::string_view(marked);
-  const std::optional<ObjectFacts> facts = protobuf ? proto_item_facts(item) : object_facts(item);
-  if (!facts || facts->revision == 0 || facts->name.empty()) {
+  std::string room;
+  const std::optional<ListedItem> listed = read_listed(shared_.options, member_, shape_, raw, room);
+  if (!listed) {
     broken_ = true;
     return;
   }
+  const ObjectFacts* const facts = &listed->facts;
   const KeyIndex::Change change = index_->meet(*facts);
   if (change == KeyIndex::Change::kReplaced) {
     const KeyIndex::Entry old = *index_->find(*facts);
@@ -93,7 +87,7 @@ void SlotResync::take(std::string_view raw) {
     sink_.on_difference(
         *this, *facts,
         shape_.coding->item(change == KeyIndex::Change::kModified ? "MODIFIED" : "ADDED",
-                            shape_.kind, *facts, item));
+                            shape_.kind, *facts, listed->item));
   }
   index_->put(*facts, shape_.coding->kept(facts->metadata));
 }
@@ -108,6 +102,11 @@ void SlotResync::on_end(Errc cause) noexcept {
   const std::string& version = list.resource_version;
   std::uint64_t revision = 0;
   std::from_chars(version.data(), version.data() + version.size(), revision);
+  if (answer_.status == 200 && !list.kind.empty() &&
+      (list.kind == "Table") != shape_.kind.is_table()) {
+    sink_.on_resync_failed(*this);
+    return;
+  }
   if (cause != Errc::kOk || answer_.status != 200 || broken_ ||
       !(protobuf ? messages_.done() : splitter_.done()) || revision == 0) {
     again();

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "proxy/merge/index_fill.h"
 #include "proxy/merge/list_probe.h"
 
 namespace kintsugi::proxy {
@@ -113,8 +114,7 @@ std::unique_ptr<MemberWatch> WatchGroup::make_stream(MemberWatch::Sink& sink, co
   const MemberWatch* followed = this->stream(member.slot);
   if (start.initial_events && shared_.options.resync == Resync::kDiff &&
       (followed == nullptr || followed->index() == nullptr)) {
-    stream->keep_index(member.marker.empty() ? std::make_unique<KeyIndex>()
-                                             : std::make_unique<KeyIndex>(names_, member.slot));
+    stream->keep_index(make_index(member));
   }
   return stream;
 }
@@ -168,6 +168,7 @@ void WatchGroup::begin(const Member& member, WatchStart start) {
   }
   ring_.move(member.slot, followed.stream->position(), shared_.loop.now());
   note("a group follows a shard", member.slot);
+  plan_index(member.slot);
   followed.stream->open();
 }
 
@@ -205,6 +206,7 @@ void WatchGroup::adopt(std::unique_ptr<MemberWatch> stream) {
   log_.begin_slot(slot, followed.stream->position());
   ring_.move(slot, followed.stream->position(), shared_.loop.now());
   note("a group takes over a stream", slot);
+  plan_index(slot);
 }
 
 void WatchGroup::drop(std::size_t slot) noexcept {
@@ -224,6 +226,7 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   retire(found->second.resync, retired_resyncs_);
   retire(found->second.check, retired_checks_);
   retire(found->second.head, retired_probes_);
+  retire(found->second.fill, retired_fills_);
   slots_.erase(found);
   set_stream(slot, nullptr);
   log_.end_slot(slot);
@@ -248,6 +251,7 @@ void WatchGroup::bury_later() noexcept {
       self->retired_resyncs_.clear();
       self->retired_checks_.clear();
       self->retired_probes_.clear();
+      self->retired_fills_.clear();
     }
   });
 }
@@ -296,6 +300,7 @@ void WatchGroup::learn(const ObjectFacts& facts, std::string_view columns) {
   }
   if (columns_.empty()) {
     columns_ = columns;
+    shape_.kind.cells = std::max<std::size_t>(count_columns(columns), 1);
   }
 }
 
@@ -312,7 +317,7 @@ void WatchGroup::find_kind() {
           }
         }
         if (columns_.empty()) {
-          columns_ = list.columns;
+          learn({}, list.columns);
         }
         for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
         shared_.loop.post([weak = weak_from_this()] {

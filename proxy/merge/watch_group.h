@@ -54,6 +54,7 @@ class GroupReader {
   ~GroupReader() = default;
 };
 
+class IndexFill;
 class ListProbe;
 
 /// Watches that ask one question for one identity share one stream per shard and one log of what
@@ -92,6 +93,9 @@ class WatchGroup final : private MemberWatch::Sink,
   /// Takes a reader's stream that is live, or whose shard lacks the resource, for a slot that is
   /// not followed.
   void adopt(std::unique_ptr<MemberWatch> stream);
+  /// Takes over what a reader's stream, which goes now, knows of objects, if the group knows
+  /// nothing and has everything that came since.
+  void learn_objects(MemberWatch& stream);
 
   [[nodiscard]] bool follows(std::size_t slot) const noexcept { return stream(slot) != nullptr; }
   /// nullptr: not followed.
@@ -145,6 +149,7 @@ class WatchGroup final : private MemberWatch::Sink,
     TimePoint allowed_at{};  ///< when the shard last said that the identity may watch
     std::unique_ptr<RightsCheck> check;
     std::unique_ptr<ListProbe> head;  ///< after a loss: is the shard still that far?
+    std::unique_ptr<IndexFill> fill;  ///< it began at a cursor
   };
 
   void on_event(MemberWatch& from, const EventFacts& facts,
@@ -179,9 +184,11 @@ class WatchGroup final : private MemberWatch::Sink,
   /// Enters an event that no shard has sent, for readers who are at `position`.
   void enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
              std::string_view event);
-  /// Events are not objects as JSON: they cannot be made here.
   void on_cluster_arrived(std::size_t slot, const std::vector<ClusterMoves::Object>& objects);
-  [[nodiscard]] bool is_recoded() const noexcept { return shape_.kind.is_table(); }
+  [[nodiscard]] std::unique_ptr<KeyIndex> make_index(const Member& member);
+  void plan_index(std::size_t slot);
+  /// What tells events that the shard has forgotten; null: nothing does.
+  [[nodiscard]] KeyIndex* whole_index(const MemberWatch& stream) const;
   void expire(std::size_t slot, std::string_view reason);
   void for_each_reader(const std::function<void(GroupReader&)>& call);
 
@@ -203,6 +210,7 @@ class WatchGroup final : private MemberWatch::Sink,
   std::vector<std::unique_ptr<SlotResync>> retired_resyncs_;
   std::vector<std::unique_ptr<RightsCheck>> retired_checks_;
   std::vector<std::unique_ptr<ListProbe>> retired_probes_;
+  std::vector<std::unique_ptr<IndexFill>> retired_fills_;
   GroupLog log_;
   ResumeRing ring_;
   KeyNames names_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "proxy/merge/index_fill.h"
 #include "proxy/merge/list_probe.h"
 #include "proxy/merge/watch_group.h"
 
@@ -55,6 +56,68 @@ void WatchGroup::refresh_soon() {
   });
 }
 
+std::unique_ptr<KeyIndex> WatchGroup::make_index(const Member& member) {
+  return member.marker.empty() ? std::make_unique<KeyIndex>()
+                               : std::make_unique<KeyIndex>(names_, member.slot);
+}
+
+KeyIndex* WatchGroup::whole_index(const MemberWatch& stream) const {
+  // Rows with whole objects cannot be made of what an index knows.
+  const bool whole_rows =
+      shape_.kind.is_table() && passed_on_.find("&includeObject=Object") != std::string::npos;
+  KeyIndex* const index = stream.index();
+  return index != nullptr && !index->filling() && stream.initial_done() && shape_.kind.known() &&
+                 !whole_rows
+             ? index
+             : nullptr;
+}
+
+void WatchGroup::plan_index(std::size_t slot) {
+  Slot& followed = slots_[slot];
+  if (shared_.options.resync != Resync::kDiff || shared_.params.index_after <= Duration{} ||
+      followed.stream->index() != nullptr) {
+    return;
+  }
+  followed.fill = std::make_unique<IndexFill>(
+      shared_, [this, slot] { return slots_[slot].stream.get(); },
+      [this, slot] { return make_index(slots_[slot].stream->member()); }, head_, route_, passed_on_,
+      shape_);
+  followed.fill->start();
+}
+
+void WatchGroup::learn_objects(MemberWatch& stream) {
+  const std::size_t slot = stream.member().slot;
+  const auto found = slots_.find(slot);
+  const std::optional<std::uint64_t> floor = log_.floor(slot);
+  if (found == slots_.end() || whole_index(stream) == nullptr || !floor ||
+      stream.position() < *floor || stream.position() > found->second.stream->position() ||
+      found->second.resync != nullptr) {
+    return;
+  }
+  MemberWatch& followed = *found->second.stream;
+  if (followed.index() != nullptr && !followed.index()->filling()) {
+    return;
+  }
+  std::unique_ptr<KeyIndex> index = stream.take_index();
+  for (GroupLog::Index i = log_.first_after(slot, stream.position()); i < log_.end(); ++i) {
+    if (log_.at(i).slot != slot) {
+      continue;
+    }
+    std::string_view text = log_.at(i).bytes.view();
+    text.remove_suffix(shape_.coding->separator.size());
+    const std::optional<EventFacts> event = shape_.coding->facts(text);
+    if (!event) {
+      return;
+    }
+    if (event->type == EventType::kDeleted) {
+      index->erase(event->facts);
+    } else {
+      index->put(event->facts, shape_.coding->kept(event->facts.metadata));
+    }
+  }
+  followed.keep_index(std::move(index));
+}
+
 void WatchGroup::refresh() {
   std::vector<Member> now = admitted(route_.members());
   const std::uint32_t before = codec_.history().current().generation;
@@ -78,8 +141,7 @@ void WatchGroup::refresh() {
   }
   for (const std::size_t slot : gone) {
     const MemberWatch& stream = *slots_[slot].stream;
-    if (KeyIndex* index = slots_[slot].stream->index();
-        index != nullptr && stream.initial_done() && shape_.kind.known() && !is_recoded()) {
+    if (KeyIndex* index = whole_index(stream); index != nullptr) {
       // Newer than all that came of the shard, as clients drop what is not.
       const std::uint64_t last = stream.position() + 1;
       index->drain([&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
@@ -109,7 +171,7 @@ void WatchGroup::on_cluster_arrived(std::size_t slot,
   if (!follows(slot)) {
     return;
   }
-  if (is_recoded()) {
+  if (shape_.kind.is_table()) {  // what was listed are no rows
     expire(slot, "moved");
     return;
   }
@@ -162,7 +224,7 @@ void WatchGroup::expire(std::size_t slot, std::string_view reason) {
 
 void WatchGroup::on_expired(MemberWatch& from) noexcept {
   const std::size_t slot = from.member().slot;
-  if (from.index() == nullptr || !from.initial_done() || !shape_.kind.known() || is_recoded()) {
+  if (whole_index(from) == nullptr) {
     expire(slot, "history");
     return;
   }

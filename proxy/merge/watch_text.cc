@@ -54,8 +54,33 @@ std::string with_columns(std::string_view event, std::string_view columns) {
   return std::string(event);
 }
 
+std::size_t count_columns(std::string_view columns) noexcept {
+  std::size_t count = 0;
+  for (std::size_t at = columns.find('{'); at != std::string_view::npos;) {
+    const std::size_t end = value_end(columns, at);
+    count += end == std::string_view::npos ? 0 : 1;
+    at = columns.find('{', end);
+  }
+  return count;
+}
+
+std::string row_event(std::string_view type, std::string_view api_version, std::uint64_t revision,
+                      std::string_view columns, std::string_view row) {
+  std::string out =
+      "{\"type\":\"" + std::string(type) + "\",\"object\":{\"kind\":\"Table\",\"apiVersion\":" +
+      krm::Json(std::string(api_version)).dump() + ",\"metadata\":{\"resourceVersion\":\"" +
+      std::to_string(revision) + "\"},\"columnDefinitions\":";
+  out += columns.empty() ? std::string_view("null") : columns;
+  out += ",\"rows\":[";
+  out += row;
+  return out + "]}}";
+}
+
 std::string item_event(std::string_view type, const StreamKind& kind, const ObjectFacts& facts,
                        std::string_view item) {
+  if (kind.is_table()) {
+    return row_event(type, kind.api_version, facts.revision, {}, item);
+  }
   std::string out = "{\"type\":\"" + std::string(type) + "\",\"object\":";
   if (!facts.kind.empty()) {
     out += item;
@@ -69,9 +94,11 @@ std::string item_event(std::string_view type, const StreamKind& kind, const Obje
 
 std::string deleted_event(const StreamKind& kind, const ObjectFacts& facts, std::uint64_t revision,
                           std::string_view kept) {
-  std::string out = "{\"type\":\"DELETED\",\"object\":{\"kind\":" + krm::Json(kind.kind).dump() +
-                    ",\"apiVersion\":" + krm::Json(kind.api_version).dump() +
-                    ",\"metadata\":{\"name\":\"" + std::string(facts.name) + '"';
+  std::string out = "{\"kind\":";
+  out += kind.is_table() ? "\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\""
+                         : krm::Json(kind.kind).dump() +
+                               ",\"apiVersion\":" + krm::Json(kind.api_version).dump();
+  out += ",\"metadata\":{\"name\":\"" + std::string(facts.name) + '"';
   if (!facts.ns.empty()) {
     out += ",\"namespace\":\"" + std::string(facts.ns) + '"';
   }
@@ -81,7 +108,16 @@ std::string deleted_event(const StreamKind& kind, const ObjectFacts& facts, std:
     out += ",\"annotations\":{\"kcp.io/cluster\":\"" + std::string(facts.cluster) + "\"}";
   }
   out += kept;
-  return out + "}}}";
+  out += "}}";
+  if (!kind.is_table()) {
+    return "{\"type\":\"DELETED\",\"object\":" + out + '}';
+  }
+  std::string row = "{\"cells\":[\"" + std::string(facts.name) + '"';
+  for (std::size_t i = 1; i < kind.cells; ++i) {
+    row += ",null";
+  }
+  row += "],\"object\":" + out + '}';
+  return row_event("DELETED", kind.api_version, revision, {}, row);
 }
 
 std::string watch_query(const WatchStart& start, std::string_view passed_on) {

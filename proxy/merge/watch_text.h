@@ -12,6 +12,7 @@ namespace kintsugi::proxy {
 /// What the objects of a stream are.
 struct StreamKind {
   std::string kind, api_version;  ///< "" until an event or bookmark has told
+  std::size_t cells = 1;          ///< of a Table's rows, as far as columns have told
   [[nodiscard]] bool known() const noexcept { return !kind.empty(); }
   [[nodiscard]] bool is_table() const noexcept { return kind == "Table"; }
 };
@@ -27,11 +28,20 @@ struct StreamKind {
 /// The event with these columnDefinitions instead of null.
 [[nodiscard]] std::string with_columns(std::string_view event, std::string_view columns);
 
-/// An event, without a newline, of an item of a list, which has no kind when its list is typed.
+/// How many columnDefinitions there are in a raw array.
+[[nodiscard]] std::size_t count_columns(std::string_view columns) noexcept;
+/// An event, without a newline, of a Table with this one row. @param columns  raw
+/// columnDefinitions; "": null
+[[nodiscard]] std::string row_event(std::string_view type, std::string_view api_version,
+                                    std::uint64_t revision, std::string_view columns,
+                                    std::string_view row);
+/// An event, without a newline, of an item of a list, which has no kind when its list is typed. Of
+/// a stream of Tables: of a row.
 [[nodiscard]] std::string item_event(std::string_view type, const StreamKind& kind,
                                      const ObjectFacts& facts, std::string_view item);
 /// A DELETED event, without a newline, of an object of which only this is known. @param kept  more
-/// members of its metadata, each with a comma before it
+/// members of its metadata, each with a comma before it. Of a stream of Tables: a row that has its
+/// name in the first cell and its metadata.
 [[nodiscard]] std::string deleted_event(const StreamKind& kind, const ObjectFacts& facts,
                                         std::uint64_t revision, std::string_view kept);
 

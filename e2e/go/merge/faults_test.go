@@ -148,6 +148,57 @@ func TestT61_a_shard_forgot_expire(t *testing.T) { testExpiredShard(t, "expire")
 
 func TestT61d_a_shard_forgot_diff(t *testing.T) { testExpiredShard(t, "diff") }
 
+// Streams that began at a cursor, and Tables, as kubectl's: what the clients have is listed some time later.
+func TestT61c_a_shard_forgot_what_a_cursor_needs(t *testing.T) {
+	begin(t)
+	r := NewRig(t, Set("aggregation.resync.index_after_ms", 50))
+	r.Fill(5, 5, 5)
+	list := r.All.List(t, ConfigMaps.Path())
+	have := ModelOf(list.Items)
+	watches := map[string]*Recording{}
+	for _, accept := range []string{JSON, Proto, TableV1, PartialPB} {
+		watches[accept] = r.All.Watch(t, resumed(list.Metadata.ResourceVersion), "Accept", accept)
+	}
+	r.A.Maps.Put("a-early")
+	r.A.Maps.Delete("a-3")
+	eventually(t, patience, "all objects are known", func() error {
+		if got := r.Metrics("kintsugi_key_indexes_listed_total", ""); got != 12 {
+			return fmt.Errorf("%v", got)
+		}
+		return nil
+	})
+	r.A.Maps.Put("a-late")
+	for _, w := range watches {
+		w.UntilObjects(3, patience)
+	}
+	r.A.Stop()
+	r.A.Maps.Delete("a-1")
+	r.A.Maps.Delete("a-early")
+	r.A.Maps.Put("a-2", Data("v", "changed"))
+	r.A.Maps.Put("a-new")
+	r.A.Forget()
+	r.A.Start(t)
+	for accept, w := range watches {
+		eventually(t, patience, accept, func() error {
+			var events []Event
+			for _, e := range w.Objects() {
+				if e.Object.Kind == "Table" {
+					if len(e.Object.Rows) != 1 || len(e.Object.Rows[0].Cells) == 0 || e.Object.Rows[0].Cells[0] != e.Row().Metadata.Name {
+						t.Fatalf("%s", e.Raw)
+					}
+					e.Object = e.Row()
+				}
+				events = append(events, e)
+			}
+			return have.Apply(events).Equal(Union(r.Maps()...))
+		})
+		if w.Ended() {
+			t.Error(accept, w.Fault())
+		}
+	}
+	flowing(t, watches[JSON], r.A, "after")
+}
+
 func downList(t *testing.T, r *Rig) {
 	t.Helper()
 	s, answer := r.All.Refused(t, http.StatusServiceUnavailable, ConfigMaps.Path())

@@ -276,6 +276,49 @@ func TestT77_deleting_one_of_two(t *testing.T) {
 	keyed.Equals(t, patience, r.B.Maps)
 }
 
+func TestT78q_clusters_of_the_system_are_qualified(t *testing.T) {
+	begin(t)
+	r := NewRig(t, AsKcp(), Set("aggregation.system_clusters", "qualify"))
+	r.Fill(1, 1, 1)
+	want := Union(r.Maps()...)
+	for _, f := range r.Shards {
+		key := f.Name + ":system:admin/" + Namespace + "/everywhere"
+		want[key] = f.Maps.Put("everywhere", Annotation("kcp.io/cluster", "system:admin"))
+	}
+	for _, accept := range []string{JSON, Proto} {
+		same(t, ModelOf(r.All.List(t, ConfigMaps.Path(), "Accept", accept).Items), want)
+	}
+	table := r.All.List(t, ConfigMaps.Path(), "Accept", TableV1)
+	rows := map[string]bool{}
+	for _, row := range table.Rows {
+		rows[row.Object.Key()] = true
+	}
+	var watches []*Recording
+	for _, accept := range []string{JSON, Proto} {
+		watches = append(watches, r.All.Watch(t, ConfigMaps.Path()+"?"+newest, "Accept", accept))
+	}
+	for _, w := range watches {
+		w.UntilSynced(patience)
+	}
+	want["b:system:admin/"+Namespace+"/everywhere"] = r.B.Maps.Put("everywhere", Data("v", "1"))
+	r.C.Maps.Delete("everywhere")
+	delete(want, "c:system:admin/"+Namespace+"/everywhere")
+	for _, w := range watches {
+		objects := w.UntilObjects(8, patience)
+		got := Model{}
+		for _, e := range objects {
+			got[e.Object.Key()] = e.Object.Metadata.ResourceVersion
+			if e.Type == "DELETED" {
+				delete(got, e.Object.Key())
+			}
+		}
+		same(t, got, want)
+	}
+	if !rows["a:system:admin/"+Namespace+"/everywhere"] || len(rows) != 6 {
+		t.Errorf("%v", rows)
+	}
+}
+
 func TestT78_clusters_of_the_system_are_left_out(t *testing.T) {
 	begin(t)
 	r := NewRig(t, AsKcp())
