@@ -89,7 +89,8 @@ std::string ProxyHandler::canonical(const http::RequestHead& head, Prefix prefix
   }
   const auto [cluster, name] = prefix.partition_of(head.target);
   const topology::Resolution where = topology::resolve(params_.view->current(), cluster);
-  return std::string(kPartitions) + std::string(where.cluster) + "/" + name;
+  return std::string(kPartitions) + (where.resolved() ? std::string(where.cluster) : cluster) +
+         "/" + name;  // a root of our own
 }
 
 ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,

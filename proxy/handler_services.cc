@@ -13,6 +13,7 @@ namespace kintsugi::proxy {
 namespace {
 
 constexpr std::string_view kPartitions = "/partitions/";
+constexpr std::string_view kRoot = "root";
 constexpr Duration kPause = seconds(30);  // of a shard that failed, where others would do
 
 /// Takes a request body that nobody reads.
@@ -52,13 +53,16 @@ Expected<ServiceScope> ProxyHandler::scope_of(const http::RequestHead& head, Pre
   }
   const auto [cluster, name] = prefix.partition_of(target);
   const topology::Resolution where = topology::resolve(facts, cluster);
-  if (!where.resolved()) {
+  const bool own = params_.own_root && !where.resolved() && cluster == kRoot;
+  if (!where.resolved() && !own) {
     return fail(where.kind == topology::Resolution::Kind::kNotKnown ? not_known_yet()
                 : where.kind == topology::Resolution::Kind::kUnavailable
                     ? workspace_unavailable()
                     : not_permitted(head.method, head.target));
   }
-  const auto partition = params_.partition ? params_.partition(where.cluster, name) : std::nullopt;
+  const auto partition =
+      params_.partition ? params_.partition(own ? std::string_view(cluster) : where.cluster, name)
+                        : std::nullopt;
   if (!partition) {
     return fail(krm::path_not_found());
   }

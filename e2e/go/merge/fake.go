@@ -65,6 +65,7 @@ func (e Entry) Watch() bool { w := e.Query.Get("watch"); return w == "true" || w
 // Fake is a shard whose every answer can be scripted.
 type Fake struct {
 	Name, UID string
+	Labels    map[string]string // of the shard, where the configuration describes it
 	Maps      *Shelf
 	Widgets   *Shelf
 

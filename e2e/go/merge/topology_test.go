@@ -3,6 +3,7 @@ package merge
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 )
@@ -149,12 +150,12 @@ func TestT72e_a_shard_is_back_before_the_410(t *testing.T) {
 		w.UntilSynced(patience)
 		all = append(all, w)
 	}
-	generation := func() string { return r.All.List(t, Deployments.Path()).Metadata.ResourceVersion[3:9] }
-	before := generation()
+	before := r.All.List(t, Deployments.Path()).Metadata.ResourceVersion[3:9]
 	r.Leave(r.C)
 	eventually(t, patience, "a generation without the shard", func() error {
-		if generation() == before {
-			return fmt.Errorf("%s", before)
+		answer := r.All.Get(Deployments.Path()) // 503 if the shard leaves just now
+		if answer.Status != http.StatusOK || answer.Object(t).Metadata.ResourceVersion[3:9] == before {
+			return fmt.Errorf("%s", answer)
 		}
 		return nil
 	})
@@ -196,6 +197,70 @@ func TestT73_a_shard_moves(t *testing.T) {
 	if after := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion; after[3:9] != list.Metadata.ResourceVersion[3:9] {
 		t.Errorf("another generation: %s after %s", after, list.Metadata.ResourceVersion)
 	}
+}
+
+// A Partition over plain servers is an object of the root that the proxy serves itself.
+func TestT74_a_partition_of_plain_servers(t *testing.T) {
+	begin(t)
+	plainOnly(t)
+	r := NewRig(t, Names("a", "b", "c", "d"))
+	d := r.Shards[3]
+	r.Fill(2, 2, 20, 10)
+	label := func(in ...*Fake) {
+		for _, f := range r.Shards {
+			f.Labels = map[string]string{"region": "us"}
+			if slices.Contains(in, f) {
+				f.Labels["region"] = "eu"
+			}
+		}
+		r.Configure(r.Shards...)
+	}
+	label(r.A, r.B, r.C)
+	own := NewClient(t, fmt.Sprintf("https://127.0.0.1:%d/clusters/root", r.Port), r.serving.Pool(), &r.admin, 0)
+	answer := own.Do(http.MethodPost, "/apis/topology.kcp.io/v1alpha1/partitions", []byte(`{"apiVersion":"topology.kcp.io/v1alpha1",
+		"kind":"Partition","metadata":{"name":"eu"},"spec":{"selector":{"matchLabels":{"region":"eu"}}}}`), "Content-Type", JSON)
+	if answer.Status != http.StatusCreated {
+		t.Fatalf("%s", answer)
+	}
+	eu := r.All.At("/partitions/root/eu/clusters/*")
+	before := Union(r.A.Maps, r.B.Maps, r.C.Maps)
+	eventually(t, patience, "three shards", func() error {
+		answer := eu.Get(ConfigMaps.Path())
+		if answer.Status != http.StatusOK {
+			return fmt.Errorf("%s", answer)
+		}
+		return ModelOf(answer.Object(t).Items).Equal(before)
+	})
+	if _, answer := eu.Refused(t, http.StatusMethodNotAllowed, ConfigMaps.Path()+"/a-1/status"); answer.Status == 0 {
+		t.Error("no answer")
+	}
+	if got := eu.Get("/api/v1/namespaces/" + Namespace + "/configmaps/b-1"); got.Status != http.StatusOK {
+		t.Errorf("GET: %s", got)
+	}
+	offline := eu.List(t, ConfigMaps.Path())
+	open := eu.Watch(t, ConfigMaps.Path()+"?"+newest)
+	open.UntilSynced(patience)
+	cursor := open.UntilMarked(patience)
+	label(r.A, r.B, d)
+	after := Union(r.A.Maps, r.B.Maps, d.Maps)
+	eventually(t, patience, "d's objects come and c's go", func() error {
+		return Model{}.Apply(open.Events()).Equal(after)
+	})
+	if open.Ended() {
+		t.Fatal(open.Fault())
+	}
+	flowing(t, open, d, "after")
+	if got := open.UntilMarked(patience); len(got) < len(cursor) || len(got) == len(cursor) && got < cursor {
+		t.Errorf("%s after %s", got, cursor)
+	}
+	late := eu.Watch(t, resumed(offline.Metadata.ResourceVersion))
+	gone(t, late)
+	again := eu.Watch(t, ConfigMaps.Path()+"?"+newest)
+	again.UntilSynced(patience)
+	eventually(t, patience, "the present state", func() error {
+		return Model{}.Apply(again.Events()).Equal(Union(r.A.Maps, r.B.Maps, d.Maps))
+	})
+	eu.At("/partitions/root/nowhere/clusters/*").Refused(t, http.StatusNotFound, ConfigMaps.Path())
 }
 
 func TestT75_many_shards_restart(t *testing.T) {
