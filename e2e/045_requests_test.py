@@ -280,7 +280,7 @@ class Headers(Case):
     def test_AM_071_warnings_are_quoted_and_each_has_a_header(self):
         self.assertEqual(self.warnings_of(["one"]), ['299 - "unknown field \\"one\\""'])
         self.assertEqual(sorted(self.warnings_of(["two", "back\\slash"])),
-                         ['299 - "unknown field \\"back\\\\slash\\""', '299 - "unknown field \\"two\\""'])
+                         ['299 - "unknown field \\"back\\\\\\\\slash\\""', '299 - "unknown field \\"two\\""'])
 
     def test_AM_071_equal_warnings_are_sent_once(self):
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "1"}
