@@ -133,10 +133,9 @@ const StringMap<TypePtr>& type_names() {
 const StringMap<std::vector<Overload>>& functions() {
   static const auto& all = *new StringMap<std::vector<Overload>>([] {
     StringMap<std::vector<Overload>> out;
-    for (const auto rows :
-         {operator_rows(), conversion_rows(), list_rows(), string_rows(), optional_rows(),
-          time_rows(), regex_rows(), network_rows(), url_rows(), quantity_rows(), format_rows(),
-          authorizer_rows()}) {
+    for (const auto rows : {operator_rows(), conversion_rows(), list_rows(), string_rows(),
+                            optional_rows(), time_rows(), regex_rows(), network_rows(), url_rows(),
+                            quantity_rows(), format_rows(), authorizer_rows()}) {
       for (const OverloadRow& row : rows) {
         out[std::string(row.function)].push_back(SignatureReader(row.signature).read(row));
       }

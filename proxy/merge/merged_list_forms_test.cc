@@ -11,8 +11,7 @@ TEST_F(MergedLists, WhenAllSpeakProtobuf_T10_ItIsSpliced) {
   start();
   for (std::size_t i = 0; i < 3; ++i) {
     scripts_[i] = [i](Exchange& exchange) {
-      FakeShard::reply(exchange, 200, encoded_list("4" + std::to_string(i), {all_[i]}),
-                       kProtobuf);
+      FakeShard::reply(exchange, 200, encoded_list("4" + std::to_string(i), {all_[i]}), kProtobuf);
     };
   }
   const Answer& answer = ask("", kTypedClient);

@@ -10,8 +10,7 @@ namespace {
 const std::string kOld = "3 000102030405060708090a0b0c0d0e0f101112131415161718191A1b1c1d1e1f";
 
 TEST(TokenKeys, WhenRead_T29_TheFirstSignsAndAllAreAccepted) {
-  const auto keys =
-      parse_token_keys("# since monday\n 7 " + std::string(64, 'a') + " \n\n" + kOld);
+  const auto keys = parse_token_keys("# since monday\n 7 " + std::string(64, 'a') + " \n\n" + kOld);
   ASSERT_TRUE(keys);
   ASSERT_EQ(keys->size(), 2U);
   EXPECT_EQ(keys->front().id, 7);
