@@ -29,6 +29,7 @@ struct LoopReport {
   MergeStats merge;
   std::vector<GroupReport> groups;  ///< of merged watches
   SequenceBook::Stats sequences;    ///< of the process, in one loop's report
+  std::uint32_t slot_generation = 0;
   /// Of `share: reviewed`: what is remembered, and the servers whose grants are followed.
   std::size_t decisions = 0, grant_watches = 0;
   DocumentStats documents;

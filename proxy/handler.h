@@ -100,6 +100,10 @@ class ProxyHandler final : public http::Handler {
   /// Connections with the proxy's own credential; they must outlive the handler.
   void set_own_pool(ShardPool* pool) noexcept { merge_.own_pool = pool; }
   [[nodiscard]] const MergeStats& merge_stats() const noexcept { return merge_.stats; }
+  /// Of the slot table that cursors are made with.
+  [[nodiscard]] std::uint32_t slot_generation() const noexcept {
+    return merge_.slots->current().generation;
+  }
   /// Null without share: reviewed.
   [[nodiscard]] const Reviewer* reviewer() const noexcept { return merge_.reviewer.get(); }
   [[nodiscard]] ResumeRing::Found find_delivery(const std::string& key, std::uint64_t revision,

@@ -122,7 +122,9 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   std::size_t decisions = 0, grant_watches = 0;
   DocumentStats documents;
   SequenceBook::Stats sequences;
+  std::uint32_t generation = 0;
   for (const LoopReport& loop : loops) {
+    generation = std::max(generation, loop.slot_generation);
     sequences.vectors += loop.sequences.vectors;
     sequences.bytes += loop.sequences.bytes;
     sequences.scopes += loop.sequences.scopes;
@@ -227,6 +229,9 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   for (const auto& [resource, count] : sum.collisions) {
     text.sample("resource=\"" + resource + "\"", count);
   }
+  text.single("kintsugi_slot_generation", "gauge",
+              "changes of the set of shards; after 999999 every cursor is answered 410 once",
+              generation);
   text.single("kintsugi_cursor_vectors", "gauge", "vectors behind sequence cursors that are kept",
               sequences.vectors);
   text.single("kintsugi_cursor_vector_bytes", "gauge", "memory that they take", sequences.bytes);

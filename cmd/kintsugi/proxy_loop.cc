@@ -353,6 +353,7 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.forward = handler_->forward_stats();
     report.merge = handler_->merge_stats();
     report.groups = handler_->merge_groups();
+    report.slot_generation = handler_->slot_generation();
     if (first_) {
       report.sequences = shared_.sequences->stats();
     }

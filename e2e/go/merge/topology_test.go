@@ -43,6 +43,9 @@ func TestT71_a_shard_joins_open_watches(t *testing.T) {
 	if len(cursor) != 15+20*4 || cursor[3:9] != fmt.Sprintf("%06d", number6(before[3:9])+1) {
 		t.Errorf("%s after %s", cursor, before)
 	}
+	if shown := r.Metrics("kintsugi_slot_generation", ""); int(shown) != number6(cursor[3:9]) {
+		t.Errorf("metrics say %v", shown)
+	}
 	for _, w := range watches {
 		if w.Ended() {
 			t.Error(w.Fault())
@@ -313,6 +316,7 @@ func TestT76_one_name_on_two_shards(t *testing.T) {
 }
 
 func TestT76c_collisions_are_counted(t *testing.T) {
+	plainOnly(t)
 	begin(t)
 	r := NewRig(t)
 	r.A.Maps.Put("x")
