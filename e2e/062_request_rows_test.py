@@ -511,6 +511,7 @@ class Deletes(Case):
                 '[]string{"d.e/f"}')
         more = root.request("PATCH", path, json.dumps({"metadata": {"finalizers": HELD + ["d.e/f"]}}), headers=MERGE)
         body = self.status(more, 422, "Invalid", f'ConfigMap "am184" is invalid: metadata.finalizers: {text}')
+        self.assertTrue(body["details"]["causes"])
         for cause in body["details"]["causes"]:
             self.assertEqual(cause, {"reason": "FieldValueForbidden", "message": text, "field": "metadata.finalizers"})
         self.assertEqual(root.must("GET", path)["metadata"]["finalizers"], HELD)
