@@ -68,6 +68,7 @@ func TestT80_idle_watches_are_small(t *testing.T) {
 	}
 }
 
+// The rest of T88, a client without any certificate, is not here: it is let through to the shards without an identity.
 func TestT88_certificates_that_are_not_valid(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
