@@ -53,7 +53,11 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
  public:
   Forward(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
           shards::ShardClient& client, std::function<void()> unreachable, std::string body = {})
-      : shared_(shared), down_(stream), client_(client), up_side_(*this) {
+      : shared_(shared),
+        down_(stream),
+        client_(client.handle()),
+        source_(&client),
+        up_side_(*this) {
     watch_ = head.method == "GET" && is_watch(head.target);
     idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
     upgrade_ = !head.protocol.empty();
@@ -142,15 +146,16 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
   };
 
   void open() {
-    net::Upstream* upstream = client_.upstream();
-    if (upstream == nullptr || !client_.admit()) {
+    shards::ShardClient* client = *client_;
+    net::Upstream* upstream = client == nullptr ? nullptr : client->upstream();
+    if (upstream == nullptr || !client->admit()) {
       tell_unreachable();
       refuse(shard_unreachable(watch_));
       return;
     }
     http::RequestHead& head = pending_->head;
     if (pending_->attempts++ == 0) {
-      client_.dress(head.headers);
+      client->dress(head.headers);
     }
     const bool has_replay = !pending_->replay.empty();
     head.end_stream = pending_->body_ended && !has_replay;
@@ -183,7 +188,9 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
   }
 
   void up_head(http::ResponseHead head, bool end) {
-    client_.on_success();
+    if (shards::ShardClient* client = *client_) {
+      client->on_success();
+    }
     // A body may still be on its way up: a shard may answer before it is complete, and after 101
     // the request side goes on as a byte pipe.
     answered_ = end && head.status != 101;
@@ -229,7 +236,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
   }
 
   // The drain's side.
-  [[nodiscard]] const void* source() const noexcept override { return &client_; }
+  [[nodiscard]] const void* source() const noexcept override { return source_; }
   void end_in_order() noexcept override {
     ending_ = true;
     if (!response_ended_ && tail_->at_boundary()) {
@@ -261,8 +268,9 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
       answered_ = true;
       return;
     }
-    if (cause != Errc::kOk && cause != Errc::kCancelled) {
-      client_.on_failure(cause);
+    shards::ShardClient* client = *client_;
+    if (client != nullptr && cause != Errc::kOk && cause != Errc::kCancelled) {
+      client->on_failure(cause);
     }
     if (pending_) {
       before_head(cause);
@@ -321,7 +329,8 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
 
   ForwardLoop& shared_;
   http::ResponseStream& down_;
-  shards::ShardClient& client_;
+  shards::ShardClient::Handle client_;
+  const void* source_;  // where a watch comes from
   UpSide up_side_;
   http::RequestStream* up_ = nullptr;
   std::unique_ptr<Pending> pending_;  // until the response head

@@ -19,7 +19,7 @@ class UnmarkedWrite final : public http::RequestHandler {
  public:
   UnmarkedWrite(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
                 shards::ShardClient& client)
-      : shared_(shared), head_(std::move(head)), down_(stream), client_(client) {}
+      : shared_(shared), head_(std::move(head)), down_(stream), client_(client.handle()) {}
 
   void on_data(std::string_view bytes, bool end) noexcept override {
     if (next_) {
@@ -63,13 +63,18 @@ class UnmarkedWrite final : public http::RequestHandler {
         head_.headers.set("content-length", std::to_string(body_.size()));
       }
     }
-    next_ = forward_whole(shared_, std::move(head_), down_, client_, std::move(body_));
+    if (shards::ShardClient* client = *client_) {
+      next_ = forward_whole(shared_, std::move(head_), down_, *client, std::move(body_));
+    } else {
+      refused_ = true;
+      send_error(down_, AnswerForm::of(head_), shard_unreachable(false));
+    }
   }
 
   ForwardLoop& shared_;
   http::RequestHead head_;
   http::ResponseStream& down_;
-  shards::ShardClient& client_;
+  shards::ShardClient::Handle client_;
   std::string body_;
   std::unique_ptr<http::RequestHandler> next_;
   bool refused_ = false;

@@ -28,7 +28,7 @@ ShardClient::ShardClient(net::Loop& loop, ShardClientParams params, std::functio
       probe_timer_(loop),
       sweep_timer_(loop) {}
 
-ShardClient::~ShardClient() = default;
+ShardClient::~ShardClient() { *self_ = nullptr; }
 
 Expected<void> ShardClient::set_base_url(const std::string& url) {
   if (url == base_url_ && upstream_ != nullptr) {

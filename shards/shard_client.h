@@ -34,6 +34,10 @@ class ShardClient {
   /// @param on_health runs after each change between up and down; must not destroy the client.
   ShardClient(net::Loop& loop, ShardClientParams params, std::function<void()> on_health = {});
   ~ShardClient();
+  /// For requests: their streams may end after the client, when the shard is removed. Points to
+  /// null then.
+  using Handle = std::shared_ptr<ShardClient* const>;
+  [[nodiscard]] Handle handle() const noexcept { return self_; }
   ShardClient(const ShardClient&) = delete;
   ShardClient& operator=(const ShardClient&) = delete;
 
@@ -80,6 +84,7 @@ class ShardClient {
   void sweep();
 
   net::Loop& loop_;
+  std::shared_ptr<ShardClient*> self_ = std::make_shared<ShardClient*>(this);
   ShardClientParams params_;
   std::function<void()> on_health_;
   std::string base_url_;

@@ -26,7 +26,7 @@ bool MemberCall::open(shards::ShardClient& client, net::UpstreamClass kind,
   if (upstream == nullptr || !client.admit()) {
     return false;
   }
-  client_ = &client;
+  client_ = client.handle();
   complete_ = false;
   head.method = "GET";
   head.end_stream = true;
@@ -55,7 +55,9 @@ void MemberCall::consume(std::size_t bytes) noexcept {
 }
 
 void MemberCall::on_head(http::ResponseHead head, bool end) noexcept {
-  client_->on_success();
+  if (shards::ShardClient* client = *client_) {
+    client->on_success();
+  }
   complete_ = end;
   if (is_gzip(head.headers.get("content-encoding"))) {
     packed_ = std::make_unique<Packed>(loop_);
@@ -131,8 +133,9 @@ void MemberCall::on_close(Errc cause) noexcept {
   if (stream_ == nullptr) {
     return;
   }
-  if (!complete_ && cause != Errc::kOk && cause != Errc::kCancelled) {
-    client_->on_failure(cause);
+  shards::ShardClient* client = *client_;
+  if (client != nullptr && !complete_ && cause != Errc::kOk && cause != Errc::kCancelled) {
+    client->on_failure(cause);
   }
   stream_ = nullptr;
   const Errc how = complete_ ? Errc::kOk : cause == Errc::kOk ? Errc::kClosed : cause;

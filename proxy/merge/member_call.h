@@ -67,7 +67,7 @@ class MemberCall final : private http::ResponseHandler {
 
   net::Loop& loop_;
   Listener& listener_;
-  shards::ShardClient* client_ = nullptr;
+  shards::ShardClient::Handle client_;
   http::RequestStream* stream_ = nullptr;
   std::unique_ptr<Packed> packed_;  // null: the body comes as it is
   bool complete_ = false;           // END_STREAM was seen
