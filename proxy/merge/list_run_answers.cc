@@ -1,5 +1,6 @@
 // ListRun: what the answers of shards mean for the list (specs/aggregation.md 10).
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "krm/protobuf.h"
@@ -44,6 +45,12 @@ void ListRun::on_part_moved(ListPart& part) noexcept {
     return;
   }
   const bool broken = part.ended() && part.end_cause() != Errc::kOk;
+  // Its connection was given up, as after a reload.
+  const bool untouched = broken && !part.headed() && part.end_cause() == Errc::kNotProcessed;
+  if (untouched && !std::exchange(part.repeated, true)) {
+    part.rest(Duration{}, [this, &part] { ask(part); });
+    return;
+  }
   if (broken && (!part.headed() || part.answered())) {
     lose(part, errc_name(part.end_cause()), reason_of(part.end_cause()));
   } else if (part.answered()) {
