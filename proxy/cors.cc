@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "proxy/answer.h"
+#include "proxy/pass_through.h"
 #include "proxy/path.h"
 
 namespace kintsugi::proxy {
@@ -30,46 +31,20 @@ void add_fields(http::HeaderList& headers, std::string_view origin) {
 }
 
 /// A request of an allowed origin: the answer of the handler behind it, with more fields.
-class CorsAnswer final : public http::ResponseStream, public http::RequestHandler {
+class CorsAnswer final : public PassThrough {
  public:
   CorsAnswer(http::Handler& inner, http::RequestHead head, http::ResponseStream& stream)
-      : stream_(stream), origin_(head.headers.get("origin")) {
-    inner_ = inner.on_request(std::move(head), *this);
+      : PassThrough(stream), origin_(head.headers.get("origin")) {
+    begin(inner, std::move(head));
   }
-
   void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
     http::HeaderList all = headers;
     add_fields(all, origin_);
-    stream_.send_head(status, all, end);
+    PassThrough::send_head(status, all, end);
   }
-  void send_data(std::string_view bytes, bool end) noexcept override {
-    stream_.send_data(bytes, end);
-  }
-  void send_data(SharedBytes bytes, bool end) noexcept override {
-    stream_.send_data(std::move(bytes), end);
-  }
-  void send_trailers(const http::HeaderList& trailers) noexcept override {
-    stream_.send_trailers(trailers);
-  }
-  void reset(Errc cause) noexcept override { stream_.reset(cause); }
-  void consume(std::size_t bytes) noexcept override { stream_.consume(bytes); }
-  [[nodiscard]] std::size_t unsent_bytes() const noexcept override {
-    return stream_.unsent_bytes();
-  }
-  [[nodiscard]] const http::PeerInfo& peer() const noexcept override { return stream_.peer(); }
-  void close_connection_after() noexcept override { stream_.close_connection_after(); }
-
-  void on_data(std::string_view bytes, bool end) noexcept override { inner_->on_data(bytes, end); }
-  void on_trailers(http::HeaderList trailers) noexcept override {
-    inner_->on_trailers(std::move(trailers));
-  }
-  void on_drained() noexcept override { inner_->on_drained(); }
-  void on_close(Errc cause) noexcept override { inner_->on_close(cause); }
 
  private:
-  http::ResponseStream& stream_;
   std::string origin_;
-  std::unique_ptr<http::RequestHandler> inner_;
 };
 
 bool is_probe(std::string_view target) {

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "proxy/identity.h"
 #include "proxy/in_cluster.h"
+#include "proxy/pass_through.h"
 #include "proxy/path.h"
 #include "proxy/route_table.h"
 #include "proxy/waiting_request.h"
@@ -23,50 +24,22 @@ bool is_probe(std::string_view target) {
 }
 
 /// A request whose identity is its own: the handler behind it sees another peer.
-class KnownRequest final : public http::ResponseStream, public http::RequestHandler {
+class KnownRequest final : public PassThrough {
  public:
   KnownRequest(http::Handler& inner, http::RequestHead head, http::ResponseStream& stream,
                std::shared_ptr<const ConnectionIdentity> identity)
-      : stream_(stream) {
+      : PassThrough(stream) {
     const http::PeerInfo& peer = stream.peer();
     peer_.address = peer.address;
     peer_.port = peer.port;
     peer_.tls = peer.tls;
     peer_.identity = std::shared_ptr<const auth::CertificateIdentity>(std::move(identity));
-    inner_ = inner.on_request(std::move(head), *this);
-  }
-
-  void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
-    stream_.send_head(status, headers, end);
-  }
-  void send_data(std::string_view bytes, bool end) noexcept override {
-    stream_.send_data(bytes, end);
-  }
-  void send_data(SharedBytes bytes, bool end) noexcept override {
-    stream_.send_data(std::move(bytes), end);
-  }
-  void send_trailers(const http::HeaderList& trailers) noexcept override {
-    stream_.send_trailers(trailers);
-  }
-  void reset(Errc cause) noexcept override { stream_.reset(cause); }
-  void consume(std::size_t bytes) noexcept override { stream_.consume(bytes); }
-  [[nodiscard]] std::size_t unsent_bytes() const noexcept override {
-    return stream_.unsent_bytes();
+    begin(inner, std::move(head));
   }
   [[nodiscard]] const http::PeerInfo& peer() const noexcept override { return peer_; }
-  void close_connection_after() noexcept override { stream_.close_connection_after(); }
-
-  void on_data(std::string_view bytes, bool end) noexcept override { inner_->on_data(bytes, end); }
-  void on_trailers(http::HeaderList trailers) noexcept override {
-    inner_->on_trailers(std::move(trailers));
-  }
-  void on_drained() noexcept override { inner_->on_drained(); }
-  void on_close(Errc cause) noexcept override { inner_->on_close(cause); }
 
  private:
-  http::ResponseStream& stream_;
   http::PeerInfo peer_;
-  std::unique_ptr<http::RequestHandler> inner_;
 };
 
 /// What became of the credentials, as the handler reads it. nullptr: the connection's own identity

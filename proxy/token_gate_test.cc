@@ -60,7 +60,10 @@ struct GateRig : Rig {
     to_gate.prior_knowledge = true;
     client = net::Upstream::make(loop, to_gate);
   }
-  ~GateRig() { behind->close(); }
+  ~GateRig() {
+    behind->close();
+    tokens->later = {};  // holds what holds the tokens
+  }
   static http::RequestHead with(std::string target, const std::string& token) {
     http::RequestHead head = get(std::move(target));
     head.headers.add("authorization", "Bearer " + token);
