@@ -14,8 +14,8 @@ namespace kintsugi::cmd {
 /// A flag of kcp-front-proxy. The table of them is what is parsed and what help shows.
 struct KcpFlag {
   enum class Type : std::uint8_t { kText, kSwitch, kNumber, kDuration, kList, kRepeated };
-  std::string_view name, argument, default_text, help;
   Type type = Type::kText;
+  std::string_view name, argument, default_text, help;
 };
 using KcpFlagValues = std::map<std::string, std::vector<std::string>>;
 
