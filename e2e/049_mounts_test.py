@@ -1,8 +1,5 @@
 """Workspaces that are mounts (specs/front-proxy.md 8.3): where they lead, and where they do not."""
-import http.server
 import json
-import ssl
-import threading
 import unittest
 
 import kit
@@ -11,37 +8,6 @@ WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 NOT_PERMITTED = "workspace access not permitted"
-
-
-class Echo:
-    """A server with a certificate of the installation's serving CA that tells what it got."""
-
-    def __init__(self, pki):
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                body = json.dumps({"path": self.path, "user": self.headers.get("X-Remote-User")}).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pki / "proxy.crt", pki / "proxy.key")
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.host = f"127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
 
 
 class Mounts(unittest.TestCase):
@@ -98,7 +64,8 @@ class Mounts(unittest.TestCase):
         self.leads_to_target(self.mount("at-shard", f"{self.base['shard-1']}/clusters/{self.cluster}"))
 
     def test_FP_124_other_hosts_are_for_whom_the_administrator_lists(self):
-        echo = Echo(self.installation.pki)
+        echo = kit.JsonServer(self.installation.pki, lambda request: (200, {
+            "path": request.path, "user": request.headers.get("X-Remote-User")}))
         self.addCleanup(echo.close)
         for name, url in (("evil", "https://evil.example/clusters/x"), ("unlisted", f"https://{echo.host}/clusters/x"),
                           ("plain", f"http://{echo.host}/clusters/x")):

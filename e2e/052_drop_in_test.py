@@ -1,5 +1,4 @@
 """Kintsugi in the place of kcp-front-proxy: its command line and mapping file (specs/front-proxy.md 1 and 2)."""
-import http.server
 import json
 import pathlib
 import re
@@ -9,7 +8,6 @@ import socket
 import ssl
 import subprocess
 import tempfile
-import threading
 import unittest
 
 import kit
@@ -28,35 +26,10 @@ def tearDownModule():
     installation.__exit__(None, None, None)
 
 
-class Backend:
-    """A server of the serving CA that tells what it got."""
-
-    def __init__(self, name="backend"):
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                body = json.dumps({"backend": name, "path": self.path, "headers": dict(self.headers.items())}).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(installation.pki / "proxy.crt", installation.pki / "proxy.key")
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.url = f"https://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
+def backend(name):
+    """Tells what it got."""
+    return kit.JsonServer(installation.pki, lambda request: (200, {
+        "backend": name, "path": request.path, "headers": dict(request.headers.items())}))
 
 
 def root_url():
@@ -64,9 +37,9 @@ def root_url():
     return re.search(r"server: \"?(https://[0-9.:]+)", text).group(1)
 
 
-def entry(path, backend, **more):
+def entry(path, url, **more):
     pki = installation.pki
-    lines = [f"path: {path}", f"backend: {backend}", f"backend_server_ca: {pki}/serving-ca.crt",
+    lines = [f"path: {path}", f"backend: {url}", f"backend_server_ca: {pki}/serving-ca.crt",
              f"proxy_client_cert: {pki}/proxy-requestheader.crt", f"proxy_client_key: {pki}/proxy-requestheader.key",
              *(f"{key}: {value}" for key, value in more.items())]
     return "- " + "\n  ".join(lines) + "\n"
@@ -127,9 +100,9 @@ class FrontProxy:
 
 class DropIn(unittest.TestCase):
     def test_FP_041_FP_042_FP_048_entries_of_the_mapping_file(self):
-        e2e, fallback, static = Backend("e2e"), Backend("fallback"), Backend("static")
-        for backend in (e2e, fallback, static):
-            self.addCleanup(backend.close)
+        e2e, fallback, static = backend("e2e"), backend("fallback"), backend("static")
+        for one in (e2e, fallback, static):
+            self.addCleanup(one.close)
         mapping = (entry("/clusters/", CLUSTERS) + entry("/e2e/clusters/{cluster}/", e2e.url + "/base/")
                    + entry("/", fallback.url, user_header="X-User") + entry("/services/fixed/", static.url, static="true"))
         with FrontProxy(mapping) as proxy:
@@ -191,7 +164,7 @@ class DropIn(unittest.TestCase):
                 self.assertEqual(review["status"]["userInfo"]["username"], "kcp-admin")
 
     def test_FP_105_a_thousand_entries(self):
-        many = Backend("many")
+        many = backend("many")
         self.addCleanup(many.close)
         mapping = "".join(entry(f"/x{n}/{{cluster}}/", many.url) for n in range(1000))
         with FrontProxy(entry("/clusters/", CLUSTERS) + mapping) as proxy:

@@ -1,12 +1,10 @@
 """Bearer tokens that the proxy itself checks (specs/front-proxy.md 9), and shards with credentials of their own."""
-import http.server
 import json
 import pathlib
 import re
 import socket
 import ssl
 import subprocess
-import threading
 import time
 import unittest
 
@@ -38,49 +36,28 @@ def claims_of(proxy, token, path="/clusters/root:beta"):
     return answer.status, answer.json["status"]["userInfo"] if answer.status == 201 else answer.json
 
 
-class Webhook:
+class Webhook(kit.JsonServer):
     """Answers TokenReviews by a table, and remembers what it was asked."""
 
     def __init__(self, users):
-        webhook, self.asked, self.users, self.down = self, [], users, False
+        super().__init__(installation.pki, self.review)
+        self.asked, self.users, self.down = [], users, False
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                webhook.asked.append((self.path, body["apiVersion"], body["spec"]["token"]))
-                user = webhook.users.get(body["spec"]["token"])
-                body["status"] = {"authenticated": True, "user": user} if user else {"authenticated": False}
-                text = json.dumps(body).encode()
-                self.send_response(500 if webhook.down else 200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *args):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(installation.pki / "proxy.crt", installation.pki / "proxy.key")
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def review(self, request):
+        body = json.loads(request.body)
+        self.asked.append((request.path, body["apiVersion"], body["spec"]["token"]))
+        user = self.users.get(body["spec"]["token"])
+        body["status"] = {"authenticated": True, "user": user} if user else {"authenticated": False}
+        return 500 if self.down else 200, body
 
     def kubeconfig(self, folder):
         path = pathlib.Path(folder) / "webhook.kubeconfig"
         path.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "w",
-            "clusters": [{"name": "w", "cluster": {"server": f"https://127.0.0.1:{self.server.server_port}/authenticate",
+            "clusters": [{"name": "w", "cluster": {"server": self.url + "/authenticate",
                                                    "certificate-authority": str(installation.pki / "serving-ca.crt")}}],
             "users": [{"name": "w", "user": {}}], "contexts": [{"name": "w", "context": {"cluster": "w", "user": "w"}}]}))
         return path
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
 
 
 class Tokens(unittest.TestCase):

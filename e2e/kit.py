@@ -1,6 +1,7 @@
 """What every end-to-end test uses: a running installation, clients, polling with a deadline. Standard library only."""
 import contextlib
 import http.client
+import http.server
 import json
 import os
 import pathlib
@@ -121,6 +122,43 @@ class Watch(threading.Thread):
         except Exception as fault:  # pylint: disable=broad-except
             self.fault = fault
         self.ended_at = time.monotonic()
+
+
+class JsonServer:
+    """Stands in for an HTTPS backend, with the certificate of an installation's proxy. `answer` gets each GET and POST, its
+    body in `request.body`, and says what comes back: (status, JSON value)."""
+
+    def __init__(self, pki, answer):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                status, value = answer(self)
+                text = json.dumps(value).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_POST = do_GET
+
+            def log_message(self, *args):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pki / "proxy.crt", pki / "proxy.key")
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.host = f"127.0.0.1:{self.server.server_port}"
+        self.url = "https://" + self.host
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
 
 
 class Installation:
