@@ -172,6 +172,8 @@ TEST_F(Authorization, WhenRequestsAreAnswered_AM455_EachIsALineWithoutItsBody) {
   EXPECT_EQ(event.text({"userAgent"}), "test/1");
   EXPECT_GE(event.at({"latencyMicroseconds"})->as_integer(), 0);
   EXPECT_EQ(event.text({"auditID"}).size(), 36U);
+  EXPECT_EQ(event.text({"authenticationMetadata", "impersonationConstraint"}),
+            "impersonate:user-info");
   const Json refused = *Json::parse(server.audit()[before + 1]);
   EXPECT_EQ(refused.at({"responseStatus", "code"})->as_integer(), 403);
   EXPECT_EQ(refused.text({"objectRef", "name"}), "a");

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <utility>
 
+#include "auth/impersonation_modes.h"
 #include "base/strings.h"
+#include "krm/go_text.h"
 
 namespace kintsugi::auth {
 namespace {
 
 constexpr std::string_view kExtraPrefix = "impersonate-extra-";
-constexpr std::string_view kAuthenticationGroup = "authentication.k8s.io";
 
 constexpr std::array<std::string_view, 6> kSpecialGroups = {
     "system:masters",
@@ -21,153 +21,203 @@ constexpr std::array<std::string_view, 6> kSpecialGroups = {
     "system:kcp:tenancy:workspace-bootstrapper",
     "system:authenticated"};
 
-Attributes check_of(const UserInfo& requester, std::string_view cluster) {
-  Attributes attributes;
-  attributes.user = requester;
-  attributes.cluster = cluster;
-  attributes.verb = "impersonate";
-  attributes.version = "v1";
-  return attributes;
-}
-
-void complete_groups(UserInfo& user) {
-  if (user.name == kAnonymous) {
-    if (!user.in_group(kGroupUnauthenticated)) {
-      user.groups.emplace_back(kGroupUnauthenticated);
-    }
-    return;
+/// As %#v prints a user.
+std::string go_text_of(const UserInfo& user) {
+  std::string out =
+      "&user.DefaultInfo{Name:" + krm::go_quote(user.name) + ", UID:" + krm::go_quote(user.uid) +
+      ", Groups:" + (user.groups.empty() ? "[]string(nil)" : krm::go_string_slice(user.groups)) +
+      ", Extra:map[string][]string";
+  if (user.extra.empty()) {
+    return out + "(nil)}";
   }
-  add_authenticated_group(user);
+  auto extras = user.extra;
+  std::sort(extras.begin(), extras.end());
+  std::string_view comma = "{";
+  for (const auto& [key, values] : extras) {
+    out += std::string(comma) + krm::go_quote(key) + ":" + krm::go_string_slice(values);
+    comma = ", ";
+  }
+  return out + "}}";
 }
 
+void add_extra(UserInfo& user, std::string_view escaped, std::string_view value) {
+  const std::string lower = to_lower(escaped);
+  std::string key = percent_decode(lower).value_or(lower);
+  const auto known = std::find_if(user.extra.begin(), user.extra.end(),
+                                  [&](const auto& extra) { return extra.first == key; });
+  if (known != user.extra.end()) {
+    known->second.emplace_back(value);
+  } else {
+    user.extra.emplace_back(std::move(key), std::vector<std::string>{std::string(value)});
+  }
+}
+
+/// The modes one after the other, each until something is denied.
 struct Walk {
-  Impersonation wanted;
+  std::vector<Mode> modes;
+  std::string requester;
   Authorizer* authorizer = nullptr;
-  std::function<void(Expected<UserInfo>)> done;
+  std::shared_ptr<ModeMemory> memory;
+  Impersonator::Done done;
+
+  std::size_t mode = 0, step = 0;
+  std::optional<Error> first;  // what is said if all of them are denied
+  bool asking = false;
+  std::optional<Expected<Decision>> answer;
 };
 
-void ask_next(std::shared_ptr<Walk> walk, std::size_t index) {
-  if (index == walk->wanted.checks.size()) {
-    walk->done(std::move(walk->wanted.user));
+void deny(Walk& walk, const Decision& decision) {
+  const Mode& mode = walk.modes[walk.mode];
+  const ModeStep& step = mode.steps[walk.step];
+  if (step.spares > 0) {
+    ++walk.step;
     return;
   }
-  walk->authorizer->authorize(walk->wanted.checks[index],
-                              [walk, index](Expected<Decision> decision) {
-                                if (!decision) {
-                                  walk->done(fail(std::move(decision.error())));
-                                } else if (!decision->allowed) {
-                                  walk->done(fail(denied(walk->wanted.checks[index], *decision)));
-                                } else {
-                                  ask_next(walk, index + 1);
-                                }
-                              });
+  if (!walk.first) {
+    walk.first = denied(step.attributes, decision);
+  }
+  ++walk.mode;
+  walk.step = 0;
+}
+
+/// @return whether the walk goes on.
+bool take_answer(Walk& walk) {
+  Expected<Decision> decision = std::move(*walk.answer);
+  walk.answer.reset();
+  if (!decision) {
+    walk.done(fail(std::move(decision.error())));
+    return false;
+  }
+  if (decision->allowed) {
+    walk.step += 1 + walk.modes[walk.mode].steps[walk.step].spares;
+  } else {
+    deny(walk, *decision);
+  }
+  return true;
+}
+
+void go_on(const std::shared_ptr<Walk>& walk) {
+  while (!walk->answer || take_answer(*walk)) {
+    if (walk->mode == walk->modes.size()) {
+      walk->done(fail(std::move(*walk->first)));
+      return;
+    }
+    Mode& mode = walk->modes[walk->mode];
+    if (walk->step >= mode.steps.size()) {
+      walk->memory->set(walk->requester, mode.name);
+      walk->done(Impersonator::Effective{std::move(mode.user), std::move(mode.constraint)});
+      return;
+    }
+    const ModeStep& step = mode.steps[walk->step];
+    if (step.fault) {
+      deny(*walk, Decision{false, *step.fault});
+      continue;
+    }
+    walk->asking = true;
+    walk->authorizer->authorize(step.attributes, [walk](Expected<Decision> decision) {
+      walk->answer.emplace(std::move(decision));
+      if (!walk->asking) {
+        go_on(walk);
+      }
+    });
+    walk->asking = false;
+    if (!walk->answer) {
+      return;
+    }
+  }
 }
 
 }  // namespace
 
-Expected<std::optional<Impersonation>> parse_impersonation(const http::HeaderList& headers,
-                                                           const UserInfo& requester,
-                                                           std::string_view cluster) {
-  Impersonation result;
-  const std::string user_name(headers.get("impersonate-user"));
-  const std::string uid(headers.get("impersonate-uid"));
-  std::vector<std::string> groups;
-  bool extras = false;
+bool has_impersonation(const http::HeaderList& headers) noexcept {
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    if (headers[i].name.starts_with("impersonate-")) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Expected<std::optional<UserInfo>> read_impersonation(const http::HeaderList& headers,
+                                                     const UserInfo& requester) {
+  UserInfo wanted;
+  wanted.name = headers.get("impersonate-user");
+  wanted.uid = headers.get("impersonate-uid");
   for (std::size_t i = 0; i < headers.size(); ++i) {
     const http::HeaderView field = headers[i];
     if (field.name == "impersonate-group") {
-      groups.emplace_back(field.value);
+      wanted.groups.emplace_back(field.value);
+    } else if (field.name.starts_with(kExtraPrefix)) {
+      add_extra(wanted, field.name.substr(kExtraPrefix.size()), field.value);
     }
-    extras = extras || field.name.starts_with(kExtraPrefix);
   }
-  if (user_name.empty()) {
-    if (groups.empty() && uid.empty() && !extras) {
+  if (wanted.name.empty()) {
+    if (wanted == UserInfo()) {
       return std::nullopt;
     }
-    const char* what = !groups.empty() ? "groups" : !uid.empty() ? "a uid" : "extras";
     return fail(Errc::kBadRequest,
-                std::string("requested ") + what + " without impersonating a user");
+                "requested " + go_text_of(wanted) + " without impersonating a user name");
   }
-
-  result.user.name = user_name;
-  Attributes user_check = check_of(requester, cluster);
-  const std::optional<ServiceAccountName> account = parse_service_account_user(user_name);
-  if (account) {
-    user_check.resource = "serviceaccounts";
-    user_check.ns = account->ns;
-    user_check.name = account->name;
-  } else {
-    user_check.resource = "users";
-    user_check.name = user_name;
-  }
-  result.checks.push_back(std::move(user_check));
-
-  for (const std::string& group : groups) {
+  for (const std::string& group : wanted.groups) {
     const bool special =
         std::find(kSpecialGroups.begin(), kSpecialGroups.end(), group) != kSpecialGroups.end();
     if (special && !requester.in_group(group) && !requester.in_group(kGroupMasters)) {
       return fail(Errc::kForbidden, "forbidden: impersonation is not allowed for the requestor");
     }
-    Attributes check = check_of(requester, cluster);
-    check.resource = "groups";
-    check.name = group;
-    result.checks.push_back(std::move(check));
-    result.user.groups.push_back(group);
   }
-  if (groups.empty() && account) {
-    result.user.groups = service_account_groups(account->ns);
-  }
+  return std::optional<UserInfo>(std::move(wanted));
+}
 
-  for (std::size_t i = 0; i < headers.size(); ++i) {
-    const http::HeaderView field = headers[i];
-    if (!field.name.starts_with(kExtraPrefix)) {
-      continue;
-    }
-    const std::string_view escaped = field.name.substr(kExtraPrefix.size());
-    const std::string key = to_lower(percent_decode(escaped).value_or(std::string(escaped)));
-    Attributes check = check_of(requester, cluster);
-    check.group = kAuthenticationGroup;
-    check.resource = "userextras";
-    check.subresource = key;
-    check.name = field.value;
-    result.checks.push_back(std::move(check));
-    const auto known = std::find_if(result.user.extra.begin(), result.user.extra.end(),
-                                    [&](const auto& extra) { return extra.first == key; });
-    if (known != result.user.extra.end()) {
-      known->second.emplace_back(field.value);
-    } else {
-      result.user.extra.emplace_back(key, std::vector<std::string>{std::string(field.value)});
-    }
+Expected<std::optional<Impersonation>> parse_impersonation(const http::HeaderList& headers,
+                                                           const UserInfo& requester,
+                                                           std::string_view cluster) {
+  Expected<std::optional<UserInfo>> wanted = read_impersonation(headers, requester);
+  if (!wanted) {
+    return fail(std::move(wanted.error()));
   }
-  if (!uid.empty()) {
-    Attributes check = check_of(requester, cluster);
-    check.group = kAuthenticationGroup;
-    check.resource = "uids";
-    check.name = uid;
-    result.checks.push_back(std::move(check));
-    result.user.uid = uid;
+  if (!*wanted) {
+    return std::nullopt;
   }
-  complete_groups(result.user);
+  Attributes request;
+  request.user = requester;
+  request.cluster = cluster;
+  Mode classic = std::move(impersonation_modes(**wanted, request).back());
+  Impersonation result;
+  result.user = std::move(classic.user);
+  for (ModeStep& step : classic.steps) {
+    result.checks.push_back(std::move(step.attributes));
+  }
   return std::optional<Impersonation>(std::move(result));
 }
 
-void impersonate(const http::HeaderList& headers, const UserInfo& requester,
-                 std::string_view cluster, Authorizer& authorizer,
-                 std::function<void(Expected<UserInfo>)> done) {
-  Expected<std::optional<Impersonation>> parsed = parse_impersonation(headers, requester, cluster);
-  if (!parsed) {
-    done(fail(std::move(parsed.error())));
+Impersonator::Impersonator(Authorizer& authorizer)
+    : authorizer_(authorizer), memory_(std::make_shared<ModeMemory>()) {}
+Impersonator::~Impersonator() = default;
+
+void Impersonator::impersonate(const http::HeaderList& headers, Attributes request, Done done) {
+  Expected<std::optional<UserInfo>> wanted = read_impersonation(headers, request.user);
+  if (!wanted) {
+    done(fail(std::move(wanted.error())));
     return;
   }
-  if (!parsed->has_value()) {
-    done(requester);
+  if (!*wanted) {
+    done(Effective{std::move(request.user), {}});
     return;
   }
   auto walk = std::make_shared<Walk>();
-  walk->wanted = std::move(**parsed);
-  walk->authorizer = &authorizer;
+  walk->modes = impersonation_modes(**wanted, request);
+  walk->requester = request.user.name;
+  walk->authorizer = &authorizer_;
+  walk->memory = memory_;
   walk->done = std::move(done);
-  ask_next(std::move(walk), 0);
+  if (const std::optional<ModeName> last = memory_->get(walk->requester)) {
+    const auto place = std::find_if(walk->modes.begin(), walk->modes.end(),
+                                    [&](const Mode& mode) { return mode.name == *last; });
+    if (place != walk->modes.end()) {
+      std::rotate(walk->modes.begin(), place, place + 1);
+    }
+  }
+  go_on(walk);
 }
 
 }  // namespace kintsugi::auth

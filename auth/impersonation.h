@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,26 +14,58 @@
 
 namespace kintsugi::auth {
 
-/// What Impersonate-* headers ask for (specs/api-machinery.md AM-435, AM-436).
+/// Whether there is any Impersonate-* header.
+[[nodiscard]] bool has_impersonation(const http::HeaderList& headers) noexcept;
+
+/// The user that Impersonate-* headers name, as they name it: no group is added. nullopt without
+/// any.
+/// @param requester who really asks.
+/// @error kBadRequest group, uid or extra without a user (specs/api-machinery.md AM-436).
+/// @error kForbidden a special group of kcp that the requester is not in (specs/front-proxy.md
+///        17.3, FP-078).
+[[nodiscard]] Expected<std::optional<UserInfo>> read_impersonation(const http::HeaderList& headers,
+                                                                   const UserInfo& requester);
+
+/// What Impersonate-* headers ask for by the verb `impersonate` alone, as servers before Kubernetes
+/// 1.36 have it (AM-435).
 struct Impersonation {
   UserInfo user;                   ///< the effective identity if every check is allowed
   std::vector<Attributes> checks;  ///< in the order in which they are asked, all must be allowed
 };
 
-/// Reads the headers; nullopt without any.
-/// @param requester who really asks.
 /// @param cluster logical cluster for the checks.
-/// @error kBadRequest group, uid or extra without a user.
-/// @error kForbidden a special group of kcp that the requester is not in (specs/front-proxy.md
-///        17.3, FP-078).
+/// @error as read_impersonation.
 [[nodiscard]] Expected<std::optional<Impersonation>> parse_impersonation(
     const http::HeaderList& headers, const UserInfo& requester, std::string_view cluster);
 
-/// The whole step: parses, asks `authorizer` check by check, gives the effective identity (the
-/// requester's own without headers). `done` is called once, at once or when the authorizer answers.
-/// @error as parse_impersonation, the 403 of the first check that is denied, the authorizer's own.
-void impersonate(const http::HeaderList& headers, const UserInfo& requester,
-                 std::string_view cluster, Authorizer& authorizer,
-                 std::function<void(Expected<UserInfo>)> done);
+class ModeMemory;
+
+/// Lets requests go on as who they impersonate, as Kubernetes 1.36 does: the modes of
+/// impersonation_modes.h in their order, the one that a requester used last before all others.
+/// What was allowed is asked again by the next request, so that a right that is taken away ends at
+/// once. Threads: those of the authorizer.
+class Impersonator {
+ public:
+  /// @param authorizer must live as long as questions are under way.
+  explicit Impersonator(Authorizer& authorizer);
+  ~Impersonator();
+  Impersonator(const Impersonator&) = delete;
+  Impersonator& operator=(const Impersonator&) = delete;
+
+  struct Effective {
+    UserInfo user;           ///< the requester itself without headers
+    std::string constraint;  ///< "impersonate:<mode>" of constrained impersonation, for audit logs
+  };
+  using Done = std::function<void(Expected<Effective>)>;
+  /// @param request what is to be done as the other user; its user is the requester.
+  /// @param done called once, at once or when the authorizer has answered.
+  /// @error as read_impersonation; the 403 of the first mode that could have been; what the
+  ///        authorizer fails with.
+  void impersonate(const http::HeaderList& headers, Attributes request, Done done);
+
+ private:
+  Authorizer& authorizer_;
+  std::shared_ptr<ModeMemory> memory_;
+};
 
 }  // namespace kintsugi::auth

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "krm/names.h"
+
 namespace kintsugi::auth {
 
 bool UserInfo::in_group(std::string_view group) const noexcept {
@@ -39,8 +41,8 @@ std::optional<ServiceAccountName> parse_service_account_user(std::string_view us
   }
   user.remove_prefix(kPrefix.size());
   const std::size_t colon = user.find(':');
-  if (colon == std::string_view::npos || colon == 0 || colon + 1 == user.size() ||
-      user.find(':', colon + 1) != std::string_view::npos) {
+  if (colon == std::string_view::npos || !krm::check_dns1123_label(user.substr(0, colon)).empty() ||
+      !krm::check_dns1123_subdomain(user.substr(colon + 1)).empty()) {
     return std::nullopt;
   }
   return ServiceAccountName{std::string(user.substr(0, colon)),

@@ -187,7 +187,7 @@ class Identity(unittest.TestCase):
         kit.eventually(lambda: self.status(token) == 200)
         refused = self.nobody.request("POST", path, review, headers=bearer(token, **{"Impersonate-User": "carol"}))
         self.assertEqual(refused.status, 403)
-        self.assertIn('cannot impersonate resource "users"', refused.json["message"])
+        self.assertIn('cannot impersonate-on:user-info:create resource "selfsubjectreviews"', refused.json["message"])
         self.assertEqual(self.admin.request("POST", path, review, headers={"Impersonate-Group": "devs"}).status, 400)
 
     def test_watch_ends_when_the_right_goes(self):

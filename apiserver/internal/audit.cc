@@ -55,6 +55,9 @@ std::string audit_line(const Request& request) {
   if (impersonates) {
     event["impersonatedUser"] = user_document(request.user);
   }
+  if (!request.constraint.empty()) {
+    event.make({"authenticationMetadata", "impersonationConstraint"}) = request.constraint;
+  }
   if (request.exchange != nullptr) {
     event["sourceIPs"].push_back(Json(request.exchange->stream().peer().address));
   }

@@ -113,11 +113,19 @@ void identified(const RequestPtr& request) {
   if (!start_deadline(request)) {
     return;
   }
+  if (!auth::has_impersonation(request->head.headers)) {
+    check_access(request);
+    return;
+  }
   // Who may speak for others is said where the view's rights are, not where it leads.
+  auth::Attributes attributes = attributes_of(*request);
   const std::string_view rights = request->view == nullptr ? "" : request->view->rights_cluster();
-  auth::impersonate(
-      request->head.headers, request->user, rights.empty() ? request->cluster : std::string(rights),
-      request->server.params().authorizer, [request](Expected<auth::UserInfo> effective) {
+  if (!rights.empty()) {
+    attributes.cluster = rights;
+  }
+  request->server.impersonator().impersonate(
+      request->head.headers, std::move(attributes),
+      [request](Expected<auth::Impersonator::Effective> effective) {
         if (request->is_gone()) {
           return;
         }
@@ -125,11 +133,12 @@ void identified(const RequestPtr& request) {
           send_error(*request, effective.error());
           return;
         }
-        const bool changed = !(*effective == request->user);
+        const bool changed = !(effective->user == request->user);
         if (changed) {
           request->impersonator = std::make_unique<const auth::UserInfo>(std::move(request->user));
         }
-        request->user = std::move(*effective);
+        request->user = std::move(effective->user);
+        request->constraint = std::move(effective->constraint);
         if (!changed || find_cluster(request)) {
           check_access(request);
         }

@@ -32,6 +32,7 @@ struct Request {
   http::RequestHead head;
   auth::UserInfo user;                                 ///< the effective one
   std::unique_ptr<const auth::UserInfo> impersonator;  ///< who speaks for `user`, if anybody
+  std::string constraint;  ///< the constrained impersonation that let it, auth::Impersonator
   /// Whose rights count when the view made `user` another (View::acts_as).
   std::unique_ptr<const auth::UserInfo> caller;
   int status = 0;        ///< of the answer, once it has begun

@@ -20,6 +20,7 @@
 #include "apiserver/internal/watch_hub.h"
 #include "apiserver/internal/watch_review.h"
 #include "apiserver/server.h"
+#include "auth/impersonation.h"
 
 namespace kintsugi::apiserver::internal {
 
@@ -73,6 +74,7 @@ class Server final : public ApiServer {
   void request_ended() noexcept { --stats_.requests_running; }
   void request_refused() noexcept { ++stats_.requests_refused; }
   [[nodiscard]] Concurrency& concurrency() noexcept { return concurrency_; }
+  [[nodiscard]] auth::Impersonator& impersonator() noexcept { return impersonator_; }
 
  private:
   ServerParams params_;
@@ -94,6 +96,7 @@ class Server final : public ApiServer {
   std::map<const View*, std::unique_ptr<Documents>> view_documents_;
   Conversions conversions_{params_.loop};
   Concurrency concurrency_{params_.concurrency};
+  auth::Impersonator impersonator_{params_.authorizer};
   Stats stats_;
   std::vector<Watcher*> watchers_;
   std::unique_ptr<WatchReview> watch_review_;

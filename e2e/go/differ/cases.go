@@ -19,6 +19,7 @@ import (
 //	> Name: value       a request header
 //	> type merge        a Content-Type by its short name (types below)
 //	> as alice devs     sent as that user, of these groups
+//	> bearer ${token}   sent with that token instead of the administrator's certificate
 //	> each a ;; b       the step once per value, which is ${each}
 //	> save rv /metadata/resourceVersion
 //	> until 200         asked again until that is the status code
@@ -36,6 +37,7 @@ type step struct {
 	method, path string
 	header       map[string]string
 	as           []string
+	bearer       string
 	body         string
 	protobuf     bool
 	save         map[string]string
@@ -63,7 +65,7 @@ var types = map[string]string{
 	"yaml":      "application/yaml",
 }
 
-var headerLine = regexp.MustCompile(`^([A-Z][A-Za-z-]*):\s?(.*)$`)
+var headerLine = regexp.MustCompile(`^([A-Z][A-Za-z0-9%._-]*):\s?(.*)$`)
 
 func (s *step) option(text string) error {
 	if found := headerLine.FindStringSubmatch(text); found != nil {
@@ -79,6 +81,8 @@ func (s *step) option(text string) error {
 		s.header["Content-Type"] = types[rest]
 	case "as":
 		s.as = strings.Fields(rest)
+	case "bearer":
+		s.bearer = rest
 	case "each":
 		for _, one := range strings.Split(rest, ";;") {
 			s.each = append(s.each, strings.TrimSpace(one))

@@ -25,15 +25,20 @@ var sent, meant atomic.Int64
 
 func newTarget(t *testing.T, config *rest.Config, ns string) *target {
 	t.Helper()
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
+	clients := map[bool]*http.Client{}
+	for identity, config := range map[bool]*rest.Config{true: config, false: rest.AnonymousClientConfig(config)} {
+		config.NextProtos = []string{"h2", "http/1.1"}
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		clients[identity] = client
 	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	base := strings.TrimSuffix(config.Host, "/")
 	_, host, _ := strings.Cut(base, "://")
 	host, _, _ = strings.Cut(host, "/")
-	return &target{base: base, client: client, normal: newNormal(base[strings.Index(base, host)+len(host):]+"/openapi", host),
+	return &target{base: base, client: clients[true], plain: clients[false], normal: newNormal(base[strings.Index(base, host)+len(host):]+"/openapi", host),
 		watches: map[string]*stream{},
 		vars:    map[string]string{"ns": ns, "core": "/api/v1/namespaces/" + ns}}
 }
@@ -171,9 +176,6 @@ func TestSameAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	both := sides{kube: startKube(t), ours: startOurs(t)}
-	for _, config := range []*rest.Config{both.kube, both.ours} {
-		config.NextProtos = []string{"h2", "http/1.1"}
-	}
 	t.Run("cases", func(t *testing.T) {
 		places := make(chan struct{}, together)
 		for n, c := range cases {

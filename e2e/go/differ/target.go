@@ -41,6 +41,7 @@ var protobufs = protobuf.NewSerializer(objects, objects)
 type target struct {
 	base    string
 	client  *http.Client
+	plain   *http.Client // without the administrator's certificate
 	vars    map[string]string
 	normal  *normal
 	watches map[string]*stream
@@ -99,6 +100,13 @@ func toProtobuf(body string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
+func (t *target) clientOf(s *step) *http.Client {
+	if s.bearer != "" {
+		return t.plain
+	}
+	return t.client
+}
+
 func (t *target) request(ctx context.Context, s *step) (*http.Request, error) {
 	body := []byte(t.expand(s.body))
 	if s.protobuf {
@@ -133,6 +141,9 @@ func (t *target) request(ctx context.Context, s *step) (*http.Request, error) {
 		} else {
 			request.Header.Set(name, value)
 		}
+	}
+	if s.bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+t.expand(s.bearer))
 	}
 	if len(s.as) > 0 {
 		request.Header.Set("Impersonate-User", t.expand(s.as[0]))
@@ -180,7 +191,7 @@ func (t *target) send(s *step) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := t.client.Do(request)
+	response, err := t.clientOf(s).Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +225,7 @@ func (t *target) watch(s *step) (*answer, error) {
 		cancel()
 		return nil, err
 	}
-	response, err := t.client.Do(request)
+	response, err := t.clientOf(s).Do(request)
 	if err != nil {
 		cancel()
 		return nil, err
