@@ -11,7 +11,7 @@ ALLOWED = {
     "http": {"base"},
     "net": {"base", "http"},
     "store": {"base", "krm"},
-    "auth": {"base", "krm", "http", "net"},
+    "auth": {"base", "krm", "cel", "http", "net"},
     "shards": {"base", "krm", "http", "net"},
     "topology": {"base", "krm", "http", "net", "store", "shards"},
     "endpointslice": {"base", "krm", "http", "net", "store", "shards", "topology"},

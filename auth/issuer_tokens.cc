@@ -1,0 +1,159 @@
+#include "auth/issuer_tokens.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "base/sha256.h"
+#include "base/time.h"
+#include "krm/status.h"
+
+namespace kintsugi::auth {
+namespace {
+
+constexpr int kRetryAfter = 1;  // [s]
+
+Error not_available() {
+  return krm::unavailable("the token issuer is not available yet", kRetryAfter);
+}
+
+std::string digest_of(std::string_view token) {
+  const auto digest = sha256(token);
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+}  // namespace
+
+/// A token whose issuer's keys are being fetched.
+struct IssuerTokens::Waiting {
+  std::string token;
+  Done done;
+  net::Timer timer;
+};
+
+IssuerTokens::IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager)
+    : IssuerTokens(loop, std::move(issuers), eager, Limits()) {}
+
+IssuerTokens::IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager, Limits limits)
+    : loop_(loop), limits_(limits) {
+  for (auto& rules : issuers) {
+    issuers_.push_back({std::move(rules), nullptr});
+    if (eager) {
+      start(issuers_.back());
+    }
+  }
+}
+
+IssuerTokens::~IssuerTokens() {
+  for (Issuer& issuer : issuers_) {
+    issuer.keys.reset();
+  }
+  for (auto& [ticket, waiting] : std::exchange(waiting_, {})) {
+    waiting->timer.cancel();
+    waiting->done(fail(not_available()));
+  }
+}
+
+void IssuerTokens::start(Issuer& issuer) {
+  IssuerKeys::Params params;
+  params.issuer = issuer.rules->config().url;
+  params.discovery_url = issuer.rules->discovery_url();
+  params.ca_pem = issuer.rules->config().ca_pem;
+  params.timeout = limits_.timeout;
+  issuer.keys = std::make_unique<IssuerKeys>(loop_, std::move(params));
+}
+
+void IssuerTokens::authenticate_token(std::string_view token,
+                                      const std::vector<std::string>& /*audiences*/,
+                                      std::string_view /*cluster*/, Done done) {
+  if (token.size() > limits_.max_token || issuers_.empty()) {
+    done(std::nullopt);
+    return;
+  }
+  if (const auto known = known_.find(digest_of(token)); known != known_.end()) {
+    if (loop_.now() < known->second.until && unix_seconds() <= known->second.expires_at) {
+      done(std::optional<Result>(Result{known->second.user, {}}));
+      return;
+    }
+    known_.erase(known);
+  }
+  const Expected<Jwt> jwt = parse_jwt(token);
+  const std::string_view name = jwt ? token_issuer(jwt->claims) : std::string_view();
+  const auto found = std::find_if(issuers_.begin(), issuers_.end(), [&](const Issuer& issuer) {
+    return issuer.rules->config().url == name;
+  });
+  if (!jwt || found == issuers_.end()) {
+    done(std::nullopt);
+    return;
+  }
+  judge(*found, *jwt, token, std::move(done), true);
+}
+
+void IssuerTokens::judge(Issuer& issuer, const Jwt& jwt, std::string_view token, Done done,
+                         bool may_wait) {
+  if (issuer.keys == nullptr) {
+    start(issuer);
+  }
+  IssuerKeys& keys = *issuer.keys;
+  if (keys.keys() == nullptr) {
+    if (may_wait && keys.fetching()) {
+      wait(issuer, std::string(token), std::move(done));
+    } else {
+      done(fail(not_available()));
+    }
+    return;
+  }
+  const KeySet::Verdict verdict = keys.keys()->check(jwt, issuer.rules->config().algorithms);
+  if (verdict == KeySet::Verdict::kUnknownKey && may_wait) {
+    keys.ask();
+    if (keys.fetching()) {
+      wait(issuer, std::string(token), std::move(done));
+      return;
+    }
+  }
+  if (verdict != KeySet::Verdict::kGood) {
+    done(fail(Errc::kUnauthorized, "the token's signature is not valid"));
+    return;
+  }
+  auto identity = issuer.rules->identify(jwt.claims, unix_seconds());
+  if (!identity) {
+    log_debug("token refused", {{"issuer", issuer.rules->config().url},
+                                {"error", std::string(identity.error().message())}});
+    done(fail(std::move(identity.error())));
+    return;
+  }
+  remember(digest_of(token), {identity->user, identity->expires_at, loop_.now() + limits_.cache});
+  done(std::optional<Result>(Result{std::move(identity->user), {}}));
+}
+
+void IssuerTokens::wait(Issuer& issuer, std::string token, Done done) {
+  const std::uint64_t ticket = ++last_ticket_;
+  auto& waiting = waiting_[ticket];
+  waiting =
+      std::make_unique<Waiting>(Waiting{std::move(token), std::move(done), net::Timer(loop_)});
+  const auto go_on = [this, &issuer, ticket] {
+    const auto found = waiting_.find(ticket);
+    if (found == waiting_.end()) {
+      return;
+    }
+    const auto held = std::move(found->second);
+    waiting_.erase(found);
+    const Expected<Jwt> jwt = parse_jwt(held->token);
+    judge(issuer, *jwt, held->token, std::move(held->done), false);
+  };
+  // The slow answer of an issuer must not hold what the keys that are here can decide.
+  waiting->timer.start(limits_.wait, go_on);
+  issuer.keys->then(go_on);
+}
+
+void IssuerTokens::remember(std::string key, Entry entry) {
+  if (known_.size() >= limits_.max_entries) {
+    std::erase_if(known_, [&](const auto& each) { return each.second.until <= loop_.now(); });
+  }
+  if (known_.size() >= limits_.max_entries) {
+    known_.clear();
+  }
+  known_.insert_or_assign(std::move(key), std::move(entry));
+}
+
+}  // namespace kintsugi::auth
