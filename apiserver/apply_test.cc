@@ -227,12 +227,12 @@ TEST_F(ApplyRequests, WhenAM229To231MetadataIsNotTheClients_IsRefused) {
 
 TEST_F(ApplyRequests, WhenAM232And233ConfigurationDoesNotFit_SaysWhere) {
   Exchange unknown = apply(kMap, "m", map_of(R"(,"foo":1)"), "&fieldValidation=Ignore");
-  EXPECT_EQ(unknown.status(), 400);
+  EXPECT_EQ(unknown.status(), 500);
   EXPECT_EQ(message(unknown),
             "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .foo: field not "
             "declared in schema");
   Exchange type = apply(kMap, "m", map_of(R"(,"data":{"a":1})"));
-  EXPECT_EQ(type.status(), 400);
+  EXPECT_EQ(type.status(), 500);
   EXPECT_EQ(message(type),
             "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .data.a: expected "
             "string, got &value.valueUnstructured{Value:1}");

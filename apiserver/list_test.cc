@@ -168,7 +168,7 @@ TEST_F(List, WhenAM263To271VersionsAreAsked_FollowsTheMatrix) {
                                  std::to_string(server.store().current()));
   EXPECT_EQ(future.header("retry-after"), "1");
   EXPECT_EQ(server.send("GET", std::string(kMaps) + "/a?resourceVersion=99999999").status(), 504);
-  EXPECT_EQ(server.send("GET", std::string(kMaps) + "/a?resourceVersion=abc").status(), 400);
+  EXPECT_EQ(server.send("GET", std::string(kMaps) + "/a?resourceVersion=abc").status(), 500);
   server.store().compact(server.store().current());
   Exchange gone = get("?resourceVersion=" + old + "&resourceVersionMatch=Exact");
   EXPECT_EQ(gone.status(), 410);

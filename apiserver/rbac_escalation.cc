@@ -116,9 +116,7 @@ Expected<void> check_binding_escalation(const RbacAuthorizer& rbac, const WriteC
   const std::string_view kind = object.text({"roleRef", "kind"});
   const std::string_view role = object.text({"roleRef", "name"});
   if (kind != "ClusterRole" && kind != "Role") {
-    Error error(Errc::kInternal, "unsupported role reference kind: " + krm::go_quote(kind));
-    error.edit().http_status = 500;
-    return fail(std::move(error));
+    return fail(krm::unclassified("unsupported role reference kind: " + krm::go_quote(kind)));
   }
   const bool cluster_role = kind == "ClusterRole";
   if (role.empty() || (!cluster_role && ns.empty())) {

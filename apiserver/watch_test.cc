@@ -104,8 +104,13 @@ TEST_F(Watch, WhenAM287HistoryIsGone_SendsOneErrorAndEnds) {
   EXPECT_TRUE(error.text({"object", "message"}).starts_with("too old resource version: "));
 }
 
-TEST_F(Watch, WhenAM288VersionIsNoNumber_IsBadRequest) {
-  EXPECT_EQ(watch("&resourceVersion=abc").status(), 400);
+TEST_F(Watch, WhenAM288VersionIsNoNumber_IsRefusedAsRecorded) {
+  Exchange refused = watch("&resourceVersion=abc");
+  EXPECT_EQ(refused.status(), 500);
+  EXPECT_EQ(refused.json().text({"message"}),
+            "resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid "
+            "syntax");
+  EXPECT_EQ(refused.json().find("reason"), nullptr);
   EXPECT_EQ(watch("&labelSelector=a%20b").status(), 400);
   EXPECT_EQ(watch("", {{"accept", "application/yaml"}}).status(), 406);
 }

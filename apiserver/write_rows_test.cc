@@ -204,10 +204,10 @@ TEST_F(WriteRows, WhenEventIsPatchedThroughTheOtherGroup_AM326_ItsFieldsMerge) {
             R"({"kind":"Pod","name":"p","namespace":"t1","uid":"1"})");
 }
 
-TEST_F(WriteRows, WhenStrategicPatchIsBad_AM215And216_IsBadRequest) {
+TEST_F(WriteRows, WhenStrategicPatchIsBad_AM215And216_IsRefusedAsRecorded) {
   ASSERT_EQ(server.send("POST", kMaps, config_map("a", {{"x", "1"}})).status(), 201);
   Exchange unknown = strategic(kMap, R"({"data":{"$patch":"foo"}})");
-  EXPECT_EQ(unknown.status(), 400);
+  EXPECT_EQ(unknown.status(), 500);
   EXPECT_EQ(message(unknown), "unknown patch type: foo in map: map[$patch:foo]");
   EXPECT_EQ(strategic(kMap, "{").status(), 400);
   Exchange lists = strategic(kMap, R"({"metadata":{"finalizers":[["x"]]}})");

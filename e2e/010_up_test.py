@@ -97,7 +97,8 @@ class UpLifeCycle(unittest.TestCase):
                 (["--shards", "0"], "--shards: must be 1 to 64", 2),
                 (["--port", "x"], '--port: "x" is not a port', 2),
                 (["--foo"], "unknown option --foo", 2),
-                (["--store", "paper"], '"paper" is not a store', 2),
+                (["--store", "paper"], '--store: "paper" is not a choice that this version has; known: lmdb', 2),
+                (["--wildcard", "some"], '--wildcard: "some" is not a choice that this version has; known: serve, deny', 2),
                 (["extra"], 'unexpected argument "extra"', 2),
                 (["--dir", "/proc/nowhere"], "/proc/nowhere", 1)):
             run = subprocess.run([str(kit.BINARY), "up", *arguments], capture_output=True, text=True, timeout=20, check=False)
@@ -126,6 +127,13 @@ class UpLifeCycle(unittest.TestCase):
             self.assertIn("usage: kintsugi " + command, run.stdout)
         self.assertIn("--regions", subprocess.run([str(kit.BINARY), "up", "--help"], capture_output=True, text=True,
                                                   timeout=10, check=False).stdout)
+
+    def test_answers_as_kcp_where_that_is_chosen(self):
+        with kit.Installation("--wildcard", "deny", "--consumers", "required", shards=1) as installation:
+            refused = installation.client("").get("/clusters/*/api/v1/namespaces")
+            self.assertEqual((refused.status, refused.json["reason"]), (403, "Forbidden"))
+            self.assertIn('"/clusters/*/api/v1/namespaces": workspace access not permitted', refused.json["message"])
+            self.assertIn("consumers: required", (installation.state / "proxy" / "proxy.yaml").read_text())
 
     def test_idle_memory_is_small(self):
         with kit.Installation() as installation:

@@ -9,6 +9,7 @@
 #include "krm/apply_conflicts.h"
 #include "krm/apply_merge.h"
 #include "krm/ownership.h"
+#include "krm/status.h"
 #include "krm/typed_walk.h"
 
 namespace kintsugi::krm {
@@ -42,8 +43,7 @@ class Apply {
     entries_ = reconciled_entries(context_, std::move(entries_));
     Expected<Json> merged = merge_configuration(context_.schema, live_, config);
     if (!merged) {
-      return fail(Errc::kBadRequest,
-                  "failed to merge config: " + std::string(merged.error().message()));
+      return fail(unclassified("failed to merge config: " + std::string(merged.error().message())));
     }
     mine.fields = owned_part(fields_of(context_.schema, config), context_.part);
     state(std::move(mine));
@@ -259,8 +259,8 @@ Expected<void> check(const OwnershipContext& context, const Json& config) {
     return fail(Errc::kBadRequest, "metadata.managedFields must be nil");
   }
   if (Expected<void> done = check_configuration(context.schema, config); !done) {
-    return fail(Errc::kBadRequest, "failed to create typed patch object (" + object_text(config) +
-                                       "): " + std::string(done.error().message()));
+    return fail(unclassified("failed to create typed patch object (" + object_text(config) +
+                             "): " + std::string(done.error().message())));
   }
   return {};
 }

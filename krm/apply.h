@@ -18,8 +18,9 @@ namespace kintsugi::krm {
 /// @param live   the stored object in the context's version; an object with apiVersion and kind
 ///               (typed kinds: and what they always write) when there is none.
 /// @param force  takes conflicting fields over.
-/// @error kBadRequest  `metadata.managedFields must be nil`, `failed to create typed patch object
-///        (<ns>/<name>; <group>/<version>, Kind=<kind>): …` (AM-229, AM-232, AM-233).
+/// @error kBadRequest  `metadata.managedFields must be nil` (AM-229).
+/// @error kInternal    unclassified(): `failed to create typed patch object (<ns>/<name>;
+///        <group>/<version>, Kind=<kind>): …` (AM-232, AM-233).
 /// @error kConflict    fields of others would change, one cause each (AM-219 to AM-221).
 [[nodiscard]] Expected<Json> apply_configuration(const OwnershipContext& context, bool force,
                                                  const Json& live, const Json& config);

@@ -181,8 +181,7 @@ int retry_after_seconds(const Error& error) noexcept {
 Json to_status(const Error& error) {
   const Mapping map = mapping(error.code());
   std::string message(error.message().empty() ? map.message : error.message());
-  // The reference sends faults of no API kind with message and code alone (kInternal with an
-  // explicit http_status here).
+  // unclassified()
   const bool bare = error.code() == Errc::kInternal && error.detail().http_status != 0;
   if (!bare && !map.lead.empty() && !message.starts_with(map.lead)) {
     message.insert(0, map.lead);
@@ -297,6 +296,12 @@ Error unauthorized() { return Error(Errc::kUnauthorized, "Unauthorized"); }
 Error internal(std::string_view cause) {
   Error error(Errc::kInternal, std::string(kFault).append(cause));
   error.edit().causes.push_back({"", std::string(cause), ""});
+  return error;
+}
+
+Error unclassified(std::string message) {
+  Error error(Errc::kInternal, std::move(message));
+  error.edit().http_status = 500;
   return error;
 }
 

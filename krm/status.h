@@ -43,6 +43,9 @@ namespace kintsugi::krm {
                                          std::string_view qualified_resource);  ///< AM-022
 [[nodiscard]] Error unauthorized();
 [[nodiscard]] Error internal(std::string_view cause);  ///< AM-032
+/// 500 with the message and the code alone: what Kubernetes sends when an error of no API kind
+/// reaches its handlers, also for some faults of the request (docs/errors.md).
+[[nodiscard]] Error unclassified(std::string message);
 [[nodiscard]] Error unavailable(std::string message, int retry_after_seconds);
 [[nodiscard]] Error invalid_patch();  ///< AM-012
 /// 500 with retryAfterSeconds: the store is briefly unable. @param operation create, get, …

@@ -53,8 +53,8 @@ std::string_view go_kind(const Schema* schema) {
 Expected<const SchemaProperty*> field_of(const Schema* schema, std::string_view name) {
   const std::string_view kind = go_kind(schema);
   if (kind != "struct") {
-    return fail(bad_request("merging an object in json but data type is not struct, instead is: " +
-                            std::string(kind)));
+    return fail(unclassified("merging an object in json but data type is not struct, instead is: " +
+                             std::string(kind)));
   }
   if (const SchemaProperty* found = schema->property(name)) {
     return found;
@@ -65,8 +65,8 @@ Expected<const SchemaProperty*> field_of(const Schema* schema, std::string_view 
       return &property;
     }
   }
-  return fail(bad_request("unable to find api field in struct " + schema->type_name +
-                          " for the json field " + go_quote(name)));
+  return fail(unclassified("unable to find api field in struct " + schema->type_name +
+                           " for the json field " + go_quote(name)));
 }
 
 /// How a field that holds a list is merged.
@@ -84,7 +84,7 @@ Expected<ListField> list_field_of(const Schema* schema, std::string_view name) {
   const Schema* list = (*property)->schema.get();
   if (go_kind(list) != "slice" && !(*property)->keep_zero) {
     return fail(
-        bad_request("expected slice or array type, but got: " + std::string(go_kind(schema))));
+        unclassified("expected slice or array type, but got: " + std::string(go_kind(schema))));
   }
   ListField field;
   field.items = list->items == nullptr ? list : list->items.get();
@@ -162,8 +162,8 @@ class MapMerge {
       target_ = Json::object();
       return {};
     }
-    return fail(bad_request("unknown patch type: " + go_value_text(directive, 's') +
-                            " in map: " + go_value_text(patch_)));
+    return fail(unclassified("unknown patch type: " + go_value_text(directive, 's') +
+                             " in map: " + go_value_text(patch_)));
   }
 
   Expected<void> retain_keys() {

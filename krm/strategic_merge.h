@@ -23,7 +23,8 @@ namespace kintsugi::krm {
 /// @param patch  from parse_strategic_merge; consumed directives and nulls are removed from it,
 /// which
 ///               is what Kubernetes shows of a patch whose result it refuses.
-/// @error kBadRequest a directive or list that does not fit, in Kubernetes' words (AM-215).
+/// @error kBadRequest malformed values of directives; kInternal (unclassified()): unknown
+///                    directives, lists that do not fit; in Kubernetes' words (AM-215).
 /// @error kInvalid    lists of lists: krm::invalid_patch().
 /// @error kRequestEntityTooLarge more than 100,000 elements in one merge of lists.
 /// Source: specs/api-machinery.md 7.3, k8s.io/apimachinery/pkg/util/strategicpatch.

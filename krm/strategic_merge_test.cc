@@ -131,7 +131,7 @@ TEST(StrategicMerge, WhenListHasNoMergeKey_AM214_IsReplaced) {
       R"({"imagePullSecrets":[{"name":"b"}]})");
 }
 
-TEST(StrategicMerge, WhenDirectiveIsUnknown_AM215_Is400InReferenceWords) {
+TEST(StrategicMerge, WhenDirectiveIsUnknown_AM215_IsUnclassifiedInReferenceWords) {
   EXPECT_EQ(config_map(R"({"data":{"a":"1"}})", R"({"data":{"$patch":"foo","z":[1,null]}})"),
             "refused: unknown patch type: foo in map: map[$patch:foo z:[1 <nil>]]");
   EXPECT_EQ(config_map(R"({"data":{"a":"1"}})", R"({"data":{"$patch":1}})"),
@@ -140,7 +140,9 @@ TEST(StrategicMerge, WhenDirectiveIsUnknown_AM215_Is400InReferenceWords) {
   const Expected<Json> out = apply_strategic_merge(*builtin_schema("v1", "ConfigMap"),
                                                    *Json::parse(R"({"data":{}})"), patch);
   ASSERT_FALSE(out);
-  EXPECT_EQ(out.error().code(), Errc::kBadRequest);
+  EXPECT_EQ(out.error().code(), Errc::kInternal);
+  EXPECT_EQ(http_status(out.error()), 500);
+  EXPECT_EQ(to_status(out.error()).find("reason"), nullptr);
 }
 
 TEST(StrategicMerge, WhenBodyIsNoObject_AM216_IsRefused) {

@@ -188,11 +188,12 @@ Expected<krm::Json> apply_object(WriteOp& op, const Applied& applied, const krm:
     krm::keep_emptied(kind.version->schema.get(), live, applied.config, *object);
   }
   if (Expected<void> shaped = shape_applied(kind, *object); !shaped) {
-    return fail(krm::bad_request("failed to convert new object (" +
-                                 std::string(applied.config.text({"metadata", "namespace"})) + "/" +
-                                 std::string(applied.config.text({"metadata", "name"})) + "; " +
-                                 krm::kind_text(applied.config) + ") to proper version (" +
-                                 kind.api_version + "): " + std::string(shaped.error().message())));
+    return fail(krm::unclassified("failed to convert new object (" +
+                                  std::string(applied.config.text({"metadata", "namespace"})) +
+                                  "/" + std::string(applied.config.text({"metadata", "name"})) +
+                                  "; " + krm::kind_text(applied.config) + ") to proper version (" +
+                                  kind.api_version +
+                                  "): " + std::string(shaped.error().message())));
   }
   if (current.is_null()) {
     if (const std::string_view uid = object->text({"metadata", "uid"}); !uid.empty()) {

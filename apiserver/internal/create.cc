@@ -217,7 +217,7 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
   }
   const std::string_view version = metadata.text({"resourceVersion"});
   if (!version.empty() && version != "0" && !op.options.dry_run) {
-    return fail(krm::bad_request("resourceVersion should not be set on objects to be created"));
+    return fail(krm::unclassified("resourceVersion should not be set on objects to be created"));
   }
   if (Expected<void> done = name_object(op, metadata); !done) {
     return done;

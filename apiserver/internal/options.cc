@@ -237,9 +237,9 @@ Expected<store::Revision> parse_resource_version(std::string_view text) {
   const bool digits =
       std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
   const std::string quoted = krm::go_quote(text);
-  return fail(krm::bad_request("resourceVersion: Invalid value: " + quoted +
-                               ": strconv.ParseUint: parsing " + quoted +
-                               (digits ? ": value out of range" : ": invalid syntax")));
+  return fail(krm::unclassified("resourceVersion: Invalid value: " + quoted +
+                                ": strconv.ParseUint: parsing " + quoted +
+                                (digits ? ": value out of range" : ": invalid syntax")));
 }
 
 Expected<store::Revision> parse_get_version(const krm::Query& query) {

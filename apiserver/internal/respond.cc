@@ -112,6 +112,8 @@ http::HeaderList answer_headers(const Request& request, std::string_view type) {
   headers.add("cache-control", "no-cache, private");
   headers.add("content-type", type);
   headers.add("date", http_date());
+  headers.add("x-kubernetes-pf-flowschema-uid", "");
+  headers.add("x-kubernetes-pf-prioritylevel-uid", "");
   add_warnings(headers, request.warnings);
   return headers;
 }

@@ -12,7 +12,8 @@
 /// Sending answers. All functions do nothing when the stream is gone, and end the request.
 namespace kintsugi::apiserver::internal {
 
-/// Fields of every answer: Audit-Id, Cache-Control, Content-Type, Date, Warning (AM-069 to AM-074).
+/// Fields of every answer: Audit-Id, Cache-Control, Content-Type, Date, Warning, and the two of API
+/// priority and fairness, empty, as kcp sends them: there are no flow schemas (AM-069 to AM-074).
 [[nodiscard]] http::HeaderList answer_headers(const Request& request, std::string_view type);
 
 /// A complete body; gzip when it is large and accepted; none for HEAD.

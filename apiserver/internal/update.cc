@@ -51,8 +51,8 @@ Expected<void> check_preconditions(WriteOp& op, const krm::Json& metadata) {
     const Expected<store::Revision> revision = parse_resource_version(version);
     if (!revision) {
       const std::string_view text = revision.error().message();
-      return fail(
-          krm::bad_request(std::string(text.substr(std::min(text.find("strconv."), text.size())))));
+      return fail(krm::unclassified(
+          std::string(text.substr(std::min(text.find("strconv."), text.size())))));
     }
     if (*revision != op.entry.modified) {
       return fail(modified(op));

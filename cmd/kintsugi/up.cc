@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -38,6 +39,8 @@ struct Options {
   std::vector<std::string> regions = {"eu-west-1", "us-east-1", "ap-south-1"};
   std::string store = "lmdb";
   std::uint16_t admin_port = 0;
+  std::string wildcard = "serve";
+  std::string consumers = "ignored";
 };
 
 std::vector<Flag> flag_table(Options& options) {
@@ -55,7 +58,32 @@ std::vector<Flag> flag_table(Options& options) {
       {"admin-port", "PORT", "0",
        "TCP port of the proxy's admin listener on 127.0.0.1; 0: only run/admin.sock",
        into(options.admin_port)},
+      {"wildcard", "serve|deny", "serve",
+       "what the proxy does with /clusters/*: merges all shards, or refuses as kcp does",
+       into(options.wildcard)},
+      {"consumers", "ignored|required", "ignored",
+       "endpoints of slices: of every selected shard, or as kcp of those with a consumer",
+       into(options.consumers)},
   };
+}
+
+/// What is wrong with an option that names one of a few things; "" if nothing is.
+std::string unknown_choice(const Options& options) {
+  struct Choice {
+    const char* name;
+    const std::string& value;
+    std::vector<std::string> known;
+  };
+  const Choice choices[] = {{"store", options.store, {"lmdb"}},
+                            {"wildcard", options.wildcard, {"serve", "deny"}},
+                            {"consumers", options.consumers, {"ignored", "required"}}};
+  for (const auto& [name, value, known] : choices) {
+    if (std::find(known.begin(), known.end(), value) == known.end()) {
+      return std::string("--") + name + ": \"" + value +
+             "\" is not a choice that this version has; known: " + join(known, ", ");
+    }
+  }
+  return "";
 }
 
 std::string shard_name(std::uint32_t index) {
@@ -318,8 +346,12 @@ std::string proxy_config_text(const Options& options, const Layout& layout) {
       "\n"
       "endpoint_slice:\n"
       "  mode: proxied\n"
-      "  consumers: ignored\n"
-      "wildcard: serve\n"
+      "  consumers: " +
+      options.consumers +
+      "\n"
+      "wildcard: " +
+      options.wildcard +
+      "\n"
       "admin:\n"
       "  socket: " +
       layout.admin_socket() + "\n";
@@ -402,10 +434,8 @@ int run_up(const std::vector<std::string>& arguments) {
   if (options.port == 0) {
     return complain("up", "--port: 0 is no port", 2);
   }
-  if (options.store != "lmdb") {
-    return complain(
-        "up",
-        "--store: \"" + options.store + "\" is not a store that this version has; known: lmdb", 2);
+  if (const std::string fault = unknown_choice(options); !fault.empty()) {
+    return complain("up", fault, 2);
   }
   const Layout layout{absolute_path(options.dir)};
   // The lock comes first: what a running installation uses is not touched.

@@ -22,8 +22,8 @@ std::string identity(const Json& value) {
 }
 
 Error no_merge_key(const Json& item, std::string_view key) {
-  return bad_request("map: " + go_value_text(item) +
-                     " does not contain declared merge key: " + std::string(key));
+  return unclassified("map: " + go_value_text(item) +
+                      " does not contain declared merge key: " + std::string(key));
 }
 
 /// The value of the merge key.
@@ -85,7 +85,8 @@ Expected<Parts> split_by(Json::Array list, const Json::Array& by, std::string_vi
     }
     const std::optional<std::size_t> place = places.find(item);
     if (!key.empty() && stranger != by.end() && place.value_or(by.size()) >= first_stranger) {
-      return fail(bad_request("value for key " + std::to_string(first_stranger) + " is not a map"));
+      return fail(
+          unclassified("value for key " + std::to_string(first_stranger) + " is not a map"));
     }
     (place ? parts.named : parts.others).push_back(std::move(item));
   }
@@ -194,14 +195,14 @@ Expected<bool> elements_are_maps(const Json::Array& first, const Json::Array& se
         return fail(invalid_patch());
       }
       if (model->is_null() || go_type_text(*model) != go_type_text(item)) {
-        return fail(bad_request("list element types are not identical: [" +
-                                go_value_text(Json(first)) + " " + go_value_text(Json(second)) +
-                                "]"));
+        return fail(unclassified("list element types are not identical: [" +
+                                 go_value_text(Json(first)) + " " + go_value_text(Json(second)) +
+                                 "]"));
       }
     }
   }
   if (model == nullptr) {
-    return fail(bad_request("no elements in any of the given slices"));
+    return fail(unclassified("no elements in any of the given slices"));
   }
   return model->is_object();
 }
@@ -266,10 +267,10 @@ class KeyedMerge {
       } else if (*directive == Json("replace")) {
         replaces_ = true;
       } else if (*directive == Json("merge")) {
-        return fail(bad_request("merging lists cannot yet be specified in the patch"));
+        return fail(unclassified("merging lists cannot yet be specified in the patch"));
       } else {
-        return fail(bad_request("unknown patch type: " + go_value_text(*directive, 's') +
-                                " in map: " + go_value_text(item)));
+        return fail(unclassified("unknown patch type: " + go_value_text(*directive, 's') +
+                                 " in map: " + go_value_text(item)));
       }
     }
     std::size_t kept = 0;
@@ -363,8 +364,8 @@ Expected<Json::Array> merge_scalars(const ListRule& rule, Json::Array original,
 }  // namespace
 
 Error bad_argument(std::string_view expected, const Json& received) {
-  return bad_request("expected a " + std::string(expected) + ", but received a " +
-                     std::string(go_type_text(received)));
+  return unclassified("expected a " + std::string(expected) + ", but received a " +
+                      std::string(go_type_text(received)));
 }
 
 Expected<Json::Array> merge_list(const ListRule& rule, Json::Array original, Json::Array& patch,
@@ -387,7 +388,7 @@ Expected<Json::Array> merge_list(const ListRule& rule, Json::Array original, Jso
   }
   if (rule.merge_key.empty()) {
     return fail(
-        bad_request("cannot merge lists without merge key for " + std::string(rule.item_kind)));
+        unclassified("cannot merge lists without merge key for " + std::string(rule.item_kind)));
   }
   return KeyedMerge(rule, std::move(original)).run(patch, leftover);
 }
@@ -449,9 +450,9 @@ Expected<void> check_order(std::string_view merge_key, const Json::Array& patch,
     ++place;
   }
   if (next != items.end() && place >= order.size()) {
-    return fail(bad_request("The order in patch list:\n" + go_value_text(Json(patch)) +
-                            "\n doesn't match $setElementOrder list:\n" + go_value_text(order) +
-                            "\n"));
+    return fail(unclassified("The order in patch list:\n" + go_value_text(Json(patch)) +
+                             "\n doesn't match $setElementOrder list:\n" + go_value_text(order) +
+                             "\n"));
   }
   return {};
 }
