@@ -204,7 +204,8 @@ func (w *World) settle(clients []*running) {
 			if !told && time.Since(began) > 15*time.Second {
 				told = true
 				for _, proxy := range w.proxies {
-					w.t.Logf("%s is behind: %s\n%s: %s", c.name, text, proxy.Name, proxy.Streams(w))
+					streams, err := proxy.Debug(w, "streams")
+					w.t.Logf("%s is behind: %s\n%s: %s %v", c.name, text, proxy.Name, streams, err)
 				}
 			}
 			if time.Now().After(end) {

@@ -78,6 +78,7 @@ type World struct {
 	mutex        sync.Mutex
 	mishaps      []mishap
 	lateThere    bool
+	remembering  int             // proxies that have not heard of a removal yet
 	away         map[string]bool // proxies
 	failures     []string
 }
@@ -119,7 +120,10 @@ func (w *World) expiredSince(shard string, when time.Time) bool {
 }
 
 func (w *World) removedSince(shard string, when time.Time) bool {
-	return w.since(when, func(m *mishap) bool { return m.what == "remove" && (shard == "" || m.whom == shard) })
+	w.mutex.Lock()
+	remembering := w.remembering > 0
+	w.mutex.Unlock()
+	return remembering || w.since(when, func(m *mishap) bool { return m.what == "remove" && (shard == "" || m.whom == shard) })
 }
 
 // Away records that a proxy is not there, or is there again.
@@ -453,7 +457,11 @@ func (w *World) RemoveLate() error {
 	}
 	w.mutex.Lock()
 	w.lateThere = false
+	w.remembering += len(w.proxies)
 	w.mutex.Unlock()
+	for _, proxy := range w.proxies {
+		go w.untilForgotten(proxy, shard)
+	}
 	time.Sleep(100 * time.Millisecond) // for the last writes
 	for _, resource := range resources {
 		if err := w.finish(shard, resource); err != nil {
@@ -463,6 +471,24 @@ func (w *World) RemoveLate() error {
 	err = shard.process.Stop()
 	w.Happened("remove", shard.Name)
 	return err
+}
+
+// untilForgotten waits until a proxy, which hears of it from a root that may be silent, no longer knows a shard.
+func (w *World) untilForgotten(proxy *Proxy, shard *Shard) {
+	known := fmt.Sprintf("%q", shard.Name)
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		text, err := proxy.Debug(w, "shards")
+		w.mutex.Lock()
+		back := w.lateThere
+		w.mutex.Unlock()
+		if back || err == nil && !strings.Contains(text, known) {
+			break
+		}
+	}
+	w.Happened("remove", shard.Name)
+	w.mutex.Lock()
+	w.remembering--
+	w.mutex.Unlock()
 }
 
 // AddLate brings the last shard back, with what it had.
@@ -493,21 +519,21 @@ func (w *World) AddLate() error {
 	return nil
 }
 
-// Streams is what a proxy says of its merged watches.
-func (p *Proxy) Streams(w *World) string {
+// Debug is what a proxy says of its "streams", "shards" and so on.
+func (p *Proxy) Debug(w *World, what string) (string, error) {
 	socket := filepath.Join(w.installation.Dir, p.Name, "admin.sock")
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}}}
 	defer client.CloseIdleConnections()
-	answer, err := client.Get("http://admin/debug/streams")
+	answer, err := client.Get("http://admin/debug/" + what)
 	if err != nil {
-		return err.Error()
+		return "", err
 	}
 	defer answer.Body.Close()
-	text, _ := io.ReadAll(answer.Body)
-	return string(text)
+	text, err := io.ReadAll(answer.Body)
+	return string(text), err
 }
 
 // readyDeadline is beyond the 30 s for which a proxy waits for a shard that accepts connections and is silent.
