@@ -6,8 +6,7 @@
 
 namespace kintsugi::apiserver::internal {
 
-/// One line of the audit log, without its line end: an audit.k8s.io/v1 Event of level Metadata
-/// (AM-455). It never holds bodies, so no Secrets and no tokens.
+/// The line of the audit log for an answer (auth/audit_event.h, AM-455).
 [[nodiscard]] std::string audit_line(const Request& request);
 
 }  // namespace kintsugi::apiserver::internal

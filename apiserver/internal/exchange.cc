@@ -38,7 +38,7 @@ void Exchange::start(RequestPtr request) {
   request_ = std::move(request);
   request_->exchange = this;
   if (server_.params().audit) {
-    request_->received_at = unix_seconds();
+    request_->received_at = unix_microseconds();
   }
   request_->body_complete = request_->head.end_stream;
   server_.request_started();

@@ -6,6 +6,7 @@
 #include "apiserver/internal/options.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
+#include "auth/audit_event.h"
 #include "auth/impersonation.h"
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
@@ -196,8 +197,7 @@ void authorize(const RequestPtr& request, auth::Attributes attributes,
 
 void begin_request(const RequestPtr& request) {
   auth::adopt_web_socket_token(request->head);
-  const std::string_view given = request->header("audit-id");
-  request->audit_id = given.empty() || given.size() > 128 ? random_uuid() : std::string(given);
+  request->audit_id = auth::audit_id_of(request->header("audit-id"));
   request->accept = parse_accept(request->header("accept"));
   if (const std::optional<Form> form = negotiate(request->accept, Offer{true, true, false})) {
     request->form = *form;  // for failures before the real negotiation

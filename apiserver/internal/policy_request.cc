@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "apiserver/user_document.h"
+#include "auth/user_document.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {

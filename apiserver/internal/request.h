@@ -38,7 +38,7 @@ struct Request {
   int status = 0;        ///< of the answer, once it has begun
   bool streams = false;  ///< the answer goes on: a watch, a long list
   TimePoint received;
-  std::int64_t received_at = 0;  ///< [s since 1970]; set for the audit log only
+  std::int64_t received_at = 0;  ///< [us since 1970]; set for the audit log only
   bool outside = false;          ///< not in any logical cluster
   bool caught_up = false;        ///< has waited for definitions that were on their way
   std::string cluster;

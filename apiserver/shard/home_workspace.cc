@@ -5,7 +5,7 @@
 
 #include "apiserver/shard/names.h"
 #include "apiserver/shard/shard_kinds.h"
-#include "apiserver/user_document.h"
+#include "auth/user_document.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
 

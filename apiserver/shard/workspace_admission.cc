@@ -7,7 +7,7 @@
 
 #include "apiserver/shard/names.h"
 #include "apiserver/shard/shard_kinds.h"
-#include "apiserver/user_document.h"
+#include "auth/user_document.h"
 #include "base/strings.h"
 #include "krm/status.h"
 

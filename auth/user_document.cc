@@ -1,12 +1,12 @@
-#include "apiserver/user_document.h"
+#include "auth/user_document.h"
 
 #include <string>
 
-namespace kintsugi::apiserver {
+namespace kintsugi::auth {
 
 using krm::Json;
 
-Json user_document(const auth::UserInfo& user) {
+Json user_document(const UserInfo& user) {
   Json document = Json::object({{"username", Json(user.name)}});
   if (!user.uid.empty()) {
     document["uid"] = user.uid;
@@ -23,4 +23,4 @@ Json user_document(const auth::UserInfo& user) {
   return document;
 }
 
-}  // namespace kintsugi::apiserver
+}  // namespace kintsugi::auth

@@ -1,0 +1,89 @@
+#include "auth/audit_event.h"
+
+#include <algorithm>
+
+#include "auth/user_document.h"
+#include "base/strings.h"
+#include "krm/json.h"
+
+namespace kintsugi::auth {
+namespace {
+
+using krm::Json;
+
+constexpr std::size_t kLongestId = 128;
+
+Json object_reference(const krm::RequestInfo& info) {
+  Json out = Json::object();
+  for (const auto& [key, value] :
+       {std::pair<std::string_view, std::string_view>{"resource", info.resource},
+        std::pair<std::string_view, std::string_view>{"namespace", info.ns},
+        std::pair<std::string_view, std::string_view>{"name", info.name},
+        std::pair<std::string_view, std::string_view>{"apiGroup", info.group},
+        std::pair<std::string_view, std::string_view>{"apiVersion", info.version},
+        std::pair<std::string_view, std::string_view>{"subresource", info.subresource}}) {
+    if (!value.empty()) {
+      out[key] = value;
+    }
+  }
+  return out;
+}
+
+/// Paths and fields may hold any bytes, lines of JSON may not.
+std::string as_utf8(std::string line) {
+  if (!is_valid_utf8(line)) {
+    const auto foreign = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
+    std::replace_if(line.begin(), line.end(), foreign, '?');
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string audit_line(const AuditEvent& event) {
+  Json out = Json::object({{"kind", "Event"},
+                           {"apiVersion", "audit.k8s.io/v1"},
+                           {"level", "Metadata"},
+                           {"auditID", Json(event.id)},
+                           {"stage", Json(event.stage)},
+                           {"requestURI", Json(event.target)},
+                           {"verb", Json(event.info.verb)}});
+  out["user"] = event.user != nullptr ? user_document(*event.user) : Json::object();
+  if (event.impersonated != nullptr) {
+    out["impersonatedUser"] = user_document(*event.impersonated);
+  }
+  if (!event.constraint.empty()) {
+    out.make({"authenticationMetadata", "impersonationConstraint"}) = event.constraint;
+  }
+  if (!event.address.empty()) {
+    out["sourceIPs"].push_back(Json(event.address));
+  }
+  if (!event.agent.empty()) {
+    out["userAgent"] = event.agent;
+  }
+  if (event.info.is_resource) {
+    out["objectRef"] = object_reference(event.info);
+  }
+  if (!event.cluster.empty()) {
+    out.make({"annotations", "kcp.io/cluster"}) = event.cluster;
+  }
+  if (event.annotations != nullptr) {
+    for (const auto& [key, value] : *event.annotations) {
+      out.make({"annotations", key}) = value;
+    }
+  }
+  if (event.status != 0) {
+    out.make({"responseStatus", "code"}) = event.status;
+  }
+  const std::int64_t taken = event.taken / std::chrono::microseconds(1);
+  out["requestReceivedTimestamp"] = rfc3339_micro(event.received_at);
+  out["stageTimestamp"] = rfc3339_micro(event.received_at + taken);
+  out["latencyMicroseconds"] = taken;
+  return as_utf8(out.dump());
+}
+
+std::string audit_id_of(std::string_view given) {
+  return given.empty() || given.size() > kLongestId ? random_uuid() : std::string(given);
+}
+
+}  // namespace kintsugi::auth
