@@ -1,14 +1,18 @@
 #include "cmd/kintsugi/audit_log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
+#include "base/time.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -21,6 +25,16 @@ Expected<int> open_file(const std::string& path) {
     return fail(Errc::kIo, path + ": " + std::strerror(errno));
   }
   return fd;
+}
+
+constexpr std::int64_t kDayMicroseconds = 86'400'000'000;
+
+/// "2026-01-02T03-04-05.000006": sorts as time does.
+std::string stamp_of(std::int64_t microseconds) {
+  std::string stamp = rfc3339_micro(microseconds);
+  stamp.pop_back();
+  std::replace(stamp.begin(), stamp.end(), ':', '-');
+  return stamp;
 }
 
 /// @return the bytes that were written; errno when these are not all.
@@ -41,17 +55,16 @@ std::size_t write_some(int fd, std::string_view bytes) {
 
 }  // namespace
 
-Expected<std::unique_ptr<AuditLog>> AuditLog::open(const std::string& path,
-                                                   std::size_t queue_bytes) {
-  auto fd = open_file(path);
+Expected<std::unique_ptr<AuditLog>> AuditLog::open(AuditFile file) {
+  auto fd = open_file(file.path);
   if (!fd) {
     return fail(std::move(fd.error()));
   }
-  return std::unique_ptr<AuditLog>(new AuditLog(path, queue_bytes, *fd));
+  return std::unique_ptr<AuditLog>(new AuditLog(std::move(file), *fd));
 }
 
-AuditLog::AuditLog(std::string path, std::size_t queue_bytes, int fd)
-    : path_(std::move(path)), queue_bytes_(queue_bytes), fd_(fd), thread_([this] { run(); }) {}
+AuditLog::AuditLog(AuditFile file, int fd)
+    : file_(std::move(file)), fd_(fd), thread_([this] { run(); }) {}
 
 AuditLog::~AuditLog() {
   stopping_ = true;
@@ -67,9 +80,10 @@ void AuditLog::wake() {
 
 void AuditLog::add(std::string line) {
   const std::size_t size = line.size() + sizeof(Line);
-  if (waiting_.fetch_add(size) + size > queue_bytes_) {
+  ++added_;
+  if (waiting_.fetch_add(size) + size > file_.queue_bytes) {
     waiting_ -= size;
-    ++dropped_;
+    lose(1);
   } else {
     Line* const added = new Line{std::move(line), newest_.load()};
     while (!newest_.compare_exchange_weak(added->next, added)) {
@@ -83,7 +97,13 @@ void AuditLog::reopen() {
   wake();
 }
 
+void AuditLog::lose(std::uint64_t lines) {
+  dropped_ += lines;
+  lost_ += lines;
+}
+
 void AuditLog::run() {
+  measure();
   while (true) {
     const std::uint32_t seen = wakes_.load();
     const bool last = stopping_.load();
@@ -112,7 +132,10 @@ void AuditLog::write_waiting() {
     taken += line->text.size() + sizeof(Line);
     block.append(line->text).push_back('\n');
     if (block.size() >= kBlock || oldest == nullptr) {
-      (void)write_lines(block);
+      if (rotates_ && size_ != 0 && size_ + block.size() > file_.rotate_bytes) {
+        rotate();
+      }
+      lose(write_lines(block));
       block.clear();
       waiting_ -= std::exchange(taken, std::size_t{0});
     }
@@ -120,44 +143,90 @@ void AuditLog::write_waiting() {
   report_drops();
 }
 
-bool AuditLog::write_lines(const std::string& lines) {
+std::uint64_t AuditLog::write_lines(const std::string& lines) {
   if (torn_ && write_some(fd_, "\n") == 1) {
     torn_ = false;
   }
   const std::size_t written = torn_ ? 0 : write_some(fd_, lines);
+  size_ += written;
   const bool failed = written < lines.size();
-  if (failed) {
-    if (!broken_) {
-      log_error("audit log cannot be written", {{"file", path_}, {"error", std::strerror(errno)}});
-    }
-    torn_ = torn_ || (written != 0 && lines[written - 1] != '\n');
-    const auto lost = lines.begin() + static_cast<std::ptrdiff_t>(written);
-    dropped_ += static_cast<std::uint64_t>(std::count(lost, lines.end(), '\n'));
+  if (failed && !broken_) {
+    log_error("audit log cannot be written",
+              {{"file", file_.path}, {"error", std::strerror(errno)}});
   }
   broken_ = failed;
-  return !failed;
+  if (!failed) {
+    return 0;
+  }
+  torn_ = torn_ || (written != 0 && lines[written - 1] != '\n');
+  const auto lost = lines.begin() + static_cast<std::ptrdiff_t>(written);
+  return static_cast<std::uint64_t>(std::count(lost, lines.end(), '\n'));
 }
 
 void AuditLog::report_drops() {
   const std::uint64_t dropped = dropped_.load();
-  if (dropped == 0) {
-    return;
-  }
-  if (write_lines("{\"dropped\":" + std::to_string(dropped) + "}\n")) {
+  if (dropped != 0 && write_lines("{\"dropped\":" + std::to_string(dropped) + "}\n") == 0) {
     dropped_ -= dropped;
-  } else {
-    --dropped_;  // of the report itself
   }
 }
 
 void AuditLog::open_again() {
-  auto fd = open_file(path_);
+  auto fd = open_file(file_.path);
   if (!fd) {
     log_error("audit log stays in its old file", {{"error", fd.error().to_string()}});
     return;
   }
   ::close(std::exchange(fd_, *fd));
   torn_ = false;
+  measure();
+}
+
+void AuditLog::measure() {
+  struct stat facts {};
+  rotates_ = file_.rotate_bytes != 0 && ::fstat(fd_, &facts) == 0 && S_ISREG(facts.st_mode);
+  size_ = rotates_ ? static_cast<std::uint64_t>(facts.st_size) : 0;
+}
+
+void AuditLog::rotate() {
+  const std::filesystem::path path(file_.path);
+  std::filesystem::path target = path;
+  target.replace_filename(path.stem().string() + "-" + stamp_of(unix_microseconds()) +
+                          path.extension().string());
+  std::error_code fault;
+  std::filesystem::rename(path, target, fault);
+  if (fault) {
+    log_error("audit log cannot be renamed", {{"file", file_.path}, {"error", fault.message()}});
+    size_ = 0;  // the next try comes after as many bytes
+    return;
+  }
+  open_again();
+  remove_old();
+}
+
+void AuditLog::remove_old() const {
+  const std::filesystem::path path(file_.path);
+  const std::string before = path.stem().string() + "-", after = path.extension().string();
+  const std::int64_t now = unix_microseconds();
+  const std::string oldest =
+      file_.days == 0 ? "" : before + stamp_of(now - file_.days * kDayMicroseconds) + after;
+  std::vector<std::filesystem::path> files;  // of past rotations
+  std::error_code fault;
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  for (std::filesystem::directory_iterator it(folder, fault), end; !fault && it != end;
+       it.increment(fault)) {
+    const std::string name = it->path().filename().string();
+    if (name.size() == before.size() + stamp_of(now).size() + after.size() &&
+        name.starts_with(before) && name.ends_with(after)) {
+      files.push_back(it->path());
+    }
+  }
+  std::sort(files.rbegin(), files.rend());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const bool too_many = file_.backups != 0 && i >= file_.backups;
+    if (too_many || files[i].filename().string() < oldest) {
+      std::filesystem::remove(files[i], fault);
+    }
+  }
 }
 
 }  // namespace kintsugi::cmd

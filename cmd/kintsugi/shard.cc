@@ -112,7 +112,7 @@ class Running {
       return ready;
     }
     if (!options_.audit_log.empty()) {
-      auto log = AuditLog::open(options_.audit_log);
+      auto log = AuditLog::open({options_.audit_log});
       if (!log) {
         return fail(std::move(log.error()));
       }
