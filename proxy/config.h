@@ -93,6 +93,14 @@ struct AuthenticationConfig {
   }
 };
 
+/// The proxy's audit log (FP-143).
+struct AuditConfig {
+  std::string policy_file;  ///< "": every request, at level Metadata
+  std::string log_file;     ///< "": there is none
+  std::uint32_t max_size_mb = 100, max_backups = 0, max_age_days = 0;
+  bool operator==(const AuditConfig&) const = default;
+};
+
 struct ProxyConfig {
   bool kcp_command_line = false;  ///< made by flags of kcp-front-proxy
   std::string external_url;  ///< of the proxy as users see it; needed for endpoint modes proxied
@@ -141,6 +149,7 @@ struct ProxyConfig {
     std::string bind;    ///< "127.0.0.1:0"; empty: no TCP admin listener
     std::string socket;  ///< path of a Unix socket; empty: none
   } admin;
+  AuditConfig audit;
   ForwardLimits limits;
   ServedLimits served_limits;
   struct {

@@ -441,6 +441,10 @@ std::string render_metrics(const topology::Feed& feed, const std::vector<LoopRep
     text.sample(label + "\"ok\"", reload.taken);
     text.sample(label + "\"error\"", reload.refused);
   }
+  text.single("kintsugi_audit_events_total", "counter", "lines for the audit log",
+              topology.audit_events);
+  text.single("kintsugi_audit_dropped_total", "counter", "those that could not be written",
+              topology.audit_dropped);
   text.single("kintsugi_draining", "gauge", "1 once SIGTERM came", topology.draining ? 1 : 0);
   topology_families(text, topology);
   return text.take();

@@ -68,6 +68,13 @@ constexpr KcpFlag kFlags[] = {
      "system:masters,system:kcp:logical-cluster-admin,system:kcp:initializer:*,system:kcp:"
      "terminator:*",
      "groups that are never passed on"},
+    {kText, "audit-policy-file", "FILE", "",
+     "Policy of audit.k8s.io/v1; none: every request, at level Metadata"},
+    {kText, "audit-log-path", "FILE", "", "where audit events go; - is standard output"},
+    {kNumber, "audit-log-maxsize", "N", "100", "megabytes, then the file is begun anew"},
+    {kNumber, "audit-log-maxbackup", "N", "0", "old files that are kept; 0: all of them"},
+    {kNumber, "audit-log-maxage", "N", "0", "days that they are kept; 0: for ever"},
+    {kText, "audit-log-format", "FORMAT", "json", "json"},
     {kNumber, "v", "N", "2", "4 and more: log level debug"},
     {kText, "logging-format", "FORMAT", "text", "accepted: JSON, or text on a terminal"},
     {kList, "feature-gates", "LIST", "", "name=true or false, separated by commas"},

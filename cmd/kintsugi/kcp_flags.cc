@@ -151,6 +151,33 @@ Expected<void> take_profiler(const Values& values, ProxyConfig& config) {
   return {};
 }
 
+Effect number_into(std::string_view name, std::function<std::uint32_t&(ProxyConfig&)> target) {
+  return {name, [target = std::move(target)](const Values& values, ProxyConfig& config) {
+            target(config) = parse_decimal<std::uint32_t>(values.back()).value_or(0);
+            return Expected<void>();
+          }};
+}
+
+Expected<void> take_audit_log(const Values& values, ProxyConfig& config) {
+  const std::string& text = values.back();
+  config.audit.log_file = text.empty() ? "" : text == "-" ? "/dev/stdout" : absolute_path(text);
+  return {};
+}
+
+/// 0 is what the library behind Kubernetes' flag makes of it.
+Expected<void> take_audit_size(const Values& values, ProxyConfig& config) {
+  const std::uint32_t size = parse_decimal<std::uint32_t>(values.back()).value_or(0);
+  config.audit.max_size_mb = size == 0 ? proxy::AuditConfig().max_size_mb : size;
+  return {};
+}
+
+Expected<void> take_audit_format(const Values& values, ProxyConfig& /*config*/) {
+  if (values.back() != "json") {
+    return fail(Errc::kConfig, "\"" + values.back() + "\" is not json");
+  }
+  return {};
+}
+
 const std::vector<Effect>& effects() {
   static const std::vector<Effect> table = {
       file_into("mapping-file", [](ProxyConfig& c) -> std::string& { return c.mapping_file; }),
@@ -250,6 +277,15 @@ const std::vector<Effect>& effects() {
                 [](ProxyConfig& c) -> Values& { return c.authentication.pass_groups; }),
       list_into("authentication-drop-groups",
                 [](ProxyConfig& c) -> Values& { return c.authentication.drop_groups; }),
+      file_into("audit-policy-file",
+                [](ProxyConfig& c) -> std::string& { return c.audit.policy_file; }),
+      {"audit-log-path", take_audit_log},
+      {"audit-log-maxsize", take_audit_size},
+      number_into("audit-log-maxbackup",
+                  [](ProxyConfig& c) -> std::uint32_t& { return c.audit.max_backups; }),
+      number_into("audit-log-maxage",
+                  [](ProxyConfig& c) -> std::uint32_t& { return c.audit.max_age_days; }),
+      {"audit-log-format", take_audit_format},
   };
   return table;
 }

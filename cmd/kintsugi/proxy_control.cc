@@ -125,12 +125,16 @@ Expected<void> ProxyControl::open() {
                   .tokens = tokens_of(files->shards),
                   .routes = std::move(files->routes),
                   .token_files = std::move(files->tokens),
+                  .audit_policy = files->audit_policy,
                   .verifier = verifier_,
                   .group = count > 1 ? std::make_shared<net::ListenerGroup>() : nullptr,
                   .ready = [this] { return ready_.load(std::memory_order_relaxed); },
                   .instance = hex_encode(random_bytes(4)),
                   .loop_count = count});
 
+  if (auto result = open_audit_log(*files->audit_policy); !result) {
+    return result;
+  }
   no_authenticator_ = std::make_unique<NobodyAuthenticates>();
   no_authorizer_ = std::make_unique<NobodyAuthorizes>();
   registry_ = proxy_registry(nullptr, config_.topology.source == "objects");
@@ -487,6 +491,10 @@ void ProxyControl::collect(std::function<void(std::vector<proxy::LoopReport>)> d
 proxy::TopologyReport ProxyControl::topology_report() const {
   proxy::TopologyReport report;
   report.reloads = reloads_;
+  if (audit_ != nullptr) {
+    report.audit_events = audit_->added();
+    report.audit_dropped = audit_->lost();
+  }
   report.draining = stopping_;
   if (partitions_ == nullptr) {
     return report;
@@ -515,6 +523,9 @@ proxy::TopologyReport ProxyControl::topology_report() const {
 
 void ProxyControl::on_signal(int number) {
   if (number == SIGHUP) {
+    if (audit_ != nullptr) {
+      audit_->reopen();
+    }
     reload(watch_->take_changed());
     return;
   }

@@ -9,6 +9,7 @@
 #include "apiserver/controllers/garbage_collector.h"
 #include "apiserver/server.h"
 #include "cmd/kintsugi/api_objects.h"
+#include "cmd/kintsugi/audit_log.h"
 #include "cmd/kintsugi/backend_check.h"
 #include "cmd/kintsugi/cluster_sweeper.h"
 #include "cmd/kintsugi/file_watch.h"
@@ -50,6 +51,8 @@ class ProxyControl {
   /// Where the numbers of sequence cursors begin, and what is known of earlier ones.
   [[nodiscard]] Expected<void> begin_sequences();
   [[nodiscard]] Expected<void> open_admin();
+  [[nodiscard]] Expected<void> open_audit_log(const auth::AuditPolicy& policy);
+  void take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
   [[nodiscard]] proxy::ExplainSources explain_sources();
   void try_feed();
   [[nodiscard]] Expected<void> start_feed();
@@ -93,6 +96,7 @@ class ProxyControl {
   std::vector<proxy::ReloadCount> reloads_;  ///< by key
   std::atomic<bool> ready_{false};
   std::uint64_t ready_turn_ = 0;
+  std::unique_ptr<AuditLog> audit_;  ///< null: there is none
   std::unique_ptr<ProxyShared> shared_;
   std::vector<std::unique_ptr<ProxyLoop>> loops_;
   std::unique_ptr<SlotKeeper> slots_;

@@ -229,6 +229,23 @@ ImpersonationTokens tokens_of(const std::vector<StaticAccess>& shards) {
   return tokens;
 }
 
+namespace {
+
+Expected<std::shared_ptr<const auth::AuditPolicy>> load_audit_policy(const std::string& file) {
+  if (file.empty()) {
+    return std::make_shared<const auth::AuditPolicy>();
+  }
+  const auto text = read_file(file);
+  auto policy = text ? auth::AuditPolicy::parse(*text, file)
+                     : Expected<auth::AuditPolicy>(fail(text.error().clone()));
+  if (!policy) {
+    return fail(std::move(policy.error()));
+  }
+  return std::make_shared<const auth::AuditPolicy>(std::move(*policy));
+}
+
+}  // namespace
+
 Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
   ProxyFiles files;
   if (auto result = load_routes(config, files); !result) {
@@ -282,6 +299,11 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
     }
     files.token_keys = std::move(*keys);
   }
+  auto policy = load_audit_policy(config.audit.policy_file);
+  if (!policy) {
+    return fail(std::move(policy.error()));
+  }
+  files.audit_policy = std::move(*policy);
   return files;
 }
 
@@ -367,6 +389,7 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
        "authentication.request_header.client_ca_file"},
       {config.authentication.token_file, "authentication.token_file"},
       {config.mapping_file, "mapping_file"},
+      {config.audit.policy_file, "audit.policy_file"},
   };
   for (const std::string& file : config.authentication.service_accounts.key_files) {
     files.push_back({file, "authentication.service_accounts.key_files"});
@@ -443,6 +466,9 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("limits.served", next.served_limits, running.served_limits);
   keep("authorization.recheck_watches_ms", next.authorization.recheck_watches,
        running.authorization.recheck_watches);
+  proxy::AuditConfig audit = running.audit;
+  audit.policy_file = next.audit.policy_file;
+  keep("audit", next.audit, audit);
   keep("admin.bind", next.admin.bind, running.admin.bind);
   keep("admin.socket", next.admin.socket, running.admin.socket);
   next.endpoint_slice.external_url = running.endpoint_slice.external_url;

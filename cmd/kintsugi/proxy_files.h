@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "auth/audit_policy.h"
 #include "auth/x509_identity.h"
 #include "cmd/kintsugi/proxy_tokens.h"
 #include "net/tls.h"
@@ -46,6 +47,7 @@ struct ProxyFiles {
   std::shared_ptr<const proxy::RouteTable> routes;  ///< of the mapping file; null: none
   TokenFiles tokens;
   proxy::TokenKeys token_keys;  ///< empty: none are configured
+  std::shared_ptr<const auth::AuditPolicy> audit_policy;
 };
 /// @error kConfig names the file and the cause.
 [[nodiscard]] Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config);

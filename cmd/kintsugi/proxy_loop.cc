@@ -156,7 +156,9 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       shared_.config.topology.source == "static") {
     make_own_pool();
   }
-  gate_ = std::make_unique<proxy::TokenGate>(view_, *handler_);
+  audit_ = std::make_unique<proxy::AuditGate>(loop_, shared_.audit, *handler_);
+  audit_->set_policy(shared_.audit_policy);
+  gate_ = std::make_unique<proxy::TokenGate>(view_, *audit_);
   tokens_of_requests_ = std::make_unique<ProxyTokens>(loop_, view_, find);
   tokens_of_requests_->take(shared_.config.authentication, shared_.token_files, *gate_);
   cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *gate_);
@@ -313,6 +315,10 @@ void ProxyLoop::set_shard_tls(ShardTls backend, ShardTls admin) {
 
 void ProxyLoop::set_tokens(ImpersonationTokens tokens) {
   loop_.post([this, tokens = std::move(tokens)] { tokens_ = tokens; });
+}
+
+void ProxyLoop::set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy) {
+  loop_.post([this, policy = std::move(policy)] { audit_->set_policy(policy); });
 }
 
 void ProxyLoop::set_slots(proxy::SlotHistoryPtr slots, proxy::TokenKeys keys) {

@@ -12,6 +12,7 @@
 #include "net/listener.h"
 #include "net/loop.h"
 #include "proxy/admin.h"
+#include "proxy/audit_gate.h"
 #include "proxy/bind_check.h"
 #include "proxy/config.h"
 #include "proxy/cors.h"
@@ -42,8 +43,10 @@ struct ProxyShared {
   std::shared_ptr<net::TlsContext> serving_tls;  ///< at start; see ProxyLoop::set_serving_tls
   ShardTls backend_tls;                          ///< the same: request-header pairs
   ImpersonationTokens tokens;                    ///< the same
-  std::shared_ptr<const proxy::RouteTable> routes = {};  ///< the same
-  TokenFiles token_files = {};                           ///< the same
+  std::shared_ptr<const proxy::RouteTable> routes = {};        ///< the same
+  TokenFiles token_files = {};                                 ///< the same
+  std::shared_ptr<const auth::AuditPolicy> audit_policy = {};  ///< the same
+  proxy::AuditGate::Write audit = {};                          ///< empty: no log. Any thread.
   std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier;
   std::shared_ptr<net::ListenerGroup> group;
   std::function<bool()> ready;
@@ -85,6 +88,8 @@ class ProxyLoop {
   /// The mapping file as it is now, and whether it serves logical clusters. Any thread.
   void set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool clusters);
   void set_tokens(ImpersonationTokens tokens);
+  /// For requests that begin from now on. Any thread.
+  void set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
   /// What cursors and continue tokens mean from now on. Any thread.
   void set_slots(proxy::SlotHistoryPtr slots, proxy::TokenKeys keys);
   /// For requests that begin from now on. Any thread.
@@ -126,6 +131,7 @@ class ProxyLoop {
   std::unique_ptr<proxy::Overlay> overlay_;
   std::unique_ptr<proxy::ProxyHandler> handler_;
   std::unique_ptr<ProxyTokens> tokens_of_requests_;
+  std::unique_ptr<proxy::AuditGate> audit_;
   std::unique_ptr<proxy::TokenGate> gate_;
   std::unique_ptr<proxy::CorsHandler> cors_;
   std::unique_ptr<proxy::GoawayHandler> goaway_;

@@ -66,6 +66,7 @@ Expected<void> ProxyControl::try_reload() {
     one->set_token_files(config_.authentication, files->tokens);
     one->set_limits(config_.limits);
   }
+  take_audit_policy(std::move(files->audit_policy));
   slots_->set_keys(std::move(files->token_keys));
   static_shards_ = std::move(files->shards);
   if (feed_ != nullptr && config_.topology.source == "static") {

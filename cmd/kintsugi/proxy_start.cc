@@ -9,7 +9,44 @@ namespace {
 
 constexpr Duration kFeedRetry = milliseconds(20);
 
+void tell_audit_level(const auth::AuditPolicy& policy) {
+  if (policy.wants_bodies()) {
+    log_warn("audit: bodies stream through, levels Request and RequestResponse are Metadata here");
+  }
+}
+
 }  // namespace
+
+Expected<void> ProxyControl::open_audit_log(const auth::AuditPolicy& policy) {
+  const proxy::AuditConfig& config = config_.audit;
+  if (config.log_file.empty()) {
+    if (!config.policy_file.empty()) {
+      log_warn("an audit policy has no effect without a log");
+    }
+    return {};
+  }
+  auto log = AuditLog::open({.path = config.log_file,
+                             .rotate_bytes = std::uint64_t{config.max_size_mb} << 20,
+                             .backups = config.max_backups,
+                             .days = config.max_age_days});
+  if (!log) {
+    return fail(std::move(log.error()).at("audit.log_file"));
+  }
+  audit_ = std::move(*log);
+  shared_->audit = [log = audit_.get()](std::string line) { log->add(std::move(line)); };
+  tell_audit_level(policy);
+  return {};
+}
+
+void ProxyControl::take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy) {
+  if (audit_ == nullptr) {
+    return;
+  }
+  tell_audit_level(*policy);
+  for (const auto& one : loops_) {
+    one->set_audit_policy(policy);
+  }
+}
 
 /// The kubeconfigs may not be there yet when the shards start at the same time.
 void ProxyControl::try_feed() {
