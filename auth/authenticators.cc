@@ -47,9 +47,10 @@ ConnectionResult connection_identity(const http::HeaderList& headers, const http
   return result;
 }
 
-void finish_identity(UserInfo& user, const RequestAuthenticator::Params& params) {
+void finish_identity(UserInfo& user, const RequestAuthenticator::Params& params,
+                     bool filtered = false) {
   add_authenticated_group(user);
-  if (params.filter) {
+  if (params.filter && !filtered) {
     user.groups = filter_groups(user.groups, params.pass_groups, params.drop_groups);
   }
 }
@@ -150,7 +151,7 @@ void ask_next(std::shared_ptr<UnionStep> step, std::size_t index) {
           step->done(std::move(result));
           return;
         }
-        if (!result && !step->first_error) {
+        if (!result && (!step->first_error || result.error().code() == Errc::kUnavailable)) {
           step->first_error = std::make_shared<Error>(std::move(result.error()));
         }
         ask_next(step, index + 1);
@@ -215,7 +216,7 @@ void RequestAuthenticator::authenticate_with_source(
           Authenticated authenticated;
           authenticated.user = std::move((*result)->user);
           authenticated.source = CredentialSource::kToken;
-          finish_identity(*authenticated.user, *params);
+          finish_identity(*authenticated.user, *params, (*result)->filtered);
           done(std::move(authenticated));
           return;
         }

@@ -20,6 +20,7 @@ class TokenAuthenticator {
   struct Result {
     UserInfo user;                       ///< without system:authenticated
     std::vector<std::string> audiences;  ///< those of the token that were asked for
+    bool filtered = false;               ///< the groups are final: Params::filter does not apply
   };
   /// nullopt: not a token of this kind, the next one is asked.
   /// @error kUnauthorized ours, but it does not hold; kUnavailable cannot be known now.
@@ -66,7 +67,8 @@ class ServiceAccountAuthenticator final : public TokenAuthenticator {
   Params params_;
 };
 
-/// Asks several in order; the first that accepts wins, else the first error, else nullopt.
+/// Asks several in order; the first that accepts wins, else the first error, before others one that
+/// cannot be known now, else nullopt.
 class TokenUnion final : public TokenAuthenticator {
  public:
   explicit TokenUnion(std::vector<std::shared_ptr<TokenAuthenticator>> members);

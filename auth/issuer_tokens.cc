@@ -72,7 +72,7 @@ void IssuerTokens::authenticate_token(std::string_view token,
   }
   if (const auto known = known_.find(digest_of(token)); known != known_.end()) {
     if (loop_.now() < known->second.until && unix_seconds() <= known->second.expires_at) {
-      done(std::optional<Result>(Result{known->second.user, {}}));
+      done(std::optional<Result>(Result{known->second.user, {}, false}));
       return;
     }
     known_.erase(known);
@@ -123,7 +123,7 @@ void IssuerTokens::judge(Issuer& issuer, const Jwt& jwt, std::string_view token,
     return;
   }
   remember(digest_of(token), {identity->user, identity->expires_at, loop_.now() + limits_.cache});
-  done(std::optional<Result>(Result{std::move(identity->user), {}}));
+  done(std::optional<Result>(Result{std::move(identity->user), {}, false}));
 }
 
 void IssuerTokens::wait(Issuer& issuer, std::string token, Done done) {

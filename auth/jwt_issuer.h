@@ -20,13 +20,16 @@ struct JwtIssuerConfig {
   struct Rule {
     std::string claim, required_value;  ///< of claimValidationRules
     std::string expression, message;
+    bool operator==(const Rule&) const = default;
   };
   struct Mapping {
     std::string claim, expression;
     std::optional<std::string> prefix;
+    bool operator==(const Mapping&) const = default;
   };
   struct Extra {
     std::string key, expression;
+    bool operator==(const Extra&) const = default;
   };
 
   std::string url;            ///< `iss` of its tokens
@@ -39,6 +42,7 @@ struct JwtIssuerConfig {
   std::vector<Extra> extra;
   std::vector<Rule> user_rules;
   std::vector<JwsAlgorithm> algorithms;  ///< of signatures; empty: all
+  bool operator==(const JwtIssuerConfig&) const = default;
 };
 
 /// Reads an element of `jwt`. What is absent or of another type is empty.

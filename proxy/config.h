@@ -83,14 +83,22 @@ struct AuthenticationConfig {
     std::string version = "v1";
     Duration cache = seconds(120);
   } webhook;
+  /// One issuer of tokens by the flags of kube-apiserver; none without `issuer_url`.
+  struct Oidc {
+    std::string issuer_url, client_id;
+    std::string ca_file;  ///< of the issuer's server; "": the machine's CAs
+    std::string username_claim = "sub", groups_claim;
+    std::string username_prefix;  ///< "": the URL and "#", but for `email`; "-": none
+    std::string groups_prefix;
+    std::vector<std::pair<std::string, std::string>> required_claims;
+    std::vector<std::string> signing_algs{"RS256"};
+    bool operator==(const Oidc&) const = default;
+  } oidc;
+  std::string config_file;               ///< AuthenticationConfiguration with issuers of tokens
+  bool workspaces = false;               ///< issuers of workspace types count, too (9.4)
   std::vector<std::string> pass_groups;  ///< 9.3; none: all
   std::vector<std::string> drop_groups = auth::default_drop_groups();
   bool pass_failed = false;  ///< on_failure: pass
-  /// Something besides certificates makes identities.
-  [[nodiscard]] bool has_tokens() const {
-    return !token_file.empty() || !service_accounts.key_files.empty() ||
-           !webhook.kubeconfig.empty();
-  }
 };
 
 /// The proxy's audit log (FP-143).

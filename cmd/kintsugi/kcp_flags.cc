@@ -56,6 +56,13 @@ Effect file_into(std::string_view name, std::function<std::string&(ProxyConfig&)
           }};
 }
 
+Effect text_into(std::string_view name, std::function<std::string&(ProxyConfig&)> target) {
+  return {name, [target = std::move(target)](const Values& values, ProxyConfig& config) {
+            target(config) = values.back();
+            return Expected<void>();
+          }};
+}
+
 Effect list_into(std::string_view name, std::function<Values&(ProxyConfig&)> target) {
   return {name, [target = std::move(target)](const Values& values, ProxyConfig& config) {
             target(config) = values;
@@ -132,6 +139,31 @@ Expected<void> take_sni(const Values& values, ProxyConfig& config) {
       }
     }
     config.listener.tls.sni.push_back(std::move(pair));
+  }
+  return {};
+}
+
+/// `key=value`, once for each key.
+Expected<void> take_required_claims(const Values& values, ProxyConfig& config) {
+  auto& claims = config.authentication.oidc.required_claims;
+  claims.clear();
+  for (const std::string& value : values) {
+    const std::size_t equals = value.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return fail(Errc::kConfig, "\"" + value + "\" is not key=value");
+    }
+    const std::string key = value.substr(0, equals);
+    std::erase_if(claims, [&](const auto& claim) { return claim.first == key; });
+    claims.emplace_back(key, value.substr(equals + 1));
+  }
+  return {};
+}
+
+Expected<void> take_gates(const Values& values, ProxyConfig& config) {
+  for (const std::string& value : values) {
+    if (value.starts_with("WorkspaceAuthentication=")) {
+      config.authentication.workspaces = value.ends_with("=true");
+    }
   }
   return {};
 }
@@ -237,6 +269,28 @@ const std::vector<Effect>& effects() {
                  }),
       file_into("token-auth-file",
                 [](ProxyConfig& c) -> std::string& { return c.authentication.token_file; }),
+      text_into("oidc-issuer-url",
+                [](ProxyConfig& c) -> std::string& { return c.authentication.oidc.issuer_url; }),
+      text_into("oidc-client-id",
+                [](ProxyConfig& c) -> std::string& { return c.authentication.oidc.client_id; }),
+      file_into("oidc-ca-file",
+                [](ProxyConfig& c) -> std::string& { return c.authentication.oidc.ca_file; }),
+      text_into(
+          "oidc-username-claim",
+          [](ProxyConfig& c) -> std::string& { return c.authentication.oidc.username_claim; }),
+      text_into(
+          "oidc-username-prefix",
+          [](ProxyConfig& c) -> std::string& { return c.authentication.oidc.username_prefix; }),
+      text_into("oidc-groups-claim",
+                [](ProxyConfig& c) -> std::string& { return c.authentication.oidc.groups_claim; }),
+      text_into("oidc-groups-prefix",
+                [](ProxyConfig& c) -> std::string& { return c.authentication.oidc.groups_prefix; }),
+      {"oidc-required-claim", take_required_claims},
+      names_into("oidc-signing-algs",
+                 [](ProxyConfig& c) -> Values& { return c.authentication.oidc.signing_algs; }),
+      file_into("authentication-config",
+                [](ProxyConfig& c) -> std::string& { return c.authentication.config_file; }),
+      {"feature-gates", take_gates},
       file_into("authentication-token-webhook-config-file",
                 [](ProxyConfig& c) -> std::string& { return c.authentication.webhook.kubeconfig; }),
       {"authentication-token-webhook-version",
@@ -422,11 +476,6 @@ Expected<void> apply_kcp_flags(const KcpFlagValues& values, bool alone, ProxyCon
     config.data_dir = root + "/kintsugi-proxy";
     config.endpoint_slice.consumers = endpointslice::Consumers::kRequired;
     config.authentication.webhook.version = "v1beta1";
-  }
-  for (const char* name : {"oidc-issuer-url", "authentication-config"}) {
-    if (values.contains(name)) {
-      return fail(Errc::kConfig, std::string("--") + name + ": is not supported");
-    }
   }
   for (const Effect& effect : effects()) {
     const auto given = values.find(std::string(effect.name));

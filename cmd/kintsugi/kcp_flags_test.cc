@@ -63,6 +63,27 @@ TEST(KcpFlags, WhenTheTableIsRead_EveryNameIsThereOnce) {
   EXPECT_GE(names.size(), 58U);
 }
 
+TEST(KcpFlags, WhenAnIssuerIsGiven_ItIsInTheConfiguration) {
+  proxy::ProxyConfig config;
+  config.listener.cert_file = "known";  // none is made
+  const auto result =
+      apply_kcp_flags({{"oidc-issuer-url", {"https://a"}},
+                       {"oidc-client-id", {"id"}},
+                       {"oidc-username-prefix", {"-"}},
+                       {"oidc-required-claim", {"a=b=c", "d=", "a=e"}},
+                       {"oidc-signing-algs", {"ES256", "RS256"}},
+                       {"feature-gates", {"WorkspaceAuthentication=true", "X=true"}}},
+                      false, config);
+  ASSERT_TRUE(result) << result.error().to_string();
+  const auto& authentication = config.authentication;
+  EXPECT_EQ(authentication.oidc.issuer_url, "https://a");
+  EXPECT_EQ(authentication.oidc.username_prefix, "-");
+  using Claims = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(authentication.oidc.required_claims, (Claims{{"d", ""}, {"a", "e"}}));
+  EXPECT_EQ(authentication.oidc.signing_algs.size(), 2U);
+  EXPECT_TRUE(authentication.workspaces);
+}
+
 TEST(KcpFlags, WhenADurationIsGos_ItIsRead) {
   EXPECT_EQ(parse_go_duration("2m0s"), seconds(120));
   EXPECT_EQ(parse_go_duration("1.5h"), seconds(5400));

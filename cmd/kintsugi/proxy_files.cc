@@ -388,6 +388,8 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
       {config.authentication.request_header.client_ca_file,
        "authentication.request_header.client_ca_file"},
       {config.authentication.token_file, "authentication.token_file"},
+      {config.authentication.oidc.ca_file, "authentication.oidc.ca_file"},
+      {config.authentication.config_file, "authentication.config_file"},
       {config.mapping_file, "mapping_file"},
       {config.audit.policy_file, "audit.policy_file"},
   };
@@ -449,6 +451,8 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("listener.goaway_chance", next.listener.goaway_chance, running.listener.goaway_chance);
   keep("listener.max_streams", next.listener.max_streams, running.listener.max_streams);
   keep("listener timeouts", next.listener.timeouts, running.listener.timeouts);
+  keep("authentication.workspaces", next.authentication.workspaces,
+       running.authentication.workspaces);
   keep("topology.source", next.topology.source, running.topology.source);
   keep("topology.groups", next.topology.groups, running.topology.groups);
   keep("endpoint_slice.mode", next.endpoint_slice.mode, running.endpoint_slice.mode);

@@ -1,11 +1,13 @@
 #include "cmd/kintsugi/proxy_tokens.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "auth/service_account_tokens.h"
 #include "cmd/kintsugi/files.h"
 #include "cmd/kintsugi/kubeconfig.h"
+#include "cmd/kintsugi/proxy_issuers.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::cmd {
@@ -68,6 +70,11 @@ Expected<TokenFiles> load_token_files(const proxy::AuthenticationConfig& config)
     }
     files.account_keys.insert(files.account_keys.end(), keys->begin(), keys->end());
   }
+  auto issuers = load_issuers(config);
+  if (!issuers) {
+    return fail(std::move(issuers.error()));
+  }
+  files.issuers = std::move(*issuers);
   files.has_webhook = !config.webhook.kubeconfig.empty();
   if (files.has_webhook) {
     auto webhook = load_webhook(config);
@@ -105,6 +112,16 @@ void ProxyTokens::take(const proxy::AuthenticationConfig& config, const TokenFil
       };
     }
     members.push_back(std::make_shared<auth::ServiceAccountAuthenticator>(std::move(params)));
+  }
+  const bool same = std::equal(
+      files.issuers.begin(), files.issuers.end(), known_issuers_.begin(), known_issuers_.end(),
+      [](const auto& a, const auto& b) { return a->config() == b->config(); });
+  if (!same) {
+    known_issuers_ = files.issuers;
+    issuers_ = std::make_shared<auth::IssuerTokens>(loop_, files.issuers, true);
+  }
+  if (!known_issuers_.empty()) {
+    members.push_back(issuers_);
   }
   if (files.has_webhook) {
     members.push_back(std::make_shared<proxy::TokenWebhook>(loop_, files.webhook));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "auth/authenticators.h"
+#include "auth/issuer_tokens.h"
 #include "net/loop.h"
 #include "proxy/account_check.h"
 #include "proxy/config.h"
@@ -17,6 +18,7 @@ namespace kintsugi::cmd {
 struct TokenFiles {
   std::shared_ptr<auth::TokenFile> file;  ///< null: none
   auth::JwtKeys account_keys;             ///< none: ServiceAccount tokens are not looked at
+  auth::JwtIssuers issuers;
   bool has_webhook = false;
   proxy::TokenWebhookConfig webhook;
 };
@@ -37,6 +39,8 @@ class ProxyTokens {
  private:
   net::Loop& loop_;
   proxy::AccountCheck accounts_;
+  auth::JwtIssuers known_issuers_;
+  std::shared_ptr<auth::IssuerTokens> issuers_;  ///< with the keys that it has
 };
 
 }  // namespace kintsugi::cmd
