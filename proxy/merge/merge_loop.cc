@@ -76,8 +76,8 @@ void MergeLoop::start_reviews() { reviewer = std::make_shared<Reviewer>(*this); 
 
 void MergeLoop::set_slots(SlotHistoryPtr history) {
   slots = std::move(history);
-  late_generations.known(slots->current().generation);
   follow(true);
+  late_generations.look();
 }
 
 void MergeLoop::follow(bool shards_changed) {
@@ -216,9 +216,15 @@ ListQuestion question_of(const MergeRoute& route, const MergeQuery& query) {
           query.label_selector, query.field_selector, query.shard_selector};
 }
 
-bool is_late_generation(const MergeLoop& shared, std::optional<std::uint32_t> generation) {
-  return generation && *generation > shared.slots->current().generation &&
-         shared.late_generations.has_room();
+std::unique_ptr<http::RequestHandler> when_generation_is_known(
+    MergeLoop& shared, std::optional<std::uint32_t> generation,
+    std::function<std::unique_ptr<http::RequestHandler>()> ask) {
+  const auto is_early = [&shared, named = generation.value_or(0)] {
+    return named > shared.slots->current().generation;
+  };
+  return is_early() && shared.late_generations.has_room()
+             ? shared.late_generations.hold(is_early, std::move(ask))
+             : ask();
 }
 
 namespace {
@@ -297,10 +303,6 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
     }
   }
   const std::optional<std::uint32_t> named = named_by(shared, route, *query);
-  if (!is_late_generation(shared, named)) {
-    return answer_query(shared, std::move(head), stream, std::move(route), std::move(*query),
-                        *accept);
-  }
   struct Question {
     http::RequestHead head;
     MergeRoute route;
@@ -309,7 +311,7 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
   };
   auto kept = std::make_shared<Question>(
       Question{std::move(head), std::move(route), std::move(*query), *accept});
-  return shared.late_generations.hold(*named, [&shared, &stream, kept] {
+  return when_generation_is_known(shared, named, [&shared, &stream, kept] {
     return answer_query(shared, std::move(kept->head), stream, std::move(kept->route),
                         std::move(kept->query), std::move(kept->accept));
   });

@@ -15,9 +15,9 @@
 #include "krm/request_info.h"
 #include "net/loop.h"
 #include "net/work_queue.h"
+#include "proxy/held_requests.h"
 #include "proxy/merge/continue_token.h"
 #include "proxy/merge/cursor.h"
-#include "proxy/merge/generation_wait.h"
 #include "proxy/merge/initial_gate.h"
 #include "proxy/merge/list_gate.h"
 #include "proxy/merge/merge_params.h"
@@ -101,7 +101,9 @@ struct MergeLoop {
   TokenKeys keys;  ///< empty until they are known: paged lists wait for them
   /// Of the whole process; one of its own until another is set.
   std::shared_ptr<SequenceBook> sequences = std::make_shared<SequenceBook>();
-  GenerationWait late_generations;
+  /// Requests whose cursor or token is of a generation that another replica, or another loop, made
+  /// a moment ago: they wait for its record (5.3).
+  HeldRequests late_generations;
   /// Of the whole process; one of its own until another is set.
   std::shared_ptr<ListGate> list_gate = std::make_shared<ListGate>(params.list_streams);
   std::vector<MergedWatch*> open;  ///< told of changes of the slots
@@ -191,9 +193,11 @@ struct MergeRoute {
 struct MergeQuery;
 /// What a continue token of this list is good for.
 [[nodiscard]] ListQuestion question_of(const MergeRoute& route, const MergeQuery& query);
-/// It is not known here yet, and worth to be waited for.
-[[nodiscard]] bool is_late_generation(const MergeLoop& shared,
-                                      std::optional<std::uint32_t> generation);
+/// Asks as soon as the generation that the request names, if any, is known here. One that is not
+/// known yet is worth to be waited for.
+[[nodiscard]] std::unique_ptr<http::RequestHandler> when_generation_is_known(
+    MergeLoop& shared, std::optional<std::uint32_t> generation,
+    std::function<std::unique_ptr<http::RequestHandler>()> ask);
 
 /// The request goes on without shards that are away (10).
 [[nodiscard]] bool asks_partial(const MergeOptions& options, const http::HeaderList& headers);

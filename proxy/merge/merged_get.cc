@@ -302,7 +302,7 @@ std::unique_ptr<http::RequestHandler> answer_merged_get(MergeLoop& shared, http:
     get->start(kept->accept, partial);
     return get;
   };
-  return is_late_generation(shared, named) ? shared.late_generations.hold(*named, ask) : ask();
+  return when_generation_is_known(shared, named, ask);
 }
 
 }  // namespace kintsugi::proxy

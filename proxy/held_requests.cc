@@ -1,4 +1,4 @@
-#include "proxy/merge/generation_wait.h"
+#include "proxy/held_requests.h"
 
 #include <utility>
 #include <vector>
@@ -10,14 +10,15 @@ constexpr std::size_t kMostHeld = 1'000;
 
 }  // namespace
 
-bool GenerationWait::has_room() const noexcept {
+bool HeldRequests::has_room() const noexcept {
   return longest_ > Duration::zero() && held_.size() < kMostHeld;
 }
 
-GenerationWait::Answer GenerationWait::hold(std::uint32_t generation,
-                                            std::function<Answer()> then) {
+HeldRequests::Answer HeldRequests::hold(std::function<bool()> is_early,
+                                        std::function<Answer()> then) {
   auto request = std::make_unique<WaitingRequest>();
-  held_.push_back(std::make_shared<Held>(Held{generation, request->weak(), std::move(then)}));
+  held_.push_back(
+      std::make_shared<Held>(Held{std::move(is_early), request->weak(), std::move(then)}));
   loop_.after(longest_, [this, alive = std::weak_ptr<bool>(alive_),
                          weak = std::weak_ptr<Held>(held_.back())] {
     const std::shared_ptr<Held> late = weak.lock();
@@ -30,23 +31,23 @@ GenerationWait::Answer GenerationWait::hold(std::uint32_t generation,
   return request;
 }
 
-void GenerationWait::known(std::uint32_t generation) {
-  std::vector<std::shared_ptr<Held>> ready;
+void HeldRequests::look() {
+  std::vector<std::shared_ptr<Held>> due;
   for (auto one = held_.begin(); one != held_.end();) {
     const bool gone = *(*one)->request == nullptr;
-    if (!gone && (*one)->generation > generation) {
+    if (!gone && (*one)->is_early()) {
       ++one;
       continue;
     }
-    ready.push_back(std::move(*one));
+    due.push_back(std::move(*one));
     one = held_.erase(one);
   }
-  for (const std::shared_ptr<Held>& one : ready) {
+  for (const std::shared_ptr<Held>& one : due) {
     go_on(*one);
   }
 }
 
-void GenerationWait::go_on(Held& held) {
+void HeldRequests::go_on(Held& held) {
   WaitingRequest* request = *held.request;
   if (request != nullptr && !request->closed()) {
     request->go_on(held.then());
