@@ -134,6 +134,9 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
   }
   const topology::ShardInfo& first = *facts.shards().front();
   WildcardRequest request = read_wildcard(head.method, trail, first.spec.plain);
+  if (request.use != WildcardRequest::Use::kDocument && is_nobody(head, stream.peer())) {
+    return answer_error(head, stream, krm::unauthorized());  // AGG-1705
+  }
   std::shared_ptr<const ReviewPlan> reviews;
   if (request.use == WildcardRequest::Use::kMerge && first.spec.plain &&
       is_reviewable(request.info, request.path)) {
@@ -233,6 +236,9 @@ ProxyHandler::Answer ProxyHandler::merged_document(http::RequestHead head,
     head.target = topology::shard_target(first, "*", trail);
     add_forwarding_headers(head, stream.peer());
     return forward(forward_, std::move(head), stream, *client);
+  }
+  if (is_nobody(head, stream.peer())) {
+    return answer_error(head, stream, krm::unauthorized());
   }
   const std::string& path = route.request.path;
   const auto scope = scope_of(head, prefix);

@@ -1,7 +1,9 @@
 // ProxyHandler: virtual workspaces, and what shards write into slices.
 #include <algorithm>
 
+#include "auth/authorizer.h"
 #include "base/strings.h"
+#include "krm/request_info.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/handler.h"
@@ -31,6 +33,24 @@ class Bodiless final : public http::RequestHandler {
   http::ResponseStream& stream_;
   std::unique_ptr<http::RequestHandler> next_;
 };
+
+/// As a virtual workspace refuses whom it does not know: it tells what was asked for.
+Error denied_to_nobody(std::string_view method, std::string_view target) {
+  constexpr std::string_view kEverywhere = "/clusters/*";
+  const std::size_t at = target.find(kEverywhere);
+  const std::string_view trail =
+      at == std::string_view::npos ? target : target.substr(at + kEverywhere.size());
+  const krm::RequestInfo info = krm::parse_request_info(method, trail);
+  auth::Attributes asked;
+  asked.user = auth::anonymous_user();
+  asked.is_resource = info.is_resource;
+  asked.verb = info.verb;
+  asked.group = info.group;
+  asked.version = info.version;
+  asked.resource = info.resource;
+  asked.path = trail.substr(0, trail.find('?'));
+  return auth::denied(asked, {false, "access denied"});
+}
 
 }  // namespace
 
@@ -90,8 +110,11 @@ ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
   if (auto refused = identify(head, stream)) {
     return refused;
   }
-  if (identity_of(stream.peer()) == nullptr && !head.headers.contains("authorization")) {
+  if (is_nobody(head, stream.peer())) {
     // Whom a virtual workspace does not know it refuses as anonymous, not as unauthorized.
+    if (route.merged || !route.union_of.empty()) {
+      return answer_error(head, stream, denied_to_nobody(head.method, route.target));
+    }
     if (!auth::stamp_identity(head.headers, auth::anonymous_user(), params_.identity_headers)) {
       return answer_error(head, stream, krm::unauthorized());
     }

@@ -32,4 +32,8 @@ const ConnectionIdentity* identity_of(const http::PeerInfo& peer) noexcept {
       static_cast<const auth::CertificateIdentity*>(peer.identity.get()));
 }
 
+bool is_nobody(const http::RequestHead& head, const http::PeerInfo& peer) noexcept {
+  return identity_of(peer) == nullptr && !head.headers.contains("authorization");
+}
+
 }  // namespace kintsugi::proxy

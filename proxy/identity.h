@@ -38,4 +38,8 @@ struct IdentityParams {
 /// The connection's identity, nullptr without a client certificate.
 [[nodiscard]] const ConnectionIdentity* identity_of(const http::PeerInfo& peer) noexcept;
 
+/// The proxy does not know who asks, and there is nothing that could tell a shard: merged reads
+/// take more (specs/aggregation.md AGG-1705).
+[[nodiscard]] bool is_nobody(const http::RequestHead& head, const http::PeerInfo& peer) noexcept;
+
 }  // namespace kintsugi::proxy

@@ -86,6 +86,7 @@ TEST(Services, WhenNothingServesThePath_SaysE4_FP040) {
 
 TEST(Services, WhenBelowAPartition_ItsShardsAreLookedUpLive_FP109_TP135) {
   Rig rig;
+  rig.log_in();
   rig.shard.answer = reply_ok;
   rig.partitions["root/eu"] =
       *krm::Json::parse(R"({"spec":{"selector":{"matchLabels":{"region":"eu"}}}})");
@@ -133,6 +134,7 @@ TEST(Services, WhenAnyShardWouldDo_OneThatFailedPauses_FP123) {
 
 TEST(Services, WhenSeveralShardsHoldConsumers_DiscoveryIsTheirUnion_TP118) {
   Rig rig;
+  rig.log_in();
   topology::ConsumerChanges changes;
   topology::ShardSpec spec = alpha_of(rig);
   const std::string base = spec.base_url;
@@ -241,6 +243,32 @@ TEST(Services, WhenAWildcardIsRefused_AnIdentityComesFirst_TP079) {
   Answer unknown;
   rig.ask(unknown, Rig::get("/services/apiexport/c1/e/clusters/nope/api"));
   EXPECT_EQ(unknown.status, 403);
+}
+
+TEST(Services, WhenNobodyAsksForAMergedRead_AGG1705_TheProxyRefusesAsAVirtualWorkspace) {
+  Rig rig;
+  const std::size_t before = rig.shard.exchanges.size();
+  const std::string below = "/services/apiexport/c1/e/clusters/*/apis/g/v1/things";
+  for (const auto& [query, verb] :
+       {std::pair{"", "list"}, std::pair{"?watch=1", "watch"}, std::pair{"?limit=1", "list"}}) {
+    Answer answer;
+    rig.ask(answer, Rig::get(below + query));
+    EXPECT_EQ(answer.status, 403);
+    EXPECT_NE(answer.body.find(std::string("things.g is forbidden: User \\\"system:anonymous\\\" "
+                                           "cannot ") +
+                               verb +
+                               " resource \\\"things\\\" in API group \\\"g\\\" at the cluster "
+                               "scope: access denied"),
+              std::string::npos)
+        << answer.body;
+  }
+  EXPECT_EQ(rig.shard.exchanges.size(), before);
+  Answer token;
+  http::RequestHead head = Rig::get(below);
+  head.headers.add("authorization", "Bearer t");  // a shard may know it
+  rig.shard.answer = reply_ok;
+  rig.send(token, head);
+  EXPECT_TRUE(rig.until([&] { return rig.shard.exchanges.size() > before; }));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ constexpr const char* kAggregated =
 class TwoShards : public ::testing::Test {
  protected:
   TwoShards() : rig(nullptr, [](ProxyHandlerParams& params) { params.wildcard = true; }) {
+    rig.log_in();
     rig.local.status = 404;
     topology::ShardSpec spec = rig.index.now().shard("alpha")->spec;
     const std::string base = spec.base_url;

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,7 +69,6 @@ func TestT80_idle_watches_are_small(t *testing.T) {
 	}
 }
 
-// The rest of T88, a client without any certificate, is not here: it is let through to the shards without an identity.
 func TestT88_certificates_that_are_not_valid(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
@@ -113,5 +113,64 @@ func TestT88_certificates_that_are_not_valid(t *testing.T) {
 	good := NewClient(t, base, r.serving.Pool(), &r.admin, 0)
 	if answer := good.Get(paths[0]); answer.Status != http.StatusOK || reached() != 3 {
 		t.Errorf("%s, %d requests at shards", answer, reached())
+	}
+}
+
+func TestT88b_a_client_without_any_certificate(t *testing.T) {
+	begin(t)
+	for _, form := range []struct {
+		name   string
+		change []Option
+	}{{"plain servers", nil}, {"kcp's shards", []Option{AsKcp()}}} {
+		r := NewRig(t, form.change...)
+		r.Fill(1, 1, 1)
+		base := fmt.Sprintf("https://127.0.0.1:%d", r.Port)
+		nobody := NewClient(t, base, r.serving.Pool(), nil, 0)
+		own := NewClient(t, base+"/clusters/root", r.serving.Pool(), &r.admin, 0)
+		answer := own.Do(http.MethodPost, "/apis/topology.kcp.io/v1alpha1/partitions", []byte(`{"apiVersion":"topology.kcp.io/v1alpha1",
+			"kind":"Partition","metadata":{"name":"all"},"spec":{}}`), "Content-Type", JSON)
+		if answer.Status != http.StatusCreated {
+			t.Fatalf("%s", answer)
+		}
+		eventually(t, patience, "the Partition", func() error {
+			if answer := r.All.At("/partitions/root/all/clusters/*").Get(ConfigMaps.Path()); answer.Status != http.StatusOK {
+				return fmt.Errorf("%s", answer)
+			}
+			return nil
+		})
+		for _, f := range r.Shards {
+			f.Reset()
+		}
+		const mark = "labelSelector=!t88"
+		reached := func() (count int) {
+			for _, f := range r.Shards {
+				count += len(f.Log(func(e Entry) bool {
+					return e.Query.Get("labelSelector") == "!t88" || e.Path == "/apis" || strings.HasPrefix(e.Path, "/openapi")
+				}))
+			}
+			return count
+		}
+		for _, root := range []string{"/clusters/*", "/partitions/root/all/clusters/*"} {
+			for _, path := range []string{ConfigMaps.Path() + "?" + mark, ConfigMaps.Path() + "?limit=1&" + mark, resumed("0") + "&" + mark,
+				ConfigMaps.Path() + "?" + newest + "&" + mark, ConfigMaps.In() + "/a-1?" + mark, "/apis", "/openapi/v3"} {
+				answer := nobody.Get(root+path, "X-Remote-User", "admin", "X-Remote-Group", "system:masters")
+				if answer.Status != http.StatusUnauthorized {
+					t.Errorf("%s, %s: %s", form.name, root+path, answer)
+				} else if o := answer.Object(t); o.Kind != "Status" || o.Code != http.StatusUnauthorized || o.Reason != "Unauthorized" {
+					t.Errorf("%s, %s: %s", form.name, root+path, answer)
+				}
+			}
+		}
+		if n := reached(); n != 0 {
+			t.Errorf("%s: %d requests reached a shard", form.name, n)
+		}
+		// A token may be known to the shards, and what is for one of them it judges itself.
+		token := nobody.Get("/clusters/*"+ConfigMaps.Path()+"?"+mark, "Authorization", "Bearer t88")
+		if token.Status != http.StatusOK || reached() != 3 {
+			t.Errorf("%s: %s, %d requests at shards", form.name, token, reached())
+		}
+		if one := nobody.Get("/shards/a/clusters/*" + ConfigMaps.Path() + "?" + mark); one.Status == http.StatusUnauthorized && form.change == nil {
+			t.Errorf("%s: %s", form.name, one)
+		}
 	}
 }
