@@ -3,40 +3,53 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "proxy/merge/json_scan.h"
+#include "proxy/merge/listed_item.h"
 
 namespace kintsugi::proxy {
 namespace {
 
 constexpr std::size_t kMostLeft = 4'096;
+constexpr std::size_t kMostEvents = 4'096;  ///< of one cluster
 constexpr std::string_view kEverywhere = "/clusters/*";
 constexpr Duration kRetry = seconds(1);
+constexpr int kMostTries = 60;
+constexpr Duration kCatchUp = milliseconds(100);  ///< of a server that lags behind its own events
 
 }  // namespace
+
+std::string ClusterArrival::key(const ObjectFacts& facts) {
+  std::string out(facts.ns);
+  out += '\n';
+  out += facts.name;
+  return out;
+}
 
 /// One cluster at its new shard: listed until it is had as a whole.
 class ClusterMoves::Listing final : private ShardPages::Listener {
  public:
   using Done = std::function<void(bool complete)>;
-  Listing(ClusterMoves& moves, topology::ShardId shard, const std::string& cluster, Done done)
-      : moves_(moves),
-        shard_(shard),
-        route_(moves.route_),
-        done_(std::move(done)),
-        retry_(moves.shared_.loop) {
+  Listing(ClusterMoves& moves, Member member, const std::string& cluster, Done done)
+      : moves_(moves), route_(moves.route_), done_(std::move(done)), retry_(moves.shared_.loop) {
+    arrival_.member = std::move(member);
+    arrival_.cluster = cluster;
     if (const std::size_t at = route_.path.rfind(kEverywhere); at != std::string::npos) {
       route_.path.replace(at, kEverywhere.size(), "/clusters/" + cluster);
     }
   }
 
+  void start_in(Duration delay) {
+    retry_.start(delay, [this] { start(); });
+  }
   void start() {
     ShardPages::Listener& self = *this;
-    objects_.clear();
+    arrival_.objects.clear();
+    arrival_.keys.clear();
+    strange_ = false;
     if (pages_ != nullptr) {  // it may be on the stack
       moves_.shared_.loop.post([kept = std::shared_ptr<ShardPages>(std::move(pages_))] {});
     }
-    pages_ = std::make_unique<ShardPages>(moves_.shared_, self, shard_, moves_.head_, route_,
-                                          moves_.shape_, "&limit=500" + moves_.passed_on_);
+    pages_ = std::make_unique<ShardPages>(moves_.shared_, self, arrival_.member.id, moves_.head_,
+                                          route_, moves_.shape_, "&limit=500" + moves_.passed_on_);
     if (!pages_->start()) {
       again();
     }
@@ -47,29 +60,43 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
       pages_->close();
     }
   }
-  [[nodiscard]] const std::vector<Object>& objects() const noexcept { return objects_; }
+  [[nodiscard]] ClusterArrival& arrival() noexcept { return arrival_; }
   [[nodiscard]] std::uint64_t revision() const noexcept { return pages_->revision(); }
 
  private:
   void again() {
-    retry_.start(kRetry, [this] { start(); });
+    if (++tries_ >= kMostTries) {
+      retry_.start(Duration{}, [this] { done_(false); });
+    } else {
+      start_in(kRetry);
+    }
   }
   void on_item(std::string_view item, const ListEnvelope& envelope) noexcept override {
-    const WatchCoding& coding = *moves_.shape_.coding;
-    const auto facts = coding.protobuf ? proto_item_facts(item) : object_facts(item);
-    std::string kind = envelope.kind;
-    if (kind.ends_with("List")) {
-      kind.resize(kind.size() - 4);
+    StreamShape& shape = moves_.shape_;
+    if (!shape.kind.known()) {
+      shape.kind = {envelope.kind, envelope.api_version};
+      if (envelope.kind.ends_with("List")) {
+        shape.kind.kind.resize(envelope.kind.size() - 4);
+      }
     }
-    if (facts) {
-      objects_.push_back(
-          {facts->revision, coding.item("ADDED", {kind, envelope.api_version}, *facts, item)});
+    std::string room;
+    const auto listed =
+        (envelope.kind == "Table") == shape.kind.is_table()
+            ? read_listed(moves_.shared_.options, arrival_.member, shape, item, room)
+            : std::nullopt;
+    if (!listed) {
+      strange_ = true;
+      return;
     }
+    arrival_.keys.insert(ClusterArrival::key(listed->facts));
+    arrival_.objects.push_back(
+        {listed->facts.revision,
+         shape.coding->item("ADDED", shape.kind, listed->facts, listed->item)});
   }
   void on_bytes(std::size_t count) noexcept override { pages_->consume(count); }
   void on_pages_end(ShardPages::End end) noexcept override {
     if (end == ShardPages::End::kDone && pages_->revision() != 0) {
-      done_(true);
+      done_(!strange_);
     } else if (end == ShardPages::End::kRefused &&
                (pages_->answer().status == 404 || pages_->answer().status == 403)) {
       done_(false);
@@ -79,12 +106,13 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
   }
 
   ClusterMoves& moves_;
-  topology::ShardId shard_;
   MergeRoute route_;
   Done done_;
   net::Timer retry_;
   std::unique_ptr<ShardPages> pages_;
-  std::vector<Object> objects_;
+  ClusterArrival arrival_;
+  int tries_ = 0;
+  bool strange_ = false;  // what came is not what the group's streams tell
 };
 
 ClusterMoves::ClusterMoves(MergeLoop& shared, const http::RequestHead& head,
@@ -99,28 +127,92 @@ ClusterMoves::ClusterMoves(MergeLoop& shared, const http::RequestHead& head,
 
 ClusterMoves::~ClusterMoves() = default;
 
-bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts) {
+std::optional<topology::ShardId> ClusterMoves::other_owner(const Member& member,
+                                                           const ObjectFacts& facts) const {
   if (!member.marker.empty() || facts.cluster.empty()) {
-    return false;  // a plain server is its own cluster
+    return std::nullopt;  // a plain server is its own cluster
   }
-  const auto found =
-      left_.empty() ? left_.end() : left_.find({member.slot, std::string(facts.cluster)});
   const auto fact = shared_.view->current().cluster(facts.cluster);
-  const bool is_owner = !fact || fact->owner == member.id;
-  if (is_owner && found == left_.end()) {
+  return fact && fact->owner != member.id ? std::optional(fact->owner) : std::nullopt;
+}
+
+ClusterMoves::Left* ClusterMoves::left_of(const Member& member, const ObjectFacts& facts) {
+  const bool is_owner = !other_owner(member, facts);
+  if (is_owner && left_.empty()) {
+    return nullptr;
+  }
+  const auto found = left_.find({member.slot, std::string(facts.cluster)});
+  if (found == left_.end()) {
+    return is_owner || left_.size() >= kMostLeft
+               ? nullptr
+               : &left_[{member.slot, std::string(facts.cluster)}];
+  }
+  if (is_owner && found->second.told != 0 && facts.revision > found->second.told) {
+    return nullptr;
+  }
+  return &found->second;
+}
+
+bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts) {
+  return leaves_out(member, facts, {});
+}
+
+bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts,
+                              std::string_view event) {
+  Left* left = left_of(member, facts);
+  if (left == nullptr) {
     return false;
   }
-  if (is_owner && found->second.told != 0) {
-    return facts.revision <= found->second.told;
+  if (left->told != 0 && !other_owner(member, facts)) {
+    return true;  // it was listed
   }
-  if (found == left_.end() && left_.size() >= kMostLeft) {
-    return false;
+  left->told = 0;
+  if (left->listing != nullptr && !event.empty() && left->later.size() < kMostEvents) {
+    left->later.push_back({facts.revision, std::string(event)});
+  } else {
+    left->latest = std::max(left->latest, facts.revision);
   }
-  Left& left =
-      found != left_.end() ? found->second : left_[{member.slot, std::string(facts.cluster)}];
-  left.latest = std::max(left.latest, facts.revision);
-  left.told = 0;
   return true;
+}
+
+void ClusterMoves::vanished(const Member& owner, std::uint64_t position, const ObjectFacts& facts,
+                            std::string_view event) {
+  Key key{owner.slot, std::string(facts.cluster)};
+  if (!left_.contains(key) && left_.size() >= kMostLeft) {
+    return;
+  }
+  const bool is_new = !left_.contains(key);
+  Left& left = left_[key];
+  if (is_new || left.told != 0) {  // clients have what came so far
+    left.told = 0;
+    left.latest = std::max(left.latest, position);
+  }
+  if (left.vanished.size() >= kMostEvents) {
+    left.overflown = true;
+  } else {
+    left.vanished[ClusterArrival::key(facts)] = {facts.revision, std::string(event)};
+  }
+  if (left.listing == nullptr) {
+    list(key, owner, left);
+  }
+}
+
+bool ClusterMoves::awaits(std::size_t slot, std::string_view cluster) const {
+  const auto found = left_.find({slot, std::string(cluster)});
+  return found != left_.end() && found->second.told == 0;
+}
+
+void ClusterMoves::left_from(std::size_t slot, const std::string& cluster) {
+  if (left_.size() < kMostLeft) {
+    Left& left = left_[{slot, cluster}];
+    left.told = 0;
+    left.departed = true;
+  }
+}
+
+bool ClusterMoves::has_left(std::size_t slot, std::string_view cluster) const {
+  const auto found = left_.find({slot, std::string(cluster)});
+  return found != left_.end() && found->second.departed;
 }
 
 void ClusterMoves::follow(const std::vector<Member>& members) {
@@ -149,13 +241,17 @@ void ClusterMoves::forget(std::size_t slot) {
   });
 }
 
-void ClusterMoves::list(const Key& key, const Member& member, Left& left) {
+void ClusterMoves::list(const Key& key, const Member& member, Left& left, Duration delay) {
   log_info("a logical cluster has moved, its objects are listed at its new shard",
            {{"cluster", key.second}, {"shard", member.name}, {"path", route_.path}});
+  for (const ClusterArrival::Event& event : left.later) {
+    left.latest = std::max(left.latest, event.revision);
+  }
+  left.later.clear();
   left.listing = std::make_shared<Listing>(
-      *this, member.id, key.second,
+      *this, member, key.second,
       [this, key, member](bool complete) { on_listed(key, member, complete); });
-  left.listing->start();
+  left.listing->start_in(delay);
 }
 
 void ClusterMoves::on_listed(const Key& key, const Member& member, bool complete) {
@@ -165,21 +261,40 @@ void ClusterMoves::on_listed(const Key& key, const Member& member, bool complete
   }
   Left& left = found->second;
   const std::shared_ptr<Listing> listing = std::move(left.listing);
+  listing->stop();
   shared_.loop.post([listing] {});  // it is on the stack
-  if (!complete) {
-    left_.erase(found);
-    return;
-  }
   const auto fact = shared_.view->current().cluster(key.second);
   if (!fact || fact->owner != member.id) {
+    left.vanished.clear();
     return;  // it went back
   }
-  if (left.latest > listing->revision()) {
-    list(key, member, left);  // more has happened since
+  ClusterArrival& arrival = listing->arrival();
+  if (!complete || left.overflown) {
+    left_.erase(found);
+    arrived_(arrival);
     return;
   }
-  left.told = listing->revision();
-  arrived_(key.first, listing->objects());
+  arrival.revision = listing->revision();
+  if (left.latest > arrival.revision) {
+    list(key, member, left, kCatchUp);  // more has happened since
+    return;
+  }
+  left.departed = false;
+  left.told = arrival.revision;
+  for (ClusterArrival::Event& event : left.later) {
+    if (event.revision > arrival.revision) {
+      left.told = std::max(left.told, event.revision);
+      arrival.later.push_back(std::move(event));
+    }
+  }
+  left.later.clear();
+  for (auto& [name, event] : left.vanished) {
+    if (!arrival.keys.contains(name)) {
+      arrival.vanished.push_back(std::move(event));
+    }
+  }
+  left.vanished.clear();
+  arrived_(arrival);
 }
 
 }  // namespace kintsugi::proxy

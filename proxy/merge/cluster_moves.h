@@ -4,8 +4,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -16,18 +18,33 @@
 
 namespace kintsugi::proxy {
 
+/// A logical cluster at the shard that owns it now, as clients have to be told.
+struct ClusterArrival {
+  /// Of events without a separator.
+  struct Event {
+    std::uint64_t revision = 0;
+    std::string text;
+  };
+  Member member;
+  std::string cluster;
+  std::uint64_t revision = 0;   ///< of the list; 0: it cannot be had as events, clients list again
+  std::vector<Event> objects;   ///< ADDED
+  std::vector<Event> later;     ///< what the shard has told since
+  std::vector<Event> vanished;  ///< DELETED by the shard that had it, of what is not among these
+  std::unordered_set<std::string> keys;  ///< key() of `objects`
+
+  [[nodiscard]] static std::string key(const ObjectFacts& facts);
+  [[nodiscard]] bool has(const ObjectFacts& facts) const { return keys.contains(key(facts)); }
+};
+
 /// Logical clusters that two shards show, as one of them is being moved (specs/aggregation.md 11):
 /// only what the owner says of it counts. When the owner changes to a shard whose events of the
 /// cluster were left out, the cluster is listed there, and its objects are told as ADDED; no client
-/// sees the other shard's deletions. Of one group. Threads: its loop.
+/// sees the other shard's deletions of what is there. Of one group. Memory: for each cluster that
+/// is on its way its list, and 4,096 events. Threads: its loop.
 class ClusterMoves {
  public:
-  struct Object {
-    std::uint64_t revision = 0;
-    std::string event;  ///< ADDED, without a separator
-  };
-  /// All objects of a cluster that has moved to the shard of this slot.
-  using Arrived = std::function<void(std::size_t slot, const std::vector<Object>& objects)>;
+  using Arrived = std::function<void(const ClusterArrival& arrival)>;
 
   /// @param head  as the group asks; like `route`, `passed_on` and `shape` it has to outlive this.
   ClusterMoves(MergeLoop& shared, const http::RequestHead& head, const MergeRoute& route,
@@ -36,6 +53,23 @@ class ClusterMoves {
 
   /// The event is not the owner's, or is older than what was told at the move: nobody gets it.
   [[nodiscard]] bool leaves_out(const Member& member, const ObjectFacts& facts);
+  /// The same of an event of the group's own stream, which is told later if its cluster is about to
+  /// arrive there.
+  [[nodiscard]] bool leaves_out(const Member& member, const ObjectFacts& facts,
+                                std::string_view event);
+  /// Shard that owns the object's logical cluster, if another one than this tells of it.
+  [[nodiscard]] std::optional<topology::ShardId> other_owner(const Member& member,
+                                                             const ObjectFacts& facts) const;
+  /// The cluster is about to be told anew from this slot, whose events of it are left out.
+  [[nodiscard]] bool awaits(std::size_t slot, std::string_view cluster) const;
+  /// A shard that is not the owner has deleted what the owner, at `position`, may not have: the
+  /// owner is asked.
+  void vanished(const Member& owner, std::uint64_t position, const ObjectFacts& facts,
+                std::string_view event);
+  /// Nothing that clients have of the cluster is from this slot any more: should it come back, it
+  /// is listed there.
+  void left_from(std::size_t slot, const std::string& cluster);
+  [[nodiscard]] bool has_left(std::size_t slot, std::string_view cluster) const;
   /// Owners may have changed.
   void follow(const std::vector<Member>& members);
   /// The slot is not followed any more.
@@ -44,12 +78,18 @@ class ClusterMoves {
  private:
   class Listing;
   struct Left {
-    std::uint64_t latest = 0;  ///< revision of what was left out
+    std::uint64_t latest = 0;  ///< revision of what was left out and is not in `later`
     std::uint64_t told = 0;    ///< revision of the list that was told; 0: none yet
     std::shared_ptr<Listing> listing;
+    std::vector<ClusterArrival::Event> later;  ///< since the listing began
+    std::map<std::string, ClusterArrival::Event> vanished;
+    bool overflown = false;
+    bool departed = false;
   };
   using Key = std::pair<std::size_t, std::string>;  // slot, cluster
-  void list(const Key& key, const Member& member, Left& left);
+  /// What the event is left out for; null: it is not.
+  Left* left_of(const Member& member, const ObjectFacts& facts);
+  void list(const Key& key, const Member& member, Left& left, Duration delay = {});
   void on_listed(const Key& key, const Member& member, bool complete);
 
   MergeLoop& shared_;

@@ -172,5 +172,263 @@ TEST_F(MovingClusters, WhenAWatchBeginsInTheMiddle_T110_OnlyTheOwnersObjectsAreI
   EXPECT_NE(answer.body.find("\"resourceVersion\":\"11\""), std::string::npos);
 }
 
+TEST_F(MovingClusters, WhenBothShardsDeleteWhileItMoves_T110_TheObjectIsDeleted) {
+  Answer& answer = synced();
+  tell(0, of_nine("ADDED", "x", "12"));
+  tell(1, of_nine("ADDED", "x", "30"));
+  tell(1, event("ADDED", "other", "31"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 4; }));
+  Exchange* asked = nullptr;
+  scripts_[1] = [this, &asked](Exchange& exchange) {
+    if (exchange.head.target.starts_with("/clusters/c9/")) {
+      asked = &exchange;
+    } else {
+      serve(1, exchange);
+    }
+  };
+  report("beta");
+  EXPECT_TRUE(until([&] { return asked != nullptr; }));
+  tell(0, of_nine("DELETED", "x", "40"));  // beta has it, as far as its stream says
+  tell(0, event("ADDED", "still", "41"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 5; }));
+  tell(1, of_nine("DELETED", "x", "32"));
+  holds("32", {});
+  FakeShard::reply(*asked, 200, list_);
+  EXPECT_TRUE(until([&] { return told(answer).size() == 6; })) << answer.body;
+  EXPECT_EQ(told(answer),
+            (Told{"ADDED a", "ADDED b", "ADDED other", "ADDED still", "ADDED x", "DELETED x"}));
+}
+
+/// The same of a watch of Tables.
+std::string row_of_nine(const std::string& name, const std::string& revision) {
+  return R"({"cells":[")" + name + R"("],"object":{"kind":"PartialObjectMetadata","apiVersion":)" +
+         R"("meta.k8s.io/v1","metadata":{"name":")" + name + R"(","namespace":"t","uid":"u-)" +
+         name + R"(","resourceVersion":")" + revision +
+         R"(","annotations":{"kcp.io/cluster":"c9"}}}})";
+}
+
+std::string table_of(const std::string& revision, const std::string& rows) {
+  return R"({"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":")" +
+         revision + R"("},"columnDefinitions":[{"name":"Name","type":"string"}],"rows":[)" + rows +
+         "]}";
+}
+
+std::string row_event_of_nine(const std::string& type, const std::string& name,
+                              const std::string& revision) {
+  return R"({"type":")" + type + R"(","object":)" +
+         table_of(revision, row_of_nine(name, revision)) + "}\n";
+}
+
+class MovingTables : public MovingClusters {
+ protected:
+  void SetUp() override {
+    MovingClusters::SetUp();
+    for (const std::size_t i : {0U, 1U}) {
+      scripts_[i] = [this, i](Exchange& exchange) { serve_table(i, exchange); };
+    }
+  }
+  void serve_table(std::size_t i, Exchange& exchange) {
+    const std::string revision = i == 0 ? "11" : "21";
+    if (exchange.head.target.starts_with("/clusters/c9/")) {
+      ++listed_;
+      FakeShard::reply(exchange, 200, list_);
+      return;
+    }
+    if (!is_watch(exchange)) {
+      FakeShard::reply(exchange, 200, table_of(revision, ""));
+      return;
+    }
+    http::HeaderList headers;
+    headers.add("content-type", "application/json");
+    exchange.stream->send_head(200, headers, false);
+    if (testing::wants(exchange, "sendInitialEvents=true")) {
+      exchange.stream->send_data(
+          R"({"type":"BOOKMARK","object":)" +
+              table_of(revision,
+                       R"({"cells":[],"object":{"kind":"PartialObjectMetadata","apiVersion":)"
+                       R"("meta.k8s.io/v1","metadata":{"resourceVersion":")" +
+                           revision +
+                           R"(","annotations":{"k8s.io/initial-events-end":"true"}}}})") +
+              "}\n",
+          false);
+    }
+    open_[i].push_back(&exchange);
+  }
+  /// "ADDED x@12", in their order.
+  static Told rows(const Answer& answer) {
+    Told out;
+    for (const Json& one : events(answer)) {
+      const Json* row = one.at({"object", "rows"});
+      if (one.text({"type"}) != "BOOKMARK" && row != nullptr) {
+        const Json& of = row->items().front();
+        out.push_back(std::string(one.text({"type"})) + ' ' +
+                      std::string(of.text({"object", "metadata", "name"})) + '@' +
+                      std::string(of.text({"object", "metadata", "resourceVersion"})));
+      }
+    }
+    return out;
+  }
+};
+
+TEST_F(MovingTables, WhenAClusterMoves_T110_ItsRowsComeFromTheNewShard) {
+  Answer& answer = send(testing::kNewest, "application/json;as=Table;v=v1;g=meta.k8s.io");
+  EXPECT_TRUE(until([&] { return answer.body.find("initial-events-end") != std::string::npos; }));
+  tell(0, row_event_of_nine("ADDED", "x", "12"));
+  tell(1, row_event_of_nine("ADDED", "x", "30"));
+  EXPECT_TRUE(until([&] { return rows(answer).size() == 1; })) << answer.body;
+  list_ = table_of("31", row_of_nine("x", "30"));
+  report("beta");
+  EXPECT_TRUE(until([&] { return rows(answer).size() == 2; })) << answer.body;
+  tell(0, row_event_of_nine("DELETED", "x", "40"));
+  tell(1, row_event_of_nine("MODIFIED", "x", "32"));
+  EXPECT_TRUE(until([&] { return rows(answer).size() == 3; })) << answer.body;
+  EXPECT_EQ(rows(answer), (Told{"ADDED x@12", "ADDED x@30", "MODIFIED x@32"}));
+  EXPECT_FALSE(answer.ended);
+  EXPECT_EQ(listed_, 1);
+  std::size_t with_columns = 0;
+  for (const Json& one : events(answer)) {
+    const Json* columns = one.at({"object", "columnDefinitions"});
+    with_columns += columns != nullptr && columns->is_array() ? 1U : 0U;
+  }
+  EXPECT_EQ(with_columns, 1U) << answer.body;
+}
+
+TEST_F(MovingTables, WhenTheNewShardHasNoRows_T110_ClientsListAgain) {
+  Answer& answer = send(testing::kNewest, "application/json;as=Table;v=v1;g=meta.k8s.io");
+  EXPECT_TRUE(until([&] { return answer.body.find("initial-events-end") != std::string::npos; }));
+  tell(1, row_event_of_nine("ADDED", "x", "30"));
+  tell(0, row_event_of_nine("ADDED", "y", "12"));
+  EXPECT_TRUE(until([&] { return rows(answer).size() == 1; })) << answer.body;
+  holds("31", {item_of_nine("x", "30")});  // objects, no rows
+  report("beta");
+  EXPECT_TRUE(until([&] { return answer.ended; })) << answer.body;
+  EXPECT_EQ(events(answer).back().find("object")->find("code")->as_integer(), 410);
+}
+
+TEST_F(MovingClusters, WhenAClusterMoves_T110_MetadataComesAsMetadata) {
+  const auto as_metadata = [](std::string text) {
+    for (std::size_t at = 0;
+         (at = text.find(R"("kind":"ConfigMap","apiVersion":"v1")")) != std::string::npos;) {
+      text.replace(at, 36, R"("kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1")");
+    }
+    return text;
+  };
+  for (const std::size_t i : {0U, 1U}) {
+    scripts_[i] = [this, i, as_metadata](Exchange& exchange) {
+      if (exchange.head.target.starts_with("/clusters/c9/")) {
+        FakeShard::reply(exchange, 200, list_);
+        return;
+      }
+      http::HeaderList headers;
+      headers.add("content-type", "application/json");
+      exchange.stream->send_head(200, headers, false);
+      exchange.stream->send_data(as_metadata(bookmark(i == 0 ? "11" : "21", true)), false);
+      open_[i].push_back(&exchange);
+    };
+  }
+  Answer& answer =
+      send(testing::kNewest, "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io");
+  EXPECT_TRUE(until([&] { return ends(answer) == 1; })) << answer.body;
+  tell(1, as_metadata(of_nine("ADDED", "x", "30")));
+  tell(0, as_metadata(of_nine("ADDED", "x", "12")));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 1; })) << answer.body;
+  // Its items have no kind, as in lists of servers.
+  list_ = R"({"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{)"
+          R"("resourceVersion":"31"},"items":[{"metadata":{"name":"x","namespace":"t","uid":"u-x",)"
+          R"("resourceVersion":"30","annotations":{"kcp.io/cluster":"c9"}}}]})";
+  report("beta");
+  EXPECT_TRUE(until([&] { return told(answer).size() == 2; })) << answer.body;
+  EXPECT_EQ(told(answer), (Told{"ADDED x", "ADDED x"}));
+  for (const Json& one : events(answer)) {
+    EXPECT_EQ(one.text({"object", "kind"}), "PartialObjectMetadata") << one.dump();
+  }
+  EXPECT_FALSE(answer.ended);
+}
+
+TEST_F(MovingClusters, WhenObjectsDoNotMoveAlong_T110_TheyAreDeleted) {
+  Answer& answer = synced();
+  tell(0, of_nine("ADDED", "x", "12"));
+  tell(0, of_nine("ADDED", "lost", "13"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 4; }));
+  tell(1, of_nine("ADDED", "x", "30"));
+  tell(1, event("ADDED", "other", "31"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 5; }));
+  holds("31", {item_of_nine("x", "30")});
+  report("beta");
+  EXPECT_TRUE(until([&] { return told(answer).size() == 7; })) << answer.body;
+  tell(0, of_nine("DELETED", "lost", "40"));
+  tell(0, of_nine("DELETED", "x", "41"));
+  tell(0, event("ADDED", "still", "42"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 8; })) << answer.body;
+  EXPECT_EQ(told(answer), (Told{"ADDED a", "ADDED b", "ADDED lost", "ADDED other", "ADDED still",
+                                "ADDED x", "ADDED x", "DELETED lost"}));
+  EXPECT_EQ(listed_, 1);
+}
+
+TEST_F(MovingClusters, WhenTheOwnerChangesBeforeObjectsDo_T110_WhatIsNotCopiedIsDeleted) {
+  Answer& answer = synced();
+  tell(0, of_nine("ADDED", "x", "12"));
+  tell(0, of_nine("ADDED", "lost", "13"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 4; }));
+  report("beta");
+  tell(1, of_nine("ADDED", "x", "30"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 5; })) << answer.body;
+  holds("33", {item_of_nine("x", "30")});
+  tell(0, of_nine("DELETED", "x", "40"));
+  tell(0, of_nine("DELETED", "lost", "41"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 7; })) << answer.body;
+  EXPECT_EQ(told(answer), (Told{"ADDED a", "ADDED b", "ADDED lost", "ADDED x", "ADDED x", "ADDED x",
+                                "DELETED lost"}));
+  EXPECT_EQ(listed_, 1);
+}
+
+TEST_F(MovingClusters, WhenTheOldShardLeaves_T110_NothingThatMovedIsDeleted) {
+  Answer& answer = synced();
+  tell(0, of_nine("ADDED", "x", "12"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 3; }));
+  report("beta");
+  tell(1, of_nine("ADDED", "x", "30"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 4; })) << answer.body;
+  rig_->index.delete_shard("alpha");
+  rig_->publisher.publish(rig_->index.freeze());
+  tell(1, event("ADDED", "still", "31"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 6; })) << answer.body;
+  EXPECT_EQ(told(answer),
+            (Told{"ADDED a", "ADDED b", "ADDED still", "ADDED x", "ADDED x", "DELETED a"}));
+}
+
+TEST_F(MovingClusters, WhenMoreHappensWhileItIsListed_T110_ItComesAfterTheList) {
+  Answer& answer = synced();
+  tell(1, of_nine("ADDED", "x", "30"));
+  tell(1, event("ADDED", "other", "31"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 3; }));
+  Exchange* asked = nullptr;
+  scripts_[1] = [this, &asked](Exchange& exchange) {
+    if (exchange.head.target.starts_with("/clusters/c9/")) {
+      ++listed_;
+      asked = &exchange;
+    } else {
+      serve(1, exchange);
+    }
+  };
+  report("beta");
+  EXPECT_TRUE(until([&] { return asked != nullptr; }));
+  tell(1, of_nine("MODIFIED", "x", "32"));
+  tell(1, of_nine("MODIFIED", "x", "35"));
+  tell(1, event("ADDED", "last", "36"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 4; }));
+  holds("33", {item_of_nine("x", "32")});
+  FakeShard::reply(*asked, 200, list_);
+  EXPECT_TRUE(until([&] { return told(answer).size() == 6; })) << answer.body;
+  EXPECT_EQ(listed_, 1);
+  std::vector<std::string> of_x;
+  for (const Json& one : events(answer)) {
+    if (one.text({"object", "metadata", "name"}) == "x") {
+      of_x.emplace_back(one.text({"object", "metadata", "resourceVersion"}));
+    }
+  }
+  EXPECT_EQ(of_x, (Told{"32", "35"}));
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -17,7 +17,7 @@ constexpr Duration kLongestDelay = seconds(600);
 }  // namespace
 
 IndexFill::IndexFill(MergeLoop& shared, std::function<MemberWatch*()> stream,
-                     std::function<std::unique_ptr<KeyIndex>()> make_index,
+                     std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index,
                      const http::RequestHead& head, const MergeRoute& route,
                      const std::string& passed_on, StreamShape& shape)
     : shared_(shared),
@@ -70,7 +70,7 @@ void IndexFill::list() {
   ++shared_.index_fills;
   has_turn_ = true;
   broken_ = false;
-  std::unique_ptr<KeyIndex> index = make_index_();
+  std::unique_ptr<KeyIndex> index = make_index_(stream.member());
   index->begin_fill();
   stream.keep_index(std::move(index));
   ShardPages::Listener& self = *this;

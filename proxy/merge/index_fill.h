@@ -21,12 +21,13 @@ namespace kintsugi::proxy {
 /// that they may. Threads: its loop.
 class IndexFill final : private ShardPages::Listener {
  public:
-  /// @param stream  the stream that has the index, as long as this lives
+  /// @param stream  the stream that has the index, until stop()
   /// @param head  as the watch was asked for; like `route`, `passed_on` and `shape` it has to
   /// outlive this.
   IndexFill(MergeLoop& shared, std::function<MemberWatch*()> stream,
-            std::function<std::unique_ptr<KeyIndex>()> make_index, const http::RequestHead& head,
-            const MergeRoute& route, const std::string& passed_on, StreamShape& shape);
+            std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index,
+            const http::RequestHead& head, const MergeRoute& route, const std::string& passed_on,
+            StreamShape& shape);
   ~IndexFill() { stop(); }
   IndexFill(const IndexFill&) = delete;
   IndexFill& operator=(const IndexFill&) = delete;
@@ -48,7 +49,7 @@ class IndexFill final : private ShardPages::Listener {
 
   MergeLoop& shared_;
   std::function<MemberWatch*()> stream_;
-  std::function<std::unique_ptr<KeyIndex>()> make_index_;
+  std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index_;
   const http::RequestHead& head_;
   const MergeRoute& route_;
   const std::string& passed_on_;

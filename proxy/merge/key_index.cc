@@ -116,4 +116,17 @@ void KeyIndex::drain(const std::function<void(const ObjectFacts&, const Entry&)>
   sweep(gone);
 }
 
+void KeyIndex::drain_cluster(std::string_view cluster,
+                             const std::function<void(const ObjectFacts&, const Entry&)>& gone) {
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const ObjectFacts facts = facts_of(at->first, at->second);
+    if (facts.cluster != cluster) {
+      ++at;
+      continue;
+    }
+    gone(facts, at->second);
+    at = forget(at);
+  }
+}
+
 }  // namespace kintsugi::proxy

@@ -53,6 +53,9 @@ class KeyIndex {
   void sweep(const std::function<void(const ObjectFacts& facts, const Entry& entry)>& gone);
   /// Everything is forgotten.
   void drain(const std::function<void(const ObjectFacts& facts, const Entry& entry)>& gone);
+  /// The objects of one logical cluster are forgotten.
+  void drain_cluster(std::string_view cluster,
+                     const std::function<void(const ObjectFacts& facts, const Entry& entry)>& gone);
   /// The entry of an object; nullptr: none.
   [[nodiscard]] const Entry* find(const ObjectFacts& facts) const;
 

@@ -43,9 +43,7 @@ WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead hea
       log_(shared.params.group_log),
       names_(shared.stats.collisions[route_.info.qualified_resource()]),
       moves_(shared, head_, route_, passed_on_, shape_,
-             [this](std::size_t slot, const std::vector<ClusterMoves::Object>& objects) {
-               on_cluster_arrived(slot, objects);
-             }),
+             [this](const ClusterArrival& arrival) { on_cluster_arrived(arrival); }),
       linger_(shared.loop) {
   give_back(route_.info);  // the first client's question
 }
@@ -370,7 +368,10 @@ void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts,
   slots_[slot].fresh = false;
   bookmark_ = {};
   learn(facts.facts, facts.columns);
-  if (leaves_out(from.member(), facts.facts)) {
+  if (is_hidden(facts.facts) || moves_.leaves_out(from.member(), facts.facts, event)) {
+    if (facts.type == EventType::kDeleted) {
+      on_other_deleted(from.member(), facts.facts, event);
+    }
     ring_.move(slot, from.position(), shared_.loop.now());
     return;
   }

@@ -184,7 +184,9 @@ class WatchGroup final : private MemberWatch::Sink,
   /// Enters an event that no shard has sent, for readers who are at `position`.
   void enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
              std::string_view event);
-  void on_cluster_arrived(std::size_t slot, const std::vector<ClusterMoves::Object>& objects);
+  void on_cluster_arrived(const ClusterArrival& arrival);
+  /// A shard that does not own the object's cluster has deleted it.
+  void on_other_deleted(const Member& member, const ObjectFacts& facts, std::string_view event);
   [[nodiscard]] std::unique_ptr<KeyIndex> make_index(const Member& member);
   void plan_index(std::size_t slot);
   /// What tells events that the shard has forgotten; null: nothing does.

@@ -79,8 +79,8 @@ void WatchGroup::plan_index(std::size_t slot) {
     return;
   }
   followed.fill = std::make_unique<IndexFill>(
-      shared_, [this, slot] { return slots_[slot].stream.get(); },
-      [this, slot] { return make_index(slots_[slot].stream->member()); }, head_, route_, passed_on_,
+      shared_, [this, slot] { return streams_[slot]; },
+      [this](const Member& member) { return make_index(member); }, head_, route_, passed_on_,
       shape_);
   followed.fill->start();
 }
@@ -145,8 +145,10 @@ void WatchGroup::refresh() {
       // Newer than all that came of the shard, as clients drop what is not.
       const std::uint64_t last = stream.position() + 1;
       index->drain([&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
-        enter(slot, facts, stream.position(),
-              shape_.coding->deleted(shape_.kind, facts, last, entry.kept));
+        if (!moves_.leaves_out(stream.member(), facts)) {
+          enter(slot, facts, stream.position(),
+                shape_.coding->deleted(shape_.kind, facts, last, entry.kept));
+        }
       });
       departed_[slot] = {log_.end(), stream.position()};
     }
@@ -165,20 +167,58 @@ void WatchGroup::refresh() {
   moves_.follow(members_);
 }
 
-void WatchGroup::on_cluster_arrived(std::size_t slot,
-                                    const std::vector<ClusterMoves::Object>& objects) {
+void WatchGroup::on_other_deleted(const Member& member, const ObjectFacts& facts,
+                                  std::string_view event) {
+  const std::optional<topology::ShardId> owner = moves_.other_owner(member, facts);
+  if (!owner || is_hidden(facts) || moves_.has_left(member.slot, facts.cluster)) {
+    return;
+  }
+  for (const Member& one : members_) {
+    const MemberWatch* stream = one.id == *owner ? this->stream(one.slot) : nullptr;
+    const KeyIndex* index = stream == nullptr ? nullptr : whole_index(*stream);
+    const bool lacks = index != nullptr && index->find(facts) == nullptr;
+    if (stream != nullptr && (lacks || moves_.awaits(one.slot, facts.cluster))) {
+      moves_.vanished(one, stream->position(), facts, event);
+    }
+  }
+}
+
+void WatchGroup::on_cluster_arrived(const ClusterArrival& arrival) {
+  const std::size_t slot = arrival.member.slot;
   for_each_reader([slot](GroupReader& reader) { reader.on_slot_supplied(slot); });
   if (!follows(slot)) {
     return;
   }
-  if (shape_.kind.is_table()) {  // what was listed are no rows
+  if (arrival.revision == 0) {
     expire(slot, "moved");
     return;
   }
-  for (const ClusterMoves::Object& object : objects) {
+  const auto tell = [&](std::uint64_t revision, std::string_view event) {
     ObjectFacts facts;
-    facts.revision = object.revision;
-    enter(slot, facts, slots_[slot].stream->position(), object.event);
+    facts.revision = revision;
+    enter(slot, facts, streams_[slot]->position(), event);
+  };
+  for (const auto& [other, followed] : slots_) {
+    KeyIndex* index = other == slot ? nullptr : whole_index(*followed.stream);
+    bool had = false;
+    if (index != nullptr) {
+      index->drain_cluster(
+          arrival.cluster, [&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
+            had = true;
+            if (!arrival.has(facts)) {
+              tell(arrival.revision,
+                   shape_.coding->deleted(shape_.kind, facts, arrival.revision, entry.kept));
+            }
+          });
+    }
+    if (had) {
+      moves_.left_from(other, arrival.cluster);
+    }
+  }
+  for (const auto* events : {&arrival.vanished, &arrival.objects, &arrival.later}) {
+    for (const ClusterArrival::Event& event : *events) {
+      tell(event.revision, event.text);
+    }
   }
   for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
 }
@@ -258,7 +298,9 @@ void WatchGroup::enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t
 void WatchGroup::on_difference(SlotResync& from, const ObjectFacts& facts,
                                std::string_view event) noexcept {
   const std::size_t slot = from.member().slot;
-  enter(slot, facts, slots_[slot].stream->position(), event);
+  if (!moves_.leaves_out(from.member(), facts)) {
+    enter(slot, facts, slots_[slot].stream->position(), event);
+  }
 }
 
 void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) noexcept {

@@ -61,7 +61,7 @@ func (f *Fake) route(w http.ResponseWriter, r *http.Request, e Entry) {
 		f.review(w, e)
 		return
 	}
-	for _, shelf := range []*Shelf{f.Maps, f.Widgets, {f, Deployments}} {
+	for _, shelf := range []*Shelf{f.Maps, f.Widgets, {f, Deployments}, f.Clusters} {
 		resource := shelf.resource
 		root := strings.TrimSuffix(resource.Path(), resource.Plural)
 		rest, ok := strings.CutPrefix(e.Path, root)
@@ -89,7 +89,7 @@ func (f *Fake) route(w http.ResponseWriter, r *http.Request, e Entry) {
 func (f *Fake) serveShelf(w http.ResponseWriter, r *http.Request, e Entry, shelf *Shelf, namespace, name string) {
 	is := f.is()
 	user := r.Header.Get("X-Remote-User")
-	if is.Absent && shelf.resource != Deployments {
+	if is.Absent && shelf.resource != Deployments && shelf.resource != Clusters {
 		answerStatus(w, notFound())
 		return
 	}
@@ -165,6 +165,7 @@ func (f *Fake) put(w http.ResponseWriter, e Entry, shelf *Shelf, name string) {
 
 // question is a list or watch request as decoded.
 type question struct {
+	cluster    string // "": all
 	namespace  string
 	labels     labels.Selector
 	fields     fields.Selector
@@ -188,6 +189,11 @@ func truth(values []string) (bool, bool) {
 func ask(e Entry, namespace string) (question, *metav1.Status) {
 	q := question{namespace: namespace, rv: e.Query.Get("resourceVersion"), match: e.Query.Get("resourceVersionMatch"),
 		token: e.Query.Get("continue")}
+	if rest, ok := strings.CutPrefix(e.Full, "/clusters/"); ok {
+		if q.cluster, _, _ = strings.Cut(rest, "/"); q.cluster == "*" {
+			q.cluster = ""
+		}
+	}
 	var err error
 	if q.labels, err = labels.Parse(e.Query.Get("labelSelector")); err != nil {
 		return q, badRequest(err.Error())
@@ -214,7 +220,7 @@ func ask(e Entry, namespace string) (question, *metav1.Status) {
 }
 
 func (q question) matches(r *record) bool {
-	return (q.namespace == "" || r.namespace == q.namespace) && q.labels.Matches(labels.Set(r.labels)) && q.fields.Matches(fields.Set(r.fields()))
+	return (q.cluster == "" || r.cluster == "" || q.cluster == r.cluster) && (q.namespace == "" || r.namespace == q.namespace) && q.labels.Matches(labels.Set(r.labels)) && q.fields.Matches(fields.Set(r.fields()))
 }
 
 func (f *Fake) collection(w http.ResponseWriter, r *http.Request, e Entry, shelf *Shelf, m media, namespace string) {

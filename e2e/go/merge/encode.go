@@ -17,13 +17,14 @@ import (
 
 // Accept headers of the usual clients.
 const (
-	JSON      = "application/json"
-	Proto     = "application/vnd.kubernetes.protobuf"
-	TableV1   = "application/json;as=Table;v=v1;g=meta.k8s.io"
-	TableBeta = "application/json;as=Table;v=v1beta1;g=meta.k8s.io"
-	Kubectl   = TableV1 + "," + TableBeta + ",application/json"
-	Partial   = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-	PartialPB = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	JSON        = "application/json"
+	Proto       = "application/vnd.kubernetes.protobuf"
+	TableV1     = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	TableBeta   = "application/json;as=Table;v=v1beta1;g=meta.k8s.io"
+	Kubectl     = TableV1 + "," + TableBeta + ",application/json"
+	Partial     = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	PartialPB   = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	PartialJSON = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 )
 
 var (

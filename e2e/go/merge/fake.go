@@ -68,6 +68,7 @@ type Fake struct {
 	Labels    map[string]string // of the shard, where the configuration describes it
 	Maps      *Shelf
 	Widgets   *Shelf
+	Clusters  *Shelf
 
 	store      *store
 	tls        atomic.Pointer[tls.Config]
@@ -102,7 +103,7 @@ func NewFake(t *testing.T, name string, first uint64, cert Pair, clients *x509.C
 	f := &Fake{Name: name, UID: "uid-" + name, store: newStore(first), gate: newGate(), ctx: ctx, end: cancel,
 		links: map[*link]bool{}, streams: map[*Stream]bool{}}
 	f.maxStreams.Store(250)
-	f.Maps, f.Widgets = &Shelf{f, ConfigMaps}, &Shelf{f, Widgets}
+	f.Maps, f.Widgets, f.Clusters = &Shelf{f, ConfigMaps}, &Shelf{f, Widgets}, &Shelf{f, Clusters}
 	f.SetCert(cert, clients)
 	f.Start(t)
 	t.Cleanup(func() {

@@ -71,19 +71,7 @@ func TestT54_resume_at_another_replica(t *testing.T) {
 	if there := p2.All.List(t, ConfigMaps.Path()); there.Metadata.ResourceVersion != list.Metadata.ResourceVersion { // T14
 		t.Errorf("%s at one, %s at the other", list.Metadata.ResourceVersion, there.Metadata.ResourceVersion)
 	}
-	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
-	w.UntilSynced(patience)
-	r.B.Maps.Put("b-live")
-	w.UntilObjects(10, patience)
-	cursor := w.UntilMarked(patience)
-	w.Close()
-	model := Model{}.Apply(w.Events())
-	for n := range 100 {
-		r.Shards[n%3].Maps.Put(fmt.Sprint("m-", n))
-	}
-	again := p2.All.Watch(t, resumed(cursor))
-	orderly(t, again.UntilObjects(100, patience))
-	same(t, model.Apply(again.Events()), Union(r.Maps()...))
+	again := away(t, r, p2.All)
 	native := again.Objects()[40].Object.Metadata.ResourceVersion
 	gone(t, r.All.Open(t, resumed(native), nil)) // who delivered it, and what else, is not known there
 }

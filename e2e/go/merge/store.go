@@ -31,7 +31,12 @@ var (
 	Widgets    = Resource{Group: "example.test", Version: "v1", Plural: "widgets", Kind: "Widget"}
 	// Deployments are always empty: the example of the cursor format is about them.
 	Deployments = Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
+	// Clusters are the logical clusters that a shard of kcp says it has.
+	Clusters = Resource{Group: "core.kcp.io", Version: "v1alpha1", Plural: "logicalclusters", Kind: "LogicalCluster"}
 )
+
+// Moving is a logical cluster that several shards may show; the others are named like their shards.
+const Moving = "moving"
 
 func (r Resource) apiVersion() string {
 	if r.Group == "" {
@@ -59,6 +64,7 @@ func (r Resource) In() string {
 // record is one version of an object; it never changes.
 type record struct {
 	key, name, namespace, uid string
+	cluster                   string // annotation kcp.io/cluster
 	rv                        uint64
 	labels                    map[string]string
 	body                      map[string]any
@@ -116,7 +122,7 @@ type store struct {
 
 func newStore(first uint64) *store {
 	s := &store{rv: first, collections: map[string]*collection{}, wake: make(chan struct{})}
-	for _, r := range []Resource{ConfigMaps, Widgets, Deployments} {
+	for _, r := range []Resource{ConfigMaps, Widgets, Deployments, Clusters} {
 		s.collections[r.Plural] = &collection{live: map[string]*record{}, compacted: first}
 	}
 	return s
@@ -131,6 +137,7 @@ func (s *store) notify() {
 
 func (s *store) newRecord(resource Resource, body map[string]any) *record {
 	meta := body["metadata"].(map[string]any)
+	cluster := ""
 	meta["resourceVersion"] = strconv.FormatUint(s.rv, 10)
 	body["apiVersion"], body["kind"] = resource.apiVersion(), resource.Kind
 	if s.marker != "" {
@@ -139,10 +146,11 @@ func (s *store) newRecord(resource Resource, body map[string]any) *record {
 		if annotations == nil {
 			annotations = map[string]any{}
 		}
-		if own, _ := annotations["kcp.io/cluster"].(string); !strings.HasPrefix(own, "system:") {
+		if own, _ := annotations["kcp.io/cluster"].(string); own != Moving && !strings.HasPrefix(own, "system:") {
 			annotations["kcp.io/cluster"] = s.marker
 		}
 		meta["annotations"] = annotations
+		cluster = annotations["kcp.io/cluster"].(string)
 	}
 	labels := map[string]string{}
 	if found, ok := meta["labels"].(map[string]any); ok {
@@ -151,7 +159,7 @@ func (s *store) newRecord(resource Resource, body map[string]any) *record {
 		}
 	}
 	r := &record{name: meta["name"].(string), namespace: meta["namespace"].(string), uid: meta["uid"].(string), rv: s.rv,
-		labels: labels, body: body}
+		labels: labels, body: body, cluster: cluster}
 	r.key = r.namespace + "/" + r.name
 	return r
 }
@@ -287,7 +295,11 @@ func (s *Shelf) Versions() Model {
 	defer st.mutex.Unlock()
 	out := Model{}
 	for key, r := range st.collections[s.resource.Plural].live {
-		out[s.fake.Name+"/"+key] = strconv.FormatUint(r.rv, 10)
+		cluster := s.fake.Name
+		if r.cluster != "" {
+			cluster = r.cluster
+		}
+		out[cluster+"/"+key] = strconv.FormatUint(r.rv, 10)
 	}
 	return out
 }

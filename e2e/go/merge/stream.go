@@ -145,7 +145,7 @@ func (w *watcher) change(one change) {
 		body := deepCopy(one.before.body)
 		body["metadata"].(map[string]any)["resourceVersion"] = strconv.FormatUint(one.rv, 10)
 		w.object("DELETED", &record{key: one.before.key, name: one.before.name, namespace: one.before.namespace, uid: one.before.uid,
-			rv: one.rv, labels: one.before.labels, body: body})
+			rv: one.rv, labels: one.before.labels, body: body, cluster: one.before.cluster})
 	}
 }
 
