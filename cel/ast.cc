@@ -1,6 +1,7 @@
 #include "cel/internal/ast.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "cel/internal/text.h"
@@ -14,6 +15,29 @@ ExprPtr make(ExprKind kind, std::uint32_t position) {
   out->kind = kind;
   out->position = position;
   return out;
+}
+
+Op op_of(std::string_view function) {
+  constexpr std::array<std::pair<std::string_view, Op>, 15> kOps = {{
+      {"_&&_", Op::kAnd},
+      {"_||_", Op::kOr},
+      {"_?_:_", Op::kChoice},
+      {"_[_]", Op::kIndex},
+      {"_[?_]", Op::kOptionalIndex},
+      {"_?._", Op::kOptionalSelect},
+      {"_==_", Op::kEqual},
+      {"_!=_", Op::kNotEqual},
+      {"@not_strictly_false", Op::kNotStrictlyFalse},
+      {"or", Op::kOptionalOr},
+      {"orValue", Op::kOptionalOrValue},
+      {"@in", Op::kIn},
+      {"matches", Op::kPattern},
+      {"find", Op::kPattern},
+      {"findAll", Op::kPattern},
+  }};
+  const auto found = std::find_if(kOps.begin(), kOps.end(),
+                                  [&](const auto& each) { return each.first == function; });
+  return found == kOps.end() ? Op::kNone : found->second;
 }
 
 void measure(Expr& expr) {
@@ -64,6 +88,22 @@ std::string format_errors(std::string_view source, std::vector<SourceError> erro
   return out;
 }
 
+bool is_chain(const Expr& expr) noexcept {
+  return !expr.constant && (expr.kind == ExprKind::kIdent || expr.kind == ExprKind::kSelect ||
+                            (expr.kind == ExprKind::kCall &&
+                             (expr.op == Op::kIndex || expr.op == Op::kOptionalIndex ||
+                              expr.op == Op::kOptionalSelect || expr.op == Op::kChoice)));
+}
+
+const Expr* chain_head(const Expr& expr) noexcept {
+  const Expr* head = &expr;
+  while (is_chain(*head) && head->kind != ExprKind::kIdent && head->op != Op::kChoice &&
+         !head->test_only) {
+    head = head->kind == ExprKind::kSelect ? head->target.get() : head->args[0].get();
+  }
+  return head;
+}
+
 ExprPtr make_literal(Value value, std::uint32_t position) {
   ExprPtr out = make(ExprKind::kLiteral, position);
   out->literal = std::move(value);
@@ -92,6 +132,7 @@ ExprPtr make_member_call(std::string_view function, ExprPtr target, std::vector<
                          std::uint32_t position) {
   ExprPtr out = make(ExprKind::kCall, position);
   out->name = function;
+  out->op = op_of(function);
   out->target = std::move(target);
   out->args = std::move(args);
   measure(*out);

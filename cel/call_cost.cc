@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/strings.h"
 
@@ -10,19 +9,12 @@ namespace kintsugi::cel {
 
 namespace {
 
-struct Call {
-  std::string_view overload;
-  const Value* args;
-  std::size_t count;
-  const Value& result;
-
-  [[nodiscard]] std::uint64_t size(std::size_t index) const {
-    return index < count ? args[index].size() : 1;
-  }
-};
+using Call = CostedCall;
 
 std::uint64_t scaled(std::uint64_t size, double factor) {
-  return static_cast<std::uint64_t>(std::ceil(static_cast<double>(size) * factor));
+  const double exact = static_cast<double>(size) * factor;
+  const auto whole = static_cast<std::uint64_t>(exact);
+  return whole + (static_cast<double>(whole) < exact ? 1 : 0);
 }
 
 std::uint64_t traversal(const Value& value) {
@@ -80,12 +72,24 @@ std::uint64_t validate(const Call& call) {
          scaled(format_regex_size(call.args[0]), kPatternFactor);
 }
 std::uint64_t in_list(const Call& call) { return call.size(1); }
-std::uint64_t compare(const Call& call) {
-  const auto size = [&](std::size_t index) {
-    const Value* boxed = call.args[index].boxed();
-    return boxed != nullptr ? boxed->size() : call.size(index);
+/// The smaller size of the two. Counts a long text only where it matters.
+std::uint64_t smaller(const Value& left, const Value& right) {
+  const auto inner = [](const Value& value) {
+    const Value* boxed = value.boxed();
+    return boxed != nullptr ? boxed : &value;
   };
-  return scaled(std::min(size(0), size(1)), kTraversalFactor);
+  const Value* small = inner(left);
+  const Value* large = inner(right);
+  if (small->text().size() > large->text().size()) {
+    std::swap(small, large);
+  }
+  const std::uint64_t size = small->size();
+  constexpr std::size_t kLongest = 4;  // bytes of a code point
+  const bool certain = large->is(Kind::kString) && large->text().size() / kLongest >= size;
+  return certain ? size : std::min<std::uint64_t>(size, large->size());
+}
+std::uint64_t compare(const Call& call) {
+  return scaled(call.count < 2 ? 1 : smaller(call.args[0], call.args[1]), kTraversalFactor);
 }
 std::uint64_t concatenate(const Call& call) {
   return scaled(call.size(0) + call.size(1), kTraversalFactor);
@@ -158,6 +162,8 @@ constexpr std::array kFunctions = {
     Rule{"containsCIDR", contains_cidr},
     Rule{"quantity", scan},
     Rule{"isQuantity", scan},
+    Rule{"semver", scan},
+    Rule{"isSemver", scan},
     Rule{"validate", validate},
     Rule{"isURL", unit},
     Rule{"check", check_access},
@@ -182,8 +188,6 @@ constexpr std::array kStandard = {
     Rule{"greater_bytes", compare},
     Rule{"less_equals_bytes", compare},
     Rule{"greater_equals_bytes", compare},
-    Rule{"equals", compare},
-    Rule{"not_equals", compare},
     Rule{"add_string", concatenate},
     Rule{"add_bytes", concatenate},
     Rule{"matches", match},
@@ -191,7 +195,7 @@ constexpr std::array kStandard = {
     Rule{"contains_string", find_text},
 };
 
-using Table = StringMap<std::uint64_t (*)(const Call&)>;
+using Table = StringMap<CostFunction>;
 
 template <std::size_t kSize>
 Table table(const std::array<Rule, kSize>& rules) {
@@ -204,8 +208,7 @@ Table table(const std::array<Rule, kSize>& rules) {
 
 }  // namespace
 
-std::uint64_t call_cost(std::string_view function, std::string_view overload, const Value* args,
-                        std::size_t count, const Value& result) {
+CostFunction cost_function(std::string_view function, std::string_view overload) {
   static const auto& by_extension = *new Table([] {
     Table out = table(kExtensions);
     for (const char* type :
@@ -217,18 +220,18 @@ std::uint64_t call_cost(std::string_view function, std::string_view overload, co
   }());
   static const auto& by_function = *new Table(table(kFunctions));
   static const auto& by_overload = *new Table(table(kStandard));
-  const Call call{overload, args, count, result};
   if (const auto found = by_extension.find(overload); found != by_extension.end()) {
-    return found->second(call);
+    return found->second;
   }
   if (const auto found = by_function.find(function); found != by_function.end()) {
-    return found->second(call);
-  }
-  if (overload == "equals" && args[0].is(Kind::kOpaque)) {
-    return 1;
+    return found->second;
   }
   const auto found = by_overload.find(overload);
-  return found == by_overload.end() ? 1 : found->second(call);
+  return found == by_overload.end() ? unit : found->second;
+}
+
+std::uint64_t equality_cost(const Value& left, const Value& right, bool negated) {
+  return !negated && left.is(Kind::kOpaque) ? 1 : scaled(smaller(left, right), kTraversalFactor);
 }
 
 }  // namespace kintsugi::cel

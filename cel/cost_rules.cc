@@ -267,6 +267,8 @@ constexpr std::array kFunctions = {
     Row{"containsCIDR", contains_cidr},
     Row{"quantity", scan_argument},
     Row{"isQuantity", scan_argument},
+    Row{"semver", scan_argument},
+    Row{"isSemver", scan_argument},
     Row{"validate", validate},
     Row{"check", check_access},
     Row{"fieldSelector", scan_argument},
@@ -314,7 +316,8 @@ std::optional<Range> opaque_equality(const Call& call) {
   if (!same_type(left, *call.args[1].type) || left.declaration != nullptr) {
     return std::nullopt;
   }
-  if (left.name == "net.IP" || left.name == "net.CIDR" || left.name == "kubernetes.Quantity") {
+  if (left.name == "net.IP" || left.name == "net.CIDR" || left.name == "kubernetes.Quantity" ||
+      left.name == "kubernetes.Semver") {
     return fixed(1);
   }
   if (left.name == "kubernetes.NamedFormat") {

@@ -8,13 +8,19 @@
 #include "cel/internal/functions.h"
 
 namespace kintsugi::cel {
-
 namespace {
 
 /// Work per unit of cost: nodes, 64 bytes of text looked at. Only what is cheaper than it costs
 /// (the size of a long string) could ever get there.
 constexpr std::uint64_t kStepsPerCost = 16;
+constexpr std::uint64_t kStepsPerItem = 4;     ///< of lists that are walked through
 constexpr std::uint64_t kPatternSteps = 1000;  ///< compiling a pattern that is no literal
+
+Value not_iterable(const Value& range, bool two) {
+  const std::string type(range.inner_type_name());
+  return Value::error(two ? "unsupported comprehension range type: " + type
+                          : "got '" + type + "', expected iterable type");
+}
 
 class Evaluator {
  public:
@@ -58,7 +64,7 @@ class Evaluator {
       case ExprKind::kIdent:
         return identifier(expr);
       case ExprKind::kSelect:
-        return expr.test_only ? presence(expr) : select(eval_target(*expr.target), expr.name);
+        return expr.test_only ? presence(expr) : select(expr);
       case ExprKind::kCall:
         return call(expr);
       case ExprKind::kList:
@@ -73,17 +79,22 @@ class Evaluator {
     return Value::error("unsupported expression");
   }
 
-  /// Names, selections and choices between them are one chain, which costs as one.
-  static bool is_chain(const Expr& expr) {
-    return !expr.constant &&
-           (expr.kind == ExprKind::kIdent || expr.kind == ExprKind::kSelect ||
-            (expr.kind == ExprKind::kCall && (expr.name == "_[_]" || expr.name == "_[?_]" ||
-                                              expr.name == "_?._" || expr.name == "_?_:_")));
+  /// The value without a copy if it is stored somewhere; else it is put into `room`. Good until
+  /// the next element of a loop around the expression.
+  const Value& look(const Expr& expr, Value& room) {
+    if (expr.constant || expr.kind == ExprKind::kLiteral) {
+      return work(1) ? expr.literal : nothing_;
+    }
+    if (expr.kind == ExprKind::kIdent) {
+      return work(1) ? identifier(expr) : nothing_;
+    }
+    room = eval(expr);
+    return room;
   }
 
   /// The operand of a selection. What is no chain starts one.
-  Value eval_target(const Expr& target) {
-    Value out = eval(target);
+  const Value& look_target(const Expr& target, Value& room) {
+    const Value& out = look(target, room);
     if (!is_chain(target)) {
       spend(1);
     }
@@ -92,16 +103,12 @@ class Evaluator {
 
   /// A branch of a choice: the name that a chain begins with is free there.
   Value branch(const Expr& expr) {
-    const Expr* head = &expr;
-    while (is_chain(*head) && head->kind != ExprKind::kIdent && head->name != "_?_:_" &&
-           !head->test_only) {
-      head = head->kind == ExprKind::kSelect ? head->target.get() : head->args[0].get();
-    }
+    const Expr* head = chain_head(expr);
     free_ = head->kind == ExprKind::kIdent && !head->constant ? head : nullptr;
     return eval(expr);
   }
 
-  Value identifier(const Expr& expr) {
+  const Value& identifier(const Expr& expr) {
     if (free_ == &expr) {
       free_ = nullptr;
     } else {
@@ -118,10 +125,9 @@ class Evaluator {
     return slots_[place];
   }
 
-  static Value missing(const Value& key) { return Value::error("no such key: " + key.print()); }
-
-  Value select(const Value& target, std::string_view field) {
-    return index(target, Value::string_view(field), false, true);
+  Value select(const Expr& expr) {
+    Value room;
+    return index(look_target(*expr.target, room), Value::string_view(expr.name), false, true);
   }
 
   /// target[key], on optional values and with `optional` as an optional value. A literal key costs
@@ -148,32 +154,25 @@ class Evaluator {
     spend(literal && !optional ? 1 : 0);
     if (base->is(Kind::kMap)) {
       if (!base->find(key, out)) {
-        return optional ? Value::none() : missing(key);
+        return optional ? Value::none() : Value::missing(key);
       }
     } else if (base->is(Kind::kList)) {
-      std::int64_t at = key.integer();
-      if (key.is(Kind::kDouble)) {
-        at = static_cast<std::int64_t>(key.real());
-        if (static_cast<double>(at) != key.real()) {
-          return Value::error("unsupported index value " + key.print() + " in list");
-        }
-      } else if (!key.is(Kind::kInt) && !key.is(Kind::kUint)) {
-        return Value::error("unsupported index type '" + std::string(key.type_name()) +
-                            "' in list");
-      }
-      if (at < 0 || static_cast<std::uint64_t>(at) >= base->size()) {
+      if (!base->element(key, out)) {
         return optional ? Value::none() : Value::error("index out of bounds: " + key.print());
       }
-      out = base->at(static_cast<std::size_t>(at));
+      if (out.is_error()) {
+        return out;
+      }
     } else {
-      return optional ? Value::none() : missing(key);
+      return optional ? Value::none() : Value::missing(key);
     }
     spend(literal && optional ? 1 : 0);
     return optional && !out.is_error() ? Value::optional(std::move(out)) : out;
   }
 
   Value presence(const Expr& expr) {
-    const Value target = eval_target(*expr.target);
+    Value room;
+    const Value& target = look_target(*expr.target, room);
     if (target.is_error()) {
       return target;
     }
@@ -186,177 +185,209 @@ class Evaluator {
   }
 
   Value call(const Expr& expr) {
-    const std::string& name = expr.name;
-    if (name[0] == '_') {
-      if (name == "_&&_" || name == "_||_") {
-        return logical(expr, name == "_||_");
+    switch (expr.op) {
+      case Op::kAnd:
+      case Op::kOr:
+        return logical(expr, expr.op == Op::kOr);
+      case Op::kChoice:
+        return choice(expr);
+      case Op::kIndex:
+      case Op::kOptionalIndex:
+      case Op::kOptionalSelect:
+        return element(expr, expr.op != Op::kIndex);
+      case Op::kEqual:
+      case Op::kNotEqual:
+        return equality(expr, expr.op == Op::kNotEqual);
+      case Op::kNotStrictlyFalse: {
+        Value room;
+        const bool is_false = look(*expr.args[0], room).is_false();
+        spend(1);
+        return Value::boolean(!is_false);
       }
-      if (name == "_?_:_") {
-        const Value condition = eval(*expr.args[0]);
-        if (!condition.is(Kind::kBool)) {
-          return condition.is_error() ? condition : Value::no_overload();
+      case Op::kOptionalOr:
+      case Op::kOptionalOrValue:
+        if (!expr.overloads.empty() && expr.overloads[0]->call == nullptr) {
+          return first_of(expr, expr.op == Op::kOptionalOrValue);
         }
-        return branch(*expr.args[condition.is_true() ? 1 : 2]);
-      }
-      if (name == "_[_]" || name == "_[?_]" || name == "_?._") {
-        const Value target = eval_target(*expr.args[0]);
-        if (target.is_error()) {
-          return target;
+        return function(expr);
+      case Op::kIn:
+        if (Value out; expr.overloads.size() == 1 && constant_member(expr, out)) {
+          return out;
         }
-        const Expr& by = *expr.args[1];
-        const bool literal = by.constant || by.kind == ExprKind::kLiteral;
-        const Value key = literal ? by.literal : eval(by);
-        Value out = index(target, key, name != "_[_]", literal);
-        // The chain that a key is counts once it has found something; a choice is no such chain.
-        const bool absent = name != "_[_]" &&
-                            (out.is_error() || (out.is(Kind::kOptional) && out.boxed() == nullptr));
-        const bool chain = is_chain(by) && by.name != "_?_:_";
-        if (!literal && !chain && !absent) {
-          spend(1);
-        } else if (!literal && chain && absent) {
-          cost_ -= 1;
-        }
-        return out;
-      }
-      if (name == "_==_" || name == "_!=_") {
-        return equality(expr);
-      }
-    }
-    if (name == "@not_strictly_false") {
-      const Value value = eval(*expr.args[0]);
-      spend(1);
-      return Value::boolean(!value.is_false());
-    }
-    if (!expr.overloads.empty() && expr.overloads[0]->call == nullptr &&
-        (name == "or" || name == "orValue")) {
-      Value first = eval(*expr.target);
-      if (!first.is(Kind::kOptional)) {
-        return first.is_error() ? first : Value::no_overload();
-      }
-      if (first.boxed() == nullptr) {
-        return eval(*expr.args[0]);
-      }
-      return name == "or" ? first : *first.boxed();
-    }
-    if (name == "@in" && expr.overloads.size() == 1 && expr.args[1]->constant &&
-        expr.args[1]->literal.is(Kind::kList)) {
-      bool member = false;
-      if (Value out; constant_member(expr, out, member)) {
-        return out;
-      }
+        return function(expr);
+      case Op::kPattern:
+      case Op::kNone:
+        break;
     }
     return function(expr);
   }
 
+  Value choice(const Expr& expr) {
+    Value room;
+    const Value& condition = look(*expr.args[0], room);
+    if (!condition.is(Kind::kBool)) {
+      return condition.is_error() ? condition : Value::no_overload();
+    }
+    return branch(*expr.args[condition.is_true() ? 1 : 2]);
+  }
+
+  /// target[by], target[?by], target.?by.
+  Value element(const Expr& expr, bool optional) {
+    Value room;
+    const Value& target = look_target(*expr.args[0], room);
+    if (target.is_error()) {
+      return target;
+    }
+    const Expr& by = *expr.args[1];
+    const bool literal = by.constant || by.kind == ExprKind::kLiteral;
+    Value key_room;
+    const Value& key = literal ? by.literal : look(by, key_room);
+    Value out = index(target, key, optional, literal);
+    // The chain that a key is counts once it has found something; a choice is no such chain.
+    const bool absent =
+        optional && (out.is_error() || (out.is(Kind::kOptional) && out.boxed() == nullptr));
+    const bool chain = is_chain(by) && by.op != Op::kChoice;
+    if (!literal && !chain && !absent) {
+      spend(1);
+    } else if (!literal && chain && absent) {
+      cost_ -= 1;
+    }
+    return out;
+  }
+
+  /// a.or(b), a.orValue(b)
+  Value first_of(const Expr& expr, bool unbox) {
+    Value first = eval(*expr.target);
+    if (!first.is(Kind::kOptional)) {
+      return first.is_error() ? first : Value::no_overload();
+    }
+    if (first.boxed() == nullptr) {
+      return eval(*expr.args[0]);
+    }
+    return unbox ? *first.boxed() : first;
+  }
+
   /// `x in ['a', 'b']` with literals is free.
-  bool constant_member(const Expr& expr, Value& out, bool& member) {
-    const std::vector<Value> items = expr.args[1]->literal.items();
-    for (const Value& each : items) {
+  bool constant_member(const Expr& expr, Value& out) {
+    const Expr& list = *expr.args[1];
+    const std::vector<Value>* items = list.constant ? list.literal.own_items() : nullptr;
+    if (items == nullptr) {
+      return false;
+    }
+    for (const Value& each : *items) {
       if (each.is(Kind::kBytes) || each.is(Kind::kDuration) || each.is(Kind::kTimestamp) ||
           (each.sized() && !each.is(Kind::kString)) || each.is(Kind::kType)) {
         return false;
       }
     }
-    if (items.empty()) {
+    if (items->empty()) {
       out = Value::boolean(false);
       return true;
     }
-    const Value value = eval(*expr.args[0]);
-    for (const Value& each : items) {
-      member = member || value.equals(each).is_true();
+    Value room;
+    const Value& value = look(*expr.args[0], room);
+    if (value.is_error() || !work(items->size() * kStepsPerItem)) {
+      out = value;
+      return true;
     }
-    out = value.is_error() ? value : Value::boolean(member);
+    bool member = false;
+    for (std::size_t i = 0; i < items->size() && !member; ++i) {
+      member = value.equals((*items)[i]).is_true();
+    }
+    out = Value::boolean(member);
     return true;
   }
 
-  Value equality(const Expr& expr) {
-    const std::array<Value, 2> args = {eval(*expr.args[0]), eval(*expr.args[1])};
-    Value out = args[0].equals(args[1]);
-    if (expr.name == "_!=_" && !args[0].is_error() && !args[1].is_error()) {
+  Value equality(const Expr& expr, bool negated) {
+    std::array<Value, 2> rooms;
+    const Value& left = look(*expr.args[0], rooms[0]);
+    return compared(left, look(*expr.args[1], rooms[1]), negated);
+  }
+
+  /// Costs go by the sizes of the two alone, whatever is inside.
+  bool work_on_parts(const Value& left, const Value& right) {
+    const std::size_t size = left.size();
+    return size != right.size() || (work(size * kStepsPerItem) &&
+                                    work(left.parts(steps_ / kStepsPerItem + 1) * kStepsPerItem));
+  }
+
+  Value compared(const Value& left, const Value& right, bool negated) {
+    if (left.has_parts() && left.kind() == right.kind() && !work_on_parts(left, right)) {
+      return Value();
+    }
+    Value out = left.equals(right);
+    if (negated && !left.is_error() && !right.is_error()) {
       out = Value::boolean(!out.is_true());
     }
-    spend(call_cost(expr.name, expr.name == "_!=_" ? "not_equals" : "equals", args.data(), 2, out));
+    spend(equality_cost(left, right, negated));
     return out;
   }
 
   Value logical(const Expr& expr, bool decisive) {
     Value failed;
+    Value room;
     for (const ExprPtr& arg : expr.args) {
-      Value value = eval(*arg);
+      const Value& value = look(*arg, room);
       if (value.is(Kind::kBool)) {
         if (value.is_true() == decisive) {
           return value;
         }
       } else if (!failed.is_error()) {
-        failed = value.is_error() ? std::move(value) : Value::no_overload();
+        failed = value.is_error() ? value : Value::no_overload();
       }
     }
     return failed.is_error() ? failed : Value::boolean(!decisive);
   }
 
   Value function(const Expr& expr) {
-    std::array<Value, 5> args;
-    std::size_t count = 0;
-    const std::size_t wanted = expr.args.size() + (expr.target ? 1 : 0);
-    if (wanted > args.size()) {
-      return Value::no_overload();
+    switch (expr.args.size() + (expr.target ? 1 : 0)) {
+      case 0:
+      case 1:
+        return function<1>(expr);
+      case 2:
+        return function<2>(expr);
+      case 3:
+        return function<3>(expr);
+      case 4:
+      case 5:
+        return function<5>(expr);
+      default:
+        return Value::no_overload();
     }
+  }
+
+  template <std::size_t kMost>
+  Value function(const Expr& expr) {
+    std::array<Value, kMost> args;
+    std::size_t count = 0;
     if (expr.target) {
       args[count++] = eval(*expr.target);
     }
     for (const ExprPtr& arg : expr.args) {
-      if ((wanted > 2 || expr.regex) && count > 0 && args[count - 1].is_error()) {
+      if ((kMost > 2 || expr.regex) && count > 0 && args[count - 1].is_error()) {
         return args[count - 1];  // and costs nothing itself
       }
       args[count++] = eval(*arg);
     }
-    std::uint64_t amount = 0;
+    std::uint64_t amount = expr.op == Op::kPattern && expr.regex == nullptr ? kPatternSteps : 0;
     for (std::size_t i = 0; i < count; ++i) {
       amount += args[i].text().size() / 64;
+      amount += args[i].is(Kind::kList) ? args[i].size() * kStepsPerItem : 0;
     }
-    const bool pattern = expr.name == "matches" || expr.name == "find" || expr.name == "findAll";
-    if (!work(amount + (pattern && expr.regex == nullptr ? kPatternSteps : 0))) {
+    if (amount > 0 && !work(amount)) {
       return Value();
     }
-    Value out = apply(expr, args.data(), count);
-    const std::string_view overload =
-        expr.overloads.size() == 1 ? expr.overloads[0]->id : std::string_view();
-    spend(call_cost(expr.name, overload, args.data(), count, out));
+    Value out = apply_overloads(Args{args.data(), count, &expr}, expr);
+    std::string_view id;
+    CostFunction cost = nullptr;
+    if (expr.overloads.size() == 1) {
+      id = expr.overloads[0]->id;
+      cost = expr.overloads[0]->cost;
+    } else {
+      cost = expr.overloads.empty() ? cost_function(expr.name, {}) : expr.overloads[0]->any_cost;
+    }
+    spend(cost(CostedCall{id, args.data(), count, out}));
     return out;
-  }
-
-  static Value apply(const Expr& expr, const Value* args, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (args[i].is_error()) {
-        return args[i];
-      }
-    }
-    const Overload* any = nullptr;
-    for (const Overload* overload : expr.overloads) {
-      bool fits = overload->call != nullptr;
-      for (std::size_t i = 0; fits && i < count; ++i) {
-        fits = accepts(*overload->params[i], args[i]);
-      }
-      if (fits) {
-        return overload->call(Args{args, count, &expr});
-      }
-      any = overload->call != nullptr ? overload : any;
-    }
-    const char first = expr.name[0];
-    const bool is_operator = first == '_' || first == '!' || first == '-' || first == '@';
-    if (expr.name == "matches" || expr.name == "contains" || expr.name == "startsWith" ||
-        expr.name == "endsWith" || expr.name == "sort" || expr.name == "find" ||
-        expr.name == "findAll") {
-      return Value::no_overload();
-    }
-    if (any != nullptr && (is_operator || expr.name == "size")) {
-      return any->call(Args{args, count, &expr});  // says what it does not take
-    }
-    std::string given;
-    for (std::size_t i = 0; i < count; ++i) {
-      given += (i == 0 ? "" : ", ") + std::string(args[i].type_name());
-    }
-    return Value::error("no such overload: " + expr.name + '(' + given + ')');
   }
 
   Value list(const Expr& expr) {
@@ -452,12 +483,6 @@ class Evaluator {
     return out;
   }
 
-  static Value not_iterable(const Value& range, bool two) {
-    const std::string type(range.inner_type_name());
-    return Value::error(two ? "unsupported comprehension range type: " + type
-                            : "got '" + type + "', expected iterable type");
-  }
-
   Value fold(const Expr& expr) {
     if (expr.variable == "#unused") {
       return binding(expr);
@@ -471,7 +496,8 @@ class Evaluator {
     }
     slot(expr.accumulator_slot) = eval(*expr.args[1]);
     const Value failed = loop(expr, range, [&] {
-      if (eval(*expr.args[2]).is_false()) {
+      Value room;
+      if (look(*expr.args[2], room).is_false()) {
         return false;
       }
       Value next = eval(*expr.args[3]);
@@ -554,6 +580,7 @@ class Evaluator {
     return is_list ? Value::list(std::move(items)) : Value::map(std::move(data));
   }
 
+  const Value nothing_;
   std::vector<Value> slots_;
   std::uint64_t limit_;
   std::uint64_t steps_;

@@ -13,7 +13,7 @@ bool is_ident(const Expr& expr, std::string_view name) {
 Builder builder_of(const Expr& fold) {
   const Expr* step = fold.args[3].get();
   Builder out;
-  if (step->kind == ExprKind::kCall && step->name == "_?_:_" && step->args.size() == 3 &&
+  if (step->kind == ExprKind::kCall && step->op == Op::kChoice && step->args.size() == 3 &&
       is_ident(*step->args[2], kAccumulator)) {
     out.filter = step->args[0].get();
     step = step->args[1].get();

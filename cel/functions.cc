@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/strings.h"
+#include "cel/internal/call_cost.h"
 
 namespace kintsugi::cel {
 
@@ -20,6 +21,8 @@ class SignatureReader {
     out.function = row.function;
     out.id = row.id;
     out.call = row.call;
+    out.cost = cost_function(row.function, row.id);
+    out.any_cost = cost_function(row.function, {});
     if (text_[0] != '(') {
       out.member = true;
       out.params.push_back(type());
@@ -117,6 +120,7 @@ const StringMap<TypePtr>& type_names() {
     out["ip"] = out["net.IP"] = library_type(TypeKind::kOpaque, "net.IP");
     out["cidr"] = out["net.CIDR"] = library_type(TypeKind::kOpaque, "net.CIDR");
     // '#' keeps the short names of signatures out of expressions.
+    out["#semver"] = library_type(TypeKind::kStruct, "kubernetes.Semver");
     for (const auto& [short_name, name] :
          {std::pair<const char*, std::string_view>{"#authorizer", kAuthorizerType},
           {"#path", kPathCheckType},
@@ -135,7 +139,7 @@ const StringMap<std::vector<Overload>>& functions() {
     StringMap<std::vector<Overload>> out;
     for (const auto rows : {operator_rows(), conversion_rows(), list_rows(), string_rows(),
                             optional_rows(), time_rows(), regex_rows(), network_rows(), url_rows(),
-                            quantity_rows(), format_rows(), authorizer_rows()}) {
+                            quantity_rows(), semver_rows(), format_rows(), authorizer_rows()}) {
       for (const OverloadRow& row : rows) {
         out[std::string(row.function)].push_back(SignatureReader(row.signature).read(row));
       }
@@ -193,6 +197,39 @@ bool accepts(const Type& type, const Value& value) noexcept {
       return false;
   }
   return false;
+}
+
+Value apply_overloads(const Args& args, const Expr& call) {
+  for (std::size_t i = 0; i < args.count; ++i) {
+    if (args[i].is_error()) {
+      return args[i];
+    }
+  }
+  const Overload* any = nullptr;
+  for (const Overload* overload : call.overloads) {
+    bool fits = overload->call != nullptr;
+    for (std::size_t i = 0; fits && i < args.count; ++i) {
+      fits = accepts(*overload->params[i], args[i]);
+    }
+    if (fits) {
+      return overload->call(args);
+    }
+    any = overload->call != nullptr ? overload : any;
+  }
+  const char first = call.name[0];
+  const bool is_operator = first == '_' || first == '!' || first == '-' || first == '@';
+  if (call.op == Op::kPattern || call.name == "contains" || call.name == "startsWith" ||
+      call.name == "endsWith" || call.name == "sort") {
+    return Value::no_overload();
+  }
+  if (any != nullptr && (is_operator || call.name == "size")) {
+    return any->call(args);  // says what it does not take
+  }
+  std::string given;
+  for (std::size_t i = 0; i < args.count; ++i) {
+    given += (i == 0 ? "" : ", ") + std::string(args[i].type_name());
+  }
+  return Value::error("no such overload: " + call.name + '(' + given + ')');
 }
 
 }  // namespace kintsugi::cel

@@ -190,5 +190,30 @@ TEST(Rules, WhenThereAreNone_IsNull) {
   EXPECT_EQ(compile_rules(parse(R"({"type": "object"})")), nullptr);
 }
 
+// What costs next to nothing and takes long is stopped by its work.
+TEST(Rules, WhenWorkCostsNothing_AM411_IsStopped) {
+  std::string numbers;
+  std::string nested;
+  for (int i = 0; i < 2000; ++i) {
+    numbers += (i == 0 ? "" : ",") + std::to_string(i);
+    nested += std::string(i == 0 ? "" : ",") + R"({"a": [1, 2, 3, 4]})";
+  }
+  const std::string spec = R"({"ints": [)" + numbers + R"(], "same": {"in": [)" + nested + R"(]}})";
+  const auto with = [&](const std::string& rule) {
+    return check(rules_for_spec(R"({"type": "object", "properties": {
+          "ints": {"type": "array", "items": {"type": "integer"}},
+          "same": {"type": "object", "properties": {"in": {"type": "array", "items": {
+            "type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}
+          }}}}}, "x-kubernetes-validations": [{"rule": ")" +
+                                rule + R"("}]})"),
+                 spec, spec);
+  };
+  EXPECT_THAT(with("self.ints.isSorted() && self.same == oldSelf.same"), IsEmpty());
+  for (const char* rule : {"self.ints.all(x, self.ints.all(y, self.ints.isSorted()))",
+                           "self.ints.all(x, self.same == oldSelf.same)"}) {
+    EXPECT_THAT(with(rule), ElementsAre(testing::HasSubstr("call cost exceeds limit"))) << rule;
+  }
+}
+
 }  // namespace
 }  // namespace kintsugi::cel

@@ -25,6 +25,8 @@ Value Value::no_overload() {
   return out;
 }
 
+Value Value::missing(const Value& key) { return error("no such key: " + key.print()); }
+
 Value Value::boolean(bool value) noexcept {
   Value out = of_kind(Kind::kBool);
   out.integer_ = value ? 1 : 0;
@@ -192,6 +194,35 @@ Value Value::at(std::size_t index) const {
     index -= index < left ? 0 : left;
   }
   return from_json(here->json_->items()[index], *here->schema_->items);
+}
+
+bool Value::element(const Value& index, Value& out) const {
+  std::int64_t place = index.integer();
+  if (index.is(Kind::kDouble)) {
+    const double real = index.real();
+    const bool whole = real >= -9e15 && real <= 9e15 && real == std::floor(real);
+    if (!whole) {
+      out = error("unsupported index value " + index.print() + " in list");
+      return true;
+    }
+    place = static_cast<std::int64_t>(real);
+  } else if (!index.is(Kind::kInt) && !index.is(Kind::kUint)) {
+    out = error("unsupported index type '" + std::string(index.type_name()) + "' in list");
+    return true;
+  }
+  if (place < 0 || static_cast<std::uint64_t>(place) >= size()) {
+    return false;
+  }
+  out = at(static_cast<std::size_t>(place));
+  return true;
+}
+
+const std::vector<Value>* Value::own_items() const noexcept {
+  if (kind_ != Kind::kList || json_ != nullptr) {
+    return nullptr;
+  }
+  const auto* data = static_cast<const ListData*>(owner_.get());
+  return data->left == nullptr ? &data->items : nullptr;
 }
 
 std::vector<Value> Value::items() const {
@@ -436,6 +467,7 @@ std::string_view Value::inner_type_name() const noexcept {
       const std::string_view type = opaque()->type;
       return type == "kubernetes.Quantity" ? "cel.Quantity"
              : type == "kubernetes.URL"    ? "cel.URL"
+             : type == "kubernetes.Semver" ? "cel.Semver"
              : type == "net.IP"            ? "cel.IP"
              : type == "net.CIDR"          ? "cel.CIDR"
                                            : type;

@@ -59,6 +59,20 @@ int compare_numbers(const Value& a, const Value& b) {
   return -compare_numbers(b, a);
 }
 
+std::uint64_t parts_of(const krm::Json& json, std::uint64_t most) {
+  std::uint64_t count = 0;
+  if (json.is_array()) {
+    for (const krm::Json& each : json.items()) {
+      count += count < most ? 1 + parts_of(each, most - count) : 0;
+    }
+  } else if (json.is_object()) {
+    for (const krm::JsonMember& each : json.members()) {
+      count += count < most ? 1 + parts_of(each.value, most - count) : 0;
+    }
+  }
+  return count;
+}
+
 Value merge_lists(const Value& left, const Value& right) {
   const krm::Schema& schema = *left.schema();
   std::vector<Value> items = left.items();
@@ -114,6 +128,34 @@ Value add_lists(const Value& left, const Value& right) {
   return Value::concatenation(left, right);
 }
 
+bool Value::has_parts() const noexcept {
+  return kind_ == Kind::kList || kind_ == Kind::kMap || kind_ == Kind::kUnknown;
+}
+
+std::uint64_t Value::parts(std::uint64_t most) const {
+  if (json_ != nullptr) {
+    return parts_of(*json_, most);
+  }
+  std::uint64_t count = 0;
+  const auto add = [&](const Value& each) {
+    count += count < most ? 1 + (each.has_parts() ? each.parts(most - count) : 0) : 0;
+  };
+  if (const std::vector<Value>* items = own_items()) {
+    for (const Value& each : *items) {
+      add(each);
+    }
+  } else if (kind_ == Kind::kList) {
+    const auto* data = static_cast<const ListData*>(owner_.get());
+    count = data->left->parts(most);
+    count += count < most ? data->right->parts(most - count) : 0;
+  } else if (kind_ == Kind::kMap) {
+    for (const auto& [key, entry] : static_cast<const MapData*>(owner_.get())->entries) {
+      add(entry.second);
+    }
+  }
+  return count;
+}
+
 Value Value::compare(const Value& other) const {
   if (is_error()) {
     return *this;
@@ -158,7 +200,7 @@ Value Value::equals(const Value& other) const {
   if (kind_ != other.kind_) {
     const bool view =
         json_ != nullptr && !other.is(Kind::kNull) && (kind_ == Kind::kList || kind_ == Kind::kMap);
-    return view ? no_overload() : boolean(false);
+    return view || kind_ == Kind::kOpaque ? no_overload() : boolean(false);
   }
   switch (kind_) {
     case Kind::kNull:
@@ -178,7 +220,8 @@ Value Value::equals(const Value& other) const {
       }
       return boxed()->equals(*other.boxed());
     case Kind::kOpaque:
-      return boolean(opaque()->type == other.opaque()->type && opaque()->equals(*other.opaque()));
+      return opaque()->type == other.opaque()->type ? boolean(opaque()->equals(*other.opaque()))
+                                                    : no_overload();
     case Kind::kList:
       if (schema_ != nullptr && schema_->list_type == krm::ListType::kSet) {
         return set_equals(other);

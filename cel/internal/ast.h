@@ -33,9 +33,28 @@ enum class ExprKind : std::uint8_t {
   kFold,     ///< a macro over a list or map; args: range, start, condition, step, result
 };
 
+/// Calls that have ways of their own in the evaluator.
+enum class Op : std::uint8_t {
+  kNone,
+  kAnd,
+  kOr,
+  kChoice,          ///< _?_:_
+  kIndex,           ///< _[_]
+  kOptionalIndex,   ///< _[?_]
+  kOptionalSelect,  ///< _?._
+  kEqual,
+  kNotEqual,
+  kNotStrictlyFalse,
+  kOptionalOr,       ///< or
+  kOptionalOrValue,  ///< orValue
+  kIn,
+  kPattern  ///< matches, find, findAll
+};
+
 /// One node. Parsing fills the first part, checking the second.
 struct Expr {
   ExprKind kind = ExprKind::kLiteral;
+  Op op = Op::kNone;  ///< kCall
   bool test_only = false;
   std::uint32_t position = 0;  ///< code point in the source
   std::uint32_t depth = 1;     ///< nodes on the longest way down
@@ -69,6 +88,11 @@ inline constexpr std::string_view kAccumulator = "@result";
 
 /// Parses an expression and expands its macros. @returns null and errors when it is malformed.
 [[nodiscard]] ExprPtr parse(std::string_view source, std::vector<SourceError>& errors);
+
+/// Names, selections and choices between them are one chain, which costs as one.
+[[nodiscard]] bool is_chain(const Expr& expr) noexcept;
+/// Where the chain that an expression is begins, behind a choice or a presence test at the latest.
+[[nodiscard]] const Expr* chain_head(const Expr& expr) noexcept;
 
 /// Makes nodes; keeps `depth` right.
 [[nodiscard]] ExprPtr make_literal(Value value, std::uint32_t position);

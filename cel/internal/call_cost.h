@@ -15,10 +15,22 @@ inline constexpr std::uint64_t kMapCost = 30;               ///< making a map
 inline constexpr std::uint64_t kAccessCheckCost = 350'000;  ///< so that an expression has two
 inline constexpr std::uint64_t kUnlimited = UINT64_MAX;
 
-/// What evaluating a call has cost besides its arguments, as Kubernetes counts it. The arguments
-/// may be error values.
+/// A call that was evaluated. The arguments may be error values.
+struct CostedCall {
+  std::string_view overload;
+  const Value* args;
+  std::size_t count;
+  const Value& result;
+
+  [[nodiscard]] std::uint64_t size(std::size_t index) const {
+    return index < count ? args[index].size() : 1;
+  }
+};
+
+/// How Kubernetes counts what evaluating a call has cost besides its arguments. Never null.
 /// @param overload  the one that the static types allow, "" when they allow several.
-[[nodiscard]] std::uint64_t call_cost(std::string_view function, std::string_view overload,
-                                      const Value* args, std::size_t count, const Value& result);
+[[nodiscard]] CostFunction cost_function(std::string_view function, std::string_view overload);
+/// The same of `==` and `!=`.
+[[nodiscard]] std::uint64_t equality_cost(const Value& left, const Value& right, bool negated);
 
 }  // namespace kintsugi::cel

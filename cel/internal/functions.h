@@ -30,6 +30,10 @@ struct OverloadRow {
   Function call;               ///< null: the evaluator does it itself
 };
 
+struct CostedCall;
+/// What a call has cost besides its arguments (call_cost.h).
+using CostFunction = std::uint64_t (*)(const CostedCall& call);
+
 struct Overload {
   std::string_view function, id;
   bool member = false;
@@ -37,6 +41,8 @@ struct Overload {
   std::vector<std::string> type_params;  ///< names of type variables
   TypePtr result;
   Function call = nullptr;
+  CostFunction cost = nullptr;      ///< never null in find_function()
+  CostFunction any_cost = nullptr;  ///< where the static types allow several overloads
 };
 
 /// Overloads of a function; null when there is none of that name. Threads: any.
@@ -55,6 +61,7 @@ struct Overload {
 [[nodiscard]] std::span<const OverloadRow> network_rows();
 [[nodiscard]] std::span<const OverloadRow> url_rows();
 [[nodiscard]] std::span<const OverloadRow> quantity_rows();
+[[nodiscard]] std::span<const OverloadRow> semver_rows();
 [[nodiscard]] std::span<const OverloadRow> format_rows();
 [[nodiscard]] std::span<const OverloadRow> authorizer_rows();
 
@@ -67,6 +74,8 @@ inline constexpr std::string_view kDecisionType = "kubernetes.authorization.Deci
 
 /// True when a value can be an argument of the static type at run time.
 [[nodiscard]] bool accepts(const Type& type, const Value& value) noexcept;
+/// Calls the overload that takes the arguments; the error when none does.
+[[nodiscard]] Value apply_overloads(const Args& args, const Expr& call);
 /// "'a.%s'.format([...])".
 [[nodiscard]] Value format_string(std::string_view format, const std::vector<Value>& args);
 /// What validating by a named format counts as the length of its pattern.

@@ -78,7 +78,8 @@ class Value {
   Value() noexcept = default;  ///< null
 
   [[nodiscard]] static Value error(std::string message);
-  [[nodiscard]] static Value no_overload();  ///< "no such overload"
+  [[nodiscard]] static Value no_overload();              ///< "no such overload"
+  [[nodiscard]] static Value missing(const Value& key);  ///< "no such key: …"
   [[nodiscard]] static Value boolean(bool value) noexcept;
   [[nodiscard]] static Value integer(std::int64_t value) noexcept;
   [[nodiscard]] static Value unsigned_integer(std::uint64_t value) noexcept;
@@ -125,8 +126,16 @@ class Value {
   [[nodiscard]] std::size_t size() const noexcept;
   /// True for kinds that have a size.
   [[nodiscard]] bool sized() const noexcept;
+  /// True for lists, maps and contents that hold values.
+  [[nodiscard]] bool has_parts() const noexcept;
+  /// Values in it on all levels, as far as they are in the object or listed in the expression;
+  /// counts no further than `most`.
+  [[nodiscard]] std::uint64_t parts(std::uint64_t most) const;
   /// Element of a list, index < size().
   [[nodiscard]] Value at(std::size_t index) const;
+  /// Element of a list by a number of any kind; false when there is none at that place. An error
+  /// value when the index is no whole number.
+  bool element(const Value& index, Value& out) const;
   /// Entry of a map; false when absent. An error value when the key's type cannot be a key.
   bool find(const Value& key, Value& out) const;
   /// Keys of a map, one after the other, until `visit` returns false.
@@ -134,6 +143,8 @@ class Value {
   /// Keys of a map.
   [[nodiscard]] std::vector<Value> keys() const;
 
+  /// Elements of a list that an expression made in one piece; null of others.
+  [[nodiscard]] const std::vector<Value>* own_items() const noexcept;
   /// Copy of the list's elements.
   [[nodiscard]] std::vector<Value> items() const;
 
