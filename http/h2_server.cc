@@ -1,6 +1,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/memory.h"
 #include "http/internal/h2_callbacks.h"
@@ -10,6 +11,8 @@
 
 namespace kintsugi::http {
 namespace {
+
+constexpr std::size_t kMaxWaiting = 64 * 1024;  ///< [bytes] of heads
 
 class H2Server;
 
@@ -81,6 +84,9 @@ class H2Server final : public H2SessionOf<Session> {
       open(id, end);
       return;
     }
+    if (requests_wait_) {
+      serve_waiting();
+    }
     if (stream == nullptr || stream->closed) {
       return;
     }
@@ -148,10 +154,28 @@ class H2Server final : public H2SessionOf<Session> {
     head_.headers = fields_;  // copied to size; the scratch list keeps its room
     head_.version = 2;
     head_.end_stream = end && head_.protocol.empty();
-    stream->owned = handler_.on_request(std::move(head_), *stream);
-    stream->handler = stream->owned.get();
+    waiting_.push_back({stream, std::move(head_)});
+    requests_wait_ = true;
+    waiting_bytes_ += block_size_;
+    if (waiting_bytes_ > kMaxWaiting) {
+      serve_waiting();
+    }
     if (fields_.list_size() > 4'096) {
       give_back(fields_);
+    }
+  }
+
+  void serve_waiting() noexcept override {
+    requests_wait_ = false;
+    waiting_bytes_ = 0;
+    for (Waiting& one : std::exchange(waiting_, {})) {
+      if (!alive()) {
+        return;
+      }
+      if (!one.stream->closed) {
+        one.stream->owned = handler_.on_request(std::move(one.head), *one.stream);
+        one.stream->handler = one.stream->owned.get();
+      }
     }
   }
 
@@ -165,9 +189,16 @@ class H2Server final : public H2SessionOf<Session> {
     stream.send_data(std::string_view(body), true);
   }
 
+  struct Waiting {
+    H2ServerStream* stream;
+    RequestHead head;
+  };
+
   Handler& handler_;
   const PeerInfo& peer_;
   RequestHead head_;
+  std::vector<Waiting> waiting_;  // empty but while bytes are received
+  std::size_t waiting_bytes_ = 0;
   std::uint64_t requests_ = 0;
   bool in_block_ = false;
   bool draining_ = false;

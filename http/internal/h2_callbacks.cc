@@ -103,6 +103,9 @@ struct H2Callbacks {
         break;
       case NGHTTP2_DATA:
         if (end) {
+          if (self.requests_wait_) {
+            self.serve_waiting();
+          }
           if (H2Stream* s = stream(session, frame->hd.stream_id)) {
             self.deliver_end(*s);
           }
@@ -130,6 +133,9 @@ struct H2Callbacks {
   static int data_chunk(nghttp2_session* session, std::uint8_t, std::int32_t id,
                         const std::uint8_t* data, std::size_t length, void* user) noexcept {
     (void)nghttp2_session_consume_connection(session, length);
+    if (engine(user).requests_wait_) {
+      engine(user).serve_waiting();
+    }
     H2Stream* s = stream(session, id);
     if (s != nullptr && s->lingers) {
       engine(user).take_late(*s, length);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "http/internal/h2_callbacks.h"
 #include "http/wire.h"
 
@@ -12,7 +13,11 @@ namespace {
 
 constexpr std::size_t kMaxQueuedControl = 1'000;
 constexpr std::size_t kMaxLate = 64 * 1024;
+/// Bytes of a client after which streams that have ended are destroyed: who opens and resets many
+/// of them at once holds the memory of few.
+constexpr std::size_t kSlice = 4 * 1024;
 constexpr Duration kLinger = seconds(5);
+constexpr std::size_t kAhead = 4;  ///< streams
 
 std::uint32_t code_of(Errc cause) noexcept {
   switch (cause) {
@@ -158,6 +163,9 @@ void H2Engine::submit_next() noexcept {
   const std::size_t end =
       std::exchange(crowded_, false) ? offered_.size() : std::min(next_offer_ + 1, offered_.size());
   for (; next_offer_ < end; ++next_offer_) {
+    if (next_offer_ + kAhead < offered_.size()) {
+      fetch_ahead(nghttp2_session_find_stream(session_, offered_[next_offer_ + kAhead]), 4);
+    }
     // Fails for streams that are gone.
     (void)nghttp2_submit_data(session_, NGHTTP2_FLAG_END_STREAM, offered_[next_offer_], &provider);
   }
@@ -235,6 +243,24 @@ Expected<void> H2Engine::receive(std::string_view bytes) noexcept {
     return fail(transport_closed_ ? Errc::kClosed : Errc::kProtocol);
   }
   receiving_ = true;
+  while (!bytes.empty() && alive()) {
+    const std::string_view slice = bytes.substr(0, server_ ? kSlice : bytes.size());
+    bytes.remove_prefix(slice.size());
+    if (Expected<void> taken = receive_slice(slice); !taken) {
+      receiving_ = false;
+      run_due();
+      return taken;
+    }
+    if (requests_wait_) {
+      serve_waiting();
+    }
+    run_due();
+  }
+  receiving_ = false;
+  return {};
+}
+
+Expected<void> H2Engine::receive_slice(std::string_view bytes) noexcept {
   const auto result = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   const bool abused = (server_ && watch_.should_close()) ||
@@ -244,8 +270,6 @@ Expected<void> H2Engine::receive(std::string_view bytes) noexcept {
     const bool calm =
         abused || result == NGHTTP2_ERR_FLOODED || result == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
     fail_connection(calm ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR);
-    receiving_ = false;
-    run_due();
     return fail(Errc::kProtocol, abused ? "too much abuse on one connection"
                                         : nghttp2_strerror(static_cast<int>(result)));
   }
@@ -255,8 +279,6 @@ Expected<void> H2Engine::receive(std::string_view bytes) noexcept {
                                 nghttp2_session_get_last_proc_stream_id(session_),
                                 NGHTTP2_ENHANCE_YOUR_CALM, nullptr, 0);
   }
-  run_due();
-  receiving_ = false;
   return {};
 }
 

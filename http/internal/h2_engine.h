@@ -140,6 +140,8 @@ class H2Engine {
   /// The block is complete: fields_, oversized_. `stream` is null when we know none (any more);
   /// `first`: a request.
   virtual void on_block_end(std::int32_t id, H2Stream* stream, bool first, bool end) noexcept = 0;
+  /// requests_wait_: hands them to the handler.
+  virtual void serve_waiting() noexcept {}
   virtual void on_goaway() noexcept {}
   virtual void on_goaway_sent() noexcept {}
   virtual void on_ping_ack() noexcept {}
@@ -159,6 +161,8 @@ class H2Engine {
   HeaderList fields_;  // of the block that is being received
   std::size_t block_size_ = 0;
   bool oversized_ = false;  // the block broke a limit; fields_ is incomplete
+  /// Requests of which the handler has not heard yet: whoever resets one at once costs little.
+  bool requests_wait_ = false;
   bool server_ = false;
   bool transport_closed_ = false;
 
@@ -169,6 +173,7 @@ class H2Engine {
   void stop_request(H2Stream& stream) noexcept;
   [[nodiscard]] std::size_t copy_pending(char* out, std::size_t room) noexcept;
   void submit_next() noexcept;
+  [[nodiscard]] Expected<void> receive_slice(std::string_view bytes) noexcept;
 
   H2Stream* streams_ = nullptr;
   H2Stream* due_head_ = nullptr;
