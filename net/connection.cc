@@ -1,12 +1,14 @@
 #include "net/connection.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace kintsugi::net {
 namespace {
 
 constexpr auto kLinger = seconds(2);
+constexpr std::size_t kLeastRoom = 1'024;  ///< less makes no frame worth sending [bytes]
 
 }  // namespace
 
@@ -175,16 +177,18 @@ void Connection::flush() noexcept {
   if (result == Transport::Result::kOk && session_ != nullptr && stage_ == Stage::kOpen) {
     std::size_t budget = IoScratch::kWrite;
     while (true) {
-      if (budget == 0 || !transport_.can_put()) {
+      const std::size_t room = std::min(budget, transport_.room());
+      if (room < kLeastRoom) {
         more = session_->wants_write();
         break;
       }
-      const std::size_t count = session_->produce(transport_.record());
+      const std::span<char> out = transport_.unsent().first(room);
+      const std::size_t count = session_->produce(out);
       if (count == 0) {
         break;
       }
-      transport_.put({transport_.record().data(), count});
-      budget -= std::min(budget, count);
+      transport_.put({out.data(), count});
+      budget -= count;
     }
   }
   if (result == Transport::Result::kOk) {

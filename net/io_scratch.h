@@ -13,8 +13,8 @@ struct IoScratch {
   static constexpr std::size_t kWrite = 64 * 1024;   ///< plain text written per connection and turn
   std::array<char, kRead> received;  ///< as recv(2) gave it: cipher text, or plain text without TLS
   std::array<char, kRead + 32 * 1024>
-      plain;  ///< the same, decrypted, with the rest of an earlier record
-  std::array<char, kRecord> record;
+      plain;                        ///< the same, decrypted, with the rest of an earlier record
+  std::array<char, kWrite> unsent;  ///< plain text that is about to be sent
   std::array<char, kWrite + 24 * 1024> out;  ///< what send(2) takes: records with their overhead
   std::size_t out_size = 0;                  ///< 0 between callbacks
 };

@@ -136,8 +136,7 @@ Expected<CtxPtr> make_context(const SSL_METHOD* method, const TlsParams& params)
   if (context == nullptr) {
     return fail(Errc::kConfig, "OpenSSL: " + take_tls_error());
   }
-  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                                      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                          SSL_OP_CIPHER_SERVER_PREFERENCE);
   const std::string suites = params.ciphersuites.empty() ? kSuites : params.ciphersuites;

@@ -2,6 +2,8 @@
 
 #include <openssl/ssl.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -47,13 +49,17 @@ class Transport {
   /// loop.
   [[nodiscard]] Result decrypt(std::string_view& plain) noexcept;
 
-  /// Queues at most IoScratch::kRecord bytes as one record. Call only while can_put().
+  /// Queues at most room() bytes, as records of 16 KiB and a rest.
   void put(std::string_view plain) noexcept;
   /// Where put() wants its bytes when they are made in place.
-  [[nodiscard]] std::span<char> record() noexcept { return scratch_.record; }
-  /// Room for another record in this turn?
-  [[nodiscard]] bool can_put() const noexcept {
-    return !blocked_ && scratch_.out_size + IoScratch::kRecord + 512 <= scratch_.out.size();
+  [[nodiscard]] std::span<char> unsent() noexcept { return scratch_.unsent; }
+  /// What else can be put in this turn [bytes].
+  [[nodiscard]] std::size_t room() const noexcept {
+    constexpr std::size_t kOverhead = 512;  // of all records
+    const std::size_t used = scratch_.out_size + kOverhead;
+    return blocked_ || used >= scratch_.out.size()
+               ? 0
+               : std::min(scratch_.unsent.size(), scratch_.out.size() - used);
   }
   /// Opens the write phase: what was held back goes first.
   void begin_send() noexcept;
