@@ -26,15 +26,14 @@ MergedWatch::MergedWatch(MergeLoop& shared, http::RequestHead head, http::Respon
                          std::shared_ptr<Permit> permit)
     : shared_(shared),
       down_(stream),
+      bookmarks_(query.bookmarks),
+      partial_(query.partial),
       audit_id_(head.headers.get("audit-id")),
       opening_(
           std::make_unique<Opening>(Opening{AnswerForm::of(head), {}, net::Timer(shared.loop)})),
       timeout_seconds_(query.timeout_seconds),
       initial_events_(query.initial_events),
-      bookmarks_(query.bookmarks),
-      partial_(query.partial),
       permit_(std::move(permit)),
-      bookmark_(shared.loop),
       idle_(shared.loop),
       end_(shared.loop),
       doom_(shared.loop),

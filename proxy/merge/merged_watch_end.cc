@@ -229,7 +229,8 @@ void MergedWatch::stop() noexcept {
     return;
   }
   leave();
-  for (net::Timer* timer : {&bookmark_, &idle_, &end_, &doom_, &initial_}) {
+  await_none();
+  for (net::Timer* timer : {&idle_, &end_, &doom_, &initial_}) {
     timer->cancel();
   }
   for (Part& part : parts_) {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "base/prefetch.h"
 #include "krm/status.h"
 #include "proxy/merge/jitter.h"
 #include "proxy/merge/list_plan.h"
@@ -238,7 +239,7 @@ void MergedWatch::deliver(Part& part, const GroupLog::Entry& entry) {
 void MergedWatch::evict() {
   evicted_ = true;
   ++shared_.stats.evicted_slow;
-  bookmark_.cancel();
+  await_none();
   idle_.cancel();
   end_.start(shared_.params.slow_grace, [this] {
     stop();
@@ -248,27 +249,47 @@ void MergedWatch::evict() {
 
 void MergedWatch::moved() {
   is_stale_ = true;
-  if (!bookmarks_ || end_bookmark_ || bookmark_armed_ || done_ || !headed_ || evicted_) {
+  if (!bookmarks_ || end_bookmark_ || done_ || !headed_ || evicted_) {
     return;
   }
   const Duration gap =
       parts_.size() > kWideRoute ? shared_.params.bookmark_gap_wide : shared_.params.bookmark_gap;
-  const TimePoint due = last_bookmark_ + gap;
-  if (due <= shared_.loop.now()) {
+  const TimePoint now = shared_.loop.now();
+  if (last_bookmark_ + gap <= now) {
     send_bookmark();
-    return;
+  } else {
+    // While events go on, it leaves with one of them: none is sent for its own sake.
+    await_bookmark(now + gap);
   }
-  arm_bookmark(due - shared_.loop.now());
 }
 
-void MergedWatch::arm_bookmark(Duration delay) {
-  bookmark_armed_ = true;
-  bookmark_.start(delay, [this] {
-    bookmark_armed_ = false;
+void MergedWatch::await_bookmark(TimePoint due) {
+  if (bookmark_due_ == TimePoint::max()) {
+    bookmark_due_ = due;
+    group_->expect(due);
+  }
+}
+
+void MergedWatch::await_none() noexcept {
+  if (bookmark_due_ != TimePoint::max()) {
+    bookmark_due_ = TimePoint::max();
+    group_->expect_less();
+  }
+}
+
+TimePoint MergedWatch::on_due(TimePoint now) noexcept {
+  if (bookmark_due_ <= now) {
+    await_none();
     if (is_stale_) {
       send_bookmark();
     }
-  });
+  }
+  return bookmark_due_;
+}
+
+void MergedWatch::approach() const noexcept {
+  fetch_ahead(parts_.data(), 2);
+  fetch_ahead(&down_, 3);
 }
 
 void MergedWatch::send_bookmark() {
@@ -276,9 +297,7 @@ void MergedWatch::send_bookmark() {
                                    [](const Part& part) { return part.leaves_at != 0; });
   const bool quiet = bookmark_generation_ == quiet_generation_ && shared_.loop.now() < quiet_until_;
   if (quiet) {
-    if (!bookmark_armed_) {
-      arm_bookmark(quiet_until_ - shared_.loop.now());
-    }
+    await_bookmark(quiet_until_);
     return;
   }
   if (bookmarks_ && !end_bookmark_ && group_->kind().known() && headed_ && !done_ && !leaving &&
@@ -305,6 +324,7 @@ void MergedWatch::emit_bookmark(bool initial_end) {
   ++shared_.stats.bookmarks;
   last_bookmark_ = shared_.loop.now();
   is_stale_ = false;
+  await_none();
   const bool first_of_table = group_->kind().is_table() && !columns_sent_;
   const bool level = std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
     const MemberWatch* stream = group_->stream(part.slot);

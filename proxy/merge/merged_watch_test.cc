@@ -180,5 +180,30 @@ TEST_F(MergedWatches, WhenWatchListIsRefused_T105_TheParameterIsNamed) {
   EXPECT_NE(answer.body.find("sendInitialEvents"), std::string::npos);
 }
 
+TEST_F(MergedWatches, WhenABurstEnds_AGG514_ABookmarkFollowsForEachReader) {
+  start({}, [](MergeParams& params) { params.bookmark_gap = milliseconds(30); });
+  Answer& first = synced();
+  tell(0, event("ADDED", "x1", "12"));
+  ASSERT_TRUE(until([&] { return told(first).size() == 3; })) << first.body;
+  Answer& second = synced();
+  for (int i = 2; i < 6; ++i) {
+    tell(0, event("ADDED", "x" + std::to_string(i), std::to_string(11 + i)));
+    ASSERT_TRUE(until([&] { return told(first).size() == 2U + static_cast<std::size_t>(i); }));
+  }
+  for (Answer* answer : {&first, &second}) {
+    const auto types = [answer] {
+      std::string all;
+      for (const Json& one : events(*answer)) {
+        all += one.text({"type"}) == "BOOKMARK" ? 'b' : 'e';
+      }
+      return all;
+    };
+    EXPECT_TRUE(until([&] { return told(*answer).size() == 7 && types().ends_with("eb"); }))
+        << types();
+    EXPECT_EQ(types().find("bb"), std::string::npos) << types();
+  }
+  EXPECT_EQ(cursor(first), cursor(second));
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

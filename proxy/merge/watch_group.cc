@@ -7,11 +7,14 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/prefetch.h"
 #include "proxy/merge/index_fill.h"
 #include "proxy/merge/list_probe.h"
 
 namespace kintsugi::proxy {
 namespace {
+
+constexpr std::size_t kAhead = 4;  ///< readers
 
 /// Who asks, as the shards are told.
 std::string identity_of(const http::RequestHead& head) {
@@ -44,6 +47,7 @@ WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead hea
       names_(shared.stats.collisions[route_.info.qualified_resource()]),
       moves_(shared, head_, route_, passed_on_, shape_,
              [this](const ClusterArrival& arrival) { on_cluster_arrived(arrival); }),
+      due_(shared.loop),
       linger_(shared.loop) {
   give_back(route_.info);  // the first client's question
 }
@@ -82,6 +86,32 @@ void WatchGroup::remove(GroupReader& reader) noexcept {
   }
 }
 
+void WatchGroup::expect(TimePoint due) {
+  ++expecting_;
+  if (due < due_at_) {
+    due_at_ = due;
+    due_.start(due - shared_.loop.now(), [this] { be_due(); });
+  }
+}
+
+void WatchGroup::expect_less() noexcept {
+  if (--expecting_ == 0) {
+    due_at_ = TimePoint::max();
+    due_.cancel();
+  }
+}
+
+void WatchGroup::be_due() {
+  due_at_ = TimePoint::max();
+  const TimePoint now = shared_.loop.now();
+  TimePoint next = TimePoint::max();
+  for_each_reader([&next, now](GroupReader& reader) { next = std::min(next, reader.on_due(now)); });
+  if (next < due_at_) {
+    due_at_ = next;
+    due_.start(next - now, [this] { be_due(); });
+  }
+}
+
 void WatchGroup::fall_asleep() {
   while (!slots_.empty()) {
     drop(slots_.begin()->first);
@@ -95,6 +125,13 @@ void WatchGroup::fall_asleep() {
 void WatchGroup::for_each_reader(const std::function<void(GroupReader&)>& call) {
   const bool outermost = !std::exchange(calling_, true);
   for (std::size_t i = 0; i < readers_.size(); ++i) {
+    // Among a thousand readers each is far from every cache.
+    if (i + 2 * kAhead < readers_.size()) {
+      fetch_ahead(readers_[i + 2 * kAhead], 3);
+    }
+    if (i + kAhead < readers_.size() && readers_[i + kAhead] != nullptr) {
+      readers_[i + kAhead]->approach();
+    }
     if (readers_[i] != nullptr) {
       call(*readers_[i]);
     }

@@ -46,6 +46,10 @@ class GroupReader {
   virtual void on_group_failed(const Error& error, std::string_view reason) noexcept = 0;
   /// The members are other ones than before.
   virtual void on_members() noexcept = 0;
+  /// @returns when it wants the next call; max: when something moves
+  virtual TimePoint on_due(TimePoint now) noexcept = 0;
+  /// Others come first, but soon something is told: what it needs for that can be fetched.
+  virtual void approach() const noexcept = 0;
   /// It may read this member: without it the group does not begin with new ones.
   [[nodiscard]] virtual bool covers(const Member& member) const noexcept = 0;
   [[nodiscard]] virtual std::string_view caller() const noexcept = 0;
@@ -73,6 +77,10 @@ class WatchGroup final : private MemberWatch::Sink,
 
   void add(GroupReader& reader);
   void remove(GroupReader& reader) noexcept;
+  /// One more reader wants on_due() not before `due`, and soon after it. One timer serves all.
+  void expect(TimePoint due);
+  /// One reader does not any more.
+  void expect_less() noexcept;
 
   /// A stream of one reader's own.
   /// Remembers what its objects are if nobody does yet, so that a lost history can be repaired.
@@ -169,6 +177,7 @@ class WatchGroup final : private MemberWatch::Sink,
   void on_resync_failed(SlotResync& from) noexcept override;
 
   void fall_asleep();
+  void be_due();
   /// Without new members that some reader may not read, as far as is known.
   [[nodiscard]] std::vector<Member> admitted(std::vector<Member> members);
   /// A reader joins a running stream: its right is asked about if that was long ago.
@@ -226,6 +235,9 @@ class WatchGroup final : private MemberWatch::Sink,
   ClusterMoves moves_;
   std::unique_ptr<ListProbe> kind_probe_;
   std::string columns_;
+  std::size_t expecting_ = 0;  // readers
+  TimePoint due_at_ = TimePoint::max();
+  net::Timer due_;
   SharedBytes bookmark_;  // empty: positions have moved since it was made
   net::Timer linger_;
 };
