@@ -580,7 +580,7 @@ class Evaluator {
     return is_list ? Value::list(std::move(items)) : Value::map(std::move(data));
   }
 
-  const Value nothing_;
+  const Value nothing_{};
   std::vector<Value> slots_;
   std::uint64_t limit_;
   std::uint64_t steps_;

@@ -6,6 +6,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 option(KINTSUGI_TESTS "Build the unit tests" ON)
+option(KINTSUGI_FUZZ "Build libFuzzer programs (clang only); everything is instrumented for them" OFF)
 set(KINTSUGI_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
 
 find_program(CCACHE ccache)
@@ -18,5 +19,9 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -Werr
 if(KINTSUGI_SANITIZE)
   add_compile_options(-fsanitize=${KINTSUGI_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${KINTSUGI_SANITIZE})
+endif()
+if(KINTSUGI_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link,address)
+  add_link_options(-fsanitize=address)
 endif()
 include_directories(${CMAKE_SOURCE_DIR})
