@@ -35,6 +35,12 @@ void Informer::set_upstream(net::Upstream& upstream) {
   perform(fsm_.relist({}, loop_.now()));
 }
 
+void Informer::move(net::Upstream& upstream, const std::string& target) {
+  cancel();
+  upstream_ = &upstream;
+  perform(fsm_.relist(target, loop_.now()));
+}
+
 void Informer::set_target(const std::string& target) { perform(fsm_.relist(target, loop_.now())); }
 
 void Informer::kick() { perform(fsm_.kick(loop_.now())); }

@@ -26,6 +26,8 @@ class Informer {
   void start(net::Upstream& upstream);
   /// Another server for the same objects: lists again there, then drops what is gone.
   void set_upstream(net::Upstream& upstream);
+  /// The same with another path for them there.
+  void move(net::Upstream& upstream, const std::string& target);
   /// Another collection for the same objects (a new identity hash, R-10).
   void set_target(const std::string& target);
   /// Tries at once if it rests.

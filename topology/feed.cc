@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "topology/feed_identity.h"
 #include "topology/feed_shard.h"
+#include "topology/shard_source.h"
 #include "topology/source.h"
 
 namespace kintsugi::topology {
@@ -32,18 +33,26 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
                                  params_.identity_refresh, params_.root_headers},
           [this](std::string_view name, const std::string& hash) { take_identity(name, hash); });
     }
-    shards::InformerParams informer;
-    informer.target = "/clusters/root/apis/core.kcp.io/v1alpha1/shards";
-    informer.default_cluster = "root";
-    informer.seed = params_.seed;
-    shard_list_ =
-        std::make_unique<shards::Informer>(loop_, std::move(informer), params_.root_headers, *this);
+    if (params_.lists_shards) {
+      shard_list_ =
+          std::make_unique<ShardSource>(loop_,
+                                        ShardSource::Params{.root = root_.get(),
+                                                            .peers = params_.peers,
+                                                            .limit = params_.peer_limit,
+                                                            .pause = params_.peer_pause,
+                                                            .headers = params_.root_headers,
+                                                            .seed = params_.seed},
+                                        *this);
+    }
   }
   ~Impl() = default;
 
   void start() {
     if (identities_ != nullptr) {
       identities_->start();
+    }
+    if (shard_list_ != nullptr) {
+      shard_list_->start();
     }
   }
 
@@ -79,8 +88,9 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
   Index index_;
   std::vector<FeedListener*> listeners_;
   std::unique_ptr<net::Upstream> root_;
-  std::unique_ptr<IdentityReader> identities_;  ///< null without a root shard
-  std::unique_ptr<shards::Informer> shard_list_;
+  std::unique_ptr<IdentityReader> identities_;             ///< null without a root shard
+  std::unique_ptr<ShardSource> shard_list_;                ///< null with source `objects`
+  std::map<std::string, std::string, std::less<>> homes_;  ///< cluster of each Shard object
   std::map<std::string, std::unique_ptr<ShardFeed>, std::less<>> shards_;
   std::set<std::string> at_start_;
   TimePoint listed_at_{};
@@ -107,12 +117,13 @@ void Feed::Impl::take_identity(std::string_view name, const std::string& hash) {
   for (auto& [shard, feed] : shards_) {
     feed->set_workspace_identity(hash);
   }
-  if (params_.lists_shards) {
-    shard_list_->start(*root_);
+  if (shard_list_ != nullptr) {
+    shard_list_->root_serves();
   }
 }
 
 void Feed::Impl::on_upsert(const ObjectKey& key, const Json& object) {
+  homes_[std::string(key.name)] = key.cluster;
   const ShardSpec spec = shard_from_json(object);
   const Index::ShardChange change = index().upsert_shard(spec);
   if (!change.changed) {
@@ -166,6 +177,13 @@ void Feed::Impl::put_static(const std::vector<ShardSpec>& shards) {
 
 void Feed::Impl::on_delete(const ObjectKey& key) {
   const auto at = shards_.find(key.name);
+  const auto home = homes_.find(key.name);
+  if (home != homes_.end() && home->second != key.cluster) {
+    return;  // the same Shard, which another server shows in another cluster
+  }
+  if (home != homes_.end()) {
+    homes_.erase(home);
+  }
   if (at == shards_.end()) {
     return;
   }
@@ -274,6 +292,12 @@ void Feed::set_tls(const std::shared_ptr<net::TlsContext>& root,
     for (const auto& [name, feed] : impl_->shards_) {
       feed->set_tls(shards);
     }
+  }
+}
+
+void Feed::set_peer_tls(const std::vector<std::shared_ptr<net::TlsContext>>& tls) {
+  if (impl_->shard_list_ != nullptr) {
+    impl_->shard_list_->set_peer_tls(tls);
   }
 }
 

@@ -66,6 +66,11 @@ struct FeedParams {
   /// The root shard with the root kubeconfig's credentials; URL without /clusters/….
   net::UpstreamParams root;
   bool has_root = true;  ///< false: no identities, and nobody has Workspaces; `root` is not used
+  /// Servers whose admin virtual workspace shows the Shards: they are read there, and at the root
+  /// shard only while none answers (shard_source.h). Empty: at the root shard.
+  std::vector<net::UpstreamParams> peers;
+  Duration peer_limit = seconds(5);
+  Duration peer_pause = seconds(30);
   bool lists_shards = true;  ///< false (source `objects`): Shards come by Feed::put_shard
   /// A shard with the shards kubeconfig's credentials and the overrides of `shards.<name>`.
   std::function<Expected<net::UpstreamParams>(const std::string& shard,
@@ -86,9 +91,9 @@ struct FeedParams {
 /// Topology source `kcp`: learns shards, logical clusters, workspaces, exports and bindings, keeps
 /// the index and publishes snapshots. Source: specs/front-proxy.md 7, 17.4, R-09, R-10.
 /// Start-up: identity hashes of four exports in root, of which only tenancy.kcp.io holds up the
-/// rest; then Shards; then per Shard four wildcard informers. Everything is retried, nothing
-/// blocks. Threads: the control loop's. Lifetime: after the publisher; destroyed outside of its
-/// callbacks.
+/// rest; then Shards (those that peers show at once); then per Shard four wildcard informers.
+/// Everything is retried, nothing blocks. Threads: the control loop's. Lifetime: after the
+/// publisher; destroyed outside of its callbacks.
 class Feed {
  public:
   Feed(net::Loop& loop, FeedParams params, SnapshotPublisher& publisher);
@@ -113,6 +118,8 @@ class Feed {
   /// streams go on. Either may be null: unchanged.
   void set_tls(const std::shared_ptr<net::TlsContext>& root,
                const std::shared_ptr<net::TlsContext>& shards);
+  /// Of the peers, in their order.
+  void set_peer_tls(const std::vector<std::shared_ptr<net::TlsContext>>& tls);
   /// Of one shard.
   void set_shard_tls(std::string_view shard, const std::shared_ptr<net::TlsContext>& tls);
 
