@@ -98,6 +98,65 @@ class FrontProxy:
         return kit.Client(f"https://127.0.0.1:{self.port}{path}", ca or pki / "serving-ca.crt", *pair)
 
 
+def peer_kubeconfig(*servers):
+    pki, path = installation.pki, pathlib.Path(tempfile.mkdtemp(dir=installation.dir, prefix="peers-")) / "kubeconfig"
+    path.write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "p",
+        "clusters": [{"name": f"c{i}", "cluster": {"server": server, "certificate-authority": f"{pki}/serving-ca.crt"}}
+                     for i, server in enumerate(servers)],
+        "users": [{"name": "p", "user": {"client-certificate": f"{pki}/shard-admin.crt", "client-key": f"{pki}/shard-admin.key"}}],
+        "contexts": [{"name": "p", "context": {"cluster": "c0", "user": "p"}}]}))
+    return path
+
+
+class Peers(unittest.TestCase):
+    """--shard-peer-kubeconfig: Shards of the admin virtual workspace of other servers (17.5)."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shards = installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")
+
+    def test_FP_154_shards_are_those_that_a_living_peer_shows(self):
+        shown, asked = dict(self.shards, items=[s for s in self.shards["items"] if s["metadata"]["name"] == "root"]), []
+
+        def answer(request):
+            asked.append(request.path)
+            return (400, {"kind": "Status", "apiVersion": "v1", "code": 400}) if "watch=" in request.path else (200, shown)
+
+        peer = kit.JsonServer(installation.pki, answer)
+        self.addCleanup(peer.close)
+        dead = f"https://127.0.0.1:{kit.free_port()}"
+        flags = [f"--shard-peer-kubeconfig={peer_kubeconfig(dead)}", f"--shard-peer-kubeconfig={peer_kubeconfig(peer.url, dead)}"]
+        with FrontProxy(entry("/clusters/", CLUSTERS), *flags) as proxy:
+            self.assertTrue(all(path.startswith("/services/admin/apis/core.kcp.io/v1alpha1/shards?") for path in asked), asked)
+            client = proxy.client("")
+            self.assertEqual(client.get("/clusters/root/api").status, 200)
+            self.assertEqual(client.get("/clusters/root:org/api").status, 403, "its shard is not one that the peer shows")
+            shown["items"] = self.shards["items"]
+            kit.eventually(lambda: client.get("/clusters/root:org/api").status == 200, 20, "the shard that came")
+            self.assertNotIn("read at the root shard", proxy.log.read_text())
+
+    def test_FP_154_without_a_peer_they_are_read_at_the_root_shard(self):
+        dead = [f"https://127.0.0.1:{kit.free_port()}" for _ in range(2)]
+        with FrontProxy(entry("/clusters/", CLUSTERS), f"--shard-peer-kubeconfig={peer_kubeconfig(*dead)}") as proxy:
+            self.assertEqual(proxy.client("").get("/clusters/root:org/api").status, 200)
+            self.assertIn("no peer shows the Shards, they are read at the root shard", proxy.log.read_text())
+
+    def test_FP_154_what_is_wrong_with_the_file_is_one_line(self):
+        path = peer_kubeconfig("https://127.0.0.1:1/clusters/root")
+        for file, text in (("/no/such", "--shard-peer-kubeconfig: /no/such"), (path, "must have no path")):
+            proxy = FrontProxy(entry("/clusters/", CLUSTERS), f"--shard-peer-kubeconfig={file}")
+            if file == path:
+                with proxy.log.open("ab") as log:
+                    proxy.process = subprocess.Popen([str(proxy.program), *proxy.arguments], stdout=log, stderr=log, cwd=proxy.dir)
+                self.addCleanup(proxy.__exit__)
+                kit.eventually(lambda p=proxy, t=text: t in p.log.read_text(), 10, "a line about it")
+            else:
+                run = proxy.run()
+                self.assertEqual(run.returncode, 1)
+                self.assertIn(text, run.stderr)
+
+
 class DropIn(unittest.TestCase):
     def test_FP_041_FP_042_FP_048_entries_of_the_mapping_file(self):
         e2e, fallback, static = backend("e2e"), backend("fallback"), backend("static")

@@ -78,8 +78,8 @@ constexpr KcpFlag kFlags[] = {
     {kNumber, "v", "N", "2", "4 and more: log level debug"},
     {kText, "logging-format", "FORMAT", "text", "accepted: JSON, or text on a terminal"},
     {kList, "feature-gates", "LIST", "", "name=true or false, separated by commas"},
-    {kRepeated, "shard-peer-kubeconfig", "FILE", "",
-     "a peer whose admin virtual workspace knows the Shards; repeatable"},
+    {kList, "shard-peer-kubeconfig", "FILE", "",
+     "clusters whose admin virtual workspace shows the Shards; repeatable"},
 };
 
 /// Of command lines that work at kcp: nothing comes of them.

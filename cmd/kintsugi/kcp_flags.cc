@@ -217,6 +217,18 @@ const std::vector<Effect>& effects() {
                 [](ProxyConfig& c) -> std::string& { return c.topology.shards_kubeconfig; }),
       file_into("root-kubeconfig",
                 [](ProxyConfig& c) -> std::string& { return c.topology.root_kubeconfig; }),
+      {"shard-peer-kubeconfig",
+       [](const Values& values, ProxyConfig& config) -> Expected<void> {
+         config.topology.peer_kubeconfigs.clear();
+         for (const std::string& file : values) {
+           const std::string path = absolute_path(file);
+           if (auto text = read_file(path); !text) {
+             return fail(std::move(text.error()));
+           }
+           config.topology.peer_kubeconfigs.push_back(path);
+         }
+         return {};
+       }},
       {"profiler-address", take_profiler},
       {"cors-allowed-origins", take_origins},
       {"bind-address", take_address},
@@ -432,9 +444,6 @@ std::vector<std::string> kcp_flag_warnings(const KcpFlagValues& values) {
         lines.push_back("--feature-gates: " + name + " is not known and has no effect");
       }
     }
-  }
-  if (values.contains("shard-peer-kubeconfig")) {
-    lines.emplace_back("--shard-peer-kubeconfig: Shards are read from the root shard");
   }
   const std::string profiler = value_of(values, "profiler-address", "");
   const std::string host = profiler.substr(0, std::min(profiler.rfind(':'), profiler.size()));

@@ -293,6 +293,14 @@ Expected<void> ProxyControl::start_feed() {
   topology::FeedParams params;
   params.root = std::move(*root_upstream);
   params.has_root = has_root();
+  for (const PeerAccess& peer : files->peers) {
+    auto upstream = upstream_to(peer.server, peer.tls);
+    if (!upstream) {
+      return fail(std::move(upstream.error()));
+    }
+    params.peers.push_back(std::move(*upstream));
+    peer_servers_.push_back(peer.server);
+  }
   params.lists_shards = config_.topology.source == "kcp";
   params.shard = [this](const std::string& shard, const std::string& url) {
     const bool is_static = config_.topology.source == "static";

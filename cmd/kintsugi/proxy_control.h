@@ -90,6 +90,7 @@ class ProxyControl {
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   ShardTls admin_tls_;  ///< for the feed; empty until it starts
   std::string root_server_;
+  std::vector<std::string> peer_servers_;  ///< in the order of the feed's peers
   ShardTls backend_tls_;
   std::vector<StaticAccess> static_shards_;
   std::unique_ptr<FileWatch> watch_;

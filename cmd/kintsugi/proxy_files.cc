@@ -1,5 +1,7 @@
 #include "cmd/kintsugi/proxy_files.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/strings.h"
@@ -307,6 +309,48 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
   return files;
 }
 
+namespace {
+
+/// Each cluster of a kubeconfig, with the credentials of its current context.
+Expected<void> add_peers(const std::string& path, std::vector<PeerAccess>& peers) {
+  const auto text = read_file(path);
+  auto document = text ? krm::parse_yaml(*text) : Expected<krm::Json>(fail(text.error().clone()));
+  if (!document) {
+    return fail(std::move(document.error()).at(path));
+  }
+  const std::string context(document->text({"current-context"}));
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const krm::Json* clusters = document->find("clusters");
+  for (const krm::Json& cluster : clusters != nullptr ? clusters->items() : krm::Json::Array()) {
+    krm::Json there = *document;
+    if (krm::Json* contexts = there.find("contexts"); contexts != nullptr) {
+      for (krm::Json& entry : contexts->edit_items()) {
+        if (entry.text({"name"}) == context) {
+          entry.make({"context", "cluster"}) = cluster.text({"name"});
+        }
+      }
+    }
+    auto access = kube_access(there, folder, path, context);
+    auto url = access ? net::Url::parse(access->server) : Expected<net::Url>(net::Url());
+    auto tls = access ? client_context(*access, path) : std::shared_ptr<net::TlsContext>();
+    if (!access || !url || !tls) {
+      return fail(std::move(!access ? access.error() : !url ? url.error() : tls.error()));
+    }
+    if (!url->path.empty()) {
+      return fail(Errc::kConfig, path + ": \"" + access->server + "\" must have no path");
+    }
+    const bool known = std::any_of(peers.begin(), peers.end(), [&](const PeerAccess& peer) {
+      return peer.server == access->server;
+    });
+    if (!known) {
+      peers.push_back({access->server, std::move(*tls)});
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
   if (config.topology.source == "static") {
     return TopologyFiles{};
@@ -326,7 +370,12 @@ Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
   if (!root_tls || !shards_tls) {
     return fail(std::move(!root_tls ? root_tls.error() : shards_tls.error()));
   }
-  TopologyFiles files{root->server, std::move(*root_tls), {std::move(*shards_tls), {}}};
+  TopologyFiles files{root->server, std::move(*root_tls), {std::move(*shards_tls), {}}, {}};
+  for (const std::string& file : config.topology.peer_kubeconfigs) {
+    if (auto added = add_peers(file, files.peers); !added) {
+      return fail(std::move(added.error()));
+    }
+  }
   for (const proxy::ShardOverride& shard : config.shards) {
     KubeAccess access = *shards;
     if (!shard.kubeconfig.empty()) {
@@ -396,6 +445,9 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
   for (const std::string& file : config.authentication.service_accounts.key_files) {
     files.push_back({file, "authentication.service_accounts.key_files"});
   }
+  for (const std::string& file : config.topology.peer_kubeconfigs) {
+    files.push_back({file, "topology.peer_kubeconfigs"});
+  }
   for (const net::SniPair& pair : config.listener.tls.sni) {
     files.push_back({pair.certificate_file, "listener.cert_file"});
     files.push_back({pair.key_file, "listener.key_file"});
@@ -411,7 +463,8 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
   }
   const std::size_t own = files.size();
   for (std::size_t i = 0; i < own; ++i) {
-    if (!files[i].path.ends_with("kubeconfig") && !files[i].key.ends_with("kubeconfig")) {
+    if (!files[i].path.ends_with("kubeconfig") &&
+        files[i].key.find("kubeconfig") == std::string::npos) {
       continue;
     }
     for (std::string& named : kubeconfig_files(files[i].path, context_of(files[i].path))) {

@@ -52,12 +52,19 @@ struct ProxyFiles {
 /// @error kConfig names the file and the cause.
 [[nodiscard]] Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config);
 
-/// What the two kubeconfigs say; that of the root shard may be left out (source `objects`), both
-/// with source `static`.
+/// A server that shows the Shards, and the credentials there.
+struct PeerAccess {
+  std::string server;
+  std::shared_ptr<net::TlsContext> tls;
+};
+
+/// What the two kubeconfigs say, and those of peers, of which each cluster is one. That of the root
+/// shard may be left out (source `objects`), all of them with source `static`.
 struct TopologyFiles {
   std::string root_server;
   std::shared_ptr<net::TlsContext> root;
   ShardTls shards;  ///< the proxy's own credentials
+  std::vector<PeerAccess> peers;
 };
 /// @error kConfig names the file and the cause.
 [[nodiscard]] Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config);

@@ -51,6 +51,17 @@ Expected<void> ProxyControl::try_reload() {
     if (topology.root_server != root_server_) {
       stuck.emplace_back("the server of topology.root_kubeconfig");
     }
+    std::vector<std::string> peers;
+    std::vector<std::shared_ptr<net::TlsContext>> peer_tls;
+    for (PeerAccess& peer : topology.peers) {
+      peers.push_back(std::move(peer.server));
+      peer_tls.push_back(std::move(peer.tls));
+    }
+    if (peers != peer_servers_) {
+      stuck.emplace_back("the servers of topology.peer_kubeconfigs");
+    } else {
+      feed_->set_peer_tls(peer_tls);
+    }
     admin_tls_ = topology.shards;
     feed_->set_tls(topology.root, topology.shards.common);
     for (const auto& [shard, tls] : topology.shards.own) {
