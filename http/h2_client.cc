@@ -94,8 +94,9 @@ class H2Client final : public H2SessionOf<ClientSession> {
       return;
     }
     draining_ = true;
-    (void)nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, nullptr, 0);
-    changed();
+    if (open_streams() == 0) {
+      say_goodbye();
+    }
   }
   void ping() noexcept override {
     if (alive()) {
@@ -105,6 +106,11 @@ class H2Client final : public H2SessionOf<ClientSession> {
   }
 
  protected:
+  void on_last_finished() noexcept override {
+    if (draining_ && alive()) {
+      say_goodbye();
+    }
+  }
   void on_block_begin() noexcept override { status_ = 0; }
   void on_pseudo(std::string_view name, std::string_view value) noexcept override {
     if (name == ":status") {
@@ -151,6 +157,13 @@ class H2Client final : public H2SessionOf<ClientSession> {
 
  private:
   int status_ = 0;
+  /// Some servers refuse what comes behind a GOAWAY, and it would overtake requests that wait to be
+  /// sent, so it is the last thing that is said.
+  void say_goodbye() noexcept {
+    (void)nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, nullptr, 0);
+    changed();
+  }
+
   bool draining_ = false;
   bool goaway_seen_ = false;
 };

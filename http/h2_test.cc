@@ -7,17 +7,11 @@ namespace {
 
 using testing::fields;
 using testing::make_head;
+using testing::open;
 using testing::Pair;
 using testing::pattern;
 using testing::ServerExchange;
 using testing::TestResponse;
-
-RequestStream* open(Pair& pair, const RequestHead& head, TestResponse& response) {
-  auto stream = pair.client->open(head, response);
-  EXPECT_TRUE(stream.has_value());
-  response.stream = stream ? *stream : nullptr;
-  return response.stream;
-}
 
 TEST(H2Engine, WhenRequestIsSimple_BothSidesSeeEveryPartOnce) {
   auto pair = Pair::h2();
@@ -393,46 +387,6 @@ TEST(H2Engine, WhenMoreStreamsComeThanAnnounced_TheRestIsNotProcessed) {
   EXPECT_EQ(refused, 3);
 }
 
-TEST(H2Engine, WhenServerDrains_RunningStreamsEndAndNewOnesAreRefused) {
-  auto pair = Pair::h2();
-  TestResponse running;
-  open(*pair, make_head("GET", "/watch"), running);
-  pair->run();
-  pair->server->start_drain();
-  pair->server->start_drain();
-  pair->run();
-  EXPECT_TRUE(pair->client->draining());
-  EXPECT_EQ(pair->client->free_slots(), 0U);
-  TestResponse late;
-  EXPECT_EQ(pair->client->open(make_head("GET", "/"), late).error().code(), Errc::kNotProcessed);
-  EXPECT_FALSE(pair->server->finished());
-  pair->handler.at(0).stream->send_head(200, {}, false);
-  pair->handler.at(0).stream->send_data(std::string_view("last"), true);
-  pair->run();
-  EXPECT_EQ(running.in.body, "last");
-  EXPECT_EQ(running.in.cause, Errc::kOk);
-  EXPECT_TRUE(pair->server->finished());
-  EXPECT_TRUE(pair->client->finished());
-}
-
-TEST(H2Engine, WhenStreamCrossesTheDrainNotice_ItIsStillServed) {
-  auto pair = Pair::h2();
-  pair->handler.on_open = [](ServerExchange& exchange) {
-    exchange.stream->send_head(200, {}, true);
-  };
-  pair->run();
-  pair->server->start_drain();
-  const std::string notice = testing::take_all(*pair->server);
-  TestResponse crossing;
-  open(*pair, make_head("GET", "/"), crossing);
-  ASSERT_TRUE(pair->server->feed(testing::take_all(*pair->client)));
-  ASSERT_TRUE(pair->client->feed(notice));
-  pair->run();
-  EXPECT_EQ(crossing.status, 200);
-  EXPECT_EQ(crossing.in.cause, Errc::kOk);
-  EXPECT_TRUE(pair->server->finished());
-}
-
 TEST(H2Engine, WhenHandlerClosesConnectionAfter_AnswerStillArrives) {
   auto pair = Pair::h2();
   pair->handler.on_open = [](ServerExchange& exchange) {
@@ -445,20 +399,6 @@ TEST(H2Engine, WhenHandlerClosesConnectionAfter_AnswerStillArrives) {
   EXPECT_EQ(response.status, 401);
   EXPECT_EQ(response.in.cause, Errc::kOk);
   EXPECT_TRUE(pair->server->finished());
-}
-
-TEST(H2Engine, WhenClientDrains_ItFinishesWithItsLastStream) {
-  auto pair = Pair::h2();
-  TestResponse response;
-  open(*pair, make_head("GET", "/"), response);
-  pair->run();
-  pair->client->start_drain();
-  pair->run();
-  EXPECT_FALSE(pair->client->finished());
-  pair->handler.at(0).stream->send_head(200, {}, true);
-  pair->run();
-  EXPECT_EQ(response.in.cause, Errc::kOk);
-  EXPECT_TRUE(pair->client->finished());
 }
 
 TEST(H2Engine, WhenHandlerResets_ClientLearnsTheKind) {

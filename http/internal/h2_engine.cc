@@ -182,8 +182,10 @@ void H2Engine::finish(H2Stream& stream, Errc cause) noexcept {
   stream.closed = true;
   stream.cause = cause;
   stream.queue.clear();
-  --open_;
   make_due(stream);
+  if (--open_ == 0) {
+    on_last_finished();
+  }
 }
 
 void H2Engine::run_due() noexcept {

@@ -145,6 +145,8 @@ class H2Engine {
   virtual void on_goaway() noexcept {}
   virtual void on_goaway_sent() noexcept {}
   virtual void on_ping_ack() noexcept {}
+  /// No stream is open any more.
+  virtual void on_last_finished() noexcept {}
   /// END_STREAM left; `stream` is not closed yet.
   virtual void on_local_end(H2Stream& stream) noexcept { (void)stream; }
   /// Cause for a stream that ended with this error code.

@@ -241,6 +241,13 @@ class Pair {
   std::string to_server_, to_client_;
 };
 
+/// A request of the client, whose stream is null when it may not be opened.
+inline RequestStream* open(Pair& pair, const RequestHead& head, TestResponse& response) {
+  auto stream = pair.client->open(head, response);
+  response.stream = stream ? *stream : nullptr;
+  return response.stream;
+}
+
 inline RequestHead make_head(std::string method, std::string target, bool end = true) {
   RequestHead head;
   head.method = std::move(method);
