@@ -107,6 +107,21 @@ TEST_F(Serving, WhenAM034DefinitionsAreLoading_UnknownPathsAre503) {
   EXPECT_TRUE(fresh.registry().ready("lc"));
 }
 
+TEST_F(Serving, WhenTheClusterIsAPath_FP045_NothingIsReadOrStoredThere) {
+  for (const char* path : {"root:internal-cluster", "root:org:ws", "system:a:b", "system:"}) {
+    const std::string target = "/clusters/" + std::string(path) + kMaps;
+    for (const char* method : {"GET", "POST"}) {
+      Exchange answer = server.send(method, target, config_map("a"));
+      EXPECT_EQ(answer.status(), 500) << path;
+      EXPECT_NE(message(answer).find("invariant violation: "), std::string::npos);
+    }
+  }
+  for (const char* root : {"/clusters/abc", "/clusters/system:admin", "/clusters/*", ""}) {
+    EXPECT_EQ(get(std::string(root) + kMaps).status(), 200) << root;
+  }
+  EXPECT_NE(get("/outside").status(), 500);
+}
+
 TEST_F(Serving, WhenAM069AuditIdIsSent_IsEchoed) {
   EXPECT_EQ(get(kMaps, {{"audit-id", "mine"}}).header("audit-id"), "mine");
   EXPECT_EQ(get("/no/such", {{"audit-id", "mine"}}).header("audit-id"), "mine");

@@ -26,6 +26,13 @@ std::string cluster_hint(std::string_view target) {
   return path && krm::is_cluster_name(path->segment) ? path->segment : std::string();
 }
 
+/// What keys of stored objects may begin with: a path there would be found by nobody (FP-045).
+bool is_stored_cluster(std::string_view name) {
+  constexpr std::string_view kSystem = "system:";
+  return name.find(':') == std::string_view::npos ||
+         (name.starts_with(kSystem) && krm::is_cluster_name(name.substr(kSystem.size())));
+}
+
 /// Goes on as the user whom the view has requests act as.
 void act(Request& request) {
   std::optional<auth::UserInfo> other;
@@ -73,6 +80,12 @@ bool find_cluster(const RequestPtr& request) {
   if (!target) {
     request->info = krm::parse_request_info(request->head.method, request->head.target);
     send_error(*request, target.error());
+    return false;
+  }
+  if (*target && !is_stored_cluster((*target)->name)) {
+    request->info = krm::parse_request_info(request->head.method, (*target)->rest);
+    send_error(*request, krm::internal("invariant violation: \"" + (*target)->name +
+                                       "\" is no name of a logical cluster"));
     return false;
   }
   if (*target) {
