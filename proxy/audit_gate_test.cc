@@ -1,7 +1,7 @@
 #include "proxy/audit_gate.h"
 
 #include "krm/json.h"
-#include "proxy/testing_rig.h"
+#include "proxy/gate_rig.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -20,26 +20,15 @@ struct AuditRig : Rig {
     const std::string head = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n";
     gate.set_policy(std::make_shared<const auth::AuditPolicy>(
         must(auth::AuditPolicy::parse(head + rules, "policy.yaml"))));
-    net::ListenerParams listening;
-    listening.identify = [this](const http::PeerInfo&) { return identity; };
-    behind = must(net::Listener::open(loop, listening, gate));
-    net::UpstreamParams to_gate;
-    to_gate.url = net::Url{"http", "127.0.0.1", behind->port(), ""};
-    to_gate.prior_knowledge = true;
-    client = net::Upstream::make(loop, to_gate);
     log_in();
     shard.answer = [](Exchange& exchange) { FakeShard::reply(exchange, 200, "{}"); };
-  }
-  ~AuditRig() {
-    behind->close();
-    client.reset();
   }
   [[nodiscard]] Json line(std::size_t at) const {
     return at < lines.size() ? *Json::parse(lines[at]) : Json();
   }
   std::vector<std::string> lines;
   AuditGate gate;
-  std::unique_ptr<net::Listener> behind;
+  testing::GateFront front_of_it{*this, gate};
 };
 
 std::int64_t code_of(const Json& event) {

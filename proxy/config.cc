@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "krm/yaml.h"
 #include "proxy/config_judge.h"
-#include "proxy/cors.h"
+#include "proxy/config_values.h"
 #include "proxy/merge/sequence_journal.h"
 #include "proxy/merge/slot_table.h"
 
@@ -21,158 +21,14 @@ using krm::Json;
 
 /// One key of the file: where it goes and what it must be.
 struct Key {
-  std::string path;                             ///< "listener.port"
-  std::function<std::string(const Json&)> set;  ///< returns what is wrong, "" when fine
+  std::string path;  ///< "listener.port"
+  ConfigSetter set;
   /// Of a list of sections, or of sections by name: the keys of a new one, whose path is given.
   std::function<std::vector<Key>(const std::string& path)> element = {};
   bool named = false;  ///< sections by name
 };
 
 constexpr std::size_t kMaxStaticShards = 4'096;
-
-std::string must_be(std::string_view what) { return "must be " + std::string(what); }
-
-std::function<std::string(const Json&)> text(std::string& target) {
-  return [&target](const Json& value) -> std::string {
-    if (!value.is_string()) {
-      return must_be("text");
-    }
-    target = value.as_string();
-    return {};
-  };
-}
-
-std::function<std::string(const Json&)> file(std::string& target, const std::string& folder) {
-  return [&target, folder](const Json& value) -> std::string {
-    if (!value.is_string() || value.as_string().empty()) {
-      return must_be("a file name");
-    }
-    const std::filesystem::path path(value.as_string());
-    target = path.is_absolute() ? path.string() : (std::filesystem::path(folder) / path).string();
-    return {};
-  };
-}
-
-template <class Integer>
-std::function<std::string(const Json&)> number(Integer& target, std::int64_t low,
-                                               std::int64_t high) {
-  return [&target, low, high](const Json& value) -> std::string {
-    if (!value.is_integer() || value.as_integer() < low || value.as_integer() > high) {
-      return must_be("a number from " + std::to_string(low) + " to " + std::to_string(high));
-    }
-    target = static_cast<Integer>(value.as_integer());
-    return {};
-  };
-}
-
-std::function<std::string(const Json&)> milliseconds_of(Duration& target, std::int64_t low = 0) {
-  return [&target, low](const Json& value) -> std::string {
-    if (!value.is_integer() || value.as_integer() < low || value.as_integer() > 3'600'000) {
-      return must_be("milliseconds from " + std::to_string(low) + " to 3600000");
-    }
-    target = milliseconds(value.as_integer());
-    return {};
-  };
-}
-
-template <class Value>
-std::function<std::string(const Json&)> one_of(
-    Value& target, std::vector<std::pair<std::string_view, Value>> known) {
-  return [&target, known = std::move(known)](const Json& value) -> std::string {
-    std::string names;
-    for (const auto& [name, meaning] : known) {
-      if (value.is_string() && value.as_string() == name) {
-        target = meaning;
-        return {};
-      }
-      names += (names.empty() ? "" : ", ") + std::string(name);
-    }
-    return must_be("one of " + names);
-  };
-}
-
-std::function<std::string(const Json&)> share(double& target, double most) {
-  return [&target, most](const Json& value) -> std::string {
-    if (!value.is_number() || value.as_double() < 0 || value.as_double() > most) {
-      return must_be("a number from 0 to 0.02");
-    }
-    target = value.as_double();
-    return {};
-  };
-}
-
-std::function<std::string(const Json&)> boolean(bool& target) {
-  return [&target](const Json& value) -> std::string {
-    if (!value.is_bool()) {
-      return must_be("true or false");
-    }
-    target = value.as_bool();
-    return {};
-  };
-}
-
-std::function<std::string(const Json&)> text_list(std::vector<std::string>& target) {
-  return [&target](const Json& value) -> std::string {
-    target.clear();
-    if (!value.is_array()) {
-      return must_be("a list of texts");
-    }
-    for (const Json& item : value.items()) {
-      if (!item.is_string() || item.as_string().empty()) {
-        return must_be("a list of texts");
-      }
-      target.emplace_back(item.as_string());
-    }
-    return {};
-  };
-}
-
-std::function<std::string(const Json&)> pattern_list(std::vector<std::string>& target) {
-  return [set = text_list(target), &target](const Json& value) -> std::string {
-    std::string fault = set(value);
-    if (fault.empty() && !std::all_of(target.begin(), target.end(), is_origin_pattern)) {
-      fault = must_be("a list of regular expressions");
-    }
-    return fault;
-  };
-}
-
-std::function<std::string(const Json&)> text_map(
-    std::vector<std::pair<std::string, std::string>>& target) {
-  return [&target](const Json& value) -> std::string {
-    target.clear();
-    for (const krm::JsonMember& member : value.members()) {
-      if (!member.value.is_string()) {
-        return must_be("texts by name");
-      }
-      target.emplace_back(member.key, member.value.as_string());
-    }
-    std::sort(target.begin(), target.end());
-    return value.is_object() ? std::string() : must_be("texts by name");
-  };
-}
-
-std::function<std::string(const Json&)> file_list(std::vector<std::string>& target,
-                                                  const std::string& folder) {
-  return [set = text_list(target), &target, folder](const Json& value) -> std::string {
-    std::string fault = set(value);
-    for (std::string& name : target) {
-      const std::filesystem::path path(name);
-      name = path.is_absolute() ? path.string() : (std::filesystem::path(folder) / path).string();
-    }
-    return fault;
-  };
-}
-
-/// Names of headers; none: the usual ones stay.
-std::function<std::string(const Json&)> header_list(std::vector<std::string>& target) {
-  return [&target](const Json& value) -> std::string {
-    std::vector<std::string> names;
-    std::string fault = text_list(names)(value);
-    target = names.empty() ? target : names;
-    return fault;
-  };
-}
 
 /// Section `authentication`.
 std::vector<Key> authentication_keys(AuthenticationConfig& config, const std::string& folder) {

@@ -3,7 +3,7 @@
 
 #include "base/strings.h"
 #include "krm/status.h"
-#include "proxy/testing_rig.h"
+#include "proxy/gate_rig.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -52,18 +52,8 @@ struct GateRig : Rig {
     params.drop_groups = auth::default_drop_groups();
     params.filter = true;
     gate.set_methods({std::make_shared<Authenticator>(params), true, !pass_failed, true});
-    net::ListenerParams listening;
-    listening.identify = [this](const http::PeerInfo&) { return identity; };
-    behind = must(net::Listener::open(loop, listening, gate));
-    net::UpstreamParams to_gate;
-    to_gate.url = net::Url{"http", "127.0.0.1", behind->port(), ""};
-    to_gate.prior_knowledge = true;
-    client = net::Upstream::make(loop, to_gate);
   }
-  ~GateRig() {
-    behind->close();
-    tokens->later = {};  // holds what holds the tokens
-  }
+  ~GateRig() { tokens->later = {}; }  // it holds what holds the tokens
   static http::RequestHead with(std::string target, const std::string& token) {
     http::RequestHead head = get(std::move(target));
     head.headers.add("authorization", "Bearer " + token);
@@ -72,7 +62,7 @@ struct GateRig : Rig {
   const http::HeaderList& seen() { return shard.exchanges.back().head.headers; }
   std::shared_ptr<Tokens> tokens = std::make_shared<Tokens>();
   TokenGate gate;
-  std::unique_ptr<net::Listener> behind;
+  testing::GateFront front_of_it{*this, gate};
 };
 
 TEST(TokenGate, WhenATokenIsKnown_FP126_ItIsStampedAndNotForwarded) {
@@ -127,10 +117,7 @@ TEST(TokenGate, WhenFailuresPass_FP125_TheRequestGoesOnBare) {
   EXPECT_EQ(none.status, 200);
   rig.identity = std::shared_ptr<const auth::CertificateIdentity>(
       std::make_shared<ConnectionIdentity>());  // a certificate that does not hold
-  net::UpstreamParams again;
-  again.url = net::Url{"http", "127.0.0.1", rig.behind->port(), ""};
-  again.prior_knowledge = true;
-  rig.client = net::Upstream::make(rig.loop, again);
+  rig.front_of_it.connect();
   Answer certificate;
   rig.ask(certificate, Rig::get("/clusters/root:one/api"));
   EXPECT_EQ(certificate.status, 401);
