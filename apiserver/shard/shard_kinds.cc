@@ -149,6 +149,7 @@ std::vector<StaticPlusCrdRegistry::StaticKind> shard_kinds(const ShardKindContex
           {api_resource_schema_kind(), {}},
           {logical_clusters(), {}},
           {shard_kind(), in_root},
+          {workspace_authentication_kind(), {}},
           {workspaces(context), {}},
           {workspace_types(context.index), {}}};
 }
