@@ -33,6 +33,15 @@ struct WorkspaceChanged : ObjectChanged {};
 struct LogicalClusterChanged : ObjectChanged {};
 struct ExportChanged : ObjectChanged {};
 struct BindingChanged : ObjectChanged {};
+/// @{ With FeedParams::authentication: what says which issuers' tokens a workspace knows. The index
+/// has nothing of it.
+struct WorkspaceTypeChanged : ObjectChanged {};
+struct WorkspaceAuthenticationChanged : ObjectChanged {};
+/// Both were listed from a shard.
+struct AuthenticationSynced {
+  ShardId shard = 0;
+};
+/// @}
 /// The first APIBinding of an export came to a shard, or the last one left it. Not told for shards
 /// that are removed.
 struct ConsumersChanged {
@@ -57,6 +66,9 @@ class FeedListener {
   virtual void on_change(const BindingChanged&) {}
   virtual void on_change(const ConsumersChanged&) {}
   virtual void on_change(const SyncedChanged&) {}
+  virtual void on_change(const WorkspaceTypeChanged&) {}
+  virtual void on_change(const WorkspaceAuthenticationChanged&) {}
+  virtual void on_change(const AuthenticationSynced&) {}
 
  protected:
   ~FeedListener() = default;
@@ -66,6 +78,7 @@ struct FeedParams {
   /// The root shard with the root kubeconfig's credentials; URL without /clusters/….
   net::UpstreamParams root;
   bool has_root = true;  ///< false: no identities, and nobody has Workspaces; `root` is not used
+  bool authentication = false;  ///< WorkspaceTypes and their authentication are listed, too
   /// Servers whose admin virtual workspace shows the Shards: they are read there, and at the root
   /// shard only while none answers (shard_source.h). Empty: at the root shard.
   std::vector<net::UpstreamParams> peers;

@@ -22,6 +22,14 @@ std::string target_of(Resource resource, const std::string& identity) {
   return {};
 }
 
+constexpr std::string_view kTypeResources[] = {"workspacetypes",
+                                               "workspaceauthenticationconfigurations"};
+
+std::string type_target(std::size_t part, const std::string& identity) {
+  return "/clusters/%2A/apis/tenancy.kcp.io/v1alpha1/" + std::string(kTypeResources[part]) + ":" +
+         identity;
+}
+
 shards::ShardClientParams client_params(const FeedParams& params, const std::string& name) {
   shards::ShardClientParams result;
   result.name = name;
@@ -38,13 +46,21 @@ ShardFeed::ShardFeed(FeedCore& core, ShardId id, std::string name)
       id_(id),
       client_(core.loop(), client_params(core.params(), name), [this] { on_health(); }),
       sinks_{Sink(*this, Resource::kWorkspaces), Sink(*this, Resource::kLogicalClusters),
-             Sink(*this, Resource::kExports), Sink(*this, Resource::kBindings)} {
+             Sink(*this, Resource::kExports), Sink(*this, Resource::kBindings)},
+      type_sinks_{TypeSink(*this, 0), TypeSink(*this, 1)} {
   for (std::size_t i = 0; i < kResources; ++i) {
     shards::InformerParams params;
     params.target = target_of(static_cast<Resource>(i), {});
     params.seed = core.params().seed + (static_cast<std::uint64_t>(id) << 8U) + i;
     informers_[i] = std::make_unique<shards::Informer>(core.loop(), std::move(params),
                                                        core.params().shard_headers, sinks_[i]);
+  }
+  for (std::size_t i = 0; core.params().authentication && i < kTypeParts; ++i) {
+    shards::InformerParams params;
+    params.target = type_target(i, {});
+    params.seed = core.params().seed + (static_cast<std::uint64_t>(id) << 8U) + kResources + i;
+    type_informers_[i] = std::make_unique<shards::Informer>(
+        core.loop(), std::move(params), core.params().shard_headers, type_sinks_[i]);
   }
 }
 
@@ -55,6 +71,11 @@ void ShardFeed::set_workspace_identity(const std::string& hash) {
     workspace_identity_ = hash;
     const bool waits = workspaces_wait_;
     informers_[0]->set_target(target_of(Resource::kWorkspaces, hash));
+    for (std::size_t i = 0; i < kTypeParts; ++i) {
+      if (type_informers_[i] != nullptr) {
+        type_informers_[i]->set_target(type_target(i, hash));
+      }
+    }
     if (waits) {
       start_workspaces();
     }
@@ -80,6 +101,11 @@ void ShardFeed::set_base_url(const std::string& url) {
       informers_[i]->stop();
     }
   }
+  for (auto& informer : type_informers_) {
+    if (!ok && informer != nullptr) {
+      informer->stop();
+    }
+  }
 }
 
 void ShardFeed::set_plain_url(const std::string& url) {
@@ -95,6 +121,7 @@ void ShardFeed::start_workspaces() {
   if (!workspaces_wait_) {
     informers_[0]->set_upstream(*client_.upstream());
     informers_[0]->start(*client_.upstream());
+    start_types();
   } else if (!core_.params().has_root &&
              core_.index().set_synced(id_, Resource::kWorkspaces, true)) {
     core_.touched();
@@ -102,9 +129,23 @@ void ShardFeed::start_workspaces() {
   }
 }
 
+void ShardFeed::start_types() {
+  for (auto& informer : type_informers_) {
+    if (informer != nullptr) {
+      informer->set_upstream(*client_.upstream());
+      informer->start(*client_.upstream());
+    }
+  }
+}
+
 void ShardFeed::stop() {
   for (auto& informer : informers_) {
     informer->stop();
+  }
+  for (auto& informer : type_informers_) {
+    if (informer != nullptr) {
+      informer->stop();
+    }
   }
 }
 
@@ -118,6 +159,11 @@ void ShardFeed::on_health() {
   if (client_.up() && !is_plain_) {
     for (auto& informer : informers_) {
       informer->kick();
+    }
+    for (auto& informer : type_informers_) {
+      if (informer != nullptr) {
+        informer->kick();
+      }
     }
   }
 }
@@ -202,6 +248,42 @@ void ShardFeed::Sink::on_synced() {
 void ShardFeed::Sink::on_refused(int status) {
   if (status == 403 || status == 404) {
     owner_.core_.refused();
+  }
+}
+
+void ShardFeed::report_type(std::size_t part, const shards::ObjectKey& key,
+                            const krm::Json* object) {
+  const ObjectChanged change{id_, key.cluster, key.name, object};
+  for (FeedListener* listener : core_.listeners()) {
+    if (part == 0) {
+      listener->on_change(WorkspaceTypeChanged{change});
+    } else {
+      listener->on_change(WorkspaceAuthenticationChanged{change});
+    }
+  }
+}
+
+void ShardFeed::type_synced(std::size_t part) {
+  const bool first = !types_synced_[0] || !types_synced_[1];
+  types_synced_[part] = true;
+  if (first && types_synced_[0] && types_synced_[1]) {
+    for (FeedListener* listener : core_.listeners()) {
+      listener->on_change(AuthenticationSynced{id_});
+    }
+  }
+}
+
+void ShardFeed::TypeSink::on_upsert(const shards::ObjectKey& key, const krm::Json& object) {
+  owner_.report_type(part_, key, &object);
+}
+void ShardFeed::TypeSink::on_delete(const shards::ObjectKey& key) {
+  owner_.report_type(part_, key, nullptr);
+}
+void ShardFeed::TypeSink::on_synced() { owner_.type_synced(part_); }
+/// Older shards know the types and not their authentication: they have none.
+void ShardFeed::TypeSink::on_refused(int status) {
+  if (status == 404 && part_ == 1 && owner_.types_synced_[0]) {
+    owner_.type_synced(part_);
   }
 }
 

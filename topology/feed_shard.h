@@ -60,6 +60,24 @@ class ShardFeed {
     ShardFeed& owner_;
     Resource resource_;
   };
+  /// Receives what the index has nothing of: 0 WorkspaceTypes, 1 their authentication.
+  class TypeSink final : public shards::InformerSink {
+   public:
+    TypeSink(ShardFeed& owner, std::size_t part) : owner_(owner), part_(part) {}
+    void on_upsert(const shards::ObjectKey& key, const krm::Json& object) override;
+    void on_delete(const shards::ObjectKey& key) override;
+    void on_synced() override;
+    void on_refused(int status) override;
+
+   private:
+    ShardFeed& owner_;
+    std::size_t part_;
+  };
+  static constexpr std::size_t kTypeParts = 2;
+  void start_types();
+  void report_type(std::size_t part, const shards::ObjectKey& key, const krm::Json* object);
+  void type_synced(std::size_t part);
+
   void on_health();
   /// Without their identity there is no URL to ask; without a root shard there are none at all.
   void start_workspaces();
@@ -74,7 +92,11 @@ class ShardFeed {
   bool is_plain_ = false;
   shards::ShardClient client_;
   std::array<Sink, kResources> sinks_;
+  std::array<TypeSink, kTypeParts> type_sinks_;
+  std::array<bool, kTypeParts> types_synced_{};
   std::array<std::unique_ptr<shards::Informer>, kResources> informers_;  // die before the client
+  /// With FeedParams::authentication.
+  std::array<std::unique_ptr<shards::Informer>, kTypeParts> type_informers_;
 };
 
 }  // namespace kintsugi::topology
