@@ -14,6 +14,7 @@ import kit
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 SELF = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+TENANCY = "/apis/tenancy.kcp.io/v1alpha1"
 UNAVAILABLE = "the token issuer is not available yet"
 
 
@@ -235,6 +236,215 @@ class Structured(unittest.TestCase):
             write({"issuer": {}})
             kit.eventually(lambda: "authentication.yaml" in proxy.text(), 5, "a line about it")
             self.assertEqual(review(proxy, second.token())[0], 201)
+
+
+def configure(workspace, name, *elements):
+    """A WorkspaceAuthenticationConfiguration."""
+    return installation.client(f"/clusters/{workspace}").request("POST", f"{TENANCY}/workspaceauthenticationconfigurations", {
+        "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "WorkspaceAuthenticationConfiguration", "metadata": {"name": name},
+        "spec": {"jwt": list(elements)}})
+
+
+def make_type(workspace, name, *configurations):
+    installation.client(f"/clusters/{workspace}").must("POST", f"{TENANCY}/workspacetypes", {
+        "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "WorkspaceType", "metadata": {"name": name},
+        "spec": {"authenticationConfigurations": [{"name": each} for each in configurations]}})
+
+
+def make_typed(parent, name, kind, shard):
+    """A workspace of a type; returns the name of its logical cluster."""
+    client = installation.client(f"/clusters/{parent}")
+
+    def made():
+        answer = client.request("POST", f"{TENANCY}/workspaces", {
+            "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name},
+            "spec": {"type": {"name": kind, "path": parent}, "location": {"selector": {"matchLabels": {"name": shard}}}}})
+        assert answer.status == 201, answer
+        return True
+
+    def ready():
+        workspace = client.must("GET", f"{TENANCY}/workspaces/{name}")
+        assert workspace.get("status", {}).get("phase") == "Ready", workspace
+        assert installation.client(f"/clusters/{parent}:{name}").get("/api/v1/namespaces/default").status == 200
+        return workspace["spec"]["cluster"]
+
+    kit.eventually(made, 10, "the shard knows the type")
+    return kit.eventually(ready, 20, f"{parent}:{name} is ready")
+
+
+class Workspaces(unittest.TestCase):
+    """specs/front-proxy.md 9.4."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.a, cls.b = Issuer(), Issuer()
+        installation.make_workspace("types", selector={"name": "shard-1"})
+        for name, element in (("a", cls.a.jwt(name="email")), ("b", cls.b.jwt(name="email"))):
+            assert configure("root:types", name, element).status == 201
+        make_type("root:types", "type-a", "a")
+        make_type("root:types", "type-b", "b")
+        make_type("root:types", "type-c", "a", "b")
+        cls.clusters = {name: make_typed("root:types", f"team-{name}", f"type-{name}", shard)
+                        for name, shard in (("a", "root"), ("b", "shard-1"), ("c", "root"))}
+        # As in kcp's own test: the developers of A and B in each, besides single users.
+        for name, users, groups in (("a", ["user-a"], ["developers"]), ("b", ["user-b"], ["developers", "testers"]),
+                                    ("c", ["user-c"], ["developers"])):
+            grant(f"root:types:team-{name}", [{"kind": "User", "name": f"oidc:{user}@example.com"} for user in users]
+                  + [{"kind": "Group", "name": f"oidc:{group}"} for group in groups])
+        cls.proxy = kit.Proxy(installation, {"authentication": {"workspaces": "true"}})
+        cls.proxy.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.proxy.__exit__()
+        cls.a.close()
+        cls.b.close()
+
+    def status(self, team, token=None, proxy=None):
+        client = (proxy or self.proxy).client(f"/clusters/root:types:team-{team}", cert=None)
+        return client.get("/api/v1/namespaces/default/configmaps", headers=bearer(token) if token else None).status
+
+    def test_FP_073_issuers_by_type(self):
+        for team in "abc":
+            self.assertEqual(self.proxy.client(f"/clusters/root:types:team-{team}").get("/api").status, 200, "certificates as before")
+            self.assertEqual(self.status(team), 401, "nobody without a token")
+            self.assertEqual(self.status(team, "invalid-token"), 401)
+        cases = [("user-a of A", self.a, "user-a", [], {"a": 200, "b": 401, "c": 403}),
+                 ("user-b of B", self.b, "user-b", [], {"a": 401, "b": 200, "c": 403}),
+                 ("developer of A", self.a, "rando", ["developers"], {"a": 200, "b": 401, "c": 200}),
+                 ("developer of B", self.b, "rando", ["developers"], {"a": 401, "b": 200, "c": 200}),
+                 ("user-c of A", self.a, "user-c", [], {"a": 403, "b": 401, "c": 200}),
+                 ("user-c of B", self.b, "user-c", [], {"a": 401, "b": 403, "c": 200}),
+                 ("system groups", self.b, "hacker", ["system:kcp:admin", "system:masters"], {"a": 401, "b": 403, "c": 403})]
+        for why, issuer, user, groups, expected in cases:
+            token = issuer.token(email=f"{user}@example.com", groups=groups)
+            self.assertEqual({team: self.status(team, token) for team in "abc"}, expected, why)
+        by_name = self.proxy.client("/clusters/" + self.clusters["a"], cert=None).get("/api", headers=bearer(
+            self.a.token(email="user-a@example.com")))
+        self.assertEqual(by_name.status, 200, "by the cluster's name, too")
+        elsewhere = self.proxy.client("/clusters/root:beta", cert=None).get("/api", headers=bearer(self.a.token(email="x")))
+        self.assertEqual(elsewhere.status, 401, "the shard's answer to a token that it does not know")
+
+    def test_FP_074_no_system_from_an_issuer_without_prefixes(self):
+        issuer = Issuer()
+        self.addCleanup(issuer.close)
+        self.assertEqual(configure("root:types", "evil", issuer.jwt(prefix="", name="email")).status, 201)
+        make_type("root:types", "type-evil", "evil")
+        make_typed("root:types", "team-evil", "type-evil", "shard-1")
+        grant("root:types:team-evil", [{"kind": "User", "name": "dummy@example.com"}])
+        kit.eventually(lambda: self.status("evil", issuer.token(email="dummy@example.com")) == 200, 5)
+        for email, groups, status in (("al@bundy.com", ["system:masters"], 403), ("al@bundy.com", ["system:kcp:admin"], 403),
+                                      ("shard-admin", [], 403), ("system:admin", [], 401),
+                                      ("system:serviceaccount:default:default", [], 401)):
+            self.assertEqual(self.status("evil", issuer.token(email=email, groups=groups)), status, email)
+
+    def test_FP_075_who_such_a_user_is(self):
+        issuer = Issuer()
+        self.addCleanup(issuer.close)
+        extra = [{"key": key, "valueExpression": "'forged'"} for key in ("authentication.kcp.io/scopes", "kcp.io/test",
+                                                                           "other.example.com/test")]
+        self.assertEqual(configure("root:types", "extra", issuer.jwt(name="email", extra=extra)).status, 201)
+        make_type("root:types", "type-extra", "extra")
+        cluster = make_typed("root:types", "team-extra", "type-extra", "root")
+        grant("root:types:team-extra", [{"kind": "User", "name": "oidc:peter@example.com"}])
+        token = issuer.token(email="peter@example.com", groups=["developers", "admins", "system:masters"])
+        path = "/clusters/root:types:team-extra"
+        kit.eventually(lambda: review(self.proxy, token, path)[0] == 201, 5)
+        user = review(self.proxy, token, path)[1]
+        self.assertEqual(user["username"], "oidc:peter@example.com")
+        self.assertEqual(sorted(user["groups"]), ["oidc:admins", "oidc:developers", "oidc:system:masters", "system:authenticated"])
+        self.assertEqual(user["extra"], {"authentication.kcp.io/scopes": [f"cluster:{cluster}"],
+                                         "authentication.kcp.io/cluster-name": [cluster], "other.example.com/test": ["forged"]})
+
+    def test_FP_077_a_token_review_in_that_workspace(self):
+        kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+        path = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+        def status(client, token, **spec):
+            answer = client.request("POST", path, {**kind, "spec": {"token": token, **spec}})
+            self.assertEqual(answer.status, 201, answer)
+            return answer.json["status"]
+
+        token = self.a.token(email="user-a@example.com", groups=["developers", "system:masters"])
+        client = self.proxy.client("/clusters/root:types:team-a")
+        found = status(client, token)
+        self.assertTrue(found["authenticated"], found)
+        self.assertEqual(found["user"], review(self.proxy, token, "/clusters/root:types:team-a")[1], "who the token's user is")
+        for wrong in (token[:-6] + "AAAAAA", "opaque", self.b.token(email="user-b@example.com")):
+            self.assertFalse(status(client, wrong).get("authenticated", False), wrong)
+        self.assertFalse(status(client, token, audiences=["other"]).get("authenticated", False))
+        self.assertFalse(status(self.proxy.client("/clusters/root:beta"), token).get("authenticated", False), "elsewhere")
+        account = installation.client("/clusters/root:types:team-a")
+        account.request("POST", "/api/v1/namespaces/default/serviceaccounts", {
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reviewed"}})
+        made = account.must("POST", "/api/v1/namespaces/default/serviceaccounts/reviewed/token", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
+        self.assertEqual(status(client, made)["user"]["username"], "system:serviceaccount:default:reviewed", "the shard knows it")
+        outsider = self.proxy.client("/clusters/root:types:team-a", cert=None).request(
+            "POST", path, {**kind, "spec": {"token": token}}, headers=bearer(self.a.token(email="nobody@example.com")))
+        self.assertEqual(outsider.status, 403, "who may not review learns nothing")
+
+    def test_FP_076_what_a_configuration_may_say(self):
+        def element(username, groups):
+            return {"issuer": {"url": "https://example.com"}, "claimMappings": {"username": username, "groups": groups}}
+
+        both = "claim and expression cannot both be specified"
+        cases = [("empty", [None], "spec.jwt"), ("claim", [element({"claim": "email"}, {"claim": "groups"})], None),
+                 ("expression", [element({"expression": "concat('oidc:', email)"}, {"expression": "groups"})], None),
+                 ("both", [element({"claim": "e", "expression": "x"}, {"claim": "r", "expression": "g"})], both),
+                 ("prefix", [element({"expression": "x", "prefix": "p:"}, {"expression": "g", "prefix": "p:"})],
+                  "prefix can only be specified when claim is specified")]
+        for name, elements, fault in cases:
+            answer = configure("root:types", name, *elements)
+            self.assertEqual(answer.status, 422 if fault else 201, answer)
+            if fault:
+                self.assertIn(fault, answer.json["message"])
+        client = installation.client("/clusters/root:types")
+        for spec in ({}, {"jwt": None}):
+            answer = client.request("POST", f"{TENANCY}/workspaceauthenticationconfigurations", {
+                "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "WorkspaceAuthenticationConfiguration", "metadata": {"name": "e"},
+                "spec": spec})
+            self.assertEqual(answer.status, 422, answer)
+            self.assertIn("spec.jwt: Required value", answer.json["message"])
+
+    def test_FP_128_changes_act_within_a_second(self):
+        issuer = Issuer()
+        self.addCleanup(issuer.close)
+        issuer.down = True
+        self.assertEqual(configure("root:types", "later", issuer.jwt(name="email")).status, 201)
+        make_type("root:types", "type-later")
+        make_typed("root:types", "team-later", "type-later", "root")
+        grant("root:types:team-later", [{"kind": "User", "name": "oidc:ann"}])
+        token = issuer.token(email="ann")
+        self.assertEqual(self.status("later", token), 401, "the shard judges")
+        types = installation.client("/clusters/root:types")
+
+        def change(names):
+            types.must("PATCH", f"{TENANCY}/workspacetypes/type-later", {"spec": {"authenticationConfigurations": [
+                {"name": name} for name in names]}}, headers={"Content-Type": "application/merge-patch+json"})
+            return time.monotonic()
+
+        begin = change(["later"])
+        client = self.proxy.client("/clusters/root:types:team-later", cert=None)
+        answer = kit.eventually(lambda: (a := client.get("/api", headers=bearer(token))).status == 503 and a, 5)
+        self.assertLess(time.monotonic() - begin, 1.5)
+        self.assertEqual((answer.headers["Retry-After"], answer.json["message"]), ("1", UNAVAILABLE))
+        issuer.down = False
+        kit.eventually(lambda: self.status("later", token) == 200, 10, "without a restart")
+        begin = change([])
+        kit.eventually(lambda: self.status("later", token) == 401, 5)
+        self.assertLess(time.monotonic() - begin, 1.5)
+        begin = change(["later"])
+        kit.eventually(lambda: self.status("later", token) == 200, 5)
+        types.must("DELETE", f"{TENANCY}/workspaceauthenticationconfigurations/later")
+        kit.eventually(lambda: self.status("later", token) == 401, 5)
+
+    def test_the_gate_is_kcps(self):
+        token = self.a.token(email="user-a@example.com")
+        with kit.Proxy(installation) as proxy:
+            self.assertEqual(self.status("a", token, proxy), 401, "off: the shard does not know it")
+        with kit.Proxy(installation, flags=["--feature-gates=WorkspaceAuthentication=true"]) as proxy:
+            kit.eventually(lambda: self.status("a", token, proxy) == 200, 5)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include "proxy/pass_through.h"
 #include "proxy/path.h"
 #include "proxy/route_table.h"
+#include "proxy/token_review.h"
 #include "proxy/waiting_request.h"
 #include "topology/resolver.h"
 
@@ -21,6 +22,10 @@ using Authenticated = auth::RequestAuthenticator::Authenticated;
 
 bool is_probe(std::string_view target) {
   return target.starts_with("/livez") || target.starts_with("/readyz");
+}
+
+bool may_have_token(const http::RequestHead& head) {
+  return head.headers.contains("authorization") || head.headers.contains("sec-websocket-protocol");
 }
 
 /// A request whose identity is its own: the handler behind it sees another peer.
@@ -63,8 +68,7 @@ std::shared_ptr<const ConnectionIdentity> identity_from(const Expected<Authentic
 }
 
 /// The logical cluster that a request is for; "" for none, or one that is not known.
-std::string cluster_of(const topology::Snapshot& facts, const http::RequestHead& head) {
-  const std::string_view target = head.target;
+std::string cluster_of(const topology::Snapshot& facts, std::string_view target) {
   const auto segment = cluster_of_path(target.substr(0, target.find('?')));
   const auto path = segment ? percent_decode(*segment) : std::nullopt;
   if (!path || *path == "*") {
@@ -85,8 +89,7 @@ bool TokenGate::concerns(const http::RequestHead& head, const http::PeerInfo& pe
   }
   const ConnectionIdentity* identity = identity_of(peer);
   if (identity == nullptr) {
-    return methods_.tokens && (methods_.must_have || head.headers.contains("authorization") ||
-                               head.headers.contains("sec-websocket-protocol"));
+    return methods_.tokens && (methods_.must_have || may_have_token(head));
   }
   if (methods_.request_header && identity->from_request_header_ca) {
     return true;
@@ -94,9 +97,40 @@ bool TokenGate::concerns(const http::RequestHead& head, const http::PeerInfo& pe
   return !identity->user && methods_.tokens;
 }
 
+bool TokenGate::concerns_workspace(const http::RequestHead& head,
+                                   const http::PeerInfo& peer) const {
+  const ConnectionIdentity* identity = identity_of(peer);
+  if (methods_.workspaces == nullptr || is_probe(head.target) ||
+      (identity != nullptr && identity->user && !identity->from_request_header_ca)) {
+    return false;
+  }
+  std::optional<std::string> inside;
+  if (judge_path(head.target) != PathVerdict::kUnclean) {
+    inside = in_cluster_target(head);
+  }
+  const std::string cluster = cluster_of(view_->current(), inside ? *inside : head.target);
+  return !cluster.empty() && methods_.workspaces->concern(cluster, may_have_token(head));
+}
+
 std::unique_ptr<http::RequestHandler> TokenGate::on_request(http::RequestHead head,
                                                             http::ResponseStream& stream) noexcept {
-  if (!concerns(head, stream.peer())) {
+  if (methods_.workspaces != nullptr && is_token_review(head)) {
+    std::string cluster = cluster_of(view_->current(), head.target);
+    if (!cluster.empty() && methods_.workspaces->concern(cluster, true)) {
+      return std::make_unique<TokenReviewRequest>(
+          methods_.workspaces, std::move(cluster), std::move(head), stream,
+          [this](http::RequestHead begun, http::ResponseStream& answer) {
+            return identify(std::move(begun), answer);
+          });
+    }
+  }
+  return identify(std::move(head), stream);
+}
+
+std::unique_ptr<http::RequestHandler> TokenGate::identify(http::RequestHead head,
+                                                          http::ResponseStream& stream) {
+  const bool in_workspace = concerns_workspace(head, stream.peer());
+  if (!in_workspace && !concerns(head, stream.peer())) {
     return inner_.on_request(std::move(head), stream);
   }
   auth::adopt_web_socket_token(head);
@@ -105,10 +139,11 @@ std::unique_ptr<http::RequestHandler> TokenGate::on_request(http::RequestHead he
       head.target = std::move(*inside);
     }
   }
-  const std::string cluster = cluster_of(view_->current(), head);
+  const std::string cluster = cluster_of(view_->current(), head.target);
   auto waiting = std::make_unique<WaitingRequest>();
   auto held = std::make_shared<http::RequestHead>(std::move(head));
-  methods_.authenticator->authenticate_with_source(
+  const auto& authenticator = in_workspace ? methods_.in_workspaces : methods_.authenticator;
+  authenticator->authenticate_with_source(
       *held, stream.peer(), cluster,
       [this, weak = waiting->weak(), held, &stream](const Expected<Authenticated>& result) {
         WaitingRequest* self = *weak;

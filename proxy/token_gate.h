@@ -5,6 +5,7 @@
 #include "auth/authenticators.h"
 #include "auth/request_header.h"
 #include "http/handler.h"
+#include "proxy/workspace_issuers.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::proxy {
@@ -21,6 +22,10 @@ class TokenGate final : public http::Handler {
     bool tokens = false;                                        ///< bearer tokens are looked at
     bool must_have = false;       ///< requests without credentials get E5
     bool request_header = false;  ///< other proxies may assert identities
+    /// Issuers of workspace types; null: they are not looked at.
+    std::shared_ptr<WorkspaceTokens> workspaces = {};
+    /// For workspaces with such issuers, instead: their tokens too, and somebody has to be named.
+    std::shared_ptr<auth::RequestAuthenticator> in_workspaces = {};
   };
   /// @param inner answers; must outlive it.
   TokenGate(std::shared_ptr<topology::SnapshotView> view, http::Handler& inner);
@@ -31,6 +36,10 @@ class TokenGate final : public http::Handler {
 
  private:
   [[nodiscard]] bool concerns(const http::RequestHead& head, const http::PeerInfo& peer) const;
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> identify(http::RequestHead head,
+                                                               http::ResponseStream& stream);
+  [[nodiscard]] bool concerns_workspace(const http::RequestHead& head,
+                                        const http::PeerInfo& peer) const;
 
   std::shared_ptr<topology::SnapshotView> view_;
   http::Handler& inner_;

@@ -85,6 +85,7 @@ ProxyControl::~ProxyControl() {
   partitions_.reset();
   collector_.reset();
   world_.reset();
+  issuers_.reset();
   feed_.reset();
   slots_.reset();
   loops_.clear();
@@ -306,6 +307,7 @@ Expected<void> ProxyControl::start_feed() {
     const bool is_static = config_.topology.source == "static";
     return upstream_to(url, is_static ? backend_tls_.of(shard) : admin_tls_.of(shard));
   };
+  params.authentication = config_.authentication.workspaces;
   params.on_ready = [this](bool ready) { tell_ready(ready); };
   params.root_headers = agent_headers();
   params.shard_headers = agent_headers();
@@ -317,6 +319,14 @@ Expected<void> ProxyControl::start_feed() {
   params.seed = *reinterpret_cast<const std::uint64_t*>(random.data());
   feed_ = std::make_unique<topology::Feed>(loop_, std::move(params), publisher_);
   world_ = std::make_unique<proxy::FeedWorld>(*feed_);
+  if (config_.authentication.workspaces) {
+    issuers_ = std::make_unique<proxy::WorkspaceIssuerBook>(
+        loop_, *feed_, [this](const proxy::WorkspaceIssuersPtr& issuers) {
+          for (const auto& one : loops_) {
+            one->set_workspace_issuers(issuers);
+          }
+        });
+  }
   start_controllers();
   const bool is_static = config_.topology.source == "static";
   if (!is_static) {

@@ -112,6 +112,7 @@ class ProxyControl {
   bool backend_proven_ = false;
   std::unique_ptr<topology::Feed> feed_;
   std::unique_ptr<proxy::FeedWorld> world_;
+  std::unique_ptr<proxy::WorkspaceIssuerBook> issuers_;  ///< with authentication.workspaces
   std::unique_ptr<apiserver::GarbageCollector> collector_;
   std::unique_ptr<topology::PartitionController> partitions_;
   std::unique_ptr<endpointslice::SliceController> slices_;

@@ -293,6 +293,12 @@ void ProxyLoop::set_token_files(proxy::AuthenticationConfig config, TokenFiles f
   });
 }
 
+void ProxyLoop::set_workspace_issuers(proxy::WorkspaceIssuersPtr issuers) {
+  loop_.post([this, issuers = std::move(issuers)] {
+    tokens_of_requests_->set_workspace_issuers(issuers);
+  });
+}
+
 void ProxyLoop::set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool clusters) {
   loop_.post(
       [this, routes = std::move(routes), clusters] { handler_->set_routes(routes, clusters); });

@@ -85,6 +85,8 @@ class ProxyLoop {
   /// @}
   /// Methods for requests that begin from now on. Any thread.
   void set_token_files(proxy::AuthenticationConfig config, TokenFiles files);
+  /// What workspace types say of issuers. Any thread.
+  void set_workspace_issuers(proxy::WorkspaceIssuersPtr issuers);
   /// The mapping file as it is now, and whether it serves logical clusters. Any thread.
   void set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool clusters);
   void set_tokens(ImpersonationTokens tokens);

@@ -89,10 +89,18 @@ Expected<TokenFiles> load_token_files(const proxy::AuthenticationConfig& config)
 ProxyTokens::ProxyTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
                          proxy::FindReviewTarget find)
     : loop_(loop),
-      accounts_(loop, std::move(find), [view = std::move(view)](std::string_view cluster) {
-        const topology::Resolution found = topology::resolve(view->current(), cluster);
-        return found.kind == topology::Resolution::Kind::kNotFound;
-      }) {}
+      accounts_(loop, std::move(find),
+                [view](std::string_view cluster) {
+                  const topology::Resolution found = topology::resolve(view->current(), cluster);
+                  return found.kind == topology::Resolution::Kind::kNotFound;
+                }),
+      view_(std::move(view)) {}
+
+void ProxyTokens::set_workspace_issuers(proxy::WorkspaceIssuersPtr issuers) {
+  if (workspaces_ != nullptr) {
+    workspaces_->set_issuers(std::move(issuers));
+  }
+}
 
 void ProxyTokens::take(const proxy::AuthenticationConfig& config, const TokenFiles& files,
                        proxy::TokenGate& gate) {
@@ -130,19 +138,30 @@ void ProxyTokens::take(const proxy::AuthenticationConfig& config, const TokenFil
   methods.tokens = !members.empty();
   methods.request_header = !config.request_header.client_ca_file.empty();
   methods.must_have = methods.tokens && !config.pass_failed;
-  if (methods.tokens || methods.request_header) {
-    using Authenticator = auth::RequestAuthenticator;
-    Authenticator::Params params;
-    params.request_header = config.request_header.names;
-    if (methods.tokens) {
-      params.tokens = std::make_shared<auth::TokenUnion>(std::move(members));
+  using Authenticator = auth::RequestAuthenticator;
+  Authenticator::Params params;
+  params.request_header = config.request_header.names;
+  params.pass_failed_tokens = config.pass_failed;
+  params.pass_groups = config.pass_groups;
+  params.drop_groups = config.drop_groups;
+  params.filter = true;
+  if (config.workspaces) {
+    if (workspaces_ == nullptr) {
+      workspaces_ = std::make_shared<proxy::WorkspaceTokens>(loop_, view_);
     }
+    auto all = members;
+    all.push_back(workspaces_);
+    params.tokens = std::make_shared<auth::TokenUnion>(std::move(all));
+    params.no_credentials = config.pass_failed ? Authenticator::NoCredentials::kPass
+                                               : Authenticator::NoCredentials::kReject;
+    methods.workspaces = workspaces_;
+    methods.in_workspaces = std::make_shared<Authenticator>(params);
+  }
+  if (methods.tokens || methods.request_header) {
+    params.tokens =
+        methods.tokens ? std::make_shared<auth::TokenUnion>(std::move(members)) : nullptr;
     params.no_credentials = methods.must_have ? Authenticator::NoCredentials::kReject
                                               : Authenticator::NoCredentials::kPass;
-    params.pass_failed_tokens = config.pass_failed;
-    params.pass_groups = config.pass_groups;
-    params.drop_groups = config.drop_groups;
-    params.filter = true;
     methods.authenticator = std::make_shared<Authenticator>(std::move(params));
   }
   gate.set_methods(std::move(methods));

@@ -10,6 +10,7 @@
 #include "proxy/config.h"
 #include "proxy/token_gate.h"
 #include "proxy/token_webhook.h"
+#include "proxy/workspace_issuers.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::cmd {
@@ -35,10 +36,14 @@ class ProxyTokens {
   /// Takes what is configured now. The old methods go at the end of the turn.
   void take(const proxy::AuthenticationConfig& config, const TokenFiles& files,
             proxy::TokenGate& gate);
+  /// Of workspace types, with `authentication.workspaces`.
+  void set_workspace_issuers(proxy::WorkspaceIssuersPtr issuers);
 
  private:
   net::Loop& loop_;
   proxy::AccountCheck accounts_;
+  std::shared_ptr<topology::SnapshotView> view_;
+  std::shared_ptr<proxy::WorkspaceTokens> workspaces_;  ///< null: not looked at
   auth::JwtIssuers known_issuers_;
   std::shared_ptr<auth::IssuerTokens> issuers_;  ///< with the keys that it has
 };

@@ -326,6 +326,7 @@ std::string proxy_config_text(const Options& options, const Layout& layout) {
       "  client_ca_file: " +
       pki.certificate("client-ca") +
       "\n"
+      "  workspaces: true\n"
       "topology:\n"
       "  source: kcp\n"
       "  root_kubeconfig: " +
