@@ -3,6 +3,7 @@ import base64
 import http.server
 import json
 import pathlib
+import re
 import ssl
 import subprocess
 import threading
@@ -355,6 +356,17 @@ class Workspaces(unittest.TestCase):
         self.assertEqual(sorted(user["groups"]), ["oidc:admins", "oidc:developers", "oidc:system:masters", "system:authenticated"])
         self.assertEqual(user["extra"], {"authentication.kcp.io/scopes": [f"cluster:{cluster}"],
                                          "authentication.kcp.io/cluster-name": [cluster], "other.example.com/test": ["forged"]})
+
+        # The scope is what limits such a user at a shard, whatever a role elsewhere says.
+        grant("root:beta", [{"kind": "User", "name": "oidc:peter@example.com"}], name="peter")
+        config = (installation.state / "shards" / "shard-1" / "admin.kubeconfig").read_text()
+        shard = kit.Client(re.search(r"server: \"?(https://[0-9.:]+)", config).group(1), installation.pki / "serving-ca.crt",
+                           installation.pki / "proxy-requestheader.crt", installation.pki / "proxy-requestheader.key")
+        stamp = {"X-Remote-User": "oidc:peter@example.com", "X-Remote-Group": "system:authenticated"}
+        scoped = {**stamp, "X-Remote-Extra-authentication.kcp.io%2Fscopes": f"cluster:{cluster}"}
+        other = "/clusters/root:beta/api/v1/namespaces/default/configmaps"
+        kit.eventually(lambda: shard.get(other, headers=stamp).status == 200, 5)
+        self.assertEqual(shard.get(other, headers=scoped).status, 403)
 
     def test_FP_077_a_token_review_in_that_workspace(self):
         kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}

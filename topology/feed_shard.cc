@@ -126,6 +126,9 @@ void ShardFeed::start_workspaces() {
              core_.index().set_synced(id_, Resource::kWorkspaces, true)) {
     core_.touched();
     report_synced(Resource::kWorkspaces, true);
+    for (std::size_t i = 0; core_.params().authentication && i < kTypeParts; ++i) {
+      type_synced(i);  // there is nothing to wait for
+    }
   }
 }
 

@@ -41,6 +41,11 @@ struct Listener final : FeedListener {
   void on_change(const LogicalClusterChanged& c) override { object("lc", c); }
   void on_change(const ExportChanged& c) override { object("export", c); }
   void on_change(const BindingChanged& c) override { object("binding", c); }
+  void on_change(const WorkspaceTypeChanged& c) override { object("type", c); }
+  void on_change(const WorkspaceAuthenticationChanged& c) override { object("issuers", c); }
+  void on_change(const AuthenticationSynced& c) override {
+    log.push_back("types of " + std::to_string(c.shard));
+  }
   void on_change(const SyncedChanged& c) override {
     log.push_back(std::string(c.synced ? "synced " : "unsynced ") +
                   std::string(resource_name(c.resource)));
@@ -115,6 +120,24 @@ class FeedTest : public ::testing::Test {
   Listener listener;
   std::unique_ptr<Feed> feed;
 };
+
+TEST_F(FeedTest, FP128_WhenAuthenticationIsWanted_PassesItOn) {
+  const std::string types = "/clusters/%2A/apis/tenancy.kcp.io/v1alpha1/workspacetypes:h1";
+  const std::string issuers =
+      "/clusters/%2A/apis/tenancy.kcp.io/v1alpha1/workspaceauthenticationconfigurations:h1";
+  root.add_collection(types);
+  root.add_collection(issuers);
+  beta.add_collection(types);  // an older shard: it does not know the other kind
+  root.put(types, "root", "team", "");
+  root.put(issuers, "root", "sso", "");
+  params.authentication = true;
+  start();
+  EXPECT_TRUE(until([&] { return listener.has("types of 1") && listener.has("types of 2"); }));
+  EXPECT_TRUE(listener.has("+type root/team"));
+  EXPECT_TRUE(listener.has("+issuers root/sso"));
+  root.remove(issuers, "root", "sso");
+  EXPECT_TRUE(until([&] { return listener.has("-issuers root/sso"); }));
+}
 
 TEST_F(FeedTest, FP104_FP151_WhenStarted_AsksInOrderAndNothingElse) {
   start();
