@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -55,54 +56,126 @@ std::size_t write_some(int fd, std::string_view bytes) {
 
 }  // namespace
 
+/// What the thread needs; it outlives the log when the disk hangs.
+class AuditLog::Writer {
+ public:
+  Writer(AuditFile file, int fd) : file_(std::move(file)), fd_(fd) {}
+  ~Writer() { ::close(fd_); }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  void add(std::string line);
+  void reopen();
+  void stop();
+  void run();  ///< of the thread
+  [[nodiscard]] const AuditFile& file() const noexcept { return file_; }
+
+  std::atomic<std::uint64_t> dropped{0}, added{0}, lost{0};
+
+ private:
+  struct Line {
+    std::string text;
+    Line* next;
+  };
+
+  void wake();
+  void write_waiting();
+  void open_again();
+  void measure();
+  void rotate();
+  void remove_old() const;
+  /// @return lines that are lost.
+  [[nodiscard]] std::uint64_t write_lines(const std::string& lines);
+  void lose(std::uint64_t lines);
+  void report_drops();
+
+  const AuditFile file_;
+  std::atomic<Line*> newest_{nullptr};  // the queue, the oldest line last
+  std::atomic<std::size_t> waiting_{0};
+  std::atomic<std::uint32_t> wakes_{0};
+  std::atomic<bool> reopen_{false};
+  std::atomic<bool> stopping_{false};
+  // Of the thread.
+  int fd_;
+  std::uint64_t size_ = 0;  // of the file, while it may be rotated
+  bool rotates_ = false;
+  bool torn_ = false;    // the file ends within a line
+  bool broken_ = false;  // the last write failed
+};
+
 Expected<std::unique_ptr<AuditLog>> AuditLog::open(AuditFile file) {
   auto fd = open_file(file.path);
   if (!fd) {
     return fail(std::move(fd.error()));
   }
-  return std::unique_ptr<AuditLog>(new AuditLog(std::move(file), *fd));
+  return std::unique_ptr<AuditLog>(new AuditLog(std::make_shared<Writer>(std::move(file), *fd)));
 }
 
-AuditLog::AuditLog(AuditFile file, int fd)
-    : file_(std::move(file)), fd_(fd), thread_([this] { run(); }) {}
+AuditLog::AuditLog(std::shared_ptr<Writer> writer) : writer_(std::move(writer)) {
+  std::promise<void> done;
+  done_ = done.get_future();
+  thread_ = std::thread([writer = writer_, done = std::move(done)]() mutable {
+    writer->run();
+    writer.reset();
+    done.set_value();
+  });
+}
 
 AuditLog::~AuditLog() {
-  stopping_ = true;
-  wake();
-  thread_.join();
-  ::close(fd_);
+  writer_->stop();
+  if (done_.wait_for(writer_->file().last_wait) == std::future_status::ready) {
+    thread_.join();
+    return;
+  }
+  log_error("audit log hangs, what waits for it is lost", {{"file", writer_->file().path}});
+  thread_.detach();
 }
 
-void AuditLog::wake() {
+void AuditLog::add(std::string line) { writer_->add(std::move(line)); }
+
+void AuditLog::reopen() { writer_->reopen(); }
+
+std::uint64_t AuditLog::dropped() const noexcept { return writer_->dropped.load(); }
+
+std::uint64_t AuditLog::added() const noexcept { return writer_->added.load(); }
+
+std::uint64_t AuditLog::lost() const noexcept { return writer_->lost.load(); }
+
+void AuditLog::Writer::stop() {
+  stopping_ = true;
+  wake();
+}
+
+void AuditLog::Writer::wake() {
   ++wakes_;
   wakes_.notify_one();
 }
 
-void AuditLog::add(std::string line) {
+void AuditLog::Writer::add(std::string line) {
   const std::size_t size = line.size() + sizeof(Line);
-  ++added_;
+  ++added;
   if (waiting_.fetch_add(size) + size > file_.queue_bytes) {
     waiting_ -= size;
     lose(1);
   } else {
-    Line* const added = new Line{std::move(line), newest_.load()};
-    while (!newest_.compare_exchange_weak(added->next, added)) {
+    Line* const top = new Line{std::move(line), newest_.load()};
+    while (!newest_.compare_exchange_weak(top->next, top)) {
     }
   }
   wake();
 }
 
-void AuditLog::reopen() {
+void AuditLog::Writer::reopen() {
   reopen_ = true;
   wake();
 }
 
-void AuditLog::lose(std::uint64_t lines) {
-  dropped_ += lines;
-  lost_ += lines;
+void AuditLog::Writer::lose(std::uint64_t lines) {
+  dropped += lines;
+  lost += lines;
 }
 
-void AuditLog::run() {
+void AuditLog::Writer::run() {
   measure();
   while (true) {
     const std::uint32_t seen = wakes_.load();
@@ -115,7 +188,7 @@ void AuditLog::run() {
   }
 }
 
-void AuditLog::write_waiting() {
+void AuditLog::Writer::write_waiting() {
   Line* oldest = nullptr;
   for (Line* line = newest_.exchange(nullptr); line != nullptr;) {
     Line* const older = std::exchange(line->next, oldest);
@@ -143,7 +216,7 @@ void AuditLog::write_waiting() {
   report_drops();
 }
 
-std::uint64_t AuditLog::write_lines(const std::string& lines) {
+std::uint64_t AuditLog::Writer::write_lines(const std::string& lines) {
   if (torn_ && write_some(fd_, "\n") == 1) {
     torn_ = false;
   }
@@ -159,18 +232,18 @@ std::uint64_t AuditLog::write_lines(const std::string& lines) {
     return 0;
   }
   torn_ = torn_ || (written != 0 && lines[written - 1] != '\n');
-  const auto lost = lines.begin() + static_cast<std::ptrdiff_t>(written);
-  return static_cast<std::uint64_t>(std::count(lost, lines.end(), '\n'));
+  const auto rest = lines.begin() + static_cast<std::ptrdiff_t>(written);
+  return static_cast<std::uint64_t>(std::count(rest, lines.end(), '\n'));
 }
 
-void AuditLog::report_drops() {
-  const std::uint64_t dropped = dropped_.load();
-  if (dropped != 0 && write_lines("{\"dropped\":" + std::to_string(dropped) + "}\n") == 0) {
-    dropped_ -= dropped;
+void AuditLog::Writer::report_drops() {
+  const std::uint64_t count = dropped.load();
+  if (count != 0 && write_lines("{\"dropped\":" + std::to_string(count) + "}\n") == 0) {
+    dropped -= count;
   }
 }
 
-void AuditLog::open_again() {
+void AuditLog::Writer::open_again() {
   auto fd = open_file(file_.path);
   if (!fd) {
     log_error("audit log stays in its old file", {{"error", fd.error().to_string()}});
@@ -181,13 +254,13 @@ void AuditLog::open_again() {
   measure();
 }
 
-void AuditLog::measure() {
+void AuditLog::Writer::measure() {
   struct stat facts {};
   rotates_ = file_.rotate_bytes != 0 && ::fstat(fd_, &facts) == 0 && S_ISREG(facts.st_mode);
   size_ = rotates_ ? static_cast<std::uint64_t>(facts.st_size) : 0;
 }
 
-void AuditLog::rotate() {
+void AuditLog::Writer::rotate() {
   const std::filesystem::path path(file_.path);
   std::filesystem::path target = path;
   target.replace_filename(path.stem().string() + "-" + stamp_of(unix_microseconds()) +
@@ -203,7 +276,7 @@ void AuditLog::rotate() {
   remove_old();
 }
 
-void AuditLog::remove_old() const {
+void AuditLog::Writer::remove_old() const {
   const std::filesystem::path path(file_.path);
   const std::string before = path.stem().string() + "-", after = path.extension().string();
   const std::int64_t now = unix_microseconds();

@@ -1,7 +1,10 @@
 #include "cmd/kintsugi/audit_log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -133,6 +136,29 @@ TEST_F(AuditLogTest, WhenRenamedFilesAreOld_FP143_TheyGo) {
   EXPECT_FALSE(std::filesystem::exists(path("a-2001-01-01T00-00-00.000000")));
   const auto files = std::filesystem::directory_iterator(folder_);
   EXPECT_EQ(std::distance(begin(files), end(files)), 2);
+}
+
+TEST_F(AuditLogTest, WhenTheDiskHangs_FP143_NobodyWaitsForItForLong) {
+  ASSERT_EQ(::mkfifo(path("a").c_str(), 0600), 0);
+  const int reader = ::open(path("a").c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  const std::string line(1'000, 'x');
+  {
+    auto log =
+        AuditLog::open({.path = path("a"), .queue_bytes = 200'000, .last_wait = milliseconds(1)});
+    ASSERT_TRUE(log);
+    while ((*log)->lost() == 0) {  // more than pipe and queue hold
+      (*log)->add(line);
+    }
+  }
+  ::fcntl(reader, F_SETFL, 0);
+  std::string block(65'536, '\0');
+  std::size_t got = 0;
+  for (ssize_t count = 0; (count = ::read(reader, block.data(), block.size())) > 0;) {
+    got += static_cast<std::size_t>(count);  // until the thread has closed its end
+  }
+  ::close(reader);
+  EXPECT_GT(got, 100'000U);
 }
 
 TEST_F(AuditLogTest, WhenTheFileIsMovedAway_ReopenMakesANewOne) {
