@@ -111,9 +111,10 @@ std::optional<std::int64_t> time_claim(const Json& claims, std::string_view name
   return static_cast<std::int64_t>(std::floor(value->as_double()));
 }
 
-Expected<void> check_rules(const std::vector<internal::CompiledRule>& rules, const Json& value) {
+Expected<void> check_rules(const std::vector<internal::CompiledRule>& rules, const Json& value,
+                           std::uint64_t& budget) {
   for (const internal::CompiledRule& rule : rules) {
-    const TokenValue found = cel::evaluate_token_expression(*rule.expression, value);
+    const TokenValue found = cel::evaluate_token_expression(*rule.expression, value, budget);
     if (found.kind == TokenValue::Kind::kError) {
       return refused(found.error);
     }
@@ -223,8 +224,9 @@ Expected<JwtIssuer::Identity> JwtIssuer::identify(const Json& claims, std::int64
     return refused("the token is not valid yet");
   }
 
-  const auto evaluate = [&claims](const cel::TokenExpressionPtr& expression) {
-    return cel::evaluate_token_expression(*expression, claims);
+  std::uint64_t budget = config_.cost_limit;
+  const auto evaluate = [&claims, &budget](const cel::TokenExpressionPtr& expression) {
+    return cel::evaluate_token_expression(*expression, claims, budget);
   };
   Identity identity;
   identity.expires_at = *expires_at;
@@ -295,11 +297,11 @@ Expected<JwtIssuer::Identity> JwtIssuer::identify(const Json& claims, std::int64
       return refused("required claim " + rule.claim + " has another value");
     }
   }
-  if (auto result = check_rules(compiled_->claim_rules, claims); !result) {
+  if (auto result = check_rules(compiled_->claim_rules, claims, budget); !result) {
     return fail(std::move(result.error()));
   }
   if (!compiled_->user_rules.empty()) {
-    if (auto result = check_rules(compiled_->user_rules, user_json(user)); !result) {
+    if (auto result = check_rules(compiled_->user_rules, user_json(user), budget); !result) {
       return fail(std::move(result.error()));
     }
   }

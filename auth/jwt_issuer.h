@@ -42,6 +42,8 @@ struct JwtIssuerConfig {
   std::vector<Extra> extra;
   std::vector<Rule> user_rules;
   std::vector<JwsAlgorithm> algorithms;  ///< of signatures; empty: all
+  /// Of all expressions for one token [cost units]; more is a refusal.
+  std::uint64_t cost_limit = 10'000'000;
   bool operator==(const JwtIssuerConfig&) const = default;
 };
 
@@ -81,9 +83,11 @@ class JwtIssuer {
 using JwtIssuers = std::vector<std::shared_ptr<const JwtIssuer>>;
 
 /// The elements of a `jwt` list, each with its own rules and those of the list.
-/// @param field path of the list. @returns none when there are causes.
+/// @param field path of the list. @param cost_limit see JwtIssuerConfig; 0: its default.
+/// @returns none when there are causes.
 [[nodiscard]] JwtIssuers issuers_from_json(const krm::Json& list, const std::string& field,
-                                           std::vector<Cause>& causes);
+                                           std::vector<Cause>& causes,
+                                           std::uint64_t cost_limit = 0);
 
 /// An AuthenticationConfiguration of apiserver.config.k8s.io, as YAML or JSON; unknown fields are
 /// refused.

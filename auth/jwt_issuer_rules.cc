@@ -300,7 +300,7 @@ void compile_issuer(const Config& config, const std::string& field, CompiledIssu
 }  // namespace internal
 
 JwtIssuers issuers_from_json(const krm::Json& list, const std::string& field,
-                             std::vector<Cause>& causes) {
+                             std::vector<Cause>& causes, std::uint64_t cost_limit) {
   const std::size_t before = causes.size();
   if (list.size() > internal::kMaxIssuers) {
     causes.push_back(krm::field_too_many(field, list.size(), internal::kMaxIssuers));
@@ -311,6 +311,7 @@ JwtIssuers issuers_from_json(const krm::Json& list, const std::string& field,
   for (std::size_t i = 0; i < list.items().size(); ++i) {
     const std::string at = field + "[" + std::to_string(i) + "]";
     JwtIssuerConfig config = issuer_from_json(list.items()[i]);
+    config.cost_limit = cost_limit == 0 ? config.cost_limit : cost_limit;
     const std::string url = config.url, discovery = config.discovery_url;
     issuers.push_back(JwtIssuer::make(std::move(config), at, causes));
     if (!urls.insert(url).second) {

@@ -149,6 +149,23 @@ TEST(JwtIssuer, WhenRulesDoNotHold_Refuses) {
               HasSubstr("bad group"));
 }
 
+TEST(JwtIssuer, WhenItsExpressionsCostTooMuch_Refuses) {
+  Json config = element();
+  for (int i = 0; i < 20; ++i) {
+    config.make({"claimMappings", "extra"})
+        .push_back(Json::object({{"key", Json("example.com/k" + std::to_string(i))},
+                                 {"valueExpression", "claims.groups.map(g, g + 'x')"}}));
+  }
+  std::vector<Cause> causes;
+  JwtIssuerConfig read = issuer_from_json(config);
+  read.cost_limit = 100;
+  const auto cheap = JwtIssuer::make(read, "jwt[0]", causes)->identify(claims(), kNow);
+  ASSERT_FALSE(cheap);
+  EXPECT_THAT(std::string(cheap.error().message()), HasSubstr("cost limit"));
+  read.cost_limit = 10'000;
+  EXPECT_TRUE(JwtIssuer::make(read, "jwt[0]", causes)->identify(claims(), kNow));
+}
+
 TEST(JwtIssuer, FP076_WhenTheConfigurationIsWrong_SaysWhatKubernetesSays) {
   EXPECT_THAT(faults(parsed("{}")),
               ElementsAre("jwt[0].issuer.url: Required value",

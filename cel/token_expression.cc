@@ -118,10 +118,14 @@ bool reads_claim(const TokenExpression& expression, std::string_view name) {
   return reads(*expression.root, name);
 }
 
-TokenValue evaluate_token_expression(const TokenExpression& expression, const krm::Json& value) {
+TokenValue evaluate_token_expression(const TokenExpression& expression, const krm::Json& value,
+                                     std::uint64_t& budget) {
   std::vector<Value> slots(expression.slots);
   slots[0] = Value::from_json(value, *dynamic_schema());
-  return value_of(evaluate(*expression.root, std::move(slots), kCallLimit).value);
+  const Evaluation made =
+      evaluate(*expression.root, std::move(slots), std::min(budget, kCallLimit));
+  budget -= std::min(budget, made.cost);
+  return value_of(made.value);
 }
 
 }  // namespace kintsugi::cel

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -35,8 +36,11 @@ struct TokenValue {
   std::vector<std::string> strings;  ///< one for kString
   std::string error;
 };
-/// @param value the claims or the user; outlives the call. Cost: bounded as a rule's.
+/// @param value the claims or the user; outlives the call.
+/// @param budget what evaluations may still cost together [cost units]; gets less by this one,
+/// which
+///        is stopped with an error at its end and at kCallLimit.
 [[nodiscard]] TokenValue evaluate_token_expression(const TokenExpression& expression,
-                                                   const krm::Json& value);
+                                                   const krm::Json& value, std::uint64_t& budget);
 
 }  // namespace kintsugi::cel

@@ -14,6 +14,10 @@ using auth::UserInfo;
 
 constexpr Duration kPublishAfter = milliseconds(5);
 constexpr int kRetryAfter = 1;  // [s]
+/// Those who write configurations are not those who run the proxy: a token of theirs takes
+/// milliseconds at most.
+constexpr std::uint64_t kCostLimit = 100'000;
+constexpr std::size_t kMostConfigurations = 64;  // of a type
 constexpr std::string_view kSystem = "system:";
 constexpr std::string_view kKcp = "kcp.io";
 
@@ -63,6 +67,11 @@ void WorkspaceIssuerBook::on_change(const topology::WorkspaceTypeChanged& change
       names.emplace_back(one.text({"name"}));
     }
   }
+  if (names.size() > kMostConfigurations) {
+    log_warn("a workspace type names too many authentication configurations",
+             {{"cluster", change.cluster}, {"name", change.name}});
+    names.resize(kMostConfigurations);
+  }
   const std::string key = WorkspaceIssuers::key(change.shard, change.cluster, change.name);
   const auto known = now_.types.find(key);
   if (names.empty()) {
@@ -81,7 +90,7 @@ void WorkspaceIssuerBook::on_change(const topology::WorkspaceAuthenticationChang
   const krm::Json* list = change.object == nullptr ? nullptr : change.object->at({"spec", "jwt"});
   if (list != nullptr) {
     std::vector<Cause> causes;
-    issuers = auth::issuers_from_json(*list, "spec.jwt", causes);
+    issuers = auth::issuers_from_json(*list, "spec.jwt", causes, kCostLimit);
     if (!causes.empty()) {
       log_warn("a workspace's authentication cannot be used",
                {{"cluster", change.cluster},
@@ -181,11 +190,21 @@ void WorkspaceTokens::authenticate_token(std::string_view token,
     done(fail(krm::unavailable("the token issuer is not available yet", kRetryAfter)));
     return;
   }
+  const Expected<auth::Jwt> jwt = token.size() <= auth::IssuerTokens::Limits().max_token
+                                      ? auth::parse_jwt(token)
+                                      : fail(Errc::kUnauthorized);
+  const std::string_view issuer = jwt ? auth::token_issuer(jwt->claims) : std::string_view();
   std::vector<std::shared_ptr<auth::TokenAuthenticator>> members;
   for (const std::string& key : found.keys) {
+    const auto& issuers = issuers_->configurations.find(key)->second;
+    const bool knows = std::any_of(issuers->begin(), issuers->end(),
+                                   [&](const auto& one) { return one->config().url == issuer; });
+    if (!knows) {
+      continue;
+    }
     Tokens& one = tokens_[key];
     if (one.tokens == nullptr) {
-      one.issuers = issuers_->configurations.find(key)->second;
+      one.issuers = issuers;
       one.tokens = std::make_shared<auth::IssuerTokens>(loop_, *one.issuers, false);
     }
     members.push_back(one.tokens);
