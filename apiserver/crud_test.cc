@@ -79,6 +79,11 @@ TEST_F(Crud, WhenAM156To158NamesAreOdd_GeneratesOrRefuses) {
   EXPECT_EQ(message(none),
             "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is "
             "required");
+  krm::Json faulty = krm::Json::object();
+  faulty.make({"data", "."}) = "v";
+  EXPECT_EQ(message(server.send("POST", kMaps, faulty)),
+            "ConfigMap \"\" is invalid: [metadata.name: Required value: name or generateName is "
+            "required, data[.]: Invalid value: \".\": must not be '.']");
   krm::Json generated = krm::Json::object();
   generated.make({"metadata", "generateName"}) = std::string(70, 'a');
   Exchange made = server.send("POST", kMaps, generated);

@@ -194,14 +194,20 @@ TEST_F(WriteRows, WhenEventIsPatchedThroughTheOtherGroup_AM326_ItsFieldsMerge) {
                    R"("namespace":"t1"},"message":"old","type":"Normal"})")
                 .status(),
             201);
-  Exchange patched = strategic("/apis/events.k8s.io/v1/namespaces/t1/events/e",
-                               R"({"note":"new","regarding":{"uid":"1"}})");
+  constexpr const char* kOther = "/apis/events.k8s.io/v1/namespaces/t1/events/e";
+  Exchange patched = strategic(
+      kOther, R"({"regarding":{"kind":"Pod"},)"
+              R"("series":{"count":2,"lastObservedTime":"2020-01-01T00:00:00.000000Z"}})");
   EXPECT_EQ(patched.status(), 200) << patched.body();
-  EXPECT_EQ(patched.json().text({"note"}), "new");
+  EXPECT_EQ(patched.json().text({"note"}), "old");
   Exchange read = server.send("GET", "/api/v1/namespaces/t1/events/e");
-  EXPECT_EQ(read.json().text({"message"}), "new");
-  EXPECT_EQ(part(read, {"involvedObject"}),
-            R"({"kind":"Pod","name":"p","namespace":"t1","uid":"1"})");
+  EXPECT_EQ(part(read, {"series"}),
+            R"({"count":2,"lastObservedTime":"2020-01-01T00:00:00.000000Z"})");
+  EXPECT_EQ(part(read, {"involvedObject"}), R"({"kind":"Pod","name":"p","namespace":"t1"})");
+  Exchange refused = strategic(kOther, R"({"note":"new"})");
+  EXPECT_EQ(refused.status(), 422) << refused.body();
+  EXPECT_EQ(refused.json().text({"message"}),
+            "Event \"e\" is invalid: message: Invalid value: \"new\": field is immutable");
 }
 
 TEST_F(WriteRows, WhenStrategicPatchIsBad_AM215And216_IsRefusedAsRecorded) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "krm/field_set.h"
 #include "krm/structural.h"
 #include "krm/types/builtin_types.h"
 
@@ -270,6 +271,25 @@ TEST(Apply, WhenSeveralFieldsAreWrong_AM233_AllAreNamed) {
             "failed to create typed patch object (/a; ex.io/v1, Kind=Thing): .spec.l[1]: expected "
             "string, got &value.valueUnstructured{Value:map[string]interface "
             "{}{\"b\":[]interface {}{interface {}(nil), 1.5}}}");
+}
+
+TEST(Apply, WhenQuantitiesAreNumbers_AM233_AnyScalarIsTaken) {
+  Applied object(builtin_schema("v1", "ResourceQuota"), "v1", "ResourceQuota");
+  EXPECT_EQ(object.apply("m", R"("spec":{"hard":{"pods":5,"limits.cpu":1.5,"secrets":"1k"}})"), "");
+  EXPECT_EQ(object.apply("m", R"("spec":{"hard":{"pods":[5]}})"),
+            "failed to create typed patch object (/a; /v1, Kind=ResourceQuota): .spec.hard.pods: "
+            "expected any scalar, got &{[5]}");
+}
+
+TEST(Apply, WhenKeysOfABuiltinListAreMissing_TheyAreEmpty) {
+  Applied object(builtin_schema("v1", "ServiceAccount"), "v1", "ServiceAccount");
+  EXPECT_EQ(object.apply("m", R"("secrets":[{"kind":"k"}])"),
+            "failed to create typed patch object (/a; /v1, Kind=ServiceAccount): .secrets: element "
+            "0: associative list with keys has an element that omits all key fields [\"name\"] "
+            "(and doesn't have default values for any key fields)");
+  const SchemaPtr meta = builtin_type("ObjectMeta");
+  const Schema& owners = *meta->property("ownerReferences")->schema;
+  EXPECT_EQ(list_item_element(owners, parse(R"({"kind":"Node"})")), R"(k:{"uid":""})");
 }
 
 TEST(Apply, WhenKindsAreOdd_TextIsThatOfGo) {

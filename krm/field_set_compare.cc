@@ -218,6 +218,9 @@ std::string list_item_element(const Schema& list, const Json& item) {
       const SchemaProperty* property = list.items->property(key);
       if (property != nullptr && property->schema->default_value) {
         keys[key] = *property->schema->default_value;
+      } else if (property != nullptr && property->always &&
+                 property->schema->type == SchemaType::kString) {
+        keys[key] = Json("");  // as the reference's schema of builtin kinds has it
       }
     }
   }

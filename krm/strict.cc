@@ -260,6 +260,14 @@ class Decoder {
         json.is_null()) {
       return {};
     }
+    // Go decodes these types by themselves: nobody hears of unknown fields in them.
+    std::vector<std::string>* const unknown = std::exchange(unknown_, nullptr);
+    Expected<void> done = schema_or_other(schema, json, depth);
+    unknown_ = unknown;
+    return done;
+  }
+
+  Expected<void> schema_or_other(const Schema& schema, Json& json, int depth) {
     const Schema& props = *schema.items;
     if (json.is_object()) {
       return object(props, json, depth + 1);
@@ -271,7 +279,8 @@ class Decoder {
       return fail(Errc::kBadRequest, "boolean or JSON schema expected");
     }
     if (!json.is_array()) {
-      return type_error(schema, json);
+      json = Json();  // Go ignores what is neither a schema nor a list
+      return {};
     }
     const std::size_t length = path_.size();
     std::size_t index = 0;

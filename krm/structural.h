@@ -68,7 +68,8 @@ using DefaultRules = std::function<bool(const Json& part, const Json& value,
 /// Validates an openAPIV3Schema (13.1: AM-359 to AM-370), causes sorted by path.
 /// @param path   "spec.validation.openAPIV3Schema" or "spec.versions[0].schema.openAPIV3Schema".
 /// @param rules  called for defaults that fit otherwise; none: not looked at.
-void validate_structural_schema(const Json& schema, std::string_view path,
+/// @returns whether it is structural and its defaults fit, so that its rules can be compiled.
+bool validate_structural_schema(const Json& schema, std::string_view path,
                                 std::vector<Cause>& causes, const DefaultRules& rules = {});
 
 }  // namespace kintsugi::krm

@@ -549,7 +549,8 @@ bool is_readable(const Json& schema, int depth) {
     return false;
   }
   const Json* items = schema.find("items");
-  if (items != nullptr && (items->is_array() || !is_readable(*items, depth + 1))) {
+  if (items != nullptr &&
+      (items->is_array() ? items->size() != 0 : !is_readable(*items, depth + 1))) {
     return false;
   }
   const Json* additional = object_at(schema, "additionalProperties");
@@ -563,14 +564,15 @@ bool is_readable(const Json& schema, int depth) {
 
 }  // namespace
 
-void validate_structural_schema(const Json& schema, std::string_view path,
+bool validate_structural_schema(const Json& schema, std::string_view path,
                                 std::vector<Cause>& causes, const DefaultRules& rules) {
   const std::string here(path);
   if (is_true(schema, "nullable")) {
     causes.push_back(field_forbidden(here + ".nullable", "nullable cannot be true at the root"));
   }
   std::vector<Cause> found;
-  if (is_readable(schema, 0)) {
+  const bool readable = is_readable(schema, 0);
+  if (readable) {
     StructureCheck check(found);
     check.invariants(schema, Level::kRoot, here);
     check.all_complete(schema, here);
@@ -581,12 +583,17 @@ void validate_structural_schema(const Json& schema, std::string_view path,
       check_schema_defaults(schema, here, rules, found);
     }
   }
+  const bool structural = readable && found.empty();
   SchemaCheck(found).visit(schema, here, true, {});
+  const bool typed = std::none_of(found.begin(), found.end(), [](const Cause& cause) {
+    return cause.reason == "FieldValueNotSupported" && cause.field.ends_with(".type");
+  });
   for (Cause& cause : found) {
     if (std::find(causes.begin(), causes.end(), cause) == causes.end()) {
       causes.push_back(std::move(cause));
     }
   }
+  return structural && typed;
 }
 
 }  // namespace kintsugi::krm

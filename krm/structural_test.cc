@@ -33,6 +33,7 @@ constexpr std::string_view kWidget = R"({"type":"object","required":["spec"],"pr
     "one":{"type":"integer","oneOf":[{"minimum":5},{"minimum":6}]},
     "all":{"type":"integer","allOf":[{"minimum":5},{"maximum":7}]},
     "not":{"type":"integer","not":{"enum":[5]}},
+    "when":{"type":"string","format":"date-time"},
     "n":{"type":"number"}}},
   "status":{"type":"object","properties":{"phase":{"type":"string"}}}}})";
 
@@ -148,12 +149,23 @@ TEST(Structural, AM393_WhenBoundsAreBroken_SaysWhich) {
 TEST(Structural, AM405_WhenNumbersAreWhole_TheyAreIntegers) {
   EXPECT_EQ(spec_faults(R"("ex":4.0)"), Texts{});
   EXPECT_EQ(spec_faults(R"("i32":2.5)"),
-            (Texts{"spec.i32: Invalid value: \"number\": spec.i32 in body must be of type "
-                   "integer: \"number\"",
+            (Texts{"spec.i32: Invalid value: \"float64\": spec.i32 in body must be of type "
+                   "int32: \"float64\"",
                    "<nil>: Invalid value: \"\": Checked value must be of type integer with format "
                    "int32 in spec.i32"}));
   EXPECT_EQ(spec_faults(R"("n":1)"), Texts{});
   EXPECT_EQ(spec_faults(R"("name":null)"), Texts{});
+}
+
+TEST(Structural, WhenTypeIsWrongAndFormatGiven_NamesTheFormat) {
+  EXPECT_EQ(spec_faults(R"("i32":true)"),
+            Texts{"spec.i32: Invalid value: \"\": spec.i32 in body must be of type int32: \"\""});
+  EXPECT_EQ(spec_faults(R"("i32":"x")"),
+            Texts{"spec.i32: Invalid value: \"string\": spec.i32 in body must be of type integer: "
+                  "\"string\""});
+  EXPECT_EQ(spec_faults(R"("when":5)"),
+            Texts{"spec.when: Invalid value: \"int64\": spec.when in body must be of type "
+                  "date-time: \"int64\""});
 }
 
 TEST(Structural, AM404_WhenIntOrString_BothAreFine) {

@@ -49,6 +49,11 @@ std::string_view schema_type_of(const Json& value) {
              : value.type_name();
 }
 
+/// The format that the schema validator takes a value for, "" for none.
+std::string_view format_of(const Json& value) {
+  return value.is_integer() ? "int64" : value.is_number() ? "float64" : "";
+}
+
 bool is_whole(const Json& value) {
   const double number = value.as_double();
   return std::fabs(number) <= kMaxJsonInteger && number == std::trunc(number);
@@ -160,8 +165,14 @@ class Validator {
     if (fits) {
       return;
     }
-    const std::string_view actual = value.is_null() ? "null" : schema_type_of(value);
-    std::string detail = in_body(path, "must be of type ") + std::string(type_text(schema)) + ": ";
+    std::string_view wanted = type_text(schema);
+    std::string_view actual = value.is_null() ? "null" : schema_type_of(value);
+    if (!schema.format.empty() && !value.is_null() && !value.is_string() && !value.is_array() &&
+        schema.format != format_of(value)) {
+      wanted = schema.format;  // the reference compares formats first
+      actual = format_of(value);
+    }
+    std::string detail = in_body(path, "must be of type ") + std::string(wanted) + ": ";
     append_json_string(detail, actual);
     Cause cause = field_invalid(path, Json(actual), detail);
     cause.reason = "FieldValueTypeInvalid";
@@ -198,6 +209,8 @@ class Validator {
                      Result& out) {
     ++out.checks;
     range(schema, value, path, out);
+    bound(schema, schema.maximum, "Maximum", path, out);
+    bound(schema, schema.minimum, "Minimum", path, out);
     if (schema.multiple_of && *schema.multiple_of > 0) {
       const double factor = *schema.multiple_of;
       bool multiple = false;
@@ -243,6 +256,19 @@ class Validator {
     }
     const double left = value.as_double();
     return left < limit ? -1 : left > limit ? 1 : 0;
+  }
+
+  /// A bound that no value of the format can have fails every value.
+  static void bound(const Schema& schema, const std::optional<double>& limit, std::string_view name,
+                    const std::string& path, Result& out) {
+    const bool small = schema.type == SchemaType::kInteger && schema.format == "int32";
+    if (small && limit &&
+        (*limit < std::numeric_limits<std::int32_t>::min() ||
+         *limit > std::numeric_limits<std::int32_t>::max())) {
+      out.causes.push_back(
+          at_no_field(std::string(name) +
+                      " boundary value must be of type integer with format int32 in " + path));
+    }
   }
 
   static void range(const Schema& schema, const Json& value, const std::string& path, Result& out) {

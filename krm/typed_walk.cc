@@ -43,7 +43,8 @@ bool is_untyped(const Schema& schema) noexcept {
     case SchemaType::kIntOrString:
       return true;
     case SchemaType::kString:
-      return !schema.format.empty() && schema.format != "byte";
+      return schema.form == ScalarForm::kQuantity ||
+             (!schema.format.empty() && schema.format != "byte");
     default:
       return false;
   }

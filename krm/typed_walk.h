@@ -27,7 +27,8 @@ struct Atom {
 /// True for fields with a schema of their own, false for keys of maps.
 [[nodiscard]] bool declares(const Schema* schema, std::string_view key) noexcept;
 
-/// True when values of any scalar type are accepted: int-or-string, texts with a format.
+/// True when values of any scalar type are accepted: int-or-string, quantities, texts with a
+/// format.
 [[nodiscard]] bool is_untyped(const Schema& schema) noexcept;
 
 }  // namespace kintsugi::krm

@@ -84,7 +84,7 @@ krm::Json empty_object(const ServedKind& kind) {
 void fill_nulls(const krm::Schema& schema, krm::Json& value) {
   const auto fill = [](const krm::Schema& inner, krm::Json& item) {
     if (item.is_null() && inner.type == krm::SchemaType::kString) {
-      item = "";
+      item = inner.form == krm::ScalarForm::kQuantity ? "0" : "";
     }
     fill_nulls(inner, item);
   };
@@ -188,12 +188,15 @@ Expected<krm::Json> apply_object(WriteOp& op, const Applied& applied, const krm:
     krm::keep_emptied(kind.version->schema.get(), live, applied.config, *object);
   }
   if (Expected<void> shaped = shape_applied(kind, *object); !shaped) {
-    return fail(krm::unclassified("failed to convert new object (" +
-                                  std::string(applied.config.text({"metadata", "namespace"})) +
-                                  "/" + std::string(applied.config.text({"metadata", "name"})) +
-                                  "; " + krm::kind_text(applied.config) + ") to proper version (" +
-                                  kind.api_version +
-                                  "): " + std::string(shaped.error().message())));
+    const std::string type = krm::kind_text(applied.config);
+    return fail(
+        krm::unclassified("failed to convert new object (" +
+                          std::string(applied.config.text({"metadata", "namespace"})) + "/" +
+                          std::string(applied.config.text({"metadata", "name"})) + "; " + type +
+                          ") to proper version" +
+                          (kind.def->builtin ? ": unable to convert unstructured object to " + type
+                                             : " (" + kind.api_version + ")") +
+                          ": " + std::string(shaped.error().message())));
   }
   if (current.is_null()) {
     if (const std::string_view uid = object->text({"metadata", "uid"}); !uid.empty()) {

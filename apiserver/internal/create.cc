@@ -41,21 +41,13 @@ void generate_name(krm::Json& metadata) {
   metadata["name"] = std::string(base) + random_suffix(kSuffixLength);
 }
 
-Expected<void> name_object(WriteOp& op, krm::Json& metadata) {
-  const std::string_view given = metadata.text({"name"});
-  if (given.empty() && !metadata.text({"generateName"}).empty()) {
+/// Without both names it stays without one, which is a cause among others when it is validated.
+void name_object(WriteOp& op, krm::Json& metadata) {
+  if (metadata.text({"name"}).empty() && !metadata.text({"generateName"}).empty()) {
     generate_name(metadata);
     op.generated_name = true;
-  } else if (given.empty()) {
-    std::vector<Cause> causes = {
-        krm::field_required("metadata.name", "name or generateName is required")};
-    if (op.kind->version->rules != nullptr) {
-      causes.push_back(krm::rules_not_checked());
-    }
-    return fail(krm::invalid(op.kind->def->group, op.kind->def->kind, "", std::move(causes)));
   }
   op.name = metadata.text({"name"});
-  return {};
 }
 
 void set_system_fields(const WriteOp& op, krm::Json& metadata) {
@@ -219,9 +211,7 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
   if (!version.empty() && version != "0" && !op.options.dry_run) {
     return fail(krm::unclassified("resourceVersion should not be set on objects to be created"));
   }
-  if (Expected<void> done = name_object(op, metadata); !done) {
-    return done;
-  }
+  name_object(op, metadata);
   if (op.kind->version->status) {
     object.erase("status");
   }

@@ -80,7 +80,9 @@ bool validate_schema(WriteOp& op, std::vector<Cause>& causes) {
   } else {
     krm::validate_object(schema, object, found, before);
     check_scale_values(kind.version->scale, object, found);
-    warn_of_finalizers(object, before, op.warnings);
+    if (found.empty() && causes.empty()) {
+      warn_of_finalizers(object, before, op.warnings);
+    }
   }
   const bool blocked = krm::blocks_rules(found) || krm::blocks_rules(causes);
   if (kind.version->rules != nullptr) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,8 +21,8 @@ using krm::Json;
 
 constexpr std::string_view kCleanup = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Name of the version marked for storage, "" without one.
-std::string storage_version(const Json& crd) {
+/// Name of the version marked for storage.
+std::optional<std::string> storage_version(const Json& crd) {
   if (const Json* versions = crd.at({"spec", "versions"})) {
     for (const Json& version : versions->items()) {
       if (const Json* flag = version.find("storage"); flag != nullptr && flag->as_bool()) {
@@ -29,18 +30,18 @@ std::string storage_version(const Json& crd) {
       }
     }
   }
-  return {};
+  return std::nullopt;
 }
 
 void add_stored_version(Json& crd) {
-  const std::string name = storage_version(crd);
-  if (name.empty()) {
+  const std::optional<std::string> name = storage_version(crd);
+  if (!name) {
     return;
   }
   Json& stored = crd.make({"status", "storedVersions"});
   const auto& present = stored.items();
-  if (std::find(present.begin(), present.end(), Json(name)) == present.end()) {
-    stored.push_back(Json(name));
+  if (std::find(present.begin(), present.end(), Json(*name)) == present.end()) {
+    stored.push_back(Json(*name));
   }
 }
 
@@ -187,7 +188,9 @@ std::vector<ResourcePtr> apiextensions_kinds() {
                           std::vector<Cause>& causes) {
     if (context.subresource.empty()) {
       validate_definition(crd, old, causes);
-      warn_of_formats(crd, context.warnings);
+      if (causes.empty()) {
+        warn_of_formats(crd, context.warnings);
+      }
     }
   };
   return {std::make_shared<const ResourceDef>(std::move(def))};

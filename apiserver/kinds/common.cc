@@ -102,6 +102,19 @@ void copy_member(krm::Json& object, const krm::Json& old, std::string_view key) 
   }
 }
 
+std::string go_struct_text(const krm::Json& object, std::span<const GoField> fields) {
+  std::string out = "{";
+  for (const GoField& field : fields) {
+    if (out.size() > 1) {
+      out += ',';
+    }
+    krm::append_json_string(out, field.shown);
+    out += ':';
+    krm::append_json_string(out, object.text({field.key}));
+  }
+  return out + '}';
+}
+
 }  // namespace kintsugi::apiserver::kinds
 
 namespace kintsugi::apiserver {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,13 @@ void set_defaults_and_prepare(Hooks& hooks, std::function<void(krm::Json&)> defa
 /// Gives `object` the member that `old` has, or takes it away.
 void copy_member(krm::Json& object, const krm::Json& old, std::string_view key);
 [[nodiscard]] bool is_set(const krm::Json& object, std::string_view key);
+
+/// A text member of a struct of the reference's internal types: as Go prints it, as JSON has it.
+struct GoField {
+  std::string_view shown, key;
+};
+/// The object as the reference shows it in a message: {"APIGroup":"","Kind":"Role","Name":"r"}.
+[[nodiscard]] std::string go_struct_text(const krm::Json& object, std::span<const GoField> fields);
 
 /// A CustomResourceDefinition as a whole; `old` null on create.
 void validate_definition(const krm::Json& crd, const krm::Json* old, std::vector<Cause>& causes);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apiserver/kinds/common.h"
+#include "auth/key_pair.h"
 #include "base/strings.h"
 #include "krm/names.h"
 #include "krm/status.h"
@@ -155,6 +156,16 @@ void check_secret_type(const Json& object, std::vector<Cause>& causes) {
   }
 }
 
+void warn_of_key_pair(const Json& object, std::vector<std::string>& warnings) {
+  const auto bytes = [&](std::string_view key) {
+    return base64_decode(object.text({"data", key})).value_or(std::string());
+  };
+  if (std::string fault = auth::key_pair_fault(bytes("tls.crt"), bytes("tls.key"));
+      !fault.empty()) {
+    warnings.push_back(std::move(fault));
+  }
+}
+
 ResourcePtr secret_kind() {
   ResourceDef def = make_kind("", "v1", "Secret", "secrets");
   def.field_labels = {{"type", ".type"}};
@@ -187,7 +198,7 @@ ResourcePtr secret_kind() {
         }
       },
       nullptr);
-  def.hooks.validate = [](const WriteContext&, const Json& object, const Json* old,
+  def.hooks.validate = [](const WriteContext& context, const Json& object, const Json* old,
                           std::vector<Cause>& causes) {
     if (old != nullptr && object.text({"type"}) != old->text({"type"})) {
       causes.push_back(
@@ -198,6 +209,9 @@ ResourcePtr secret_kind() {
       causes.push_back(krm::field_too_long("data", kMaxDataBytes));
     }
     check_secret_type(object, causes);
+    if (causes.empty() && object.text({"type"}) == "kubernetes.io/tls") {
+      warn_of_key_pair(object, context.warnings);
+    }
   };
   return std::make_shared<const ResourceDef>(std::move(def));
 }

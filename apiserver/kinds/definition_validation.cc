@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -81,6 +82,9 @@ std::string versions_text(const Json& versions, bool shared_schema, bool shared_
     const Json& value = member(version, key);
     return shared || value.is_null() ? std::string("null") : value.dump();
   };
+  if (versions.is_null()) {
+    return "null";
+  }
   std::string out = "[";
   for (const Json& version : versions.items()) {
     if (out.size() > 1) {
@@ -170,14 +174,37 @@ void check_columns(const Json& columns, const std::string& path, std::vector<Cau
   }
 }
 
-/// The schema that a simple path leads to, null when it leads nowhere.
-const Json* schema_at(const Json& schema, std::string_view path) {
+/// The schema that a path of names leads to, or why it leads nowhere.
+const Json* schema_at(const Json& schema, std::string_view path, std::string& fault) {
+  constexpr std::string_view kDelimiters = ".[]";
+  const auto take_token = [&path, kDelimiters]() {
+    const std::size_t length = kDelimiters.find(path.front()) != std::string_view::npos
+                                   ? 1
+                                   : std::min(path.find_first_of(kDelimiters), path.size());
+    const std::string_view token = path.substr(0, length);
+    path.remove_prefix(length);
+    return token;
+  };
   const Json* here = &schema;
-  for (std::string_view step : split(path.substr(1), '.')) {
-    here = here->at({"properties", step});
-    if (here == nullptr) {
+  while (!path.empty()) {
+    if (const std::string_view token = take_token(); token != ".") {
+      fault = token == "[" ? "array notation is not allowed"
+                           : "expected [ or . but got: " + std::string(token);
       return nullptr;
     }
+    if (path.empty()) {
+      fault = "unexpected end of JSON path";
+      return nullptr;
+    }
+    const std::string_view name = take_token();
+    const Json& properties = member(*here, "properties");
+    const Json* next =
+        properties.size() != 0 ? properties.find(name) : here->find("additionalProperties");
+    if (next == nullptr || !next->is_object()) {
+      fault = "does not refer to a valid field";
+      return nullptr;
+    }
+    here = next;
   }
   return here;
 }
@@ -193,13 +220,13 @@ void check_selectable(const Json& fields, const Json& schema, const std::string&
       causes.push_back(krm::field_required(here));
       continue;
     }
-    const Json* found = text.front() == '.' ? schema_at(schema, text) : nullptr;
+    std::string fault;
+    const Json* found = schema_at(schema, text, fault);
     if (found == nullptr) {
-      causes.push_back(
-          krm::field_invalid(here, given, "is an invalid path: does not refer to a valid field"));
+      causes.push_back(krm::field_invalid(here, given, "is an invalid path: " + fault));
       continue;
     }
-    if (text.starts_with(".metadata")) {
+    if (text == ".metadata" || text.starts_with(".metadata.")) {
       causes.push_back(krm::field_invalid(here, given, "must not point to fields in metadata"));
     }
     const std::string_view type = found->text({"type"});
@@ -229,21 +256,126 @@ const Json* stored_schema(const Json* old, std::string_view version) {
   return nullptr;
 }
 
-/// The schema of a version, then its rules; these are compiled only when it is sound.
+/// With a status the schema of the whole object is a frame for those of spec and status.
+void check_frame(const Json& schema, const std::string& path, std::vector<Cause>& causes) {
+  static const std::set<std::string_view> kAllowed = {"description",
+                                                      "type",
+                                                      "format",
+                                                      "title",
+                                                      "maximum",
+                                                      "exclusiveMaximum",
+                                                      "minimum",
+                                                      "exclusiveMinimum",
+                                                      "maxLength",
+                                                      "minLength",
+                                                      "pattern",
+                                                      "maxItems",
+                                                      "minItems",
+                                                      "uniqueItems",
+                                                      "multipleOf",
+                                                      "required",
+                                                      "items",
+                                                      "properties",
+                                                      "externalDocs",
+                                                      "example",
+                                                      "x-kubernetes-preserve-unknown-fields",
+                                                      "x-kubernetes-validations"};
+  constexpr std::string_view kWhen = "if the status subresource is enabled";
+  const Json& type = member(schema, "type");
+  if (!type.as_string().empty() && type.as_string() != "object") {
+    causes.push_back(krm::field_invalid(
+        path + ".type", type,
+        "only \"object\" is allowed as the type at the root of the schema " + std::string(kWhen)));
+    return;
+  }
+  for (const krm::JsonMember& each : schema.members()) {
+    const bool is_zero = each.value.is_null() || each.value == Json(false);
+    if (!is_zero && kAllowed.count(each.key) == 0) {
+      causes.push_back(
+          {"FieldValueInvalid",
+           "Invalid value: " + schema.dump() +
+               ": only [Description Type Format Title Maximum ExclusiveMaximum Minimum "
+               "ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems "
+               "MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields "
+               "XValidations] fields are allowed at the root of the schema " +
+               std::string(kWhen),
+           path});
+      return;
+    }
+  }
+}
+
+bool has_status(const Json& version) {
+  return member(member(version, "subresources"), "status").is_object();
+}
+
+/// The schema of a version, then its rules; these are compiled only when it is structural.
 void check_schema(const Json& version, const Json* old, const std::string& path,
                   std::vector<Cause>& causes) {
   const Json& schema = member(member(version, "schema"), "openAPIV3Schema");
-  const std::size_t before = causes.size();
-  krm::validate_structural_schema(schema, path, causes, cel::default_rules(schema));
-  cel::check_definition_rules(schema, path, causes.size() == before,
-                              stored_schema(old, version.text({"name"})), causes);
+  const bool sound =
+      krm::validate_structural_schema(schema, path, causes, cel::default_rules(schema));
+  cel::check_definition_rules(schema, path, sound, stored_schema(old, version.text({"name"})),
+                              causes);
 }
 
-void check_versions(const Json& versions, const Json* old, std::vector<Cause>& causes) {
-  const bool one_schema = all_share(versions, "schema");
-  const bool one_subresources = all_share(versions, "subresources");
-  const bool one_columns = all_share(versions, "additionalPrinterColumns");
-  const bool one_fields = all_share(versions, "selectableFields");
+/// What all versions share is checked once, as a part of the spec.
+struct Shared {
+  explicit Shared(const Json& versions)
+      : schema(all_share(versions, "schema")),
+        subresources(all_share(versions, "subresources")),
+        columns(all_share(versions, "additionalPrinterColumns")),
+        fields(all_share(versions, "selectableFields")) {
+    for (std::size_t i = 0; i < versions.size(); ++i) {
+      status = status || has_status(versions.items()[i]);
+    }
+  }
+  bool schema, subresources, columns, fields;
+  bool status = false;  ///< of any version
+};
+
+/// @param shared  check what is shared, else what is not.
+void check_contents(const Json& version, const Json* old, const Shared& all, bool shared,
+                    const std::string& path, std::vector<Cause>& causes) {
+  const Json& schema = member(member(version, "schema"), "openAPIV3Schema");
+  if (schema.is_object() && all.schema == shared) {
+    const std::string here =
+        path + (shared ? ".validation.openAPIV3Schema" : ".schema.openAPIV3Schema");
+    if (shared ? all.status : has_status(version)) {
+      check_frame(schema, here, causes);
+    }
+    check_schema(version, old, here, causes);
+  }
+  if (all.subresources == shared) {
+    check_subresources(member(version, "subresources"), path + ".subresources", causes);
+  }
+  if (all.columns == shared) {
+    check_columns(member(version, "additionalPrinterColumns"), path + ".additionalPrinterColumns",
+                  causes);
+  }
+  if (all.fields == shared) {
+    check_selectable(member(version, "selectableFields"), schema, path + ".selectableFields",
+                     causes);
+  }
+}
+
+void check_deprecation(const Json& version, const std::string& path, std::vector<Cause>& causes) {
+  const Json& warning = member(version, "deprecationWarning");
+  if (warning.is_null()) {
+    return;
+  }
+  const std::string field = path + ".deprecationWarning";
+  if (!flag(version, "deprecated")) {
+    causes.push_back(krm::field_invalid(field, warning, "can only be set for deprecated versions"));
+  } else if (warning.as_string().empty()) {
+    causes.push_back(krm::field_invalid(field, warning, "must not be an empty string"));
+  } else if (warning.as_string().size() > 256) {
+    causes.push_back(krm::field_invalid(field, warning, "must be <= 256 characters long"));
+  }
+}
+
+void check_versions(const Json& versions, const Json* old, const Shared& all,
+                    std::vector<Cause>& causes) {
   for (std::size_t i = 0; i < versions.size(); ++i) {
     if (!member(member(versions.items()[i], "schema"), "openAPIV3Schema").is_object()) {
       causes.push_back(krm::field_required(item("spec.versions", i) + ".schema.openAPIV3Schema"));
@@ -252,38 +384,27 @@ void check_versions(const Json& versions, const Json* old, std::vector<Cause>& c
   std::set<std::string_view> seen;
   int storage = 0;
   bool unique = true;
+  std::string first_fault;
   for (std::size_t i = 0; i < versions.size(); ++i) {
     const Json& version = versions.items()[i];
     const std::string here = item("spec.versions", i);
     storage += flag(version, "storage") ? 1 : 0;
     unique = seen.insert(version.text({"name"})).second && unique;
-    const auto faults = krm::check_dns1035_label(version.text({"name"}));
-    if (!faults.empty()) {
-      causes.push_back(
-          krm::field_invalid(here + ".name", Json(version.text({"name"})), join(faults, ",")));
-      if (i == 0) {
-        causes.push_back(
-            krm::field_invalid("spec.version", Json(version.text({"name"})), join(faults, ",")));
-      }
+    const std::string fault = join(krm::check_dns1035_label(version.text({"name"})), ",");
+    if (!fault.empty()) {
+      causes.push_back(krm::field_invalid(here + ".name", Json(version.text({"name"})), fault));
     }
-    if (const Json& warning = member(version, "deprecationWarning"); !warning.is_null()) {
-      if (!flag(version, "deprecated")) {
-        causes.push_back(krm::field_invalid(here + ".deprecationWarning", warning,
-                                            "can only be set for deprecated versions"));
-      } else if (warning.as_string().empty()) {
-        causes.push_back(krm::field_invalid(here + ".deprecationWarning", warning,
-                                            "must not be an empty string"));
-      } else if (warning.as_string().size() > 256) {
-        causes.push_back(krm::field_invalid(here + ".deprecationWarning", warning,
-                                            "must be <= 256 characters long"));
-      }
+    if (i == 0) {
+      first_fault = fault;
     }
+    check_deprecation(version, here, causes);
+    check_contents(version, old, all, false, here, causes);
   }
   const auto invalid_versions = [&](std::string_view detail) {
     causes.push_back(
         {"FieldValueInvalid",
          "Invalid value: " +
-             versions_text(versions, one_schema, one_subresources, one_columns, one_fields) + ": " +
+             versions_text(versions, all.schema, all.subresources, all.columns, all.fields) + ": " +
              std::string(detail),
          "spec.versions"});
   };
@@ -293,62 +414,40 @@ void check_versions(const Json& versions, const Json* old, std::vector<Cause>& c
   if (storage != 1) {
     invalid_versions("must have exactly one version marked as storage version");
   }
-  for (std::size_t i = 0; i < versions.size(); ++i) {
-    const Json& version = versions.items()[i];
-    const std::string here = item("spec.versions", i) + ".";
-    const auto at = [&](bool shared, std::string_view name) {
-      return (shared ? std::string("spec.") : here) + std::string(name);
-    };
-    const Json& schema = member(member(version, "schema"), "openAPIV3Schema");
-    if (schema.is_object() && (!one_schema || i == 0)) {
-      check_schema(version, old,
-                   one_schema ? "spec.validation.openAPIV3Schema" : here + "schema.openAPIV3Schema",
-                   causes);
-    }
-    if (!one_subresources || i == 0) {
-      check_subresources(member(version, "subresources"), at(one_subresources, "subresources"),
-                         causes);
-    }
-    if (!one_columns || i == 0) {
-      check_columns(member(version, "additionalPrinterColumns"),
-                    at(one_columns, "additionalPrinterColumns"), causes);
-    }
-    if (!one_fields || i == 0) {
-      check_selectable(member(version, "selectableFields"), schema,
-                       at(one_fields, "selectableFields"), causes);
-    }
+  if (!first_fault.empty() && !versions.items()[0].text({"name"}).empty()) {
+    causes.push_back(
+        krm::field_invalid("spec.version", Json(versions.items()[0].text({"name"})), first_fault));
   }
 }
 
 void check_stored_versions(const Json& crd, std::vector<Cause>& causes) {
-  static const Json::Array& empty = *new Json::Array();
   const Json* stored = crd.at({"status", "storedVersions"});
   const std::string path = "status.storedVersions";
   if (stored == nullptr || stored->size() == 0) {
     causes.push_back(krm::field_invalid(path, Json(), "must have at least one stored version"));
     return;
   }
-  const Json* versions = crd.at({"spec", "versions"});
-  const Json::Array& all = versions == nullptr ? empty : versions->items();
-  for (const Json& version : all) {
-    const Json name(version.text({"name"}));
-    if (flag(version, "storage") &&
-        std::find(stored->items().begin(), stored->items().end(), name) == stored->items().end()) {
-      causes.push_back(krm::field_invalid(
-          path, *stored, "must have the storage version " + std::string(name.as_string())));
+  std::map<std::string_view, std::size_t> left;
+  for (std::size_t i = 0; i < stored->size(); ++i) {
+    left[stored->items()[i].as_string()] = i;
+  }
+  for (const Json& version : member(member(crd, "spec"), "versions").items()) {
+    const std::string_view name = version.text({"name"});
+    // As the reference counts: a second version of this name is not the stored one.
+    const bool is_stored = left.erase(name) != 0;
+    if (flag(version, "storage") && !is_stored) {
+      causes.push_back(
+          krm::field_invalid(path, *stored, "must have the storage version " + std::string(name)));
     }
   }
-  for (std::size_t i = 0; i < stored->size(); ++i) {
-    const std::string name(stored->items()[i].as_string());
-    if (std::none_of(all.begin(), all.end(),
-                     [&](const Json& version) { return version.text({"name"}) == name; })) {
-      causes.push_back(krm::field_invalid(
-          item(path, i), Json(name),
-          "missing from spec.versions; " + name +
-              " was previously a storage version, and must remain in spec.versions until a "
-              "storage migration ensures no data remains persisted in " +
-              name + " and removes " + name + " from status.storedVersions"));
-    }
+  for (const auto& [version, index] : left) {
+    const std::string name(version);
+    causes.push_back(krm::field_invalid(
+        item(path, index), Json(name),
+        "missing from spec.versions; " + name +
+            " was previously a storage version, and must remain in spec.versions until a "
+            "storage migration ensures no data remains persisted in " +
+            name + " and removes " + name + " from status.storedVersions"));
   }
 }
 
@@ -412,13 +511,14 @@ void validate_definition(const Json& crd, const Json* old, std::vector<Cause>& c
   const Json& names = member(spec, "names");
   const std::string group(spec.text({"group"}));
   const std::string wanted = std::string(names.text({"plural"})) + "." + group;
-  if (old == nullptr && crd.text({"metadata", "name"}) != wanted) {
-    causes.push_back(krm::field_invalid("metadata.name", Json(crd.text({"metadata", "name"})),
+  const std::string_view name = crd.text({"metadata", "name"});
+  if (old == nullptr && !name.empty() && name != wanted) {
+    causes.push_back(krm::field_invalid("metadata.name", Json(name),
                                         "must be spec.names.plural+\".\"+spec.group"));
   }
   const auto group_faults = krm::check_dns1123_subdomain(group);
   if (group.empty()) {
-    // The reference leaves it to the name check.
+    causes.push_back(krm::field_required("spec.group"));
   } else if (!group_faults.empty()) {
     causes.push_back(krm::field_invalid("spec.group", Json(group), join(group_faults, ",")));
   } else if (group.find('.') == std::string::npos) {
@@ -431,13 +531,18 @@ void validate_definition(const Json& crd, const Json* old, std::vector<Cause>& c
   } else if (scope.as_string() != "Cluster" && scope.as_string() != "Namespaced") {
     causes.push_back(krm::field_not_supported("spec.scope", scope, {"Cluster", "Namespaced"}));
   }
-  check_versions(member(spec, "versions"), old, causes);
+  const Json& versions = member(spec, "versions");
+  const Shared shared(versions);
+  check_versions(versions, old, shared, causes);
   for (std::string_view key : {"plural", "singular", "kind", "listKind"}) {
     if (names.text({key}).empty()) {
       causes.push_back(krm::field_required("spec.names." + std::string(key)));
     }
   }
   check_names(names, "spec.names", causes);
+  if (versions.size() != 0) {
+    check_contents(versions.items()[0], old, shared, true, "spec", causes);
+  }
   validate_conversion(member(spec, "conversion"), causes);
   if (old != nullptr) {
     check_immutable(crd, *old, causes);

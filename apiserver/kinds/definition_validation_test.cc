@@ -99,6 +99,65 @@ TEST(ValidateDefinition, AM372_WhenSelectableFieldsAreWrong_SaysWhy) {
   EXPECT_EQ(faults(crd), Texts{path + ": Too many: 9: must have at most 8 items"});
 }
 
+TEST(ValidateDefinition, AM372_WhenSelectablePathsAreOdd_SaysWhatWasExpected) {
+  Json crd = definition();
+  first_version(crd)
+      .at({"schema", "openAPIV3Schema", "properties", "spec", "properties"})
+      ->make({"m"}) = parse(R"({"type":"object","additionalProperties":{"type":"string"}})");
+  first_version(crd)["selectableFields"] =
+      parse(R"([{"jsonPath":"spec.a"},{"jsonPath":".spec['a']"},{"jsonPath":".spec."},
+                {"jsonPath":".spec.m.k"}])");
+  const std::string path = "spec.selectableFields";
+  EXPECT_EQ(faults(crd),
+            (Texts{path + "[0].jsonPath: Invalid value: \"spec.a\": is an invalid path: expected [ "
+                          "or . but got: spec",
+                   path + "[1].jsonPath: Invalid value: \".spec['a']\": is an invalid path: array "
+                          "notation is not allowed",
+                   path + "[2].jsonPath: Invalid value: \".spec.\": is an invalid path: unexpected "
+                          "end of JSON path"}));
+}
+
+TEST(ValidateDefinition, WhenStatusIsOn_TheRootIsAFrame) {
+  Json crd = definition();
+  first_version(crd).make({"subresources", "status"}) = Json::object();
+  EXPECT_EQ(faults(crd), Texts{});
+  Json& schema = *first_version(crd).at({"schema", "openAPIV3Schema"});
+  schema["maxProperties"] = 5;
+  const Texts found = faults(crd);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(
+      found[0].ends_with("XValidations] fields are allowed at the root of the schema if "
+                         "the status subresource is enabled"))
+      << found[0];
+  schema["type"] = "string";
+  EXPECT_EQ(faults(crd)[0],
+            "spec.validation.openAPIV3Schema.type: Invalid value: \"string\": only \"object\" is "
+            "allowed as the type at the root of the schema if the status subresource is enabled");
+}
+
+TEST(ValidateDefinition, WhenGroupAndVersionsAreMissing_Requires) {
+  Json crd = definition();
+  crd["metadata"].erase("name");
+  crd["spec"].erase("group");
+  crd["spec"]["versions"] = Json();
+  const Texts found = faults(crd);
+  ASSERT_GE(found.size(), 2U);
+  EXPECT_EQ(found[0], "spec.group: Required value");
+  EXPECT_EQ(found[1],
+            "spec.versions: Invalid value: null: must have exactly one version marked as storage "
+            "version");
+}
+
+TEST(ValidateDefinition, WhenNamesAndSharedSchemaAreWrong_NamesComeFirst) {
+  Json crd = definition();
+  crd["spec"]["names"]["categories"] = parse(R"(["a b"])");
+  first_version(crd).at({"schema", "openAPIV3Schema"})->make({"properties", "x"}) = Json::object();
+  const Texts found = faults(crd);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_TRUE(found[0].starts_with("spec.names.categories[0]: ")) << found[0];
+  EXPECT_TRUE(found[1].starts_with("spec.validation.openAPIV3Schema.properties[x].type: "));
+}
+
 TEST(ValidateDefinition, AM373_WhenScalePathsLeadElsewhere_Refuses) {
   Json crd = definition();
   first_version(crd).make({"subresources", "scale"}) =

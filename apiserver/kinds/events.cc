@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "apiserver/kinds/common.h"
@@ -88,34 +89,44 @@ void check_modern(const Json& object, std::string_view controller_field,
 void check_namespace(const Json& object, bool modern, std::vector<Cause>& causes) {
   const std::string_view ns = object.text({"metadata", "namespace"});
   const std::string_view involved = object.text({"involvedObject", "namespace"});
-  const bool general =
-      ns == "default" || (modern && ns == "kube-system") || (!modern && ns.empty());
-  if (involved.empty() ? !general : ns != involved) {
+  const bool general = ns == "default" || (modern ? ns == "kube-system" : ns.empty());
+  const bool fits = involved.empty() ? general : modern || ns == involved;
+  if (!fits) {
     causes.push_back(krm::field_invalid("involvedObject.namespace", Json(involved),
                                         "does not match event.namespace"));
   }
 }
 
-void validate_core(const WriteContext&, const Json& object, const Json*,
-                   std::vector<Cause>& causes) {
+void check_any(const Json& object, std::string_view controller_field, std::vector<Cause>& causes) {
   const bool modern = is_set(object, "eventTime");
   check_namespace(object, modern, causes);
   if (modern) {
-    check_modern(object, "reportingComponent", causes);
+    check_modern(object, controller_field, causes);
   }
 }
 
-void validate_events(const WriteContext&, const Json& object, const Json* old,
-                     std::vector<Cause>& causes) {
-  const bool modern = is_set(object, "eventTime");
-  check_namespace(object, modern, causes);
-  if (modern) {
-    check_modern(object, "reportingController", causes);
-  }
-  if (old != nullptr) {
+void validate_core(const WriteContext&, const Json& object, const Json*,
+                   std::vector<Cause>& causes) {
+  check_any(object, "reportingComponent", causes);
+}
+
+void check_series(const Json& object, std::vector<Cause>& causes) {
+  const Json* series = object.find("series");
+  if (series == nullptr || !series->is_object()) {
     return;
   }
-  if (!modern) {
+  const Json* count = series->find("count");
+  if (count == nullptr || count->as_integer() < 2) {
+    causes.push_back(krm::field_invalid("series.count", Json(""), "should be at least 2"));
+  }
+  if (!is_set(*series, "lastObservedTime")) {
+    causes.push_back(krm::field_required("series.lastObservedTime"));
+  }
+}
+
+void check_new(const Json& object, std::vector<Cause>& causes) {
+  check_series(object, causes);
+  if (!is_set(object, "eventTime")) {
     causes.push_back(krm::field_required("eventTime"));
   }
   const std::string_view type = object.text({"type"});
@@ -123,17 +134,82 @@ void validate_events(const WriteContext&, const Json& object, const Json* old,
     causes.push_back(
         krm::field_invalid("type", Json(""), "has invalid value: " + std::string(type)));
   }
-  const Json* series_count = object.at({"series", "count"});
-  if (series_count != nullptr && series_count->as_integer() < 2) {
-    causes.push_back(krm::field_invalid("series.count", Json(""), "should be at least 2"));
-  }
-  for (std::string_view field : {"firstTimestamp", "lastTimestamp"}) {
-    if (is_set(object, field)) {
+  const auto forbid = [&](std::string_view field, bool present) {
+    if (present) {
       causes.push_back(krm::field_invalid(std::string(field), Json(""), "needs to be unset"));
     }
+  };
+  forbid("firstTimestamp", is_set(object, "firstTimestamp"));
+  forbid("lastTimestamp", is_set(object, "lastTimestamp"));
+  forbid("count", is_set(object, "count"));
+  forbid("source",
+         !object.text({"source", "component"}).empty() || !object.text({"source", "host"}).empty());
+}
+
+constexpr GoField kReference[] = {{"Kind", "kind"},
+                                  {"Namespace", "namespace"},
+                                  {"Name", "name"},
+                                  {"UID", "uid"},
+                                  {"APIVersion", "apiVersion"},
+                                  {"ResourceVersion", "resourceVersion"},
+                                  {"FieldPath", "fieldPath"}};
+constexpr GoField kSource[] = {{"Component", "component"}, {"Host", "host"}};
+
+/// Nothing of an event may change but its series, which is looked at only then.
+void check_unchanged(const Json& object, const Json& old, std::vector<Cause>& causes) {
+  if (!same_member(object, old, "series")) {
+    check_series(object, causes);
   }
-  if (is_set(object, "count")) {
-    causes.push_back(krm::field_invalid("count", Json(""), "needs to be unset"));
+  struct Field {
+    std::string_view name, shown;
+    std::span<const GoField> parts;
+    Json unset;  ///< how its zero value is shown
+  };
+  static const std::vector<Field>& fields =
+      *new std::vector<Field>{{"involvedObject", "involvedObject", kReference, {}},
+                              {"reason", "reason", {}, ""},
+                              {"message", "message", {}, ""},
+                              {"source", "source", kSource, {}},
+                              {"firstTimestamp", "firstTimestamp", {}, {}},
+                              {"lastTimestamp", "lastTimestamp", {}, {}},
+                              {"count", "count", {}, 0},
+                              {"type", "type", {}, ""},
+                              {"eventTime", "eventTime", {}, {}},
+                              {"action", "action", {}, ""},
+                              {"related", "related", kReference, {}},
+                              {"reportingComponent", "reportingController", {}, ""},
+                              {"reportingInstance", "reportingInstance", {}, ""}};
+  constexpr std::string_view kDetail = "field is immutable";
+  for (const Field& field : fields) {
+    const auto value_of = [&field](const Json& event) {
+      return is_set(event, field.name) ? *event.find(field.name) : field.unset;
+    };
+    const Json value = value_of(object);
+    if (field.parts.empty()) {
+      if (!(value == value_of(old))) {
+        causes.push_back(krm::field_invalid(std::string(field.shown), value, kDetail));
+      }
+      continue;
+    }
+    const bool optional = field.name == "related";
+    const auto text_of = [&](const Json& reference) {
+      return optional && reference.is_null() ? "null" : go_struct_text(reference, field.parts);
+    };
+    if (std::string text = text_of(value); text != text_of(value_of(old))) {
+      causes.push_back({"FieldValueInvalid",
+                        "Invalid value: " + std::move(text) + ": " + std::string(kDetail),
+                        std::string(field.shown)});
+    }
+  }
+}
+
+void validate_events(const WriteContext&, const Json& object, const Json* old,
+                     std::vector<Cause>& causes) {
+  check_any(object, "reportingController", causes);
+  if (old == nullptr) {
+    check_new(object, causes);
+  } else {
+    check_unchanged(object, *old, causes);
   }
 }
 

@@ -223,6 +223,68 @@ TEST(EventKind, AM325_WhenModernEventIsIncomplete_IsRefused) {
             (Texts{"eventTime: Required value", "type: Invalid value: \"\": has invalid value: "}));
 }
 
+TEST(EventKind, AM324_WhenModern_InvolvedObjectMayBeElsewhere) {
+  KindRun run(kind_of("", "events"));
+  EXPECT_EQ(run.faults(parse(R"({"metadata":{"namespace":"a"},"eventTime":"2020-01-01T00:00:00Z",
+      "involvedObject":{"namespace":"other"},"reportingComponent":"c","reportingInstance":"i",
+      "action":"act","reason":"r"})")),
+            Texts{});
+}
+
+constexpr std::string_view kModernEvent = R"({"metadata":{"namespace":"default"},
+    "eventTime":"2020-01-01T00:00:00.000000Z","involvedObject":{"kind":"Pod","name":"p"},
+    "reportingComponent":"c","reportingInstance":"i","action":"act","reason":"r","type":"Normal"})";
+
+TEST(EventKind, AM325_WhenSeriesIsIncomplete_IsRefused) {
+  KindRun run(kind_of("events.k8s.io", "events"));
+  Json event = parse(kModernEvent);
+  EXPECT_EQ(run.faults(event), Texts{});
+  event["series"] = Json::object();
+  EXPECT_EQ(run.faults(event), (Texts{"series.count: Invalid value: \"\": should be at least 2",
+                                      "series.lastObservedTime: Required value"}));
+}
+
+TEST(EventKind, AM325_WhenChangedThroughTheNewGroup_OnlySeriesMayDiffer) {
+  KindRun run(kind_of("events.k8s.io", "events"));
+  const Json old = parse(kModernEvent);
+  Json event = old;
+  event["series"] = parse(R"({"count":2,"lastObservedTime":"2020-01-01T00:00:00.000000Z"})");
+  EXPECT_EQ(run.faults(event, &old), Texts{});
+  event["reason"] = "x";
+  event["involvedObject"]["kind"] = "Node";
+  event["related"] = parse(R"({"name":"q"})");
+  EXPECT_EQ(
+      run.faults(event, &old),
+      (Texts{R"(involvedObject: Invalid value: {"Kind":"Node","Namespace":"","Name":"p","UID":"",)"
+             R"("APIVersion":"","ResourceVersion":"","FieldPath":""}: field is immutable)",
+             R"(reason: Invalid value: "x": field is immutable)",
+             R"(related: Invalid value: {"Kind":"","Namespace":"","Name":"q","UID":"",)"
+             R"("APIVersion":"","ResourceVersion":"","FieldPath":""}: field is immutable)"}));
+  EXPECT_EQ(KindRun(kind_of("", "events")).faults(event, &old), Texts{});
+}
+
+TEST(SecretKind, WhenKeyPairIsUnusable_Warns) {
+  KindRun run(kind_of("", "secrets"));
+  EXPECT_EQ(run.faults(parse(R"({"type":"kubernetes.io/tls",
+                                 "data":{"tls.crt":"dg==","tls.key":"dg=="}})")),
+            Texts{});
+  EXPECT_EQ(run.warnings, Texts{"tls: failed to find any PEM data in certificate input"});
+}
+
+TEST(ClusterRoleKind, WhenAggregationSelectsByBadValue_IsRefused) {
+  KindRun run(kind_of("rbac.authorization.k8s.io", "clusterroles"));
+  const Texts found = run.faults(parse(R"({"aggregationRule":{"clusterRoleSelectors":[
+      {"matchExpressions":[{"key":"k","operator":"In","values":["-a"]}]}]}})"));
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_TRUE(
+      found[0].starts_with("aggregationRule.clusterRoleSelectors[0].matchExpressions[0]."
+                           "values[0]: Invalid value: \"-a\": a valid label"))
+      << found[0];
+  EXPECT_EQ(found[1],
+            "aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label "
+            "selector.");
+}
+
 TEST(EventKind, AM326_WhenReadThroughTheOtherGroup_FieldsAreRenamed) {
   const ResourcePtr def = kind_of("events.k8s.io", "events");
   EXPECT_EQ(def->stored_under_group, "");

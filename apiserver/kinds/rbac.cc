@@ -49,53 +49,6 @@ void check_rule(const Json& rule, const std::string& field, bool namespaced,
   }
 }
 
-void check_expression(const Json& expression, const std::string& at, std::vector<Cause>& causes) {
-  const std::string_view op = expression.text({"operator"});
-  const bool has_values = has_items(expression, "values");
-  if (op == "In" || op == "NotIn") {
-    if (!has_values) {
-      causes.push_back(krm::field_required(at + ".values",
-                                           "must be specified when `operator` is 'In' or 'NotIn'"));
-    }
-  } else if (op == "Exists" || op == "DoesNotExist") {
-    if (has_values) {
-      causes.push_back(krm::field_forbidden(
-          at + ".values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
-    }
-  } else {
-    causes.push_back(
-        krm::field_invalid(at + ".operator", Json(op), "not a valid selector operator"));
-  }
-  const Json key(expression.text({"key"}));
-  for (const std::string& fault : krm::check_qualified_name(key.as_string())) {
-    causes.push_back(krm::field_invalid(at + ".key", key, fault));
-  }
-}
-
-void check_selector(const Json& selector, const std::string& at, std::vector<Cause>& causes) {
-  const std::size_t before = causes.size();
-  if (const Json* labels = selector.find("matchLabels")) {
-    for (const krm::JsonMember& label : labels->members()) {
-      for (const std::string& fault : krm::check_qualified_name(label.key)) {
-        causes.push_back(krm::field_invalid(at + ".matchLabels", Json(label.key), fault));
-      }
-      for (const std::string& fault : krm::check_label_value(label.value.as_string())) {
-        causes.push_back(krm::field_invalid(at + ".matchLabels", label.value, fault));
-      }
-    }
-  }
-  if (const Json* expressions = selector.find("matchExpressions")) {
-    std::size_t index = 0;
-    for (const Json& expression : expressions->items()) {
-      check_expression(expression, at + ".matchExpressions[" + std::to_string(index++) + "]",
-                       causes);
-    }
-  }
-  if (causes.size() != before) {
-    causes.push_back(krm::field_invalid(at, Json(), "invalid label selector."));
-  }
-}
-
 void check_role(const Json& object, bool namespaced, std::vector<Cause>& causes) {
   if (const Json* rules = object.find("rules")) {
     std::size_t index = 0;
@@ -113,9 +66,13 @@ void check_role(const Json& object, bool namespaced, std::vector<Cause>& causes)
   if (!namespaced && aggregation != nullptr && has_items(*aggregation, "clusterRoleSelectors")) {
     std::size_t index = 0;
     for (const Json& selector : aggregation->find("clusterRoleSelectors")->items()) {
-      check_selector(selector,
-                     "aggregationRule.clusterRoleSelectors[" + std::to_string(index++) + "]",
-                     causes);
+      const std::string at =
+          "aggregationRule.clusterRoleSelectors[" + std::to_string(index++) + "]";
+      const std::size_t before = causes.size();
+      validate_label_selector(selector, at, causes);
+      if (causes.size() != before) {
+        causes.push_back(krm::field_invalid(at, Json(), "invalid label selector."));
+      }
     }
   }
 }
@@ -151,22 +108,7 @@ void check_subject(const Json& subject, const std::string& field, bool namespace
   }
 }
 
-/// The reference as Go's struct prints it.
-std::string role_ref_text(const Json& reference) {
-  std::string out = "{";
-  for (const auto& [shown, key] :
-       {std::pair<std::string_view, std::string_view>{"APIGroup", "apiGroup"},
-        std::pair<std::string_view, std::string_view>{"Kind", "kind"},
-        std::pair<std::string_view, std::string_view>{"Name", "name"}}) {
-    if (out.size() > 1) {
-      out += ',';
-    }
-    krm::append_json_string(out, shown);
-    out += ':';
-    krm::append_json_string(out, reference.text({key}));
-  }
-  return out + '}';
-}
+constexpr GoField kRoleRef[] = {{"APIGroup", "apiGroup"}, {"Kind", "kind"}, {"Name", "name"}};
 
 void check_binding(const Json& object, const Json* old, bool namespaced,
                    std::vector<Cause>& causes) {
@@ -200,9 +142,10 @@ void check_binding(const Json& object, const Json* old, bool namespaced,
     }
   }
   if (old != nullptr && !same_member(object, *old, "roleRef")) {
-    causes.push_back({"FieldValueInvalid",
-                      "Invalid value: " + role_ref_text(reference) + ": cannot change roleRef",
-                      "roleRef"});
+    causes.push_back(
+        {"FieldValueInvalid",
+         "Invalid value: " + go_struct_text(reference, kRoleRef) + ": cannot change roleRef",
+         "roleRef"});
   }
 }
 

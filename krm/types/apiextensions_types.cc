@@ -12,7 +12,7 @@ CustomResourceDefinitionSpec
   group 1 string always
   names 3 CustomResourceDefinitionNames always
   scope 4 string always
-  versions 7 []CustomResourceDefinitionVersion always
+  versions 7 []CustomResourceDefinitionVersion always keep
   conversion 9 *CustomResourceConversion
   preserveUnknownFields 10 bool
 CustomResourceDefinitionNames

@@ -49,6 +49,7 @@ type step struct {
 	each         []string
 	name         string // of a watch
 	count        int    // of events
+	random       bool   // made by a generator: nobody has looked at its words
 }
 
 // testCase is a sequence of steps in a namespace of its own.
