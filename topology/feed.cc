@@ -130,6 +130,9 @@ void Feed::Impl::on_upsert(const ObjectKey& key, const Json& object) {
     return;
   }
   const std::string name(key.name);
+  if (!told_ready_) {
+    at_start_.insert(name);
+  }
   auto& feed = shards_[name];
   if (feed == nullptr) {
     feed = std::make_unique<ShardFeed>(*this, change.id, name);
@@ -201,9 +204,6 @@ void Feed::Impl::on_delete(const ObjectKey& key) {
 void Feed::Impl::on_synced() {
   if (index().set_shards_listed()) {
     listed_at_ = loop_.now();
-    for (const auto& [name, feed] : shards_) {
-      at_start_.insert(name);
-    }
     ready_timer_.start(params_.ready_limit, [this] { tell_ready(); });
     touched();
   }
@@ -251,6 +251,9 @@ bool Feed::Impl::ready() const noexcept {
   }
   if (loop_.now() - listed_at_ >= params_.ready_limit) {
     return true;
+  }
+  if (identities_ != nullptr && at_start_.empty()) {
+    return false;  // a root shard that has just begun has not registered itself yet
   }
   return std::all_of(at_start_.begin(), at_start_.end(), [&](const std::string& name) {
     const ShardInfo* shard = index_.now().shard(name);

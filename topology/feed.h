@@ -138,7 +138,8 @@ class Feed {
 
   /// The facts now, ahead of what is published by at most `publish_after`.
   [[nodiscard]] const Snapshot& index() const noexcept;
-  /// Identities and Shards are known, and each shard known at start is synced or 30 s have passed.
+  /// Identities and Shards are known, and each shard that came before this is synced (a root shard
+  /// has one at least), or 30 s have passed.
   [[nodiscard]] bool ready() const noexcept;
   /// Hash of one of the four exports, "" while unknown.
   [[nodiscard]] std::string_view identity(std::string_view export_name) const noexcept;

@@ -284,6 +284,16 @@ TEST_F(FeedTest, FP110_FP111_WhenAShardIsNotSynced_AnswersStayOpenUntilItIs) {
   EXPECT_TRUE(feed->ready());
 }
 
+TEST_F(FeedTest, WhenRootHasNoShardYet_ReadinessWaitsForTheFirst) {
+  root.remove(kShards, "root", "root");
+  root.remove(kShards, "root", "beta");
+  start();
+  ASSERT_TRUE(until([&] { return feed->index().shards_listed(); }));
+  EXPECT_FALSE(feed->ready());
+  put_shard("root", root.url());
+  EXPECT_TRUE(until([&] { return feed->ready() && answer("root") == "root/root"; }));
+}
+
 TEST_F(FeedTest, FP113_WhenAShardIsNeverReached_ReadinessWaitsNoLongerThanTheLimit) {
   params.ready_limit = milliseconds(50);
   put_shard("far", "http://127.0.0.1:1");
