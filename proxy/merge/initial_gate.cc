@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace kintsugi::proxy {
 
@@ -36,10 +37,31 @@ std::unique_ptr<InitialGate::Ticket> InitialGate::enter(net::Loop& loop, const s
   return ticket;
 }
 
-void InitialGate::admit(const std::string& name) {
+void InitialGate::admit_soon(net::Loop& loop) {
+  if (std::exchange(admits_soon_, true)) {
+    return;
+  }
+  loop.post([this, alive = std::weak_ptr<char>(alive_)] {
+    if (alive.expired()) {
+      return;
+    }
+    admits_soon_ = false;
+    std::vector<std::string> names;
+    for (const auto& [name, scope] : scopes_) {
+      names.push_back(name);
+    }
+    for (const std::string& name : names) {
+      while (admit(name)) {
+      }
+    }
+  });
+}
+
+/// The next one that has a place; false: nobody.
+bool InitialGate::admit(const std::string& name) {
   const auto found = scopes_.find(name);
   if (found == scopes_.end()) {
-    return;
+    return false;
   }
   Scope& scope = found->second;
   const auto next = std::find_if(scope.waiting.begin(), scope.waiting.end(),
@@ -52,9 +74,12 @@ void InitialGate::admit(const std::string& name) {
     ticket->running_ = true;
     ticket->patience_.cancel();
     std::exchange(ticket->then_, nullptr)(Answer::kGo);
-  } else if (scope.running == 0 && scope.waiting.empty()) {
+    return true;
+  }
+  if (scope.running == 0 && scope.waiting.empty()) {
     scopes_.erase(found);
   }
+  return false;
 }
 
 InitialGate::Ticket::~Ticket() {
@@ -65,14 +90,14 @@ InitialGate::Ticket::~Ticket() {
   Scope& scope = found->second;
   if (!running_) {
     scope.waiting.remove(this);
-    gate_.admit(scope_);
+    gate_.admit_soon(loop_);
     return;
   }
   --scope.running;
   if (const auto mine = scope.by_identity.find(identity_); --mine->second == 0) {
     scope.by_identity.erase(mine);
   }
-  gate_.admit(scope_);
+  gate_.admit_soon(loop_);
 }
 
 }  // namespace kintsugi::proxy

@@ -22,7 +22,8 @@ class InitialGate {
   static constexpr Duration kPatience = seconds(10);
 
   enum class Answer : std::uint8_t { kGo, kTurnedAway };
-  /// A place in a scope, or in the queue for one; given back by its destruction.
+  /// A place in a scope, or in the queue for one; given back by its destruction. Who waits gets it
+  /// when the loop has heard everybody: many may leave together, those who wait among them.
   class Ticket;
   /// Calls `then` at once, or when a place is free or hope is lost. `then` may destroy the ticket.
   [[nodiscard]] std::unique_ptr<Ticket> enter(net::Loop& loop, const std::string& scope,
@@ -36,9 +37,12 @@ class InitialGate {
     std::list<Ticket*> waiting;
   };
   [[nodiscard]] static bool has_place(const Scope& scope, const std::string& identity);
-  void admit(const std::string& scope);
+  bool admit(const std::string& scope);
+  void admit_soon(net::Loop& loop);
 
   std::map<std::string, Scope> scopes_;
+  bool admits_soon_ = false;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
 class InitialGate::Ticket {
@@ -50,9 +54,14 @@ class InitialGate::Ticket {
  private:
   friend class InitialGate;
   Ticket(InitialGate& gate, net::Loop& loop, std::string scope, std::string identity)
-      : gate_(gate), scope_(std::move(scope)), identity_(std::move(identity)), patience_(loop) {}
+      : gate_(gate),
+        loop_(loop),
+        scope_(std::move(scope)),
+        identity_(std::move(identity)),
+        patience_(loop) {}
 
   InitialGate& gate_;
+  net::Loop& loop_;
   std::string scope_, identity_;
   std::function<void(Answer)> then_;
   net::Timer patience_;

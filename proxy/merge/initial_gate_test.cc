@@ -18,6 +18,11 @@ struct Crowd {
       ++(answer == InitialGate::Answer::kGo ? gone : turned_away);
     }));
   }
+  void leave(std::size_t number) { tickets[number].reset(); }
+  void hear_everybody() {
+    loop.post([this] { loop.stop(); });
+    loop.run();
+  }
 };
 
 TEST(InitialGate, WhenOneIdentityComesOften_T109_OthersStillFindAPlace) {
@@ -32,9 +37,11 @@ TEST(InitialGate, WhenOneIdentityComesOften_T109_OthersStillFindAPlace) {
   EXPECT_EQ(crowd.gone, 16);
   crowd.come("secrets", "alice");
   EXPECT_EQ(crowd.gone, 17);
-  crowd.tickets[0].reset();  // one of alice's ends: her next one goes
+  crowd.leave(0);  // one of alice's ends: her next one goes
+  crowd.hear_everybody();
   EXPECT_EQ(crowd.gone, 18);
-  crowd.tickets[9].reset();  // one that waited gives up
+  crowd.leave(9);  // one that waited gives up
+  crowd.hear_everybody();
   EXPECT_EQ(crowd.gone, 18);
   EXPECT_EQ(crowd.turned_away, 0);
 }
@@ -46,13 +53,30 @@ TEST(InitialGate, WhenTheQueueIsFull_T109_TheRestIsTurnedAwayAtOnce) {
   }
   EXPECT_EQ(crowd.gone, 16);
   EXPECT_EQ(crowd.turned_away, 300 - 16 - 256);
-  for (auto& ticket : crowd.tickets) {
-    ticket.reset();
+  for (std::size_t i = 0; i < crowd.tickets.size(); ++i) {
+    crowd.leave(i);
+    if (i % 4 == 3) {
+      crowd.hear_everybody();
+    }
   }
   EXPECT_EQ(crowd.gone, 16 + 256);
   Crowd after;
   after.come("maps", "x");
   EXPECT_EQ(after.gone, 1);
+}
+
+TEST(InitialGate, WhenAllLeaveTogether_T86_NobodyOfThemIsLetIn) {
+  Crowd crowd;
+  for (int i = 0; i < 200; ++i) {
+    crowd.come("maps", "alice");
+  }
+  for (std::size_t i = 0; i < 200; ++i) {
+    crowd.leave(i);
+  }
+  crowd.hear_everybody();
+  EXPECT_EQ(crowd.gone, 8);
+  crowd.come("maps", "alice");
+  EXPECT_EQ(crowd.gone, 9);
 }
 
 }  // namespace

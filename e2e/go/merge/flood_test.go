@@ -40,6 +40,26 @@ var floods = []struct {
 			}
 		}
 	}},
+	{"resets of 200 together", func(c *rawConn, more func() bool) {
+		for more() {
+			var ids []uint32
+			for range 200 {
+				id, err := c.ask(http.MethodGet, ConfigMaps.Path()+"?watch=1", true)
+				if err != nil {
+					return
+				}
+				ids = append(ids, id)
+			}
+			for _, id := range ids {
+				c.writing.Lock()
+				err := c.framer.WriteRSTStream(id, http2.ErrCodeCancel)
+				c.writing.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		}
+	}},
 	{"CONTINUATION", func(c *rawConn, more func() bool) {
 		c.writing.Lock() // nothing between the frames of a block
 		defer c.writing.Unlock()
