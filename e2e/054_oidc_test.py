@@ -451,6 +451,19 @@ class Workspaces(unittest.TestCase):
         types.must("DELETE", f"{TENANCY}/workspaceauthenticationconfigurations/later")
         kit.eventually(lambda: self.status("later", token) == 401, 5)
 
+    def test_kintsugi_up_knows_them_and_the_shard_its_accounts(self):
+        token, account = self.a.token(email="user-a@example.com"), installation.client("/clusters/root:types:team-a")
+        client = installation.client("/clusters/root:types:team-a", cert=None)
+        path = "/api/v1/namespaces/default/configmaps"
+        kit.eventually(lambda: client.get(path, headers=bearer(token)).status == 200, 5)
+        account.request("POST", "/api/v1/namespaces/default/serviceaccounts", {
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
+        robot = account.must("POST", "/api/v1/namespaces/default/serviceaccounts/robot/token", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
+        self.assertEqual(client.get(path, headers=bearer(robot)).status, 403, "known, without a role")
+        self.assertEqual(client.get(path, headers=bearer(self.b.token(email="user-b@example.com"))).status, 401)
+        self.assertIn(client.get(path).status, (401, 403))
+
     def test_the_gate_is_kcps(self):
         token = self.a.token(email="user-a@example.com")
         with kit.Proxy(installation) as proxy:

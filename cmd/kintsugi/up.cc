@@ -327,6 +327,7 @@ std::string proxy_config_text(const Options& options, const Layout& layout) {
       pki.certificate("client-ca") +
       "\n"
       "  workspaces: true\n"
+      "  on_failure: pass\n"  // ServiceAccounts of workspaces with issuers: the shard knows them
       "topology:\n"
       "  source: kcp\n"
       "  root_kubeconfig: " +
