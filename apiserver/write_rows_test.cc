@@ -188,6 +188,22 @@ TEST_F(WriteRows, WhenPartOfANamespaceIsPatched_AM212To214_ConditionsMergeByType
       "B=True ");
 }
 
+TEST_F(WriteRows, WhenOwnersRepeatInAPatch_WarnsOfTheTimeAfterAdmission) {
+  ASSERT_EQ(create("/api/v1/namespaces/t1/configmaps", R"({"metadata":{"name":"o"}})").status(),
+            201);
+  const std::string owner = R"({"apiVersion":"v1","kind":"Node","name":"n","uid":"u"})";
+  Exchange patched = server.send(
+      "PATCH", "/api/v1/namespaces/t1/configmaps/o",
+      *krm::Json::parse(R"({"metadata":{"ownerReferences":[)" + owner + "," + owner + "]}}"),
+      {{"content-type", "application/merge-patch+json"}});
+  EXPECT_EQ(patched.status(), 200) << patched.body();
+  EXPECT_EQ(patched.json().at({"metadata", "ownerReferences"})->size(), 1U);
+  EXPECT_NE(patched.header("warning").find(
+                "contains duplicate entries after mutating admission happens; API server dedups"),
+            std::string_view::npos)
+      << patched.header("warning");
+}
+
 TEST_F(WriteRows, WhenEventIsPatchedThroughTheOtherGroup_AM326_ItsFieldsMerge) {
   ASSERT_EQ(create("/api/v1/namespaces/t1/events",
                    R"({"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p",)"

@@ -151,11 +151,10 @@ class Checker {
   void check_rules(const Json& json, const krm::Schema& rules, const krm::Schema& schema,
                    const Place& place) {
     const Json* given = json.find("x-kubernetes-validations");
-    const std::size_t before = causes_.size();
     for (std::size_t i = 0; i < rules.rules.size(); ++i) {
-      check_texts(rules.rules[i], schema, rule_path(place, i));
+      check_texts(rules.rules[i], given->items()[i], schema, rule_path(place, i));
     }
-    if (!compile_ || causes_.size() != before) {
+    if (!compile_ || rules.rules.empty() || is_faulty(place.path)) {
       return;
     }
     for (std::size_t i = 0; i < rules.rules.size(); ++i) {
@@ -163,11 +162,20 @@ class Checker {
     }
   }
 
+  /// Something is wrong with this part of the schema or with a deeper one.
+  bool is_faulty(std::string_view path) const {
+    return std::any_of(causes_.begin(), causes_.end(), [&](const Cause& cause) {
+      const std::string_view field = cause.field;
+      return field.starts_with(path) && (field.size() == path.size() || field[path.size()] == '.' ||
+                                         field[path.size()] == '[');
+    });
+  }
+
   static std::string rule_path(const Place& place, std::size_t index) {
     return place.path + ".x-kubernetes-validations[" + std::to_string(index) + ']';
   }
 
-  void check_texts(const krm::Schema::Rule& rule, const krm::Schema& schema,
+  void check_texts(const krm::Schema::Rule& rule, const Json& json, const krm::Schema& schema,
                    const std::string& path) {
     const std::string_view text = trim(rule.rule);
     const std::string_view message = trim(rule.message);
@@ -190,7 +198,8 @@ class Checker {
     }
     static const std::vector<std::string>& reasons = *new std::vector<std::string>{
         "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"};
-    if (!rule.reason.empty() &&
+    const Json* reason = json.find("reason");
+    if (reason != nullptr && !reason->is_null() &&
         std::find(reasons.begin(), reasons.end(), rule.reason) == reasons.end()) {
       causes_.push_back(krm::field_not_supported(path + ".reason", Json(rule.reason), reasons));
     }

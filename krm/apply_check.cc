@@ -199,7 +199,7 @@ class Checker {
         path_ += "." + member.key;
         report("field not declared in schema");
         path_.resize(size);
-        return;
+        continue;
       }
       below("." + member.key, next, member.value, open);
     }

@@ -267,6 +267,10 @@ TEST(Apply, WhenSeveralFieldsAreWrong_AM233_AllAreNamed) {
             "  .spec.i: expected numeric (int or float), got string\n"
             "  .spec.l: expected list, got &{t}\n"
             "  .spec.o.x: expected boolean, got &{y}");
+  EXPECT_EQ(object.apply("m", R"("spec":{"a":1,"i":"s"})"),
+            "failed to create typed patch object (/a; ex.io/v1, Kind=Thing): errors:\n"
+            "  .spec.a: field not declared in schema\n"
+            "  .spec.i: expected numeric (int or float), got string");
   EXPECT_EQ(object.apply("m", R"("spec":{"l":["a",{"b":[null,1.5]}]})"),
             "failed to create typed patch object (/a; ex.io/v1, Kind=Thing): .spec.l[1]: expected "
             "string, got &value.valueUnstructured{Value:map[string]interface "

@@ -489,7 +489,8 @@ class SchemaCheck {
       }
       return;
     }
-    if (items->text({"type"}) != "object") {
+    const bool of_objects = items->text({"type"}) == "object";
+    if (!of_objects) {
       causes_.push_back(field_invalid(path + ".items.type", Json(items->text({"type"})),
                                       "must be object if parent array's x-kubernetes-list-type "
                                       "is map"));
@@ -501,7 +502,7 @@ class SchemaCheck {
     std::set<std::string_view> seen;
     bool known = true;
     for (const Json& key : keys->items()) {
-      if (!seen.insert(key.as_string()).second) {
+      if (!seen.insert(key.as_string()).second && of_objects) {
         causes_.push_back(field_invalid(here, *keys, "must not contain duplicate entries"));
         break;
       }
@@ -510,7 +511,7 @@ class SchemaCheck {
     for (std::string_view key : seen) {
       const Json* property = properties == nullptr ? nullptr : properties->find(key);
       if (property == nullptr) {
-        known = false;
+        known = !of_objects;
         continue;
       }
       const bool is_required =
@@ -523,7 +524,7 @@ class SchemaCheck {
                                          "must have a default or be a required property"));
       }
       const std::string_view key_type = property->text({"type"});
-      if (key_type == "object" || key_type == "array") {
+      if (of_objects && (key_type == "object" || key_type == "array")) {
         causes_.push_back(
             field_invalid(property_at + ".type", Json(key_type),
                           "must be a scalar type if parent array's x-kubernetes-list-type is map"));
@@ -585,15 +586,12 @@ bool validate_structural_schema(const Json& schema, std::string_view path,
   }
   const bool structural = readable && found.empty();
   SchemaCheck(found).visit(schema, here, true, {});
-  const bool typed = std::none_of(found.begin(), found.end(), [](const Cause& cause) {
-    return cause.reason == "FieldValueNotSupported" && cause.field.ends_with(".type");
-  });
   for (Cause& cause : found) {
     if (std::find(causes.begin(), causes.end(), cause) == causes.end()) {
       causes.push_back(std::move(cause));
     }
   }
-  return structural && typed;
+  return structural;
 }
 
 }  // namespace kintsugi::krm

@@ -34,6 +34,7 @@ constexpr std::string_view kWidget = R"({"type":"object","required":["spec"],"pr
     "all":{"type":"integer","allOf":[{"minimum":5},{"maximum":7}]},
     "not":{"type":"integer","not":{"enum":[5]}},
     "when":{"type":"string","format":"date-time"},
+    "odd":{"type":"integer","format":"int32","minimum":1.5,"maximum":3000000000},
     "n":{"type":"number"}}},
   "status":{"type":"object","properties":{"phase":{"type":"string"}}}}})";
 
@@ -155,6 +156,15 @@ TEST(Structural, AM405_WhenNumbersAreWhole_TheyAreIntegers) {
                    "int32 in spec.i32"}));
   EXPECT_EQ(spec_faults(R"("n":1)"), Texts{});
   EXPECT_EQ(spec_faults(R"("name":null)"), Texts{});
+}
+
+TEST(Structural, WhenABoundIsNoIntegerOfTheFormat_EveryValueFails) {
+  EXPECT_EQ(
+      spec_faults(R"("odd":5)"),
+      (Texts{"<nil>: Invalid value: \"\": Maximum boundary value must be of type integer with "
+             "format int32 in spec.odd",
+             "<nil>: Invalid value: \"\": Minimum boundary value must be of type integer with "
+             "format int32 in spec.odd"}));
 }
 
 TEST(Structural, WhenTypeIsWrongAndFormatGiven_NamesTheFormat) {

@@ -261,14 +261,18 @@ class Validator {
   /// A bound that no value of the format can have fails every value.
   static void bound(const Schema& schema, const std::optional<double>& limit, std::string_view name,
                     const std::string& path, Result& out) {
-    const bool small = schema.type == SchemaType::kInteger && schema.format == "int32";
-    if (small && limit &&
-        (*limit < std::numeric_limits<std::int32_t>::min() ||
-         *limit > std::numeric_limits<std::int32_t>::max())) {
-      out.causes.push_back(
-          at_no_field(std::string(name) +
-                      " boundary value must be of type integer with format int32 in " + path));
+    if (schema.type == SchemaType::kInteger && limit && !fits_integer(*limit, schema.format)) {
+      out.causes.push_back(at_no_field(
+          std::string(name) + " boundary value must be of type integer " +
+          (schema.format.empty() ? "(default format)" : "with format " + schema.format) + " in " +
+          path));
     }
+  }
+
+  static bool fits_integer(double number, std::string_view format) {
+    constexpr double kLimit32 = 2'147'483'648.0, kLimit64 = 9'223'372'036'854'775'808.0;
+    const double limit = format == "int32" ? kLimit32 : kLimit64;
+    return number == std::trunc(number) && number >= -limit && number < limit;
   }
 
   static void range(const Schema& schema, const Json& value, const std::string& path, Result& out) {

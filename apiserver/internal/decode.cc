@@ -160,7 +160,9 @@ void round_big_numbers(krm::Json& value) {
 }
 
 /// Removes repeated owners, with a warning in Kubernetes' words.
-void drop_repeated_owners(krm::Json& object, std::vector<std::string>& warnings) {
+/// @param when  nothing, or when it was done.
+void drop_repeated_owners(krm::Json& object, std::string_view when,
+                          std::vector<std::string>& warnings) {
   krm::Json* owners = object.at({"metadata", "ownerReferences"});
   if (owners == nullptr || owners->items().size() < 2) {
     return;
@@ -178,9 +180,9 @@ void drop_repeated_owners(krm::Json& object, std::vector<std::string>& warnings)
   *owners = krm::Json(std::move(kept));
   if (!repeated.empty()) {
     warnings.push_back(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references "
-        "in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
-        "duplicate UID(s) observed: " +
+        ".metadata.ownerReferences contains duplicate entries" + std::string(when) +
+        "; API server dedups owner references in 1.20+, and may reject such requests as early as "
+        "1.24; please fix your requests; duplicate UID(s) observed: " +
         join(repeated, ", "));
   }
 }
@@ -345,7 +347,7 @@ Expected<krm::Json> decode_object(const ServedKind& kind, BodyType type, std::st
   if (validation == FieldValidation::kWarn) {
     append(warnings, std::move(texts));
   }
-  drop_repeated_owners(object, warnings);
+  drop_repeated_owners(object, {}, warnings);
   return object;
 }
 
@@ -384,7 +386,7 @@ Expected<krm::Json> decode_patched(const ServedKind& kind, krm::Json patched,
   if (validation == FieldValidation::kWarn) {
     append(warnings, std::move(texts));
   }
-  drop_repeated_owners(object, warnings);
+  drop_repeated_owners(object, " after mutating admission happens", warnings);
   return object;
 }
 

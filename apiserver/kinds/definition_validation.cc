@@ -353,9 +353,14 @@ void check_contents(const Json& version, const Json* old, const Shared& all, boo
     check_columns(member(version, "additionalPrinterColumns"), path + ".additionalPrinterColumns",
                   causes);
   }
-  if (all.fields == shared) {
-    check_selectable(member(version, "selectableFields"), schema, path + ".selectableFields",
-                     causes);
+  const Json& fields = member(version, "selectableFields");
+  if (all.fields == shared && fields.size() != 0 && !(schema.is_object() && all.schema == shared)) {
+    causes.push_back(krm::field_invalid(
+        path + ".selectableFields", Json(""),
+        shared ? "may only be set when validations.schema is included"
+               : "may only be set when `version.schema.openAPIV3Schema` is not included"));
+  } else if (all.fields == shared) {
+    check_selectable(fields, schema, path + ".selectableFields", causes);
   }
 }
 

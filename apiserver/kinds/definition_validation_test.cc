@@ -117,6 +117,32 @@ TEST(ValidateDefinition, AM372_WhenSelectablePathsAreOdd_SaysWhatWasExpected) {
                           "end of JSON path"}));
 }
 
+TEST(ValidateDefinition, AM372_WhenThereIsNoSchema_NothingIsSelectable) {
+  Json crd = definition();
+  first_version(crd)["selectableFields"] = parse(R"([{"jsonPath":".spec.a"}])");
+  first_version(crd).erase("schema");
+  EXPECT_EQ(faults(crd), (Texts{"spec.versions[0].schema.openAPIV3Schema: Required value",
+                                "spec.selectableFields: Invalid value: \"\": may only be set when "
+                                "validations.schema is included"}));
+}
+
+TEST(ValidateDefinition, WhenOtherPartsAreFaulty_RulesAreStillCompiled) {
+  Json crd = definition();
+  Json& parts =
+      *first_version(crd).at({"schema", "openAPIV3Schema", "properties", "spec", "properties"});
+  parts["m"] = parse(R"({"type":"array","items":{"type":"object","properties":{"k":{"type":)"
+                     R"("string"}}},"x-kubernetes-list-type":"map",)"
+                     R"("x-kubernetes-list-map-keys":["k"]})");
+  parts["a"]["x-kubernetes-validations"] = parse(R"([{"rule":"1"}])");
+  Texts found = faults(crd);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_TRUE(found[1].ends_with("must evaluate to a bool")) << found[1];
+  parts["a"]["x-kubernetes-validations"] = parse(R"([{"rule":"true","reason":""}])");
+  found = faults(crd);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_NE(found[1].find(".reason: Unsupported value"), std::string::npos) << found[1];
+}
+
 TEST(ValidateDefinition, WhenStatusIsOn_TheRootIsAFrame) {
   Json crd = definition();
   first_version(crd).make({"subresources", "status"}) = Json::object();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <utility>
@@ -105,9 +106,15 @@ void check_any(const Json& object, std::string_view controller_field, std::vecto
   }
 }
 
-void validate_core(const WriteContext&, const Json& object, const Json*,
+/// The metadata of a new core event is looked at when nothing else is wrong.
+void validate_core(const WriteContext&, const Json& object, const Json* old,
                    std::vector<Cause>& causes) {
-  check_any(object, "reportingComponent", causes);
+  std::vector<Cause> found;
+  check_any(object, "reportingComponent", found);
+  if (old == nullptr && !found.empty()) {
+    causes.clear();
+  }
+  std::move(found.begin(), found.end(), std::back_inserter(causes));
 }
 
 void check_series(const Json& object, std::vector<Cause>& causes) {
@@ -205,8 +212,11 @@ void check_unchanged(const Json& object, const Json& old, std::vector<Cause>& ca
 
 void validate_events(const WriteContext&, const Json& object, const Json* old,
                      std::vector<Cause>& causes) {
+  const std::vector<Cause> of_metadata =
+      old == nullptr ? std::exchange(causes, {}) : std::vector<Cause>();
   check_any(object, "reportingController", causes);
   if (old == nullptr) {
+    causes.insert(causes.end(), of_metadata.begin(), of_metadata.end());
     check_new(object, causes);
   } else {
     check_unchanged(object, *old, causes);

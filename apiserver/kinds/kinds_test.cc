@@ -235,6 +235,27 @@ constexpr std::string_view kModernEvent = R"({"metadata":{"namespace":"default"}
     "eventTime":"2020-01-01T00:00:00.000000Z","involvedObject":{"kind":"Pod","name":"p"},
     "reportingComponent":"c","reportingInstance":"i","action":"act","reason":"r","type":"Normal"})";
 
+TEST(EventKind, WhenCreated_MetadataComesAfterTheOldRules) {
+  const auto found_after_metadata = [](std::string_view group, const Json& event) {
+    const ResourcePtr def = kind_of(group, "events");
+    const auth::UserInfo user;
+    const NoObjects reader;
+    std::vector<std::string> warnings;
+    const WriteContext context{user, "root", "create", {}, false, reader, warnings};
+    std::vector<Cause> causes = {{"R", "m", "metadata.name"}};
+    def->hooks.validate(context, event, nullptr, causes);
+    Texts out;
+    for (const Cause& cause : causes) {
+      out.push_back(cause.field);
+    }
+    return out;
+  };
+  const Json event = parse(R"({"metadata":{"namespace":"a"},"involvedObject":{}})");
+  EXPECT_EQ(found_after_metadata("", event), Texts{"involvedObject.namespace"});
+  EXPECT_EQ(found_after_metadata("events.k8s.io", event),
+            (Texts{"involvedObject.namespace", "metadata.name", "eventTime", "type"}));
+}
+
 TEST(EventKind, AM325_WhenSeriesIsIncomplete_IsRefused) {
   KindRun run(kind_of("events.k8s.io", "events"));
   Json event = parse(kModernEvent);

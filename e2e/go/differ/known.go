@@ -22,12 +22,13 @@ var (
 	documentation = regexp.MustCompile(`^/(components|paths)/.*(/description|/parameters|/summary)(/|$)|/schemas/io\.k8s\.`)
 	oddKey        = regexp.MustCompile(`\[(\w+)=.*?\]\.`)
 	unordered     = regexp.MustCompile(`"field":"(metadata\.labels|metadata\.annotations|spec\.hard\[|data\[)`)
+	unexpected    = regexp.MustCompile(`(mismatched|extraneous) input `)
 	goVersions    = regexp.MustCompile(`Invalid value: \[\{\\"Name\\".*?\}\]: must`)
 	unknownField  = regexp.MustCompile(`unknown field \\+"`)
 	syntaxAgain   = regexp.MustCompile(`(Syntax error: .*?)(\\nERROR: <input>:\d+:\d+: Syntax error: .*?\\n \| .*?\\n \| \.*\^)+`)
 	refused       = regexp.MustCompile(`(?s)^(failed to create typed patch object \([^)]*\)): (.*)$`)
 	manager       = regexp.MustCompile(`managedFields/\d+/manager$`)
-	decoder       = regexp.MustCompile(`cannot unmarshal|cannot convert|cannot restore|unrecognized type|parsing time|strconv\.Parse|illegal base64|quantities must match|boolean or JSON schema expected`)
+	decoder       = regexp.MustCompile(`cannot unmarshal|cannot convert|cannot restore|unrecognized type|parsing time|strconv\.Parse|illegal base64|quantities must match|boolean or JSON schema expected|: must be a string`)
 	bytesAsList   = regexp.MustCompile(`cannot unmarshal array into Go struct field [A-Za-z.]+ of type \[\]uint8`)
 	cutOff        = regexp.MustCompile(`cannot unmarshal number 3000000000 into Go struct field [A-Za-z.]+ of type int32`)
 	immutable     = regexp.MustCompile(`AdditionalErrorMsg: `)
@@ -78,8 +79,11 @@ var rules = []rule{
 	{"of an expression only the first syntax error is told", func(s step, _, _ *answer, d difference) bool {
 		return s.random && d.want != d.got && syntaxAgain.ReplaceAllString(d.want, "$1") == d.got
 	}},
-	{"what a schema says of a custom object, and what is wrong with members of maps, comes in the order of a Go map", func(s step, want, got *answer, d difference) bool {
-		return s.random && (strings.Contains(s.path, "/mutants") || unordered.Match(got.body)) && sameCauses(want, got)
+	{"the parser of expressions has several words for a token that it did not expect", func(s step, _, _ *answer, d difference) bool {
+		return s.random && unexpected.ReplaceAllString(d.want, "") == unexpected.ReplaceAllString(d.got, "")
+	}},
+	{"what a schema says of a custom object, and what is wrong with schemas and with members of maps, comes in the order of a Go map", func(s step, want, got *answer, d difference) bool {
+		return s.random && (strings.Contains(s.path, "/mutants") || strings.Contains(s.path, "/customresourcedefinitions") || unordered.Match(got.body)) && sameCauses(want, got)
 	}},
 	{"Kubernetes lets a list pass for a text with a format: here it is no text", func(s step, _, got *answer, _ difference) bool {
 		return s.random && strings.Contains(s.path, "/mutants") && strings.Contains(string(got.body), `spec.when in body must be of type string: \"array\"`)
@@ -99,8 +103,9 @@ var rules = []rule{
 	{"the default of a type that does not exist is not looked at: the type is refused", func(s step, want, got *answer, d difference) bool {
 		return s.random && want.status == got.status && strings.Contains(string(got.body), "].type\",\"message\":\"Unsupported value") && strings.Contains(string(want.body), "].default\"") && !strings.Contains(string(got.body), "].default\"")
 	}},
-	{"items that are no schema are none", func(s step, _, _ *answer, d difference) bool {
-		return s.random && (wrote(d, `must only have a single schema if x-kubernetes-list-type is map`, `must have a schema if x-kubernetes-list-type is map`) || wrote(d, "FieldValueInvalid", "FieldValueRequired") && strings.HasPrefix(d.path, "/details/causes/") && strings.Contains(s.path, "customresourcedefinitions"))
+	{"items that are no schema are none", func(s step, want, got *answer, d difference) bool {
+		return s.random && want.status == got.status && strings.Contains(string(want.body), "must only have a single schema if x-kubernetes-list-type is map") &&
+			strings.Contains(string(got.body), "must have a schema if x-kubernetes-list-type is map") && (strings.HasPrefix(d.path, "/details/causes/") || d.path == "/message")
 	}},
 	{"the escalation check of who is no master comes before validation", func(s step, want, got *answer, d difference) bool {
 		return s.random && strings.Contains(string(got.body), "unsupported role reference kind") && strings.Contains(string(want.body), "roleRef.kind")

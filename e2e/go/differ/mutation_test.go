@@ -109,6 +109,9 @@ func mutated(random *rand.Rand, object map[string]any) map[string]any {
 	var out any = object
 	for n := 1 + random.Intn(2); n > 0; n-- {
 		all := places(out, nil, nil)
+		if len(all) == 0 {
+			break
+		}
 		path := all[random.Intn(len(all))]
 		kind := random.Intn(10)
 		out = edited(out, path, func(old any) (any, bool) {
