@@ -75,6 +75,20 @@ TEST_F(Content, WhenAM077WeightsAreGiven_TheyDecide) {
             "application/yaml");
 }
 
+// Only discovery and documents take a subtype for all; the reference refuses it for objects.
+TEST_F(Content, WhenAM079AnyApplicationTypeIsAccepted_ObjectsAreNot) {
+  const std::string widget = std::string(kWidgets) + "/w";
+  for (const std::string& path : {std::string(kMap), std::string(kMaps), widget}) {
+    EXPECT_EQ(get(path, "application/*").status(), 406) << path;
+    Exchange answer = get(path, "application/*, application/json;q=0.1");
+    EXPECT_EQ(answer.status(), 200) << path;
+    EXPECT_EQ(answer.header("content-type"), "application/json") << path;
+  }
+  for (const char* path : {"/api", "/apis", "/openapi/v3"}) {
+    EXPECT_EQ(get(path, "application/*").status(), 200) << path;
+  }
+}
+
 TEST_F(Content, WhenAM080NothingFits_IsNotAcceptable) {
   for (const char* accept : {"text/plain", "application/cbor", "application/cbor-seq"}) {
     EXPECT_EQ(get(kMap, accept).status(), 406) << accept;

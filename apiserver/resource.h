@@ -140,10 +140,12 @@ struct ResourceDef {
   std::vector<std::string> verbs = {"create", "delete", "deletecollection", "get",
                                     "list",   "patch",  "update",           "watch"};
   NameRule name_rule = NameRule::kSubdomain;
-  bool unconditional_update = false;   ///< PUT without resourceVersion
-  bool create_on_update = false;       ///< PUT of an absent object creates
-  bool generation = false;             ///< metadata.generation is kept
-  bool virtual_create_only = false;    ///< reviews: only `answer`, nothing stored
+  bool unconditional_update = false;  ///< PUT without resourceVersion
+  bool create_on_update = false;      ///< PUT of an absent object creates
+  bool generation = false;            ///< metadata.generation is kept
+  bool virtual_create_only = false;   ///< reviews: only `answer`, nothing stored
+  /// Writes of /status take the metadata too (Namespace, ResourceQuota, definitions).
+  bool status_metadata = false;
   bool spec_finalizers = false;        ///< Namespace: spec.finalizers hold a deleted object too
   bool delete_answers_object = false;  ///< Namespace: DELETE answers with the object, never Status
   /// Another view of the objects stored by the resource of this group with the same plural

@@ -5,6 +5,7 @@
 
 #include "apiserver/reviews_internal.h"
 #include "base/time.h"
+#include "krm/go_text.h"
 #include "krm/status.h"
 #include "krm/strict.h"
 #include "krm/types/builtin_types.h"
@@ -110,7 +111,8 @@ Expected<void> bind_object(const WriteContext& context, const Json& reference,
   const std::string_view kind = reference.text({"kind"});
   const std::string_view version = reference.text({"apiVersion"});
   const std::string_view name = reference.text({"name"});
-  if ((kind != "Secret" && kind != "Pod") || version != "v1") {
+  // Of the core group, whatever version is given.
+  if ((kind != "Secret" && kind != "Pod") || version.find('/') != std::string_view::npos) {
     const std::size_t slash = version.find('/');
     return fail(krm::bad_request("cannot bind token to object of type " +
                                  std::string(slash == std::string_view::npos ? "/" : "") +
@@ -160,6 +162,14 @@ Expected<Json> request_token(const ReviewParams& params, const WriteContext& con
       context.reader.get(context.cluster, "", "serviceaccounts", ns, name);
   if (!account) {
     return fail(krm::not_found("", "serviceaccounts", name));
+  }
+  if (const std::string_view kind = body.text({"kind"}); !kind.empty() && kind != "TokenRequest") {
+    const std::string_view version = body.text({"apiVersion"});
+    return fail(krm::bad_request(
+        std::string(kind) + " in version " +
+        krm::go_quote(
+            version.substr(version.find('/') == version.npos ? 0 : version.find('/') + 1)) +
+        " cannot be handled as a TokenRequest: " + krm::not_registered(version, kind)));
   }
   Json shaped = body;
   if (Expected<void> typed = krm::decode_typed(

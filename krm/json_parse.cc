@@ -226,12 +226,43 @@ std::string explain(std::string_view text, rapidjson::ParseErrorCode code) {
   switch (code) {
     case rapidjson::kParseErrorNumberTooBig:
       return "json: number out of range of type float64";
-    case rapidjson::kParseErrorStringUnicodeSurrogateInvalid:
-    case rapidjson::kParseErrorTermination:
-      return "invalid surrogate pair in string literal";
     default:
       return "invalid JSON";
   }
+}
+
+/// Half of a surrogate pair, as \uXXXX at a place of a text.
+enum class Half { kNone, kHigh, kLow };
+
+Half half_at(std::string_view text, std::size_t place) {
+  const std::string_view code = text.substr(std::min(place, text.size()), 6);
+  if (code.size() < 6 || code[0] != '\\' || code[1] != 'u' || (code[2] | 0x20) != 'd') {
+    return Half::kNone;
+  }
+  const char c = static_cast<char>(code[3] | 0x20);
+  return c == '8' || c == '9' || c == 'a' || c == 'b'   ? Half::kHigh
+         : c == 'c' || c == 'd' || c == 'e' || c == 'f' ? Half::kLow
+                                                        : Half::kNone;
+}
+
+/// Escaped halves of surrogate pairs that have no other half become U+FFFD, as in Go.
+std::string with_whole_pairs(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t length = text[i] == '\\' && i + 1 < text.size() ? 2 : 1;
+    const Half half = half_at(text, i);
+    if (half == Half::kHigh && half_at(text, i + 6) == Half::kLow) {
+      length = 12;
+    } else if (half != Half::kNone) {
+      out += "\\ufffd";
+      i += 6;
+      continue;
+    }
+    out += text.substr(i, length);
+    i += length;
+  }
+  return out;
 }
 
 }  // namespace
@@ -263,6 +294,12 @@ Expected<Json> Json::parse(std::string_view text, const ParseOptions& options,
   }
   // A NUL byte ends RapidJSON's input, not ours.
   if (result.IsError() || stream.Tell() != text.size()) {
+    const bool halved = result.Code() == rapidjson::kParseErrorStringUnicodeSurrogateInvalid ||
+                        result.Code() == rapidjson::kParseErrorTermination;
+    if (std::string whole = halved ? with_whole_pairs(text) : std::string();
+        whole != text && halved) {
+      return parse(whole, options, report);  // has none, so that it comes here once
+    }
     return fail(Errc::kBadRequest, explain(text, result.Code()));
   }
   if (report != nullptr) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
+
+#include "krm/go_value.h"
 
 namespace kintsugi::krm {
 namespace {
@@ -461,13 +464,14 @@ std::optional<std::vector<std::string>> JsonPath::plain_names() const {
 
 Json column_cell(const Json* value, std::string_view type) {
   if (value == nullptr || value->is_null()) {
-    return nullptr;
+    return value != nullptr && type == "string" ? Json("<no value>") : Json();
   }
   if (type == "integer") {
     if (value->type() == Json::Type::kDouble) {
       const double real = value->as_double();
-      const bool fits = real > -9.2e18 && real < 9.2e18;
-      return fits ? Json(static_cast<std::int64_t>(real)) : Json();
+      const bool fits = real >= -9223372036854775808.0 && real < 9223372036854775808.0;
+      return Json(fits ? static_cast<std::int64_t>(real)
+                       : std::numeric_limits<std::int64_t>::min());  // as it comes out in Go
     }
     return value->is_integer() ? *value : Json();
   }
@@ -480,7 +484,10 @@ Json column_cell(const Json* value, std::string_view type) {
   if (value->is_string()) {
     return *value;
   }
-  return type == "string" ? Json(value->dump()) : Json();
+  if (type != "string") {
+    return {};
+  }
+  return Json(value->type() == Json::Type::kDouble ? go_value_text(*value) : value->dump());
 }
 
 }  // namespace kintsugi::krm

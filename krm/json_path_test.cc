@@ -94,6 +94,12 @@ TEST(ColumnCell, WhenTypeIsGiven_ValueTakesItsFormAM401) {
   EXPECT_EQ(column_cell(&text, "integer").dump(), "null");
   EXPECT_EQ(column_cell(&text, "date").dump(), "\"x\"");
   EXPECT_EQ(column_cell(nullptr, "string").dump(), "null");
+  const Json null;
+  EXPECT_EQ(column_cell(&null, "string").dump(), "\"<no value>\"");
+  EXPECT_EQ(column_cell(&null, "integer").dump(), "null");
+  const Json large(1e20);
+  EXPECT_EQ(column_cell(&large, "string").dump(), "\"1e+20\"");
+  EXPECT_EQ(column_cell(&large, "integer").dump(), "-9223372036854775808");
 }
 
 }  // namespace

@@ -31,6 +31,11 @@ FieldSet make_set(std::initializer_list<std::vector<std::string>> paths) {
   return out;
 }
 
+const FieldSet& spec_field() {
+  static const FieldSet& set = *new FieldSet(make_set({{"f:spec"}}));
+  return set;
+}
+
 const FieldSet& status_field() {
   static const FieldSet& set = *new FieldSet(make_set({{"f:status"}}));
   return set;
@@ -134,6 +139,8 @@ FieldSet owned_part(const FieldSet& set, OwnedPart part) {
       return set.difference_below(status_field());
     case OwnedPart::kOnlyStatus:
       return set.only_below(status_field());
+    case OwnedPart::kWithoutSpec:
+      return set.difference_below(spec_field());
     case OwnedPart::kAll:
       break;
   }

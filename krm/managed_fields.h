@@ -44,6 +44,7 @@ enum class OwnedPart : std::uint8_t {
   kAll,            ///< no status subresource
   kWithoutStatus,  ///< main endpoint
   kOnlyStatus,     ///< /status
+  kWithoutSpec,    ///< /status of kinds whose metadata it takes
 };
 
 /// What tracking has to know about a write by create, update or a patch that is not apply.

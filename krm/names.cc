@@ -133,7 +133,8 @@ Messages check_qualified_name(std::string_view text) {
       out.emplace_back("prefix part must be non-empty");
     } else {
       for (const std::string& message : check_dns1123_subdomain(prefix)) {
-        out.push_back("prefix part " + message);
+        const bool is_long = message == too_long(kMaxSubdomain, "characters");
+        out.push_back("prefix part " + (is_long ? too_long(kMaxSubdomain, "bytes") : message));
       }
     }
   }

@@ -8,6 +8,8 @@ namespace kintsugi::krm {
 namespace {
 
 constexpr std::size_t kMaxAnnotationBytes = 262'144;
+constexpr std::size_t kMaxManagerBytes = 128;
+constexpr std::size_t kMaxSubresourceBytes = 256;
 
 void append_invalid(const Messages& messages, const std::string& field, const Json& value,
                     std::vector<Cause>& causes) {
@@ -120,6 +122,20 @@ const Json& member(const Json& object, std::string_view key) {
   return found == nullptr ? kNull : *found;
 }
 
+/// What else can be wrong with entries was refused, or dropped, where they were read.
+void validate_managers(const Json& entries, const std::string& path, std::vector<Cause>& causes) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Json& entry = entries.items()[i];
+    const std::string here = path + '[' + std::to_string(i) + ']';
+    if (entry.text({"manager"}).size() > kMaxManagerBytes) {
+      causes.push_back(field_too_long(here + ".manager", kMaxManagerBytes));
+    }
+    if (entry.text({"subresource"}).size() > kMaxSubresourceBytes) {
+      causes.push_back(field_too_long(here + ".subresource", kMaxSubresourceBytes));
+    }
+  }
+}
+
 }  // namespace
 
 void validate_labels(const Json& labels, std::string_view field, std::vector<Cause>& causes) {
@@ -177,6 +193,7 @@ void validate_object_meta(const Json& meta, const MetaRules& rules, std::string_
   validate_annotations(member(meta, "annotations"), path + "annotations", causes);
   validate_owners(member(meta, "ownerReferences"), path + "ownerReferences", causes);
   validate_finalizers(member(meta, "finalizers"), path + "finalizers", rules.builtin, causes);
+  validate_managers(member(meta, "managedFields"), path + "managedFields", causes);
 }
 
 }  // namespace kintsugi::krm

@@ -87,7 +87,8 @@ class Composer {
         syntax_fault();
         break;
       }
-      done = event.raw.type == YAML_STREAM_END_EVENT;
+      done = event.raw.type == YAML_STREAM_END_EVENT ||
+             (event.raw.type == YAML_DOCUMENT_END_EVENT && !whole_);
       take(event.raw);
     }
     if (!fault_.empty()) {
@@ -353,6 +354,7 @@ class Composer {
   bool ready_ = false;
   std::size_t budget_;
   YamlReport* const report_;
+  const bool whole_ = report_ != nullptr && report_->collect_lines;
   std::size_t documents_ = 0;
   std::vector<Frame> frames_;
   StringMap<Anchored> anchors_;

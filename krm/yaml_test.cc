@@ -111,6 +111,12 @@ TEST(YamlParse, WhenKeysRepeat_LastWinsAndIsReportedAM150) {
                                       "line 5: key \"bar\" already set in map"}));
 }
 
+TEST(YamlParse, WhenDocumentsFollow_TheFirstCounts) {
+  EXPECT_EQ(json_of("a: 1\n---\nb: 2\n"), R"({"a":1})");
+  EXPECT_EQ(json_of("---\na: 1\n...\n: [ {"), R"({"a":1})");
+  EXPECT_EQ(json_of("---\n---\na: 1\n"), "null");
+}
+
 TEST(YamlParse, WhenBroken_TextNamesTheLine) {
   const std::string lead = "error converting YAML to JSON: yaml: ";
   EXPECT_EQ(json_of("a: b\nc: d: e\n"),
@@ -119,7 +125,9 @@ TEST(YamlParse, WhenBroken_TextNamesTheLine) {
   EXPECT_EQ(json_of("a: \x01").substr(0, lead.size()), lead);
   EXPECT_EQ(json_of("a: \xFF").substr(0, lead.size()), lead);
   EXPECT_EQ(json_of("a: .inf").substr(0, lead.size()), lead);
-  EXPECT_EQ(json_of("a: 1\n---\nb: 2\n"),
+  YamlReport whole;
+  whole.collect_lines = true;
+  EXPECT_EQ(parse_yaml("a: 1\n---\nb: 2\n", &whole).error().message(),
             lead + "line 2: expected a single document in the stream");
   EXPECT_EQ(json_of(std::string(1001, '[') + std::string(1001, ']')).substr(0, lead.size()), lead);
   EXPECT_EQ(parse_yaml("a: [").error().code(), Errc::kBadRequest);

@@ -193,6 +193,36 @@ void append(std::vector<std::string>& to, std::vector<std::string> from) {
   }
 }
 
+/// A value of the wrong type in the words of the converter that makes objects of strategic merge
+/// patches: "json: cannot unmarshal string into Go struct field X.y of type bool".
+std::string restored(std::string_view why) {
+  constexpr std::string_view kLead = "json: cannot unmarshal ";
+  constexpr std::string_view kInto = " into Go ";
+  constexpr std::string_view kOf = " of type ";
+  const std::size_t into = why.find(kInto);
+  const std::size_t of = why.rfind(kOf);
+  if (!why.starts_with(kLead) || into == why.npos || of == why.npos || of < into) {
+    return std::string(why);
+  }
+  const std::string_view given = why.substr(kLead.size(), into - kLead.size());
+  const std::string_view wanted = why.substr(of + kOf.size());
+  const std::string kind = given == "array"    ? "slice"
+                           : given == "object" ? "map"
+                           : given == "number" ? "int64"
+                                               : std::string(given);
+  if (wanted.starts_with("[]")) {
+    return "cannot restore slice from " + kind;
+  }
+  if (wanted.starts_with("map[")) {
+    return "cannot restore map from " + kind;
+  }
+  if (wanted.find('.') != wanted.npos) {
+    return "cannot restore struct from: " + kind;
+  }
+  return kind == "int64" && wanted == "string" ? "cannot convert int64 to string"
+                                               : "unrecognized type: " + std::string(wanted);
+}
+
 }  // namespace
 
 Expected<void> check_type_meta(const krm::Json& body) {
@@ -376,7 +406,8 @@ Expected<krm::Json> decode_patched(const ServedKind& kind, krm::Json patched,
   krm::Json object = patched;
   std::vector<std::string> unknown;
   if (Expected<void> shaped = shape_object(kind, object, unknown); !shaped) {
-    return fail(invalid_patch(patched, shown, shaped.error().message()));
+    const std::string_view why = shaped.error().message();
+    return fail(invalid_patch(patched, shown, shown.empty() ? std::string(why) : restored(why)));
   }
   std::vector<std::string> texts = faults;
   append(texts, krm::strict_warnings({}, unknown));

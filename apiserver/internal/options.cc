@@ -216,7 +216,11 @@ Expected<void> read_delete_body(const krm::Json& body, DeleteOptions& options,
     return done;
   }
   std::vector<std::string> dry_run;
-  if (const krm::Json* value = body.find("dryRun"); value != nullptr) {
+  if (const krm::Json* value = body.find("dryRun"); value != nullptr && !value->is_null()) {
+    if (!value->is_array()) {
+      return cannot_decode(std::string(krm::go_json_type(*value)) +
+                           " into Go struct field DeleteOptions.dryRun of type []string");
+    }
     for (const krm::Json& item : value->items()) {
       dry_run.emplace_back(item.as_string());
     }

@@ -124,35 +124,36 @@ krm::Json scale_to_change(const ServedKind& kind, const krm::Json& object) {
   return scale_of(kind, filled).value_or(krm::Json::object());
 }
 
+Expected<void> check_scale_types(const krm::Json& scale) {
+  const krm::Json* replicas = scale.at({"spec", "replicas"});
+  if (replicas == nullptr || replicas->is_integer() || replicas->is_null()) {
+    return {};
+  }
+  return fail(Errc::kBadRequest, "json: cannot unmarshal " + std::string(replicas->type_name()) +
+                                     " into Go struct field ScaleSpec.spec.replicas of type int32");
+}
+
 Expected<krm::Json> with_scale(const ServedKind& kind, krm::Json object, const krm::Json& scale) {
   const std::string_view scale_kind = scale.text({"kind"});
   if (!scale_kind.empty() && scale_kind != "Scale") {
     return fail(
         krm::bad_request("wrong object passed to Scale update: " + std::string(scale_kind)));
   }
-  const krm::Json* replicas = scale.at({"spec", "replicas"});
-  if (replicas != nullptr && !replicas->is_integer() && !replicas->is_null()) {
-    return fail(krm::bad_request(
-        "Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal " +
-        std::string(replicas->type_name()) +
-        " into Go struct field ScaleSpec.spec.replicas of type int32"));
+  if (Expected<void> fine = check_scale_types(scale); !fine) {
+    return fail(krm::bad_request("Scale in version \"v1\" cannot be handled as a Scale: " +
+                                 std::string(fine.error().message())));
   }
+  const krm::Json* replicas = scale.at({"spec", "replicas"});
   const std::int64_t wanted = replicas == nullptr ? 0 : replicas->as_integer();
   const ScalePaths& paths = kind.version->scale;
   if (wanted == kNoReplicas) {
     return fail(krm::bad_request("the spec replicas field \"" + paths.spec_replicas +
                                  "\" cannot be empty"));
   }
-  if (wanted < 0) {
-    return fail(krm::invalid(kind.def->group, kind.def->kind, object.text({"metadata", "name"}),
-                             {krm::field_invalid(paths.spec_replicas, krm::Json(wanted),
-                                                 "should be a non-negative integer")}));
-  }
-  const std::string_view name = scale.text({"metadata", "name"});
-  if (!name.empty() && name != object.text({"metadata", "name"})) {
-    return fail(krm::bad_request("the name of the object (" + std::string(name) +
-                                 ") does not match the name on the URL (" +
-                                 std::string(object.text({"metadata", "name"})) + ")"));
+  // The name is checked with that of the object (update.cc).
+  object["metadata"]["name"] = scale.text({"metadata", "name"});
+  if (const std::string_view uid = scale.text({"metadata", "uid"}); !uid.empty()) {
+    object["metadata"]["uid"] = uid;
   }
   krm::Json* value = &object;
   for (const std::string_view step : steps(paths.spec_replicas)) {

@@ -20,8 +20,12 @@ namespace kintsugi::apiserver::internal {
 void check_scale_values(const ScalePaths& paths, const krm::Json& object,
                         std::vector<Cause>& causes);
 
-/// `object` with the replicas (and resourceVersion, when there is one) of a Scale.
-/// @error kBadRequest no Scale; kInvalid negative replicas.
+/// What Go's decoder says of a Scale whose replicas are no number.
+[[nodiscard]] Expected<void> check_scale_types(const krm::Json& scale);
+
+/// `object` with the replicas and the name of a Scale, and with its resourceVersion and uid when it
+/// has them.
+/// @error kBadRequest no Scale.
 [[nodiscard]] Expected<krm::Json> with_scale(const ServedKind& kind, krm::Json object,
                                              const krm::Json& scale);
 

@@ -106,7 +106,11 @@ krm::Json TableFormat::cell(std::size_t index, const krm::Json& object) const {
     return value;
   }
   const auto time = krm::parse_rfc3339(value.as_string());
-  return time ? krm::Json(krm::age_text(unix_seconds() - time->seconds)) : krm::Json("<unknown>");
+  if (!time) {
+    const bool none = value.as_string().empty() || value.as_string() == "null";
+    return krm::Json(none ? "<unknown>" : "<invalid>");
+  }
+  return krm::Json(krm::age_text(unix_seconds() - time->seconds));
 }
 
 krm::Json TableFormat::row(const krm::Json& object) const {

@@ -118,7 +118,9 @@ krm::Json merge_parts(const WriteOp& op, const krm::Json& old, krm::Json changed
     } else {
       merged.erase("status");
     }
-    if (op.applies) {
+    if (op.kind->def->status_metadata) {
+      merged["metadata"] = std::move(changed["metadata"]);
+    } else if (op.applies) {
       krm::Json* metadata = changed.find("metadata");
       krm::Json* entries = metadata == nullptr ? nullptr : metadata->find("managedFields");
       if (entries != nullptr) {

@@ -299,8 +299,9 @@ krm::OwnershipContext ownership_context(const WriteOp& op, std::string_view now)
   context.subresource = op.subresource;
   context.now = now;
   if (version.status) {
-    context.part =
-        op.subresource == "status" ? krm::OwnedPart::kOnlyStatus : krm::OwnedPart::kWithoutStatus;
+    context.part = op.subresource != "status"      ? krm::OwnedPart::kWithoutStatus
+                   : op.kind->def->status_metadata ? krm::OwnedPart::kWithoutSpec
+                                                   : krm::OwnedPart::kOnlyStatus;
   }
   const ResourceDef& def = *op.kind->def;
   context.schema_of = [&def](std::string_view api_version) -> std::optional<const krm::Schema*> {

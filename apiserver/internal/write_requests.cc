@@ -196,9 +196,15 @@ void make_patch_change(WriteOp& op, Patch patch, std::vector<std::string> faults
   if (op.subresource == "scale") {
     op.change = [kind = op.kind, patch = std::move(patch)](const krm::Json& current) {
       std::string shown;
-      return patch(scale_to_change(*kind, current), shown).and_then([&](krm::Json patched) {
-        return with_scale(*kind, current, patched);
-      });
+      return patch(scale_to_change(*kind, current), shown)
+          .and_then([&](krm::Json patched) -> Expected<krm::Json> {
+            if (Expected<void> fine = check_scale_types(patched); !fine) {
+              return fail(krm::invalid("", "", "",
+                                       {krm::field_invalid("patch", krm::Json(patched.dump()),
+                                                           fine.error().message())}));
+            }
+            return with_scale(*kind, current, patched);
+          });
     };
     return;
   }

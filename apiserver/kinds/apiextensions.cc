@@ -182,6 +182,7 @@ std::vector<ResourcePtr> apiextensions_kinds() {
   def.unconditional_update = false;
   def.generation = true;
   def.versions[0].status = true;
+  def.status_metadata = true;
   def.versions[0].columns = {created_at_column()};
   set_defaults_and_prepare(def.hooks, set_defaults, prepare);
   def.hooks.validate = [](const WriteContext& context, const Json& crd, const Json* old,

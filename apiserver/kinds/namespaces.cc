@@ -38,6 +38,9 @@ void prepare(const WriteContext& context, Json& object, const Json* old) {
     }
   } else if (context.subresource == "status") {
     copy_member(object, *old, "spec");
+    if (object.text({"status", "phase"}).empty()) {
+      object.make({"status", "phase"}) = Json("Active");
+    }
   } else if (context.subresource == "finalize") {
     copy_member(object, *old, "status");
   } else {
@@ -109,6 +112,7 @@ ResourcePtr namespace_kind() {
   status.json_path = ".status.phase";
   def.versions[0].columns = {std::move(status), age_column()};
   def.versions[0].status = true;
+  def.status_metadata = true;
   set_defaults_and_prepare(def.hooks, set_name_label, prepare);
   def.hooks.validate = validate;
   def.hooks.admit = admit;

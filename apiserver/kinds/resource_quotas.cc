@@ -287,6 +287,7 @@ ResourcePtr resource_quota_kind() {
   def.short_names = {"quota"};
   def.delete_answers_object = true;
   def.versions[0].status = true;
+  def.status_metadata = true;
   def.versions[0].columns = {
       used_column("Request", kRequestDoc,
                   [](const Json& object) { return Json(used_text(object, false)); }),

@@ -135,16 +135,22 @@ func configMap(t *testing.T, k *tool) {
 	}
 }
 
+// strategicPatch also tells that lists with keys are merged, and what the patch asks to be removed.
 func strategicPatch(t *testing.T, k *tool) {
-	k.must("create", "configmap", "strategic", "--from-literal=k=v")
-	out, status := k.try("patch", "configmap", "strategic", "--type=strategic", "-p", `{"data":{"s":"3"}}`)
-	if status != 0 && strings.Contains(out, "415") {
-		t.Skip("strategic merge patch is not built yet: the server answered 415")
+	k.must("create", "configmap", "strategic", "--from-literal=k=v", "--from-literal=gone=1")
+	k.says(`^configmap/strategic patched$`, "patch", "configmap", "strategic", "--type=strategic", "-p", `{"data":{"s":"3","gone":null}}`)
+	k.says(`^v3$`, "get", "configmap", "strategic", "-o", "jsonpath={.data.k}{.data.s}{.data.gone}")
+	k.must("create", "serviceaccount", "strategic")
+	for _, secret := range []string{"a", "b"} {
+		k.must("patch", "serviceaccount", "strategic", "-p", `{"secrets":[{"name":"`+secret+`"}]}`) // is the default type
 	}
-	if status != 0 {
-		t.Fatalf("exit status %d, %s", status, out)
+	k.says(`^(a b|b a)$`, "get", "serviceaccount", "strategic", "-o", "jsonpath={.secrets[*].name}")
+	k.must("patch", "serviceaccount", "strategic", "-p", `{"secrets":[{"$patch":"delete","name":"a"}]}`)
+	k.says(`^b$`, "get", "serviceaccount", "strategic", "-o", "jsonpath={.secrets[*].name}")
+	out, status := k.try("patch", "configmap", "strategic", "-p", `{"data":{"$patch":"nope"}}`)
+	if status != 1 || !strings.Contains(out, "nope") {
+		t.Errorf("exit status %d, %s", status, out)
 	}
-	k.says(`^v3$`, "get", "configmap", "strategic", "-o", "jsonpath={.data.k}{.data.s}")
 }
 
 func namespaceAndSecret(_ *testing.T, k *tool) {
