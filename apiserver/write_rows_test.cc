@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
 #include "krm/structural.h"
@@ -256,6 +258,55 @@ TEST_F(WriteRows, WhenCustomNumbersAreHuge_AreRoundedAsKubernetesDoes) {
                          R"("free":[{"huge":18446744073709551616,"max":9223372036854775807}]})");
   ASSERT_EQ(made.status(), 201) << made.body();
   EXPECT_EQ(part(made, {"free"}), R"([{"huge":18446744073709552000,"max":9223372036854775807}])");
+}
+
+TEST_F(WriteRows, WhenTheStatusIsWritten_AM177_SomeKindsTakeTheirMetadataToo) {
+  const std::string body = R"({"metadata":{"labels":{"l":"1"},"finalizers":["ex.io/f"]},)"
+                           R"("spec":{"finalizers":["ex.io/g"]}})";
+  Exchange ns = merge("/api/v1/namespaces/t1/status?fieldManager=m", body);
+  ASSERT_EQ(ns.status(), 200);
+  EXPECT_EQ(part(ns, {"metadata", "labels", "l"}), "\"1\"");
+  EXPECT_EQ(part(ns, {"metadata", "finalizers"}), R"(["ex.io/f"])");
+  EXPECT_EQ(part(ns, {"spec", "finalizers"}), R"(["kubernetes"])");
+  const krm::Json entries = *ns.json().at({"metadata", "managedFields"});
+  const auto entry =
+      std::find_if(entries.items().begin(), entries.items().end(),
+                   [](const krm::Json& each) { return each.text({"subresource"}) == "status"; });
+  ASSERT_NE(entry, entries.items().end());
+  EXPECT_NE(entry->at({"fieldsV1", "f:metadata", "f:labels", "f:l"}), nullptr);
+  EXPECT_EQ(entry->at({"fieldsV1", "f:spec"}), nullptr);
+  EXPECT_EQ(
+      merge("/api/v1/namespaces/t1/status", R"({"metadata":{"labels":{"a b":"1"}}})").status(),
+      422);
+  EXPECT_EQ(part(merge("/api/v1/namespaces/t1/status", R"({"status":null})"), {"status", "phase"}),
+            "\"Active\"");
+
+  const std::string quotas = "/api/v1/namespaces/t1/resourcequotas";
+  ASSERT_EQ(
+      create(quotas, R"({"metadata":{"name":"q"},"spec":{"hard":{"configmaps":"9"}}})").status(),
+      201);
+  EXPECT_EQ(part(merge(quotas + "/q/status", R"({"metadata":{"labels":{"l":"1"}}})"),
+                 {"metadata", "labels", "l"}),
+            "\"1\"");
+  ASSERT_EQ(create(kWidgets, R"({"apiVersion":"ex.io/v1","kind":"Widget","metadata":{"name":"w"}})")
+                .status(),
+            201);
+  EXPECT_EQ(part(merge(std::string(kWidgets) + "/w/status", R"({"metadata":{"labels":{"l":"1"}}})"),
+                 {"metadata", "labels"}),
+            "");
+}
+
+TEST_F(WriteRows, WhenAManagerIsTooLong_AM163_IsRefused) {
+  const std::string entry = R"({"manager":")" + std::string(129, 'm') +
+                            R"(","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1",)"
+                            R"("fieldsV1":{"f:data":{}}})";
+  Exchange refused =
+      create(kMaps, R"({"metadata":{"name":"long","managedFields":[)" + entry + R"(]}})");
+  EXPECT_EQ(refused.status(), 422);
+  EXPECT_EQ(
+      message(refused),
+      "ConfigMap \"long\" is invalid: metadata.managedFields[0].manager: Too long: may not be "
+      "more than 128 bytes");
 }
 
 }  // namespace

@@ -144,6 +144,10 @@ class JsonPatchRun {
   }
 
   bool add(const std::string& path, Json value) {
+    if (path.empty()) {
+      document_ = std::move(value);
+      return true;
+    }
     const Place place = locate(path);
     if (place.container == nullptr) {
       return refuse("add operation does not apply: doc is missing path", path);
@@ -212,7 +216,9 @@ class JsonPatchRun {
 
   bool transfer(const JsonPatch::Operation& operation) {
     const Place place = locate(operation.from);
-    Json* found = place.container == nullptr ? nullptr : child(*place.container, place.token);
+    Json* found = operation.from.empty()       ? &document_
+                  : place.container == nullptr ? nullptr
+                                               : child(*place.container, place.token);
     const bool absent_member =
         found == nullptr && place.container != nullptr && place.container->is_object();
     if (found == nullptr && !(operation.op == "copy" && absent_member)) {

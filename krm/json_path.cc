@@ -467,7 +467,7 @@ Json column_cell(const Json* value, std::string_view type) {
     return value != nullptr && type == "string" ? Json("<no value>") : Json();
   }
   if (type == "integer") {
-    if (value->type() == Json::Type::kDouble) {
+    if (value->is_number() && !value->is_integer()) {
       const double real = value->as_double();
       const bool fits = real >= -9223372036854775808.0 && real < 9223372036854775808.0;
       return Json(fits ? static_cast<std::int64_t>(real)
@@ -487,7 +487,8 @@ Json column_cell(const Json* value, std::string_view type) {
   if (type != "string") {
     return {};
   }
-  return Json(value->type() == Json::Type::kDouble ? go_value_text(*value) : value->dump());
+  const bool real = value->is_number() && !value->is_integer();
+  return Json(real ? go_value_text(Json(value->as_double())) : value->dump());
 }
 
 }  // namespace kintsugi::krm

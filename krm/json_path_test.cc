@@ -100,6 +100,9 @@ TEST(ColumnCell, WhenTypeIsGiven_ValueTakesItsFormAM401) {
   const Json large(1e20);
   EXPECT_EQ(column_cell(&large, "string").dump(), "\"1e+20\"");
   EXPECT_EQ(column_cell(&large, "integer").dump(), "-9223372036854775808");
+  const Json digits = *Json::parse("100000000000000000000");
+  EXPECT_EQ(column_cell(&digits, "string").dump(), "\"1e+20\"");
+  EXPECT_EQ(column_cell(&digits, "integer").dump(), "-9223372036854775808");
 }
 
 }  // namespace

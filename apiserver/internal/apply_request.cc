@@ -189,6 +189,8 @@ Expected<krm::Json> apply_object(WriteOp& op, const Applied& applied, const krm:
   }
   if (Expected<void> shaped = shape_applied(kind, *object); !shaped) {
     const std::string type = krm::kind_text(applied.config);
+    const std::string why(shaped.error().message());
+    const bool bytes = kind.def->builtin && why.starts_with("illegal base64");
     return fail(
         krm::unclassified("failed to convert new object (" +
                           std::string(applied.config.text({"metadata", "namespace"})) + "/" +
@@ -196,7 +198,7 @@ Expected<krm::Json> apply_object(WriteOp& op, const Applied& applied, const krm:
                           ") to proper version" +
                           (kind.def->builtin ? ": unable to convert unstructured object to " + type
                                              : " (" + kind.api_version + ")") +
-                          ": " + std::string(shaped.error().message())));
+                          ": " + (bytes ? "error decoding from json: " : "") + why));
   }
   if (current.is_null()) {
     if (const std::string_view uid = object->text({"metadata", "uid"}); !uid.empty()) {

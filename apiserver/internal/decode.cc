@@ -201,6 +201,9 @@ std::string restored(std::string_view why) {
   constexpr std::string_view kOf = " of type ";
   const std::size_t into = why.find(kInto);
   const std::size_t of = why.rfind(kOf);
+  if (why.starts_with("illegal base64")) {
+    return "error decoding from json: " + std::string(why);
+  }
   if (!why.starts_with(kLead) || into == why.npos || of == why.npos || of < into) {
     return std::string(why);
   }
