@@ -523,7 +523,7 @@ void validate_definition(const Json& crd, const Json* old, std::vector<Cause>& c
   }
   const auto group_faults = krm::check_dns1123_subdomain(group);
   if (group.empty()) {
-    causes.push_back(krm::field_required("spec.group"));
+    // A kcp leaves it to the name check, other than a kube-apiserver.
   } else if (!group_faults.empty()) {
     causes.push_back(krm::field_invalid("spec.group", Json(group), join(group_faults, ",")));
   } else if (group.find('.') == std::string::npos) {
