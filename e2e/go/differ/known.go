@@ -65,7 +65,7 @@ var rules = []rule{
 		return s.random && got.status >= http.StatusBadRequest && bytesAsList.Match(got.body)
 	}},
 	{"a number that does not fit is cut off when Kubernetes patches: here it is refused, as it is by both in other writes", func(s step, want, got *answer, _ difference) bool {
-		return s.random && s.method == http.MethodPatch && got.status == http.StatusUnprocessableEntity && cutOff.Match(got.body)
+		return s.random && s.method == http.MethodPatch && got.status >= http.StatusBadRequest && cutOff.Match(got.body)
 	}},
 	{"faults of a configuration to apply come in the order of a Go map, up to the first unknown field", func(s step, want, got *answer, d difference) bool {
 		return s.random && want.status == got.status && strings.HasSuffix(d.path, "message") && partOf(d.want, d.got)
@@ -105,7 +105,7 @@ var rules = []rule{
 	}},
 	{"items that are no schema are none", func(s step, want, got *answer, d difference) bool {
 		return s.random && want.status == got.status && strings.Contains(string(want.body), "must only have a single schema if x-kubernetes-list-type is map") &&
-			strings.Contains(string(got.body), "must have a schema if x-kubernetes-list-type is map") && (strings.HasPrefix(d.path, "/details/causes/") || d.path == "/message")
+			strings.Contains(string(got.body), `items","message":"Required value: must `) && (strings.HasPrefix(d.path, "/details/causes") || d.path == "/message")
 	}},
 	{"the escalation check of who is no master comes before validation", func(s step, want, got *answer, d difference) bool {
 		return s.random && strings.Contains(string(got.body), "unsupported role reference kind") && strings.Contains(string(want.body), "roleRef.kind")
