@@ -135,6 +135,55 @@ class Reviewed(unittest.TestCase):
         as_carol = dict(as_bob, **{"Impersonate-User": "carol"})
         self.assertEqual(self.user("helper").request("GET", WIDGETS, headers=as_carol).status, 403)
 
+    def test_T90_claimed_apis_of_others_are_read_as_the_caller(self):
+        """Their maximal permission policies judge alice and bob, who may not have what the other has."""
+        at, content = self.at["prov"], {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports/content"], "verbs": ["*"]}
+        self.cluster["west"] = self.installation.make_workspace("west", selector={"name": "shard-2"})["spec"]["cluster"]
+        self.at["west"] = west = self.installation.client("/clusters/root:west")
+        west.must("POST", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", {
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.sheriffs.west.test"},
+            "spec": {"group": "west.test", "scope": "Namespaced",
+                     "names": {"plural": "sheriffs", "singular": "sheriff", "kind": "Sheriff", "listKind": "SheriffList"},
+                     "versions": [{"name": "v1", "served": True, "storage": True,
+                                   "schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}]}})
+        west.must("POST", APIS + "/apiexports", {
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "sheriffs"},
+            "spec": {"maximalPermissionPolicy": {"local": {}}, "resources": [
+                {"group": "west.test", "name": "sheriffs", "schema": "v1.sheriffs.west.test", "storage": {"crd": {}}}]}})
+        identity = kit.eventually(lambda: west.must("GET", APIS + "/apiexports/sheriffs").get("status", {}).get("identityHash"))
+        self.allow(west, "owners", {"apiGroups": ["west.test"], "resources": ["sheriffs"], "verbs": ["*"]}, "apis.kcp.io:binding:kcp-admin")
+        self.allow(west, "readers", {"apiGroups": ["west.test"], "resources": ["sheriffs"], "verbs": ["list", "watch"]},
+                   "apis.kcp.io:binding:alice")
+        claim = {"group": "west.test", "resource": "sheriffs", "identityHash": identity, "verbs": ["*"]}
+        at.must("POST", APIS + "/apiexports", {
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "towns"}, "spec": {"permissionClaims": [claim]}})
+        self.allow(at, "towns", content, "alice", "bob")
+        consumer = self.at["on-root"]
+        accepted = dict(claim, selector={"matchAll": True}, state="Accepted")
+        for path, name, claims in (("root:west", "sheriffs", []), ("root:prov", "towns", [accepted])):
+            kit.eventually(lambda: consumer.request("POST", APIS + "/apibindings", {
+                "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": name},
+                "spec": {"reference": {"export": {"path": path, "name": name}}, "permissionClaims": claims}}).status == 201, what="bound")
+        kit.eventually(lambda: consumer.request("POST", "/apis/west.test/v1/namespaces/default/sheriffs", {
+            "apiVersion": "west.test/v1", "kind": "Sheriff", "metadata": {"name": "s"}}).status == 201, 20, "a sheriff")
+        view, sheriffs = f"/services/apiexport/{self.cluster['prov']}/towns/clusters/*", "/apis/west.test/v1/sheriffs"
+        kit.eventually(lambda: [o["metadata"]["name"] for o in (self.user("alice", view).get(sheriffs).json or {}).get("items", [])] == ["s"],
+                       20, "alice reads")
+        stream = Stream(self.user("alice", view), f"{sheriffs}?watch=true&{NEWEST}")
+        self.addCleanup(stream.close)
+        stream.until_synced()
+        refused = Stream(self.user("bob", view), f"{sheriffs}?watch=true&{NEWEST}")
+        self.addCleanup(refused.close)
+        self.assertEqual((self.user("bob", view).get(sheriffs).status, refused.status), (403, 403))
+        group, = [g for g in self.groups() if g["path"].endswith("/sheriffs") and g["readers"]]
+        self.assertEqual((group["share"], group["user"]), ("caller", "alice"))
+
+    def allow(self, at, role, rule, *users):
+        at.must("POST", RBAC + "/clusterroles", {"metadata": {"name": role}, "rules": [rule, {"nonResourceURLs": ["/"], "verbs": ["access"]}]})
+        at.must("POST", RBAC + "/clusterrolebindings", {
+            "metadata": {"name": role}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user} for user in users]})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -161,7 +161,8 @@ class ProxyHandler final : public http::Handler {
   /// in ReviewPlan. @error headers that impersonate nobody
   [[nodiscard]] Expected<std::shared_ptr<const ReviewPlan>> review_plan(
       const http::RequestHead& head, const http::PeerInfo& peer, auth::Attributes attributes,
-      ReviewSelectors selectors, std::function<std::optional<ReviewServer>()> judge) const;
+      ReviewSelectors selectors, std::function<std::optional<ReviewServer>()> judge,
+      std::function<bool()> is_for_all) const;
   /// The owner of a logical cluster, given by name or path, as long as it is known.
   [[nodiscard]] std::function<std::optional<ReviewServer>()> judge_of(std::string owner) const;
   /// "" or "/partitions/<cluster name>/<partition>".

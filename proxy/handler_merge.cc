@@ -65,6 +65,13 @@ auth::Attributes content_of(const std::string& object, const krm::RequestInfo& i
   return out;
 }
 
+/// What the export of this logical cluster claims is known, if it is anything.
+bool are_claims_known(const topology::Snapshot& facts, std::string_view owner) {
+  const topology::Resolution where = topology::resolve(facts, owner);
+  return where.resolved() && where.shard != nullptr &&
+         where.shard->is_synced(topology::Resource::kExports);
+}
+
 /// Every server understands the path as the one that is reviewed.
 bool is_reviewable(const krm::RequestInfo& info, std::string_view path) {
   const bool plain = is_plain_segment(info.version) && is_plain_segment(info.resource) &&
@@ -141,7 +148,7 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
   if (request.use == WildcardRequest::Use::kMerge && first.spec.plain &&
       is_reviewable(request.info, request.path)) {
     auto plan = review_plan(head, stream.peer(), attributes_of(request.info),
-                            selectors_of(request.info), {});
+                            selectors_of(request.info), {}, {});
     if (!plan) {
       return answer_error(head, stream, plan.error());
     }
@@ -184,7 +191,8 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
 
 Expected<std::shared_ptr<const ReviewPlan>> ProxyHandler::review_plan(
     const http::RequestHead& head, const http::PeerInfo& peer, auth::Attributes attributes,
-    ReviewSelectors selectors, std::function<std::optional<ReviewServer>()> judge) const {
+    ReviewSelectors selectors, std::function<std::optional<ReviewServer>()> judge,
+    std::function<bool()> is_for_all) const {
   const ConnectionIdentity* identity = identity_of(peer);
   // Whom shards are told of, with nothing that is kept from them.
   const auto caller = auth::read_identity_headers(head.headers, params_.identity_headers);
@@ -197,6 +205,7 @@ Expected<std::shared_ptr<const ReviewPlan>> ProxyHandler::review_plan(
   }
   ReviewPlan plan;
   plan.judge = std::move(judge);
+  plan.is_for_all = std::move(is_for_all);
   plan.caller = caller->name;
   attributes.user = *caller;
   if (*impersonation) {
@@ -306,13 +315,22 @@ ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
   // Names, which stay the same, not the paths that the client may have sent.
   if (const auto path = parse_service_path(service.target);
       path && path->kind == VirtualWorkspace::kApiExport && is_plain_segment(path->object) &&
-      path->object == path->object_raw && is_reviewable(request.info, request.path)) {
-    auto plan = review_plan(head, stream.peer(), content_of(path->object, request.info), {},
-                            judge_of(path->owner));
-    if (!plan) {
-      return answer_error(head, stream, plan.error());
+      path->object == path->object_raw && is_reviewable(request.info, request.path) &&
+      are_claims_known(params_.view->current(), path->owner)) {
+    // Maximal permission policies of claimed APIs judge whoever the shards are told of.
+    const auto is_for_all = [this, owner = path->owner, name = path->object,
+                             group = request.info.group, resource = request.info.resource] {
+      const topology::Snapshot& facts = params_.view->current();
+      return !facts.claims_foreign(topology::resolve(facts, owner).cluster, name, group, resource);
+    };
+    if (is_for_all()) {
+      auto plan = review_plan(head, stream.peer(), content_of(path->object, request.info), {},
+                              judge_of(path->owner), is_for_all);
+      if (!plan) {
+        return answer_error(head, stream, plan.error());
+      }
+      route.reviews = std::move(*plan);
     }
-    route.reviews = std::move(*plan);
   }
   route.scope = {canonical(head, prefix) + service.target.substr(0, end), request.info.group,
                  request.info.resource};

@@ -213,6 +213,8 @@ void ShardFeed::Sink::on_upsert(const shards::ObjectKey& key, const krm::Json& o
     changed = index.upsert_workspace(owner_.id_, workspace_from_json(key.cluster, object));
   } else if (resource_ == Resource::kLogicalClusters) {
     changed = index.upsert_cluster(owner_.id_, cluster_from_json(key.cluster, object));
+  } else if (resource_ == Resource::kExports) {
+    changed = index.upsert_export(owner_.id_, export_from_json(key.cluster, object));
   } else if (resource_ == Resource::kBindings) {
     changed = index.upsert_binding(owner_.id_, binding_from_json(key.cluster, object), consumers);
   }
@@ -231,6 +233,8 @@ void ShardFeed::Sink::on_delete(const shards::ObjectKey& key) {
     changed = index.delete_workspace(owner_.id_, key.cluster, key.name);
   } else if (resource_ == Resource::kLogicalClusters) {
     changed = index.delete_cluster(owner_.id_, key.cluster);
+  } else if (resource_ == Resource::kExports) {
+    changed = index.delete_export(owner_.id_, key.cluster, key.name);
   } else if (resource_ == Resource::kBindings) {
     changed = index.delete_binding(owner_.id_, key.cluster, key.name, consumers);
   }

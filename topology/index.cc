@@ -162,6 +162,15 @@ bool Index::delete_shard(std::string_view name) {
   ConsumerChanges consumers;
   consumers_.erase_shard(id, consumers);
   take_consumers(consumers, 0);
+  keys.clear();
+  facts_.foreign_claims_.for_each([&](const IndexMap::Entry& entry) {
+    if (FactReader(entry.value).u32() == id) {
+      keys.emplace_back(entry.key);
+    }
+  });
+  for (const std::string& key : keys) {
+    facts_.foreign_claims_.erase(key);
+  }
   const std::size_t row = shard_row(id);
   facts_.shards_.erase(facts_.shards_.begin() + static_cast<std::ptrdiff_t>(row));
   facts_.owned_.erase(facts_.owned_.begin() + static_cast<std::ptrdiff_t>(row));
@@ -415,6 +424,30 @@ bool Index::settle_bindings(ConsumerChanges& changes) {
   const std::size_t first = changes.size();
   consumers_.settle(facts_, changes);
   return take_consumers(changes, first);
+}
+
+bool Index::upsert_export(ShardId shard, const ExportReport& report) {
+  constexpr std::size_t kMost = 60'000;  // bytes of a value of the map
+  if (report.foreign_claims.empty()) {
+    return delete_export(shard, report.cluster, report.name);
+  }
+  if (shard_row(shard) == facts_.shards_.size()) {
+    return false;
+  }
+  FactWriter out;
+  out.u32(shard);
+  for (const std::string& claim : report.foreign_claims) {
+    out.text(claim);
+  }
+  const std::string all = FactWriter().u32(shard).text(kAnyResource).bytes();
+  return facts_.foreign_claims_.put(consumers_key(report.cluster, report.name),
+                                    out.bytes().size() > kMost ? all : out.bytes());
+}
+
+bool Index::delete_export(ShardId shard, std::string_view cluster, std::string_view name) {
+  const std::string key = consumers_key(cluster, name);
+  const auto entry = facts_.foreign_claims_.find(key);
+  return entry && FactReader(entry->value).u32() == shard && facts_.foreign_claims_.erase(key);
 }
 
 SnapshotPtr Index::freeze() {

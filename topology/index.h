@@ -29,6 +29,13 @@ struct WorkspaceReport {
   std::string url;     ///< spec.URL
 };
 
+/// An APIExport object as far as merged reads of its consumers need it.
+struct ExportReport {
+  std::string cluster, name;
+  /// "<group>/<resource>" of the claims that name the identity of another export.
+  std::vector<std::string> foreign_claims;
+};
+
 /// Where every logical cluster lives: the only writer of the facts that snapshots show.
 /// Source: specs/front-proxy.md 7.2, R-06, R-07, R-10. Facts follow the objects: an edge lives as
 /// long as its Workspace object is listed. When a logical cluster goes, its edges stop to resolve
@@ -70,6 +77,9 @@ class Index {
   bool settle_bindings(ConsumerChanges& changes);
   /// @}
 
+  bool upsert_export(ShardId shard, const ExportReport& report);
+  bool delete_export(ShardId shard, std::string_view cluster, std::string_view name);
+
   /// The facts as they are now; valid until the next change.
   [[nodiscard]] const Snapshot& now() const noexcept { return facts_; }
   /// An immutable copy for readers; costs one reference per map and shard.
@@ -103,8 +113,10 @@ class Index {
   std::uint32_t time_ = 0;
 };
 
-/// Key of an export in the map of consumers.
+/// Key of an export in the maps of consumers and claims.
 [[nodiscard]] std::string consumers_key(std::string_view cluster, std::string_view name);
+/// Claim that stands for more of them than a map holds.
+inline constexpr std::string_view kAnyResource = "*/*";
 /// Key of a Workspace in the map of facts. Empty when a part is too long to be a name.
 [[nodiscard]] std::string workspace_key(ShardId shard, std::string_view cluster,
                                         std::string_view name);

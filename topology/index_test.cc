@@ -456,6 +456,30 @@ TEST_F(IndexTest, R23_WhenReasonsAreNamed_TheyAreDistinct) {
   EXPECT_EQ(reason_name(NotFoundReason::kPathConflict), "path-conflict");
 }
 
+TEST_F(IndexTest, AGG904_WhenAnExportClaimsAnothersApi_ItIsKnownUntilItDoesNot) {
+  const ShardId one = add("one");
+  const ShardId two = add("two");
+  const auto object = krm::Json::parse(R"({"metadata":{"name":"e"},"spec":{"permissionClaims":[
+    {"group":"","resource":"configmaps"},{"group":"west.test","resource":"sheriffs","identityHash":"h"},
+    {"resource":"badges","identityHash":"i"}]}})");
+  const ExportReport report = export_from_json("c1", *object);
+  EXPECT_TRUE(index.upsert_export(one, report));
+  EXPECT_FALSE(index.upsert_export(one, report));
+  const SnapshotPtr before = index.freeze();
+  EXPECT_TRUE(before->claims_foreign("c1", "e", "west.test", "sheriffs"));
+  EXPECT_TRUE(before->claims_foreign("c1", "e", "", "badges"));
+  EXPECT_FALSE(before->claims_foreign("c1", "e", "", "configmaps"));
+  EXPECT_FALSE(before->claims_foreign("c2", "e", "west.test", "sheriffs"));
+  EXPECT_FALSE(index.delete_export(two, "c1", "e")) << "it is the other shard's";
+  EXPECT_TRUE(index.upsert_export(one, {"c1", "e", {}}));
+  EXPECT_FALSE(index.now().claims_foreign("c1", "e", "", "badges"));
+  EXPECT_TRUE(before->claims_foreign("c1", "e", "", "badges"));
+  EXPECT_TRUE(index.upsert_export(two, {"c1", "e", std::vector<std::string>(30'000, "g/r")}));
+  EXPECT_TRUE(index.now().claims_foreign("c1", "e", "any", "thing")) << "more than are kept";
+  EXPECT_TRUE(index.delete_shard("two"));
+  EXPECT_FALSE(index.now().claims_foreign("c1", "e", "any", "thing"));
+}
+
 TEST(Source, WhenObjectsAreRead_TakesWhatRoutingNeeds) {
   const auto object = krm::Json::parse(R"({"metadata":{"name":"cluster","annotations":{
     "kcp.io/cluster":"one","kcp.io/path":"root:org","internal.tenancy.kcp.io/type":"root:universal",

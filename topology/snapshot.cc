@@ -149,6 +149,25 @@ std::vector<std::string> Snapshot::consumed_exports(ShardId shard) const {
   return exports;
 }
 
+bool Snapshot::claims_foreign(std::string_view export_cluster, std::string_view export_name,
+                              std::string_view group, std::string_view resource) const noexcept {
+  const auto entry = foreign_claims_.find(consumers_key(export_cluster, export_name));
+  if (!entry) {
+    return false;
+  }
+  FactReader in(entry->value);
+  in.u32();
+  while (!in.empty()) {
+    const std::string_view claim = in.text();
+    const std::size_t slash = claim.find('/');
+    if (claim == kAnyResource ||
+        (claim.substr(0, slash) == group && claim.substr(slash + 1) == resource)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::size_t Snapshot::owned(ShardId id) const noexcept {
   for (const auto& [shard, count] : owned_) {
     if (shard == id) {
@@ -159,7 +178,8 @@ std::size_t Snapshot::owned(ShardId id) const noexcept {
 }
 
 std::size_t Snapshot::bytes() const noexcept {
-  return clusters_.bytes() + workspaces_.bytes() + claims_.bytes() + consumers_.bytes();
+  return clusters_.bytes() + workspaces_.bytes() + claims_.bytes() + consumers_.bytes() +
+         foreign_claims_.bytes();
 }
 
 void SnapshotView::offer(const std::shared_ptr<SnapshotView>& self, SnapshotPtr snapshot) {

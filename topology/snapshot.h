@@ -107,6 +107,11 @@ class Snapshot {
                                   std::string_view export_name) const noexcept;
   /// Exports ("<cluster>|<name>", sorted) of which the shard holds APIBindings. O(all exports).
   [[nodiscard]] std::vector<std::string> consumed_exports(ShardId shard) const;
+  /// The export claims this resource of another export: that one's maximal permission policy judges
+  /// every caller by itself. False also where nothing is known of the export.
+  [[nodiscard]] bool claims_foreign(std::string_view export_cluster, std::string_view export_name,
+                                    std::string_view group,
+                                    std::string_view resource) const noexcept;
   /// Logical clusters owned by the shard (kcp_indexed_logicalclusters).
   [[nodiscard]] std::size_t owned(ShardId id) const noexcept;
   [[nodiscard]] std::size_t cluster_count() const noexcept { return cluster_count_; }
@@ -125,6 +130,7 @@ class Snapshot {
   IndexMap workspaces_;                                 // shard, cluster, name -> fact
   IndexMap claims_;                                     // one-segment path -> cluster names
   IndexMap consumers_;                                  // export -> its key, shards with bindings
+  IndexMap foreign_claims_;                             // export -> its shard, "group/resource"s
 };
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 

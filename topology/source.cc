@@ -45,6 +45,21 @@ WorkspaceReport workspace_from_json(std::string_view cluster, const Json& object
   return report;
 }
 
+ExportReport export_from_json(std::string_view cluster, const Json& object) {
+  ExportReport report;
+  report.cluster = cluster;
+  report.name = object.text({"metadata", "name"});
+  if (const Json* claims = object.at({"spec", "permissionClaims"}); claims != nullptr) {
+    for (const Json& claim : claims->items()) {
+      if (!claim.text({"identityHash"}).empty()) {
+        report.foreign_claims.push_back(std::string(claim.text({"group"})) + '/' +
+                                        std::string(claim.text({"resource"})));
+      }
+    }
+  }
+  return report;
+}
+
 BindingReport binding_from_json(std::string_view cluster, const Json& object) {
   BindingReport report;
   report.cluster = cluster;

@@ -15,6 +15,8 @@ namespace kintsugi::topology {
 [[nodiscard]] ClusterReport cluster_from_json(std::string_view cluster, const krm::Json& object);
 [[nodiscard]] WorkspaceReport workspace_from_json(std::string_view cluster,
                                                   const krm::Json& object);
+/// An APIExport object of `cluster`.
+[[nodiscard]] ExportReport export_from_json(std::string_view cluster, const krm::Json& object);
 
 /// An APIBinding object of `cluster`.
 [[nodiscard]] BindingReport binding_from_json(std::string_view cluster, const krm::Json& object);

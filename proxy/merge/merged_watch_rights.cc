@@ -14,11 +14,23 @@ std::string_view MergedWatch::caller() const noexcept {
   return permit_ == nullptr ? std::string_view() : permit_->caller();
 }
 
+void MergedWatch::end_or_refuse() {
+  if (headed_) {
+    end_in_order();
+  } else {
+    refuse(shards_unavailable({{"some", "the rights there cannot be checked now"}}, true));
+  }
+}
+
 void MergedWatch::look_at_rights(bool admits) {
   if (done_ || permit_ == nullptr) {
     return;
   }
   permit_->update();
+  if (!permit_->is_for_all()) {  // the client comes back, and is read as itself
+    end_or_refuse();
+    return;
+  }
   const std::vector<Member>& read = group_->members();
   bool is_new = false;
   bool regroups = false;
@@ -42,11 +54,7 @@ void MergedWatch::look_at_rights(bool admits) {
   }
   if (unreviewed || regroups) {
     shared_.stats.evicted_unreviewed += unreviewed ? 1 : 0;
-    if (headed_) {
-      end_in_order();
-    } else {
-      refuse(shards_unavailable({{"some", "the rights there cannot be checked now"}}, true));
-    }
+    end_or_refuse();
   } else if (is_new && admits) {
     group_->refresh_soon();
   }

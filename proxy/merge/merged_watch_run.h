@@ -109,6 +109,7 @@ class MergedWatch final : public http::RequestHandler,
   void on_rights() noexcept override { look_at_rights(true); }
   /// Ends when a right is gone. @param admits  the group may begin with members that wait for this
   void look_at_rights(bool admits);
+  void end_or_refuse();
 
   // What the group tells.
   TimePoint on_due(TimePoint now) noexcept override;

@@ -32,6 +32,9 @@ struct ReviewPlan {
   std::function<std::optional<ReviewServer>()> judge;
   /// Name of who asks, for people.
   std::string caller;
+  /// What the proxy's own credential gets is what any caller who is allowed the checks would get;
+  /// empty: always.
+  std::function<bool()> is_for_all;
 };
 
 /// What the rights at all members mean for a read that begins.
@@ -84,6 +87,8 @@ class Permit {
   [[nodiscard]] Right right_of(const Member& member) const;
   /// The 403 of a member that denies it.
   [[nodiscard]] Error denial(const Member& member) const;
+  /// False: from now on the shards have to judge the caller themselves.
+  [[nodiscard]] bool is_for_all() const { return !plan_->is_for_all || plan_->is_for_all(); }
   [[nodiscard]] bool partial() const noexcept { return partial_; }
   [[nodiscard]] const std::string& caller() const noexcept { return plan_->caller; }
 
