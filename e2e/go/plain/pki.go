@@ -20,11 +20,12 @@ type pair struct{ cert, key string }
 
 // pki is what everybody here proves who they are with.
 type pki struct {
-	servers, clients, proxies pair // authorities
-	serving                   pair // of every server and of the proxy
-	user                      pair // user alice of group admins
-	master                    pair // who sets the servers up
-	proxy                     pair // asserts who asks
+	servers, clients, proxies pair            // authorities
+	serving                   pair            // of every server and of the proxy
+	user                      pair            // user alice of group admins
+	master                    pair            // who sets the servers up
+	proxy                     pair            // asserts who asks
+	people                    map[string]pair // users u1, u2, u3 without any group
 }
 
 type issuer struct {
@@ -87,5 +88,9 @@ func makePKI(t *testing.T, dir string) *pki {
 	p.user = i.issue("alice", "clients", pkix.Name{CommonName: "alice", Organization: []string{admins}}, x509.ExtKeyUsageClientAuth)
 	p.master = i.issue("master", "clients", pkix.Name{CommonName: "master", Organization: []string{"system:masters"}}, x509.ExtKeyUsageClientAuth)
 	p.proxy = i.issue("proxy", "proxies", pkix.Name{CommonName: "proxy"}, x509.ExtKeyUsageClientAuth)
+	p.people = map[string]pair{}
+	for _, name := range []string{"u1", "u2", "u3"} {
+		p.people[name] = i.issue(name, "clients", pkix.Name{CommonName: name}, x509.ExtKeyUsageClientAuth)
+	}
 	return p
 }

@@ -147,17 +147,19 @@ type rig struct {
 	proxy   *e2e.Process
 	servers []*server
 	pki     *pki
+	more    []string
 }
 
-// startRig starts servers a, b and c, of which c has Debian's etcd, and a proxy in front of them.
-func startRig(t *testing.T) *rig {
+// startRig starts servers a, b and c, of which c has Debian's etcd, and a proxy in front of them. Lines of `more` come
+// behind the rest of its configuration.
+func startRig(t *testing.T, more ...string) *rig {
 	t.Helper()
 	program := buildServer(t)
 	dir, err := os.MkdirTemp("", "kintsugi-e2e-plain-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: dir, pki: makePKI(t, dir)}
+	r := &rig{t: t, dir: dir, pki: makePKI(t, dir), more: more}
 	t.Cleanup(r.end)
 	old, err := exec.LookPath("etcd")
 	names := []string{"a", "b", "c"}
@@ -213,6 +215,9 @@ topology:
 			identity = fmt.Sprintf(", identity: impersonate, cert_file: %s, key_file: %s", r.pki.master.cert, r.pki.master.key)
 		}
 		text += fmt.Sprintf("    - {name: %s, uid: uid-%s, url: %q, labels: {region: eu}%s}\n", s.name, s.name, s.url(), identity)
+	}
+	for _, line := range r.more {
+		text += line + "\n"
 	}
 	config := filepath.Join(r.dir, "proxy.yaml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
