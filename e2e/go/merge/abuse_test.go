@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,59 +15,291 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// T80 in the size of a suite; `idle` of bench/run_merged.py measures the whole size, and the CPU.
-func TestT80_idle_watches_are_small(t *testing.T) {
-	begin(t)
-	const connections, each = 20, 100
-	r := NewRig(t, Set("aggregation.watch.bookmark_idle_ms", 1000))
+// herd is many watches on few connections, of whom only is known what they were told.
+type herd struct {
+	mutex sync.Mutex
+	told  map[[2]uint32]int    // by connection and stream: how often `what` came
+	over  map[[2]uint32]string // ended
+	what  []byte
+}
+
+// gather opens so many watches on each of so many connections.
+func gather(t *testing.T, r *Rig, connections, each int, path, what string) *herd {
+	t.Helper()
+	h := &herd{told: map[[2]uint32]int{}, over: map[[2]uint32]string{}, what: []byte(what)}
+	var group sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for n := range uint32(connections) {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			c := openRaw(t, r)
+			go func() { _ = c.read(func(frame http2.Frame) { h.see(n, frame) }) }()
+			for range each {
+				if _, err := c.ask(http.MethodGet, path, true); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return h
+}
+
+func (h *herd) see(connection uint32, frame http2.Frame) {
+	key := [2]uint32{connection, frame.Header().StreamID}
+	data, ok := frame.(*http2.DataFrame)
+	_, reset := frame.(*http2.RSTStreamFrame)
+	ended := reset || (key[1] != 0 && frame.Header().Flags.Has(http2.FlagDataEndStream))
+	if count := 0; ended || ok {
+		if ok {
+			count = bytes.Count(data.Data(), h.what)
+		}
+		h.mutex.Lock()
+		defer h.mutex.Unlock()
+		h.told[key] += count
+		if ended {
+			h.over[key] = frame.Header().String()
+			if ok {
+				h.over[key] += " " + string(data.Data())
+			}
+		}
+	}
+}
+
+// until waits until so many watches were told often enough, and none has ended.
+func (h *herd) until(t *testing.T, deadline time.Duration, watches, often int) {
+	t.Helper()
+	eventually(t, deadline, fmt.Sprintf("%d times %s on each stream", often, h.what), func() error {
+		h.mutex.Lock()
+		defer h.mutex.Unlock()
+		count := 0
+		for _, told := range h.told {
+			if told >= often {
+				count++
+			}
+		}
+		if count != watches {
+			return fmt.Errorf("on %d; ended %d", count, len(h.over))
+		}
+		return nil
+	})
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	for key, last := range h.over {
+		t.Fatalf("%d streams have ended, %v with %s", len(h.over), key, last)
+	}
+}
+
+// cpu is what the proxy has used so far.
+func (r *Rig) cpu() time.Duration {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.process.Pid))
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+func testIdle(t *testing.T, connections, each, limit int) {
+	r := NewRig(t, Set("aggregation.watch.bookmark_idle_ms", sized(1000, 60_000)))
 	r.Fill(1, 1, 1)
 	cursor := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
 	r.Admin(0).Watch(t, resumed(cursor)) // the group with its streams to shards
 	before := r.resident()
-	var mutex sync.Mutex
-	marked, over := map[[2]uint32]bool{}, map[[2]uint32]string{}
-	for n := range uint32(connections) {
-		c := openRaw(t, r)
-		go func() {
-			_ = c.read(func(frame http2.Frame) {
-				mutex.Lock()
-				defer mutex.Unlock()
-				key := [2]uint32{n, frame.Header().StreamID}
-				if data, ok := frame.(*http2.DataFrame); ok && bytes.Contains(data.Data(), []byte(`"BOOKMARK"`)) {
-					marked[key] = true
-				}
-				_, reset := frame.(*http2.RSTStreamFrame)
-				if reset || (key[1] != 0 && frame.Header().Flags.Has(http2.FlagDataEndStream)) {
-					over[key] = frame.Header().String()
-				}
-			})
-		}()
-		for range each {
-			if _, err := c.ask(http.MethodGet, resumed(cursor), true); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	eventually(t, patience, "a bookmark on every stream", func() error {
-		mutex.Lock()
-		defer mutex.Unlock()
-		if len(marked) != connections*each {
-			return fmt.Errorf("on %d", len(marked))
-		}
-		return nil
-	})
-	mutex.Lock()
-	defer mutex.Unlock()
-	if len(over) > 0 {
-		t.Errorf("ended: %v", over)
-	}
+	h := gather(t, r, connections, each, resumed(cursor), `"BOOKMARK"`)
+	h.until(t, time.Duration(sized(40, 90))*time.Second, connections*each, 1)
 	if n := r.Metrics("kintsugi_watch_groups", ""); n != 1 {
 		t.Errorf("%v groups", n)
 	}
 	one := (r.resident() - before) << 10 / (connections * each)
 	t.Logf("%d bytes each", one)
-	if one > 4<<10 {
+	if one > limit {
 		t.Errorf("%d bytes for each watch", one)
+	}
+	if !fullLoad {
+		return
+	}
+	const minutes = 10
+	used := r.cpu()
+	time.Sleep(minutes * time.Minute)
+	h.until(t, time.Second, connections*each, minutes*60*9/66)
+	if share := float64(r.cpu()-used) / float64(minutes*time.Minute); share > 0.01 {
+		t.Errorf("%.1f %% of a core", 100*share)
+	} else {
+		t.Logf("%.2f %% of a core", 100*share)
+	}
+}
+
+func TestT80_idle_watches_are_small(t *testing.T) {
+	begin(t)
+	testIdle(t, 50, 100, 4<<10)
+}
+
+// A connection with its TLS is what costs then.
+func TestT80b_idle_watches_on_connections_of_their_own(t *testing.T) {
+	begin(t)
+	testIdle(t, sized(1000, 5000), 1, 64<<10)
+}
+
+func TestT84_ten_thousand_watches_come_back_at_once(t *testing.T) {
+	begin(t)
+	const connections, each = 100, 100
+	r := NewRig(t)
+	r.Fill(1, 1, 1)
+	cursor := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
+	put := func(round int) {
+		for _, f := range r.Shards {
+			f.Maps.Put(fmt.Sprint(f.Name, "-1"), Data("n", fmt.Sprint(round)))
+		}
+	}
+	const event = `"type":"MODIFIED"`
+	first := gather(t, r, connections, each, resumed(cursor), event)
+	put(1)
+	first.until(t, 60*time.Second, connections*each, 3)
+	for _, kill := range []bool{false, true} {
+		if kill {
+			first = nil
+			r.Restart(true) // there is no log then
+		}
+		for _, f := range r.Shards {
+			f.Reset()
+		}
+		begin := time.Now()
+		again := gather(t, r, connections, each, resumed(cursor), event)
+		put(2)
+		want := 6
+		if kill {
+			want = 9
+		}
+		again.until(t, 60*time.Second, connections*each, want)
+		t.Logf("after %v all have everything, killed: %v", time.Since(begin).Round(10*time.Millisecond), kill)
+		asked := 0
+		for _, f := range r.Shards {
+			asked += len(f.Asked(true))
+		}
+		if asked > 2*len(r.Shards) {
+			t.Errorf("%d streams to shards", asked)
+		}
+	}
+}
+
+func TestT85b_one_stream_more_than_advertised(t *testing.T) {
+	begin(t)
+	r := NewRig(t, Set("listener.max_streams", 100))
+	r.Fill(1, 1, 1)
+	c := openRaw(t, r)
+	var mutex sync.Mutex
+	codes, answered := map[uint32]http2.ErrCode{}, map[uint32]bool{}
+	go func() {
+		_ = c.read(func(frame http2.Frame) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			switch frame := frame.(type) {
+			case *http2.RSTStreamFrame:
+				codes[frame.StreamID] = frame.ErrCode
+			case *http2.DataFrame:
+				answered[frame.StreamID] = true
+			}
+		})
+	}()
+	for range 101 {
+		if _, err := c.ask(http.MethodGet, ConfigMaps.Path()+"?watch=1", true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, patience, "100 watches and one refusal", func() error {
+		mutex.Lock()
+		defer mutex.Unlock()
+		if len(answered) != 100 || len(codes) != 1 || codes[201] != http2.ErrCodeRefusedStream {
+			return fmt.Errorf("%d answered, refused are %v", len(answered), codes)
+		}
+		return nil
+	})
+}
+
+// flood is what one client does to hurt others; it returns when its connection is over.
+type flood struct {
+	name string
+	send func(c *rawConn, n int) error
+}
+
+func TestT86_floods_end_the_one_connection(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(1, 1, 1)
+	cursor := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
+	other := r.All.Watch(t, resumed(cursor))
+	watchPath := resumed(cursor)
+	filler := bytes.Repeat([]byte{0x40, 1, 'a', 1, 'b'}, 200) // literal fields
+	for n, one := range []flood{
+		{"rapid reset", func(c *rawConn, n int) error {
+			id, err := c.ask(http.MethodGet, watchPath, true)
+			if err != nil {
+				return err
+			}
+			return c.write(func(f *http2.Framer) error { return f.WriteRSTStream(id, http2.ErrCodeCancel) })
+		}},
+		{"CONTINUATION", func(c *rawConn, n int) error {
+			if n == 0 {
+				head := http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.head(http.MethodGet, watchPath)}
+				return c.write(func(f *http2.Framer) error { return f.WriteHeaders(head) })
+			}
+			return c.write(func(f *http2.Framer) error { return f.WriteContinuation(1, false, filler) })
+		}},
+		{"SETTINGS", func(c *rawConn, n int) error {
+			setting := http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(1<<20 + n%2)}
+			return c.write(func(f *http2.Framer) error { return f.WriteSettings(setting) })
+		}},
+		{"PING", func(c *rawConn, n int) error {
+			return c.write(func(f *http2.Framer) error { return f.WritePing(false, [8]byte{byte(n)}) })
+		}},
+		{"empty DATA", func(c *rawConn, n int) error {
+			if n == 0 {
+				_, err := c.ask(http.MethodPost, "/clusters/a"+ConfigMaps.In(), false)
+				return err
+			}
+			return c.write(func(f *http2.Framer) error { return f.WriteData(1, false, nil) })
+		}},
+	} {
+		before := r.resident()
+		c := openRaw(t, r)
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			_ = c.read(func(http2.Frame) {})
+		}()
+		begin, sent := time.Now(), 0
+		for time.Since(begin) < 5*time.Second {
+			if one.send(c, sent) != nil {
+				break
+			}
+			sent++
+		}
+		select {
+		case <-over:
+		case <-time.After(5 * time.Second):
+		}
+		took := time.Since(begin)
+		more := r.resident() - before
+		t.Logf("%s: over after %v and %d frames, %d KiB more", one.name, took.Round(time.Millisecond), sent, more)
+		if took > 2*time.Second {
+			t.Errorf("%s: over after %v and %d frames", one.name, took, sent)
+		}
+		if more > 4<<10 {
+			t.Errorf("%s: %d KiB more", one.name, more)
+		}
+		r.B.Maps.Put("b-1", Data("n", fmt.Sprint(n)))
+		other.UntilObjects(n+1, patience)
+		if answer := r.All.Get(ConfigMaps.Path()); answer.Status != http.StatusOK {
+			t.Errorf("%s: %s", one.name, answer)
+		}
+	}
+	if other.Ended() {
+		t.Error(other.Fault())
 	}
 }
 

@@ -11,6 +11,17 @@ import (
 	"time"
 )
 
+// fullLoad asks for the load cases in the size and for the time that the specification names (docs/testing.md).
+var fullLoad = os.Getenv("KINTSUGI_FULL_LOAD") != ""
+
+// sized is a number of a load case: in a suite, and in the specification where that takes minutes.
+func sized(suite, written int) int {
+	if fullLoad {
+		return written
+	}
+	return suite
+}
+
 // resident is the proxy's memory in KiB.
 func (r *Rig) resident() int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.process.Pid))
@@ -29,7 +40,7 @@ func TestT79_one_reader_stops_reading(t *testing.T) {
 	list := r.All.List(t, ConfigMaps.Path())
 	path := resumed(list.Metadata.ResourceVersion)
 	var fast []*Recording
-	for range 10 {
+	for range 20 {
 		fast = append(fast, r.Admin(0).Watch(t, path))
 	}
 	stopped := make(chan struct{})
@@ -137,7 +148,7 @@ func TestT85_limits_of_streams(t *testing.T) {
 	var watches []*Recording
 	var mutex sync.Mutex
 	var group sync.WaitGroup
-	for n := range 150 {
+	for n := range 300 {
 		group.Go(func() {
 			w := clients[n%3].Open(t, fmt.Sprintf("%s?watch=1&labelSelector=!x%d", ConfigMaps.Path(), n), nil)
 			mutex.Lock()

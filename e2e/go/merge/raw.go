@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -46,10 +47,13 @@ func openRaw(t *testing.T, r *Rig) *rawConn {
 	return c
 }
 
-// head is the header block of a request at clusters/*.
+// head is the header block of a request, at clusters/* if it names no cluster.
 func (c *rawConn) head(method, path string) []byte {
 	c.block.Reset()
-	for _, field := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "x"}, {":path", "/clusters/*" + path},
+	if !strings.HasPrefix(path, "/clusters/") {
+		path = "/clusters/*" + path
+	}
+	for _, field := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "x"}, {":path", path},
 		{"accept", JSON}} {
 		_ = c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
 	}
@@ -63,6 +67,13 @@ func (c *rawConn) ask(method, path string, end bool) (uint32, error) {
 	id := c.next
 	c.next += 2
 	return id, c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.head(method, path), EndStream: end, EndHeaders: true})
+}
+
+// write sends frames while nothing else does.
+func (c *rawConn) write(frames func(*http2.Framer) error) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return frames(c.framer)
 }
 
 // read hands each frame to see until the connection is over, and acknowledges what has to be.

@@ -138,7 +138,7 @@ func TestT53_an_orderly_restart_lists_nothing(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
 	r.Fill(5, 5, 5)
-	informers, retries := crowd(t, r, 10, 10)
+	informers, retries := crowd(t, r, 50, 50)
 	before := map[*Informer]Counts{}
 	for _, i := range informers {
 		before[i] = i.Counts()
@@ -162,7 +162,7 @@ func TestT53b_a_kill_ends_in_equal_models(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
 	r.Fill(5, 5, 5)
-	informers, _ := crowd(t, r, 10, 0)
+	informers, _ := crowd(t, r, 50, 0)
 	stop := writing(r, 10*time.Millisecond)
 	r.Restart(true)
 	time.Sleep(300 * time.Millisecond)

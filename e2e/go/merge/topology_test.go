@@ -18,21 +18,22 @@ func TestT71_a_shard_joins_open_watches(t *testing.T) {
 	r := NewRig(t)
 	r.Fill(2, 2, 2)
 	var watches []*Recording
-	for n := range 20 {
-		watches = append(watches, r.All.Watch(t, ConfigMaps.Path()+"?"+newest+fmt.Sprintf("&labelSelector=!x%d", n%2)))
+	clients := []*Client{r.All, r.Admin(0)}
+	for n := range 100 {
+		watches = append(watches, clients[n%2].Watch(t, ConfigMaps.Path()+"?"+newest+fmt.Sprintf("&labelSelector=!x%d", n%2)))
 	}
 	for _, w := range watches {
 		w.UntilSynced(patience)
 	}
 	before := watches[0].Cursor()
 	d := r.AddFake("d")
-	for n := range 300 {
+	for n := range 1000 {
 		d.Maps.Put(fmt.Sprint("d-", n))
 	}
 	r.Join(d)
 	for _, w := range watches {
 		w.Until("objects of the new shard", 40*time.Second, func(events []Event) error {
-			if got := added(events, "d"); got != 300 {
+			if got := added(events, "d"); got != 1000 {
 				return fmt.Errorf("%d", got)
 			}
 			return nil
@@ -100,7 +101,7 @@ func TestT71b_cut_in_the_middle_of_a_new_shard(t *testing.T) {
 func testLeaves(t *testing.T, mode string) {
 	begin(t)
 	r := NewRig(t, Set("aggregation.resync.mode", mode))
-	r.Fill(2, 2, 100)
+	r.Fill(2, 2, 1000)
 	i := StartInformer(t, r.Rest(), true, ConfigMaps)
 	i.Equals(t, patience, r.Maps()...)
 	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
@@ -116,7 +117,7 @@ func testLeaves(t *testing.T, mode string) {
 		w.Until("DELETED for each object", patience, func(events []Event) error {
 			return (Model{}).Apply(events).Equal(Union(r.Maps()...))
 		})
-		if got := len(pick(w.Events(), func(e Event) bool { return e.Type == "DELETED" && e.Object.Marker() == "c" })); got != 101 || w.Ended() {
+		if got := len(pick(w.Events(), func(e Event) bool { return e.Type == "DELETED" && e.Object.Marker() == "c" })); got != 1001 || w.Ended() {
 			t.Errorf("%d objects are deleted", got)
 		}
 	}
@@ -268,7 +269,7 @@ func TestT74_a_partition_of_plain_servers(t *testing.T) {
 
 func TestT75_many_shards_restart(t *testing.T) {
 	begin(t)
-	names := make([]string, 20)
+	names := make([]string, sized(20, 50))
 	for n := range names {
 		names[n] = fmt.Sprintf("s%02d", n)
 	}
@@ -277,7 +278,7 @@ func TestT75_many_shards_restart(t *testing.T) {
 		f.Maps.Put(f.Name + "-1")
 	}
 	var informers []*Informer
-	for n := range 20 {
+	for n := range sized(20, 200) {
 		informers = append(informers, StartInformer(t, r.Rest(), n%2 == 0, ConfigMaps))
 	}
 	for _, i := range informers {
@@ -285,7 +286,8 @@ func TestT75_many_shards_restart(t *testing.T) {
 	}
 	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
 	w.UntilSynced(patience)
-	for n, f := range r.Shards[:10] {
+	for n := range sized(10, 60) {
+		f, next := r.Shards[n%len(r.Shards)], time.After(time.Duration(sized(0, 1))*time.Second)
 		before := len(f.Accepted())
 		f.Stop()
 		f.Maps.Put(fmt.Sprint(f.Name, "-r", n))
@@ -294,6 +296,7 @@ func TestT75_many_shards_restart(t *testing.T) {
 		if got := len(f.Accepted()) - before; got > 8 {
 			t.Errorf("%d connects to %s", got, f.Name)
 		}
+		<-next
 	}
 	for _, i := range informers {
 		i.Equals(t, 40*time.Second, r.Maps()...)
