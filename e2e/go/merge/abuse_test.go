@@ -19,6 +19,7 @@ import (
 type herd struct {
 	mutex sync.Mutex
 	told  map[[2]uint32]int    // by connection and stream: how often `what` came
+	tail  map[[2]uint32]string // what may be the beginning of one more
 	over  map[[2]uint32]string // ended
 	what  []byte
 }
@@ -26,7 +27,7 @@ type herd struct {
 // gather opens so many watches on each of so many connections.
 func gather(t *testing.T, r *Rig, connections, each int, path, what string) *herd {
 	t.Helper()
-	h := &herd{told: map[[2]uint32]int{}, over: map[[2]uint32]string{}, what: []byte(what)}
+	h := &herd{told: map[[2]uint32]int{}, tail: map[[2]uint32]string{}, over: map[[2]uint32]string{}, what: []byte(what)}
 	var group sync.WaitGroup
 	slots := make(chan struct{}, 16)
 	for n := range uint32(connections) {
@@ -52,13 +53,14 @@ func (h *herd) see(connection uint32, frame http2.Frame) {
 	data, ok := frame.(*http2.DataFrame)
 	_, reset := frame.(*http2.RSTStreamFrame)
 	ended := reset || (key[1] != 0 && frame.Header().Flags.Has(http2.FlagDataEndStream))
-	if count := 0; ended || ok {
-		if ok {
-			count = bytes.Count(data.Data(), h.what)
-		}
+	if ended || ok {
 		h.mutex.Lock()
 		defer h.mutex.Unlock()
-		h.told[key] += count
+		if ok {
+			text := append([]byte(h.tail[key]), data.Data()...)
+			h.told[key] += bytes.Count(text, h.what)
+			h.tail[key] = string(text[max(0, len(text)-len(h.what)+1):])
+		}
 		if ended {
 			h.over[key] = frame.Header().String()
 			if ok {
