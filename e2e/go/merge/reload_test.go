@@ -30,7 +30,7 @@ func TestT98_reloads_under_load(t *testing.T) {
 	var watches []*Recording
 	for range 5 {
 		c := r.Admin(0)
-		for range 10 {
+		for range sized(10, 40) {
 			watches = append(watches, c.Watch(t, resumed(cursor)))
 		}
 	}
@@ -56,7 +56,7 @@ func TestT98_reloads_under_load(t *testing.T) {
 	}
 	all, brief, writer := r.Admin(0), r.Admin(0), r.Admin(0).At("/clusters/b")
 	brief.transport.DisableKeepAlives = true // a connection for each request
-	for range 3 {
+	for range sized(3, 6) { // each no more than 250 a second
 		load(func(int) Answer { return all.Get(ConfigMaps.Path()) }, http.StatusOK)
 	}
 	load(func(int) Answer { return brief.Get(ConfigMaps.Path() + "?limit=2") }, http.StatusOK)
