@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proxy/testing_rig.h"
@@ -21,10 +23,41 @@ struct Change {
   bool operator==(const Change&) const = default;
 };
 
-inline std::string object(const std::string& name, std::uint64_t revision) {
-  return R"({"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":")" + name +
-         R"(","namespace":"t","uid":"u-)" + name + R"(","resourceVersion":")" +
-         std::to_string(revision) + R"("}})";
+/// What a client has asked objects to be shown as.
+enum class Form : std::uint8_t { kObject, kMetadata, kTable };
+inline Form form_of(std::string_view accept) {
+  return accept.find("as=Table") != std::string_view::npos                ? Form::kTable
+         : accept.find("PartialObjectMetadata") != std::string_view::npos ? Form::kMetadata
+                                                                          : Form::kObject;
+}
+inline std::string_view accept_of(Form form) {
+  return form == Form::kTable      ? "application/json;as=Table;v=v1;g=meta.k8s.io"
+         : form == Form::kMetadata ? "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+                                   : "application/json";
+}
+
+inline constexpr std::string_view kHead = R"("kind":"ConfigMap","apiVersion":"v1",)";
+inline constexpr std::string_view kMetadataHead =
+    R"("kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",)";
+inline constexpr std::string_view kColumns = R"([{"name":"Name","type":"string"}])";
+
+/// @param metadata  members of it
+inline std::string table(std::string_view metadata, bool with_columns, const std::string& rows) {
+  return R"({"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{)" + std::string(metadata) +
+         R"(},"columnDefinitions":)" + (with_columns ? std::string(kColumns) : "null") +
+         R"(,"rows":[)" + rows + "]}";
+}
+
+/// @param cluster  "": it says none
+inline std::string item(Form form, const std::string& name, std::uint64_t revision,
+                        const std::string& cluster = {}) {
+  const std::string annotations =
+      cluster.empty() ? cluster : R"(,"annotations":{"kcp.io/cluster":")" + cluster + "\"}";
+  std::string out = "{" + std::string(form == Form::kObject ? kHead : kMetadataHead) +
+                    R"("metadata":{"name":")" + name + R"(","namespace":"t","uid":"u-)" + name +
+                    R"(","resourceVersion":")" + std::to_string(revision) + '"' + annotations +
+                    "}}";
+  return form == Form::kTable ? R"({"cells":[")" + name + R"("],"object":)" + out + "}" : out;
 }
 
 inline void PrintTo(const Change& one, std::ostream* out) {
@@ -35,11 +68,14 @@ inline std::string line(const std::string& type, const std::string& object) {
   return R"({"type":")" + type + R"(","object":)" + object + "}\n";
 }
 
-inline std::string bookmark(std::uint64_t revision, bool end) {
-  return line("BOOKMARK",
-              R"({"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":")" +
-                  std::to_string(revision) + '"' +
-                  (end ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "") + "}}");
+inline std::string bookmark(Form form, std::uint64_t revision, bool end, bool first) {
+  const std::string version = R"("resourceVersion":")" + std::to_string(revision) + '"';
+  const std::string object =
+      "{" + std::string(form == Form::kObject ? kHead : kMetadataHead) + R"("metadata":{)" +
+      version + (end ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "") + "}}";
+  return line("BOOKMARK", form == Form::kTable
+                              ? table(version, first, R"({"cells":[],"object":)" + object + "}")
+                              : object);
 }
 
 inline std::uint64_t number(std::string_view text) {
@@ -53,6 +89,8 @@ struct HistoryShard {
   struct Stream {
     Exchange* exchange = nullptr;
     std::size_t next = 0;
+    Form form = Form::kObject;
+    bool first = true;  ///< nothing was sent yet: a Table begins with its columns
   };
   FakeShard server;
   std::vector<Change> changes;
@@ -61,6 +99,22 @@ struct HistoryShard {
   std::list<Stream> streams;
   int refusal = 0;              ///< status of all answers; 0: they are right
   std::uint64_t forgotten = 0;  ///< watches from before it are answered 410
+  /// Logical cluster of an object; empty: none says any.
+  std::function<std::string(const std::string& name)> cluster_of;
+
+  [[nodiscard]] std::string shown(Form form, const std::string& name,
+                                  std::uint64_t revision) const {
+    return item(form, name, revision, cluster_of ? cluster_of(name) : std::string());
+  }
+  [[nodiscard]] std::string event(Stream& stream, const std::string& type, const std::string& name,
+                                  std::uint64_t revision) const {
+    const std::string one = shown(stream.form, name, revision);
+    const bool first = std::exchange(stream.first, false);
+    return line(type,
+                stream.form == Form::kTable
+                    ? table(R"("resourceVersion":")" + std::to_string(revision) + '"', first, one)
+                    : one);
+  }
 
   void answer(Exchange& exchange) {
     const std::string& target = exchange.head.target;
@@ -71,14 +125,25 @@ struct HistoryShard {
       return;
     }
     if (target.find("watch=true") == std::string::npos) {
+      const Form form = form_of(exchange.head.headers.get("accept"));
+      const std::string prefix = "/clusters/";
+      const std::string only =
+          target.substr(prefix.size(), target.find('/', prefix.size()) - prefix.size());
       std::string items;
       for (const auto& [name, revision] : state) {
-        items += (items.empty() ? "" : ",") + object(name, revision);
+        if (!cluster_of || only == "*" || only == cluster_of(name)) {
+          items += (items.empty() ? "" : ",") + shown(form, name, revision);
+        }
       }
+      const std::string version = R"("resourceVersion":")" + std::to_string(head) + '"';
       FakeShard::reply(
           exchange, 200,
-          R"({"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":")" +
-              std::to_string(head) + R"("},"items":[)" + items + "]}");
+          form == Form::kTable
+              ? table(version, true, items)
+              : (form == Form::kMetadata
+                     ? R"({"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1",)"
+                     : R"({"kind":"ConfigMapList","apiVersion":"v1",)") +
+                    (R"("metadata":{)" + version + R"(},"items":[)" + items + "]}"));
       return;
     }
     const std::size_t at = target.find("resourceVersion=");
@@ -92,13 +157,14 @@ struct HistoryShard {
     http::HeaderList headers;
     headers.add("content-type", "application/json");
     exchange.stream->send_head(200, headers, false);
-    Stream stream{&exchange, changes.size()};
+    Stream stream{&exchange, changes.size(), form_of(exchange.head.headers.get("accept"))};
     if (initial_events) {
       std::string initial;
       for (const auto& [name, revision] : state) {
-        initial += line("ADDED", object(name, revision));
+        initial += event(stream, "ADDED", name, revision);
       }
-      exchange.stream->send_data(initial + bookmark(head, true), false);
+      initial += bookmark(stream.form, head, true, std::exchange(stream.first, false));
+      exchange.stream->send_data(initial, false);
     } else if (at != std::string::npos) {
       stream.next = static_cast<std::size_t>(
           std::find_if(changes.begin(), changes.end(),
@@ -132,7 +198,7 @@ struct HistoryShard {
     std::string text;
     for (; most > 0 && stream.next < changes.size(); --most) {
       const Change& one = changes[stream.next++];
-      text += line(one.type, object(one.name, one.revision));
+      text += event(stream, one.type, one.name, one.revision);
     }
     if (!text.empty()) {
       stream.exchange->stream->send_data(text, false);
@@ -143,7 +209,8 @@ struct HistoryShard {
                                    : stream.next == 0            ? 0
                                                       : changes[stream.next - 1].revision;
     if (revision != 0) {
-      stream.exchange->stream->send_data(bookmark(revision, false), false);
+      stream.exchange->stream->send_data(
+          bookmark(stream.form, revision, false, std::exchange(stream.first, false)), false);
     }
   }
   void forget_ended() {

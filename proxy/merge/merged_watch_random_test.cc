@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -27,6 +28,7 @@ using testing::Answer;
 using testing::Change;
 using testing::Exchange;
 using testing::FakeShard;
+using testing::Form;
 using testing::number;
 using testing::Rig;
 
@@ -34,7 +36,10 @@ constexpr std::size_t kShards = 3;
 constexpr const char* kMaps = "/clusters/*/api/v1/configmaps";
 
 struct Client {
-  enum class Kind : std::uint8_t { kInitial, kCursor, kNative } kind = Kind::kInitial;
+  /// kPlain: present objects and what comes, without an end of the former.
+  enum class Kind : std::uint8_t { kInitial, kCursor, kNative, kPlain } kind = Kind::kInitial;
+  Form form = Form::kObject;
+  bool marks = true;  ///< it asks for bookmarks
   Answer answer;
   std::size_t read = 0;                          ///< bytes of the answer
   std::string from;                              ///< what it asked for
@@ -48,7 +53,12 @@ struct Client {
   bool synced = false, gone = false;
 
   /// What it knows covers all shards.
-  [[nodiscard]] bool synced_or_resumed() const { return synced || kind != Kind::kInitial; }
+  [[nodiscard]] bool synced_or_resumed() const {
+    return synced || kind == Kind::kCursor || kind == Kind::kNative;
+  }
+  [[nodiscard]] bool has_all_in_time() const {
+    return synced_or_resumed() || kind == Kind::kPlain || !marks;
+  }
   [[nodiscard]] bool open() const { return answer.stream != nullptr && !answer.ended && !gone; }
 };
 
@@ -120,8 +130,15 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
   void begin(Client::Kind kind, const Client* after) {
     Client& client = clients_.emplace_back();
     client.kind = kind;
-    std::string query = "?watch=1&allowWatchBookmarks=true";
+    client.form = kind == Client::Kind::kNative ? after->form  // the same group has to know it
+                                                : static_cast<Form>(pick(8) / 3);
+    client.marks = pick(5) != 0;
+    std::string query = "?watch=1";
+    query += client.marks ? "&allowWatchBookmarks=true" : "";
     switch (kind) {
+      case Client::Kind::kPlain:
+        query += pick(2) == 0 ? "" : "&resourceVersion=0";
+        break;
       case Client::Kind::kInitial:
         query += "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         break;
@@ -149,7 +166,7 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
       query += "&resourceVersion=" + client.from;
     }
     http::RequestHead head = Rig::get(kMaps + query);
-    head.headers.add("accept", "application/json");
+    head.headers.add("accept", testing::accept_of(client.form));
     if (after != nullptr) {
       client.before = "\nafter" + story(*after);
     }
@@ -181,26 +198,30 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
     if (type == "ERROR") {
       client.gone = true;
       const std::int64_t code = event.find("object")->find("code")->as_integer();
-      EXPECT_TRUE(code == 410 || (code == 503 && client.kind == Client::Kind::kInitial) ||
-                  code == 429)
+      EXPECT_TRUE(code == 410 || (code == 503 && client.kind == Client::Kind::kPlain) ||
+                  (code == 503 && client.kind == Client::Kind::kInitial) || code == 429)
           << event.dump();
       EXPECT_TRUE(disturbs_ || client.kind != Client::Kind::kCursor)
           << event.dump() << story(client);
       return;
     }
-    const std::string_view version = event.text({"object", "metadata", "resourceVersion"});
+    const Json* object = event.find("object");
+    ASSERT_NE(object, nullptr);
+    if (client.form == Form::kTable) {
+      ASSERT_EQ(object->find("rows")->size(), 1U) << event.dump();
+      object = object->find("rows")->items().front().find("object");
+    }
+    EXPECT_EQ(object->text({"kind"}),
+              client.form == Form::kObject ? "ConfigMap" : "PartialObjectMetadata");
+    const std::string_view version = object->text({"metadata", "resourceVersion"});
     if (type == "BOOKMARK") {
-      const std::string cursor(version);
-      ASSERT_EQ(cursor.size(), 15 + 20 * kShards);
-      EXPECT_GE(cursor, client.cursor) << story(client);
-      client.cursor = cursor;
-      client.synced = client.synced || event.at({"object", "metadata", "annotations"}) != nullptr;
-      for (std::size_t i = 0; i < kShards; ++i) {
-        check_position(client, i, component(cursor, i));
-      }
+      EXPECT_TRUE(client.marks) << event.dump() << story(client);
+      client.synced = client.synced || object->at({"metadata", "annotations"}) != nullptr;
+      EXPECT_FALSE(client.synced && client.kind != Client::Kind::kInitial) << story(client);
+      take_cursor(client, std::string(version));
       return;
     }
-    const std::string_view name = event.text({"object", "metadata", "name"});
+    const std::string_view name = object->text({"metadata", "name"});
     const std::size_t shard = static_cast<std::size_t>(name.front() - 'a');
     const std::uint64_t revision = number(version);
     client.got[shard].push_back({revision, std::string(type), std::string(name)});
@@ -209,8 +230,17 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
     if (disturbs_) {  // differences may come instead of events
     } else if (client.kind == Client::Kind::kCursor) {
       check_prefix(client, shard);
-    } else if (client.kind == Client::Kind::kInitial) {
+    } else if (client.kind != Client::Kind::kNative) {
       check_growth(client, shard);
+    }
+  }
+
+  void take_cursor(Client& client, const std::string& cursor) {
+    ASSERT_EQ(cursor.size(), 15 + 20 * kShards);
+    EXPECT_GE(cursor, client.cursor) << story(client);
+    client.cursor = cursor;
+    for (std::size_t i = 0; i < kShards; ++i) {
+      check_position(client, i, component(cursor, i));
     }
   }
 
@@ -240,7 +270,8 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
   }
   void check_position(const Client& client, std::size_t shard, std::uint64_t component) {
     const bool knows = client.kind == Client::Kind::kCursor ||
-                       (client.kind == Client::Kind::kInitial && client.synced);
+                       (client.kind == Client::Kind::kInitial && client.synced) ||
+                       (client.kind == Client::Kind::kPlain && component > 1);
     if (knows && component != 1) {
       EXPECT_EQ(client.state[shard], shards_[shard].state_at(component))
           << "shard " << shard << " at " << component << story(client);
@@ -258,9 +289,9 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
   [[nodiscard]] bool is_done(const Client& client, std::size_t shard) const {
     const std::vector<Change>& got = client.got[shard];
     const std::vector<Change>& all = shards_[shard].changes;
-    if (disturbs_ || client.kind == Client::Kind::kInitial) {
+    if (disturbs_ || client.kind == Client::Kind::kInitial || client.kind == Client::Kind::kPlain) {
       const bool here = shard != kLeaver || is_member_;
-      return client.synced_or_resumed() &&
+      return client.has_all_in_time() &&
              client.state[shard] ==
                  (here ? shards_[shard].state : std::map<std::string, std::uint64_t>());
     }
@@ -271,6 +302,7 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
         return got.size() <= all.size() && wanted(client, shard).size() <= got.size() &&
                std::equal(got.rbegin(), got.rend(), all.rbegin());
       case Client::Kind::kInitial:
+      case Client::Kind::kPlain:
         break;
     }
     return false;
@@ -366,7 +398,7 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
         break;
       case 9:
       case 10:
-        begin(Client::Kind::kInitial, nullptr);
+        begin(pick(3) == 0 ? Client::Kind::kPlain : Client::Kind::kInitial, nullptr);
         break;
       case 11:
       case 12:
