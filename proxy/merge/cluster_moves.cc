@@ -45,6 +45,7 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
     arrival_.objects.clear();
     arrival_.keys.clear();
     strange_ = false;
+    size_ = 0;
     if (pages_ != nullptr) {  // it may be on the stack
       moves_.shared_.loop.post([kept = std::shared_ptr<ShardPages>(std::move(pages_))] {});
     }
@@ -84,14 +85,20 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
         (envelope.kind == "Table") == shape.kind.is_table()
             ? read_listed(moves_.shared_.options, arrival_.member, shape, item, room)
             : std::nullopt;
-    if (!listed) {
+    if (!listed || strange_) {
       strange_ = true;
       return;
     }
+    std::string event = shape.coding->item("ADDED", shape.kind, listed->facts, listed->item);
+    size_ += event.size();
+    if (size_ > moves_.shared_.params.queue_high) {  // readers would end in the middle of it
+      strange_ = true;
+      arrival_.objects.clear();
+      arrival_.keys.clear();
+      return;
+    }
     arrival_.keys.insert(ClusterArrival::key(listed->facts));
-    arrival_.objects.push_back(
-        {listed->facts.revision,
-         shape.coding->item("ADDED", shape.kind, listed->facts, listed->item)});
+    arrival_.objects.push_back({listed->facts.revision, std::move(event)});
   }
   void on_bytes(std::size_t count) noexcept override { pages_->consume(count); }
   void on_pages_end(ShardPages::End end) noexcept override {
@@ -111,8 +118,9 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
   net::Timer retry_;
   std::unique_ptr<ShardPages> pages_;
   ClusterArrival arrival_;
+  std::size_t size_ = 0;
   int tries_ = 0;
-  bool strange_ = false;  // what came is not what the group's streams tell
+  bool strange_ = false;  // what came is not what the group's streams tell, or too much
 };
 
 ClusterMoves::ClusterMoves(MergeLoop& shared, const http::RequestHead& head,
@@ -154,7 +162,13 @@ ClusterMoves::Left* ClusterMoves::left_of(const Member& member, const ObjectFact
 }
 
 bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts) {
-  return leaves_out(member, facts, {});
+  Left* left = left_of(member, facts);
+  const bool is_owner = !other_owner(member, facts);
+  if (left != nullptr && (!is_owner || left->told == 0)) {
+    left->told = 0;
+    left->latest = std::max(left->latest, facts.revision);
+  }
+  return left != nullptr && !is_owner;
 }
 
 bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts,
@@ -167,7 +181,7 @@ bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts,
     return true;  // it was listed
   }
   left->told = 0;
-  if (left->listing != nullptr && !event.empty() && left->later.size() < kMostEvents) {
+  if (left->listing != nullptr && left->later.size() < kMostEvents) {
     left->later.push_back({facts.revision, std::string(event)});
   } else {
     left->latest = std::max(left->latest, facts.revision);
@@ -178,7 +192,7 @@ bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts,
 void ClusterMoves::vanished(const Member& owner, std::uint64_t position, const ObjectFacts& facts,
                             std::string_view event) {
   Key key{owner.slot, std::string(facts.cluster)};
-  if (!left_.contains(key) && left_.size() >= kMostLeft) {
+  if (left_.size() >= kMostLeft || vanished_.size() >= kMostLeft) {
     return;
   }
   const bool is_new = !left_.contains(key);
@@ -187,10 +201,10 @@ void ClusterMoves::vanished(const Member& owner, std::uint64_t position, const O
     left.told = 0;
     left.latest = std::max(left.latest, position);
   }
-  if (left.vanished.size() >= kMostEvents) {
-    left.overflown = true;
-  } else {
-    left.vanished[ClusterArrival::key(facts)] = {facts.revision, std::string(event)};
+  Vanished& vanished = vanished_[key.second];
+  vanished.overflown = vanished.overflown || vanished.events.size() >= kMostEvents;
+  if (!vanished.overflown) {
+    vanished.events[ClusterArrival::key(facts)] = {facts.revision, std::string(event)};
   }
   if (left.listing == nullptr) {
     list(key, owner, left);
@@ -265,12 +279,15 @@ void ClusterMoves::on_listed(const Key& key, const Member& member, bool complete
   shared_.loop.post([listing] {});  // it is on the stack
   const auto fact = shared_.view->current().cluster(key.second);
   if (!fact || fact->owner != member.id) {
-    left.vanished.clear();
     return;  // it went back
   }
   ClusterArrival& arrival = listing->arrival();
-  if (!complete || left.overflown) {
+  const auto lost = vanished_.find(key.second);
+  if (!complete || (lost != vanished_.end() && lost->second.overflown)) {
     left_.erase(found);
+    if (lost != vanished_.end()) {
+      vanished_.erase(lost);
+    }
     arrived_(arrival);
     return;
   }
@@ -288,12 +305,14 @@ void ClusterMoves::on_listed(const Key& key, const Member& member, bool complete
     }
   }
   left.later.clear();
-  for (auto& [name, event] : left.vanished) {
-    if (!arrival.keys.contains(name)) {
-      arrival.vanished.push_back(std::move(event));
+  if (lost != vanished_.end()) {
+    for (auto& [name, event] : lost->second.events) {
+      if (!arrival.keys.contains(name)) {
+        arrival.vanished.push_back(std::move(event));
+      }
     }
+    vanished_.erase(lost);
   }
-  left.vanished.clear();
   arrived_(arrival);
 }
 

@@ -41,7 +41,8 @@ struct ClusterArrival {
 /// only what the owner says of it counts. When the owner changes to a shard whose events of the
 /// cluster were left out, the cluster is listed there, and its objects are told as ADDED; no client
 /// sees the other shard's deletions of what is there. Of one group. Memory: for each cluster that
-/// is on its way its list, and 4,096 events. Threads: its loop.
+/// is on its way a list of at most what a client may be behind, and 4,096 events. Threads: its
+/// loop.
 class ClusterMoves {
  public:
   using Arrived = std::function<void(const ClusterArrival& arrival)>;
@@ -51,10 +52,10 @@ class ClusterMoves {
                const std::string& passed_on, StreamShape& shape, Arrived arrived);
   ~ClusterMoves();
 
-  /// The event is not the owner's, or is older than what was told at the move: nobody gets it.
+  /// The event is not the owner's: nobody gets it.
   [[nodiscard]] bool leaves_out(const Member& member, const ObjectFacts& facts);
-  /// The same of an event of the group's own stream, which is told later if its cluster is about to
-  /// arrive there.
+  /// The same of an event of the group's own stream, which nobody gets either if it is older than
+  /// what was told at the move, and everybody later if its cluster is about to arrive there.
   [[nodiscard]] bool leaves_out(const Member& member, const ObjectFacts& facts,
                                 std::string_view event);
   /// Shard that owns the object's logical cluster, if another one than this tells of it.
@@ -82,9 +83,12 @@ class ClusterMoves {
     std::uint64_t told = 0;    ///< revision of the list that was told; 0: none yet
     std::shared_ptr<Listing> listing;
     std::vector<ClusterArrival::Event> later;  ///< since the listing began
-    std::map<std::string, ClusterArrival::Event> vanished;
-    bool overflown = false;
     bool departed = false;
+  };
+  /// DELETED by shards that do not own the cluster, until it is listed at the one that does.
+  struct Vanished {
+    std::map<std::string, ClusterArrival::Event> events;
+    bool overflown = false;
   };
   using Key = std::pair<std::size_t, std::string>;  // slot, cluster
   /// What the event is left out for; null: it is not.
@@ -99,6 +103,7 @@ class ClusterMoves {
   StreamShape& shape_;
   Arrived arrived_;
   std::map<Key, Left> left_;
+  std::map<std::string, Vanished, std::less<>> vanished_;  // by cluster
 };
 
 }  // namespace kintsugi::proxy

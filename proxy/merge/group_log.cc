@@ -33,6 +33,7 @@ std::optional<std::uint64_t> GroupLog::floor(std::size_t slot) const noexcept {
 void GroupLog::append(Entry entry) {
   entry.offset = end_offset_;
   end_offset_ += entry.bytes.size();
+  repeats_until_ = entry.repeats ? end() + 1 : repeats_until_;
   entries_.push_back(std::move(entry));
   trim();
 }

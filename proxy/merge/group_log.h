@@ -58,6 +58,9 @@ class GroupLog {
   /// The first current event of the slot after `position`; end() if there is none.
   [[nodiscard]] Index first_after(std::size_t slot, std::uint64_t position) const noexcept;
   [[nodiscard]] bool has_events_of(std::size_t slot) const noexcept;
+  /// The place behind the last event that no position tells: who has not read so far cannot resume
+  /// where it is.
+  [[nodiscard]] Index repeats_until() const noexcept { return repeats_until_; }
   /// Bytes of the events from `index` on.
   [[nodiscard]] std::size_t bytes_from(Index index) const noexcept {
     return index >= end() ? 0 : static_cast<std::size_t>(end_offset_ - at(index).offset);
@@ -75,7 +78,7 @@ class GroupLog {
   };
   Slot& slot_at(std::size_t slot);
   std::vector<Slot> slots_;
-  Index begin_ = 0;
+  Index begin_ = 0, repeats_until_ = 0;
   std::uint64_t end_offset_ = 0;
 };
 

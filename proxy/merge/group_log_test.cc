@@ -75,5 +75,21 @@ TEST(GroupLog, WhenASlotBeginsAnew_OlderPositionsAreNoLongerServed) {
   EXPECT_EQ(log.first_after(2, 30), log.end());
 }
 
+TEST(GroupLog, WhenEventsRepeatAPosition_TheirEndIsKnownAlsoWhenTheyAreGone) {
+  GroupLog log(45);
+  log.begin_slot(0, 1);
+  log.append(event(0, 5));
+  EXPECT_EQ(log.repeats_until(), 0U);
+  GroupLog::Entry again = event(0, 5);
+  again.repeats = true;
+  log.append(std::move(again));
+  EXPECT_EQ(log.repeats_until(), 2U);
+  for (std::uint64_t position = 6; position < 12; ++position) {
+    log.append(event(0, position));
+  }
+  EXPECT_GT(log.begin(), 2U);
+  EXPECT_EQ(log.repeats_until(), 2U);
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "proxy/merge/cut_event.h"
 #include "proxy/merge/jitter.h"
 #include "proxy/merge/marker.h"
@@ -13,6 +14,7 @@ namespace kintsugi::proxy {
 namespace {
 
 constexpr std::size_t kMaxErrorBody = 64U << 10;
+constexpr Duration kMalformedWindow = seconds(60);  ///< the third time in it waits longest
 
 /// Label of kintsugi_shard_failures_total.
 std::string_view reason_of(Errc cause) {
@@ -214,11 +216,11 @@ void MemberWatch::on_phase_end(const StreamKind& kind, std::uint64_t revision) n
   start_ = WatchStart{position_, false, false, false};
   initial_done_ = true;
   state_ = State::kLive;
-  ObjectFacts facts;
-  facts.kind = kind.kind;
-  facts.api_version = kind.api_version;
-  facts.revision = revision;
-  sink_->on_bookmark(*this, facts);
+  EventFacts bookmark;
+  bookmark.facts.kind = kind.kind;
+  bookmark.facts.api_version = kind.api_version;
+  bookmark.facts.revision = revision;
+  sink_->on_bookmark(*this, bookmark);
   if (state_ == State::kLive) {
     sink_->on_initial_end(*this);
   }
@@ -342,7 +344,7 @@ void MemberWatch::take(std::string_view event) {
       if (state_ == State::kLive || facts->facts.initial_end) {
         position_ = std::max(position_, revision);
       }
-      sink_->on_bookmark(*this, facts->facts);
+      sink_->on_bookmark(*this, *facts);
       if (state_ == State::kInitial && facts->facts.initial_end) {
         drop_phase();
         state_ = State::kLive;
@@ -417,6 +419,13 @@ void MemberWatch::lose_broken(std::string_view cause) {
     return;
   }
   ++shared_.stats.malformed;
+  const TimePoint now = shared_.loop.now();
+  if (malformed_[0] != TimePoint() && malformed_[0] + kMalformedWindow > now) {
+    backoff_ = shared_.params.last_backoff;
+    log_warn("a shard keeps sending what cannot be understood",
+             {{"shard", member_.name}, {"cause", cause}, {"path", route_.path}});
+  }
+  malformed_ = {malformed_[1], now};
   lose(cause, "malformed");
 }
 

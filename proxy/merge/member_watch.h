@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,8 +39,8 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
     /// marker.
     virtual void on_event(MemberWatch& from, const EventFacts& facts,
                           std::string_view event) noexcept = 0;
-    /// A bookmark. position() may have moved.
-    virtual void on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept = 0;
+    /// A bookmark. position() may have moved. One that is a Table stream's first has its columns.
+    virtual void on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept = 0;
     /// All present objects have come, or there are none.
     virtual void on_initial_end(MemberWatch& from) noexcept = 0;
     /// It has accepted the watch, or lacks the resource (state()).
@@ -145,6 +146,7 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
   std::uint64_t position_ = 0;
   std::size_t credit_ = 0;  // received and not given back
   Duration backoff_;
+  std::array<TimePoint, 2> malformed_{};  // when its events could not be understood last
   TimePoint silent_since_ = TimePoint::max();
   State state_ = State::kOpening;
   bool initial_done_ = false;

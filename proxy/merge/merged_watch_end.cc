@@ -173,6 +173,10 @@ void MergedWatch::end_in_order() noexcept {
     end_.start(earliest - shared_.loop.now(), [this] { end_in_order(); });
     return;
   }
+  if (next_ < group_->log().repeats_until()) {
+    fail_with(version_expired(), "behind");
+    return;
+  }
   send_bookmark();
   finish();
 }

@@ -98,5 +98,23 @@ TEST_F(MergedWatches, WhenAnEventIsTooLarge_T83_TheErrorNamesItsObject) {
       << last.dump();
 }
 
+TEST_F(MergedWatches, WhenAShardKeepsTalkingNonsense_T68_TheThirdTimeItWaitsLongest) {
+  start({}, [](MergeParams& params) {
+    params.first_backoff = milliseconds(1);
+    params.last_backoff = seconds(600);
+  });
+  Answer& answer = synced();
+  for (std::size_t times = 1; times <= 3; ++times) {
+    EXPECT_TRUE(until([&] { return open_[1].size() == times && streams(1) == 1; })) << times;
+    tell(1, "no event at all}\n");
+    EXPECT_TRUE(until([&] { return streams(1) == 0 || open_[1].size() > times; })) << times;
+  }
+  tell(0, event("ADDED", "x", "12"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 3; })) << answer.body;
+  EXPECT_EQ(failures("beta", "malformed"), 3U);
+  EXPECT_EQ(open_[1].size(), 3U);
+  EXPECT_FALSE(answer.ended);
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -52,9 +52,9 @@ void MergedWatch::on_event(MemberWatch& from, const EventFacts& facts,
   group_->ring().deliver_to(facts.facts.revision, resumable(), shared_.loop.now());
 }
 
-void MergedWatch::on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept {
+void MergedWatch::on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept {
   part_of(from.member().slot)->component = from.position();
-  group_->learn(facts, {});
+  group_->learn(facts.facts, facts.columns);
   is_stale_ = true;
 }
 

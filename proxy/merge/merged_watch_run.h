@@ -133,7 +133,7 @@ class MergedWatch final : public http::RequestHandler,
   // What streams of its own tell.
   void on_event(MemberWatch& from, const EventFacts& facts,
                 std::string_view event) noexcept override;
-  void on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept override;
+  void on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept override;
   void on_initial_end(MemberWatch& from) noexcept override;
   void on_accepted(MemberWatch& from) noexcept override;
   void on_batch_end(MemberWatch& from) noexcept override;

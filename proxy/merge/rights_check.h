@@ -42,7 +42,7 @@ class RightsCheck final : private MemberWatch::Sink {
     }
   }
   void on_event(MemberWatch&, const EventFacts&, std::string_view) noexcept override {}
-  void on_bookmark(MemberWatch&, const ObjectFacts&) noexcept override {}
+  void on_bookmark(MemberWatch&, const EventFacts&) noexcept override {}
   void on_initial_end(MemberWatch&) noexcept override {}
   void on_batch_end(MemberWatch&) noexcept override {}
   void on_accepted(MemberWatch&) noexcept override { end({}); }

@@ -425,11 +425,11 @@ void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts,
   log_.append(std::move(entry));
 }
 
-void WatchGroup::on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept {
+void WatchGroup::on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept {
   const std::size_t slot = from.member().slot;
   slots_[slot].fresh = false;
   bookmark_ = {};
-  learn(facts, {});
+  learn(facts.facts, facts.columns);
   ring_.move(slot, from.position(), shared_.loop.now());
 }
 

@@ -162,7 +162,7 @@ class WatchGroup final : private MemberWatch::Sink,
 
   void on_event(MemberWatch& from, const EventFacts& facts,
                 std::string_view event) noexcept override;
-  void on_bookmark(MemberWatch& from, const ObjectFacts& facts) noexcept override;
+  void on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept override;
   void on_initial_end(MemberWatch& from) noexcept override;
   void on_accepted(MemberWatch& from) noexcept override;
   void on_batch_end(MemberWatch& from) noexcept override;

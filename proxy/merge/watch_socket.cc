@@ -15,6 +15,7 @@ namespace kintsugi::proxy {
 namespace {
 
 constexpr Duration kLinger = seconds(2);  // for the client's close, after ours
+constexpr int kMostLingers = 30;          // while it takes what is on its way
 
 /// Between a watch and its client: what the watch sends goes out as frames.
 class WatchSocket final : public http::RequestHandler, private http::ResponseStream {
@@ -142,7 +143,7 @@ class WatchSocket final : public http::RequestHandler, private http::ResponseStr
   /// A client that never answers a close must not hold its connection for ever.
   void linger() {
     linger_.start(kLinger, [this] {
-      if (down_.unsent_bytes() > 0) {
+      if (down_.unsent_bytes() > 0 && ++lingers_ < kMostLingers) {
         linger();
       } else {
         down_.reset(Errc::kDeadline);
@@ -156,6 +157,7 @@ class WatchSocket final : public http::RequestHandler, private http::ResponseStr
   http::WebSocketReader reader_;
   net::Timer linger_;
   State state_ = State::kAsked;
+  int lingers_ = 0;
   std::unique_ptr<http::RequestHandler> watch_;  // null: the client has gone
 };
 
