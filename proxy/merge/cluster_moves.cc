@@ -216,6 +216,13 @@ bool ClusterMoves::awaits(std::size_t slot, std::string_view cluster) const {
   return found != left_.end() && found->second.told == 0;
 }
 
+bool ClusterMoves::is_told(std::size_t slot, std::string_view cluster,
+                           std::uint64_t position) const {
+  const auto found = left_.find({slot, std::string(cluster)});
+  return found == left_.end() || (found->second.listing == nullptr && found->second.told != 0 &&
+                                  found->second.told <= position);
+}
+
 void ClusterMoves::left_from(std::size_t slot, const std::string& cluster) {
   if (left_.size() < kMostLeft) {
     Left& left = left_[{slot, cluster}];

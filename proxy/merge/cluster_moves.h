@@ -30,7 +30,7 @@ struct ClusterArrival {
   std::uint64_t revision = 0;   ///< of the list; 0: it cannot be had as events, clients list again
   std::vector<Event> objects;   ///< ADDED
   std::vector<Event> later;     ///< what the shard has told since
-  std::vector<Event> vanished;  ///< DELETED by the shard that had it, of what is not among these
+  std::vector<Event> vanished;  ///< DELETED that nobody got, of what is not among these
   std::unordered_set<std::string> keys;  ///< key() of `objects`
 
   [[nodiscard]] static std::string key(const ObjectFacts& facts);
@@ -63,8 +63,10 @@ class ClusterMoves {
                                                              const ObjectFacts& facts) const;
   /// The cluster is about to be told anew from this slot, whose events of it are left out.
   [[nodiscard]] bool awaits(std::size_t slot, std::string_view cluster) const;
-  /// A shard that is not the owner has deleted what the owner, at `position`, may not have: the
-  /// owner is asked.
+  /// Clients have what this slot, the owner's, tells of the cluster up to `position`.
+  [[nodiscard]] bool is_told(std::size_t slot, std::string_view cluster,
+                             std::uint64_t position) const;
+  /// A shard has deleted what the owner, at `position`, may not have: the owner is asked.
   void vanished(const Member& owner, std::uint64_t position, const ObjectFacts& facts,
                 std::string_view event);
   /// Nothing that clients have of the cluster is from this slot any more: should it come back, it
@@ -85,7 +87,7 @@ class ClusterMoves {
     std::vector<ClusterArrival::Event> later;  ///< since the listing began
     bool departed = false;
   };
-  /// DELETED by shards that do not own the cluster, until it is listed at the one that does.
+  /// DELETED that nobody got, until the cluster is listed at its owner.
   struct Vanished {
     std::map<std::string, ClusterArrival::Event> events;
     bool overflown = false;

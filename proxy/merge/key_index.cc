@@ -129,4 +129,14 @@ void KeyIndex::drain_cluster(std::string_view cluster,
   }
 }
 
+void KeyIndex::each_of_cluster(
+    std::string_view cluster,
+    const std::function<void(const ObjectFacts&, const Entry&)>& call) const {
+  for (const auto& [key, entry] : entries_) {
+    if (const ObjectFacts facts = facts_of(key, entry); facts.cluster == cluster) {
+      call(facts, entry);
+    }
+  }
+}
+
 }  // namespace kintsugi::proxy

@@ -56,6 +56,10 @@ class KeyIndex {
   /// The objects of one logical cluster are forgotten.
   void drain_cluster(std::string_view cluster,
                      const std::function<void(const ObjectFacts& facts, const Entry& entry)>& gone);
+  /// The objects of one logical cluster.
+  void each_of_cluster(
+      std::string_view cluster,
+      const std::function<void(const ObjectFacts& facts, const Entry& entry)>& call) const;
   /// The entry of an object; nullptr: none.
   [[nodiscard]] const Entry* find(const ObjectFacts& facts) const;
 

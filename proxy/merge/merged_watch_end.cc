@@ -51,7 +51,31 @@ void MergedWatch::on_slot_compared(std::size_t slot, std::uint64_t position) noe
 }
 
 void MergedWatch::on_slot_supplied(std::size_t slot) noexcept {
-  if (const Part* part = part_of(slot); part != nullptr && !part->attached && !done_) {
+  const bool behind = std::any_of(parts_.begin(), parts_.end(), [slot](const Part& part) {
+    return !part.attached && (part.slot == slot || part.component != 0);
+  });
+  if (behind) {
+    expire_moved();
+  }
+}
+
+bool MergedWatch::takes(const MemberWatch& from, const EventFacts& event) {
+  using Kind = WatchGroup::OwnEvent;
+  const Kind kind = group_->judge(from.member(), event);
+  // What it has of the owner may be newer than what the group knows.
+  const bool ahead =
+      kind == Kind::kGone && std::any_of(parts_.begin(), parts_.end(), [&](auto& one) {
+        return !one.attached && one.own.get() != &from;
+      });
+  if (kind == Kind::kUnsure || ahead) {
+    expire_moved();
+    return false;
+  }
+  return kind != Kind::kLeaveOut;
+}
+
+void MergedWatch::expire_moved() {
+  if (!done_ && !doomed_) {
     expire("moved", shared_.expiry_turn(0, 1));
   }
 }

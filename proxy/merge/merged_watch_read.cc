@@ -37,7 +37,7 @@ void MergedWatch::on_event(MemberWatch& from, const EventFacts& facts,
   last_progress_ = shared_.loop.now();
   group_->learn(facts.facts, facts.columns);
   is_stale_ = true;
-  if (group_->leaves_out(from.member(), facts.facts)) {
+  if (!takes(from, facts)) {
     return;
   }
   if (facts.columns.empty() || !columns_sent_) {

@@ -125,6 +125,8 @@ class MergedWatch final : public http::RequestHandler,
   void on_slot_expired(std::size_t slot, std::string_view reason, Duration delay) noexcept override;
   void on_slot_compared(std::size_t slot, std::uint64_t position) noexcept override;
   void on_slot_supplied(std::size_t slot) noexcept override;
+  /// An event of a stream of its own is for the client, which may instead have to list again.
+  [[nodiscard]] bool takes(const MemberWatch& from, const EventFacts& event);
   void on_group_failed(const Error& error, std::string_view reason) noexcept override {
     begin();
     fail_with(error, reason);
@@ -223,6 +225,7 @@ class MergedWatch final : public http::RequestHandler,
 
   /// The client has lost events: it is told in its turn, and reads on until then.
   void expire(std::string_view reason, Duration delay);
+  void expire_moved();
 
   void fail_with(const Error& error, std::string_view reason);
 

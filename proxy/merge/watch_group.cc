@@ -407,7 +407,7 @@ void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts,
   learn(facts.facts, facts.columns);
   if (is_hidden(facts.facts) || moves_.leaves_out(from.member(), facts.facts, event)) {
     if (facts.type == EventType::kDeleted) {
-      on_other_deleted(from.member(), facts.facts, event);
+      on_deleted_unseen(from.member(), facts.facts, event);
     }
     ring_.move(slot, from.position(), shared_.loop.now());
     return;

@@ -41,7 +41,8 @@ class GroupReader {
   /// is further on may have objects that they do not name.
   virtual void on_slot_compared(std::size_t slot, std::uint64_t position) noexcept = 0;
   /// The log tells objects of the slot anew that its streams have left out: a reader who has the
-  /// slot from a stream of its own lacks them.
+  /// slot from a stream of its own lacks them, and one who is behind at the shard that had them
+  /// would get its older events later.
   virtual void on_slot_supplied(std::size_t slot) noexcept = 0;
   virtual void on_group_failed(const Error& error, std::string_view reason) noexcept = 0;
   /// The members are other ones than before.
@@ -125,10 +126,14 @@ class WatchGroup final : private MemberWatch::Sink,
   [[nodiscard]] std::string identity() const;
 
   void learn(const ObjectFacts& facts, std::string_view columns);
-  /// An object that no client of the group gets, whatever shard tells of it.
-  [[nodiscard]] bool leaves_out(const Member& member, const ObjectFacts& facts) {
-    return is_hidden(facts) || moves_.leaves_out(member, facts);
-  }
+  /// What to do with an event of a reader's own stream.
+  enum class OwnEvent : std::uint8_t {
+    kTell,
+    kLeaveOut,  ///< no client of the group gets it
+    kGone,      ///< DELETED by a shard that its cluster has left, and the owner lacks it
+    kUnsure     ///< the same, but what the owner has is not known: its reader has to list again
+  };
+  [[nodiscard]] OwnEvent judge(const Member& member, const EventFacts& event);
   [[nodiscard]] const StreamKind& kind() const noexcept { return shape_.kind; }
   /// What its clients get. Decided now if no shard has answered yet.
   [[nodiscard]] const WatchCoding& coding() noexcept;
@@ -194,8 +199,11 @@ class WatchGroup final : private MemberWatch::Sink,
   void enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
              std::string_view event);
   void on_cluster_arrived(const ClusterArrival& arrival);
-  /// A shard that does not own the object's cluster has deleted it.
-  void on_other_deleted(const Member& member, const ObjectFacts& facts, std::string_view event);
+  /// Of the owner of the object's cluster, which is another shard than this; null: not followed.
+  [[nodiscard]] const MemberWatch* owners_stream(const Member& member,
+                                                 const ObjectFacts& facts) const;
+  /// A shard has deleted what it does not own, or is about to be listed as the new owner of.
+  void on_deleted_unseen(const Member& member, const ObjectFacts& facts, std::string_view event);
   [[nodiscard]] std::unique_ptr<KeyIndex> make_index(const Member& member);
   void plan_index(std::size_t slot);
   /// What tells events that the shard has forgotten; null: nothing does.

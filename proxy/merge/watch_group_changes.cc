@@ -1,6 +1,9 @@
 // WatchGroup: members that come and go, and shards whose history is lost or older.
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "base/log.h"
@@ -167,19 +170,53 @@ void WatchGroup::refresh() {
   moves_.follow(members_);
 }
 
-void WatchGroup::on_other_deleted(const Member& member, const ObjectFacts& facts,
-                                  std::string_view event) {
+const MemberWatch* WatchGroup::owners_stream(const Member& member, const ObjectFacts& facts) const {
   const std::optional<topology::ShardId> owner = moves_.other_owner(member, facts);
-  if (!owner || is_hidden(facts) || moves_.has_left(member.slot, facts.cluster)) {
+  for (const Member& one : members_) {
+    if (owner && one.id == *owner) {
+      return stream(one.slot);
+    }
+  }
+  return nullptr;
+}
+
+WatchGroup::OwnEvent WatchGroup::judge(const Member& member, const EventFacts& event) {
+  if (is_hidden(event.facts)) {
+    return OwnEvent::kLeaveOut;
+  }
+  if (!moves_.leaves_out(member, event.facts)) {
+    return OwnEvent::kTell;
+  }
+  if (event.type != EventType::kDeleted) {
+    return OwnEvent::kLeaveOut;
+  }
+  // The group may have been told before the cluster moved, and nothing of it comes any more.
+  const MemberWatch* owner = owners_stream(member, event.facts);
+  const KeyIndex* index = owner == nullptr ? nullptr : whole_index(*owner);
+  if (index == nullptr ||
+      !moves_.is_told(owner->member().slot, event.facts.cluster, owner->position())) {
+    return OwnEvent::kUnsure;
+  }
+  return index->find(event.facts) == nullptr ? OwnEvent::kGone : OwnEvent::kLeaveOut;
+}
+
+void WatchGroup::on_deleted_unseen(const Member& member, const ObjectFacts& facts,
+                                   std::string_view event) {
+  if (!moves_.other_owner(member, facts)) {
+    // A reader that began after the move may have had it from there.
+    if (!is_hidden(facts) && moves_.awaits(member.slot, facts.cluster)) {
+      moves_.vanished(member, stream(member.slot)->position(), facts, event);
+    }
     return;
   }
-  for (const Member& one : members_) {
-    const MemberWatch* stream = one.id == *owner ? this->stream(one.slot) : nullptr;
-    const KeyIndex* index = stream == nullptr ? nullptr : whole_index(*stream);
-    const bool lacks = index != nullptr && index->find(facts) == nullptr;
-    if (stream != nullptr && (lacks || moves_.awaits(one.slot, facts.cluster))) {
-      moves_.vanished(one, stream->position(), facts, event);
-    }
+  const MemberWatch* owner = owners_stream(member, facts);
+  if (owner == nullptr || is_hidden(facts) || moves_.has_left(member.slot, facts.cluster)) {
+    return;
+  }
+  const KeyIndex* index = whole_index(*owner);
+  const bool lacks = index != nullptr && index->find(facts) == nullptr;
+  if (lacks || moves_.awaits(owner->member().slot, facts.cluster)) {
+    moves_.vanished(owner->member(), owner->position(), facts, event);
   }
 }
 
@@ -198,27 +235,62 @@ void WatchGroup::on_cluster_arrived(const ClusterArrival& arrival) {
     facts.revision = revision;
     enter(slot, facts, streams_[slot]->position(), event);
   };
+  // Who is ahead of the group would skip what is told here, and not get what is left out.
+  for (const auto& [other, followed] : slots_) {
+    for_each_reader([at = other, position = followed.stream->position()](GroupReader& reader) {
+      reader.on_slot_compared(at, position);
+    });
+  }
+  std::unordered_set<std::string> gone;
+  const auto tell_gone = [&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
+    if (!arrival.has(facts) && gone.insert(ClusterArrival::key(facts)).second) {
+      tell(arrival.revision,
+           shape_.coding->deleted(shape_.kind, facts, arrival.revision, entry.kept));
+    }
+  };
+  if (KeyIndex* index = whole_index(*streams_[slot]); index != nullptr) {
+    // What the list is ahead of: the events until there are left out.
+    index->each_of_cluster(arrival.cluster,
+                           [&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
+                             if (entry.revision <= arrival.revision) {
+                               tell_gone(facts, entry);
+                             }
+                           });
+    for (const ClusterArrival::Event& one : arrival.objects) {  // its stream may not be there yet
+      const std::optional<EventFacts> event = shape_.coding->facts(one.text);
+      const KeyIndex::Entry* known = event ? index->find(event->facts) : nullptr;
+      if (event && (known == nullptr || known->revision < event->facts.revision)) {
+        index->put(event->facts, shape_.coding->kept(event->facts.metadata));
+      }
+    }
+  }
   for (const auto& [other, followed] : slots_) {
     KeyIndex* index = other == slot ? nullptr : whole_index(*followed.stream);
     bool had = false;
     if (index != nullptr) {
-      index->drain_cluster(
-          arrival.cluster, [&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
-            had = true;
-            if (!arrival.has(facts)) {
-              tell(arrival.revision,
-                   shape_.coding->deleted(shape_.kind, facts, arrival.revision, entry.kept));
-            }
-          });
+      index->drain_cluster(arrival.cluster,
+                           [&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
+                             had = true;
+                             tell_gone(facts, entry);
+                           });
     }
     if (had) {
       moves_.left_from(other, arrival.cluster);
     }
   }
-  for (const auto* events : {&arrival.vanished, &arrival.objects, &arrival.later}) {
+  for (const ClusterArrival::Event& event : arrival.vanished) {
+    const std::optional<EventFacts> facts = shape_.coding->facts(event.text);
+    if (facts && gone.insert(ClusterArrival::key(facts->facts)).second) {
+      tell(event.revision, event.text);
+    }
+  }
+  for (const auto* events : {&arrival.objects, &arrival.later}) {
     for (const ClusterArrival::Event& event : *events) {
       tell(event.revision, event.text);
     }
+  }
+  if (const auto floor = log_.floor(slot); floor && *floor < arrival.revision) {
+    log_.raise_slot(slot, arrival.revision);  // the events until there are left out
   }
   for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
 }
