@@ -364,7 +364,8 @@ void MemberWatch::take(std::string_view event) {
     position_ = position_ == 0 ? kBegun : position_;
   } else {
     if (resumed_ && revision <= position_) {
-      return;  // a replay (AGG-703)
+      sink_->on_bookmark(*this, *facts);  // a replay (AGG-703): no more than where the stream is
+      return;
     }
     resumed_ = false;
     position_ = std::max(position_, revision);

@@ -39,7 +39,8 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
     /// marker.
     virtual void on_event(MemberWatch& from, const EventFacts& facts,
                           std::string_view event) noexcept = 0;
-    /// A bookmark. position() may have moved. One that is a Table stream's first has its columns.
+    /// A bookmark, or an event that was there before. position() may have moved. What is a Table
+    /// stream's first has its columns.
     virtual void on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept = 0;
     /// All present objects have come, or there are none.
     virtual void on_initial_end(MemberWatch& from) noexcept = 0;

@@ -365,12 +365,17 @@ void WatchGroup::find_kind() {
 }
 
 const SharedBytes& WatchGroup::bookmark() {
-  if (bookmark_.empty()) {
+  if (bookmark_.empty() || codec_.is_sequence()) {
     Components components(codec_.history().current().uids.size());
     for (const auto& [slot, followed] : slots_) {
       components[slot] = followed.stream->position();
     }
-    bookmark_ = SharedBytes(coding().bookmark(shape_.kind, codec_.format(components), false, {}));
+    // The number of a vector grows when later vectors have got theirs: a reader may have had one.
+    std::string cursor = codec_.format(components);
+    if (bookmark_.empty() || cursor != bookmark_cursor_) {
+      bookmark_ = SharedBytes(coding().bookmark(shape_.kind, cursor, false, {}));
+      bookmark_cursor_ = std::move(cursor);
+    }
   }
   return bookmark_;
 }

@@ -247,6 +247,7 @@ class WatchGroup final : private MemberWatch::Sink,
   TimePoint due_at_ = TimePoint::max();
   net::Timer due_;
   SharedBytes bookmark_;  // empty: positions have moved since it was made
+  std::string bookmark_cursor_;
   net::Timer linger_;
 };
 

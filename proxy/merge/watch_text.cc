@@ -37,7 +37,8 @@ std::string without_columns(std::string_view event, std::string_view columns) {
 }
 
 std::string with_columns(std::string_view event, std::string_view columns) {
-  for (MemberWalk outer(event); const auto member = outer.next();) {
+  const std::string_view object = event.substr(0, event.rfind('}') + 1);
+  for (MemberWalk outer(object); const auto member = outer.next();) {
     if (!key_is(member->key, "object")) {
       continue;
     }

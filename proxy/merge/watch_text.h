@@ -25,7 +25,7 @@ struct StreamKind {
 [[nodiscard]] std::string error_event(const Error& error);
 /// The event with "columnDefinitions":null, as every event but a stream's first has it.
 [[nodiscard]] std::string without_columns(std::string_view event, std::string_view columns);
-/// The event with these columnDefinitions instead of null.
+/// The event, which may have its line end, with these columnDefinitions instead of null.
 [[nodiscard]] std::string with_columns(std::string_view event, std::string_view columns);
 
 /// How many columnDefinitions there are in a raw array.

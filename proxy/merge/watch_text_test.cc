@@ -47,5 +47,15 @@ TEST(WatchText, WhenStreamIsOfTables_T61_EventsAreRows) {
   EXPECT_EQ(read->facts.revision, 9U);
 }
 
+TEST(WatchText, WhenAnEventNeedsColumns_TheyStandInItWithAndWithoutItsLineEnd) {
+  const std::string event =
+      R"({"type":"ADDED","object":{"kind":"Table","columnDefinitions":null,"rows":[]}})";
+  const std::string wanted =
+      R"({"type":"ADDED","object":{"kind":"Table","columnDefinitions":[{}],"rows":[]}})";
+  EXPECT_EQ(with_columns(event, "[{}]"), wanted);
+  EXPECT_EQ(with_columns(event + '\n', "[{}]"), wanted + '\n');
+  EXPECT_EQ(with_columns("x", "[{}]"), "x");
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy
