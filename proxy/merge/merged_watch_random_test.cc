@@ -53,6 +53,7 @@ struct Client {
   decltype(state) state_at_cursor{};  ///< then
   std::uint64_t last_event = 0;
   bool synced = false, gone = false;
+  bool repeats = false;  ///< it, or who it follows, may have got events again
 
   /// What it knows covers all shards.
   [[nodiscard]] bool synced_or_resumed() const {
@@ -78,6 +79,7 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
           merge.headers_wait = milliseconds(50);
           merge.group_linger = milliseconds(20);
           merge.group_log = 8U << 10;
+          merge.slow_grace = milliseconds(20);
           merge.rights_age = milliseconds(5);
           merge.first_backoff = milliseconds(1);
           merge.last_backoff = milliseconds(4);
@@ -133,6 +135,7 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
   void begin(Client::Kind kind, const Client* after) {
     Client& client = clients_.emplace_back();
     client.kind = kind;
+    client.repeats = kind == Client::Kind::kNative || (after != nullptr && after->repeats);
     client.form = kind == Client::Kind::kNative ? after->form  // the same group has to know it
                                                 : static_cast<Form>(pick(8) / 3);
     client.marks = pick(5) != 0;
@@ -252,7 +255,7 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
       if (client.has_all_in_time() && client.kind != Client::Kind::kPlain) {
         // Who gets one number has one state.
         const auto [known, is_new] = states_.try_emplace(cursor, client.state);
-        EXPECT_TRUE(is_new || known->second == client.state || client.kind == Client::Kind::kNative)
+        EXPECT_TRUE(is_new || known->second == client.state || client.repeats)
             << cursor << story(client);
       }
       return;
@@ -537,20 +540,17 @@ TEST_P(RandomSequences, AGG516_AGG1002_WhateverIsForgotten_EveryStreamHasAll) {
   play();
 }
 
-std::vector<std::uint32_t> seeds(std::size_t otherwise) {
+std::vector<std::uint32_t> seeds() {
   const char* wished = std::getenv("KINTSUGI_RANDOM_SEEDS");  // how many, from 1
-  std::vector<std::uint32_t> out(wished == nullptr ? otherwise : std::strtoul(wished, nullptr, 10));
+  std::vector<std::uint32_t> out(wished == nullptr ? 4 : std::strtoul(wished, nullptr, 10));
   for (std::uint32_t i = 0; i < out.size(); ++i) {
     out[i] = i + 1;
   }
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomWatches, ::testing::ValuesIn(seeds(4)));
-// Only where asked for: in one story of a hundred a stream stands still, which is not understood
-// yet.
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RandomSequences);
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomSequences, ::testing::ValuesIn(seeds(0)));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomWatches, ::testing::ValuesIn(seeds()));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomSequences, ::testing::ValuesIn(seeds()));
 
 }  // namespace
 }  // namespace kintsugi::proxy
