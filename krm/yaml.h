@@ -19,12 +19,14 @@ struct YamlReport {
   std::map<std::string, std::size_t> key_lines;
 };
 
-/// The first YAML document as JSON, by the rules of sigs.k8s.io/yaml: YAML 1.1 scalars (`yes`, `on`, `y`
-/// are booleans, `0755` is octal, `1_000` a number, timestamps stay text), keys become text, merge
-/// keys (`<<`) and aliases are expanded, of equal keys the last one wins. An empty text is null.
+/// The first YAML document as JSON, by the rules of sigs.k8s.io/yaml: YAML 1.1 scalars (`yes`,
+/// `on`, `y` are booleans, `0755` is octal, `1_000` a number, timestamps stay text), keys become
+/// text, merge keys (`<<`) and aliases are expanded, of equal keys the last one wins. An empty text
+/// is null.
 /// @param report what strict field validation refuses; may be null.
 /// What follows it is not looked at, but refused in configuration files.
-/// @error kBadRequest "error converting YAML to JSON: yaml: line 3: …": malformed, depth over 1,000,
+/// @error kBadRequest "error converting YAML to JSON: yaml: line 3: …": malformed, depth over
+/// 1,000,
 ///        infinite or not-a-number values.
 /// @error kRequestEntityTooLarge aliases that expand to more than ten times the text (AM-063).
 [[nodiscard]] Expected<Json> parse_yaml(std::string_view text, YamlReport* report = nullptr);

@@ -7,7 +7,7 @@
 namespace kintsugi::net {
 namespace {
 
-constexpr auto kLinger = seconds(1);  // offenders are to be gone within 2 s (T86)
+constexpr auto kLinger = seconds(1);       // offenders are to be gone within 2 s (T86)
 constexpr std::size_t kLeastRoom = 1'024;  ///< less makes no frame worth sending [bytes]
 
 }  // namespace

@@ -131,9 +131,9 @@ struct ProxyConfig {
     std::string source = "kcp";
     std::string root_kubeconfig, shards_kubeconfig;
     std::vector<std::string> peer_kubeconfigs;  ///< source `kcp`: servers that show the Shards
-    std::vector<StaticShard> shards;  ///< source `static`, in the order of their slots
-    std::uint32_t generation = 0;     ///< of that slot table (AGG-509); 0: kept in data_dir
-    GroupModes groups;                ///< who stores what kcp's shards could store, too
+    std::vector<StaticShard> shards;            ///< source `static`, in the order of their slots
+    std::uint32_t generation = 0;  ///< of that slot table (AGG-509); 0: kept in data_dir
+    GroupModes groups;             ///< who stores what kcp's shards could store, too
   } topology;
   struct {
     std::string ca_file, cert_file, key_file;  ///< request-header client pair for every shard

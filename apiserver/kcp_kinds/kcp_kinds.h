@@ -16,7 +16,7 @@ namespace kintsugi::apiserver {
 [[nodiscard]] ResourcePtr workspace_type_kind();   ///< tenancy.kcp.io/v1alpha1 workspacetypes
 /// tenancy.kcp.io/v1alpha1 workspaceauthenticationconfigurations
 [[nodiscard]] ResourcePtr workspace_authentication_kind();
-[[nodiscard]] ResourcePtr api_export_kind();       ///< apis.kcp.io/v1alpha2 and v1alpha1 apiexports
+[[nodiscard]] ResourcePtr api_export_kind();  ///< apis.kcp.io/v1alpha2 and v1alpha1 apiexports
 [[nodiscard]] ResourcePtr api_resource_schema_kind();  ///< apis.kcp.io/v1alpha1 apiresourceschemas
 [[nodiscard]] ResourcePtr api_binding_kind();  ///< apis.kcp.io/v1alpha2 and v1alpha1 apibindings
 [[nodiscard]] ResourcePtr

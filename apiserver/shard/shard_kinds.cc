@@ -144,14 +144,10 @@ ResourcePtr api_bindings(const ShardKindContext& context) {
 
 std::vector<StaticPlusCrdRegistry::StaticKind> shard_kinds(const ShardKindContext& context) {
   const auto in_root = [](std::string_view cluster) { return cluster == kRootCluster; };
-  return {{api_bindings(context), {}},
-          {api_exports(context.index), {}},
-          {api_resource_schema_kind(), {}},
-          {logical_clusters(), {}},
-          {shard_kind(), in_root},
-          {workspace_authentication_kind(), {}},
-          {workspaces(context), {}},
-          {workspace_types(context.index), {}}};
+  return {{api_bindings(context), {}},      {api_exports(context.index), {}},
+          {api_resource_schema_kind(), {}}, {logical_clusters(), {}},
+          {shard_kind(), in_root},          {workspace_authentication_kind(), {}},
+          {workspaces(context), {}},        {workspace_types(context.index), {}}};
 }
 
 }  // namespace kintsugi::apiserver
