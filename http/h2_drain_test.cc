@@ -71,7 +71,9 @@ TEST(H2Drain, WhenClientDrains_ItFinishesWithItsLastStream) {
 std::string types_of(std::string_view frames) {
   std::string types;
   while (frames.size() >= 9) {
-    const auto byte = [&](std::size_t n) { return static_cast<unsigned char>(frames[n]); };
+    const auto byte = [&](std::size_t n) -> std::size_t {
+      return static_cast<unsigned char>(frames[n]);
+    };
     const std::size_t size = byte(0) << 16U | byte(1) << 8U | byte(2);
     types += static_cast<char>('0' + byte(3));
     frames.remove_prefix(std::min(frames.size(), 9 + size));
