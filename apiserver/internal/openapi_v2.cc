@@ -178,7 +178,7 @@ Json convert_operation(const Json& v3) {
   if (const Json* body = v3.find("requestBody")) {
     convert_body(*body, out);
   }
-  Json& responses = out["responses"];
+  Json responses = Json::object();  // not in `out` yet: its members move when one is added
   if (const Json* answers = v3.find("responses")) {
     for (const JsonMember& answer : answers->members()) {
       Json& shown = responses[answer.key];
@@ -190,6 +190,7 @@ Json convert_operation(const Json& v3) {
       }
     }
   }
+  out["responses"] = std::move(responses);
   return out;
 }
 
