@@ -1,0 +1,55 @@
+#include "base/memory_limit.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace kintsugi {
+namespace {
+
+class MemoryLimit : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "kintsugi-memory-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    const std::filesystem::path file = root_ + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  std::string root_;
+};
+
+TEST_F(MemoryLimit, WhenThereIsNoControlGroup_IsTheMachinesMemory) {
+  const std::size_t all = memory_limit(root_);
+  EXPECT_GT(all, 64U << 20);
+  write("/proc/self/cgroup", "garbage\n\n:\n::\n0::\n");
+  EXPECT_EQ(memory_limit(root_), all);
+  write("/proc/self/cgroup", "0::/a/b\n");
+  write("/sys/fs/cgroup/a/b/memory.max", "max\n");
+  EXPECT_EQ(memory_limit(root_), all);
+}
+
+TEST_F(MemoryLimit, WhenAnOuterGroupHasLess_IsTheLeast) {
+  write("/proc/self/cgroup", "0::/a/b\n");
+  write("/sys/fs/cgroup/a/b/memory.max", "5000000\n");
+  write("/sys/fs/cgroup/a/memory.max", "3000000\n");
+  EXPECT_EQ(memory_limit(root_), 3'000'000U);
+  write("/sys/fs/cgroup/memory.max", "2000000\n");  // as a container sees its own
+  EXPECT_EQ(memory_limit(root_), 2'000'000U);
+}
+
+TEST_F(MemoryLimit, WhenTheFirstVersionIsMounted_ReadsIt) {
+  write("/proc/self/cgroup", "5:cpu,memory:/pod\n4:pids:/pod\n");
+  write("/sys/fs/cgroup/memory/pod/memory.limit_in_bytes", "4000000\n");
+  EXPECT_EQ(memory_limit(root_), 4'000'000U);
+}
+
+}  // namespace
+}  // namespace kintsugi
