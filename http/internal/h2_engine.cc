@@ -156,6 +156,14 @@ void H2Engine::offer(H2Stream& stream) noexcept {
   offered_.push_back(stream.id);
 }
 
+// Several at a time, so that the misses of looking them up overlap as well.
+void H2Engine::approach(std::size_t first, std::size_t count) const noexcept {
+  const std::size_t end = std::min(first + count, offered_.size());
+  for (std::size_t i = first; i < end; ++i) {
+    fetch_ahead(nghttp2_session_find_stream(session_, offered_[i]), 4);
+  }
+}
+
 void H2Engine::submit_next() noexcept {
   const nghttp2_data_provider provider = body_provider();
   // One by one, so that nghttp2 has little to sort; all of them beside a stream that has much to
@@ -163,8 +171,10 @@ void H2Engine::submit_next() noexcept {
   const std::size_t end =
       std::exchange(crowded_, false) ? offered_.size() : std::min(next_offer_ + 1, offered_.size());
   for (; next_offer_ < end; ++next_offer_) {
-    if (next_offer_ + kAhead < offered_.size()) {
-      fetch_ahead(nghttp2_session_find_stream(session_, offered_[next_offer_ + kAhead]), 4);
+    if (next_offer_ == 0 && offered_.size() > 1) {
+      approach(0, 2 * kAhead);
+    } else if (next_offer_ % kAhead == 0) {
+      approach(next_offer_ + kAhead, kAhead);
     }
     // Fails for streams that are gone.
     (void)nghttp2_submit_data(session_, NGHTTP2_FLAG_END_STREAM, offered_[next_offer_], &provider);

@@ -39,19 +39,10 @@ class H2Stream {
   void end_without_rest(nghttp2_session* session) noexcept;
   void credit(std::size_t bytes) noexcept;
 
+  // What an event of a watch touches comes first: two cache lines for each of many streams.
   H2Engine& engine;
-  StreamHandler* handler = nullptr;  // null: nobody listens (431, detached)
-  H2Stream* previous = nullptr;
-  H2Stream* next = nullptr;
-  H2Stream* next_due = nullptr;
-  std::unique_ptr<HeaderList> trailers;
   SendQueue queue;
-  std::size_t unconsumed = 0;
   std::int32_t id = 0;
-  std::uint32_t late = 0;   // request bytes that came after our end
-  TimePoint stuck_since{};  // server: bytes wait and none has left, or since when it lingers; zero:
-                            // not so
-  Errc cause = Errc::kOk;
   bool head_done : 1 = false;  // server: our head is submitted; client: the final head was received
   bool head_sent : 1 = false;  // client: HEADERS left the session
   bool ended : 1 = false;      // our side got its `end`
@@ -69,6 +60,16 @@ class H2Stream {
   bool moved : 1 = false;       // body bytes left since reset_stalled() looked
   bool lingers : 1 = false;     // our end left first; a small rest of the request is awaited
   bool stopped : 1 = false;     // lingered enough: RST_STREAM is on its way
+  Errc cause = Errc::kOk;
+  std::uint32_t late = 0;            // request bytes that came after our end
+  StreamHandler* handler = nullptr;  // null: nobody listens (431, detached)
+  H2Stream* previous = nullptr;
+  H2Stream* next = nullptr;
+  H2Stream* next_due = nullptr;
+  std::unique_ptr<HeaderList> trailers;
+  std::size_t unconsumed = 0;
+  TimePoint stuck_since{};  // server: bytes wait and none has left, or since when it lingers; zero:
+                            // not so
 };
 
 /// Adds the shared body of Stream's functions to one of the two public stream interfaces.
@@ -175,6 +176,7 @@ class H2Engine {
   void stop_request(H2Stream& stream) noexcept;
   [[nodiscard]] std::size_t copy_pending(char* out, std::size_t room) noexcept;
   void submit_next() noexcept;
+  void approach(std::size_t first, std::size_t count) const noexcept;
   [[nodiscard]] Expected<void> receive_slice(std::string_view bytes) noexcept;
 
   H2Stream* streams_ = nullptr;
