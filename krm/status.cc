@@ -391,14 +391,16 @@ Cause field_forbidden(std::string field, std::string_view detail) {
 }
 
 Cause field_too_long(std::string field, std::size_t limit) {
-  return {"FieldValueTooLong", "Too long: may not be more than " + std::to_string(limit) + " bytes",
-          std::move(field)};
+  return {
+      "FieldValueTooLong",
+      "Too long: may not be more than " + std::to_string(limit) + (limit == 1 ? " byte" : " bytes"),
+      std::move(field)};
 }
 
 Cause field_too_many(std::string field, std::size_t actual, std::size_t limit) {
   return {"FieldValueTooMany",
           "Too many: " + std::to_string(actual) + ": must have at most " + std::to_string(limit) +
-              " items",
+              (limit == 1 ? " item" : " items"),
           std::move(field)};
 }
 

@@ -153,6 +153,9 @@ TEST(Causes, WhenMade_ReadLikeKubernetes) {
   EXPECT_EQ(field_duplicate("a", Json::object({{"k", "a"}})).message,
             "Duplicate value: {\"k\":\"a\"}");
   EXPECT_EQ(field_too_long("a", 262144).message, "Too long: may not be more than 262144 bytes");
+  EXPECT_EQ(field_too_long("a", 1).message, "Too long: may not be more than 1 byte");
+  EXPECT_EQ(field_too_many("a", 2, 1).message, "Too many: 2: must have at most 1 item");
+  EXPECT_EQ(field_too_many("a", 9, 8).message, "Too many: 9: must have at most 8 items");
   EXPECT_EQ(field_too_many("a", 4, 3).message, "Too many: 4: must have at most 3 items");
   EXPECT_EQ(field_type_invalid("spec.size", "integer", "x").message,
             "Invalid value: \"string\": spec.size in body must be of type integer: \"string\"");
