@@ -54,12 +54,15 @@ void Connection::on_ready(bool readable, bool writable) noexcept {
     transport_.writable();
     loop_.mark_dirty(*this);
   }
-  if (!readable) {
-    return;
+  if (readable && (stage_ != Stage::kHandshake || !puts_off_handshake())) {
+    read_now();
   }
+}
+
+void Connection::read_now() noexcept {
   if (stage_ == Stage::kLingering) {
     discard();
-  } else {
+  } else if (stage_ != Stage::kClosed) {
     read();
   }
 }

@@ -8,13 +8,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "net/test_support.h"
+#include "net/tls_internal.h"
 
 namespace kintsugi::net {
 namespace {
@@ -198,6 +203,43 @@ TEST(TlsListener, WhenTheClientSpeaksPlainText_CountsAHandshakeError) {
   client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
   ASSERT_TRUE(fixture.until([&] { return client.ended(); }));
   EXPECT_EQ(fixture.listener->stats().handshake_errors, 1U);
+}
+
+/// What a client of TLS says first.
+std::string client_hello() {
+  const SslPtr ssl(SSL_new(Certificates::client_tls()->native()));
+  SSL_set_connect_state(ssl.get());
+  SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+  EXPECT_LE(SSL_do_handshake(ssl.get()), 0);
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(SSL_get_wbio(ssl.get()), &bytes);
+  return {bytes, static_cast<std::size_t>(size)};
+}
+
+TEST(TlsListener, WhenManyShakeHandsAtOnce_PERF214_ATurnTakesAFewAndAllHaveTheirs) {
+  ListenerParams params;
+  params.tls = Certificates::server_tls();
+  Fixture fixture(std::move(params));
+  const std::string hello = client_hello();
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 40; ++i) {
+    clients.push_back(std::make_unique<RawClient>(fixture.listener->port()));
+    clients.back()->send(hello);
+  }
+  std::size_t answered = 0, most = 0;
+  std::function<void()> every_turn = [&] {
+    std::size_t now = 0;
+    for (const auto& client : clients) {
+      now += client->ended() || !client->received.empty() ? 1U : 0U;
+    }
+    most = std::max(most, now - answered);
+    answered = now;
+    fixture.loop.post(every_turn);
+  };
+  fixture.loop.post(every_turn);
+  EXPECT_TRUE(fixture.until([&] { return answered == clients.size(); }));
+  EXPECT_EQ(fixture.listener->stats().handshakes, clients.size());
+  EXPECT_LE(most, 8U);
 }
 
 }  // namespace

@@ -24,6 +24,11 @@ void ServerConnection::start(SslPtr ssl) {
   begin(std::move(ssl));
 }
 
+bool ServerConnection::puts_off_handshake() noexcept {
+  owner_->on_handshake_bytes(*this);
+  return true;
+}
+
 void ServerConnection::on_established() noexcept {
   if (transport_.ssl() != nullptr) {
     owner_->on_handshake_end(true);

@@ -16,6 +16,8 @@ class ServerConnectionOwner {
   [[nodiscard]] virtual const ListenerParams& params() const noexcept = 0;
   [[nodiscard]] virtual http::Handler& handler() noexcept = 0;
   [[nodiscard]] virtual ListenerStats& counters() noexcept = 0;
+  /// Bytes of its handshake have come: go_on() is to be called once, when it is its turn.
+  virtual void on_handshake_bytes(class ServerConnection& connection) noexcept = 0;
   virtual void on_handshake_end(bool success) noexcept = 0;
   virtual void on_protocol_error() noexcept = 0;
   virtual void on_connection_end(class ServerConnection& connection) noexcept = 0;
@@ -34,9 +36,13 @@ class ServerConnection final : public Connection {
   /// The listener is going away: no further call to it.
   void abandon() noexcept { owner_ = nullptr; }
   [[nodiscard]] bool in_handshake() const noexcept { return stage() == Stage::kHandshake; }
+  /// Goes on with the handshake.
+  void go_on() noexcept { read_now(); }
   std::size_t index = 0;  ///< the owner's
+  bool waits = false;     ///< the owner's: for go_on()
 
  private:
+  bool puts_off_handshake() noexcept override;
   void on_established() noexcept override;
   void on_bytes(std::string_view bytes) noexcept override;
   void on_dead(Errc cause, bool handshake) noexcept override;

@@ -8,9 +8,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <string_view>
 
+#include "net/openssl_memory.h"
+#include "net/ticket_keys.h"
 #include "net/tls_internal.h"
 
 namespace kintsugi::net {
@@ -25,22 +26,10 @@ constexpr const char* kGroups = "X25519:P-256:P-384";
 constexpr std::string_view kAlpn2("\x02h2\x08http/1.1", 12);
 constexpr std::string_view kAlpn1("\x08http/1.1", 9);
 
-struct BioDeleter {
-  void operator()(BIO* bio) const noexcept { BIO_free(bio); }
-};
-struct X509Deleter {
-  void operator()(X509* certificate) const noexcept { X509_free(certificate); }
-};
-struct KeyDeleter {
-  void operator()(EVP_PKEY* key) const noexcept { EVP_PKEY_free(key); }
-};
-struct CtxDeleter {
-  void operator()(SSL_CTX* context) const noexcept { SSL_CTX_free(context); }
-};
-using BioPtr = std::unique_ptr<BIO, BioDeleter>;
-using X509Ptr = std::unique_ptr<X509, X509Deleter>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, KeyDeleter>;
-using CtxPtr = std::unique_ptr<SSL_CTX, CtxDeleter>;
+using BioPtr = OpensslPtr<BIO, BIO_free>;
+using X509Ptr = OpensslPtr<X509, X509_free>;
+using KeyPtr = OpensslPtr<EVP_PKEY, EVP_PKEY_free>;
+using CtxPtr = OpensslPtr<SSL_CTX, SSL_CTX_free>;
 
 /// A PEM text and what to call it in errors.
 struct Pem {
@@ -132,7 +121,7 @@ Expected<void> use_key_pair(SSL_CTX* context, const TlsParams& params) {
 
 Expected<CtxPtr> make_context(const SSL_METHOD* method, const TlsParams& params) {
   ERR_clear_error();
-  CtxPtr context(SSL_CTX_new(method));
+  CtxPtr context(SSL_CTX_new_ex(library_context(), nullptr, method));
   if (context == nullptr) {
     return fail(Errc::kConfig, "OpenSSL: " + take_tls_error());
   }
@@ -155,6 +144,29 @@ Expected<CtxPtr> make_context(const SSL_METHOD* method, const TlsParams& params)
 extern "C" int accept_any_certificate(X509_STORE_CTX* store, void* /*argument*/) {
   X509_STORE_CTX_set_error(store, X509_V_OK);
   return 1;
+}
+
+// A ticket carries the client's own certificate and not its intermediates, without which auth/
+// cannot build the chain: who sent some is asked for all of them again.
+extern "C" int mark_ticket(SSL* ssl, void* /*argument*/) {
+  static constexpr char kMark[] = "chain";
+  return sk_X509_num(SSL_get_peer_cert_chain(ssl)) <= 0
+             ? 1
+             : SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), kMark, sizeof kMark);
+}
+
+extern "C" SSL_TICKET_RETURN use_ticket(SSL* /*ssl*/, SSL_SESSION* session,
+                                        const unsigned char* /*key_name*/, std::size_t /*size*/,
+                                        SSL_TICKET_STATUS status, void* /*argument*/) {
+  void* mark = nullptr;
+  std::size_t size = 0;
+  if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) {
+    return SSL_TICKET_RETURN_IGNORE_RENEW;
+  }
+  if (SSL_SESSION_get0_ticket_appdata(session, &mark, &size) != 1 || size > 0) {
+    return SSL_TICKET_RETURN_IGNORE_RENEW;
+  }
+  return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
 
 extern "C" int select_alpn(SSL* /*ssl*/, const unsigned char** out, unsigned char* out_size,
@@ -220,6 +232,7 @@ Expected<std::shared_ptr<TlsContext>> TlsContext::server(const TlsParams& params
   SSL_CTX_set_session_id_context(native, kSessionContext, sizeof kSessionContext - 1);
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);  // tickets carry the state
   SSL_CTX_set_num_tickets(native, 1);
+  SSL_CTX_set_session_ticket_cb(native, mark_ticket, use_ticket, nullptr);
   static int http2_offered = 1;  // only its address matters
   SSL_CTX_set_alpn_select_cb(native, select_alpn, params.http2 ? &http2_offered : nullptr);
   if (params.request_client_certificate) {

@@ -8,23 +8,19 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "net/dialer.h"
+#include "net/openssl_memory.h"
 #include "net/tls_internal.h"
 
 namespace kintsugi::net {
 namespace {
 
-template <class T, void (*free_function)(T*)>
-struct Freer {
-  void operator()(T* object) const noexcept { free_function(object); }
-};
-using CertificatePtr = std::unique_ptr<X509, Freer<X509, X509_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY, EVP_PKEY_free>>;
-using BioPtr = std::unique_ptr<BIO, Freer<BIO, BIO_free_all>>;
-using NumberPtr = std::unique_ptr<BIGNUM, Freer<BIGNUM, BN_free>>;
+using CertificatePtr = OpensslPtr<X509, X509_free>;
+using KeyPtr = OpensslPtr<EVP_PKEY, EVP_PKEY_free>;
+using BioPtr = OpensslPtr<BIO, BIO_free_all>;
+using NumberPtr = OpensslPtr<BIGNUM, BN_free>;
 
 constexpr long kHour = 3600, kDay = 24 * kHour;
 
