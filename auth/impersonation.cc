@@ -168,28 +168,6 @@ Expected<std::optional<UserInfo>> read_impersonation(const http::HeaderList& hea
   return std::optional<UserInfo>(std::move(wanted));
 }
 
-Expected<std::optional<Impersonation>> parse_impersonation(const http::HeaderList& headers,
-                                                           const UserInfo& requester,
-                                                           std::string_view cluster) {
-  Expected<std::optional<UserInfo>> wanted = read_impersonation(headers, requester);
-  if (!wanted) {
-    return fail(std::move(wanted.error()));
-  }
-  if (!*wanted) {
-    return std::nullopt;
-  }
-  Attributes request;
-  request.user = requester;
-  request.cluster = cluster;
-  Mode classic = std::move(impersonation_modes(**wanted, request).back());
-  Impersonation result;
-  result.user = std::move(classic.user);
-  for (ModeStep& step : classic.steps) {
-    result.checks.push_back(std::move(step.attributes));
-  }
-  return std::optional<Impersonation>(std::move(result));
-}
-
 Impersonator::Impersonator(Authorizer& authorizer)
     : authorizer_(authorizer), memory_(std::make_shared<ModeMemory>()) {}
 Impersonator::~Impersonator() = default;

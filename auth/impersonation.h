@@ -26,18 +26,6 @@ namespace kintsugi::auth {
 [[nodiscard]] Expected<std::optional<UserInfo>> read_impersonation(const http::HeaderList& headers,
                                                                    const UserInfo& requester);
 
-/// What Impersonate-* headers ask for by the verb `impersonate` alone, as servers before Kubernetes
-/// 1.36 have it (AM-435).
-struct Impersonation {
-  UserInfo user;                   ///< the effective identity if every check is allowed
-  std::vector<Attributes> checks;  ///< in the order in which they are asked, all must be allowed
-};
-
-/// @param cluster logical cluster for the checks.
-/// @error as read_impersonation.
-[[nodiscard]] Expected<std::optional<Impersonation>> parse_impersonation(
-    const http::HeaderList& headers, const UserInfo& requester, std::string_view cluster);
-
 class ModeMemory;
 
 /// Lets requests go on as who they impersonate, as Kubernetes 1.36 does: the modes of

@@ -25,6 +25,35 @@ UserInfo user_of(const char* name, Texts groups) {
   return user;
 }
 
+/// What the headers ask for by the verb `impersonate` alone, as servers before Kubernetes 1.36 have
+/// it (AM-435).
+struct Impersonation {
+  UserInfo user;                   ///< the effective identity if every check is allowed
+  std::vector<Attributes> checks;  ///< in the order in which they are asked
+};
+
+Expected<std::optional<Impersonation>> parse_impersonation(const http::HeaderList& headers,
+                                                           const UserInfo& requester,
+                                                           std::string_view cluster) {
+  Expected<std::optional<UserInfo>> wanted = read_impersonation(headers, requester);
+  if (!wanted) {
+    return fail(std::move(wanted.error()));
+  }
+  if (!*wanted) {
+    return std::nullopt;
+  }
+  Attributes request;
+  request.user = requester;
+  request.cluster = cluster;
+  Mode classic = std::move(impersonation_modes(**wanted, request).back());
+  Impersonation result;
+  result.user = std::move(classic.user);
+  for (ModeStep& step : classic.steps) {
+    result.checks.push_back(std::move(step.attributes));
+  }
+  return std::optional<Impersonation>(std::move(result));
+}
+
 /// Allows what is listed as "verb resource[/subresource] name"; all that is listed with "*" instead
 /// of a verb.
 class ListAuthorizer final : public Authorizer {

@@ -3,7 +3,6 @@
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/ec.h>
-#include <openssl/ecdsa.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/param_build.h>
@@ -13,24 +12,18 @@
 #include <array>
 #include <utility>
 
+#include "auth/internal/ecdsa_signature.h"
 #include "base/strings.h"
+#include "net/openssl_memory.h"
 
 namespace kintsugi::auth {
 namespace {
 
-template <auto Free>
-struct Deleter {
-  template <class T>
-  void operator()(T* object) const noexcept {
-    Free(object);
-  }
-};
-using BignumPtr = std::unique_ptr<BIGNUM, Deleter<BN_free>>;
-using BuilderPtr = std::unique_ptr<OSSL_PARAM_BLD, Deleter<OSSL_PARAM_BLD_free>>;
-using ParamsPtr = std::unique_ptr<OSSL_PARAM, Deleter<OSSL_PARAM_free>>;
-using ContextPtr = std::unique_ptr<EVP_PKEY_CTX, Deleter<EVP_PKEY_CTX_free>>;
-using DigestPtr = std::unique_ptr<EVP_MD_CTX, Deleter<EVP_MD_CTX_free>>;
-using SignaturePtr = std::unique_ptr<ECDSA_SIG, Deleter<ECDSA_SIG_free>>;
+using BignumPtr = net::OpensslPtr<BIGNUM, BN_free>;
+using BuilderPtr = net::OpensslPtr<OSSL_PARAM_BLD, OSSL_PARAM_BLD_free>;
+using ParamsPtr = net::OpensslPtr<OSSL_PARAM, OSSL_PARAM_free>;
+using ContextPtr = net::OpensslPtr<EVP_PKEY_CTX, EVP_PKEY_CTX_free>;
+using DigestPtr = net::OpensslPtr<EVP_MD_CTX, EVP_MD_CTX_free>;
 
 constexpr int kMinRsaBits = 2'048, kMaxRsaBits = 8'192;
 constexpr std::size_t kMaxExponentBytes = 8;
@@ -64,10 +57,6 @@ const Row& row_of(JwsAlgorithm algorithm) {
                        [algorithm](const Row& row) { return row.algorithm == algorithm; });
 }
 
-const unsigned char* bytes_of(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
-}
-
 EVP_PKEY* key_from(const char* type, OSSL_PARAM_BLD* builder) {
   ParamsPtr params(OSSL_PARAM_BLD_to_param(builder));
   ContextPtr context(EVP_PKEY_CTX_new_from_name(nullptr, type, nullptr));
@@ -88,8 +77,8 @@ EVP_PKEY* rsa_key(const krm::Json& jwk) {
   if (n.size() > kMaxRsaBits / 8 + 1 || e.empty() || e.size() > kMaxExponentBytes) {
     return nullptr;
   }
-  BignumPtr modulus(BN_bin2bn(bytes_of(n), static_cast<int>(n.size()), nullptr));
-  BignumPtr exponent(BN_bin2bn(bytes_of(e), static_cast<int>(e.size()), nullptr));
+  BignumPtr modulus(BN_bin2bn(net::openssl_bytes(n), static_cast<int>(n.size()), nullptr));
+  BignumPtr exponent(BN_bin2bn(net::openssl_bytes(e), static_cast<int>(e.size()), nullptr));
   BuilderPtr builder(OSSL_PARAM_BLD_new());
   if (!modulus || !exponent || !builder || BN_num_bits(modulus.get()) < kMinRsaBits ||
       BN_num_bits(modulus.get()) > kMaxRsaBits || BN_is_odd(modulus.get()) != 1 ||
@@ -119,31 +108,9 @@ EVP_PKEY* ec_key(const krm::Json& jwk, const Row& row) {
 
 EVP_PKEY* ed25519_key(const krm::Json& jwk) {
   const std::string x = member(jwk, "x");
-  return x.size() == kEd25519Bytes
-             ? EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, bytes_of(x), x.size())
-             : nullptr;
-}
-
-std::string ecdsa_der(std::string_view jws, int width) {
-  if (jws.size() != 2 * static_cast<std::size_t>(width)) {
-    return {};
-  }
-  BignumPtr r(BN_bin2bn(bytes_of(jws), width, nullptr));
-  BignumPtr s(BN_bin2bn(bytes_of(jws) + width, width, nullptr));
-  SignaturePtr signature(ECDSA_SIG_new());
-  if (!r || !s || !signature || ECDSA_SIG_set0(signature.get(), r.get(), s.get()) != 1) {
-    return {};
-  }
-  (void)r.release();
-  (void)s.release();
-  unsigned char* der = nullptr;
-  const int length = i2d_ECDSA_SIG(signature.get(), &der);
-  if (length <= 0) {
-    return {};
-  }
-  std::string out(reinterpret_cast<const char*>(der), static_cast<std::size_t>(length));
-  OPENSSL_free(der);
-  return out;
+  return x.size() == kEd25519Bytes ? EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr,
+                                                                 net::openssl_bytes(x), x.size())
+                                   : nullptr;
 }
 
 }  // namespace
@@ -243,8 +210,8 @@ bool VerificationKey::verify(JwsAlgorithm algorithm, std::string_view input,
     good = EVP_PKEY_CTX_set_rsa_padding(of_key, RSA_PKCS1_PSS_PADDING) == 1 &&
            EVP_PKEY_CTX_set_rsa_pss_saltlen(of_key, RSA_PSS_SALTLEN_AUTO) == 1;
   }
-  good = good && EVP_DigestVerify(context.get(), bytes_of(bytes), bytes.size(), bytes_of(input),
-                                  input.size()) == 1;
+  good = good && EVP_DigestVerify(context.get(), net::openssl_bytes(bytes), bytes.size(),
+                                  net::openssl_bytes(input), input.size()) == 1;
   ERR_clear_error();
   return good;
 }

@@ -7,11 +7,11 @@
 #include <openssl/evp.h>
 #include <openssl/rsa.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/strings.h"
+#include "net/openssl_memory.h"
 
 namespace kintsugi::auth {
 namespace {
@@ -19,10 +19,7 @@ namespace {
 using krm::Json;
 using Verdict = KeySet::Verdict;
 
-struct KeyFree {
-  void operator()(EVP_PKEY* key) const noexcept { EVP_PKEY_free(key); }
-};
-using KeyPtr = std::unique_ptr<EVP_PKEY, KeyFree>;
+using KeyPtr = net::OpensslPtr<EVP_PKEY, EVP_PKEY_free>;
 
 std::string number(EVP_PKEY* key, const char* name, int width) {
   BIGNUM* found = nullptr;

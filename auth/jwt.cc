@@ -4,7 +4,6 @@
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/ec.h>
-#include <openssl/ecdsa.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -15,69 +14,27 @@
 #include <array>
 #include <utility>
 
+#include "auth/internal/ecdsa_signature.h"
 #include "base/strings.h"
+#include "net/openssl_memory.h"
 
 namespace kintsugi::auth {
 namespace {
 
-template <auto Free>
-struct Deleter {
-  template <class T>
-  void operator()(T* object) const noexcept {
-    Free(object);
-  }
-};
-using BioPtr = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using PkeyPtr = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using X509Ptr = std::unique_ptr<X509, Deleter<X509_free>>;
-using DigestPtr = std::unique_ptr<EVP_MD_CTX, Deleter<EVP_MD_CTX_free>>;
-using EcdsaSigPtr = std::unique_ptr<ECDSA_SIG, Deleter<ECDSA_SIG_free>>;
-using BignumPtr = std::unique_ptr<BIGNUM, Deleter<BN_free>>;
-using PkeyContextPtr = std::unique_ptr<EVP_PKEY_CTX, Deleter<EVP_PKEY_CTX_free>>;
+using BioPtr = net::OpensslPtr<BIO, BIO_free_all>;
+using PkeyPtr = net::OpensslPtr<EVP_PKEY, EVP_PKEY_free>;
+using X509Ptr = net::OpensslPtr<X509, X509_free>;
+using DigestPtr = net::OpensslPtr<EVP_MD_CTX, EVP_MD_CTX_free>;
+using BignumPtr = net::OpensslPtr<BIGNUM, BN_free>;
+using PkeyContextPtr = net::OpensslPtr<EVP_PKEY_CTX, EVP_PKEY_CTX_free>;
 
 constexpr int kCoordinate = 32;  // bytes of a P-256 integer
-
-const unsigned char* bytes_of(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
-}
 
 std::string integer_text(const BIGNUM* number, int width) {
   std::string out(static_cast<std::size_t>(width), '\0');
   if (BN_bn2binpad(number, reinterpret_cast<unsigned char*>(out.data()), width) != width) {
     return {};
   }
-  return out;
-}
-
-Expected<std::string> der_signature_to_jws(std::string_view der) {
-  const unsigned char* data = bytes_of(der);
-  EcdsaSigPtr signature(d2i_ECDSA_SIG(nullptr, &data, static_cast<long>(der.size())));
-  if (!signature) {
-    return fail(Errc::kInternal, "ECDSA signature");
-  }
-  return integer_text(ECDSA_SIG_get0_r(signature.get()), kCoordinate) +
-         integer_text(ECDSA_SIG_get0_s(signature.get()), kCoordinate);
-}
-
-std::string jws_signature_to_der(std::string_view jws) {
-  if (jws.size() != 2 * kCoordinate) {
-    return {};
-  }
-  BignumPtr r(BN_bin2bn(bytes_of(jws), kCoordinate, nullptr));
-  BignumPtr s(BN_bin2bn(bytes_of(jws) + kCoordinate, kCoordinate, nullptr));
-  EcdsaSigPtr signature(ECDSA_SIG_new());
-  if (!r || !s || !signature || ECDSA_SIG_set0(signature.get(), r.get(), s.get()) != 1) {
-    return {};
-  }
-  (void)r.release();
-  (void)s.release();
-  unsigned char* der = nullptr;
-  const int length = i2d_ECDSA_SIG(signature.get(), &der);
-  if (length <= 0) {
-    return {};
-  }
-  std::string out(reinterpret_cast<const char*>(der), static_cast<std::size_t>(length));
-  OPENSSL_free(der);
   return out;
 }
 
@@ -135,7 +92,7 @@ JwtKey::JwtKey(evp_pkey_st* key, bool rsa, bool is_private)
     : key_(key), rsa_(rsa), private_(is_private) {
   const std::string der = public_der(key);
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-  SHA256(bytes_of(der), der.size(), digest.data());
+  SHA256(net::openssl_bytes(der), der.size(), digest.data());
   key_id_ = base64url_encode(
       std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
 }
@@ -171,7 +128,7 @@ Expected<JwtKeys> JwtKey::parse_pem(std::string_view pem) {
         }
       }
       if (const std::optional<std::string> der = base64_decode(der64)) {
-        const unsigned char* data = bytes_of(*der);
+        const unsigned char* data = net::openssl_bytes(*der);
         key.reset(d2i_PublicKey(EVP_PKEY_RSA, nullptr, &data, static_cast<long>(der->size())));
       }
     } else if (bio) {
@@ -240,28 +197,35 @@ Expected<std::string> JwtKey::sign(std::string_view input) const {
   std::size_t length = 0;
   if (!private_ || !context ||
       EVP_DigestSignInit(context.get(), nullptr, EVP_sha256(), nullptr, key_) != 1 ||
-      EVP_DigestSign(context.get(), nullptr, &length, bytes_of(input), input.size()) != 1) {
+      EVP_DigestSign(context.get(), nullptr, &length, net::openssl_bytes(input), input.size()) !=
+          1) {
     ERR_clear_error();
     return fail(Errc::kInternal, "the token key cannot sign");
   }
   std::string signature(length, '\0');
   if (EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &length,
-                     bytes_of(input), input.size()) != 1) {
+                     net::openssl_bytes(input), input.size()) != 1) {
     ERR_clear_error();
     return fail(Errc::kInternal, "the token key cannot sign");
   }
   signature.resize(length);
-  return rsa_ ? Expected<std::string>(std::move(signature)) : der_signature_to_jws(signature);
+  if (!rsa_) {
+    signature = ecdsa_jws(signature, kCoordinate);
+  }
+  if (signature.empty()) {
+    return fail(Errc::kInternal, "ECDSA signature");
+  }
+  return signature;
 }
 
 bool JwtKey::verify(std::string_view input, std::string_view signature) const {
-  const std::string der = rsa_ ? std::string(signature) : jws_signature_to_der(signature);
+  const std::string der = rsa_ ? std::string(signature) : ecdsa_der(signature, kCoordinate);
   DigestPtr context(EVP_MD_CTX_new());
   const bool good =
       !der.empty() && context &&
       EVP_DigestVerifyInit(context.get(), nullptr, EVP_sha256(), nullptr, key_) == 1 &&
-      EVP_DigestVerify(context.get(), bytes_of(der), der.size(), bytes_of(input), input.size()) ==
-          1;
+      EVP_DigestVerify(context.get(), net::openssl_bytes(der), der.size(),
+                       net::openssl_bytes(input), input.size()) == 1;
   ERR_clear_error();
   return good;
 }

@@ -5,26 +5,19 @@
 #include <openssl/x509.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/strings.h"
+#include "net/openssl_memory.h"
 
 namespace kintsugi::auth {
 namespace {
 
 constexpr std::string_view kCertificate = "CERTIFICATE";
 
-template <auto Free>
-struct Deleter {
-  template <class T>
-  void operator()(T* object) const noexcept {
-    Free(object);
-  }
-};
-using CertificatePtr = std::unique_ptr<X509, Deleter<X509_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
+using CertificatePtr = net::OpensslPtr<X509, X509_free>;
+using KeyPtr = net::OpensslPtr<EVP_PKEY, EVP_PKEY_free>;
 
 struct Block {
   std::string type, der;
@@ -84,22 +77,18 @@ std::string types_of(const std::vector<Block>& blocks) {
   return "[" + join(types, " ") + "]";
 }
 
-const unsigned char* bytes_of(const std::string& der) {
-  return reinterpret_cast<const unsigned char*>(der.data());
-}
-
 bool is_known(int type) {
   return type == EVP_PKEY_RSA || type == EVP_PKEY_EC || type == EVP_PKEY_ED25519;
 }
 
 std::string match_fault(const std::string& certificate_der, const std::string& key_der) {
-  const unsigned char* at = bytes_of(certificate_der);
+  const unsigned char* at = net::openssl_bytes(certificate_der);
   const CertificatePtr certificate(
       d2i_X509(nullptr, &at, static_cast<long>(certificate_der.size())));
   if (certificate == nullptr) {
     return "x509: malformed certificate";
   }
-  at = bytes_of(key_der);
+  at = net::openssl_bytes(key_der);
   const KeyPtr key(d2i_AutoPrivateKey(nullptr, &at, static_cast<long>(key_der.size())));
   if (key == nullptr) {
     return "tls: failed to parse private key";

@@ -5,15 +5,12 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include <memory>
+#include "net/openssl_memory.h"
 
 namespace kintsugi::auth {
 namespace {
 
-struct FreeKey {
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-using Key = std::unique_ptr<EVP_PKEY, FreeKey>;
+using Key = net::OpensslPtr<EVP_PKEY, EVP_PKEY_free>;
 
 std::string text_of(BIO* bio) {
   char* data = nullptr;

@@ -8,32 +8,29 @@
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <utility>
 
+#include "auth/certificate_cache.h"
 #include "base/strings.h"
+#include "net/openssl_memory.h"
 
 namespace kintsugi::auth {
 namespace {
 
-template <auto Free>
-struct Deleter {
-  template <class T>
-  void operator()(T* object) const noexcept {
-    Free(object);
-  }
-};
 void free_x509_stack(STACK_OF(X509) * stack) { sk_X509_pop_free(stack, X509_free); }
-using X509Ptr = std::unique_ptr<X509, Deleter<X509_free>>;
-using StorePtr = std::unique_ptr<X509_STORE, Deleter<X509_STORE_free>>;
-using StoreContextPtr = std::unique_ptr<X509_STORE_CTX, Deleter<X509_STORE_CTX_free>>;
-using StackPtr = std::unique_ptr<STACK_OF(X509), Deleter<free_x509_stack>>;
-using BioPtr = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
+using X509Ptr = net::OpensslPtr<X509, X509_free>;
+using StorePtr = net::OpensslPtr<X509_STORE, X509_STORE_free>;
+using StoreContextPtr = net::OpensslPtr<X509_STORE_CTX, X509_STORE_CTX_free>;
+using StackPtr = net::OpensslPtr<STACK_OF(X509), free_x509_stack>;
+using BioPtr = net::OpensslPtr<BIO, BIO_free_all>;
 
 Expected<StorePtr> make_store(const std::string& pem, std::string_view what) {
   if (pem.empty()) {
@@ -79,8 +76,15 @@ std::vector<std::string> entries_of(X509_NAME* subject, int nid) {
   return values;
 }
 
+/// The end of a certificate's time [s since 1970]; 0 when it cannot be read.
+std::int64_t end_of(const X509* certificate) {
+  std::tm parts{};
+  return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &parts) == 1 ? ::timegm(&parts) + 1 : 0;
+}
+
+/// `until` becomes the first end of a certificate of the chain, if that is earlier.
 bool chains_to(X509_STORE* store, X509* leaf, STACK_OF(X509) * chain,
-               std::optional<std::int64_t> now) {
+               std::optional<std::int64_t> now, std::int64_t* until) {
   if (store == nullptr) {
     return false;
   }
@@ -100,6 +104,10 @@ bool chains_to(X509_STORE* store, X509* leaf, STACK_OF(X509) * chain,
   }
   const bool verified = X509_verify_cert(context.get()) == 1;
   ERR_clear_error();
+  STACK_OF(X509)* built = X509_STORE_CTX_get0_chain(context.get());
+  for (int i = 0; verified && until != nullptr && i < sk_X509_num(built); ++i) {
+    *until = std::min(*until, end_of(sk_X509_value(built, i)));
+  }
   return verified;
 }
 
@@ -109,7 +117,8 @@ class StoreVerifier final : public CertificateVerifier {
       : client_(std::move(client)), request_header_(std::move(request_header)) {}
 
   CertificateIdentity identify(const std::vector<std::string>& chain_der,
-                               std::optional<std::int64_t> now) const override {
+                               std::optional<std::int64_t> now,
+                               std::int64_t* until) const override {
     CertificateIdentity identity;
     if (chain_der.empty()) {
       return identity;
@@ -140,9 +149,12 @@ class StoreVerifier final : public CertificateVerifier {
            chain_der.front().size(), digest.data());
     identity.sha256_hex =
         hex_encode(std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
-    identity.from_client_ca = chains_to(client_.get(), leaf.get(), chain.get(), now);
+    if (until != nullptr) {
+      *until = INT64_MAX;
+    }
+    identity.from_client_ca = chains_to(client_.get(), leaf.get(), chain.get(), now, until);
     identity.from_request_header_ca =
-        chains_to(request_header_.get(), leaf.get(), chain.get(), now);
+        chains_to(request_header_.get(), leaf.get(), chain.get(), now, until);
     identity.valid = identity.from_client_ca || identity.from_request_header_ca;
     return identity;
   }
@@ -227,19 +239,14 @@ std::shared_ptr<const CertificateVerifier> ReloadableCertificateVerifier::curren
   return std::atomic_load(&verifier_);
 }
 
-CertificateIdentity ReloadableCertificateVerifier::identify(
-    const std::vector<std::string>& chain_der) const {
-  return current()->identify(chain_der);
-}
-
 std::function<std::shared_ptr<const void>(const http::PeerInfo&)> make_identify_hook(
     std::shared_ptr<const ReloadableCertificateVerifier> verifier) {
-  return [verifier =
-              std::move(verifier)](const http::PeerInfo& peer) -> std::shared_ptr<const void> {
+  auto known = std::make_shared<CertificateCache>(std::move(verifier));
+  return [known = std::move(known)](const http::PeerInfo& peer) -> std::shared_ptr<const void> {
     if (peer.certificates_der.empty()) {
       return nullptr;
     }
-    return std::make_shared<const CertificateIdentity>(verifier->identify(peer.certificates_der));
+    return std::make_shared<const CertificateIdentity>(known->identify(peer.certificates_der));
   };
 }
 

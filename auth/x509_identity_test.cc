@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "auth/authenticators.h"
+#include "auth/certificate_cache.h"
 
 namespace kintsugi::auth {
 namespace {
@@ -176,6 +177,56 @@ TEST_F(X509Identity, WhenReloaded_NewConnectionsSeeTheNewCa) {
   EXPECT_FALSE(is_valid());
   ASSERT_TRUE(reloadable->reload({long_lived->pem(), ""}));
   EXPECT_TRUE(is_valid());
+}
+
+class CertificateCacheTest : public X509Identity {
+ protected:
+  std::shared_ptr<ReloadableCertificateVerifier> reloadable_ =
+      *ReloadableCertificateVerifier::make({client_ca_->pem(), ""});
+  CertificateCache cache_{reloadable_};
+};
+
+TEST_F(CertificateCacheTest, WhenAChainIsKnown_AnswersTheSameUntilItsTimeIsOver) {
+  const auto leaf =
+      make({.cn = "alice", .organizations = {"devs"}, .to = kNow + 5}, client_ca_.get());
+  const CertificateIdentity first = cache_.identify({leaf->der()}, kNow);
+  EXPECT_TRUE(first.valid);
+  EXPECT_EQ(cache_.size(), 1U);
+  const CertificateIdentity again = cache_.identify({leaf->der()}, kNow + 5);
+  EXPECT_TRUE(again.valid);
+  EXPECT_TRUE(again.from_client_ca);
+  EXPECT_EQ(again.common_name, "alice");
+  EXPECT_EQ(again.organizations, first.organizations);
+  EXPECT_EQ(again.sha256_hex, first.sha256_hex);
+  EXPECT_FALSE(cache_.identify({leaf->der()}, kNow + 6).valid);
+  EXPECT_EQ(cache_.size(), 0U);
+}
+
+TEST_F(CertificateCacheTest, WhenAnAuthorityEndsBeforeTheLeaf_TheLeafEndsWithIt) {
+  const auto middle = make({.cn = "middle", .ca = true, .to = kNow + 5}, client_ca_.get());
+  const auto leaf = make({.cn = "bob"}, middle.get());
+  const std::vector<std::string> chain = {leaf->der(), middle->der()};
+  EXPECT_TRUE(cache_.identify(chain, kNow).valid);
+  EXPECT_FALSE(cache_.identify({leaf->der()}, kNow).valid);  // another chain, another answer
+  EXPECT_TRUE(cache_.identify(chain, kNow + 5).valid);
+  EXPECT_FALSE(cache_.identify(chain, kNow + 6).valid);
+}
+
+TEST_F(CertificateCacheTest, WhenTheAuthorityIsReplaced_ForgetsAll) {
+  const auto leaf = make({.cn = "alice"}, client_ca_.get());
+  EXPECT_TRUE(cache_.identify({leaf->der()}, kNow).valid);
+  ASSERT_TRUE(reloadable_->reload({proxy_ca_->pem(), ""}));
+  EXPECT_FALSE(cache_.identify({leaf->der()}, kNow).valid);
+  ASSERT_TRUE(reloadable_->reload({client_ca_->pem(), ""}));
+  EXPECT_TRUE(cache_.identify({leaf->der()}, kNow).valid);
+}
+
+TEST_F(CertificateCacheTest, WhenRefused_IsNotKept) {
+  const auto stranger = make({.cn = "alice"}, proxy_ca_.get());
+  EXPECT_FALSE(cache_.identify({stranger->der()}, kNow).valid);
+  EXPECT_FALSE(cache_.identify({"not der"}, kNow).valid);
+  EXPECT_FALSE(cache_.identify({}, kNow).valid);
+  EXPECT_EQ(cache_.size(), 0U);
 }
 
 TEST_F(X509Identity, WhenFilesAreLoaded_ErrorsNameTheFile) {
