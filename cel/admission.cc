@@ -223,7 +223,7 @@ class AdmissionEvaluation::Impl final : public LazyFields {
       out = Value::error(label + " fails to compile: " + variable->fault);
     } else {
       Evaluation made = run(*variable->expression);
-      cost_ += made.cost;
+      cost_ += made.charge;
       out = made.value.is_error()
                 ? Value::error(label + " fails to evaluate: " + std::string(made.value.text()))
                 : std::move(made.value);
@@ -256,7 +256,7 @@ AdmissionEvaluation::~AdmissionEvaluation() = default;
 AdmissionResult AdmissionEvaluation::evaluate(const AdmissionExpression& expression) {
   const Evaluation made = impl_->run(expression);
   AdmissionResult out;
-  out.cost = made.cost + impl_->take_cost();
+  out.cost = made.charge + impl_->take_cost();
   switch (made.value.kind()) {
     case Kind::kBool:
       out.kind =

@@ -123,14 +123,15 @@ std::string to_upper(std::string text) {
 }
 
 /// Thousands apart, as the reference prints in its only locale.
-std::string grouped(std::string text) {
-  const std::size_t first = text[0] == '-' ? 1 : 0;
-  std::size_t at = std::min(text.find('.'), text.size());
-  while (at > first + 3) {
-    at -= 3;
-    text.insert(at, 1, ',');
+std::string grouped(std::string_view text) {
+  const std::size_t end = std::min(text.find('.'), text.size());
+  std::string out;
+  for (std::size_t i = 0; i < end; ++i) {
+    const bool digits_before = i > 1 || (i == 1 && text[0] != '-');
+    out += digits_before && (end - i) % 3 == 0 ? "," : "";
+    out += text[i];
   }
-  return text;
+  return out.append(text.substr(end));
 }
 
 bool write_number(const Value& value, char clause, int precision, std::string& out,

@@ -23,6 +23,7 @@ class SignatureReader {
     out.call = row.call;
     out.cost = cost_function(row.function, row.id);
     out.any_cost = cost_function(row.function, {});
+    out.work = work_function(row.function);
     if (text_[0] != '(') {
       out.member = true;
       out.params.push_back(type());

@@ -150,7 +150,7 @@ class Validator {
         before = old_self ? Value::optional(*old_self) : Value::none();
       }
       const Evaluation result = compiled.program->run(self, before, kCallLimit);
-      if (!spend(node, path, result.cost)) {
+      if (!spend(node, path, result.charge)) {
         return;
       }
       if (result.value.is_error()) {
@@ -166,14 +166,14 @@ class Validator {
     }
   }
 
-  bool spend(const RuleNode& node, const std::string& path, std::uint64_t cost) {
-    if (cost > budget_) {
+  bool spend(const RuleNode& node, const std::string& path, std::uint64_t charge) {
+    if (charge > budget_) {
       stop(node, path,
            "validation failed due to running out of cost budget, no further validation rules will "
            "be run");
       return false;
     }
-    budget_ -= cost;
+    budget_ -= charge;
     return true;
   }
 
@@ -207,9 +207,9 @@ class Validator {
     std::string detail;
     if (compiled.message) {
       const Evaluation made = compiled.message->run(self, old_self, kCallLimit);
-      if (made.exceeded || made.cost > budget_) {
+      if (made.exceeded || made.charge > budget_) {
         stop(node, path,
-             made.exceeded && made.cost <= budget_
+             made.exceeded && made.charge <= budget_
                  ? "no further validation rules will be run due to call cost exceeds limit for "
                    "messageExpression: " +
                        Json(rule.message_expression).dump()
@@ -217,7 +217,7 @@ class Validator {
                    "further validation rules will be run");
         return;
       }
-      budget_ -= made.cost;
+      budget_ -= made.charge;
       const std::string_view text = trim(made.value.text());
       if (made.value.is(Kind::kString) && text.size() <= kMaxMessage &&
           text.find('\n') == std::string_view::npos) {

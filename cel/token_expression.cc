@@ -124,7 +124,7 @@ TokenValue evaluate_token_expression(const TokenExpression& expression, const kr
   slots[0] = Value::from_json(value, *dynamic_schema());
   const Evaluation made =
       evaluate(*expression.root, std::move(slots), std::min(budget, kCallLimit));
-  budget -= std::min(budget, made.cost);
+  budget -= std::min(budget, made.charge);
   return value_of(made.value);
 }
 

@@ -1,5 +1,6 @@
 #include "cel/internal/value.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -114,9 +115,12 @@ Value Value::concatenation(Value left, Value right) {
   if (left.is_native() && right.size() == 0) {
     return left;  // a list of the object is another kind of list once something was added
   }
+  if (left.size() == 0 && right.size() == 0) {
+    return list({});
+  }
   Value out = of_kind(Kind::kList);
   auto data = std::make_shared<ListData>();
-  data->size = left.size() + right.size();
+  data->size = std::min(left.size() + right.size(), kEndless);
   data->left = std::make_shared<const Value>(std::move(left));
   data->right = std::make_shared<const Value>(std::move(right));
   out.owner_ = std::move(data);

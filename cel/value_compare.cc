@@ -59,15 +59,18 @@ int compare_numbers(const Value& a, const Value& b) {
   return -compare_numbers(b, a);
 }
 
+constexpr std::size_t kPartBytes = 64;
+
 std::uint64_t parts_of(const krm::Json& json, std::uint64_t most) {
-  std::uint64_t count = 0;
+  std::uint64_t count = json.as_string().size() / kPartBytes;
   if (json.is_array()) {
     for (const krm::Json& each : json.items()) {
       count += count < most ? 1 + parts_of(each, most - count) : 0;
     }
   } else if (json.is_object()) {
     for (const krm::JsonMember& each : json.members()) {
-      count += count < most ? 1 + parts_of(each.value, most - count) : 0;
+      count +=
+          count < most ? 1 + each.key.size() / kPartBytes + parts_of(each.value, most - count) : 0;
     }
   }
   return count;
@@ -129,7 +132,8 @@ Value add_lists(const Value& left, const Value& right) {
 }
 
 bool Value::has_parts() const noexcept {
-  return kind_ == Kind::kList || kind_ == Kind::kMap || kind_ == Kind::kUnknown;
+  return kind_ == Kind::kList || kind_ == Kind::kMap || kind_ == Kind::kUnknown ||
+         kind_ == Kind::kOptional;
 }
 
 std::uint64_t Value::parts(std::uint64_t most) const {
@@ -138,7 +142,9 @@ std::uint64_t Value::parts(std::uint64_t most) const {
   }
   std::uint64_t count = 0;
   const auto add = [&](const Value& each) {
-    count += count < most ? 1 + (each.has_parts() ? each.parts(most - count) : 0) : 0;
+    count += count < most ? 1 + each.text_.size() / kPartBytes +
+                                (each.has_parts() ? each.parts(most - count) : 0)
+                          : 0;
   };
   if (const std::vector<Value>* items = own_items()) {
     for (const Value& each : *items) {
@@ -150,8 +156,11 @@ std::uint64_t Value::parts(std::uint64_t most) const {
     count += count < most ? data->right->parts(most - count) : 0;
   } else if (kind_ == Kind::kMap) {
     for (const auto& [key, entry] : static_cast<const MapData*>(owner_.get())->entries) {
+      count += key.size() / kPartBytes;
       add(entry.second);
     }
+  } else if (const Value* inner = boxed()) {
+    add(*inner);
   }
   return count;
 }

@@ -10,6 +10,9 @@ namespace kintsugi::cel {
 struct Evaluation {
   Value value;  ///< may be an error value
   std::uint64_t cost = 0;
+  /// What it takes of a budget that several share: its cost, or more where its work is out of all
+  /// proportion to that [cost units].
+  std::uint64_t charge = 0;
   bool exceeded = false;  ///< stopped at the limit; the value says so
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cel/internal/ast.h"
+#include "cel/internal/call_work.h"
 #include "cel/internal/type.h"
 #include "cel/internal/value.h"
 
@@ -43,6 +44,7 @@ struct Overload {
   Function call = nullptr;
   CostFunction cost = nullptr;      ///< never null in find_function()
   CostFunction any_cost = nullptr;  ///< where the static types allow several overloads
+  WorkFunction work = nullptr;      ///< never null in find_function(); one for all overloads
 };
 
 /// Overloads of a function; null when there is none of that name. Threads: any.

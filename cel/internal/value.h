@@ -49,8 +49,10 @@ struct Opaque {
 struct ListData {
   std::vector<Value> items;
   std::shared_ptr<const Value> left, right;
-  std::size_t size = 0;  ///< of both, when there are two
+  std::size_t size = 0;  ///< of both, when there are two; kEndless at most
 };
+/// A list of lists of one list grows that large with no work. Nobody could walk through it.
+inline constexpr std::size_t kEndless = std::size_t{1} << 40;
 
 /// Members whose values are made when they are read.
 class LazyFields {
@@ -126,10 +128,9 @@ class Value {
   [[nodiscard]] std::size_t size() const noexcept;
   /// True for kinds that have a size.
   [[nodiscard]] bool sized() const noexcept;
-  /// True for lists, maps and contents that hold values.
+  /// True for lists, maps, optional values and contents that hold values.
   [[nodiscard]] bool has_parts() const noexcept;
-  /// Values in it on all levels, as far as they are in the object or listed in the expression;
-  /// counts no further than `most`.
+  /// Values in it on all levels, and 64 bytes of text as one more; counts no further than `most`.
   [[nodiscard]] std::uint64_t parts(std::uint64_t most) const;
   /// Element of a list, index < size().
   [[nodiscard]] Value at(std::size_t index) const;

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "cel/internal/value.h"
+
+namespace kintsugi::cel {
+
+/// Work is what a loop is held for, whatever Kubernetes says that costs [steps of about 10 ns]: a
+/// node of an expression, a place of a list that is walked through and so on.
+inline constexpr std::uint64_t kStepsPerItem = 4;     ///< of lists that are walked through
+inline constexpr std::uint64_t kStepsPerResult = 8;   ///< items of lists that a call makes
+inline constexpr std::uint64_t kPatternSteps = 1000;  ///< compiling a pattern that is no literal
+inline constexpr std::size_t kKeyBytesPerStep = 64;   ///< of a key that is looked up or put in
+
+/// Work of a call. The arguments may be error values.
+/// @param most  counts no further than that; lists that share their parts may be endless.
+using WorkFunction = std::uint64_t (*)(const Value* args, std::size_t count, std::uint64_t most);
+
+/// By the function's name. What is in no table walks through all that it is given. Never null.
+[[nodiscard]] WorkFunction work_function(std::string_view function);
+/// The same of `==` and `!=`, between values that have parts.
+[[nodiscard]] std::uint64_t equality_work(const Value& left, const Value& right,
+                                          std::uint64_t most);
+
+}  // namespace kintsugi::cel
