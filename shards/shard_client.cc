@@ -9,6 +9,7 @@ namespace kintsugi::shards {
 namespace {
 
 constexpr Duration kSweep = milliseconds(250);
+constexpr Duration kTell = seconds(1);  ///< between two lines of the log about first failures
 constexpr net::UpstreamClass kClasses[] = {net::UpstreamClass::kWatch, net::UpstreamClass::kRead,
                                            net::UpstreamClass::kWrite};
 
@@ -92,8 +93,10 @@ void ShardClient::send_probe() {
 void ShardClient::on_probe(bool answered, std::string_view cause) {
   if (answered) {
     cause_.clear();
+    answered_at_ = loop_.now();
   } else {
     cause_ = cause;
+    note_failure();
   }
   apply(health_.on_probe(answered, loop_.now()));
 }
@@ -113,6 +116,7 @@ void ShardClient::set_tls(std::shared_ptr<net::TlsContext> tls) {
 }
 
 void ShardClient::on_success() {
+  answered_at_ = loop_.now();
   if (!cause_.empty()) {
     cause_.clear();
   }
@@ -121,7 +125,18 @@ void ShardClient::on_success() {
 
 void ShardClient::on_failure(Errc cause) {
   cause_ = errc_name(cause);
+  note_failure();
   apply(health_.on_failure(loop_.now()));
+}
+
+void ShardClient::note_failure() {
+  const TimePoint now = loop_.now();
+  const bool first = failed_at_ <= answered_at_;
+  failed_at_ = now;
+  if (first && health_.up() && (told_at_ == TimePoint() || now - told_at_ >= kTell)) {
+    told_at_ = now;
+    log_warn("a shard does not answer", {{"shard", params_.name}, {"errc", cause_}});
+  }
 }
 
 void ShardClient::apply(HealthFsm::Change change) {

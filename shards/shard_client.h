@@ -53,6 +53,9 @@ class ShardClient {
   [[nodiscard]] bool up() const noexcept { return health_.up(); }
   /// Why it is down, or the last failure; "" when there was none since it is up.
   [[nodiscard]] const std::string& cause() const noexcept { return cause_; }
+  /// When a request or probe last found no answer, and when there was one; TimePoint(): never.
+  [[nodiscard]] TimePoint failed_at() const noexcept { return failed_at_; }
+  [[nodiscard]] TimePoint answered_at() const noexcept { return answered_at_; }
   /// For the head of every request of a caller, before it is sent.
   void dress(http::HeaderList& headers) const {
     if (params_.as_caller) {
@@ -80,6 +83,7 @@ class ShardClient {
   };
   void schedule_probe(Duration delay);
   void send_probe();
+  void note_failure();
   void apply(HealthFsm::Change change);
   void sweep();
 
@@ -92,6 +96,7 @@ class ShardClient {
   std::vector<Retired> retired_;
   HealthFsm health_;
   std::string cause_;
+  TimePoint failed_at_{}, answered_at_{}, told_at_{};
   std::unique_ptr<net::Call> probe_;
   net::Timer probe_timer_;
   net::Timer sweep_timer_;

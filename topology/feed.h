@@ -154,6 +154,7 @@ class Feed {
   struct ShardStatus {
     std::string name, base_url, cause;
     bool up = false;
+    TimePoint failed_at{}, answered_at{};  ///< see shards::ShardClient
     ResourceStatus resources[kResources];
   };
   /// For /debug/shards and metrics.

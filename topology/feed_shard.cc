@@ -300,6 +300,8 @@ Feed::ShardStatus ShardFeed::status() const {
   result.base_url = client_.base_url();
   result.cause = client_.cause();
   result.up = client_.up();
+  result.failed_at = client_.failed_at();
+  result.answered_at = client_.answered_at();
   for (std::size_t i = 0; i < kResources; ++i) {
     const shards::InformerFsm& machine = informers_[i]->machine();
     const auto& counters = machine.counters();

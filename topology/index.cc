@@ -124,7 +124,7 @@ Index::ShardChange Index::upsert_shard(const ShardSpec& given) {
     row->usable = usable;
     result.id = row->id;
     result.added = result.changed = true;
-    facts_.owned_.emplace_back(row->id, 0);
+    facts_.owned_.push_back({row->id, 0, 0});
     facts_.shards_.push_back(std::move(row));
   }
   if (result.changed && !usable) {
@@ -225,6 +225,9 @@ bool Index::write_cluster(std::string_view name, const ClusterRecord& before,
   if (old_owner != new_owner) {
     count_owned(old_owner, -1);
     count_owned(new_owner, 1);
+    if (old_owner != 0 && new_owner != 0) {
+      count_move(old_owner);
+    }
     facts_.cluster_count_ += (new_owner != 0 ? 1U : 0U);
     facts_.cluster_count_ -= (old_owner != 0 ? 1U : 0U);
   }
@@ -283,10 +286,17 @@ void Index::move_claim(std::string_view cluster, std::string_view from, std::str
 }
 
 void Index::count_owned(ShardId id, int by) noexcept {
-  for (auto& [shard, count] : facts_.owned_) {
-    if (shard == id) {
-      count += static_cast<std::size_t>(by);
+  for (Snapshot::Owned& row : facts_.owned_) {
+    if (row.shard == id) {
+      row.clusters += static_cast<std::size_t>(by);
     }
+  }
+}
+
+void Index::count_move(ShardId from) noexcept {
+  ++facts_.moved_away_;
+  for (Snapshot::Owned& row : facts_.owned_) {
+    row.moved_away += row.shard == from ? 1U : 0U;
   }
 }
 

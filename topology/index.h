@@ -104,6 +104,7 @@ class Index {
   template <class Change>
   bool change_shard(ShardId id, Change change);
   void count_owned(ShardId id, int by) noexcept;
+  void count_move(ShardId from) noexcept;
   bool take_consumers(const ConsumerChanges& changes, std::size_t first);
 
   Snapshot facts_;

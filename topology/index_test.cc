@@ -211,6 +211,29 @@ TEST_F(IndexTest, FP016_FP117_WhenTwoShardsReport_TheNewestOwnsAndTheOtherInheri
   expect_unknown("34");
 }
 
+TEST_F(IndexTest, AGG11_WhenTheOwnerChanges_TheShardItWasIsKnown) {
+  fixture();
+  const auto away = [this] {
+    const Snapshot& now = index.now();
+    return std::vector<std::uint64_t>{now.moved_away(root), now.moved_away(beta),
+                                      now.moved_away(gama), now.moved_away(0)};
+  };
+  using Counts = std::vector<std::uint64_t>;
+  EXPECT_EQ(away(), (Counts{0, 0, 0, 0}));
+  cluster(beta, "one", "root:else");
+  cluster(root, "new");
+  EXPECT_EQ(away(), (Counts{0, 0, 0, 0}));
+  cluster(gama, "one", "root:org");
+  EXPECT_EQ(away(), (Counts{0, 1, 0, 1}));
+  index.delete_cluster(beta, "one");
+  EXPECT_EQ(away(), (Counts{0, 1, 0, 1}));
+  cluster(beta, "one", "root:org");
+  index.delete_cluster(beta, "one");  // its other owner is back
+  EXPECT_EQ(away(), (Counts{0, 2, 1, 3}));
+  index.delete_cluster(gama, "one");
+  EXPECT_EQ(away(), (Counts{0, 2, 1, 3}));
+}
+
 TEST_F(IndexTest, R10_WhenANonOwnersReportGoes_OwnershipStays) {
   root = add("root");
   beta = add("beta");

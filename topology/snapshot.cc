@@ -169,9 +169,21 @@ bool Snapshot::claims_foreign(std::string_view export_cluster, std::string_view 
 }
 
 std::size_t Snapshot::owned(ShardId id) const noexcept {
-  for (const auto& [shard, count] : owned_) {
-    if (shard == id) {
-      return count;
+  for (const Owned& row : owned_) {
+    if (row.shard == id) {
+      return row.clusters;
+    }
+  }
+  return 0;
+}
+
+std::uint64_t Snapshot::moved_away(ShardId id) const noexcept {
+  if (id == 0) {
+    return moved_away_;
+  }
+  for (const Owned& row : owned_) {
+    if (row.shard == id) {
+      return row.moved_away;
     }
   }
   return 0;

@@ -114,6 +114,9 @@ class Snapshot {
                                     std::string_view resource) const noexcept;
   /// Logical clusters owned by the shard (kcp_indexed_logicalclusters).
   [[nodiscard]] std::size_t owned(ShardId id) const noexcept;
+  /// How often another shard has become the owner of what this one owned, since it is known; 0: all
+  /// of them together.
+  [[nodiscard]] std::uint64_t moved_away(ShardId id) const noexcept;
   [[nodiscard]] std::size_t cluster_count() const noexcept { return cluster_count_; }
   [[nodiscard]] std::size_t workspace_count() const noexcept { return workspaces_.size(); }
   /// Heap of the facts [bytes]; at 100,000 logical clusters at most 200 each.
@@ -125,12 +128,18 @@ class Snapshot {
   bool shards_listed_ = false;
   std::size_t cluster_count_ = 0;  // entries with a report; others only count parents
   std::vector<std::shared_ptr<const ShardInfo>> shards_;
-  std::vector<std::pair<ShardId, std::size_t>> owned_;  // parallel to shards_
-  IndexMap clusters_;                                   // cluster name -> reports
-  IndexMap workspaces_;                                 // shard, cluster, name -> fact
-  IndexMap claims_;                                     // one-segment path -> cluster names
-  IndexMap consumers_;                                  // export -> its key, shards with bindings
-  IndexMap foreign_claims_;                             // export -> its shard, "group/resource"s
+  struct Owned {
+    ShardId shard = 0;
+    std::size_t clusters = 0;
+    std::uint64_t moved_away = 0;
+  };
+  std::vector<Owned> owned_;      // parallel to shards_
+  std::uint64_t moved_away_ = 0;  // of all that were ever known
+  IndexMap clusters_;             // cluster name -> reports
+  IndexMap workspaces_;           // shard, cluster, name -> fact
+  IndexMap claims_;               // one-segment path -> cluster names
+  IndexMap consumers_;            // export -> its key, shards with bindings
+  IndexMap foreign_claims_;       // export -> its shard, "group/resource"s
 };
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 
