@@ -286,7 +286,8 @@ class Source {
       }
     } else {
       const std::string limit(parameter(target, "limit"));
-      ++(limit == "1" ? probes_ : lists_);
+      const bool exact = parameter(target, "resourceVersionMatch") == "Exact";
+      ++(limit == "1" ? probes_ : exact ? exact_lists_ : lists_);
       stream.items = limit == "1" ? 1 : collection_->objects();
       first = collection_->list_head();
     }
@@ -448,12 +449,14 @@ class Source {
     }
     std::printf(
         "{\"accepted\":%llu,\"connections\":%zu,\"watch_connections\":%zu,\"watches\":%zu,"
-        "\"gets\":%llu,\"lists\":%llu,\"watch_lists\":%llu,\"probes\":%llu,\"resumed\":%llu,"
+        "\"gets\":%llu,\"lists\":%llu,\"watch_lists\":%llu,\"exact_lists\":%llu,"
+        "\"probes\":%llu,\"resumed\":%llu,"
         "\"expired\":%llu,\"revision\":%llu,\"events\":%llu,\"backlog\":%zu,\"late_us\":%lld,"
         "\"cpu_us\":%llu}\n",
         static_cast<unsigned long long>(accepted_), connections_.size(), carriers, watches_.size(),
         static_cast<unsigned long long>(gets_), static_cast<unsigned long long>(lists_),
-        static_cast<unsigned long long>(watch_lists_), static_cast<unsigned long long>(probes_),
+        static_cast<unsigned long long>(watch_lists_),
+        static_cast<unsigned long long>(exact_lists_), static_cast<unsigned long long>(probes_),
         static_cast<unsigned long long>(resumed_), static_cast<unsigned long long>(expired_),
         static_cast<unsigned long long>(collection_ ? collection_->revision() : 0),
         static_cast<unsigned long long>(events_), backlog_,
@@ -481,7 +484,8 @@ class Source {
   std::uint64_t rate_ = 0, tick_ = 0, due_ = 0;
   std::uint64_t random_ = 88'172'645'463'325'252U;
   std::uint64_t accepted_ = 0, gets_ = 0, events_ = 0;
-  std::uint64_t lists_ = 0, watch_lists_ = 0, probes_ = 0, resumed_ = 0, expired_ = 0;
+  std::uint64_t lists_ = 0, exact_lists_ = 0, watch_lists_ = 0, probes_ = 0, resumed_ = 0,
+                expired_ = 0;
   std::size_t backlog_ = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "bench/link.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
@@ -35,6 +34,11 @@ std::uint64_t clock_ns(clockid_t clock) noexcept {
 }
 
 std::string system_error(const char* what) { return std::string(what) + ": " + strerror(errno); }
+
+std::string tls_error() {
+  const char* reason = ERR_reason_error_string(ERR_peek_error());
+  return std::string("TLS: ") + (reason != nullptr ? reason : "error");
+}
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};
@@ -89,6 +93,16 @@ std::uint64_t Flags::number(const std::string& name, std::uint64_t otherwise) co
   return found == values_.end() ? otherwise : std::strtoull(found->second.c_str(), nullptr, 10);
 }
 
+// Takes the session over where a connection keeps its tickets.
+extern "C" int keep_ticket(SSL* ssl, SSL_SESSION* session) {
+  auto* ticket = static_cast<Ticket*>(SSL_get_app_data(ssl));
+  if (ticket == nullptr) {
+    return 0;
+  }
+  ticket->reset(session);
+  return 1;
+}
+
 SSL_CTX* make_tls(bool server, const std::string& certificate, const std::string& key) {
   SSL_CTX* tls = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
   SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION);
@@ -107,6 +121,8 @@ SSL_CTX* make_tls(bool server, const std::string& certificate, const std::string
   } else {
     static constexpr unsigned char kH2[] = {2, 'h', '2'};
     SSL_CTX_set_alpn_protos(tls, kH2, sizeof kH2);
+    SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(tls, keep_ticket);
   }
   return tls;
 }
@@ -126,12 +142,12 @@ int listen_on(std::uint16_t& port) {
 }
 
 int connect_to(std::uint16_t port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const sockaddr_in address = loopback(port);
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+      errno != EINPROGRESS) {
     die(system_error("connect"));
   }
-  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   return fd;
 }
 
@@ -207,7 +223,7 @@ void Poller::turn(std::uint64_t timeout) {
 
 Link::Link(Poller& poller, int fd, SSL_CTX* tls, bool server,
            const nghttp2_session_callbacks* callbacks, void* user,
-           std::function<void(const std::string&)> on_dead)
+           std::function<void(const std::string&)> on_dead, Ticket* ticket)
     : poller_(poller), fd_(fd), ssl_(SSL_new(tls)), server_(server), on_dead_(std::move(on_dead)) {
   const int one = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -217,6 +233,10 @@ Link::Link(Poller& poller, int fd, SSL_CTX* tls, bool server,
     nghttp2_session_server_new(&session_, callbacks, user);
   } else {
     SSL_set_connect_state(ssl_);
+    SSL_set_app_data(ssl_, ticket);
+    if (ticket != nullptr && *ticket != nullptr) {
+      SSL_set_session(ssl_, ticket->get());
+    }
     nghttp2_session_client_new(&session_, callbacks, user);
   }
   ready_ = [this](std::uint32_t events) { on_ready(events); };
@@ -225,6 +245,7 @@ Link::Link(Poller& poller, int fd, SSL_CTX* tls, bool server,
 
 Link::~Link() {
   nghttp2_session_del(session_);
+  SSL_set_shutdown(ssl_, SSL_SENT_SHUTDOWN);  // else OpenSSL forgets the ticket
   SSL_free(ssl_);
   ::close(fd_);
 }
@@ -265,7 +286,9 @@ void Link::read() {
     if (count <= 0) {
       const int error = SSL_get_error(ssl_, count);
       if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) {
-        dead(error == SSL_ERROR_ZERO_RETURN ? "closed" : "TLS or socket error");
+        dead(error == SSL_ERROR_ZERO_RETURN ? "closed"
+             : error == SSL_ERROR_SYSCALL   ? system_error("socket")
+                                            : tls_error());
       }
       return;
     }
@@ -305,7 +328,10 @@ void Link::flush() {
     const int result = SSL_do_handshake(ssl_);
     if (result != 1) {
       const int error = SSL_get_error(ssl_, result);
-      if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) {
+      if (error == SSL_ERROR_WANT_WRITE) {  // not connected yet
+        blocked_ = true;
+        poller_.want_write(fd_, ready_, true);
+      } else if (error != SSL_ERROR_WANT_READ) {
         dead("handshake failed");
       }
       return;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,12 @@ class Flags {
  private:
   std::map<std::string, std::string> values_;
 };
+
+struct SessionDeleter {
+  void operator()(SSL_SESSION* session) const noexcept { SSL_SESSION_free(session); }
+};
+/// The newest session ticket of a client connection, for the next one.
+using Ticket = std::unique_ptr<SSL_SESSION, SessionDeleter>;
 
 /// TLS 1.3 with TLS_AES_128_GCM_SHA256 and nothing else. Empty `certificate`: none (clients).
 [[nodiscard]] SSL_CTX* make_tls(bool server, const std::string& certificate,
@@ -66,17 +73,20 @@ class Poller {
   std::vector<std::function<void()>> later_;
 };
 
-/// One connection: socket, TLS, nghttp2 session. `user` is the user data of the callbacks.
+/// One connection: socket, TLS, nghttp2 session. `user` is the user data of the callbacks. A client
+/// resumes `ticket`, if there is one, and keeps new ones there; it must outlive the connection.
 class Link {
  public:
   Link(Poller& poller, int fd, SSL_CTX* tls, bool server,
        const nghttp2_session_callbacks* callbacks, void* user,
-       std::function<void(const std::string& cause)> on_dead);
+       std::function<void(const std::string& cause)> on_dead, Ticket* ticket = nullptr);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
   [[nodiscard]] nghttp2_session* session() const noexcept { return session_; }
+  /// Whether TLS was resumed.
+  [[nodiscard]] bool resumed() const noexcept { return SSL_session_reused(ssl_) == 1; }
   /// Sends SETTINGS and a large connection window. To be called once.
   void start(std::uint32_t max_streams);
   /// Writes what the session has, as far as the socket takes it.

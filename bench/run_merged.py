@@ -25,7 +25,8 @@ KINTSUGI = """
 apiVersion: kintsugi.dev/v1alpha1
 kind: ProxyConfiguration
 data_dir: merged-data
-loops: 1
+loops: {loops}
+admin: {{socket: merged.sock}}
 listener: {{address: 127.0.0.1, port: {port}, cert_file: cert.pem, key_file: key.pem, max_streams: {streams}}}
 authentication: {{client_ca_file: client.pem}}
 topology:
@@ -107,7 +108,7 @@ class Bed:
                     "--backend-read-timeout=15m", "--backend-write-timeout=15m", "--stream-write-timeout=15m",
                     "--errorlog-file=nghttpx.err", "key.pem", "cert.pem"]  # fmt: skip
         shards = "\n".join(f'  - {{name: s{n}, url: "https://127.0.0.1:{port}"}}' for n, port in numbered)
-        (self.run / "merged.yaml").write_text(KINTSUGI.format(port=self.port, shards=shards, streams=STREAMS))
+        (self.run / "merged.yaml").write_text(KINTSUGI.format(port=self.port, shards=shards, streams=STREAMS, loops=self.arguments.loops))
         return [self.arguments.binary, "proxy", "--config", "merged.yaml"]
 
     def collections(self):
@@ -137,16 +138,22 @@ class Bed:
         return load
 
     def rate(self, total):
-        """Events a second over all sources, evenly; what it comes to."""
+        """Events a second over all sources, evenly or in ticks; what it comes to."""
         each = -(-total // self.shards) if total else 0
         for source in self.sources:
-            source.tell(f"rate {each} 0")
+            source.tell(f"rate {each} {self.arguments.tick_ms}")
         return each * self.shards
 
     def stats(self):
         """Sums over the sources."""
         all_of = [source.ask("stats") for source in self.sources]
         return {key: sum(one[key] for one in all_of) for key in all_of[0]}
+
+    def metric(self, name):
+        """Of the proxy; the sum of its samples."""
+        run = subprocess.run(["curl", "-s", "--max-time", "5", "--unix-socket", "merged.sock", "http://admin/metrics"], cwd=self.run,
+                             capture_output=True, text=True, check=True)  # fmt: skip
+        return sum(float(line.split()[-1]) for line in run.stdout.splitlines() if line.split("{")[0].split(" ")[0] == name)
 
     @property
     def pids(self):
@@ -160,6 +167,15 @@ def settled(load, events, deadline=15):
         time.sleep(0.1)
     if seen["all_events"] != events:
         raise RuntimeError(f"{seen['all_events']} of {events} events came")
+    return seen
+
+
+def at_rest(load):
+    """The events that the load has had, once no more come."""
+    seen = -1
+    while (now := load.ask("report")["all_events"]) != seen:
+        seen = now
+        time.sleep(1)
     return seen
 
 
@@ -183,18 +199,25 @@ def paced(bed, load, rate, limits, subscribers):
     return sent * subscribers, cpu[bed.proxy.pid], seen, note
 
 
+# subscribers -> (connections, events/s)
+EVENT_LOADS = {1: (1, 5_000), 50: (5, 400), 1_000: (20, 20)}
+
+
 def events(product, arguments, limits):
     """E4: CPU per delivered event, and latency."""
     for shards in arguments.shards:
         for size in arguments.sizes:
             with Bed(product, arguments, shards, size) as bed:
-                for subscribers, connections, rate in ((1, 1, 5_000), (50, 5, 400), (1_000, 20, 20)):
+                for subscribers, (connections, rate) in EVENT_LOADS.items():
+                    if subscribers not in arguments.subscribers:
+                        continue
+                    rate = arguments.rate or rate
                     load = bed.load(subscribers, connections, "--pace", limits.pace)
                     try:
                         start = bed.stats()["events"]
                         delivered, cpu, seen, note = paced(bed, load, rate, limits, subscribers)
                         settled(load, (bed.stats()["events"] - start) * subscribers)
-                        name = f"E4 {shards}×{size} B, {subscribers}"
+                        name = f"E4 {shards}×{size} B, {subscribers}" + (f" @{rate}" if arguments.rate else "")
                         note = {**note, "p50_us": seen["p50_us"], "p99_us": seen["p99_us"], "max_us": seen["max_us"]}
                         yield name, cpu / delivered / 1e3, "us/delivery", note
                         yield name + " p50", seen["p50_us"], "us", {}
@@ -251,40 +274,53 @@ def listing(product, arguments, limits):
 
 def resume(product, arguments, limits):
     """R1: all at once with cursors; and when the proxy was restarted meanwhile."""
-    connections = 20 if limits.quick else 100
+    watches = 2_000 if limits.quick else 10_000
+    yield from _resume(product, arguments, watches // 100, 100)
+    yield from _resume(product, arguments, watches, 1)
+
+
+def _resume(product, arguments, connections, streams):
+    watches, form = connections * streams, "R1" if streams > 1 else "R1, a connection each"
+    rate = 9 if streams > 1 else 3  # of events; with a connection each every delivery is a write of its own
     with Bed(product, arguments, 3, 500) as bed:
-        load = bed.load(connections * 100, connections)
+        load = bed.load(watches, connections, "--pace", 0 if streams > 1 else 500)
         try:
-            for what in ("R1", "R1 after a restart"):
-                bed.rate(9)
+            for what in (form, form + ", after a restart"):
+                bed.rate(rate)
                 time.sleep(1)
                 bed.rate(0)
                 end = time.monotonic() + 30
-                while load.ask("report")["with_cursor"] < connections * 100 and time.monotonic() < end:
+                while load.ask("report")["with_cursor"] < watches and time.monotonic() < end:
                     time.sleep(0.2)
-                if what != "R1":
+                if what != form:
                     load.ask("drop")
                     bed.stop()
                     bed.start()
-                before = bed.stats()
+                before, window = bed.stats(), machine.Window([*bed.pids, load.pid])
                 load.tell("reconnect")
-                bed.rate(9)
-                seen, cpu = load.read(60), machine.cpu_ns(bed.proxy.pid)
+                bed.rate(rate if streams > 1 else 0)
+                seen = load.read(60)
+                cpu, foreign, _ = window.end()
                 time.sleep(1)
                 bed.rate(0)
                 after = bed.stats()
-                opened = {key: after[key] - before[key] for key in ("resumed", "watch_lists", "lists", "probes", "expired")}
-                if seen["watches"] != connections * 100:
+                opened = {key: after[key] - before[key] for key in ("resumed", "watch_lists", "lists", "exact_lists", "probes", "expired")}
+                # Who joins a group after ten seconds is asked for at the servers, by a watch that ends at once.
+                opened["rights_checks"] = opened["resumed"] + opened["watch_lists"] - (after["watches"] - before["watches"])
+                if seen["watches"] != watches:
                     raise RuntimeError(f"{what}: {seen['watches']} came back")
-                yield what, seen["since_us"] / 1e6, "s", {"watches": seen["watches"], "proxy_cpu_s": round(cpu / 1e9, 2), **opened}
+                yield what, seen["since_us"] / 1e6, "s", {"watches": seen["watches"], "tls_resumed": seen["resumed"],
+                                                          "proxy_cpu_s": round(cpu[bed.proxy.pid] / 1e9, 2),
+                                                          "load_cpu_s": round(cpu[load.pid] / 1e9, 2), "foreign": round(foreign, 2),
+                                                          **opened}  # fmt: skip
                 yield what + ": streams to shards", opened["resumed"] + opened["watch_lists"], "", {}
-                yield what + ": relists", opened["lists"] + opened["watch_lists"], "", {}
+                yield what + ": relists", opened["lists"] + opened["watch_lists"], "", {}  # exact_lists fill key indexes
             # That nothing is lost or repeated the load has seen; now that everything is delivered again.
-            start, sent = load.ask("report")["all_events"], bed.stats()["events"]
-            bed.rate(9)
+            start, sent = at_rest(load), bed.stats()["events"]
+            bed.rate(rate)
             time.sleep(1)
             bed.rate(0)
-            settled(load, start + (bed.stats()["events"] - sent) * connections * 100)
+            settled(load, start + (bed.stats()["events"] - sent) * watches)
         finally:
             load.stop()
 
@@ -313,7 +349,7 @@ def flood(product, arguments, limits):
             load = bed.load(50, 5, "--ends", "count")
             try:
                 quiet = quiet or machine.rss_kb(bed.proxy.pid)
-                start = bed.stats()["events"]
+                start, wakes = bed.stats()["events"], bed.metric("kintsugi_watch_relay_wakeups_total")
                 _, cpu, seen, note = paced(bed, load, rate, limits, 50)
                 time.sleep(limits.quiet)
                 done, sent = load.ask("report"), bed.stats()["events"] - start
@@ -326,6 +362,9 @@ def flood(product, arguments, limits):
             if done["all_events"] != sent * 50:
                 raise RuntimeError(f"{done['all_events']} of {sent * 50} events came")
             note = {**note, "delivered_s": round(seen["events"] / limits.measured), "p50_us": seen["p50_us"]}
+            if arguments.loops > 1:
+                wakes = bed.metric("kintsugi_watch_relay_wakeups_total") - wakes
+                yield name + " wake-ups between loops", wakes / sent, "per event", {"relays": bed.metric("kintsugi_watch_relayed_streams")}
             yield name, cpu / seen["events"] / 1e3, "us/delivery", note
             yield name + " p99", seen["p99_us"], "us", {}
         time.sleep(limits.quiet)
@@ -361,6 +400,10 @@ def main():
     parser.add_argument("--products", default="kintsugi,haproxy,nghttpx")
     parser.add_argument("--shards", default="1,3", help="of the groups events and memory")
     parser.add_argument("--sizes", default="500,2000", help="of the group events [bytes]")
+    parser.add_argument("--subscribers", default="1,50,1000", help="of the group events")
+    parser.add_argument("--tick-ms", type=int, default=0, help="events come in ticks of so many milliseconds; default: evenly spaced")
+    parser.add_argument("--rate", type=int, help="of the group events, instead of what each number of subscribers has [events/s]")
+    parser.add_argument("--loops", type=int, default=1, help="data loops of the proxy, all on its one CPU")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--quick", action="store_true", help="one short round: a look, not a result")
     parser.add_argument("--foreign", type=float, default=0.05, help="foreign CPU that a measurement bears [cores]")
@@ -369,6 +412,11 @@ def main():
     arguments.run = arguments.run.resolve()
     arguments.shards = [int(text) for text in arguments.shards.split(",")]
     arguments.sizes = [int(text) for text in arguments.sizes.split(",")]
+    arguments.subscribers = [int(text) for text in arguments.subscribers.split(",")]
+    if unknown := set(arguments.subscribers) - set(EVENT_LOADS):
+        parser.error("--subscribers: 1, 50 and 1000 are measured")
+    if arguments.tick_ms and (1_000 in arguments.subscribers or arguments.tick_ms < 10):
+        parser.error("--tick-ms: 10 or more, for 1 and 50 subscribers; else not every tick has an event")
     names = arguments.products.split(",")
     if unknown := set(arguments.groups) - set(GROUPS):
         parser.error("unknown: " + ", ".join(sorted(unknown)))

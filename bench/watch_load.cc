@@ -1,14 +1,16 @@
 /// Opens watches through a proxy, at a shard or at etcd, and checks every event of every stream: a
 /// gap or a repeat ends the tool with 1. So does the end of a stream, but with --ends count.
 /// Flags: --port --target …watch=true…[,…] --connections 20 --streams 100
-///        --pace <connections/s, 0 = all at once> --cert --key (client certificate) --seconds 900
+///        --pace <new connections/s, 0 = all at once> --cert --key (client certificate) --seconds
+///        900
 ///        --form numbered|shards|rising|etcd (event_check.h) --ends die|count
 ///        --distinct 0|1 (each subscriber asks a question of its own)
 /// A subscriber opens a watch of each target; --streams are the subscribers of a connection.
 /// With --form etcd a target is the prefix of the watched keys.
 /// stdout: a JSON line when all watches are open, and one per command of stdin:
 ///   `add <connections>`, `mark` (forget latencies), `report`, `quit`, `drop` (close all),
-///   `reconnect` (close all, then open each watch at the cursor of its last bookmark).
+///   `reconnect` (close all, then open each watch at the cursor of its last bookmark, all at once
+///   whatever the pace; TLS is resumed).
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -26,6 +28,7 @@ namespace kintsugi::bench {
 namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr int kOpensPerTurn = 64;  // handshakes go on meanwhile
 
 struct Watch : Watched {
   std::string body;  // of a gRPC call
@@ -34,6 +37,7 @@ struct Watch : Watched {
 
 struct Connection {
   std::vector<std::unique_ptr<Watch>> watches;
+  Ticket ticket;
   std::unique_ptr<Link> link;
 };
 
@@ -90,9 +94,10 @@ class Load {
     const std::uint64_t end = now_ns() + flags_.number("seconds", 900) * kSecond;
     begun_ = next_open_ = now_ns();
     for (std::uint64_t now = now_ns(); now < end; now = now_ns()) {
-      while (open_ < wanted_ && next_open_ <= now) {
+      for (int i = 0; i < kOpensPerTurn && open_ < wanted_ && next_open_ <= now; ++i) {
+        const bool again = open_ < connections_.size();
         open_one();
-        next_open_ += pace_ == 0 ? 0 : kSecond / pace_;
+        next_open_ += again || pace_ == 0 ? 0 : kSecond / pace_;
       }
       poller_.turn(open_ < wanted_ ? std::max(next_open_, now) - now : kSecond / 4);
       if (!told_ && answered_ == wanted_ * per_connection_ * targets_.size()) {
@@ -113,7 +118,8 @@ class Load {
     Connection& connection = *connections_[open_];
     connection.link = std::make_unique<Link>(
         poller_, connect_to(static_cast<std::uint16_t>(flags_.number("port", 0))), tls_, false,
-        callbacks_, this, [](const std::string& cause) { die("a connection ended: " + cause); });
+        callbacks_, this, [](const std::string& cause) { die("a connection ended: " + cause); },
+        &connection.ticket);
     connection.link->start(100);
     for (std::size_t i = 0; i < per_connection_ * targets_.size(); ++i) {
       if (!again) {
@@ -247,10 +253,12 @@ class Load {
     }
   }
 
-  /// `least` and `most`: events that a stream has had since the tool began.
+  /// `least` and `most`: events that a stream has had since the tool began; `resumed`: connections
+  /// whose TLS session was.
   void report(const char* what) const {
-    std::uint64_t least = UINT64_MAX, most = 0, marked = 0;
+    std::uint64_t least = UINT64_MAX, most = 0, marked = 0, resumed = 0;
     for (const auto& connection : connections_) {
+      resumed += connection->link != nullptr && connection->link->resumed() ? 1U : 0U;
       for (const auto& watch : connection->watches) {
         least = std::min(least, watch->seen);
         most = std::max(most, watch->seen);
@@ -268,6 +276,7 @@ class Load {
     print("least", connections_.empty() ? 0 : least);
     print("most", most);
     print("with_cursor", marked);
+    print("resumed", resumed);
     print("bookmarks", check_.bookmarks());
     print("errors", check_.errors());
     print("ended", ended_);

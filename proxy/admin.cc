@@ -122,9 +122,12 @@ Json streams_json(const std::vector<LoopReport>& loops) {
   for (const LoopReport& loop : loops) {
     for (const GroupReport& group : loop.groups) {
       Json shards = Json::array();
+      std::int64_t streams = 0;
       for (const GroupReport::Shard& shard : group.shards) {
+        streams += shard.relayed ? 0 : 1;
         shards.push_back(Json::object({{"shard", shard.name},
                                        {"state", std::string(shard.state)},
+                                       {"from", shard.relayed ? "another loop" : "the shard"},
                                        {"position", std::to_string(shard.position)}}));
       }
       list.push_back(Json::object(
@@ -136,7 +139,7 @@ Json streams_json(const std::vector<LoopReport>& loops) {
            {"share", group.reviewed ? "reviewed" : "caller"},
            {"callers", static_cast<std::int64_t>(group.callers)},
            {"readers", static_cast<std::int64_t>(group.readers)},
-           {"streams", static_cast<std::int64_t>(group.shards.size())},
+           {"streams", streams},
            {"streamsUnshared", static_cast<std::int64_t>(group.readers * group.shards.size())},
            {"logEvents", static_cast<std::int64_t>(group.log_events)},
            {"logBytes", static_cast<std::int64_t>(group.log_bytes)},

@@ -13,6 +13,7 @@
 #include "net/work_queue.h"
 #include "proxy/explain.h"
 #include "proxy/handler.h"
+#include "proxy/merge/stream_share.h"
 #include "proxy/shard_reviews.h"
 #include "topology/feed.h"
 #include "topology/objects.h"
@@ -29,6 +30,7 @@ struct LoopReport {
   MergeStats merge;
   std::vector<GroupReport> groups;  ///< of merged watches
   SequenceBook::Stats sequences;    ///< of the process, in one loop's report
+  StreamHomes::Stats relays;        ///< the same
   std::uint32_t slot_generation = 0;
   /// Of `share: reviewed`: what is remembered, and the servers whose grants are followed.
   std::size_t decisions = 0, grant_watches = 0;
@@ -38,6 +40,7 @@ struct LoopReport {
   std::uint64_t served_refused = 0;  ///< requests over `limits.served`
   struct Upstream {
     std::string shard;
+    TimePoint failed_at{}, answered_at{};  ///< see shards::ShardClient
     net::UpstreamStats watch, read, write;
   };
   std::vector<Upstream> upstreams;

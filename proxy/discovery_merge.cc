@@ -129,6 +129,16 @@ void join_versions(Json& into, const Json& more, Join join) {
   }
 }
 
+/// Groups of which no version is left in common.
+void drop_empty_groups(Json& document, std::string_view list, Join join) {
+  if (Json* groups = join == Join::kIntersection ? document.find(list) : nullptr) {
+    std::erase_if(groups->edit_items(), [](const Json& group) {
+      const Json* versions = group.find("versions");
+      return versions == nullptr || versions->size() == 0;
+    });
+  }
+}
+
 /// What a group's versions are, for whoever visits them.
 template <class Visit>
 void for_each_group(Json& document, Visit visit) {
@@ -168,6 +178,7 @@ bool join_discovery(Json& into, const Json& more, Join join) {
   if (kind == "APIGroupList") {
     join_lists(into, more, "groups", {"name"}, join,
                [join](Json& mine, const Json& theirs) { join_group(mine, theirs, join); });
+    drop_empty_groups(into, "groups", join);
   } else if (kind == "APIGroup") {
     join_group(into, more, join);
   } else if (kind == "APIResourceList") {
@@ -176,6 +187,7 @@ bool join_discovery(Json& into, const Json& more, Join join) {
     join_lists(
         into, more, "items", {"metadata", "name"}, join,
         [join](Json& mine, const Json& theirs) { join_discovery_group(mine, theirs, join); });
+    drop_empty_groups(into, "items", join);
   } else if (kind == "APIVersions") {
     join_versions(into, more, join);
   } else {

@@ -44,15 +44,26 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
   merge_.find_deliveries = params_.find_deliveries;
+  merge_.homes = params_.homes;
   merge_.rolled_back = params_.rolled_back;
+  merge_.documents = documents_.cache;
   if (params_.merge_options.share == Share::kReviewed) {
     merge_.start_reviews();
+  }
+  if (params_.queue_budget != nullptr) {
+    merge_.queue_budget = params_.queue_budget;
   }
   if (params_.list_gate != nullptr) {
     merge_.list_gate = params_.list_gate;
   }
+  if (params_.initial_gate != nullptr) {
+    merge_.initial_gate = params_.initial_gate;
+  }
   if (params_.sequences != nullptr) {
     merge_.sequences = params_.sequences;
+  }
+  if (params_.moves != nullptr) {
+    merge_.moves = params_.moves;
   }
   params_.pool.on_moved([this](const shards::ShardClient& client) {
     forward_.moving.end_of(forward_.watches, &client, kMoveSpread);

@@ -63,8 +63,12 @@ struct ProxyHandlerParams {
   FindDeliveries find_deliveries = {};
   /// A shard lost revisions that clients have seen.
   std::function<void(const std::string& uid)> rolled_back = {};
-  std::shared_ptr<ListGate> list_gate = nullptr;      ///< of the process; nullptr: one per handler
-  std::shared_ptr<SequenceBook> sequences = nullptr;  ///< the same
+  std::shared_ptr<ReadGate> list_gate = nullptr;     ///< of the process; nullptr: one per handler
+  std::shared_ptr<ReadGate> initial_gate = nullptr;  ///< the same
+  std::shared_ptr<QueueBudget> queue_budget = nullptr;  ///< the same
+  std::shared_ptr<StreamHomes> homes = nullptr;         ///< of the process, if it has several loops
+  std::shared_ptr<SequenceBook> sequences = nullptr;    ///< the same
+  std::shared_ptr<MoveBook> moves = nullptr;            ///< the same
   /// What all loops know of the shards' discovery. Null: this one keeps its own.
   std::shared_ptr<DocumentCache> documents = {};
   /// The proxy serves root, which no shard has to own (sources `objects` and `static`).
@@ -156,13 +160,18 @@ class ProxyHandler final : public http::Handler {
   /// The same of a virtual workspace.
   [[nodiscard]] Answer merged_service(http::RequestHead head, http::ResponseStream& stream,
                                       Prefix prefix, ServiceRoute route);
-  /// What `share: reviewed` asks before the proxy reads `attributes` with its own credential; null:
-  /// the shards judge the caller themselves, as one whom the proxy does not know. @param judge  as
-  /// in ReviewPlan. @error headers that impersonate nobody
+  /// Who speaks for all members, and what is asked there.
+  struct Judge {
+    std::function<std::optional<ReviewServer>()> server;  ///< as in ReviewPlan
+    auth::Attributes right;                               ///< instead of the read itself
+    std::function<bool()> is_for_all;                     ///< as in ReviewPlan
+  };
+  /// What `share: reviewed` asks before the proxy reads with its own credential; null: the shards
+  /// judge the caller themselves, as one whom the proxy does not know. @error headers that
+  /// impersonate nobody
   [[nodiscard]] Expected<std::shared_ptr<const ReviewPlan>> review_plan(
-      const http::RequestHead& head, const http::PeerInfo& peer, auth::Attributes attributes,
-      ReviewSelectors selectors, std::function<std::optional<ReviewServer>()> judge,
-      std::function<bool()> is_for_all) const;
+      const http::RequestHead& head, const http::PeerInfo& peer, const krm::RequestInfo& info,
+      std::optional<Judge> judge) const;
   /// The owner of a logical cluster, given by name or path, as long as it is known.
   [[nodiscard]] std::function<std::optional<ReviewServer>()> judge_of(std::string owner) const;
   /// "" or "/partitions/<cluster name>/<partition>".
@@ -179,8 +188,6 @@ class ProxyHandler final : public http::Handler {
   /// A discovery document of several shards.
   [[nodiscard]] Answer united_service(http::RequestHead head, http::ResponseStream& stream,
                                       ServiceRoute route);
-  /// A shard to ask for what all of them should know.
-  [[nodiscard]] shards::ShardClient* first_up(const topology::Snapshot& facts);
   /// The next in turn of shards that all would do; those that failed lately are left out.
   [[nodiscard]] topology::ShardId next_of(const std::vector<topology::ShardId>& shards);
   /// What is behind a mounted Workspace with this URL.

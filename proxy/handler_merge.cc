@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "auth/impersonation.h"
+#include "auth/impersonation_modes.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/handler.h"
@@ -147,8 +148,7 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
   std::shared_ptr<const ReviewPlan> reviews;
   if (request.use == WildcardRequest::Use::kMerge && first.spec.plain &&
       is_reviewable(request.info, request.path)) {
-    auto plan = review_plan(head, stream.peer(), attributes_of(request.info),
-                            selectors_of(request.info), {}, {});
+    auto plan = review_plan(head, stream.peer(), request.info, std::nullopt);
     if (!plan) {
       return answer_error(head, stream, plan.error());
     }
@@ -190,32 +190,46 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
 }
 
 Expected<std::shared_ptr<const ReviewPlan>> ProxyHandler::review_plan(
-    const http::RequestHead& head, const http::PeerInfo& peer, auth::Attributes attributes,
-    ReviewSelectors selectors, std::function<std::optional<ReviewServer>()> judge,
-    std::function<bool()> is_for_all) const {
+    const http::RequestHead& head, const http::PeerInfo& peer, const krm::RequestInfo& info,
+    std::optional<Judge> judge) const {
   const ConnectionIdentity* identity = identity_of(peer);
   // Whom shards are told of, with nothing that is kept from them.
   const auto caller = auth::read_identity_headers(head.headers, params_.identity_headers);
   if (merge_.reviewer == nullptr || identity == nullptr || !identity->user || !caller) {
     return std::shared_ptr<const ReviewPlan>();
   }
-  auto impersonation = auth::parse_impersonation(head.headers, *caller, "");
-  if (!impersonation) {
-    return fail(std::move(impersonation.error()));
+  auto wanted = auth::read_impersonation(head.headers, *caller);
+  if (!wanted) {
+    return fail(std::move(wanted.error()));
   }
+  auth::Attributes read = attributes_of(info);
+  read.user = *caller;
+  const ReviewSelectors selectors = selectors_of(info);
   ReviewPlan plan;
-  plan.judge = std::move(judge);
-  plan.is_for_all = std::move(is_for_all);
   plan.caller = caller->name;
-  attributes.user = *caller;
-  if (*impersonation) {
-    for (auth::Attributes& check : (*impersonation)->checks) {
-      plan.checks.push_back({std::move(check)});
-    }
-    attributes.user = std::move((*impersonation)->user);
-    plan.caller += " as " + attributes.user.name;
+  ReviewPlan::Check right{read, selectors};
+  if (judge) {
+    plan.judge = std::move(judge->server);
+    plan.is_for_all = std::move(judge->is_for_all);
+    right = {std::move(judge->right)};
+    right.attributes.user = *caller;
   }
-  plan.checks.push_back({std::move(attributes), std::move(selectors)});
+  if (!*wanted) {
+    plan.ways = {{std::move(right)}};
+    return std::make_shared<const ReviewPlan>(std::move(plan));
+  }
+  plan.caller += " as " + (*wanted)->name;
+  for (auth::Mode& mode : auth::impersonation_modes(**wanted, read)) {
+    ReviewPlan::Way& way = plan.ways.emplace_back();
+    for (auth::ModeStep& step : mode.steps) {
+      // The first right of a constrained mode is one to the read, on behalf of somebody.
+      const bool on_read = way.empty() && mode.name != auth::ModeName::kClassic;
+      way.push_back({std::move(step.attributes), on_read ? selectors : ReviewSelectors(),
+                     step.spares, std::move(step.fault)});
+    }
+    right.attributes.user = std::move(mode.user);
+    way.push_back(right);
+  }
   return std::make_shared<const ReviewPlan>(std::move(plan));
 }
 
@@ -237,14 +251,12 @@ ProxyHandler::Answer ProxyHandler::merged_document(http::RequestHead head,
   const topology::ShardInfo& first = *facts.shards().front();
   DocumentRoute route;
   route.request = read_document_request(trail, head.headers.get("accept"));
-  if (route.request.kind == DocumentRequest::Kind::kOther) {
-    shards::ShardClient* client = first_up(facts);
-    if (client == nullptr) {
-      return answer_error(head, stream, not_known_yet());
-    }
-    head.target = topology::shard_target(first, "*", trail);
-    add_forwarding_headers(head, stream.peer());
-    return forward(forward_, std::move(head), stream, *client);
+  if (route.request.kind == DocumentRequest::Kind::kOther) {  // AGG-201
+    return answer_error(
+        head, stream,
+        Error(Errc::kMethodNotAllowed,
+              first.spec.plain ? "this is of one server; ask for it at /clusters/<name>/"
+                               : "this is of one shard; ask for it at /shards/<name>/clusters/*/"));
   }
   if (is_nobody(head, stream.peer())) {
     return answer_error(head, stream, krm::unauthorized());
@@ -324,8 +336,9 @@ ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
       return !facts.claims_foreign(topology::resolve(facts, owner).cluster, name, group, resource);
     };
     if (is_for_all()) {
-      auto plan = review_plan(head, stream.peer(), content_of(path->object, request.info), {},
-                              judge_of(path->owner), is_for_all);
+      auto plan = review_plan(
+          head, stream.peer(), request.info,
+          Judge{judge_of(path->owner), content_of(path->object, request.info), is_for_all});
       if (!plan) {
         return answer_error(head, stream, plan.error());
       }
@@ -360,15 +373,6 @@ ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
   };
   add_forwarding_headers(head, stream.peer());
   return answer_merged(merge_, std::move(head), stream, std::move(route));
-}
-
-shards::ShardClient* ProxyHandler::first_up(const topology::Snapshot& facts) {
-  for (const auto& shard : facts.shards()) {
-    if (shard->up) {
-      return params_.pool.find(shard->id);
-    }
-  }
-  return params_.pool.find(facts.shards().front()->id);
 }
 
 void ProxyHandler::set_slots(SlotHistoryPtr slots, TokenKeys keys) {

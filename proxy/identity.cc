@@ -1,16 +1,19 @@
 #include "proxy/identity.h"
 
+#include "auth/certificate_cache.h"
+
 namespace kintsugi::proxy {
 
 std::function<std::shared_ptr<const void>(const http::PeerInfo&)> make_proxy_identify(
     std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier, IdentityParams params) {
-  return [verifier = std::move(verifier),
+  auto known = std::make_shared<auth::CertificateCache>(std::move(verifier));
+  return [known = std::move(known),
           params = std::move(params)](const http::PeerInfo& peer) -> std::shared_ptr<const void> {
     if (peer.certificates_der.empty()) {
       return nullptr;
     }
     auto identity = std::make_shared<ConnectionIdentity>();
-    static_cast<auth::CertificateIdentity&>(*identity) = verifier->identify(peer.certificates_der);
+    static_cast<auth::CertificateIdentity&>(*identity) = known->identify(peer.certificates_der);
     if (identity->valid && identity->from_client_ca && !identity->common_name.empty()) {
       auth::UserInfo user;
       user.name = identity->common_name;

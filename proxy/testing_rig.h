@@ -80,7 +80,7 @@ class FakeShard final : public http::Handler {
   };
 };
 
-/// One request of the test's client. Gives credit back at once.
+/// One request of the test's client. Gives credit back at once, unless it is told not to.
 struct Answer final : http::ResponseHandler {
   Answer() = default;
   Answer(const Answer&) = delete;
@@ -98,7 +98,7 @@ struct Answer final : http::ResponseHandler {
   void on_data(std::string_view bytes, bool end) noexcept override {
     body.append(bytes);
     ended = ended || end;
-    if (stream != nullptr && !bytes.empty()) {
+    if (stream != nullptr && takes && !bytes.empty()) {
       stream->consume(bytes.size());
     }
   }
@@ -115,6 +115,7 @@ struct Answer final : http::ResponseHandler {
   http::HeaderList headers;
   std::string body;
   bool ended = false, closed = false;
+  bool takes = true;  ///< else it gives no credit back
   Errc result = Errc::kOk;
 };
 

@@ -20,9 +20,16 @@ namespace {
 
 constexpr std::size_t kBlock = std::size_t{64} << 10;
 
+/// Waits for nobody. A pipe without a reader is held open at both ends, so that lines wait in it.
 Expected<int> open_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (fd < 0) {
+  constexpr int kFlags = O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  int fd = ::open(path.c_str(), O_WRONLY | kFlags, 0600);
+  std::error_code fault;
+  if (fd < 0 && errno == ENXIO && std::filesystem::is_fifo(path, fault)) {
+    log_warn("nobody reads the audit log yet, its lines wait", {{"file", path}});
+    fd = ::open(path.c_str(), O_RDWR | kFlags, 0600);
+  }
+  if (fd < 0 || ::fcntl(fd, F_SETFL, O_APPEND) != 0) {
     return fail(Errc::kIo, path + ": " + std::strerror(errno));
   }
   return fd;

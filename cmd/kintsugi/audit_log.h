@@ -29,7 +29,8 @@ struct AuditFile {
 /// says so as soon as it can be written. Threads: any but for the end.
 class AuditLog {
  public:
-  /// Appends (0600). @error kIo.
+  /// Appends (0600). Of a pipe that has no reader yet the lines wait until one comes, as far as
+  /// pipe and queue hold them. @error kIo.
   [[nodiscard]] static Expected<std::unique_ptr<AuditLog>> open(AuditFile file);
   /// Writes what is queued, but for a disk that hangs longer than `last_wait`. Nobody may add any
   /// more.

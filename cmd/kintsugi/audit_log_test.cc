@@ -161,6 +161,25 @@ TEST_F(AuditLogTest, WhenTheDiskHangs_FP143_NobodyWaitsForItForLong) {
   EXPECT_GT(got, 100'000U);
 }
 
+TEST_F(AuditLogTest, WhenNobodyReadsThePipeYet_FP143_LinesWaitForAReader) {
+  ASSERT_EQ(::mkfifo(path("a").c_str(), 0600), 0);
+  std::ifstream reader;
+  std::string line;
+  {
+    auto log = AuditLog::open({path("a")});
+    ASSERT_TRUE(log);
+    (*log)->add("one");
+    reader.open(path("a"));
+    (*log)->reopen();
+    (*log)->add("two");
+    for (const char* wanted : {"one", "two"}) {
+      ASSERT_TRUE(std::getline(reader, line));
+      EXPECT_EQ(line, wanted);
+    }
+  }
+  EXPECT_FALSE(std::getline(reader, line)) << "the pipe has an end";
+}
+
 TEST_F(AuditLogTest, WhenTheFileIsMovedAway_ReopenMakesANewOne) {
   {
     auto log = AuditLog::open({path("a")});

@@ -126,17 +126,14 @@ TEST_F(Controllers, TP125_WhenTwoProxiesShareAStore_NoTupleHasTwoPartitions) {
     regions.emplace(shard.labels.text({"region"}));
   }
   // A lost race rests before it is tried again.
-  run_until([&] {
-    for (int i = 0; i < 200; ++i) {
-      const std::string name = "set" + std::to_string(i);
+  for (int i = 0; i < 200; ++i) {
+    const std::string name = "set" + std::to_string(i);
+    run_until([&] {
       const Json set = get(kTopology, "partitionsets", name);
-      if (tuples_of(name).size() != regions.size() ||
-          condition(set, "PartitionsReady") != "True ") {
-        return false;
-      }
-    }
-    return true;
-  });
+      return tuples_of(name).size() == regions.size() &&
+             condition(set, "PartitionsReady") == "True ";
+    });
+  }
   // A double of any origin goes, the oldest stays.
   const Json set = get(kTopology, "partitionsets", "set0");
   const auto good = tuples_of("set0");

@@ -13,6 +13,7 @@
 #include "cmd/kintsugi/backend_check.h"
 #include "cmd/kintsugi/cluster_sweeper.h"
 #include "cmd/kintsugi/file_watch.h"
+#include "cmd/kintsugi/move_keeper.h"
 #include "cmd/kintsugi/proxy_files.h"
 #include "cmd/kintsugi/proxy_flags.h"
 #include "cmd/kintsugi/proxy_loop.h"
@@ -22,6 +23,7 @@
 #include "endpointslice/slice_controller.h"
 #include "net/listener.h"
 #include "net/loop.h"
+#include "net/ticket_keys.h"
 #include "proxy/admin.h"
 #include "proxy/config.h"
 #include "proxy/feed_world.h"
@@ -88,6 +90,7 @@ class ProxyControl {
   std::unique_ptr<store::LmdbStore> store_;
   topology::SnapshotPublisher publisher_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
+  std::shared_ptr<net::TicketKeys> ticket_keys_ = std::make_shared<net::TicketKeys>();
   ShardTls admin_tls_;  ///< for the feed; empty until it starts
   std::string root_server_;
   std::vector<std::string> peer_servers_;  ///< in the order of the feed's peers
@@ -101,6 +104,7 @@ class ProxyControl {
   std::unique_ptr<ProxyShared> shared_;
   std::vector<std::unique_ptr<ProxyLoop>> loops_;
   std::unique_ptr<SlotKeeper> slots_;
+  std::unique_ptr<MoveKeeper> moves_;
 
   // The control loop's own view of the objects: writes of controllers go through it.
   std::unique_ptr<auth::Authenticator> no_authenticator_;

@@ -117,6 +117,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);
   proxy::MergeParams merge = shared_.config.merge;
   merge.rights_entries /= shared_.loop_count;
+  merge.index_bytes /= shared_.loop_count;
   handler_ = std::make_unique<proxy::ProxyHandler>(proxy::ProxyHandlerParams{
       .loop = loop_,
       .view = view_,
@@ -142,7 +143,11 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
           },
       .rolled_back = [this](const std::string& uid) { shared_.rolled_back(uid); },
       .list_gate = shared_.list_gate,
+      .initial_gate = shared_.initial_gate,
+      .queue_budget = shared_.queue_budget,
+      .homes = shared_.loop_count > 1 ? shared_.homes : nullptr,
       .sequences = shared_.sequences,
+      .moves = shared_.moves,
       .documents = shared_.documents,
       .own_root = own_root,
       .late_routes = kLateRoutes,
@@ -368,6 +373,7 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.slot_generation = handler_->slot_generation();
     if (first_) {
       report.sequences = shared_.sequences->stats();
+      report.relays = shared_.homes->stats();
     }
     if (const proxy::Reviewer* reviewer = handler_->reviewer()) {
       report.decisions = reviewer->decisions();
@@ -380,7 +386,8 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.served_refused = local_->stats().requests_refused;
     pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
       if (const net::Upstream* upstream = client.upstream()) {
-        report.upstreams.push_back({client.name(), upstream->stats(net::UpstreamClass::kWatch),
+        report.upstreams.push_back({client.name(), client.failed_at(), client.answered_at(),
+                                    upstream->stats(net::UpstreamClass::kWatch),
                                     upstream->stats(net::UpstreamClass::kRead),
                                     upstream->stats(net::UpstreamClass::kWrite)});
       }

@@ -7,6 +7,7 @@
 #include "apiserver/registry.h"
 #include "apiserver/server.h"
 #include "auth/x509_identity.h"
+#include "base/memory_limit.h"
 #include "cmd/kintsugi/proxy_files.h"
 #include "cmd/kintsugi/proxy_tokens.h"
 #include "net/listener.h"
@@ -18,6 +19,7 @@
 #include "proxy/cors.h"
 #include "proxy/goaway.h"
 #include "proxy/handler.h"
+#include "proxy/merge/stream_share.h"
 #include "proxy/overlay.h"
 #include "proxy/own_root.h"
 #include "proxy/shard_pool.h"
@@ -57,10 +59,16 @@ struct ProxyShared {
   std::vector<ProxyLoop*> loops = {};  ///< complete before any of them runs
   /// Nothing was stored by an earlier process: no client can hold what one has sent.
   bool first_start = false;
-  std::shared_ptr<proxy::ListGate> list_gate =
-      std::make_shared<proxy::ListGate>(config.merge.list_streams);
+  std::shared_ptr<proxy::QueueBudget> queue_budget = std::make_shared<proxy::QueueBudget>(
+      config.merge.queue_total != 0 ? config.merge.queue_total : memory_limit() / 4);
+  std::shared_ptr<proxy::ReadGate> list_gate =
+      std::make_shared<proxy::ReadGate>(proxy::ReadGate::for_lists(config.merge.list_streams));
+  std::shared_ptr<proxy::ReadGate> initial_gate =
+      std::make_shared<proxy::ReadGate>(proxy::ReadGate::for_initial_events());
+  std::shared_ptr<proxy::StreamHomes> homes = std::make_shared<proxy::StreamHomes>();
   std::shared_ptr<proxy::SequenceBook> sequences = std::make_shared<proxy::SequenceBook>(
       proxy::SequenceBook::Limits{.bytes = config.merge.sequence_bytes});
+  std::shared_ptr<proxy::MoveBook> moves = std::make_shared<proxy::MoveBook>();
   /// What is known of the shards' discovery.
   std::shared_ptr<proxy::DocumentCache> documents = std::make_shared<proxy::DocumentCache>();
 };

@@ -144,7 +144,7 @@ std::optional<proxy::SlotHistory> SlotKeeper::fixed_table(proxy::SlotChange chan
     return std::nullopt;  // the snapshot is about to follow
   }
   change.present = fixed_uids_;
-  return history_->fixed(change, fixed_generation_, unix_seconds());
+  return history_->fixed(change, fixed_generation_, unix_seconds(), kept_);
 }
 
 void SlotKeeper::look() {
@@ -171,7 +171,7 @@ void SlotKeeper::look() {
     return;
   }
   rolled_back_.clear();
-  if (auto next = history_->changed(change, unix_seconds())) {
+  if (auto next = history_->changed(change, unix_seconds(), kept_)) {
     store_table(std::move(*next));
   }
 }

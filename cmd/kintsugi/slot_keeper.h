@@ -31,6 +31,8 @@ class SlotKeeper {
   SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotPublisher& publisher,
              Publish publish, const std::string& shared_file = {});
   ~SlotKeeper();
+  /// How many generations are kept besides those of a day.
+  void keep_generations(std::size_t count) noexcept { kept_ = count; }
   SlotKeeper(const SlotKeeper&) = delete;
   SlotKeeper& operator=(const SlotKeeper&) = delete;
 
@@ -73,6 +75,7 @@ class SlotKeeper {
   proxy::TokenKeys keys_;             // that are stored
   proxy::TokenKeys configured_keys_;  // go before them
   std::uint32_t fixed_generation_ = 0;
+  std::size_t kept_ = proxy::kGenerationsKept;
   std::vector<std::string> fixed_uids_;
   std::vector<std::string> rolled_back_;  // not stored yet
   net::Timer timer_;

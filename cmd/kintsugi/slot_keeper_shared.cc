@@ -84,8 +84,8 @@ void SlotKeeper::look_shared(proxy::SlotChange own) {
       found.token_secret = keys_.front().secret;
       wrote = true;
     }
-    if (auto next =
-            found.slots.changed(shared_change(found.slots, own, told_, missed), unix_seconds())) {
+    if (auto next = found.slots.changed(shared_change(found.slots, own, told_, missed),
+                                        unix_seconds(), kept_)) {
       found.slots = std::move(*next);
       wrote = true;
     }

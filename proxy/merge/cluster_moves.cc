@@ -167,6 +167,9 @@ bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts) {
   if (left != nullptr && (!is_owner || left->told == 0)) {
     left->told = 0;
     left->latest = std::max(left->latest, facts.revision);
+    if (!is_owner) {
+      shared_.leave_out(member.id, route_.scope, std::string(facts.cluster), facts.revision);
+    }
   }
   return left != nullptr && !is_owner;
 }
@@ -181,6 +184,11 @@ bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts,
     return true;  // it was listed
   }
   left->told = 0;
+  shared_.leave_out(member.id, route_.scope, std::string(facts.cluster), facts.revision);
+  if (!left->owed && !other_owner(member, facts)) {
+    left->owed = true;
+    count_open();
+  }
   if (left->listing != nullptr && left->later.size() < kMostEvents) {
     left->later.push_back({facts.revision, std::string(event)});
   } else {
@@ -223,6 +231,12 @@ bool ClusterMoves::is_told(std::size_t slot, std::string_view cluster,
                                   found->second.told <= position);
 }
 
+bool ClusterMoves::may_lack(std::size_t slot, const ObjectFacts& facts) const {
+  const auto found = left_.find({slot, std::string(facts.cluster)});
+  return found == left_.end() || found->second.told == 0 ||
+         !found->second.keys.contains(ClusterArrival::key(facts));
+}
+
 void ClusterMoves::left_from(std::size_t slot, const std::string& cluster) {
   if (left_.size() < kMostLeft) {
     Left& left = left_[{slot, cluster}];
@@ -249,17 +263,39 @@ void ClusterMoves::follow(const std::vector<Member>& members) {
   }
 }
 
-void ClusterMoves::forget(std::size_t slot) {
-  std::erase_if(left_, [this, slot](auto& one) {
-    if (one.first.first != slot) {
-      return false;
+void ClusterMoves::remember(const Member& member) {
+  for (const auto& [cluster, revision] : shared_.left_out(member.id, route_.scope)) {
+    if (left_.size() < kMostLeft) {
+      Left& left = left_[{member.slot, cluster}];
+      left.latest = std::max(left.latest, revision);
     }
-    if (one.second.listing != nullptr) {
-      one.second.listing->stop();
-      shared_.loop.post([kept = std::move(one.second.listing)] {});
+  }
+}
+
+void ClusterMoves::forget(const Member& member) {
+  for (auto& [key, left] : left_) {
+    if (key.first != member.slot) {
+      continue;
     }
-    return true;
-  });
+    if (left.listing != nullptr) {
+      left.listing->stop();
+      shared_.loop.post([kept = std::move(left.listing)] {});
+    }
+    for (const ClusterArrival::Event& event : left.later) {
+      left.latest = std::max(left.latest, event.revision);
+    }
+    if (left.told == 0) {  // who was not told may come back
+      shared_.leave_out(member.id, route_.scope, key.second, left.latest);
+    }
+  }
+  std::erase_if(left_, [&member](const auto& one) { return one.first.first == member.slot; });
+  count_open();
+}
+
+void ClusterMoves::count_open() noexcept {
+  open_ = static_cast<std::size_t>(std::count_if(left_.begin(), left_.end(), [](const auto& one) {
+    return one.second.owed || one.second.listing != nullptr;
+  }));
 }
 
 void ClusterMoves::list(const Key& key, const Member& member, Left& left, Duration delay) {
@@ -273,6 +309,7 @@ void ClusterMoves::list(const Key& key, const Member& member, Left& left, Durati
       *this, member, key.second,
       [this, key, member](bool complete) { on_listed(key, member, complete); });
   left.listing->start_in(delay);
+  count_open();
 }
 
 void ClusterMoves::on_listed(const Key& key, const Member& member, bool complete) {
@@ -286,12 +323,15 @@ void ClusterMoves::on_listed(const Key& key, const Member& member, bool complete
   shared_.loop.post([listing] {});  // it is on the stack
   const auto fact = shared_.view->current().cluster(key.second);
   if (!fact || fact->owner != member.id) {
-    return;  // it went back
+    left.owed = false;  // it went back
+    count_open();
+    return;
   }
   ClusterArrival& arrival = listing->arrival();
   const auto lost = vanished_.find(key.second);
   if (!complete || (lost != vanished_.end() && lost->second.overflown)) {
     left_.erase(found);
+    count_open();
     if (lost != vanished_.end()) {
       vanished_.erase(lost);
     }
@@ -303,8 +343,10 @@ void ClusterMoves::on_listed(const Key& key, const Member& member, bool complete
     list(key, member, left, kCatchUp);  // more has happened since
     return;
   }
-  left.departed = false;
+  left.departed = left.owed = false;
   left.told = arrival.revision;
+  count_open();
+  left.keys = arrival.keys;
   for (ClusterArrival::Event& event : left.later) {
     if (event.revision > arrival.revision) {
       left.told = std::max(left.told, event.revision);

@@ -63,9 +63,14 @@ class ClusterMoves {
                                                              const ObjectFacts& facts) const;
   /// The cluster is about to be told anew from this slot, whose events of it are left out.
   [[nodiscard]] bool awaits(std::size_t slot, std::string_view cluster) const;
+  /// Streams are further than what clients are going to be told: no cursor says where they are.
+  [[nodiscard]] bool owes() const noexcept { return open_ > 0; }
   /// Clients have what this slot, the owner's, tells of the cluster up to `position`.
   [[nodiscard]] bool is_told(std::size_t slot, std::string_view cluster,
                              std::uint64_t position) const;
+  /// The owner at this slot, whose objects are not known, may not have this one: it was not in the
+  /// list that was told, if any was.
+  [[nodiscard]] bool may_lack(std::size_t slot, const ObjectFacts& facts) const;
   /// A shard has deleted what the owner, at `position`, may not have: the owner is asked.
   void vanished(const Member& owner, std::uint64_t position, const ObjectFacts& facts,
                 std::string_view event);
@@ -73,10 +78,12 @@ class ClusterMoves {
   /// is listed there.
   void left_from(std::size_t slot, const std::string& cluster);
   [[nodiscard]] bool has_left(std::size_t slot, std::string_view cluster) const;
-  /// Owners may have changed.
+  /// Owners may have changed, or who is followed.
   void follow(const std::vector<Member>& members);
+  /// The slot is followed from now on: what was left out of it before is not forgotten.
+  void remember(const Member& member);
   /// The slot is not followed any more.
-  void forget(std::size_t slot);
+  void forget(const Member& member);
 
  private:
   class Listing;
@@ -85,7 +92,9 @@ class ClusterMoves {
     std::uint64_t told = 0;    ///< revision of the list that was told; 0: none yet
     std::shared_ptr<Listing> listing;
     std::vector<ClusterArrival::Event> later;  ///< since the listing began
+    std::unordered_set<std::string> keys;      ///< of what was told
     bool departed = false;
+    bool owed = false;  ///< events of the owner are left out until it is listed
   };
   /// DELETED that nobody got, until the cluster is listed at its owner.
   struct Vanished {
@@ -97,6 +106,7 @@ class ClusterMoves {
   Left* left_of(const Member& member, const ObjectFacts& facts);
   void list(const Key& key, const Member& member, Left& left, Duration delay = {});
   void on_listed(const Key& key, const Member& member, bool complete);
+  void count_open() noexcept;
 
   MergeLoop& shared_;
   const http::RequestHead& head_;
@@ -106,6 +116,7 @@ class ClusterMoves {
   Arrived arrived_;
   std::map<Key, Left> left_;
   std::map<std::string, Vanished, std::less<>> vanished_;  // by cluster
+  std::size_t open_ = 0;                                   // of left_: owed, or being listed
 };
 
 }  // namespace kintsugi::proxy

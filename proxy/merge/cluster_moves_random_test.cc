@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <list>
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "krm/json.h"
@@ -30,13 +30,27 @@ using Objects = std::map<std::string, std::uint64_t>;
 
 constexpr std::uint64_t kSecondBegins = 1'000'000;  ///< revisions of the second shard
 
-struct Client {
+/// What a client has been told.
+struct Known {
+  Objects moving, staying;
+  /// By object: the last time of an owner, counted from 0, that an event can be of.
+  std::map<std::string, std::size_t> times;
+  std::size_t begun = 0;  ///< the same of all others
+  std::string story;
+  bool synced = false;
+};
+
+struct Client : Known {
   Form form = Form::kObject;
   Answer answer;
   std::size_t read = 0;
-  Objects moving, staying;
-  std::string story;
-  bool synced = false, gone = false;
+  bool gone = false;
+};
+
+/// A bookmark, and who was there.
+struct Place {
+  std::string cursor;
+  Known known;
 };
 
 class RandomMoves : public ::testing::TestWithParam<std::uint32_t> {
@@ -50,6 +64,10 @@ class RandomMoves : public ::testing::TestWithParam<std::uint32_t> {
           merge.bookmark_gap = milliseconds(1);
           merge.first_backoff = milliseconds(1);
           merge.last_backoff = milliseconds(4);
+          merge.group_linger = milliseconds(20);
+          merge.group_log = 2U << 10;
+          merge.slow_grace = milliseconds(20);
+          merge.rights_age = milliseconds(5);
           merge.expire_spread = milliseconds(5);
           merge.expire_rate = 1000;
         });
@@ -93,6 +111,8 @@ class RandomMoves : public ::testing::TestWithParam<std::uint32_t> {
   }
   void own(std::size_t shard) {
     owner_ = shard;
+    owners_.push_back(shard);
+    ++shards_[shard].head;  // its LogicalCluster is written
     const topology::ShardInfo* info =
         rig_->view->current().shard(shard == 0 ? std::string_view("alpha") : "beta");
     ASSERT_NE(info, nullptr);
@@ -105,6 +125,7 @@ class RandomMoves : public ::testing::TestWithParam<std::uint32_t> {
   void turn(Duration length) {
     const TimePoint end = rig_->loop.now() + length;
     rig_->until([&] { return rig_->loop.now() >= end; });
+    known_ = std::exchange(soon_known_, owners_.size() - 1);
     for (Shard& shard : shards_) {
       shard.forget_ended();
     }
@@ -115,10 +136,19 @@ class RandomMoves : public ::testing::TestWithParam<std::uint32_t> {
 
   void begin() {
     Client& client = clients_.emplace_back();
+    client.begun = known_;
+    send(client, "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+  }
+  void resume(const Place& at) {
+    Client& client = clients_.emplace_back();
+    static_cast<Known&>(client) = at.known;
+    client.story += " behind " + at.cursor;
+    send(client, "&resourceVersion=" + at.cursor);
+  }
+  void send(Client& client, const std::string& query) {
     client.form = static_cast<Form>(pick(3));
-    http::RequestHead head = Rig::get(
-        "/clusters/*/api/v1/configmaps?watch=1&allowWatchBookmarks=true&sendInitialEvents=true"
-        "&resourceVersionMatch=NotOlderThan");
+    http::RequestHead head =
+        Rig::get("/clusters/*/api/v1/configmaps?watch=1&allowWatchBookmarks=true" + query);
     head.headers.add("accept", testing::accept_of(client.form));
     rig_->send(client.answer, head);
   }
@@ -132,7 +162,7 @@ class RandomMoves : public ::testing::TestWithParam<std::uint32_t> {
       ASSERT_TRUE(event) << all;
       take(client, *event);
     }
-    client.gone = client.gone || client.answer.ended;
+    client.gone = client.gone || client.answer.ended || client.answer.closed;
   }
 
   void take(Client& client, const Json& event) {
@@ -150,13 +180,31 @@ class RandomMoves : public ::testing::TestWithParam<std::uint32_t> {
     }
     if (type == "BOOKMARK") {
       client.synced = client.synced || object->at({"metadata", "annotations"}) != nullptr;
+      if (client.synced && pick(3) == 0) {
+        keep(client, std::string(object->text({"metadata", "resourceVersion"})));
+      }
       return;
     }
     const std::string name(object->text({"metadata", "name"}));
     const std::uint64_t revision = number(object->text({"metadata", "resourceVersion"}));
     client.story += ' ' + std::string(type.substr(0, 1)) + name + '@' + std::to_string(revision);
+    if (name.front() == 'm' && type != "DELETED") {
+      check_time(client, name, revision < kSecondBegins ? 0 : 1);
+    }
     Objects& objects = name.front() == 'm' ? client.moving : client.staying;
     Shard::apply(objects, {revision, std::string(type), name});
+  }
+
+  void keep(const Client& client, const std::string& cursor) {
+    places_[next_place_++ % places_.size()] = {cursor, client};
+  }
+  /// No object goes back to what its former owner said.
+  void check_time(Client& client, const std::string& name, std::size_t shard) {
+    std::size_t& time = client.times.emplace(name, client.begun).first->second;
+    while (time < owners_.size() && owners_[time] != shard) {
+      ++time;
+    }
+    EXPECT_LT(time, owners_.size()) << client.story << "\nstory" << story_ << history(name);
   }
 
   /// The cluster is written to where it is owned, and goes on with its journey.
@@ -165,7 +213,7 @@ class RandomMoves : public ::testing::TestWithParam<std::uint32_t> {
     Shard& other = shards_[1 - owner_];
     const Objects here = moving_of(owner);
     const Objects there = moving_of(other);
-    switch (pick(12)) {
+    switch (pick(15)) {
       case 0:
         owner.write("ADDED", new_name(), 1 + pick(3));
         break;
@@ -210,6 +258,23 @@ class RandomMoves : public ::testing::TestWithParam<std::uint32_t> {
       case 8:
         if (clients_.size() < 12) {
           begin();
+        }
+        break;
+      case 9:
+      case 10:
+        if (const Place& at = places_[pick(static_cast<std::uint32_t>(places_.size()))];
+            clients_.size() < 12 && !at.cursor.empty()) {
+          resume(at);
+        }
+        break;
+      case 11:
+        if (!clients_.empty()) {
+          Client& client =
+              *std::next(clients_.begin(), pick(static_cast<std::uint32_t>(clients_.size())));
+          if (client.answer.stream != nullptr) {
+            client.answer.stream->reset(Errc::kCancelled);
+          }
+          client.gone = true;
         }
         break;
       default:
@@ -263,6 +328,10 @@ class RandomMoves : public ::testing::TestWithParam<std::uint32_t> {
   std::unique_ptr<net::Listener> listener_;
   std::list<Client> clients_;
   std::size_t owner_ = 0;
+  std::vector<std::size_t> owners_;
+  std::size_t known_ = 0, soon_known_ = 0;  ///< to the proxy: the time of an owner
+  std::array<Place, 12> places_;
+  std::size_t next_place_ = 0;
   std::uint32_t names_ = 0;
   int refused_ = 0;
   bool copies_ = false;
@@ -282,32 +351,15 @@ TEST_P(RandomMoves, AGG11_T110_WhateverHappens_EverybodyHasWhatTheOwnerHas) {
     return std::all_of(clients_.begin(), clients_.end(),
                        [this](const Client& client) { return has_all(client); });
   };
-  for (int i = 0; i < 2000 && !HasFailure() && !all_done(); ++i) {
-    for (Shard& shard : shards_) {
-      for (Shard::Stream& stream : shard.streams) {
-        if (stream.exchange->stream != nullptr) {
-          shard.tell(stream, 100);
-        }
-      }
-    }
-    turn(milliseconds(1));
-  }
+  testing::tell_the_rest(
+      shards_, [&] { return HasFailure() || all_done(); }, [this] { turn(milliseconds(1)); });
   for (const Client& client : clients_) {
     EXPECT_TRUE(has_all(client)) << "owner " << owner_ << difference(client) << "\nclient got"
                                  << client.story << "\nstory" << story_;
   }
 }
 
-std::vector<std::uint32_t> seeds() {
-  const char* wished = std::getenv("KINTSUGI_RANDOM_SEEDS");  // how many, from 1
-  std::vector<std::uint32_t> out(wished == nullptr ? 4 : std::strtoul(wished, nullptr, 10));
-  for (std::uint32_t i = 0; i < out.size(); ++i) {
-    out[i] = i + 1;
-  }
-  return out;
-}
-
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomMoves, ::testing::ValuesIn(seeds()));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomMoves, ::testing::ValuesIn(testing::random_seeds()));
 
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -430,5 +430,100 @@ TEST_F(MovingClusters, WhenMoreHappensWhileItIsListed_T110_ItComesAfterTheList) 
   EXPECT_EQ(of_x, (Told{"32", "35"}));
 }
 
+/// The same with readers who come back.
+class ResumedMoves : public MovingClusters {
+ protected:
+  /// Behind the events of both shards. @param resource_versions  components
+  std::string cursor_at(const Answer& answer, const std::string& first, const std::string& second) {
+    const std::string end =
+        std::string(20 - first.size(), '0') + first + std::string(20 - second.size(), '0') + second;
+    EXPECT_TRUE(until([&] { return cursor(answer).ends_with(end); })) << answer.body;
+    return cursor(answer);
+  }
+  Answer& resume(const std::string& cursor) {
+    Answer& answer = watch("?watch=1&allowWatchBookmarks=true&resourceVersion=" + cursor);
+    EXPECT_TRUE(until([&] { return answer.status != 0; }));
+    return answer;
+  }
+  /// Of x, in their order: "MODIFIED 12".
+  static Told of_x(const Answer& answer) {
+    Told out;
+    for (const Json& one : events(answer)) {
+      if (one.text({"object", "metadata", "name"}) == "x") {
+        out.push_back(std::string(one.text({"type"})) + ' ' +
+                      std::string(one.text({"object", "metadata", "resourceVersion"})));
+      }
+    }
+    return out;
+  }
+};
+
+TEST_F(ResumedMoves, WhenItsCopyCameBeforeTheCursor_T110_NothingOlderOfTheFormerShardComes) {
+  Answer& first = synced();
+  tell(0, of_nine("ADDED", "x", "12"));
+  tell(1, of_nine("ADDED", "x", "30"));
+  tell(1, event("ADDED", "other", "31"));
+  const std::string before = cursor_at(first, "12", "31");
+  tell(0, of_nine("MODIFIED", "x", "13"));
+  cursor_at(first, "13", "31");
+  holds("31", {item_of_nine("x", "30")});
+  report("beta");
+  EXPECT_TRUE(until([&] { return of_x(first).size() == 3; })) << first.body;
+
+  Answer& second = resume(before);
+  EXPECT_TRUE(until([&] { return streams(0) == 2; }));
+  tell(0, of_nine("MODIFIED", "x", "13") + of_nine("DELETED", "x", "40") +
+              event("ADDED", "still", "41"));
+  tell(1, of_nine("MODIFIED", "x", "32"));
+  EXPECT_TRUE(until([&] {
+    const Told all = told(second);
+    return std::find(all.begin(), all.end(), "ADDED still") != all.end() && of_x(second).size() > 1;
+  })) << second.body;
+  EXPECT_EQ(of_x(second), (Told{"ADDED 30", "MODIFIED 32"}));
+  EXPECT_FALSE(second.ended);
+  EXPECT_EQ(of_x(first), (Told{"ADDED 12", "MODIFIED 13", "ADDED 30", "MODIFIED 32"}));
+}
+
+TEST_F(ResumedMoves, WhenNothingElseHappensAtTheNewShard_T110_WhatItHasIsTold) {
+  Answer& first = synced();
+  tell(0, of_nine("ADDED", "x", "12"));
+  const std::string before = cursor_at(first, "12", "21");
+  tell(1, of_nine("ADDED", "x", "30"));
+  const std::string copied = cursor_at(first, "12", "30");
+  holds("31", {item_of_nine("x", "30")});
+  first.stream->reset(Errc::kCancelled);
+  report("beta");
+  EXPECT_TRUE(until([&] { return listed_ == 1; }));
+  for (const std::string& from : {before, copied}) {
+    Answer& answer = resume(from);
+    tell(1, of_nine("MODIFIED", "x", from == before ? "40" : "50"));
+    EXPECT_TRUE(until([&] { return of_x(answer).size() == (from == before ? 2U : 3U); }))
+        << answer.body;
+    EXPECT_EQ(of_x(answer).front(), "ADDED 30");
+    EXPECT_FALSE(answer.ended);
+  }
+  EXPECT_EQ(streams(1), 1U);
+}
+
+TEST_F(ResumedMoves, WhenTheListWasAheadOfTheCursor_T110_ItListsAgain) {
+  Answer& first = synced();
+  tell(0, of_nine("ADDED", "x", "12"));
+  tell(1, of_nine("ADDED", "x", "30"));
+  std::string between = cursor_at(first, "12", "30");
+  between.back() = '1';  // where another stream of beta may have been
+  holds("35", {item_of_nine("x", "30")});
+  report("beta");
+  EXPECT_TRUE(until([&] { return of_x(first).size() == 2; })) << first.body;
+  Answer& second = resume(between);
+  EXPECT_TRUE(until([&] { return second.ended; })) << second.body;
+  EXPECT_EQ(events(second).back().find("object")->find("code")->as_integer(), 410);
+  // From where it was listed on nothing is lacking.
+  between.back() = '5';
+  Answer& third = resume(between);
+  tell(1, of_nine("MODIFIED", "x", "36"));
+  EXPECT_TRUE(until([&] { return of_x(third).size() == 1; })) << third.body;
+  EXPECT_FALSE(third.ended);
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

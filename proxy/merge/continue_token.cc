@@ -85,7 +85,9 @@ std::string encode_continue(const MergedContinue& token, const ListQuestion& que
 Expected<MergedContinue> decode_continue(std::string_view text, const ListQuestion& question,
                                          const TokenKeys& keys) {
   const std::optional<std::string> decoded = base64url_decode(text);
-  if (!decoded || decoded->size() < kHeadBytes + 2 + kMacBytes) {
+  // Of all texts that mean these bytes only the one that was handed out is good.
+  if (!decoded || decoded->size() < kHeadBytes + 2 + kMacBytes ||
+      base64url_encode(*decoded) != text) {
     return bad("it cannot be decoded");
   }
   const std::string_view bytes(*decoded);

@@ -55,6 +55,13 @@ std::string cursor_text(std::uint32_t generation, std::uint32_t check,
   return out;
 }
 
+/// Of the scope in the book.
+ScopeId id_of(const Scope& scope, std::uint32_t era) {
+  const auto digest =
+      sha256(scope.route + '#' + std::to_string(era) + '\n' + scope.group + '\n' + scope.resource);
+  return ScopeId(reinterpret_cast<const char*>(digest.data()), kScopeIdBytes);
+}
+
 bool is_malformed(std::string_view text) {
   return text.size() > kMaxDigits || text.front() == '0' ||
          !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -98,13 +105,8 @@ CursorCodec::CursorCodec(Scope scope, SlotHistoryPtr history, std::shared_ptr<Se
       history_(std::move(history)),
       book_(std::move(book)),
       sequence_(sequence),
-      check_(cursor_check(scope_, history_->current().uids, history_->era())) {}
-
-ScopeId CursorCodec::id() const {
-  const auto digest = sha256(scope_.route + '#' + std::to_string(history_->era()) + '\n' +
-                             scope_.group + '\n' + scope_.resource);
-  return ScopeId(reinterpret_cast<const char*>(digest.data()), kScopeIdBytes);
-}
+      check_(cursor_check(scope_, history_->current().uids, history_->era())),
+      id_(is_sequence() ? id_of(scope_, history_->era()) : ScopeId()) {}
 
 bool CursorCodec::uses_numbers(const SlotTable& table) const noexcept {
   return book_ != nullptr && (sequence_ || table.uids.size() > kMaxVectorSlots);
@@ -115,7 +117,11 @@ std::string CursorCodec::write(const SlotTable& table, std::uint32_t check,
   if (!uses_numbers(table)) {
     return cursor_text(table.generation, check, components);
   }
-  return std::to_string(book_->mint(id(), table.generation, components, Clock::now()));
+  const TimePoint now = Clock::now();
+  return std::to_string(
+      id_.empty()  // of an earlier table that was larger
+          ? book_->mint(id_of(scope_, history_->era()), table.generation, components, now)
+          : book_->mint(id_, table.generation, components, now));
 }
 
 std::string CursorCodec::format(const Components& components) const {
@@ -137,7 +143,7 @@ std::string CursorCodec::format_as_of(std::uint32_t generation,
 }
 
 std::optional<SequenceBook::Vector> CursorCodec::find(std::uint64_t sequence) const {
-  return is_sequence() ? book_->find(id(), sequence) : std::nullopt;
+  return is_sequence() ? book_->find(id_, sequence) : std::nullopt;
 }
 
 DecodedVersion CursorCodec::decode_sequence(std::uint64_t number,

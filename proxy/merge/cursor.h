@@ -91,8 +91,6 @@ class CursorCodec {
   [[nodiscard]] std::uint32_t check() const noexcept { return check_; }
 
  private:
-  /// Of the scope in the book.
-  [[nodiscard]] ScopeId id() const;
   [[nodiscard]] bool uses_numbers(const SlotTable& table) const noexcept;
   [[nodiscard]] std::string write(const SlotTable& table, std::uint32_t check,
                                   const Components& components) const;
@@ -107,6 +105,7 @@ class CursorCodec {
   std::shared_ptr<SequenceBook> book_;
   bool sequence_;
   std::uint32_t check_;  // of the current table
+  ScopeId id_;           // in the book; "": cursors are no numbers now
 };
 
 /// Orders decimal numbers without leading zeros, as clients do: longer is greater, else by letter.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -41,6 +43,9 @@ class DocumentCache {
   KnownDocumentPtr put(const std::string& key, std::string_view etag, std::string_view type,
                        std::string_view body);
   void forget(const std::string& key);
+  /// @{ How often what a shard serves was seen to be another than before, or for the first time.
+  void note_change() noexcept { ++changes_; }
+  [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }  /// @}
   [[nodiscard]] std::size_t bytes() const;
   [[nodiscard]] std::size_t size() const;
 
@@ -56,6 +61,7 @@ class DocumentCache {
   void erase(std::list<Entry>::iterator entry);
 
   const std::size_t limit_;
+  std::atomic<std::uint64_t> changes_ = 0;
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // the newest use first
   std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -36,10 +37,19 @@ class GroupLog {
   void begin_slot(std::size_t slot, std::uint64_t position);
   /// Only positions after `position` are served from now on; what was entered stays.
   void raise_slot(std::size_t slot, std::uint64_t position);
+  /// Only what comes after `position` is served from now on.
+  void cut_slot(std::size_t slot, std::uint64_t position);
+  /// Not every event of the slot after `from` and until `to` was entered, or will be. Who is at
+  /// `from` or before it reads what makes up for them: they repeat that position.
+  void close_range(std::size_t slot, std::uint64_t from, std::uint64_t to);
   /// The slot's events are no longer followed.
   void end_slot(std::size_t slot) noexcept;
   /// Positions after which every event of the slot is here; nullopt: it is not followed.
   [[nodiscard]] std::optional<std::uint64_t> floor(std::size_t slot) const noexcept;
+  /// Every event of the slot after `position` is here, or something that makes up for it.
+  [[nodiscard]] bool serves(std::size_t slot, std::uint64_t position) const noexcept;
+  /// End of the last range of the slot that is closed; 0: none is.
+  [[nodiscard]] std::uint64_t closed_until(std::size_t slot) const noexcept;
 
   void append(Entry entry);
   /// Forgets all events; the index goes on.
@@ -55,7 +65,8 @@ class GroupLog {
     const std::size_t slot = at(index).slot;
     return slot >= slots_.size() || index >= slots_[slot].since;
   }
-  /// The first current event of the slot after `position`; end() if there is none.
+  /// The first current event of the slot after `position`, or that repeats it; end() if there is
+  /// none.
   [[nodiscard]] Index first_after(std::size_t slot, std::uint64_t position) const noexcept;
   [[nodiscard]] bool has_events_of(std::size_t slot) const noexcept;
   /// The place behind the last event that no position tells: who has not read so far cannot resume
@@ -75,6 +86,7 @@ class GroupLog {
   struct Slot {
     std::optional<std::uint64_t> floor;
     Index since = 0;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> closed;  // ranges, both ends outside
   };
   Slot& slot_at(std::size_t slot);
   std::vector<Slot> slots_;

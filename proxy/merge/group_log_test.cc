@@ -91,5 +91,79 @@ TEST(GroupLog, WhenEventsRepeatAPosition_TheirEndIsKnownAlsoWhenTheyAreGone) {
   EXPECT_EQ(log.repeats_until(), 2U);
 }
 
+GroupLog::Entry again(std::size_t slot, std::uint64_t position) {
+  GroupLog::Entry entry = event(slot, position);
+  entry.repeats = true;
+  return entry;
+}
+
+TEST(GroupLog, WhenEventsRepeatAPosition_T110_WhoIsThereGetsThem) {
+  GroupLog log(1'000);
+  log.begin_slot(0, 10);
+  log.append(event(0, 11));
+  log.append(again(0, 11));
+  log.append(event(0, 11));  // out of order
+  log.append(again(0, 11));
+  log.append(event(0, 15));
+  EXPECT_EQ(log.first_after(0, 10), 0U);
+  EXPECT_EQ(log.first_after(0, 11), 1U);
+  EXPECT_EQ(log.first_after(0, 12), 4U);
+}
+
+TEST(GroupLog, WhenARangeIsClosed_T110_NobodyBeginsInIt) {
+  GroupLog log(1'000);
+  log.begin_slot(0, 10);
+  log.close_range(0, 20, 30);
+  log.close_range(0, 20, 33);  // the same beginning
+  log.close_range(0, 40, 41);  // nothing is between
+  for (const std::uint64_t open : {10U, 20U, 33U, 39U, 40U, 41U, 50U}) {
+    EXPECT_TRUE(log.serves(0, open)) << open;
+  }
+  for (const std::uint64_t shut : {9U, 21U, 30U, 32U}) {
+    EXPECT_FALSE(log.serves(0, shut)) << shut;
+  }
+  EXPECT_FALSE(log.serves(1, 50));
+  EXPECT_EQ(log.closed_until(0), 41U);
+  EXPECT_EQ(log.closed_until(1), 0U);
+  for (std::uint64_t at = 100; at < 1'000; at += 10) {
+    log.close_range(0, at, at + 5);
+  }
+  EXPECT_FALSE(log.serves(0, 20));  // so many are not remembered: none before them is open
+  EXPECT_FALSE(log.serves(0, 992));
+  EXPECT_TRUE(log.serves(0, 996));
+  log.begin_slot(0, 10);
+  EXPECT_TRUE(log.serves(0, 25));
+}
+
+TEST(GroupLog, WhenWhatRepeatsIsForgotten_T110_WhoIsThereIsNotServed) {
+  GroupLog log(20);
+  log.begin_slot(0, 10);
+  log.append(event(0, 11));
+  log.append(again(0, 11));
+  EXPECT_TRUE(log.serves(0, 11));
+  log.append(event(1, 7));
+  EXPECT_TRUE(log.serves(0, 11));
+  log.append(event(1, 8));
+  EXPECT_FALSE(log.serves(0, 11));
+  EXPECT_TRUE(log.serves(0, 12));
+}
+
+TEST(GroupLog, WhenASlotIsCut_T110_OnlyWhatComesLaterIsServed) {
+  GroupLog log(1'000);
+  log.begin_slot(0, 10);
+  log.begin_slot(1, 10);
+  log.append(event(0, 12));
+  log.append(event(1, 12));
+  log.append(again(1, 12));
+  log.cut_slot(0, 12);
+  log.cut_slot(1, 12);
+  log.cut_slot(2, 12);
+  EXPECT_FALSE(log.serves(0, 11));
+  EXPECT_TRUE(log.serves(0, 12));
+  EXPECT_FALSE(log.serves(1, 12));
+  EXPECT_TRUE(log.serves(1, 13));
+  EXPECT_FALSE(log.floor(2));
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

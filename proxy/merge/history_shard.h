@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <list>
 #include <map>
@@ -217,5 +218,32 @@ struct HistoryShard {
     streams.remove_if([](const Stream& one) { return one.exchange->stream == nullptr; });
   }
 };
+
+/// The end of a story: all streams of the shards get on, turn by turn, until it is `done`; a story
+/// that is not by then is not going to be.
+template <class Shards>
+void tell_the_rest(Shards& shards, const std::function<bool()>& done,
+                   const std::function<void()>& turn) {
+  for (int i = 0; i < 2000 && !done(); ++i) {
+    for (HistoryShard& shard : shards) {
+      for (HistoryShard::Stream& stream : shard.streams) {
+        if (stream.exchange->stream != nullptr) {
+          shard.tell(stream, 100);
+        }
+      }
+    }
+    turn();
+  }
+}
+
+/// 1 to 4, or to KINTSUGI_RANDOM_SEEDS.
+inline std::vector<std::uint32_t> random_seeds() {
+  const char* wished = std::getenv("KINTSUGI_RANDOM_SEEDS");
+  std::vector<std::uint32_t> out(wished == nullptr ? 4 : std::strtoul(wished, nullptr, 10));
+  for (std::uint32_t i = 0; i < out.size(); ++i) {
+    out[i] = i + 1;
+  }
+  return out;
+}
 
 }  // namespace kintsugi::proxy::testing

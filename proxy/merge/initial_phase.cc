@@ -51,8 +51,8 @@ InitialPhase::InitialPhase(MergeLoop& shared, Host& host, const Member& member,
 
 bool InitialPhase::prefers_list() const { return shared_.lists_first(member_.id, route_.scope); }
 
-void InitialPhase::list() {
-  ++shared_.stats.emulated;
+void InitialPhase::list(std::string_view reason) {
+  ++shared_.stats.emulated[{member_.name, reason}];
   begin(Task::kDeliver);
 }
 
@@ -157,7 +157,7 @@ void InitialPhase::silent() {
   } else if (watched_.count > 0) {
     begin(Task::kCompare);
   } else if (is_slow_) {
-    list();
+    list("slow");
   } else {
     begin(Task::kProbe);
   }
@@ -233,7 +233,7 @@ void InitialPhase::end_compare(ShardPages::End end) {
     return;
   }
   if (only_added_ && listed_ == watched_ && pages_->revision() != 0) {
-    ++shared_.stats.emulated;
+    ++shared_.stats.emulated[{member_.name, "silent"}];
     end_at(pages_->revision());
     return;
   }
@@ -250,7 +250,7 @@ void InitialPhase::end_probe(ShardPages::End end) {
   } else if (is_empty && pages_->revision() < wanted_) {
     watch_accepted();  // it waits: see ask_how_far()
   } else if (is_empty) {
-    ++shared_.stats.emulated;
+    ++shared_.stats.emulated[{member_.name, "empty"}];
     end_at(pages_->revision());
   } else if (end == ShardPages::End::kDone) {
     is_slow_ = true;
@@ -264,8 +264,9 @@ void InitialPhase::end_probe(ShardPages::End end) {
 
 void InitialPhase::end_deliver(ShardPages::End end) {
   task_ = Task::kNone;
+  const bool own_token = pages_->answer().status == 401 && head_.headers.contains("authorization");
   if (end == ShardPages::End::kRefused &&
-      judge_answer(pages_->answer(), pages_->body()) == ShardVerdict::kFinal) {
+      (own_token || judge_answer(pages_->answer(), pages_->body()) == ShardVerdict::kFinal)) {
     host_.on_phase_refused(pages_->answer(), pages_->body());
     return;
   }

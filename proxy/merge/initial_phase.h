@@ -54,7 +54,8 @@ class InitialPhase final : private ShardPages::Listener {
   /// This shard's initial events are taken by LIST for now.
   [[nodiscard]] bool prefers_list() const;
   /// The shard refuses them: it is listed instead.
-  void list();
+  /// @param reason  label of kintsugi_watchlist_emulated_total
+  void list(std::string_view reason);
   /// The watch was accepted, or an event of it has come.
   void watch_accepted();
   void heard(const EventFacts& facts);

@@ -186,7 +186,8 @@ std::optional<EventFacts> event_facts(std::string_view event) {
   if (facts->kind == "Table") {
     MemberWalk table(out.object);
     while (const auto member = table.next()) {
-      if (key_is(member->key, "columnDefinitions") && member->value.front() == '[') {
+      if (key_is(member->key, "columnDefinitions") &&
+          member->value.find('{') != std::string_view::npos) {
         out.columns = member->value;
       } else if (key_is(member->key, "rows") && member->value.front() == '[') {
         read_row(member->value, out);

@@ -64,7 +64,7 @@ struct EventFacts {
   EventType type = EventType::kUnknown;
   std::string_view object;  ///< raw
   ObjectFacts facts;        ///< of a Table: of its first row's object
-  /// A Table's columnDefinitions, raw, when the event has them and they are not null.
+  /// A Table's columnDefinitions, raw; "": the event has none, as any but a stream's first.
   std::string_view columns;
 };
 

@@ -105,6 +105,15 @@ TEST(EventFacts, WhenObjectIsATable_T40_RowAndColumnsAreFound) {
   EXPECT_EQ(facts->facts.revision, 8U);
   EXPECT_EQ(facts->facts.name, "a");
   EXPECT_EQ(facts->facts.kind, "Table");
+  for (const std::string none : {"null", "[]", "[ ]"}) {
+    const std::string text =
+        R"({"type":"ADDED","object":{"kind":"Table","metadata":{"resourceVersion":)"
+        R"("9"},"columnDefinitions":)" +
+        none + R"(,"rows":[{"cells":["a"],"object":null}]}})";
+    const auto later = event_facts(text);
+    ASSERT_TRUE(later);
+    EXPECT_EQ(later->columns, "") << none;
+  }
 }
 
 TEST(EventFacts, WhenMalformed_T68_IsNothing) {

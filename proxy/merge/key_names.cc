@@ -20,7 +20,7 @@ void KeyNames::enter(const ObjectFacts& facts, std::size_t slot) {
   const Owner owner{hash(facts.uid), slot};
   const auto [at, fresh] = names_.try_emplace(name_of(facts), owner);
   if (!fresh && at->second.slot != slot && at->second.uid != owner.uid) {
-    ++*collisions_;
+    collided_(slot);
   }
 }
 

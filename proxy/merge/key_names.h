@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
+#include <utility>
 
 #include "proxy/merge/json_split.h"
 
@@ -13,8 +15,9 @@ namespace kintsugi::proxy {
 /// hash. Pure.
 class KeyNames {
  public:
-  /// @param collisions  counts objects that came when another server had one of their name
-  explicit KeyNames(std::uint64_t& collisions) noexcept : collisions_(&collisions) {}
+  /// @param collided  told the server of each object that came when another one had its name
+  explicit KeyNames(std::function<void(std::size_t slot)> collided)
+      : collided_(std::move(collided)) {}
 
   /// An object that was not known is on the server of this slot.
   void enter(const ObjectFacts& facts, std::size_t slot);
@@ -30,7 +33,7 @@ class KeyNames {
     std::size_t slot = 0;
   };
   std::unordered_map<std::uint64_t, Owner> names_;  // by the hash of namespace and name
-  std::uint64_t* collisions_;
+  std::function<void(std::size_t slot)> collided_;
 };
 
 }  // namespace kintsugi::proxy

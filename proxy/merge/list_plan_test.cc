@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace kintsugi::proxy {
 namespace {
 
@@ -39,6 +41,8 @@ TEST(MergeQuery, WhenCombinationsAreForbidden_T07_T30_T48_SaysWhich) {
            Case{"limit=abc", Errc::kBadRequest, ""},                                    // V01
            Case{"limit=9223372036854775808", Errc::kBadRequest, ""},                    // V01
            Case{"timeoutSeconds=x", Errc::kBadRequest, ""},                             // V01
+           Case{"limit=", Errc::kBadRequest, ""},                                       // V01
+           Case{"limit=%2B-5", Errc::kBadRequest, ""},                                  // V01
            Case{"resourceVersionMatch=Exact", Errc::kInvalid, "resourceVersionMatch"},  // V03
            Case{"resourceVersion=1&continue=x&resourceVersionMatch=Exact", Errc::kInvalid,
                 "resourceVersionMatch"},  // V04
@@ -51,8 +55,11 @@ TEST(MergeQuery, WhenCombinationsAreForbidden_T07_T30_T48_SaysWhich) {
            Case{"watch=1&sendInitialEvents=true&resourceVersionMatch=Exact", Errc::kInvalid,
                 "resourceVersionMatch"},  // V08 V10
            Case{"watch=1&resourceVersionMatch=NotOlderThan", Errc::kInvalid,
-                "resourceVersionMatch"},                                 // V09
-           Case{"labelSelector=a%20in%20(", Errc::kBadRequest, ""},      // V11
+                "resourceVersionMatch"},                             // V09
+           Case{"labelSelector=a%20in%20(", Errc::kBadRequest, ""},  // V11
+           // Selectors are decoded before combinations are looked at.
+           Case{"labelSelector=a%20in%20(&resourceVersionMatch=foo", Errc::kBadRequest, ""},
+           Case{"watch=1&fieldSelector=a&sendInitialEvents=true", Errc::kBadRequest, ""},
            Case{"continue=x&resourceVersion=5", Errc::kBadRequest, ""},  // V13
        }) {
     const Error error = error_of(each.query);
@@ -64,8 +71,27 @@ TEST(MergeQuery, WhenCombinationsAreForbidden_T07_T30_T48_SaysWhich) {
     }
   }
   EXPECT_EQ(query_of("limit=-1").limit, 0);  // V02
+  EXPECT_EQ(query_of("limit=%2B5&limit=x").limit, 5);
   EXPECT_EQ(query_of("continue=x&resourceVersion=0").continue_token, "x");
   EXPECT_EQ(query_of("limit=5&continue=x", true).limit, 5);  // V17: ignored by watches
+  EXPECT_EQ(query_of("timeout=6m24s&labelSelector=a&timeoutSeconds=384", true).passed_on,
+            "&labelSelector=a");  // AGG-901: clients send another one each time
+  EXPECT_EQ(query_of("timeout=5s").passed_on, "&timeout=5s");
+}
+
+TEST(MergeQuery, WhenAMatchIsNotKnown_V05_TheCauseHasItsValue) {
+  for (const std::string_view query : {"resourceVersion=1&resourceVersionMatch=foo",
+                                       "watch=1&sendInitialEvents=true&resourceVersionMatch=foo"}) {
+    const Error error = error_of(query);
+    const auto& causes = error.detail().causes;
+    ASSERT_FALSE(causes.empty());
+    const auto found = std::find_if(causes.begin(), causes.end(), [](const Cause& cause) {
+      return cause.reason == "FieldValueNotSupported";
+    });
+    ASSERT_NE(found, causes.end()) << query;
+    EXPECT_NE(found->message.find("\"foo\""), std::string::npos) << found->message;
+    EXPECT_NE(found->message.find("\"NotOlderThan\""), std::string::npos) << found->message;
+  }
 }
 
 TEST(MergeQuery, WhenPassedOn_T03_T102_OnlyForeignParametersAreLeft) {
@@ -85,6 +111,7 @@ TEST(MergeableAccept, WhenTypesCannotBeMerged_T16_NothingIsLeft) {
     EXPECT_EQ(mergeable_accept("*/*", protobuf), "application/json");
     EXPECT_EQ(mergeable_accept(kKubectl, protobuf),
               "application/json;as=Table;v=v1;g=meta.k8s.io, application/json");
+    EXPECT_EQ(mergeable_accept("text/html, */*;q=0.8", protobuf), "application/json;q=0.8");
     EXPECT_FALSE(mergeable_accept("image/png", protobuf));
     EXPECT_FALSE(mergeable_accept("application/cbor", protobuf));
   }

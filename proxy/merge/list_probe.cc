@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "proxy/merge/jitter.h"
+#include "proxy/merge/list_accept.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -30,7 +31,8 @@ void ListProbe::start() {
   const std::vector<Member> members = route_.members();
   http::RequestHead head = head_;
   head.target = route_.path + "?limit=1" + passed_on_;
-  std::string accept(head_.headers.get("accept"));  // the same representation, as JSON
+  std::string accept =
+      list_accept(head_.headers.get("accept"));  // the same representation, as JSON
   for (std::size_t at; (at = accept.find(kProtobuf)) != std::string::npos;) {
     accept.replace(at, kProtobuf.size(), "application/json");
   }

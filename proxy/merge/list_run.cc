@@ -32,7 +32,6 @@ ListRun::ListRun(MergeLoop& shared, http::RequestHead head, http::ResponseStream
       accept_(std::move(accept)),
       codec_(shared.codec(route_.scope)),
       begun_at_(shared.loop.now()),
-      queue_(shared.loop),
       deadline_(shared.loop),
       generation_(codec_.history().current().generation),
       output_(stream) {
@@ -61,16 +60,19 @@ void ListRun::start() {
     return;
   }
   deadline_.start(time_allowed(), [this] { too_late(); });
-  ticket_ = shared_.list_gate->enter(shared_.loop, parts_.size(), [this] {
-    queue_.cancel();
-    ask_all();
-  });
+  const auto answered = [this](ReadGate::Answer answer) {
+    if (answer == ReadGate::Answer::kGo) {
+      ask_all();
+    } else {
+      refuse(shards_busy(1));
+    }
+  };
+  ticket_ = shared_.list_gate->enter(shared_.loop, {.amount = parts_.size()},
+                                     shared_.params.first_byte, answered);
   if (ticket_ == nullptr) {
-    refuse(shards_busy(1));
-  } else if (ticket_->may_run()) {
-    ask_all();
-  } else {
-    queue_.start(shared_.params.first_byte, [this] { refuse(shards_busy(1)); });
+    answered(ReadGate::Answer::kTurnedAway);
+  } else if (ticket_->may_go()) {
+    answered(ReadGate::Answer::kGo);
   }
 }
 
@@ -188,6 +190,25 @@ void ListRun::ask_all_as(std::string accept) {
   ask_all();
 }
 
+/// What has no revision cannot be pinned: all of it comes on one page.
+void ListRun::ask_all_unpaged() {
+  query_.limit = 0;
+  Expected<ListPlan> plan = make_plan();
+  if (!plan) {
+    refuse(plan.error());
+    return;
+  }
+  plan_ = std::move(*plan);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    ListPart& part = *parts_[i];
+    if (!part.absent && !part.missing) {
+      part.forget();
+      part.step = plan_.steps[i];
+    }
+  }
+  ask_all();
+}
+
 bool ListRun::send(ListPart& part) {
   return part.ask(route_, head_, allows_table(accept_) && !decided_);
 }
@@ -296,7 +317,7 @@ bool ListRun::same_table() {
 
 bool ListRun::read_pin(ListPart& part) {
   if (part.read([&part](std::string_view) { part.has_items = true; }) != Fault::kNone) {
-    ++shared_.stats.malformed;
+    ++shared_.stats.dropped[{part.member.name, "malformed"}];
     lose(part, "its answer cannot be understood", "malformed");
     return false;
   }
@@ -310,6 +331,10 @@ bool ListRun::read_pin(ListPart& part) {
   part.finished = true;
   part.has_items = part.has_items || !envelope.continue_token.empty();
   part.step.pin = parse_decimal(envelope.resource_version).value_or(0);
+  if (part.has_items && part.step.pin <= kBegun) {
+    ask_all_unpaged();
+    return false;
+  }
   if (shared_.is_too_large(part.member.id, part.step.pin)) {
     lose(part, kTooLargeVersions, "sequence");
     return false;

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "proxy/answer.h"
-#include "proxy/merge/list_gate.h"
 #include "proxy/merge/list_output.h"
 #include "proxy/merge/list_part.h"
 #include "proxy/merge/list_text.h"
+#include "proxy/merge/read_gate.h"
 #include "proxy/merge/shard_answer.h"
 
 namespace kintsugi::proxy {
@@ -47,6 +47,7 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   /// The same again in fewer media types; "": 406. What has been read is read again, in the state
   /// that it had.
   void ask_all_as(std::string accept);
+  void ask_all_unpaged();
   [[nodiscard]] bool send(ListPart& part);
   void ask(ListPart& part);
 
@@ -123,8 +124,8 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   std::string accept_;  // of what can be merged, what is still possible
   CursorCodec codec_;
   const TimePoint begun_at_;
-  net::Timer queue_, deadline_;
-  std::unique_ptr<ListGate::Ticket> ticket_;
+  net::Timer deadline_;
+  std::unique_ptr<ReadGate::Ticket> ticket_;
   ListPlan plan_;
   std::uint32_t generation_;  // that the list began under
   std::vector<Member> members_;

@@ -13,6 +13,12 @@ namespace {
 using Kind = ListStep::Kind;
 
 constexpr std::size_t kMaxErrorBody = 32U << 10;  // within a stream's window
+constexpr std::string_view kPageExpired =
+    "The provided continue parameter is too old to display a consistent list result. You can start "
+    "a new list without the continue parameter, or use the continue token in this response to "
+    "retrieve the remainder of the results. Continuing with the provided token results in an "
+    "inconsistent list - objects that were created, modified, or deleted between the time the "
+    "first chunk was returned and now may show up in the list.";
 
 /// Label of a connection's failure.
 std::string_view reason_of(Errc cause) noexcept {
@@ -226,11 +232,12 @@ void ListRun::expire(ListPart& part) {
   const krm::Json status = status_of(part.head(), part.waiting());
   const std::string fresh(status.text({"metadata", "continue"}));
   const bool begun = part.step.query.find("continue=") != std::string::npos;
-  if (plan_.from_token && !plan_.inconsistent && !shared_.keys.empty() &&
-      (!begun || !fresh.empty())) {
+  const bool can_go_on = begun ? !fresh.empty() : !plan_.inconsistent;
+  if (plan_.from_token && can_go_on && !shared_.keys.empty()) {
     MergedContinue token = next_token(index_of(part));
     token.inconsistent = true;
     token.member_token = fresh;
+    error.edit().message = kPageExpired;
     error.edit().continue_token = encode_continue(token, question(), shared_.keys.front());
   }
   ++shared_.stats.expired["history"];

@@ -74,7 +74,7 @@ bool ListRun::take(ListPart& part) {
   }
   const bool complete = fault == Fault::kNone && part.complete();
   if (fault != Fault::kNone || !good || (complete && !is_of_kind(part.envelope()))) {
-    ++shared_.stats.malformed;
+    ++shared_.stats.dropped[{part.member.name, "malformed"}];
     lose(part, "its answer cannot be understood", "malformed");
     return false;
   }
@@ -121,8 +121,8 @@ void ListRun::add_item(ListPart& part, std::string_view item) {
 }
 
 bool ListRun::is_of_kind(const ListEnvelope& envelope) {
-  if (envelope.kind.empty()) {
-    return true;
+  if (envelope.kind.empty() || (envelope.api_version.empty() && envelope.kind != "Status")) {
+    return true;  // not yet known
   }
   if (envelope_.kind.empty()) {
     envelope_.kind = envelope.kind;
@@ -150,11 +150,11 @@ bool ListRun::end_part(ListPart& part) {
     ++current_;
     return true;
   }
-  if (plan_.limit > 0) {
+  if (plan_.limit > 0 && count_ > 0) {
     member_token_ = envelope.continue_token;
     finish();
-  } else {  // it makes pages although none were asked for
-    part.step.query = continued_query(query_, envelope.continue_token, 0);
+  } else {  // it makes pages although none were asked for, or all of this one was left out
+    part.step.query = continued_query(query_, envelope.continue_token, plan_.limit);
     ask(part);
   }
   return true;
@@ -223,7 +223,8 @@ void ListRun::start_output(std::string_view type) {
   headers.add("audit-id", head_.headers.get("audit-id"));
   warnings_.add_to(headers);
   if (!missing_.empty()) {
-    ++shared_.stats.lists_partial;
+    const bool configured = shared_.options.policy == MissingShards::kPartial;
+    ++(configured ? shared_.stats.lists_partial : shared_.stats.lists_partial_asked);
   }
   output_.start(std::move(headers), may_compress_);
 }
@@ -259,9 +260,19 @@ void ListRun::send_spooled() {
 }
 
 void ListRun::too_late() {
-  if (!done_) {
-    fail_with(shards_unavailable({{"list", "the list did not end in time"}}, false));
+  if (done_) {
+    return;
   }
+  Causes late;
+  for (const auto& part : parts_) {
+    if (part->asked() && !part->ended()) {
+      late.emplace_back(part->member.name, "its list did not end in time");
+    }
+  }
+  if (late.empty()) {
+    late.emplace_back("list", "the list did not end in time");
+  }
+  fail_with(shards_unavailable(late, false));
 }
 
 void ListRun::fail_with(const Error& error) {
@@ -286,7 +297,6 @@ void ListRun::stop(int code) noexcept {
     return;
   }
   shared_.stats.list_times[code].add(shared_.loop.now() - begun_at_);
-  queue_.cancel();
   deadline_.cancel();
   for (const auto& part : parts_) {
     part->close();

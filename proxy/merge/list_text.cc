@@ -24,7 +24,7 @@ void JsonListText::open(const ListEnvelope& envelope) {
     return;
   }
   out_ += '{';
-  if (!envelope.kind.empty()) {
+  if (!envelope.kind.empty() && !envelope.api_version.empty()) {
     kind_written_ = true;
     out_ += kind_text(envelope) + ',';
   }

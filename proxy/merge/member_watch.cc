@@ -14,6 +14,7 @@ namespace kintsugi::proxy {
 namespace {
 
 constexpr std::size_t kMaxErrorBody = 64U << 10;
+constexpr Duration kLongestRest = seconds(30);      ///< that a busy shard may ask for
 constexpr Duration kMalformedWindow = seconds(60);  ///< the third time in it waits longest
 
 /// Label of kintsugi_shard_failures_total.
@@ -71,7 +72,7 @@ void MemberWatch::open() {
   }
   if (start_.initial_events && phase_->prefers_list()) {
     state_ = State::kOpening;
-    list_instead();
+    list_instead("known");
     return;
   }
   http::RequestHead head = head_;
@@ -93,12 +94,54 @@ void MemberWatch::open() {
   }
   shards::ShardClient* client = client_of(shared_, route_, member_.id);
   if (client == nullptr || !call_.open(*client, net::UpstreamClass::kWatch, std::move(head))) {
+    loss_.away = true;
     lose(client == nullptr ? "not known yet" : client->cause(), "connect");
   }
 }
 
+void MemberWatch::look_again() {
+  if (state_ == State::kAbsent) {
+    timer_.start(Duration{}, [this] { open(); });
+  }
+}
+
+void MemberWatch::share(std::shared_ptr<StreamHomes> homes, const std::string& key) {
+  StreamShare::Stream& self = *this;
+  share_ = std::make_unique<StreamShare>(std::move(homes), shared_.loop,
+                                         key + '\n' + std::to_string(member_.id), self);
+  be_shared();
+}
+
+void MemberWatch::be_shared() {
+  if (share_ == nullptr || share_->role() != StreamShare::Role::kAlone || state_ != State::kLive ||
+      !call_.running() || position_ <= kBegun) {
+    return;
+  }
+  // What comes first has the columns of a Table: of a stream that has had it they are known.
+  if (has_spoken_ || head_.headers.get("accept").find("as=Table") == std::string_view::npos) {
+    share_->be_live(shape_.coding->media_type);
+  }
+}
+
+void MemberWatch::on_joined() noexcept {
+  call_.close();
+  splitter_ = EventSplitter(shared_.params.max_event);
+  frames_ = FrameSplitter(shared_.params.max_event);
+  credit_ = 0;
+  resumed_ = true;
+}
+
+void MemberWatch::on_relayed(std::string_view events) noexcept { on_data(events); }
+
+void MemberWatch::on_home_lost(bool away) noexcept {
+  loss_.away = loss_.away || away;
+  start_ = WatchStart{position_, false, false, false};
+  open();
+}
+
 void MemberWatch::stop() noexcept {
   state_ = State::kStopped;
+  unshare();
   timer_.cancel();
   call_.close();
   if (phase_ != nullptr) {
@@ -139,12 +182,18 @@ void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
   }
   state_ = start_.initial_events ? State::kInitial : State::kLive;
   initial_done_ = initial_done_ || !start_.initial_events;
-  backoff_ = shared_.params.first_backoff;
-  silent_since_ = TimePoint::max();
+  be_heard();
   if (phase_ != nullptr) {
     phase_->watch_accepted();
   }
   sink_->on_accepted(*this);
+  be_shared();
+}
+
+void MemberWatch::be_heard() noexcept {
+  backoff_ = shared_.params.first_backoff;
+  loss_ = {};
+  refusal_.reset();
 }
 
 void MemberWatch::on_data(std::string_view bytes) noexcept {
@@ -156,6 +205,7 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
     return;
   }
   credit_ += bytes.size();
+  const bool had_spoken = has_spoken_;
   const auto taken = [this](std::string_view event) { take(event); };
   const EventSplitter::Fault fault =
       shape_.coding->protobuf ? frames_.feed(bytes, taken) : splitter_.feed(bytes, taken);
@@ -166,12 +216,19 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
     const std::string key = shape_.coding->protobuf ? proto_key_of_beginning(frames_.incomplete())
                                                     : json_key_of_beginning(splitter_.incomplete());
     stop();
+    ++shared_.stats.dropped[{member_.name, "large"}];
     sink_->on_too_large(*this, key);
     return;
   }
   sink_->on_batch_end(*this);
+  if (share_ != nullptr && state_ == State::kLive && !broken_) {
+    if (!had_spoken) {  // later ones would cut short the rest of a relay that was too slow
+      be_shared();
+    }
+    share_->end_batch();
+  }
   if (state_ != State::kStopped && refuses_) {
-    list_instead();
+    list_instead("refused");
   } else if (state_ != State::kStopped && (broken_ || fault == EventSplitter::Fault::kMalformed)) {
     call_.close();
     lose_broken("its events cannot be understood");
@@ -179,19 +236,18 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
 }
 
 /// The shard does not tell its present objects by a watch.
-void MemberWatch::list_instead() {
+void MemberWatch::list_instead(std::string_view reason) {
   call_.close();
   answer_ = {};
   credit_ = 0;
   broken_ = refuses_ = too_large_ = false;
-  phase_->list();
+  phase_->list(reason);
 }
 
 void MemberWatch::on_list_accepted() noexcept {
   if (state_ == State::kOpening) {
     state_ = State::kInitial;
-    backoff_ = shared_.params.first_backoff;
-    silent_since_ = TimePoint::max();
+    be_heard();
     sink_->on_accepted(*this);
   }
 }
@@ -231,22 +287,33 @@ void MemberWatch::on_phase_end(const StreamKind& kind, std::uint64_t revision) n
 
 void MemberWatch::on_phase_refused(const http::ResponseHead& head,
                                    const std::string& body) noexcept {
-  if (refuses_own(head)) {
-    return;
+  if (!refuses_own(head) && !may_have_started(head)) {
+    tell_refusal(head, body);
+  }
+}
+
+void MemberWatch::tell_refusal(const http::ResponseHead& head, const std::string& body) {
+  const int status = head.status;
+  if (status == 403) {
+    refusal_ = std::make_unique<Refusal>(Refusal{head, body});
+    rest_ = shared_.params.reprobe;
+  } else if (status == 429) {
+    rest_ = std::min<Duration>(seconds(retry_after_of(head)), kLongestRest);
   }
   sink_->on_refused(*this, head, body);
   if (state_ != State::kStopped) {
-    lose("it answers " + std::to_string(head.status), "status");
+    lose("it answers " + std::to_string(status), status == 401 ? "identity" : "status");
   }
 }
 
 /// It lacks the resource: asked again now and then.
 void MemberWatch::be_absent(const http::ResponseHead& head, const std::string& body) {
   call_.close();
+  unshare();
   drop_phase();
   state_ = State::kAbsent;
   initial_done_ = true;
-  silent_since_ = TimePoint::max();
+  be_heard();
   start_ = WatchStart{0, true, false, false};
   timer_.start(jittered(shared_.params.reprobe), [this] { open(); });
   if (head.status == 404) {
@@ -267,8 +334,12 @@ void MemberWatch::drop_phase() {
 }
 
 void MemberWatch::on_end(Errc cause) noexcept {
+  const bool was_open = state_ == State::kInitial || state_ == State::kLive;
+  loss_.away = loss_.away || cause != Errc::kOk || answer_.status >= 500;
   if (state_ == State::kOpening && answer_.status != 0) {
     refuse();
+  } else if (was_open && cause == Errc::kUnreachable) {
+    lose("it answers no ping", "ping");
   } else {
     lose(cause == Errc::kOk ? "it ended the stream" : errc_name(cause), reason_of(cause));
   }
@@ -282,8 +353,24 @@ bool MemberWatch::refuses_own(const http::ResponseHead& head) {
   return true;
 }
 
+bool MemberWatch::may_have_started(const http::ResponseHead& head) {
+  if (head.status != 403 || !loss_.away || refusal_ != nullptr) {
+    return false;
+  }
+  const TimePoint now = shared_.loop.now();
+  if (loss_.denied_since == TimePoint::max()) {
+    loss_.denied_since = now;
+    backoff_ = shared_.params.first_backoff;
+  }
+  if (now - loss_.denied_since >= shared_.params.rights_age) {
+    return false;
+  }
+  lose("it answers 403", "status");
+  return true;
+}
+
 void MemberWatch::refuse() {
-  if (refuses_own(answer_)) {
+  if (refuses_own(answer_) || may_have_started(answer_)) {
     return;
   }
   switch (judge_answer(answer_, error_body_)) {
@@ -302,15 +389,16 @@ void MemberWatch::refuse() {
     case ShardVerdict::kFinal:
       if (start_.initial_events && phase_ != nullptr &&
           (answer_.status == 400 || answer_.status == 422)) {
-        list_instead();
+        list_instead("refused");
         return;
       }
-      sink_->on_refused(*this, answer_, error_body_);
-      if (state_ != State::kStopped) {
-        lose("it answers " + std::to_string(answer_.status), "status");
-      }
+      tell_refusal(answer_, error_body_);
       return;
     default:
+      if (answer_.status == 401 && head_.headers.contains("authorization")) {
+        tell_refusal(answer_, error_body_);  // the caller's own token
+        return;
+      }
       lose("it answers " + std::to_string(answer_.status),
            answer_.status == 401 ? "identity" : "status");
   }
@@ -335,6 +423,7 @@ void MemberWatch::take(std::string_view event) {
     broken_ = true;
     return;
   }
+  has_spoken_ = true;
   const std::uint64_t revision = facts->facts.revision;
   switch (facts->type) {
     case EventType::kError:
@@ -351,7 +440,9 @@ void MemberWatch::take(std::string_view event) {
         start_.initial_events = false;
         initial_done_ = true;
         sink_->on_initial_end(*this);
+        be_shared();
       }
+      pass_on(event, 0);
       return;
     default:
       break;
@@ -364,11 +455,18 @@ void MemberWatch::take(std::string_view event) {
     position_ = position_ == 0 ? kBegun : position_;
   } else {
     if (resumed_ && revision <= position_) {
+      if (!is_relayed()) {
+        ++shared_.stats.dropped[{member_.name, "replayed"}];
+      }
       sink_->on_bookmark(*this, *facts);  // a replay (AGG-703): no more than where the stream is
       return;
     }
     resumed_ = false;
+    if (revision < position_) {
+      ++shared_.stats.out_of_order[member_.name];
+    }
     position_ = std::max(position_, revision);
+    pass_on(event, revision);
   }
   std::string room;
   const std::string_view marker = marker_of(shared_.options, member_, facts->facts.cluster, room);
@@ -389,6 +487,19 @@ void MemberWatch::take(std::string_view event) {
     give(*of_marked, marked);
   } else {
     broken_ = true;
+  }
+}
+
+/// Before anything is changed in it.
+void MemberWatch::pass_on(std::string_view event, std::uint64_t revision) {
+  if (share_ != nullptr) {
+    share_->add(event, shape_.coding->separator, revision);
+  }
+}
+
+void MemberWatch::unshare() noexcept {
+  if (share_ != nullptr) {
+    share_->be_lost(loss_.away);
   }
 }
 
@@ -419,7 +530,7 @@ void MemberWatch::lose_broken(std::string_view cause) {
     lose(kTooLargeVersions, "sequence");
     return;
   }
-  ++shared_.stats.malformed;
+  ++shared_.stats.dropped[{member_.name, "malformed"}];
   const TimePoint now = shared_.loop.now();
   if (malformed_[0] != TimePoint() && malformed_[0] + kMalformedWindow > now) {
     backoff_ = shared_.params.last_backoff;
@@ -436,21 +547,22 @@ void MemberWatch::lose(std::string_view cause, std::string_view reason) {
   }
   const std::string kept(cause);  // clients change their texts
   call_.close();
+  unshare();
   if (phase_ != nullptr) {
     phase_->stop();
   }
   state_ = State::kWaiting;
-  if (silent_since_ == TimePoint::max()) {
-    silent_since_ = shared_.loop.now();
+  if (loss_.since == TimePoint::max()) {
+    loss_.since = shared_.loop.now();
   }
   if (!sink_->on_lost(*this, kept) || state_ == State::kStopped) {
     return;
   }
-  ++shared_.stats.reopened;
+  ++shared_.stats.resyncs[{member_.name, "ended"}];
   if (initial_done_ && position_ > kBegun) {
     start_ = WatchStart{position_, false, false, false};
   }
-  timer_.start(jittered(backoff_), [this] { open(); });
+  timer_.start(jittered(std::max(backoff_, std::exchange(rest_, {}))), [this] { open(); });
   backoff_ = std::min(backoff_ * 2, shared_.params.last_backoff);
 }
 

@@ -13,6 +13,7 @@
 #include "proxy/merge/member_call.h"
 #include "proxy/merge/merge_loop.h"
 #include "proxy/merge/proto_split.h"
+#include "proxy/merge/stream_share.h"
 #include "proxy/merge/watch_coding.h"
 #include "proxy/merge/watch_text.h"
 
@@ -21,7 +22,9 @@ namespace kintsugi::proxy {
 /// One shard's share of a merged watch: asks for it, understands its events, and asks again from
 /// where it was when the stream ends (AGG-707). What that means for the client is the sink's
 /// business. Threads: its loop.
-class MemberWatch final : private MemberCall::Listener, private InitialPhase::Host {
+class MemberWatch final : private MemberCall::Listener,
+                          private InitialPhase::Host,
+                          private StreamShare::Stream {
  public:
   enum class State : std::uint8_t {
     kOpening,
@@ -74,9 +77,18 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
   MemberWatch& operator=(const MemberWatch&) = delete;
 
   void open();
+  /// The shard may serve now what it lacked: it is asked again soon.
+  void look_again();
   void stop() noexcept;
   /// Who is told from now on, also of the rest of what is being taken apart right now.
   void set_sink(Sink& sink) noexcept { sink_ = &sink; }
+  /// From now on all loops of the process have one such stream between them. @param key  of what
+  /// is asked and for whom, without the shard
+  void share(std::shared_ptr<StreamHomes> homes, const std::string& key);
+  /// It is read from another loop.
+  [[nodiscard]] bool is_relayed() const noexcept {
+    return share_ != nullptr && share_->role() == StreamShare::Role::kReader;
+  }
   /// The client has taken everything: the shard may go on.
   void give_credit() noexcept;
 
@@ -95,12 +107,21 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
   [[nodiscard]] State state() const noexcept { return state_; }
   /// Component of the cursor: up to where everything was given to the sink; 0: nothing, kBegun:
   /// some of the present objects.
-  [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+  [[nodiscard]] std::uint64_t position() const noexcept override { return position_; }
   [[nodiscard]] bool initial_done() const noexcept { return initial_done_; }
   /// It has given some of the present objects, and not all.
   [[nodiscard]] bool half_begun() const noexcept { return delivered_ && !initial_done_; }
   /// Since when the shard has not been heard; TimePoint::max(): it is there.
-  [[nodiscard]] TimePoint silent_since() const noexcept { return silent_since_; }
+  [[nodiscard]] TimePoint silent_since() const noexcept { return loss_.since; }
+  /// The newest answer of the shard to a watch; status 0: none.
+  [[nodiscard]] const http::ResponseHead& answer() const noexcept { return answer_; }
+  /// A 403 of the shard that nothing has changed since.
+  struct Refusal {
+    http::ResponseHead head;
+    std::string body;
+  };
+  /// nullptr: it has accepted since, or never refused.
+  [[nodiscard]] const Refusal* refusal() const noexcept { return refusal_.get(); }
 
  private:
   void on_head(const http::ResponseHead& head) noexcept override;
@@ -115,16 +136,31 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
   }
   void on_phase_refused(const http::ResponseHead& head, const std::string& body) noexcept override;
   void on_phase_lost(std::string_view cause) noexcept override { lose(cause, "initial"); }
-  void list_instead();
+  void on_joined() noexcept override;
+  void on_relayed(std::string_view events) noexcept override;
+  void on_home_lost(bool away) noexcept override;
+  void be_shared();
+  void unshare() noexcept;
+  void pass_on(std::string_view event, std::uint64_t revision);
+  /// The shard has answered as it should.
+  void be_heard() noexcept;
+  /// @param reason  label of kintsugi_watchlist_emulated_total
+  void list_instead(std::string_view reason);
   void drop_phase();
   void be_absent(const http::ResponseHead& head, const std::string& body);
   void take(std::string_view event);
   void give(const EventFacts& facts, std::string_view event);
   void take_error(std::string_view object);
   void refuse();
+  /// What trying again does not change, or only later: told, and then lost.
+  void tell_refusal(const http::ResponseHead& head, const std::string& body);
   void lose_broken(std::string_view cause);
   /// The proxy's own credential may not read there: as if the shard were down.
   bool refuses_own(const http::ResponseHead& head);
+  /// It was away and says 403: a server that has just started knows of no rights yet. Only what
+  /// it says after rights_age is believed. Who ended its stream in order, perhaps because a right
+  /// was taken away, is believed at once.
+  bool may_have_started(const http::ResponseHead& head);
   /// @param reason  label of kintsugi_shard_failures_total; "": no failure
   void lose(std::string_view cause, std::string_view reason);
 
@@ -142,14 +178,24 @@ class MemberWatch final : private MemberCall::Listener, private InitialPhase::Ho
   net::Timer timer_;
   std::unique_ptr<InitialPhase> phase_;  // while initial events come
   std::unique_ptr<KeyIndex> index_;
+  std::unique_ptr<StreamShare> share_;  // null: it is of no other loop's business
   http::ResponseHead answer_;
   std::string error_body_;
   std::uint64_t position_ = 0;
   std::size_t credit_ = 0;  // received and not given back
   Duration backoff_;
+  Duration rest_{};                       // before the next attempt, at least
+  std::unique_ptr<Refusal> refusal_;      // by 403
   std::array<TimePoint, 2> malformed_{};  // when its events could not be understood last
-  TimePoint silent_since_ = TimePoint::max();
+  /// What has been since the shard was heard last.
+  struct Loss {
+    TimePoint since = TimePoint::max();         ///< max: it is there
+    TimePoint denied_since = TimePoint::max();  ///< the first 403
+    bool away = false;                          ///< not reached, cut off, or out of order
+  };
+  Loss loss_;
   State state_ = State::kOpening;
+  bool has_spoken_ = false;  // an event or a bookmark has come
   bool initial_done_ = false;
   bool delivered_ = false;
   bool resumed_ = false;    // events up to position_ may come again

@@ -6,6 +6,7 @@
 #include "http/web_socket.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
+#include "proxy/merge/document_cache.h"
 #include "proxy/merge/jitter.h"
 #include "proxy/merge/json_split.h"
 #include "proxy/merge/merge_query.h"
@@ -58,6 +59,34 @@ bool MergeLoop::lists_first(topology::ShardId shard, const Scope& scope) const {
   return found != lists_first_.end() && found->second > loop.now();
 }
 
+void MergeLoop::leave_out(topology::ShardId shard, const Scope& scope, const std::string& cluster,
+                          std::uint64_t revision) {
+  const topology::ShardInfo* info = view->current().shard(shard);
+  if (info != nullptr && !is_system_cluster(cluster)) {
+    moves->leave_out(slot_uid(info->spec), scope, cluster, revision);
+  }
+}
+
+MoveBook::LeftOut MergeLoop::left_out(topology::ShardId shard, const Scope& scope) const {
+  const topology::ShardInfo* info = view->current().shard(shard);
+  return info == nullptr ? MoveBook::LeftOut() : moves->left_out(slot_uid(info->spec), scope);
+}
+
+void MergeLoop::note_arrival(topology::ShardId shard, const Scope& scope,
+                             const std::string& cluster, std::uint64_t revision) {
+  if (const topology::ShardInfo* info = view->current().shard(shard)) {
+    moves->note_arrival(slot_uid(info->spec), scope, cluster,
+                        {revision, slots->current().generation});
+  }
+}
+
+std::uint64_t MergeLoop::arrival(const Member& member, const Scope& scope) const {
+  const std::string& uid = slots->current().uids[member.slot];
+  const MoveBook::Arrival known = moves->arrival(uid, scope);
+  return known.revision == 0 || slots->rolled_back_since(uid, known.generation) ? 0
+                                                                                : known.revision;
+}
+
 bool MergeLoop::is_too_large(topology::ShardId shard, std::uint64_t revision) {
   const bool by_number = options.sequence || slots->current().uids.size() > kMaxVectorSlots;
   if (revision < kFirstSequence || !by_number) {
@@ -77,7 +106,7 @@ void MergeLoop::start_reviews() { reviewer = std::make_shared<Reviewer>(*this); 
 void MergeLoop::set_slots(SlotHistoryPtr history) {
   slots = std::move(history);
   follow(true);
-  late_generations.look();
+  late_slots.look();
 }
 
 void MergeLoop::follow(bool shards_changed) {
@@ -111,35 +140,83 @@ Duration MergeLoop::expiry_turn(std::size_t turn, std::size_t all) {
   return last_expiry_ - loop.now();
 }
 
+void MergeLoop::look_for_resources() {
+  const std::uint64_t now = documents == nullptr ? 0 : documents->changes();
+  if (std::exchange(discovery_seen_, now) != now) {
+    for (const auto& [key, group] : groups) {
+      group->look_again();
+    }
+  }
+}
+
 void MergeLoop::keep_house() {
   if (std::exchange(keeps_house_, true)) {
     return;
   }
   house_timer_.start(seconds(1), [this] {
     keeps_house_ = false;
-    std::size_t bytes = 0;
-    std::vector<WatchGroup*> by_use;
-    for (const auto& [key, group] : groups) {
-      bytes += group->index_bytes();
-      by_use.push_back(group.get());
-    }
-    index_bytes = bytes;
-    if (bytes > params.index_bytes) {
-      std::sort(by_use.begin(), by_use.end(), [](const WatchGroup* a, const WatchGroup* b) {
-        return a->last_used() < b->last_used();
-      });
-      for (WatchGroup* group : by_use) {
-        bytes -= group->index_bytes();
-        group->forget_objects();
-        if (bytes <= params.index_bytes) {
-          break;
-        }
-      }
-    }
+    look_for_resources();
+    limit_indexes();
+    limit_queues();
     if (!groups.empty()) {
       keep_house();
     }
   });
+}
+
+void MergeLoop::limit_indexes() {
+  std::size_t bytes = 0;
+  std::vector<WatchGroup*> by_use;
+  for (const auto& [key, group] : groups) {
+    bytes += group->index_bytes();
+    by_use.push_back(group.get());
+  }
+  index_bytes = bytes;
+  if (bytes <= params.index_bytes) {
+    return;
+  }
+  std::sort(by_use.begin(), by_use.end(), [](const WatchGroup* a, const WatchGroup* b) {
+    return a->last_used() < b->last_used();
+  });
+  for (WatchGroup* group : by_use) {
+    bytes -= group->index_bytes();
+    group->forget_objects();
+    if (bytes <= params.index_bytes) {
+      return;
+    }
+  }
+}
+
+void MergeLoop::limit_queues() {
+  std::size_t bytes = 0;
+  for (const auto& [key, group] : groups) {
+    bytes += group->weigh_queue();
+  }
+  if (!queue_share_) {
+    queue_share_.emplace(queue_budget);
+  }
+  std::size_t excess = queue_share_->set(bytes);
+  if (excess == 0) {
+    return;
+  }
+  std::vector<std::pair<std::size_t, GroupReader*>> by_distance;
+  for (const auto& [key, group] : groups) {
+    for (GroupReader* reader : group->readers()) {
+      if (reader != nullptr) {
+        const GroupReader::Queued queued = reader->queued();
+        by_distance.emplace_back(queued.shared + queued.own, reader);
+      }
+    }
+  }
+  std::sort(by_distance.begin(), by_distance.end(), std::greater<>());
+  for (const auto& [distance, reader] : by_distance) {
+    if (distance == 0 || excess == 0) {
+      return;
+    }
+    if (reader->end_for_memory()) {
+      excess -= std::min(excess, distance);
+    }
+  }
 }
 
 ResumeRing::Found MergeLoop::find_delivery(const std::string& key, std::uint64_t revision,
@@ -216,15 +293,20 @@ ListQuestion question_of(const MergeRoute& route, const MergeQuery& query) {
           query.label_selector, query.field_selector, query.shard_selector};
 }
 
-std::unique_ptr<http::RequestHandler> when_generation_is_known(
-    MergeLoop& shared, std::optional<std::uint32_t> generation,
+std::unique_ptr<http::RequestHandler> when_slots_are_known(
+    MergeLoop& shared, std::shared_ptr<const http::RequestHead> head, http::ResponseStream& stream,
+    std::optional<std::uint32_t> generation,
     std::function<std::unique_ptr<http::RequestHandler>()> ask) {
   const auto is_early = [&shared, named = generation.value_or(0)] {
-    return named > shared.slots->current().generation;
+    return named > shared.slots->current().generation || !all_have_slots(shared);
   };
-  return is_early() && shared.late_generations.has_room()
-             ? shared.late_generations.hold(is_early, std::move(ask))
-             : ask();
+  if (!is_early()) {
+    return ask();
+  }
+  const auto late = [&shared, head = std::move(head), &stream, ask = std::move(ask)] {
+    return all_have_slots(shared) ? ask() : answer_error(*head, stream, not_known_yet());
+  };
+  return shared.late_slots.has_room() ? shared.late_slots.hold(is_early, late) : late();
 }
 
 namespace {
@@ -275,17 +357,12 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
   const bool socket = http::asks_for_web_socket(head);
   const std::optional<std::string> accept = mergeable_accept(head.headers.get("accept"), !socket);
   if (!accept) {
-    return answer_error(head, stream,
-                        Error(Errc::kNotAcceptable,
-                              "only the following media types are accepted: application/json"));
+    return answer_error(head, stream, not_mergeable(!socket));
   }
   if (!head.protocol.empty() && !socket) {
     Error error(Errc::kMethodNotAllowed, "merged reads are offered over no such protocol");
     error.edit().http_status = 501;
     return answer_error(head, stream, error);
-  }
-  if (!all_have_slots(shared)) {
-    return answer_error(head, stream, not_known_yet());
   }
   Expected<MergeQuery> query = parse_merge_query(route.info);
   if (!query) {
@@ -311,7 +388,8 @@ std::unique_ptr<http::RequestHandler> answer_merged(MergeLoop& shared, http::Req
   };
   auto kept = std::make_shared<Question>(
       Question{std::move(head), std::move(route), std::move(*query), *accept});
-  return when_generation_is_known(shared, named, [&shared, &stream, kept] {
+  const std::shared_ptr<const http::RequestHead> asked(kept, &kept->head);
+  return when_slots_are_known(shared, asked, stream, named, [&shared, &stream, kept] {
     return answer_query(shared, std::move(kept->head), stream, std::move(kept->route),
                         std::move(kept->query), std::move(kept->accept));
   });

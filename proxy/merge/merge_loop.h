@@ -18,9 +18,10 @@
 #include "proxy/held_requests.h"
 #include "proxy/merge/continue_token.h"
 #include "proxy/merge/cursor.h"
-#include "proxy/merge/initial_gate.h"
-#include "proxy/merge/list_gate.h"
 #include "proxy/merge/merge_params.h"
+#include "proxy/merge/move_book.h"
+#include "proxy/merge/queue_budget.h"
+#include "proxy/merge/read_gate.h"
 #include "proxy/merge/resume_ring.h"
 #include "proxy/shard_pool.h"
 #include "proxy/watch_drain.h"
@@ -31,30 +32,54 @@ namespace kintsugi::proxy {
 
 /// Counters of one loop.
 struct MergeStats {
-  std::uint64_t lists = 0, watches_begun = 0, events = 0, bookmarks = 0;
-  std::uint64_t malformed = 0, reopened = 0, failed = 0;
+  /// By name of a shard and reason (specs/aggregation.md 19).
+  using ByShard = std::map<std::pair<std::string, std::string_view>, std::uint64_t>;
+  /// Watches of resources of one API group.
+  struct OfApiGroup {
+    std::size_t watches = 0;   ///< that are open
+    std::uint64_t events = 0;  ///< sent to clients
+  };
+  std::uint64_t lists = 0, watches_begun = 0, bookmarks = 0, failed = 0;
+  /// Clients name the groups: of most of them there is no more than "other".
+  [[nodiscard]] OfApiGroup& of(const std::string& group) {
+    constexpr std::size_t kMost = 512;
+    const bool room = of_api_group.size() < kMost || of_api_group.contains(group);
+    return of_api_group[room ? group : "other"];
+  }
+  std::map<std::string, OfApiGroup, std::less<>> of_api_group;
   /// Answers and events 410 by why: generation, removed, rollback, check, native, sequence,
   /// history, initial.
   std::map<std::string_view, std::uint64_t> expired;
-  std::size_t watches = 0, groups = 0;
-  std::uint64_t evicted_slow = 0, evicted_stall = 0;
+  std::uint64_t evicted_slow = 0, evicted_memory = 0, evicted_stall = 0, evicted_drain = 0;
   /// Watches that a review has ended: a right was lost; none could be had for too long.
   std::uint64_t evicted_forbidden = 0, evicted_unreviewed = 0;
   std::uint64_t reviews_allowed = 0, reviews_denied = 0, reviews_failed = 0, reviews_cached = 0;
-  std::uint64_t resynced = 0;  ///< shards whose lost history was made up for by a list
-  std::uint64_t indexed = 0;   ///< lists that made key indexes of streams that began at a cursor
-  std::uint64_t lists_partial = 0;
+  std::uint64_t indexed = 0;  ///< lists that made key indexes of streams that began at a cursor
+  /// Lists without some shards: as configured, or since their request asked for it.
+  std::uint64_t lists_partial = 0, lists_partial_asked = 0;
   std::map<int, net::TimeHistogram> list_times;  ///< by status code; 0: cut off
-  /// By shard and reason (specs/aggregation.md 19).
-  std::map<std::pair<std::string, std::string_view>, std::uint64_t> shard_failures;
-  /// Objects of a name that another server has, by resource.
-  std::map<std::string, std::uint64_t> collisions;
-  std::uint64_t emulated = 0;  ///< initial events of a shard that did not end them by itself
+  ByShard shard_failures;
+  ByShard resyncs;   ///< streams that were asked for again; "history": that a list made up for
+  ByShard dropped;   ///< answers and events that no client gets: malformed, replayed, large
+  ByShard emulated;  ///< initial events that did not end by themselves
+  /// Events that came behind newer ones, by shard (AGG-703).
+  std::map<std::string, std::uint64_t> out_of_order;
+  /// Objects of a name that another server has, by name of their shard and resource.
+  std::map<std::pair<std::string, std::string>, std::uint64_t> collisions;
+  [[nodiscard]] std::uint64_t& collisions_of(const std::string& shard,
+                                             const std::string& resource) {
+    constexpr std::size_t kMost = 4'096;
+    std::pair<std::string, std::string> key(shard, resource);
+    const bool room = collisions.size() < kMost || collisions.contains(key);
+    return room ? collisions[std::move(key)] : collisions[{shard, "other"}];
+  }
 };
 
 class MergedWatch;
 class Reviewer;
+class StreamHomes;
 class WatchGroup;
+struct Member;
 struct ReviewPlan;
 
 /// Looks for the deliveries of an event in the groups of that key on all loops of the process.
@@ -63,16 +88,21 @@ using FindDeliveries =
     std::function<void(const std::string& key, std::uint64_t revision, std::vector<bool> members,
                        std::function<void(ResumeRing::Found)> done)>;
 
+class DocumentCache;
+
 /// One group of watches, for people.
 struct GroupReport {
-  std::string route, path, user, query;
+  std::string route, path, user, query, api_group;
   bool reviewed = false;    ///< the proxy reads with its own credential
   std::size_t callers = 0;  ///< different ones among the readers
   std::size_t readers = 0, log_bytes = 0, log_events = 0;
+  std::size_t queue_bytes = 0;  ///< that its readers have not been given yet
   struct Shard {
     std::string name;
     std::uint64_t position = 0;
     std::string_view state;
+    bool relayed = false;  ///< read from another loop's stream
+    Duration silent{};     ///< for how long it has not been heard
   };
   std::vector<Shard> shards;
 };
@@ -87,7 +117,7 @@ struct MergeLoop {
         watches(drain),
         options(o),
         params(pa),
-        late_generations(l, pa.future_wait),
+        late_slots(l, pa.future_wait),
         follow_timer_(l),
         house_timer_(l) {}
   net::Loop& loop;
@@ -101,18 +131,30 @@ struct MergeLoop {
   TokenKeys keys;  ///< empty until they are known: paged lists wait for them
   /// Of the whole process; one of its own until another is set.
   std::shared_ptr<SequenceBook> sequences = std::make_shared<SequenceBook>();
-  /// Requests whose cursor or token is of a generation that another replica, or another loop, made
-  /// a moment ago: they wait for its record (5.3).
-  HeldRequests late_generations;
+  /// Requests that come before a new shard has its slot, or whose cursor or token is of a
+  /// generation that another replica, or another loop, made a moment ago: they wait for the record
+  /// (5.3).
+  HeldRequests late_slots;
   /// Of the whole process; one of its own until another is set.
-  std::shared_ptr<ListGate> list_gate = std::make_shared<ListGate>(params.list_streams);
+  std::shared_ptr<ReadGate> list_gate =
+      std::make_shared<ReadGate>(ReadGate::for_lists(params.list_streams));
+  /// Of the whole process; one of its own until another is set.
+  std::shared_ptr<ReadGate> initial_gate =
+      std::make_shared<ReadGate>(ReadGate::for_initial_events());
+  /// Of the whole process; one of its own until another is set.
+  std::shared_ptr<QueueBudget> queue_budget = std::make_shared<QueueBudget>(params.queue_total);
+  /// Of the whole process; null: this loop is all there is.
+  std::shared_ptr<StreamHomes> homes;
+  /// Of the whole process; one of its own until another is set.
+  std::shared_ptr<MoveBook> moves = std::make_shared<MoveBook>();
   std::vector<MergedWatch*> open;  ///< told of changes of the slots
   /// By question and identity; kept a while after their last reader.
   std::map<std::string_view, std::shared_ptr<WatchGroup>> groups;  ///< by their own key()
 
   std::size_t index_bytes = 0;  ///< of all key indexes, a second ago at most
   std::size_t index_fills = 0;  ///< lists that run for them
-  InitialGate initial_gate;
+  /// Tells that shards may serve what they lacked (8); may be null.
+  std::shared_ptr<const DocumentCache> documents;
   /// Connections with the proxy's own credential; null: it is not known yet, or not needed.
   ShardPool* own_pool = nullptr;
   /// With share: reviewed; else null.
@@ -134,11 +176,25 @@ struct MergeLoop {
   void list_first(topology::ShardId shard, const Scope& scope, Duration duration);
   [[nodiscard]] bool lists_first(topology::ShardId shard, const Scope& scope) const;
 
+  /// @{ Streams of the scope that the shard was asked for before this revision lack what came to
+  /// it with a logical cluster (11); 0: nothing did, as far as is known here.
+  void note_arrival(topology::ShardId shard, const Scope& scope, const std::string& cluster,
+                    std::uint64_t revision);
+  [[nodiscard]] std::uint64_t arrival(const Member& member, const Scope& scope) const;  /// @}
+  /// @{ Logical clusters of which nobody was told what the shard has in the scope, as it did not
+  /// own them, and the last revision of that: until they arrive there.
+  void leave_out(topology::ShardId shard, const Scope& scope, const std::string& cluster,
+                 std::uint64_t revision);
+  [[nodiscard]] MoveBook::LeftOut left_out(topology::ShardId shard,
+                                           const Scope& scope) const;  /// @}
+
   /// When the `turn`-th of `all` watches that have to list again is told to: spread in time, and
   /// never more of them a second than operators allow (AGG-1003).
   [[nodiscard]] Duration expiry_turn(std::size_t turn, std::size_t all);
   [[nodiscard]] std::vector<GroupReport> report_groups() const;
-  /// Sees to it, while there are groups, that they remember no more than they may.
+  /// Sees to it, while there are groups, that they remember no more than they may, that no more
+  /// waits for their readers, and that shards that lacked a resource are asked again when discovery
+  /// has changed.
   void keep_house();
 
   /// New slots or generations; open watches follow.
@@ -147,9 +203,15 @@ struct MergeLoop {
   void follow(bool shards_changed);
 
  private:
+  void look_for_resources();
+  void limit_indexes();
+  void limit_queues();
+
+  std::uint64_t discovery_seen_ = 0;
   std::map<std::string, TimePoint, std::less<>> lists_first_;  // until then, by shard and resource
   std::map<topology::ShardId, TimePoint> refused_;             // until then
   net::Timer follow_timer_, house_timer_;
+  std::optional<QueueBudget::Share> queue_share_;
   TimePoint last_expiry_{};
   bool follows_ = false, keeps_house_ = false;
 };
@@ -193,10 +255,11 @@ struct MergeRoute {
 struct MergeQuery;
 /// What a continue token of this list is good for.
 [[nodiscard]] ListQuestion question_of(const MergeRoute& route, const MergeQuery& query);
-/// Asks as soon as the generation that the request names, if any, is known here. One that is not
-/// known yet is worth to be waited for.
-[[nodiscard]] std::unique_ptr<http::RequestHandler> when_generation_is_known(
-    MergeLoop& shared, std::optional<std::uint32_t> generation,
+/// Asks as soon as every shard has its slot, and the generation that the request names, if any, is
+/// known here. What is not known yet is worth to be waited for. @param head  lives until it asks
+[[nodiscard]] std::unique_ptr<http::RequestHandler> when_slots_are_known(
+    MergeLoop& shared, std::shared_ptr<const http::RequestHead> head, http::ResponseStream& stream,
+    std::optional<std::uint32_t> generation,
     std::function<std::unique_ptr<http::RequestHandler>()> ask);
 
 /// The request goes on without shards that are away (10).

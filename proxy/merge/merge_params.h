@@ -50,9 +50,12 @@ struct MergeParams {
   Duration max_stall = seconds(300);
   Duration min_life = seconds(1);  ///< of a watch that sends nothing (AGG-1303)
   Duration group_linger = seconds(30);
-  std::size_t group_log = 8U << 20;         ///< [bytes] of recent events of a group
-  std::size_t queue_high = 1U << 20;        ///< [bytes] a client may be behind its group
-  std::size_t queue_high_events = 16'384;   ///< [events] the same
+  std::size_t group_log = 8U << 20;        ///< [bytes] of recent events of a group
+  std::size_t resume_events = 16'384;      ///< that a group can be resumed at, whatever their age
+  std::size_t queue_high = 1U << 20;       ///< [bytes] a client may be behind its group
+  std::size_t queue_high_events = 16'384;  ///< [events] the same
+  /// [bytes] that may wait for all clients of the process; 0: a quarter of its memory limit
+  std::size_t queue_total = 0;
   std::size_t private_high = 256U << 10;    ///< [bytes] unsent before a private stream waits
   Duration slow_grace = seconds(5);         ///< to finish an event before a slow client's end
   std::size_t max_event = 16U << 20;        ///< [bytes]
@@ -70,6 +73,7 @@ struct MergeParams {
   std::uint32_t expire_rate = 50;  ///< [1/s] watches of a loop that are ended with 410
   Duration reprobe = seconds(30);  ///< of a resource that a shard lacks
   Duration future_wait = seconds(3);
+  std::size_t generations_kept = 256;          ///< of the slot table; all of a day in any case
   Duration first_backoff = milliseconds(100);  ///< before a shard is asked again; then doubled
   Duration last_backoff = seconds(5);          ///< the longest
   std::size_t sequence_bytes = 64U << 20;      ///< [bytes] of the vectors behind sequence cursors

@@ -21,12 +21,13 @@ bool flag(const krm::Query& query, std::string_view key) {
 
 Expected<std::int64_t> integer(const krm::Query& query, std::string_view key) {
   const auto text = query.get(key);
-  if (!text || text->empty()) {
+  if (!text) {
     return 0;
   }
   std::int64_t value = 0;
   const char* end = text->data() + text->size();
-  const auto [stop, code] = std::from_chars(text->data(), end, value);
+  const bool plus = text->size() > 1 && text->starts_with('+') && (*text)[1] != '-';
+  const auto [stop, code] = std::from_chars(text->data() + (plus ? 1 : 0), end, value);
   if (code != std::errc() || stop != end) {
     return fail(krm::bad_request(
         std::string(key) + ": strconv.ParseInt: parsing " + krm::go_quote(*text) +
@@ -43,7 +44,7 @@ struct Facts {
 
 struct Rule {
   bool (*broken)(const Facts&);
-  std::string_view field, text;
+  std::string_view field, text;  ///< text "": the value itself is not supported
 };
 
 constexpr std::string_view kMatchField = "resourceVersionMatch";
@@ -53,9 +54,8 @@ constexpr std::array<Rule, 8> kRules{{
     {[](const Facts& f) { return !f.watch && f.has_match && !f.has_version; }, kMatchField,
      "resourceVersionMatch is forbidden unless resourceVersion is provided"},  // V03
     {[](const Facts& f) { return f.has_match && f.has_continue; }, kMatchField,
-     "resourceVersionMatch is forbidden when continue is provided"},  // V04
-    {[](const Facts& f) { return f.has_match && !f.known_match; }, kMatchField,
-     "supported values: \"Exact\", \"NotOlderThan\""},  // V05
+     "resourceVersionMatch is forbidden when continue is provided"},                  // V04
+    {[](const Facts& f) { return f.has_match && !f.known_match; }, kMatchField, {}},  // V05
     {[](const Facts& f) { return !f.watch && f.exact && f.zero_version; }, kMatchField,
      "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""},  // V06
     {[](const Facts& f) { return !f.watch && f.has_initial; }, kInitialField,
@@ -73,21 +73,27 @@ constexpr std::array<std::string_view, 8> kOwnKeys{
     "watch",    "resourceVersion",     "resourceVersionMatch", "limit",
     "continue", "allowWatchBookmarks", "sendInitialEvents",    "timeoutSeconds"};
 
-/// V11.
-Expected<void> check_selectors(const MergeQuery& query, const krm::RequestInfo& info) {
+/// V11, as far as shards need not be asked. That no other name is in the path: read_wildcard().
+Expected<void> check_selectors(const MergeQuery& query) {
   if (const auto labels = krm::Selector::parse(query.label_selector); !labels) {
     return fail(labels.error().clone());
   }
-  const auto fields = krm::FieldSelector::parse(query.field_selector);
-  if (!fields) {
+  if (const auto fields = krm::FieldSelector::parse(query.field_selector); !fields) {
     return fail(fields.error().clone());
   }
-  if (const auto name = fields->exact("metadata.name");
-      name && info.path_has_name && *name != info.name) {
-    return fail(
-        krm::bad_request("fieldSelector metadata.name doesn't match the name in the request path"));
-  }
   return {};
+}
+
+Cause cause_of(const Rule& rule, std::string_view match, bool watch) {
+  if (!rule.text.empty()) {
+    return krm::field_forbidden(std::string(rule.field), rule.text);
+  }
+  std::vector<std::string> supported{"NotOlderThan"};
+  if (!watch) {
+    supported = {"Exact", "NotOlderThan", ""};
+  }
+  return krm::field_not_supported(std::string(rule.field), krm::Json(std::string(match)),
+                                  supported);
 }
 
 constexpr std::string_view kJson = "application/json";
@@ -136,6 +142,9 @@ Expected<MergeQuery> parse_merge_query(const krm::RequestInfo& info) {
   out.shard_selector = text("shardSelector");
   out.resource_version = text("resourceVersion");
   out.continue_token = text("continue");
+  if (Expected<void> good = check_selectors(out); !good) {
+    return fail(std::move(good.error()));
+  }
   out.bookmarks = out.watch && flag(query, "allowWatchBookmarks");
   if (query.get("sendInitialEvents")) {
     out.initial_events = flag(query, "sendInitialEvents");
@@ -156,20 +165,21 @@ Expected<MergeQuery> parse_merge_query(const krm::RequestInfo& info) {
   std::vector<Cause> causes;
   for (const Rule& rule : kRules) {
     if (rule.broken(facts)) {
-      causes.push_back(krm::field_forbidden(std::string(rule.field), rule.text));
+      causes.push_back(cause_of(rule, match, out.watch));
     }
   }
   if (!causes.empty()) {
     return fail(krm::invalid("meta.k8s.io", "ListOptions", "", std::move(causes)));
   }
-  if (Expected<void> good = check_selectors(out, info); !good) {
-    return fail(std::move(good.error()));
-  }
   if (facts.has_continue && facts.has_version && !facts.zero_version && !out.watch) {  // V13
     return fail(krm::bad_request("specifying resource version is not allowed when using continue"));
   }
   for (const auto& [key, value] : query.pairs()) {
-    if (std::find(kOwnKeys.begin(), kOwnKeys.end(), key) == kOwnKeys.end()) {
+    // Typed clients send their timeoutSeconds as `timeout` too, another one each time. It is no
+    // part of the question, or none of them would share a stream (AGG-901).
+    const bool is_own = std::find(kOwnKeys.begin(), kOwnKeys.end(), key) != kOwnKeys.end() ||
+                        (out.watch && key == "timeout");
+    if (!is_own) {
       out.passed_on += '&' + percent_encode(key) + '=' + percent_encode(value);
     }
   }
@@ -191,12 +201,20 @@ std::optional<std::string> mergeable_accept(std::string_view accept, bool protob
     if (!out.empty()) {
       out += ", ";
     }
-    out += any ? std::string(kJson) : whole;
+    out += any ? std::string(kJson) + whole.substr(std::min(whole.find(';'), whole.size())) : whole;
   }
   if (out.empty()) {
     return std::nullopt;
   }
   return out;
+}
+
+Error not_mergeable(bool protobuf) {
+  std::string message = "only the following media types are accepted: application/json";
+  if (protobuf) {
+    (message += ", ") += krm::kProtobufMediaType;
+  }
+  return Error(Errc::kNotAcceptable, std::move(message));
 }
 
 std::string without_protobuf(std::string_view accept) {

@@ -32,7 +32,8 @@ struct MergeQuery {
   std::string passed_on;
 };
 
-/// Checks numbers, selectors and combinations in the order of section 4.
+/// Checks numbers, selectors and combinations in the order of section 4. Labels of fields and names
+/// in paths are others' business: the shards', and read_wildcard()'s.
 /// @error kBadRequest V01, V11; kInvalid V03-V10 with a cause per rule
 [[nodiscard]] Expected<MergeQuery> parse_merge_query(const krm::RequestInfo& info);
 
@@ -40,6 +41,8 @@ struct MergeQuery {
 /// in all its forms, and protobuf if `protobuf`. nullopt: 406.
 [[nodiscard]] std::optional<std::string> mergeable_accept(std::string_view accept,
                                                           bool protobuf = false);
+/// 406 of an Accept of which nothing is left.
+[[nodiscard]] Error not_mergeable(bool protobuf);
 /// @{ What is left of a mergeable Accept without protobuf, or without Tables; "": nothing.
 [[nodiscard]] std::string without_protobuf(std::string_view accept);
 [[nodiscard]] std::string without_tables(std::string_view accept);  /// @}

@@ -147,13 +147,21 @@ class MergedDocument final : public http::RequestHandler {
     }
     warnings_.add_from(answer->headers);
     const std::string key = key_of(route_.sources[index]);
-    const std::string_view type = answer->headers.get("content-type");
+    std::string_view type = answer->headers.get("content-type");
+    if (type.starts_with("text/plain") && answer->body.starts_with('{')) {
+      type = "application/json";  // so kube-apiserver answers /openapi/v3
+    }
     if (answer->status == 304 && part.known != nullptr) {
       part.state = State::kGood;
     } else if (answer->status == 200 && is_document(type)) {
       part.state = State::kGood;
+      const KnownDocumentPtr before = part.known;
       part.known =
           shared_.cache->put(key, unquoted_tag(answer->headers.get("etag")), type, answer->body);
+      if (request_.path.starts_with("/api") &&
+          (before == nullptr || before->digest != part.known->digest)) {
+        shared_.cache->note_change();
+      }
     } else if (answer->status == 404) {
       part.state = State::kAbsent;
       part.answer = std::move(*answer);

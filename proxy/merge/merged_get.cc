@@ -125,7 +125,11 @@ class MergedGet final : public http::RequestHandler {
     std::string body;
     bool ended = false;
     std::string cause;  // why it has no answer; "": it has, or will
-    [[nodiscard]] ShardVerdict verdict() const { return judge_answer(head, body); }
+    [[nodiscard]] ShardVerdict verdict() const {
+      // The caller's own token.
+      const bool own = head.status == 401 && owner.head_.headers.contains("authorization");
+      return own ? ShardVerdict::kFinal : judge_answer(head, body);
+    }
     [[nodiscard]] bool has_it() const {
       const std::string_view type = media_type(head.headers.get("content-type"));
       return cause.empty() && head.status == 200 &&
@@ -195,7 +199,7 @@ class MergedGet final : public http::RequestHandler {
       refuse(shards_unavailable(away, false));
     } else {
       for (const auto& [shard, cause] : away) {
-        warnings_.push_back("299 kintsugi \"shard " + shard + " is left out: " + cause + '"');
+        warnings_.add_missing(shard, cause);
       }
       pass_on(**std::find_if(parts_.begin(), parts_.end(),
                              [](const auto& part) { return part->cause.empty(); }));
@@ -234,15 +238,12 @@ class MergedGet final : public http::RequestHandler {
     }
     http::HeaderList headers = passed_headers(part.head);
     headers.add("audit-id", head_.headers.get("audit-id"));
-    for (std::size_t i = 0; i < part.head.headers.size(); ++i) {
-      if (part.head.headers[i].name == "warning") {
-        headers.add("warning", part.head.headers[i].value);
-      }
-    }
-    for (const std::string& warning : warnings_) {
-      headers.add("warning", warning);
-    }
+    warnings_.add_from(part.head.headers);
+    warnings_.add_to(headers);
     const int status = part.head.status;
+    if (status == 504 && !headers.contains("retry-after")) {
+      headers.add("retry-after", "1");  // AGG-402
+    }
     stop();
     down_.send_head(status, headers, false);
     down_.send_data(body, true);
@@ -268,7 +269,7 @@ class MergedGet final : public http::RequestHandler {
   MergeRoute route_;
   net::Timer timer_;
   std::vector<std::unique_ptr<Part>> parts_;
-  std::vector<std::string> warnings_;
+  Warnings warnings_;
   bool partial_ = false, done_ = false;
 };
 
@@ -277,14 +278,9 @@ class MergedGet final : public http::RequestHandler {
 std::unique_ptr<http::RequestHandler> answer_merged_get(MergeLoop& shared, http::RequestHead head,
                                                         http::ResponseStream& stream,
                                                         MergeRoute route) {
-  const std::optional<std::string> accept = mergeable_accept(head.headers.get("accept"));
+  const std::optional<std::string> accept = mergeable_accept(head.headers.get("accept"), true);
   if (!accept) {
-    return answer_error(head, stream,
-                        Error(Errc::kNotAcceptable,
-                              "only the following media types are accepted: application/json"));
-  }
-  if (!all_have_slots(shared)) {
-    return answer_error(head, stream, not_known_yet());
+    return answer_error(head, stream, not_mergeable(true));
   }
   struct Question {
     http::RequestHead head;
@@ -302,7 +298,7 @@ std::unique_ptr<http::RequestHandler> answer_merged_get(MergeLoop& shared, http:
     get->start(kept->accept, partial);
     return get;
   };
-  return when_generation_is_known(shared, named, ask);
+  return when_slots_are_known(shared, {kept, &kept->head}, stream, named, ask);
 }
 
 }  // namespace kintsugi::proxy

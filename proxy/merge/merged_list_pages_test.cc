@@ -63,6 +63,25 @@ TEST_F(MergedLists, WhenAShardJoinsBetweenPages_T28_TheListEndsUnderItsOwnGenera
   EXPECT_EQ(token, "");
 }
 
+TEST_F(MergedLists, WhenThereAreNoRevisions_AGG506_EverythingComesOnOnePage) {
+  start();  // as metrics.k8s.io and componentstatuses: neither lists nor objects have versions
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    scripts_[i] = [name = all_[i]](Exchange& exchange) {
+      FakeShard::reply(exchange, 200,
+                       R"({"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[)"
+                       R"({"metadata":{"name":")" +
+                           name + R"("}},{"metadata":{"name":"x"}}]})");
+    };
+  }
+  for (const char* query : {"", "?limit=1", "?limit=500"}) {
+    const Answer& answer = ask(query);
+    EXPECT_EQ(answer.status, 200) << query;
+    EXPECT_EQ(names(answer), (std::vector<std::string>{"alpha", "x", "b", "x", "cc", "x"}))
+        << query;
+    EXPECT_EQ(Json::parse(answer.body)->text({"metadata", "continue"}), "") << query;
+  }
+}
+
 TEST_F(MergedLists, WhenAShardIsAwayAtTheFirstPage_AGG612_ItHasNoPin) {
   start(kPartial);
   scripts_[0] = status(500);

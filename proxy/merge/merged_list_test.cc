@@ -50,7 +50,7 @@ TEST_F(MergedLists, WhenAskedFor_T63_GoesOnWithoutTheShardThatIsAway) {
     EXPECT_TRUE(warnings(answer)[0].starts_with("299 - \"the answer lacks shard b: "));
   }
   EXPECT_FALSE(shard(0).exchanges.back().head.headers.contains("x-kintsugi-partial"));
-  EXPECT_EQ(rig_->handler->merge_stats().lists_partial, 4U);
+  EXPECT_EQ(rig_->handler->merge_stats().lists_partial_asked, 4U);
   EXPECT_EQ(ask().status, 403);
 }
 
@@ -150,7 +150,8 @@ TEST_F(MergedLists, WhenAnotherKindOrAStatusComes_T68_IsNotForwarded) {
     scripts_[1] = [body](Exchange& exchange) { FakeShard::reply(exchange, 200, body); };
     const Answer& answer = ask();
     EXPECT_FALSE(answer.ended) << body;
-    EXPECT_EQ(failures("b", "malformed"), rig_->handler->merge_stats().malformed);
+    EXPECT_EQ(failures("b", "malformed"),
+              rig_->handler->merge_stats().dropped.at({"b", "malformed"}));
   }
   EXPECT_EQ(failures("b", "malformed"), 3U);
 }
@@ -212,6 +213,30 @@ TEST_F(MergedLists, WhenItWaitsTooLongForItsTurn_AGG601_IsTooMany) {
   EXPECT_EQ(second.status, 429);
   EXPECT_EQ(second.header("retry-after"), "1");
   EXPECT_FALSE(first.closed);
+}
+
+TEST_F(MergedLists, WhenANewShardHasNoSlotYet_WaitsForIt) {
+  start();
+  rig_->handler->set_slots(std::make_shared<const SlotHistory>(), {{1, "secret"}});
+  Answer& answer = send();
+  testing::Answer behind;  // on the connection
+  rig_->ask(behind, testing::Rig::get("/livez"));
+  EXPECT_EQ(behind.status, 200);
+  EXPECT_FALSE(answer.closed);
+  EXPECT_TRUE(shard(0).exchanges.empty());
+  rig_->give_slots();
+  ASSERT_TRUE(rig_->until([&] { return answer.closed; }));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(names(answer), all_);
+}
+
+TEST_F(MergedLists, WhenANewShardGetsNoSlot_SaysSoInTime) {
+  start({}, [](MergeParams& params) { params.future_wait = milliseconds(20); });
+  rig_->handler->set_slots(std::make_shared<const SlotHistory>(), {{1, "secret"}});
+  const Answer& answer = ask();
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.header("retry-after"), "1");
+  EXPECT_TRUE(shard(0).exchanges.empty());
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ MergedWatch::MergedWatch(MergeLoop& shared, http::RequestHead head, http::Respon
       partial_(query.partial),
       audit_id_(head.headers.get("audit-id")),
       opening_(
-          std::make_unique<Opening>(Opening{AnswerForm::of(head), {}, net::Timer(shared.loop)})),
+          std::make_unique<Opening>(Opening{AnswerForm::of(head), 0, {}, net::Timer(shared.loop)})),
       timeout_seconds_(query.timeout_seconds),
       initial_events_(query.initial_events),
       permit_(std::move(permit)),
@@ -41,14 +41,14 @@ MergedWatch::MergedWatch(MergeLoop& shared, http::RequestHead head, http::Respon
   ask_as(head, accept);
   group_ = group_of(shared_, std::move(head), std::move(route), query);
   shared_.open.push_back(this);
-  ++shared_.stats.watches;
+  ++group_->counts().watches;
   ++shared_.stats.watches_begun;
 }
 
 MergedWatch::~MergedWatch() {
   stop();
   std::erase(shared_.open, this);
-  --shared_.stats.watches;
+  --group_->counts().watches;
 }
 
 void MergedWatch::start(const std::string& resource_version) {
@@ -89,7 +89,17 @@ void MergedWatch::start_at(const DecodedVersion& version) {
     refuse(shards_unavailable({{"some", "their members have changed"}}, true));
     return;
   }
+  group_->note_moves();
+  if (version.kind == VersionClass::kCursor && !initial &&
+      std::any_of(group_->members().begin(), group_->members().end(), [&](const Member& member) {
+        return group_->lacks_arrivals(member, version.components[member.slot]);
+      })) {
+    begin();
+    fail_with(version_expired(), "moved");
+    return;
+  }
   end_bookmark_ = initial && bookmarks_;
+  from_state_ = initial || (!initial_events_ && version.kind != VersionClass::kCursor);
   bookmark_generation_ = codec.history().current().generation;
   by_sequence_ = codec.is_sequence();
   group_->add(*this);
@@ -111,17 +121,22 @@ void MergedWatch::start_at(const DecodedVersion& version) {
     return;
   }
   const Scope& scope = codec.scope();
-  ticket_ = shared_.initial_gate.enter(
-      shared_.loop, scope.route + '\n' + scope.group + '\n' + scope.resource,
-      permit_ ? permit_->caller() : group_->identity(), [this](InitialGate::Answer answer) {
-        if (answer == InitialGate::Answer::kGo) {
-          open_own();
-        } else {
-          refuse(too_many_at_once());
-        }
-      });
-  if (done_) {
-    ticket_.reset();
+  const auto answered = [this](ReadGate::Answer answer) {
+    if (answer == ReadGate::Answer::kGo) {
+      open_own();
+    } else {
+      refuse(too_many_at_once());
+    }
+  };
+  ticket_ = shared_.initial_gate->enter(
+      shared_.loop,
+      {.scope = scope.route + '\n' + scope.group + '\n' + scope.resource,
+       .identity = permit_ ? permit_->caller() : group_->identity()},
+      ReadGate::kInitialPatience, answered);
+  if (ticket_ == nullptr) {
+    answered(ReadGate::Answer::kTurnedAway);
+  } else if (ticket_->may_go()) {
+    answered(ReadGate::Answer::kGo);
   }
 }
 
@@ -301,7 +316,7 @@ void MergedWatch::attach(Part& part) {
   }
   for (GroupLog::Index i = first; i < next_; ++i) {
     if (log.at(i).slot == slot) {
-      deliver(part, log.at(i));
+      deliver(part, i);
     }
   }
 }
@@ -334,12 +349,12 @@ void MergedWatch::try_attach(Part& part) {
     }
     return;
   }
-  const std::optional<std::uint64_t> floor = group_->log().floor(slot);
-  if (floor && part.component >= *floor &&
+  if (group_->log().serves(slot, part.component) &&
       group_->log().bytes_from(group_->log().first_after(slot, part.component)) <=
           shared_.params.private_high) {
     group_->learn_objects(*part.own);
     retire(std::move(part.own));
+    part.repeats_from = group_->log().end();  // it was told by its own stream
     attach(part);
   }
 }

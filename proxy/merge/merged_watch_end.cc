@@ -20,12 +20,42 @@ Duration lifetime_of(std::int64_t wished) {
                             : random_between(kMinLifetime, kMaxLifetime));
 }
 
+constexpr std::string_view kForbids = "it answers 403";
+using Causes = std::vector<std::pair<std::string, std::string>>;
+
+/// What a running stream is told of a shard that does not let it go on.
+Error refusal_of(const std::string& shard, const http::ResponseHead& head,
+                 const std::string& body) {
+  static constexpr std::pair<int, Errc> kCodes[] = {
+      {400, Errc::kBadRequest},    {401, Errc::kUnauthorized},
+      {403, Errc::kForbidden},     {405, Errc::kMethodNotAllowed},
+      {406, Errc::kNotAcceptable}, {415, Errc::kUnsupportedMediaType},
+      {422, Errc::kInvalid}};
+  const auto* const code = std::find_if(std::begin(kCodes), std::end(kCodes),
+                                        [&head](auto& one) { return one.first == head.status; });
+  std::string text = "shard " + shard + " answers " + std::to_string(head.status);
+  if (const krm::Json status = status_of(head, body); !status.text({"message"}).empty()) {
+    text.append(": ").append(status.text({"message"}));
+  }
+  Error error(code == std::end(kCodes) ? Errc::kInternal : code->second, text);
+  error.edit().http_status = head.status;
+  return error;
+}
+
 }  // namespace
 
 void MergedWatch::on_slot_lost(std::size_t slot, std::string_view cause) noexcept {
   const Part* part = part_of(slot);
-  if (!headed_ && part != nullptr && part->attached && strict()) {
-    refuse_without(name_of(*part), cause);
+  if (!headed_ && part != nullptr && part->attached) {
+    start_without(name_of(*part), cause);
+  }
+}
+
+void MergedWatch::start_without(const std::string& shard, std::string_view cause) {
+  if (strict() && opening_->busy == 0) {
+    refuse_without(shard, cause);
+  } else {
+    settle();
   }
 }
 
@@ -47,6 +77,15 @@ void MergedWatch::on_slot_expired(std::size_t slot, std::string_view reason,
 void MergedWatch::on_slot_compared(std::size_t slot, std::uint64_t position) noexcept {
   if (const Part* part = part_of(slot); part != nullptr && part->component > position) {
     on_slot_expired(slot, "ahead", shared_.expiry_turn(0, 1));
+  }
+}
+
+void MergedWatch::on_cluster_leaves(std::size_t slot) noexcept {
+  const Part* part = part_of(slot);
+  const bool reads = part != nullptr && part->attached;
+  const bool behind = !headed_ || next_ < group_->log().end();
+  if (reads && behind && !reads_all_from_log()) {
+    expire_moved();
   }
 }
 
@@ -90,16 +129,17 @@ void MergedWatch::on_accepted(MemberWatch& from) noexcept {
 bool MergedWatch::on_lost(MemberWatch& from, std::string_view cause) noexcept {
   if (from.half_begun()) {  // objects that it told of may be gone by now (AGG-806)
     begin();
-    fail_with(end_bookmark_ ? shards_unavailable({{from.member().name, std::string(cause)}}, true)
-                            : version_expired(),
+    const bool can_repeat = from_state_ && !initial_over_;
+    fail_with(can_repeat ? shards_unavailable({{from.member().name, std::string(cause)}}, true)
+                         : version_expired(),
               "initial");
     return false;
   }
-  if (!headed_ && strict()) {
-    refuse_without(from.member().name, cause);
-    return false;
+  group_->expect_stall();
+  if (!headed_) {
+    start_without(from.member().name, cause);
   }
-  return true;
+  return !done_;
 }
 
 void MergedWatch::on_too_large(MemberWatch& from, const std::string& key) noexcept {
@@ -107,15 +147,22 @@ void MergedWatch::on_too_large(MemberWatch& from, const std::string& key) noexce
   fail_with(event_too_large(from, key, shared_.params.max_event), "large");
 }
 
+bool MergedWatch::all_refuse() const noexcept {
+  return std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+    const MemberWatch* stream = stream_of(part);
+    return stream != nullptr &&
+           (stream->state() == MemberWatch::State::kAbsent || stream->refusal() != nullptr);
+  });
+}
+
 void MergedWatch::refused_by(const std::string& shard, const http::ResponseHead& head,
                              const std::string& body) {
-  if (head.status == 404) {
-    const bool nowhere = std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
-      return state_of(part) == MemberWatch::State::kAbsent;
-    });
-    if (nowhere && !headed_) {
+  if (head.status == 404 || (head.status == 403 && !strict())) {  // it is left out
+    if (!headed_ && all_refuse()) {
       pass_on(head, body);
     }
+  } else if (head.status == 429 && !headed_) {  // others may be busier
+    opening_->busy = std::max(opening_->busy, retry_after_of(head));
   } else if (!headed_) {
     pass_on(head, body);
   } else if (head.status == 504) {  // the shard has not reached what was asked for
@@ -123,13 +170,18 @@ void MergedWatch::refused_by(const std::string& shard, const http::ResponseHead&
     error.edit().retry_after_seconds = 1;
     fail_with(error, "refused");
   } else if (head.status != 429) {
-    fail_with(Error(Errc::kForbidden, "shard " + shard + " answers " + std::to_string(head.status)),
-              "refused");
+    fail_with(refusal_of(shard, head, body), "refused");
   }
 }
 
 void MergedWatch::settle() {
-  const bool open = std::any_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+  const bool busy = !headed_ && opening_->busy > 0;
+  const bool open = std::any_of(parts_.begin(), parts_.end(), [this, busy](const Part& part) {
+    const MemberWatch* stream = stream_of(part);
+    if (stream != nullptr && (stream->refusal() != nullptr ||
+                              (busy && stream->state() == MemberWatch::State::kWaiting))) {
+      return false;
+    }
     return part.own != nullptr ? part.own->state() == MemberWatch::State::kOpening
                                : !group_->accepted(part.slot);
   });
@@ -139,16 +191,42 @@ void MergedWatch::settle() {
   }
 }
 
+bool MergedWatch::refuses_to_begin() {
+  const TimePoint late = shared_.loop.now() - shared_.params.headers_wait;
+  Causes away;
+  for (const Part& part : parts_) {
+    const MemberWatch* stream = stream_of(part);
+    const MemberWatch::Refusal* refusal = stream == nullptr ? nullptr : stream->refusal();
+    if (refusal != nullptr && (strict() || all_refuse())) {
+      pass_on(refusal->head, refusal->body);
+      return true;
+    }
+    if (strict() && silent_since(part) < late) {
+      refuse_without(name_of(part), "it is away");
+      return true;
+    }
+    if (refusal != nullptr || state_of(part) == MemberWatch::State::kWaiting) {
+      away.emplace_back(name_of(part), refusal != nullptr ? kForbids : "it is away");
+    }
+  }
+  if (opening_->busy > 0) {
+    refuse(shards_busy(opening_->busy));
+    return true;
+  }
+  if (!parts_.empty() && away.size() == parts_.size()) {  // an empty stream would be a lie
+    ++shared_.stats.failed;
+    refuse(shards_unavailable(away, true));
+    return true;
+  }
+  return false;
+}
+
 void MergedWatch::begin() {
   if (headed_ || done_) {
     return;
   }
-  const TimePoint late = shared_.loop.now() - shared_.params.headers_wait;
-  for (const Part& part : parts_) {
-    if (strict() && silent_since(part) < late) {
-      refuse_without(name_of(part), "it is away");
-      return;
-    }
+  if (refuses_to_begin()) {
+    return;
   }
   headed_ = true;
   opening_.reset();
@@ -165,23 +243,29 @@ void MergedWatch::begin() {
   }
   for (const Part& part : parts_) {
     const MemberWatch* stream = stream_of(part);
-    if (stream != nullptr &&
-        (stream->state() == MemberWatch::State::kWaiting ||
-         (stream->state() == MemberWatch::State::kOpening && !stream->is_connected()))) {
+    if (stream == nullptr) {
+      continue;
+    }
+    if (stream->refusal() != nullptr) {
+      warnings.add_missing(name_of(part), kForbids);
+    } else if (stream->state() == MemberWatch::State::kWaiting ||
+               (stream->state() == MemberWatch::State::kOpening && !stream->is_connected())) {
       warnings.add_missing(name_of(part), "it is away, and joins when it is back");
+    } else {
+      warnings.add_from(stream->answer().headers);
     }
   }
   warnings.add_to(headers);
   down_.send_head(200, headers, false);
   shared_.watches.add(*this);
   const Duration life = lifetime_of(timeout_seconds_);
-  if (life > 2 * kLastWarning) {
+  if (life > kLastWarning) {
     end_.start(life - kLastWarning, [this] {
       send_bookmark();
-      end_.start(kLastWarning, [this] { end_in_order(); });
+      end_.start(kLastWarning, [this] { end_now(); });
     });
   } else {
-    end_.start(life, [this] { end_in_order(); });
+    end_.start(life, [this] { end_now(); });
   }
   arm_idle();
   send_own();
@@ -189,12 +273,17 @@ void MergedWatch::begin() {
 }
 
 void MergedWatch::end_in_order() noexcept {
+  ++shared_.stats.evicted_drain;
+  end_now();
+}
+
+void MergedWatch::end_now() noexcept {
   if (done_ || !headed_) {
     return;
   }
   const TimePoint earliest = begun_at_ + shared_.params.min_life;
   if (shared_.loop.now() < earliest) {
-    end_.start(earliest - shared_.loop.now(), [this] { end_in_order(); });
+    end_.start(earliest - shared_.loop.now(), [this] { end_now(); });
     return;
   }
   if (next_ < group_->log().repeats_until()) {

@@ -490,16 +490,8 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
         return !client.open() || (is_done(client, 0) && is_done(client, 1) && is_done(client, 2));
       });
     };
-    for (int i = 0; i < 2000 && !HasFailure() && !all_done(); ++i) {
-      for (Shard& shard : shards_) {
-        for (Shard::Stream& stream : shard.streams) {
-          if (stream.exchange->stream != nullptr) {
-            shard.tell(stream, 100);
-          }
-        }
-      }
-      turn(milliseconds(1));
-    }
+    testing::tell_the_rest(
+        shards_, [&] { return HasFailure() || all_done(); }, [this] { turn(milliseconds(1)); });
     for (const Client& client : clients_) {
       for (std::size_t i = 0; i < kShards && client.open(); ++i) {
         EXPECT_TRUE(is_done(client, i)) << "shard " << i << story(client);
@@ -540,17 +532,8 @@ TEST_P(RandomSequences, AGG516_AGG1002_WhateverIsForgotten_EveryStreamHasAll) {
   play();
 }
 
-std::vector<std::uint32_t> seeds() {
-  const char* wished = std::getenv("KINTSUGI_RANDOM_SEEDS");  // how many, from 1
-  std::vector<std::uint32_t> out(wished == nullptr ? 4 : std::strtoul(wished, nullptr, 10));
-  for (std::uint32_t i = 0; i < out.size(); ++i) {
-    out[i] = i + 1;
-  }
-  return out;
-}
-
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomWatches, ::testing::ValuesIn(seeds()));
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomSequences, ::testing::ValuesIn(seeds()));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomWatches, ::testing::ValuesIn(testing::random_seeds()));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomSequences, ::testing::ValuesIn(testing::random_seeds()));
 
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -12,13 +12,14 @@
 namespace kintsugi::proxy {
 namespace {
 
-constexpr std::size_t kWideRoute = 16;  ///< slots; more have rarer bookmarks
+constexpr std::size_t kWideRoute = 16;     ///< slots; more have rarer bookmarks
+constexpr std::int64_t kStallSpread = 30;  ///< part of max_stall
 
 }  // namespace
 
 void MergedWatch::on_drained() noexcept {
   if (evicted_) {
-    end_in_order();
+    end_now();
     return;
   }
   for (const Part& part : parts_) {
@@ -48,7 +49,7 @@ void MergedWatch::on_event(MemberWatch& from, const EventFacts& facts,
   }
   own_ += group_->coding().separator;
   columns_sent_ = true;
-  ++shared_.stats.events;
+  ++group_->counts().events;
   group_->ring().deliver_to(facts.facts.revision, resumable(), shared_.loop.now());
 }
 
@@ -84,16 +85,39 @@ void MergedWatch::on_batch_end(MemberWatch& from) noexcept {
 
 void MergedWatch::arm_idle() {
   idle_.start(about(shared_.params.bookmark_idle), [this] {
-    const TimePoint oldest = shared_.loop.now() - shared_.params.max_stall;
-    if (strict() && std::any_of(parts_.begin(), parts_.end(),
-                                [&](const Part& part) { return silent_since(part) < oldest; })) {
-      ++shared_.stats.evicted_stall;
-      end_in_order();
-      return;
-    }
     send_bookmark();
     arm_idle();
   });
+}
+
+TimePoint MergedWatch::on_stall(TimePoint now) noexcept {
+  if (!strict() || !headed_ || done_ || evicted_) {
+    return TimePoint::max();
+  }
+  TimePoint first = TimePoint::max();
+  for (const Part& part : parts_) {
+    first = std::min(first, silent_since(part));
+  }
+  if (first == TimePoint::max()) {
+    return first;
+  }
+  const Duration most = shared_.params.max_stall;
+  if (now - first < most) {
+    return first + most;
+  }
+  // Not all clients of the group at once.
+  idle_.start(Duration(random_between(0, most.count() / kStallSpread)), [this] {
+    const bool still = std::any_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+      return silent_since(part) != TimePoint::max();
+    });
+    if (still) {
+      ++shared_.stats.evicted_stall;
+      end_now();
+    } else {
+      arm_idle();
+    }
+  });
+  return now + most;
 }
 
 void MergedWatch::end_initial_phase() {
@@ -171,7 +195,7 @@ void MergedWatch::read_log() {
     return;
   }
   if (next_ < log.begin()) {
-    evict();
+    evict(shared_.stats.evicted_slow);
     return;
   }
   bool sent = false;
@@ -184,7 +208,7 @@ void MergedWatch::read_log() {
       part = part_of(entry.slot);
     }
     if (part != nullptr && part->attached && (log.is_current(index) || part->leaves_at != 0)) {
-      deliver(*part, entry);
+      deliver(*part, index);
       sent = true;
     }
   }
@@ -192,7 +216,7 @@ void MergedWatch::read_log() {
     const bool over = log.bytes_from(next_) > shared_.params.queue_high ||
                       log.end() - next_ > shared_.params.queue_high_events;
     if (over && caught_up_) {
-      evict();
+      evict(shared_.stats.evicted_slow);
     }
   } else {
     caught_up_ = true;
@@ -211,16 +235,18 @@ void MergedWatch::read_log() {
   }
 }
 
-void MergedWatch::deliver(Part& part, const GroupLog::Entry& entry) {
+void MergedWatch::deliver(Part& part, GroupLog::Index index) {
+  const GroupLog::Entry& entry = group_->log().at(index);
   if (part.skips) {
+    const bool has_same = !entry.repeats || index < part.repeats_from;
     if (part.component > kBegun &&
-        (entry.position < part.component || (entry.position == part.component && !entry.repeats))) {
+        (entry.position < part.component || (entry.position == part.component && has_same))) {
       return;
     }
     part.skips = false;
   }
   part.component = std::max(part.component, entry.position);
-  ++shared_.stats.events;
+  ++group_->counts().events;
   const std::string_view event = entry.bytes.view();
   const std::string_view columns = event.substr(entry.columns_at, entry.columns_size);
   if (columns_needed(columns)) {
@@ -236,9 +262,25 @@ void MergedWatch::deliver(Part& part, const GroupLog::Entry& entry) {
   }
 }
 
-void MergedWatch::evict() {
+GroupReader::Queued MergedWatch::queued() const noexcept {
+  if (done_ || evicted_) {
+    return {};
+  }
+  const GroupLog& log = group_->log();
+  return {log.bytes_from(std::max(next_, log.begin())), down_.unsent_bytes() + own_.size()};
+}
+
+bool MergedWatch::end_for_memory() noexcept {
+  if (done_ || evicted_ || !headed_) {
+    return false;
+  }
+  evict(shared_.stats.evicted_memory);
+  return true;
+}
+
+void MergedWatch::evict(std::uint64_t& counter) {
   evicted_ = true;
-  ++shared_.stats.evicted_slow;
+  ++counter;
   await_none();
   idle_.cancel();
   end_.start(shared_.params.slow_grace, [this] {
@@ -289,7 +331,7 @@ TimePoint MergedWatch::on_due(TimePoint now) noexcept {
 
 void MergedWatch::approach() const noexcept {
   fetch_ahead(parts_.data(), 2);
-  fetch_ahead(&down_, 3);
+  fetch_ahead(&down_, 2);
 }
 
 void MergedWatch::send_bookmark() {
@@ -298,6 +340,10 @@ void MergedWatch::send_bookmark() {
   const bool quiet = bookmark_generation_ == quiet_generation_ && shared_.loop.now() < quiet_until_;
   if (quiet) {
     await_bookmark(quiet_until_);
+    return;
+  }
+  if (group_->owes()) {
+    await_bookmark(shared_.loop.now() + shared_.params.bookmark_gap);
     return;
   }
   if (bookmarks_ && !end_bookmark_ && group_->kind().known() && headed_ && !done_ && !leaving &&

@@ -16,7 +16,7 @@ std::string_view MergedWatch::caller() const noexcept {
 
 void MergedWatch::end_or_refuse() {
   if (headed_) {
-    end_in_order();
+    end_now();
   } else {
     refuse(shards_unavailable({{"some", "the rights there cannot be checked now"}}, true));
   }

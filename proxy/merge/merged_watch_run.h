@@ -55,6 +55,8 @@ class MergedWatch final : public http::RequestHandler,
     std::uint64_t component = 0;
     /// Not 0: its shard is no member any more, its objects end before this place of the log.
     GroupLog::Index leaves_at = 0;
+    /// What repeats the component it has before this place of the log.
+    GroupLog::Index repeats_from = 0;
     topology::ShardId id = 0;
     std::uint16_t slot = 0;
     bool attached = false;  ///< reads the log
@@ -63,12 +65,13 @@ class MergedWatch final : public http::RequestHandler,
   /// What is needed until the head is sent.
   struct Opening {
     AnswerForm form;
+    int busy = 0;  ///< [s] the longest that a shard wants to be left alone; 0: none does
     std::shared_ptr<char> alive;  ///< while something asked of other loops may come back
     net::Timer headers;
   };
 
   [[nodiscard]] static Part part_for(const Member& member, std::uint64_t component, bool attached) {
-    return {nullptr,  component, 0, member.id, static_cast<std::uint16_t>(member.slot),
+    return {nullptr,  component, 0, 0, member.id, static_cast<std::uint16_t>(member.slot),
             attached, false};
   }
   Part* part_of(std::size_t slot) noexcept;
@@ -113,6 +116,7 @@ class MergedWatch final : public http::RequestHandler,
 
   // What the group tells.
   TimePoint on_due(TimePoint now) noexcept override;
+  TimePoint on_stall(TimePoint now) noexcept override;
   void approach() const noexcept override;
   void on_group_moved() noexcept override {
     read_log();
@@ -124,6 +128,7 @@ class MergedWatch final : public http::RequestHandler,
                        const std::string& body) noexcept override;
   void on_slot_expired(std::size_t slot, std::string_view reason, Duration delay) noexcept override;
   void on_slot_compared(std::size_t slot, std::uint64_t position) noexcept override;
+  void on_cluster_leaves(std::size_t slot) noexcept override;
   void on_slot_supplied(std::size_t slot) noexcept override;
   /// An event of a stream of its own is for the client, which may instead have to list again.
   [[nodiscard]] bool takes(const MemberWatch& from, const EventFacts& event);
@@ -148,6 +153,10 @@ class MergedWatch final : public http::RequestHandler,
                   const std::string& body) noexcept override {
     refused_by(from.member().name, head, body);
   }
+  /// No shard serves the resource to this caller.
+  [[nodiscard]] bool all_refuse() const noexcept;
+  /// Before the head is sent: goes on without a shard, or not.
+  void start_without(const std::string& shard, std::string_view cause);
   void on_too_large(MemberWatch& from, const std::string& key) noexcept override;
 
   [[nodiscard]] bool strict() const noexcept { return !partial_; }
@@ -176,6 +185,8 @@ class MergedWatch final : public http::RequestHandler,
   void settle();
 
   void begin();
+  /// What has to be known before the head is sent speaks against it: the client is told.
+  [[nodiscard]] bool refuses_to_begin();
 
   void arm_idle();
 
@@ -191,7 +202,7 @@ class MergedWatch final : public http::RequestHandler,
   /// Everything of the log that the client can take now.
   void read_log();
 
-  void deliver(Part& part, const GroupLog::Entry& entry);
+  void deliver(Part& part, GroupLog::Index index);
 
   /// The first event of a Table stream has the columns, whoever was sent them first.
   [[nodiscard]] bool columns_needed(std::string_view columns) const noexcept {
@@ -199,8 +210,11 @@ class MergedWatch final : public http::RequestHandler,
            !group_->columns().empty();
   }
 
+  [[nodiscard]] Queued queued() const noexcept override;
+  bool end_for_memory() noexcept override;
   /// It is too far behind: it gets the end of what is on its way, if it takes it soon.
-  void evict();
+  /// @param counter  of the reason
+  void evict(std::uint64_t& counter);
 
   /// A component has moved: a bookmark follows the last event of the burst (AGG-514).
   void moved();
@@ -221,6 +235,8 @@ class MergedWatch final : public http::RequestHandler,
 
   /// A last bookmark if it is wanted, then the end of the stream; not within a second of its head
   /// (AGG-1303).
+  void end_now() noexcept;
+  /// All are ended: the process stops.
   void end_in_order() noexcept override;
 
   /// The client has lost events: it is told in its turn, and reads on until then.
@@ -254,6 +270,7 @@ class MergedWatch final : public http::RequestHandler,
   bool bookmarks_, partial_;
   bool headed_ = false, done_ = false, evicted_ = false;
   bool end_bookmark_ = false;  // still to be sent
+  bool from_state_ = false;    // began with the present objects of all shards
   bool initial_over_ = false;
   bool columns_sent_ = false;
   bool is_stale_ = false;     // a component has moved since the last bookmark
@@ -269,8 +286,8 @@ class MergedWatch final : public http::RequestHandler,
   std::unique_ptr<Opening> opening_;
   std::int64_t timeout_seconds_;
   std::optional<bool> initial_events_;
-  std::shared_ptr<Permit> permit_;               // null: the shards judge its caller
-  std::unique_ptr<InitialGate::Ticket> ticket_;  // while present objects come
+  std::shared_ptr<Permit> permit_;            // null: the shards judge its caller
+  std::unique_ptr<ReadGate::Ticket> ticket_;  // while present objects come
   net::Timer idle_, end_, doom_, initial_;
 };
 

@@ -127,6 +127,54 @@ TEST_F(MergedWatches, WhenTheRightIsGone_T90_NobodyJoinsARunningStream) {
   EXPECT_EQ(events(second).back().find("object")->find("code")->as_integer(), 403);
 }
 
+TEST_F(MergedWatches, WhenAShardHasJustStarted_T59_ItsFirst403IsNotBelieved) {
+  start({}, [](MergeParams& params) {
+    params.first_backoff = milliseconds(1);
+    params.last_backoff = milliseconds(2);
+  });
+  Answer& answer = synced();
+  int refusals = 0;
+  scripts_[1] = [&](Exchange& exchange) {
+    if (++refusals <= 3) {
+      FakeShard::reply(exchange, 403, R"({"kind":"Status","code":403,"reason":"Forbidden"})");
+    } else {
+      serve(1, exchange);
+    }
+  };
+  open_[1].back()->stream->reset(Errc::kReset);
+  EXPECT_TRUE(until([&] { return open_[1].size() >= 2 && streams(1) == 1; }));
+  tell(1, event("ADDED", "later", "31"));
+  EXPECT_TRUE(until([&] { return told(answer).size() == 3; })) << answer.body;
+  EXPECT_EQ(told(answer), (Told{"ADDED a", "ADDED b", "ADDED later"}));
+  EXPECT_FALSE(answer.ended);
+}
+
+TEST_F(MergedWatches, WhenAShardStays403AfterALoss_T67_TheClientIsTold) {
+  start({}, [](MergeParams& params) {
+    params.first_backoff = milliseconds(1);
+    params.last_backoff = milliseconds(2);
+    params.rights_age = milliseconds(20);
+  });
+  Answer& answer = synced();
+  scripts_[1] = [](Exchange& exchange) {
+    FakeShard::reply(exchange, 403, R"({"kind":"Status","code":403,"reason":"Forbidden"})");
+  };
+  open_[1].back()->stream->reset(Errc::kReset);
+  EXPECT_TRUE(until([&] { return answer.ended; }));
+  EXPECT_EQ(events(answer).back().find("object")->find("code")->as_integer(), 403);
+}
+
+TEST_F(MergedWatches, WhenAShardEndsItsStreamAndSays403_T67_TheClientIsToldAtOnce) {
+  start({}, [](MergeParams& params) { params.rights_age = seconds(600); });
+  Answer& answer = synced();
+  scripts_[1] = [](Exchange& exchange) {
+    FakeShard::reply(exchange, 403, R"({"kind":"Status","code":403,"reason":"Forbidden"})");
+  };
+  open_[1].back()->stream->send_data("", true);
+  EXPECT_TRUE(until([&] { return answer.ended; }));
+  EXPECT_EQ(events(answer).back().find("object")->find("code")->as_integer(), 403);
+}
+
 TEST_F(MergedWatches, WhenAShardIsAway_T63_T64_ThePolicyDecides) {
   start({.allow_partial = true});
   take_away(1);

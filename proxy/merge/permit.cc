@@ -49,24 +49,29 @@ Permit::Permit(std::shared_ptr<Reviewer> reviewer, std::shared_ptr<const ReviewP
       plan_(std::move(plan)),
       find_members_(std::move(members)),
       partial_(partial) {
-  for (const ReviewPlan::Check& check : plan_->checks) {
-    bodies_.push_back(access_review(check.attributes, check.selectors).dump());
+  for (const ReviewPlan::Way& way : plan_->ways) {
+    std::vector<std::string>& bodies = bodies_.emplace_back();
+    for (const ReviewPlan::Check& check : way) {
+      bodies.push_back(access_review(check.attributes, check.selectors).dump());
+    }
   }
 }
 
 Permit::~Permit() {
-  for (auto& [server, lines] : lines_) {
-    drop(server, lines);
+  for (auto& [server, ways] : ways_) {
+    drop(server, ways);
   }
 }
 
-void Permit::drop(const ReviewServer& server, const Lines& lines) noexcept {
+void Permit::drop(const ReviewServer& server, const Ways& ways) noexcept {
   const std::shared_ptr<Reviewer> reviewer = reviewer_.lock();
   if (reviewer == nullptr) {
     return;
   }
-  for (const auto& line : lines) {
-    reviewer->unfollow(line->ticket);
+  for (const Lines& lines : ways) {
+    for (const auto& line : lines) {
+      reviewer->unfollow(line->ticket);
+    }
   }
   if (keeps_) {
     reviewer->release_grants(server);
@@ -77,10 +82,43 @@ std::optional<ReviewServer> Permit::server_of(const Member& member) const {
   return plan_->judge ? judge_ : ReviewServer{member.id, ""};
 }
 
-const Permit::Lines* Permit::lines_of(const Member& member) const {
+const Permit::Ways* Permit::ways_of(const Member& member) const {
   const auto server = server_of(member);
-  const auto found = server ? lines_.find(*server) : lines_.end();
-  return found == lines_.end() ? nullptr : &found->second;
+  const auto found = server ? ways_.find(*server) : ways_.end();
+  return found == ways_.end() ? nullptr : &found->second;
+}
+
+Right Permit::leads(std::size_t way, const Lines& lines) const {
+  std::vector<Right> rights;
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    const Right right = lines[i]->right;
+    if (const std::size_t spares = plan_->ways[way][i].spares; spares == 0) {
+      rights.push_back(right);
+    } else if (right == Right::kAllowed) {
+      i += spares;
+    } else if (right != Right::kDenied) {
+      rights.push_back(right);
+    }
+  }
+  return judge_start(rights, false).right;
+}
+
+void Permit::begin_way(const ReviewServer& server, Ways& ways) {
+  const std::size_t way = ways.size();
+  Lines& lines = ways.emplace_back();
+  for (std::size_t i = 0; i < bodies_[way].size(); ++i) {
+    Line& line = *lines.emplace_back(std::make_unique<Line>());
+    line.owner = this;
+    if (const auto& fault = plan_->ways[way][i].fault) {
+      line.right = Right::kDenied;
+      line.reason = *fault;
+    } else if (const auto reviewer = reviewer_.lock()) {
+      ReviewBook::Known known = reviewer->follow(server, bodies_[way][i], line);
+      line.ticket = known.ticket;
+      line.right = known.right;
+      line.reason = std::move(known.reason);
+    }
+  }
 }
 
 void Permit::update() {
@@ -98,7 +136,7 @@ void Permit::update() {
       needed.insert(*server);
     }
   }
-  std::erase_if(lines_, [&](const auto& one) {
+  std::erase_if(ways_, [&](const auto& one) {
     if (needed.contains(one.first)) {
       return false;
     }
@@ -106,19 +144,13 @@ void Permit::update() {
     return true;
   });
   for (const ReviewServer& server : needed) {
-    if (lines_.contains(server)) {
-      continue;
+    const bool is_new = !ways_.contains(server);
+    Ways& ways = ways_[server];
+    while (ways.size() < bodies_.size() &&
+           (ways.empty() || leads(ways.size() - 1, ways.back()) == Right::kDenied)) {
+      begin_way(server, ways);
     }
-    Lines& lines = lines_[server];
-    for (const std::string& body : bodies_) {
-      Line& line = *lines.emplace_back(std::make_unique<Line>());
-      line.owner = this;
-      ReviewBook::Known known = reviewer->follow(server, body, line);
-      line.ticket = known.ticket;
-      line.right = known.right;
-      line.reason = std::move(known.reason);
-    }
-    if (keeps_) {
+    if (keeps_ && is_new) {
       reviewer->hold_grants(server);
     }
   }
@@ -127,33 +159,46 @@ void Permit::update() {
 void Permit::keep() {
   const std::shared_ptr<Reviewer> reviewer = reviewer_.lock();
   if (reviewer != nullptr && !std::exchange(keeps_, true)) {
-    for (const auto& [server, lines] : lines_) {
+    for (const auto& [server, ways] : ways_) {
       reviewer->hold_grants(server);
     }
   }
 }
 
 Right Permit::right_of(const Member& member) const {
-  const Lines* lines = lines_of(member);
-  if (lines == nullptr) {
+  const Ways* ways = ways_of(member);
+  if (ways == nullptr) {
     return Right::kUnavailable;
   }
-  std::vector<Right> rights;
-  for (const auto& line : *lines) {
-    rights.push_back(line->right);
+  for (std::size_t i = 0; i < ways->size(); ++i) {
+    const Lines& lines = (*ways)[i];
+    if (const Right right = leads(i, lines); right == Right::kAllowed) {
+      return lines.back()->right;
+    } else if (right != Right::kDenied) {
+      return right;
+    }
   }
-  return judge_start(rights, false).right;
+  return ways->size() < bodies_.size() ? Right::kUnknown : Right::kDenied;
 }
 
 Error Permit::denial(const Member& member) const {
   auth::Decision decision;
   decision.reason = "access denied";
-  const auth::Attributes* refused = &plan_->checks.back().attributes;
-  if (const Lines* lines = lines_of(member)) {
-    for (std::size_t i = 0; i < lines->size(); ++i) {
-      if ((*lines)[i]->right == Right::kDenied) {
-        refused = &plan_->checks[i].attributes;
-        decision.reason = (*lines)[i]->reason.empty() ? decision.reason : (*lines)[i]->reason;
+  const auth::Attributes* refused = &plan_->ways.front().back().attributes;
+  if (const Ways* ways = ways_of(member)) {
+    // Of the way that the read went, else of the first that could have been.
+    std::size_t way = 0;
+    while (way < ways->size() && leads(way, (*ways)[way]) != Right::kAllowed) {
+      ++way;
+    }
+    const bool leads_there = way < ways->size();
+    way = leads_there ? way : 0;
+    const ReviewPlan::Way& checks = plan_->ways[way];
+    for (std::size_t i = leads_there ? checks.size() - 1 : 0; i < checks.size(); ++i) {
+      const Line& line = *(*ways)[way][i];
+      if (line.right == Right::kDenied && checks[i].spares == 0) {
+        refused = &checks[i].attributes;
+        decision.reason = line.reason.empty() ? decision.reason : line.reason;
         break;
       }
     }

@@ -25,9 +25,16 @@ struct ReviewPlan {
   struct Check {
     auth::Attributes attributes;
     ReviewSelectors selectors = {};
+    /// Allowed: so many of the checks behind it need not be. A denial counts for checks without.
+    std::size_t spares = 0;
+    /// Not asked but denied, for this reason.
+    std::optional<std::string> fault = std::nullopt;
   };
-  /// All of them; the last one is the read itself, those before let the caller impersonate.
-  std::vector<Check> checks;
+  /// The last one is the read itself, those before let the caller impersonate.
+  using Way = std::vector<Check>;
+  /// In the order in which they are tried: what the first one that lets the caller impersonate says
+  /// of the read is the decision.
+  std::vector<Way> ways;
   /// The server that speaks for all members; nullopt: not known now. Empty: each for itself.
   std::function<std::optional<ReviewServer>()> judge;
   /// Name of who asks, for people.
@@ -108,18 +115,22 @@ class Permit {
     std::string reason;
   };
   using Lines = std::vector<std::unique_ptr<Line>>;  // by check
+  using Ways = std::vector<Lines>;                   // those that were needed so far
 
   [[nodiscard]] std::optional<ReviewServer> server_of(const Member& member) const;
-  [[nodiscard]] const Lines* lines_of(const Member& member) const;
-  void drop(const ReviewServer& server, const Lines& lines) noexcept;
+  [[nodiscard]] const Ways* ways_of(const Member& member) const;
+  /// Whether this way lets the caller impersonate.
+  [[nodiscard]] Right leads(std::size_t way, const Lines& lines) const;
+  void begin_way(const ReviewServer& server, Ways& ways);
+  void drop(const ReviewServer& server, const Ways& ways) noexcept;
 
   std::weak_ptr<Reviewer> reviewer_;
   std::shared_ptr<const ReviewPlan> plan_;
   std::function<std::vector<Member>()> find_members_;
   std::vector<Member> members_;
   std::optional<ReviewServer> judge_;
-  std::vector<std::string> bodies_;  // of the reviews
-  std::map<ReviewServer, Lines> lines_;
+  std::vector<std::vector<std::string>> bodies_;  // of the reviews, by way
+  std::map<ReviewServer, Ways> ways_;
   std::vector<LeftOut> left_out_;
   Holder* holder_ = nullptr;
   bool partial_, keeps_ = false;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "proxy/merge/list_accept.h"
 #include "proxy/merge/merge_query.h"
 
 namespace kintsugi::proxy {
@@ -37,9 +38,9 @@ bool ShardPages::ask(const std::string& token) {
     query.front() = '?';
   }
   head.target = route_.path + query;
-  if (shape_.coding != nullptr) {
-    head.headers.set("accept", accept_only(head_.headers.get("accept"), shape_.coding->media_type));
-  }
+  const std::string accept = list_accept(head_.headers.get("accept"));
+  head.headers.set(
+      "accept", shape_.coding == nullptr ? accept : accept_only(accept, shape_.coding->media_type));
   splitter_ = ListSplitter(shared_.params.max_event);
   messages_ = ProtoListSplitter(shared_.params.max_event);
   good_ = false;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proxy/merge/jitter.h"
+#include "proxy/merge/list_accept.h"
 #include "proxy/merge/listed_item.h"
 #include "proxy/merge/member_watch.h"
 #include "proxy/merge/shard_answer.h"
@@ -34,7 +35,8 @@ void SlotResync::start() {
   if (!passed_on_.empty()) {
     head.target += '?' + passed_on_.substr(1);
   }
-  head.headers.set("accept", accept_only(head_.headers.get("accept"), shape_.coding->media_type));
+  head.headers.set(
+      "accept", accept_only(list_accept(head_.headers.get("accept")), shape_.coding->media_type));
   splitter_ = ListSplitter(shared_.params.max_event);
   messages_ = ProtoListSplitter(shared_.params.max_event);
   answer_ = {};

@@ -94,7 +94,8 @@ Json SlotHistory::to_json() const {
   return record;
 }
 
-std::optional<SlotHistory> SlotHistory::changed(const SlotChange& change, std::int64_t now) const {
+std::optional<SlotHistory> SlotHistory::changed(const SlotChange& change, std::int64_t now,
+                                                std::size_t kept) const {
   SlotTable next = current();
   std::vector<bool> present(next.uids.size());
   for (std::size_t slot = 0; slot < next.uids.size(); ++slot) {
@@ -144,14 +145,14 @@ std::optional<SlotHistory> SlotHistory::changed(const SlotChange& change, std::i
     out.rolled_back_[uid] = next.generation;
   }
   out.tables_.push_back(std::move(next));
-  while (out.tables_.size() > kGenerationsKept && out.tables_.front().made_at < now - kDay) {
+  while (out.tables_.size() > kept && out.tables_.front().made_at < now - kDay) {
     out.tables_.erase(out.tables_.begin());
   }
   return out;
 }
 
 std::optional<SlotHistory> SlotHistory::fixed(const SlotChange& change, std::uint32_t generation,
-                                              std::int64_t now) const {
+                                              std::int64_t now, std::size_t kept) const {
   const bool is_whole =
       std::all_of(present_.begin(), present_.end(), [](bool each) { return each; });
   if (current().generation == generation && current().uids == change.present && is_whole) {
@@ -165,7 +166,7 @@ std::optional<SlotHistory> SlotHistory::fixed(const SlotChange& change, std::uin
     out.tables_.clear();
   }
   out.tables_.push_back({generation, change.present, now});
-  if (out.tables_.size() > kGenerationsKept) {
+  if (out.tables_.size() > kept) {
     out.tables_.erase(out.tables_.begin());
   }
   out.present_.assign(change.present.size(), true);

@@ -46,16 +46,17 @@ class SlotHistory {
   [[nodiscard]] krm::Json to_json() const;
 
   /// The history after a change; nullopt when nothing differs. A removed shard's slot is reused by
-  /// the next new one. Generations beyond kGenerationsKept that are older than a day are forgotten.
+  /// the next new one. Generations beyond `kept` that are older than a day are forgotten.
   /// @param now [s since 1970]
-  [[nodiscard]] std::optional<SlotHistory> changed(const SlotChange& change,
-                                                   std::int64_t now) const;
+  [[nodiscard]] std::optional<SlotHistory> changed(const SlotChange& change, std::int64_t now,
+                                                   std::size_t kept = kGenerationsKept) const;
 
   /// The history when the configuration says what the table is: the shards that are present, in
   /// their order (AGG-509). nullopt when it is so. Earlier generations stay known; of a history
   /// that contradicts the configuration nothing does.
   [[nodiscard]] std::optional<SlotHistory> fixed(const SlotChange& change, std::uint32_t generation,
-                                                 std::int64_t now) const;
+                                                 std::int64_t now,
+                                                 std::size_t kept = kGenerationsKept) const;
 
   [[nodiscard]] const SlotTable& current() const noexcept { return tables_.back(); }
   /// nullptr: not kept, or not yet known.

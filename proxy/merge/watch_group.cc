@@ -44,17 +44,30 @@ WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead hea
       codec_(shared.codec(route_.scope)),
       members_(route_.members()),
       log_(shared.params.group_log),
-      names_(shared.stats.collisions[route_.info.qualified_resource()]),
+      ring_({.least = shared.params.resume_events}),
+      counts_(shared.stats.of(route_.info.group)),
+      names_([this](std::size_t slot) { count_collision(slot); }),
       moves_(shared, head_, route_, passed_on_, shape_,
              [this](const ClusterArrival& arrival) { on_cluster_arrived(arrival); }),
       due_(shared.loop),
-      linger_(shared.loop) {
+      linger_(shared.loop),
+      stall_(shared.loop) {
   give_back(route_.info);  // the first client's question
 }
 
 WatchGroup::~WatchGroup() {
   for (auto& [slot, followed] : slots_) {
     followed.stream->stop();
+  }
+}
+
+void WatchGroup::count_collision(std::size_t slot) {
+  const Scope& scope = route_.scope;
+  for (const Member& member : members_) {
+    if (member.slot == slot) {
+      ++shared_.stats.collisions_of(
+          member.name, scope.group.empty() ? scope.resource : scope.resource + '.' + scope.group);
+    }
   }
 }
 
@@ -112,6 +125,23 @@ void WatchGroup::be_due() {
   }
 }
 
+void WatchGroup::expect_stall() {
+  if (!std::exchange(expects_stall_, true)) {
+    stall_.start(shared_.params.max_stall, [this] { be_stalled(); });
+  }
+}
+
+void WatchGroup::be_stalled() {
+  const TimePoint now = shared_.loop.now();
+  TimePoint next = TimePoint::max();
+  for_each_reader(
+      [&next, now](GroupReader& reader) { next = std::min(next, reader.on_stall(now)); });
+  expects_stall_ = next != TimePoint::max();
+  if (expects_stall_) {
+    stall_.start(std::max<Duration>(next - now, milliseconds(1)), [this] { be_stalled(); });
+  }
+}
+
 void WatchGroup::fall_asleep() {
   while (!slots_.empty()) {
     drop(slots_.begin()->first);
@@ -154,26 +184,15 @@ std::unique_ptr<MemberWatch> WatchGroup::make_stream(MemberWatch::Sink& sink, co
   return stream;
 }
 
-void WatchGroup::forget_objects() noexcept {
-  for (auto& [slot, followed] : slots_) {
-    followed.stream->keep_index(nullptr);
-  }
-  names_.clear();
-}
-
-std::size_t WatchGroup::index_bytes() const noexcept {
-  std::size_t sum = names_.bytes();
-  for (const auto& [slot, followed] : slots_) {
-    sum += followed.stream->index() == nullptr ? 0 : followed.stream->index()->bytes();
-  }
-  return sum;
-}
-
-void WatchGroup::set_stream(std::size_t slot, MemberWatch* stream) {
+void WatchGroup::hold(std::size_t slot, std::unique_ptr<MemberWatch> stream) {
   if (streams_.size() <= slot) {
     streams_.resize(slot + 1);
   }
-  streams_[slot] = stream;
+  streams_[slot] = stream.get();
+  slots_[slot].stream = std::move(stream);
+  if (shared_.homes != nullptr) {
+    streams_[slot]->share(shared_.homes, key_);
+  }
 }
 
 bool WatchGroup::accepted(std::size_t slot) const noexcept {
@@ -192,10 +211,10 @@ void WatchGroup::note(std::string_view what, std::size_t slot) const {
 
 void WatchGroup::begin(const Member& member, WatchStart start) {
   Slot& followed = slots_[member.slot];
-  followed.stream = make_stream(*this, member, start);
-  set_stream(member.slot, followed.stream.get());
+  hold(member.slot, make_stream(*this, member, start));
   followed.accepted = false;
   followed.fresh = true;
+  followed.moved_away = shared_.view->current().moved_away(member.id);
   bookmark_ = {};
   log_.begin_slot(member.slot, start.revision);
   if (start.initial_events) {
@@ -205,6 +224,8 @@ void WatchGroup::begin(const Member& member, WatchStart start) {
   note("a group follows a shard", member.slot);
   plan_index(member.slot);
   followed.stream->open();
+  moves_.remember(member);
+  moves_.follow(members_);  // what was left out there before may be its own by now
 }
 
 bool WatchGroup::follow(const Member& member, std::uint64_t position) {
@@ -214,12 +235,12 @@ bool WatchGroup::follow(const Member& member, std::uint64_t position) {
     begin(member, start);
     return true;
   }
-  const std::optional<std::uint64_t> floor = log_.floor(member.slot);
-  if (floor && position >= *floor) {
+  if (log_.serves(member.slot, position)) {
     check_rights(member);
     return true;
   }
-  const bool unused = floor && slots_[member.slot].fresh && !log_.has_events_of(member.slot);
+  const bool unused =
+      log_.floor(member.slot) && slots_[member.slot].fresh && !log_.has_events_of(member.slot);
   if (!unused) {
     return false;
   }
@@ -231,17 +252,19 @@ bool WatchGroup::follow(const Member& member, std::uint64_t position) {
 void WatchGroup::adopt(std::unique_ptr<MemberWatch> stream) {
   const std::size_t slot = stream->member().slot;
   Slot& followed = slots_[slot];
-  followed.stream = std::move(stream);
-  set_stream(slot, followed.stream.get());
+  stream->set_sink(*this);
+  hold(slot, std::move(stream));
   followed.accepted = true;
   followed.fresh = false;
   followed.allowed_at = shared_.loop.now();
-  followed.stream->set_sink(*this);
+  followed.moved_away = shared_.view->current().moved_away(followed.stream->member().id);
   bookmark_ = {};
   log_.begin_slot(slot, followed.stream->position());
   ring_.move(slot, followed.stream->position(), shared_.loop.now());
   note("a group takes over a stream", slot);
   plan_index(slot);
+  moves_.remember(followed.stream->member());
+  moves_.follow(members_);
 }
 
 void WatchGroup::drop(std::size_t slot) noexcept {
@@ -263,9 +286,9 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   retire(found->second.head, retired_probes_);
   retire(found->second.fill, retired_fills_);
   slots_.erase(found);
-  set_stream(slot, nullptr);
+  streams_[slot] = nullptr;
   log_.end_slot(slot);
-  moves_.forget(slot);
+  moves_.forget(retired_.back()->member());
   ring_.move(slot, std::nullopt, shared_.loop.now());
   bookmark_ = {};
   bury_later();
@@ -324,9 +347,35 @@ void WatchGroup::on_checked(std::size_t slot, const RightsCheck::Outcome& outcom
     case RightsCheck::Outcome::Kind::kRefused:
       for_each_reader(
           [&](GroupReader& reader) { reader.on_slot_refused(slot, outcome.head, outcome.body); });
-      drop(slot);
+      leave_out(slot);
       return;
   }
+}
+
+/// Nothing of a running stream is for its readers any more. Those who stay go on without the shard,
+/// which is asked again from where the stream was.
+void WatchGroup::leave_out(std::size_t slot) {
+  const auto found = slots_.find(slot);
+  if (found == slots_.end()) {
+    return;
+  }
+  Slot& followed = found->second;
+  const std::uint64_t position = followed.stream->position();
+  if (reader_count_ == 0 || !followed.stream->initial_done() || position <= kBegun ||
+      followed.resync != nullptr) {
+    drop(slot);
+    return;
+  }
+  const Member member = followed.stream->member();
+  std::unique_ptr<KeyIndex> index = followed.stream->take_index();
+  followed.stream->stop();
+  retired_.push_back(std::move(followed.stream));
+  hold(slot, make_stream(*this, member, WatchStart{position, false, false, false}));
+  followed.stream->keep_index(std::move(index));
+  followed.stream->finish_initial();
+  followed.accepted = false;
+  followed.stream->open();
+  bury_later();
 }
 
 void WatchGroup::learn(const ObjectFacts& facts, std::string_view columns) {
@@ -336,6 +385,12 @@ void WatchGroup::learn(const ObjectFacts& facts, std::string_view columns) {
   if (columns_.empty()) {
     columns_ = columns;
     shape_.kind.cells = std::max<std::size_t>(count_columns(columns), 1);
+  }
+}
+
+void WatchGroup::look_again() {
+  for (const auto& [slot, followed] : slots_) {
+    followed.stream->look_again();
   }
 }
 
@@ -388,6 +443,8 @@ GroupReport WatchGroup::report() const {
   out.query = passed_on_;
   out.readers = reader_count_;
   out.reviewed = route_.reviewed;
+  out.api_group = route_.info.group;
+  out.queue_bytes = queue_bytes();
   std::set<std::string_view> callers;
   for (const GroupReader* reader : readers_) {
     if (reader != nullptr) {
@@ -397,9 +454,11 @@ GroupReport WatchGroup::report() const {
   out.callers = callers.size();
   out.log_bytes = log_.bytes();
   out.log_events = static_cast<std::size_t>(log_.end() - log_.begin());
+  const TimePoint now = shared_.loop.now();
   for (const auto& [slot, followed] : slots_) {
-    out.shards.push_back({followed.stream->member().name, followed.stream->position(),
-                          state_name(followed.stream->state())});
+    const MemberWatch& stream = *followed.stream;
+    out.shards.push_back({stream.member().name, stream.position(), state_name(stream.state()),
+                          stream.is_relayed(), now - std::min(now, stream.silent_since())});
   }
   return out;
 }
@@ -470,6 +529,7 @@ bool WatchGroup::on_lost(MemberWatch& from, std::string_view cause) noexcept {
     return false;
   }
   note("a group has lost a shard", slot);
+  expect_stall();
   slots_[slot].lost = true;
   if (!slots_[slot].accepted) {
     for_each_reader([slot, cause](GroupReader& reader) { reader.on_slot_lost(slot, cause); });
@@ -485,7 +545,9 @@ void WatchGroup::on_refused(MemberWatch& from, const http::ResponseHead& head,
                             const std::string& body) noexcept {
   const std::size_t slot = from.member().slot;
   for_each_reader([&](GroupReader& reader) { reader.on_slot_refused(slot, head, body); });
-  if (head.status != 404 && head.status != 429 && follows(slot)) {
+  // Those who go on without the shard have it back when it lets them.
+  const bool is_left_out = head.status == 403 && reader_count_ > 0;
+  if (head.status != 404 && head.status != 429 && !is_left_out && follows(slot)) {
     drop(slot);
   }
 }

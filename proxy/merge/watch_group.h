@@ -40,6 +40,9 @@ class GroupReader {
   /// Events of the slot after `position` are replaced by the differences from there: a reader who
   /// is further on may have objects that they do not name.
   virtual void on_slot_compared(std::size_t slot, std::uint64_t position) noexcept = 0;
+  /// A logical cluster has left the slot's shard: what the log has of it from there is older than
+  /// what a stream of the reader's own tells of its new shard.
+  virtual void on_cluster_leaves(std::size_t slot) noexcept = 0;
   /// The log tells objects of the slot anew that its streams have left out: a reader who has the
   /// slot from a stream of its own lacks them, and one who is behind at the shard that had them
   /// would get its older events later.
@@ -51,9 +54,21 @@ class GroupReader {
   virtual TimePoint on_due(TimePoint now) noexcept = 0;
   /// Others come first, but soon something is told: what it needs for that can be fetched.
   virtual void approach() const noexcept = 0;
+  /// Some shard has been silent for as long as a client may wait for it, perhaps.
+  /// @returns when it wants the next call, if nothing is heard by then; max: none
+  virtual TimePoint on_stall(TimePoint now) noexcept = 0;
   /// It may read this member: without it the group does not begin with new ones.
   [[nodiscard]] virtual bool covers(const Member& member) const noexcept = 0;
   [[nodiscard]] virtual std::string_view caller() const noexcept = 0;
+  /// Bytes that it has not given to its connection yet, or this not to the client. None of who is
+  /// about to end.
+  struct Queued {
+    std::size_t shared = 0;  ///< of the group's log
+    std::size_t own = 0;
+  };
+  [[nodiscard]] virtual Queued queued() const noexcept = 0;
+  /// Too much waits for all clients. False: it cannot end in order now.
+  virtual bool end_for_memory() noexcept = 0;
 
  protected:
   ~GroupReader() = default;
@@ -82,6 +97,8 @@ class WatchGroup final : private MemberWatch::Sink,
   void expect(TimePoint due);
   /// One reader does not any more.
   void expect_less() noexcept;
+  /// A shard has gone silent: readers are asked, when `max_stall` is over, whether they go on.
+  void expect_stall();
 
   /// A stream of one reader's own.
   /// Remembers what its objects are if nobody does yet, so that a lost history can be repaired.
@@ -92,6 +109,13 @@ class WatchGroup final : private MemberWatch::Sink,
   /// reached.
   [[nodiscard]] bool tells_departure(std::size_t slot, std::uint64_t component,
                                      GroupLog::Index& until) const;
+  /// Bytes that wait for its readers; those of the log once.
+  [[nodiscard]] std::size_t queue_bytes() const noexcept;
+  /// The same, without a look at readers where nothing has come since nothing waited.
+  [[nodiscard]] std::size_t weigh_queue() noexcept;
+  /// Some may be null.
+  [[nodiscard]] const std::vector<GroupReader*>& readers() const noexcept { return readers_; }
+  [[nodiscard]] MergeStats::OfApiGroup& counts() noexcept { return counts_; }
   /// Forgets what is known of objects, to save memory.
   void forget_objects() noexcept;
   [[nodiscard]] std::size_t index_bytes() const noexcept;
@@ -99,6 +123,9 @@ class WatchGroup final : private MemberWatch::Sink,
   /// Follows the slot from `position` unless it does already from there or earlier. False: the
   /// group is further on, and a reader has to come after it with a stream of its own.
   [[nodiscard]] bool follow(const Member& member, std::uint64_t position);
+  /// Who begins at this position of the shard would never be told what came to it with a logical
+  /// cluster before that.
+  [[nodiscard]] bool lacks_arrivals(const Member& member, std::uint64_t position) const;
   /// Takes a reader's stream that is live, or whose shard lacks the resource, for a slot that is
   /// not followed.
   void adopt(std::unique_ptr<MemberWatch> stream);
@@ -106,6 +133,8 @@ class WatchGroup final : private MemberWatch::Sink,
   /// nothing and has everything that came since.
   void learn_objects(MemberWatch& stream);
 
+  /// Shards that lack the resource are asked again, in the next turn of the loop.
+  void look_again();
   [[nodiscard]] bool follows(std::size_t slot) const noexcept { return stream(slot) != nullptr; }
   /// nullptr: not followed.
   [[nodiscard]] const MemberWatch* stream(std::size_t slot) const noexcept {
@@ -145,6 +174,10 @@ class WatchGroup final : private MemberWatch::Sink,
   /// Bookmark of readers that have everything. Only if kind() is known.
   [[nodiscard]] const SharedBytes& bookmark();
 
+  /// Events are left out that are made up for soon: readers have no place that a cursor could name.
+  [[nodiscard]] bool owes() const noexcept { return moves_.owes(); }
+  /// Where logical clusters have changed their owner, nobody begins before that any more.
+  void note_moves();
   /// The slots, or who is a member, may have changed. Readers follow after their group. Of a
   /// reviewed route new members wait until all readers are known to be allowed them.
   void refresh();
@@ -157,9 +190,10 @@ class WatchGroup final : private MemberWatch::Sink,
     std::unique_ptr<MemberWatch> stream;
     std::unique_ptr<SlotResync> resync;  ///< while the stream is stopped for it
     bool accepted = false;
-    bool lost = false;       ///< and not accepted again
-    bool fresh = true;       ///< nothing was heard since it is followed
-    TimePoint allowed_at{};  ///< when the shard last said that the identity may watch
+    bool lost = false;             ///< and not accepted again
+    bool fresh = true;             ///< nothing was heard since it is followed
+    std::uint64_t moved_away = 0;  ///< clusters that the shard had lost to others
+    TimePoint allowed_at{};        ///< when the shard last said that the identity may watch
     std::unique_ptr<RightsCheck> check;
     std::unique_ptr<ListProbe> head;  ///< after a loss: is the shard still that far?
     std::unique_ptr<IndexFill> fill;  ///< it began at a cursor
@@ -183,16 +217,19 @@ class WatchGroup final : private MemberWatch::Sink,
 
   void fall_asleep();
   void be_due();
+  void be_stalled();
   /// Without new members that some reader may not read, as far as is known.
   [[nodiscard]] std::vector<Member> admitted(std::vector<Member> members);
   /// A reader joins a running stream: its right is asked about if that was long ago.
   void check_rights(const Member& member);
   void on_checked(std::size_t slot, const RightsCheck::Outcome& outcome);
+  void leave_out(std::size_t slot);
   void note(std::string_view what, std::size_t slot) const;
   void begin(const Member& member, WatchStart start);
   /// A shard that was away may be back with an older store (AGG-522).
   void check_head(Slot& followed);
-  void set_stream(std::size_t slot, MemberWatch* stream);
+  /// The slot's stream is this one; the loops of the process share it.
+  void hold(std::size_t slot, std::unique_ptr<MemberWatch> stream);
   void drop(std::size_t slot) noexcept;
   void bury_later() noexcept;
   /// Enters an event that no shard has sent, for readers who are at `position`.
@@ -205,6 +242,7 @@ class WatchGroup final : private MemberWatch::Sink,
   /// A shard has deleted what it does not own, or is about to be listed as the new owner of.
   void on_deleted_unseen(const Member& member, const ObjectFacts& facts, std::string_view event);
   [[nodiscard]] std::unique_ptr<KeyIndex> make_index(const Member& member);
+  void count_collision(std::size_t slot);
   void plan_index(std::size_t slot);
   /// What tells events that the shard has forgotten; null: nothing does.
   [[nodiscard]] KeyIndex* whole_index(const MemberWatch& stream) const;
@@ -232,13 +270,18 @@ class WatchGroup final : private MemberWatch::Sink,
   std::vector<std::unique_ptr<IndexFill>> retired_fills_;
   GroupLog log_;
   ResumeRing ring_;
+  MergeStats::OfApiGroup& counts_;
   KeyNames names_;
   std::vector<GroupReader*> readers_;  // null: left during a call to all
   std::size_t reader_count_ = 0;
+  std::uint64_t moved_away_ = 0;  // clusters, from any shard
   bool calling_ = false;
   bool waits_for_rights_ = false;  // a new member
   bool refreshes_ = false;
   TimePoint last_used_{};
+  std::size_t queue_bytes_ = 0;  // when it was weighed last
+  GroupLog::Index weighed_until_ = 0;
+  TimePoint weighed_at_{};
   StreamShape shape_;
   ClusterMoves moves_;
   std::unique_ptr<ListProbe> kind_probe_;
@@ -248,7 +291,8 @@ class WatchGroup final : private MemberWatch::Sink,
   net::Timer due_;
   SharedBytes bookmark_;  // empty: positions have moved since it was made
   std::string bookmark_cursor_;
-  net::Timer linger_;
+  net::Timer linger_, stall_;
+  bool expects_stall_ = false;
 };
 
 /// The group of this question and identity; made if there is none.

@@ -75,6 +75,42 @@ KeyIndex* WatchGroup::whole_index(const MemberWatch& stream) const {
              : nullptr;
 }
 
+void WatchGroup::forget_objects() noexcept {
+  for (auto& [slot, followed] : slots_) {
+    followed.stream->keep_index(nullptr);
+  }
+  names_.clear();
+}
+
+std::size_t WatchGroup::index_bytes() const noexcept {
+  std::size_t sum = names_.bytes();
+  for (const auto& [slot, followed] : slots_) {
+    sum += followed.stream->index() == nullptr ? 0 : followed.stream->index()->bytes();
+  }
+  return sum;
+}
+
+std::size_t WatchGroup::queue_bytes() const noexcept {
+  std::size_t farthest = 0, own = 0;
+  for (const GroupReader* reader : readers_) {
+    if (reader != nullptr) {
+      const GroupReader::Queued queued = reader->queued();
+      farthest = std::max(farthest, queued.shared);
+      own += queued.own;
+    }
+  }
+  return farthest + own;
+}
+
+std::size_t WatchGroup::weigh_queue() noexcept {
+  if (queue_bytes_ != 0 || weighed_until_ != log_.end() || weighed_at_ <= last_used_) {
+    weighed_until_ = log_.end();
+    weighed_at_ = shared_.loop.now();
+    queue_bytes_ = queue_bytes();
+  }
+  return queue_bytes_;
+}
+
 void WatchGroup::plan_index(std::size_t slot) {
   Slot& followed = slots_[slot];
   if (shared_.options.resync != Resync::kDiff || shared_.params.index_after <= Duration{} ||
@@ -91,10 +127,9 @@ void WatchGroup::plan_index(std::size_t slot) {
 void WatchGroup::learn_objects(MemberWatch& stream) {
   const std::size_t slot = stream.member().slot;
   const auto found = slots_.find(slot);
-  const std::optional<std::uint64_t> floor = log_.floor(slot);
-  if (found == slots_.end() || whole_index(stream) == nullptr || !floor ||
-      stream.position() < *floor || stream.position() > found->second.stream->position() ||
-      found->second.resync != nullptr) {
+  if (found == slots_.end() || whole_index(stream) == nullptr ||
+      !log_.serves(slot, stream.position()) || stream.position() < log_.closed_until(slot) ||
+      stream.position() > found->second.stream->position() || found->second.resync != nullptr) {
     return;
   }
   MemberWatch& followed = *found->second.stream;
@@ -167,7 +202,28 @@ void WatchGroup::refresh() {
     }
   }
   members_ = std::move(now);
+  note_moves();
   moves_.follow(members_);
+}
+
+void WatchGroup::note_moves() {
+  const topology::Snapshot& now = shared_.view->current();
+  if (std::exchange(moved_away_, now.moved_away(0)) == now.moved_away(0)) {
+    return;
+  }
+  for (auto& [slot, followed] : slots_) {
+    const std::uint64_t count = now.moved_away(followed.stream->member().id);
+    if (std::exchange(followed.moved_away, count) == count) {
+      continue;
+    }
+    log_.cut_slot(slot, followed.stream->position());  // a stream of their own tells nothing of it
+    for_each_reader([at = slot](GroupReader& reader) { reader.on_cluster_leaves(at); });
+  }
+}
+
+bool WatchGroup::lacks_arrivals(const Member& member, std::uint64_t position) const {
+  return position > kBegun && position < shared_.arrival(member, route_.scope) &&
+         !log_.serves(member.slot, position);
 }
 
 const MemberWatch* WatchGroup::owners_stream(const Member& member, const ObjectFacts& facts) const {
@@ -181,6 +237,7 @@ const MemberWatch* WatchGroup::owners_stream(const Member& member, const ObjectF
 }
 
 WatchGroup::OwnEvent WatchGroup::judge(const Member& member, const EventFacts& event) {
+  note_moves();
   if (is_hidden(event.facts)) {
     return OwnEvent::kLeaveOut;
   }
@@ -214,7 +271,8 @@ void WatchGroup::on_deleted_unseen(const Member& member, const ObjectFacts& fact
     return;
   }
   const KeyIndex* index = whole_index(*owner);
-  const bool lacks = index != nullptr && index->find(facts) == nullptr;
+  const bool lacks = index != nullptr ? index->find(facts) == nullptr
+                                      : moves_.may_lack(owner->member().slot, facts);
   if (lacks || moves_.awaits(owner->member().slot, facts.cluster)) {
     moves_.vanished(owner->member(), owner->position(), facts, event);
   }
@@ -222,6 +280,8 @@ void WatchGroup::on_deleted_unseen(const Member& member, const ObjectFacts& fact
 
 void WatchGroup::on_cluster_arrived(const ClusterArrival& arrival) {
   const std::size_t slot = arrival.member.slot;
+  note_moves();
+  shared_.note_arrival(arrival.member.id, route_.scope, arrival.cluster, arrival.revision);
   for_each_reader([slot](GroupReader& reader) { reader.on_slot_supplied(slot); });
   if (!follows(slot)) {
     return;
@@ -289,8 +349,8 @@ void WatchGroup::on_cluster_arrived(const ClusterArrival& arrival) {
       tell(event.revision, event.text);
     }
   }
-  if (const auto floor = log_.floor(slot); floor && *floor < arrival.revision) {
-    log_.raise_slot(slot, arrival.revision);  // the events until there are left out
+  if (const std::uint64_t at = streams_[slot]->position(); at < arrival.revision) {
+    log_.close_range(slot, at, arrival.revision);  // its events in there are left out
   }
   for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
 }
@@ -343,7 +403,7 @@ void WatchGroup::on_expired(MemberWatch& from) noexcept {
   for_each_reader([slot, position = from.position()](GroupReader& reader) {
     reader.on_slot_compared(slot, position);
   });
-  ++shared_.stats.resynced;
+  ++shared_.stats.resyncs[{from.member().name, "history"}];
   log_info("events of a shard are lost, its objects are compared",
            {{"shard", from.member().name}, {"path", route_.path}});
   log_.end_slot(slot);  // whoever comes now has to come after this
@@ -382,8 +442,7 @@ void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) noexcept 
   retired_.push_back(std::move(followed.stream));
   std::unique_ptr<KeyIndex> index = from.take_index();
   retired_resyncs_.push_back(std::move(followed.resync));
-  followed.stream = make_stream(*this, member, WatchStart{revision, false, false, false});
-  set_stream(slot, followed.stream.get());
+  hold(slot, make_stream(*this, member, WatchStart{revision, false, false, false}));
   followed.stream->keep_index(std::move(index));
   followed.stream->finish_initial();
   log_.raise_slot(slot, revision);

@@ -112,7 +112,7 @@ TEST_F(WatchSocket, WhenClientPingsAndCloses_T42_AnswersAndEnds) {
   }
   EXPECT_TRUE(until([&] { return answer.ended; }));
   EXPECT_EQ(answer.body, web_socket_frame(WebSocketOpcode::kPong, "p") + web_socket_close(1001));
-  EXPECT_EQ(rig_->handler->merge_stats().watches, 1U);
+  EXPECT_EQ(rig_->handler->merge_stats().of_api_group.at("").watches, 1U);
 }
 
 TEST_F(WatchSocket, WhenTheWatchEnds_T42_SendsTheErrorAndCode1000) {

@@ -19,8 +19,8 @@ std::string bookmark_event(const StreamKind& kind, std::string_view cursor, bool
   }
   out += "{\"resourceVersion\":\"" + std::string(cursor) + "\"},\"columnDefinitions\":";
   out += columns.empty() ? std::string_view("null") : columns;
-  out += ",\"rows\":[{\"cells\":[],\"object\":{\"kind\":\"PartialObjectMetadata\",";
-  out += "\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":" + metadata + "}}]}}\n";
+  out += ",\"rows\":[{\"cells\":[],\"object\":{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":";
+  out += krm::Json(kind.api_version).dump() + ",\"metadata\":" + metadata + "}}]}}\n";
   return out;
 }
 

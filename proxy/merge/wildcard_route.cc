@@ -37,6 +37,16 @@ std::optional<std::string> as_list(const krm::RequestInfo& info, std::string_vie
   return path;
 }
 
+/// Over plain servers it says where the client can do what it wanted.
+Error not_allowed(const krm::RequestInfo& info, bool plain) {
+  Error error = krm::wildcard_not_allowed(info.verb, info.qualified_resource());
+  if (plain) {  // else kcp's text
+    error.edit().message +=
+        "; do that at /clusters/<name>/, an object's annotation kcp.io/cluster is that name";
+  }
+  return error;
+}
+
 WildcardRequest refused(WildcardRequest request, Error error) {
   request.use = WildcardRequest::Use::kRefused;
   request.refusal = std::move(error);
@@ -57,7 +67,7 @@ WildcardRequest read_wildcard(std::string_view method, std::string_view trail, b
     }
     return list ? refused(std::move(out), krm::method_not_allowed())
                 : refused(std::move(out), krm::bad_request("fieldSelector metadata.name doesn't "
-                                                           "match the name in the request path"));
+                                                           "match requested name"));
   }
   if (!info.is_resource) {
     if (method != "GET") {
@@ -73,9 +83,7 @@ WildcardRequest read_wildcard(std::string_view method, std::string_view trail, b
   const bool reads = info.verb == "list" || info.verb == "watch";
   if (!reads || !info.subresource.empty() || info.path_has_name || method != "GET") {
     const bool head = method == "HEAD" || method == "OPTIONS" || method == "TRACE";
-    return refused(std::move(out),
-                   head ? krm::method_not_allowed()
-                        : krm::wildcard_not_allowed(info.verb, info.qualified_resource()));
+    return refused(std::move(out), head ? krm::method_not_allowed() : not_allowed(info, plain));
   }
   if (!plain && !info.ns.empty()) {
     return refused(std::move(out),

@@ -48,7 +48,12 @@ TEST(WildcardRequest, WhenOneObjectIsRead_T18_PlainServersAnswer) {
   EXPECT_EQ(get.info.name, "a");
   EXPECT_EQ(read_wildcard("GET", "/api/v1/nodes/a", true).use, Use::kGet);
   EXPECT_EQ(read_wildcard("GET", "/api/v1/namespaces/t/pods/a/log", true).use, Use::kRefused);
-  EXPECT_EQ(read_wildcard("DELETE", "/api/v1/nodes/a", true).use, Use::kRefused);
+  const WildcardRequest gone = read_wildcard("DELETE", "/api/v1/nodes/a", true);
+  ASSERT_EQ(gone.use, Use::kRefused);
+  EXPECT_EQ(gone.refusal->code(), Errc::kMethodNotAllowed);
+  EXPECT_EQ(gone.refusal->message(),
+            "delete is not supported on resources of kind \"nodes\" in the `*` logical cluster; do "
+            "that at /clusters/<name>/, an object's annotation kcp.io/cluster is that name");
 }
 
 TEST(WildcardRequest, WhenADeprecatedWatchComes_T38_IsReadAsItsList) {
