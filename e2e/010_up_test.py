@@ -53,7 +53,7 @@ class Up(unittest.TestCase):
 
     def test_a_second_up_on_the_folder_is_refused(self):
         run = subprocess.run([str(kit.BINARY), "up", "--dir", str(self.installation.state), "--port", str(kit.free_port())],
-                             capture_output=True, text=True, timeout=20, check=False)
+                             capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(run.returncode, 1)
         self.assertIn("is in use by another", run.stderr)
         self.assertEqual(len(run.stderr.strip().splitlines()), 1)
@@ -101,7 +101,7 @@ class UpLifeCycle(unittest.TestCase):
                 (["--wildcard", "some"], '--wildcard: "some" is not a choice that this version has; known: serve, deny', 2),
                 (["extra"], 'unexpected argument "extra"', 2),
                 (["--dir", "/proc/nowhere"], "/proc/nowhere", 1)):
-            run = subprocess.run([str(kit.BINARY), "up", *arguments], capture_output=True, text=True, timeout=20, check=False)
+            run = subprocess.run([str(kit.BINARY), "up", *arguments], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(run.returncode, status, arguments)
             self.assertIn(text, run.stderr)
             self.assertEqual(len(run.stderr.strip().splitlines()), 1, run.stderr)
@@ -122,11 +122,11 @@ class UpLifeCycle(unittest.TestCase):
 
     def test_help_lists_every_option(self):
         for command in ("up", "proxy", "shard"):
-            run = subprocess.run([str(kit.BINARY), command, "--help"], capture_output=True, text=True, timeout=10, check=False)
+            run = subprocess.run([str(kit.BINARY), command, "--help"], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(run.returncode, 0)
             self.assertIn("usage: kintsugi " + command, run.stdout)
         self.assertIn("--regions", subprocess.run([str(kit.BINARY), "up", "--help"], capture_output=True, text=True,
-                                                  timeout=10, check=False).stdout)
+                                                  timeout=60, check=False).stdout)
 
     def test_answers_as_kcp_where_that_is_chosen(self):
         with kit.Installation("--wildcard", "deny", "--consumers", "required", shards=1) as installation:

@@ -28,7 +28,7 @@ class Kubectl(unittest.TestCase):
                 "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name},
                 "spec": {"location": {"selector": {"matchLabels": {"region": region}}}}}))
         for name in cls.workspaces.values():
-            cls.installation.kubectl("wait", "workspace", name, "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
+            cls.installation.kubectl("wait", "workspace", name, "--for=jsonpath={.status.phase}=Ready", "--timeout=60s")
 
     @classmethod
     def tearDownClass(cls):
@@ -53,7 +53,7 @@ class Kubectl(unittest.TestCase):
 
     def installation_explain(self, path):
         run = subprocess.run(["curl", "-sS", "--unix-socket", str(self.installation.state / "run/admin.sock"),
-                              "http://admin/explain?path=" + path], capture_output=True, text=True, timeout=10, check=True)
+                              "http://admin/explain?path=" + path], capture_output=True, text=True, timeout=60, check=True)
         return json.loads(run.stdout)["result"]
 
     def test_configmap_life_in_every_shard(self):
@@ -127,7 +127,7 @@ class Kubectl(unittest.TestCase):
     def test_custom_resources(self):
         for path, kubectl in self.in_each():
             kubectl("create", "-f", "-", input_text=json.dumps(CRD))
-            kubectl("wait", "crd", "widgets.example.test", "--for=condition=Established", "--timeout=10s")
+            kubectl("wait", "crd", "widgets.example.test", "--for=condition=Established", "--timeout=60s")
             kubectl("create", "-f", "-", input_text=json.dumps(
                 {"apiVersion": "example.test/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": {}}))
             self.assertEqual(kubectl("get", "widgets", "--no-headers").split()[:2], ["one", "3"])

@@ -204,7 +204,7 @@ class Requests(unittest.TestCase):
                 fresh = self.root.must("GET", f"{path}?resourceVersion={state}&resourceVersionMatch=NotOlderThan")
                 self.assertGreaterEqual(int(fresh["metadata"]["resourceVersion"]), int(state))
                 self.assertEqual(self.root.get(f"{path}?resourceVersionMatch=Exact").status, 422)
-                ahead = self.root.get(f"{path}?resourceVersion=999999999", timeout=20)
+                ahead = self.root.get(f"{path}?resourceVersion=999999999", timeout=60)
                 self.assertEqual((ahead.status, ahead.json["reason"]), (504, "Timeout"))
                 self.assertIn("Too large resource version: 999999999", ahead.json["message"])
                 self.assertEqual(self.root.get(f"{path}?resourceVersion=-1").status, 400)
@@ -436,7 +436,7 @@ class Clusters(unittest.TestCase):
                     wave += 1
                     try:
                         answer = root.request("PATCH", f"{SHARDS}/{shards[wave % 3]}", json.dumps(
-                            {"metadata": {"labels": {"wave": f"w{wave % 5}"}}}), headers={"Content-Type": MERGE}, timeout=5)
+                            {"metadata": {"labels": {"wave": f"w{wave % 5}"}}}), headers={"Content-Type": MERGE}, timeout=60)
                         if answer.status == 200:
                             written.append(wave)
                     except OSError:

@@ -154,7 +154,7 @@ class OneWriter(unittest.TestCase):
     def test_a_folder_belongs_to_one_proxy(self):
         with kit.Installation() as installation:
             config = next(installation.state.rglob("proxy.yaml"))
-            second = subprocess.run([str(kit.BINARY), "proxy", "--config", str(config)], capture_output=True, text=True, timeout=30,
+            second = subprocess.run([str(kit.BINARY), "proxy", "--config", str(config)], capture_output=True, text=True, timeout=60,
                                     check=False)
             self.assertEqual(second.returncode, 1)
             self.assertIn("in use by process", second.stderr)

@@ -366,7 +366,7 @@ class ShardsAway(unittest.TestCase):
 
                 self.assertEqual(create().status, 201)
                 process.send_signal(signal.SIGTERM)
-                self.assertEqual(process.wait(30), 0)
+                self.assertEqual(process.wait(60), 0)
                 # Down: neither the export nor a right can be looked up.
                 later(create())
                 later(installation.user_client("stranger", path="/clusters/root:far").get(PARTITIONS))

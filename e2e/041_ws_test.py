@@ -45,7 +45,7 @@ class Ws(unittest.TestCase):
 
     def kubectl(self, *arguments):
         run = subprocess.run(["kubectl", f"--kubeconfig={self.config}", f"--cache-dir={self.installation.dir}/cache",
-                              *arguments], capture_output=True, text=True, timeout=30, check=False)
+                              *arguments], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
         return run.stdout
 

@@ -157,7 +157,7 @@ class Services(unittest.TestCase):
     def explain(self, path):
         run = subprocess.run(["curl", "-sS", "--unix-socket", str(self.installation.state / "run/admin.sock"), "-G",
                               "--data-urlencode", f"path={path}", "http://admin/explain"],
-                             capture_output=True, text=True, timeout=10, check=True)
+                             capture_output=True, text=True, timeout=60, check=True)
         return json.loads(run.stdout)
 
     def test_FP_120_FP_121_FP_122_TP_081_the_owner_of_the_cluster_gets_it_by_name(self):
@@ -386,7 +386,7 @@ class Services(unittest.TestCase):
         nobody = self.installation.user_client("nobody")
         self.assertEqual(nobody.request("PATCH", path, "{}", headers=APPLY).status, 403)
         metrics = subprocess.run(["curl", "-sS", "--unix-socket", str(self.installation.state / "run/admin.sock"), "http://admin/metrics"],
-                                 capture_output=True, text=True, timeout=10, check=True).stdout
+                                 capture_output=True, text=True, timeout=60, check=True).stdout
         self.assertIn(f'kintsugi_slice_shard_apply_ignored_total{{shard="{self.names[0]}"}} 3', metrics)
         for family in ("topology_reconcile_seconds", "topology_reconcile_errors_total", "topology_lag_seconds", "topology_objects",
                        "topology_writes_total", "slice_endpoints", "slices_not_ready", "partitions_per_set", "authz_reviews_total"):

@@ -156,5 +156,5 @@ class Endpoints(unittest.TestCase):
         thread.start()
         endpoint.must("POST", f"/clusters/{self.cluster['one']}{GEARS}", gear("seen"))
         endpoint.must("DELETE", f"/clusters/{self.cluster['one']}{GEARS}/seen")
-        self.assertTrue(done.wait(15), seen)
+        self.assertTrue(done.wait(60), seen)
         self.assertEqual(seen, [("ADDED", "seen"), ("DELETED", "seen")])

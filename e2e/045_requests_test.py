@@ -110,7 +110,7 @@ def curl(*arguments, url=None, background=False):
                *arguments, url]
     if background:
         return subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return subprocess.run([str(part) for part in command], capture_output=True, timeout=20, check=True).stdout
+    return subprocess.run([str(part) for part in command], capture_output=True, timeout=60, check=True).stdout
 
 
 class Methods(Case):
@@ -201,7 +201,7 @@ class Limits(Case):
 
     def test_AM_058_a_body_of_exactly_the_limit_is_read(self):
         text = json.dumps(config_map("padded", k="1"))
-        answer = root.request("POST", MAPS, text + " " * (BODY_LIMIT - len(text)), headers=JSON, timeout=20)
+        answer = root.request("POST", MAPS, text + " " * (BODY_LIMIT - len(text)), headers=JSON, timeout=60)
         self.assertEqual(answer.status, 201, answer)
 
     def test_AM_058_encoded_bodies_are_refused(self):
@@ -217,16 +217,16 @@ class Limits(Case):
         rest = DATA_LIMIT - half * 3 // 4
         made = config_map("full", k="x" * rest)
         made["binaryData"] = {"b": binary}
-        root.must("POST", MAPS, made, expect=(201,), timeout=20)
+        root.must("POST", MAPS, made, expect=(201,), timeout=60)
         made["metadata"]["name"], made["data"]["k"] = "overfull", "x" * (rest + 1)
-        self.status(root.request("POST", MAPS, made, timeout=20), 422, "Invalid",
+        self.status(root.request("POST", MAPS, made, timeout=60), 422, "Invalid",
                     f'ConfigMap "overfull" is invalid: []: Too long: may not be more than {DATA_LIMIT} bytes')
 
     def test_AM_061_the_data_of_a_secret_is_limited_in_sum(self):
         def secret(name, size):
             return {"metadata": {"name": name}, "stringData": {"a": "x" * (size // 2), "b": "x" * (size - size // 2)}}
-        root.must("POST", SECRETS, secret("full", DATA_LIMIT), expect=(201,), timeout=20)
-        self.status(root.request("POST", SECRETS, secret("overfull", DATA_LIMIT + 1), timeout=20), 422, "Invalid",
+        root.must("POST", SECRETS, secret("full", DATA_LIMIT), expect=(201,), timeout=60)
+        self.status(root.request("POST", SECRETS, secret("overfull", DATA_LIMIT + 1), timeout=60), 422, "Invalid",
                     f'Secret "overfull" is invalid: data: Too long: may not be more than {DATA_LIMIT} bytes')
 
     def test_AM_065_a_watch_ignores_timeout_and_obeys_timeout_seconds(self):
@@ -335,14 +335,14 @@ class Shutdown(Case):
         before = installation.pid("shard-1")
         installation.kill("shard-1", signal.SIGTERM)
         for watch in watches:
-            rest, errors = watch.communicate(timeout=15)
+            rest, errors = watch.communicate(timeout=60)
             self.assertEqual((watch.returncode, errors), (0, b""), "END_STREAM, no reset")
             self.assertTrue(not rest or rest.endswith(b"\n"))
         last = {"status": None}
 
         def back():
             assert installation.pid("shard-1") != before
-            with socket.create_connection(("127.0.0.1", port), timeout=2):
+            with socket.create_connection(("127.0.0.1", port), timeout=60):
                 pass
             answer = installation.client("/clusters/root:stopping").get(MAPS)
             last["status"] = answer.status

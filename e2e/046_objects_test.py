@@ -181,7 +181,7 @@ class Lists(unittest.TestCase):
                 return int(re.search(r"RssAnon:\s+(\d+) kB", file.read()).group(1)) << 10
 
         def page():
-            return aside.must("GET", f"{maps}?labelSelector=row%3Dam284&limit={limit}", timeout=20)
+            return aside.must("GET", f"{maps}?labelSelector=row%3Dam284&limit={limit}", timeout=60)
         first = page()
         before = own_memory()
         pages = in_threads(4, lambda _: page())
@@ -278,7 +278,7 @@ class Watches(unittest.TestCase):
                         installation.kill("root")
                     if len(events) >= 200:
                         stop.set()
-                        writer.join(20)
+                        writer.join(60)
                     if stop.is_set() and set(acknowledged) <= {each["object"]["metadata"]["name"] for each in events}:
                         return True
                 return False
@@ -295,7 +295,7 @@ class Watches(unittest.TestCase):
             self.assertFalse([f for f in faults if "Expired" in str(f) or "too old" in str(f)])
         finally:
             stop.set()
-            writer.join(20)
+            writer.join(60)
         names = [event["object"]["metadata"]["name"] for event in events]
         self.assertTrue(killed)
         self.assertEqual({event["type"] for event in events}, {"ADDED"})
@@ -314,7 +314,7 @@ class Watches(unittest.TestCase):
         def fetch(i):
             command = ["curl", "-sS", "-i", "--raw", ("--http1.1", "--http2")[i], "--cacert", pki / "serving-ca.crt", "--cert",
                        pki / "admin.crt", "--key", pki / "admin.key", f"https://127.0.0.1:{installation.port}{path}"]
-            return subprocess.run(command, capture_output=True, check=True, timeout=20).stdout
+            return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
         (head1, raw), (_, plain) = (text.split(b"\r\n\r\n", 1) for text in in_threads(2, fetch))
         self.assertIn(b"transfer-encoding: chunked", head1.lower())
         body = b""
@@ -336,7 +336,7 @@ class Http2:
         context = ssl.create_default_context(cafile=str(installation.pki / "serving-ca.crt"))
         context.load_cert_chain(str(installation.pki / "admin.crt"), str(installation.pki / "admin.key"))
         context.set_alpn_protocols(["h2"])
-        plain = socket.create_connection(("127.0.0.1", installation.port), timeout=10)
+        plain = socket.create_connection(("127.0.0.1", installation.port), timeout=60)
         self.tls = context.wrap_socket(plain, server_hostname="127.0.0.1")
         self.data, self.ended, self.reset, self.buffer = {}, set(), set(), b""
         self.tls.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
@@ -454,7 +454,7 @@ class Definitions(unittest.TestCase):
         path = installation.dir / "lever.json"
         path.write_text(json.dumps(body))
         installation.kubectl("apply", "-f", str(path))
-        installation.kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd/levers.am381.example.com")
+        installation.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/levers.am381.example.com")
         out = installation.kubectl("apply", "-f", "-", input_text=json.dumps(
             {"apiVersion": "am381.example.com/v1", "kind": "Levers", "metadata": {"name": "a", "namespace": "default"}}))
         self.assertIn("created", out)

@@ -91,7 +91,7 @@ class Concurrency(unittest.TestCase):
     @contextlib.contextmanager
     def half_sent(client, path, body):
         """A write whose body stays incomplete; yields a function that sends the rest and returns the status line."""
-        raw = socket.create_connection((client.url.hostname, client.url.port), timeout=10)
+        raw = socket.create_connection((client.url.hostname, client.url.port), timeout=60)
         with client.context.wrap_socket(raw, server_hostname=client.url.hostname) as tls:
             text = json.dumps(body).encode()
             tls.sendall((f"POST {client.url.path.rstrip('/')}{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -119,7 +119,7 @@ class Concurrency(unittest.TestCase):
                 self.fill(own)
             finally:
                 process.terminate()
-                process.wait(30)
+                process.wait(60)
 
     def fill(self, own):
         own.make_workspace("narrow", selector={"region": "sa-east-1"})

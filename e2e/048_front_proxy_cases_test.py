@@ -175,7 +175,7 @@ class NotKnownYet(unittest.TestCase):
                 own.make_workspace("late", selector={"region": "sa-east-1"})
                 kit.eventually(lambda: own.client("/clusters/root:late").get(MAPS + "/kube-root-ca.crt").status == 200)
                 process.terminate()
-                process.wait(30)
+                process.wait(60)
                 # A proxy that has never heard of what is on that shard.
                 proxy = own.pid("proxy")
                 own.kill("proxy")
@@ -194,7 +194,7 @@ class NotKnownYet(unittest.TestCase):
                 with self.assertRaises(subprocess.TimeoutExpired):
                     waiting.wait(3)
                 process = join()
-                output, errors = waiting.communicate(timeout=30)
+                output, errors = waiting.communicate(timeout=60)
                 self.assertEqual((waiting.returncode, errors), (0, ""))
                 self.assertEqual(json.loads(output)["kind"], "ConfigMapList")
             finally:
@@ -254,7 +254,7 @@ class Upgrades(unittest.TestCase):
 
     def upgrade(self, protocol):
         client = installation.client("")
-        plain = socket.create_connection((client.url.hostname, client.url.port), timeout=10)
+        plain = socket.create_connection((client.url.hostname, client.url.port), timeout=60)
         peer = client.context.wrap_socket(plain, server_hostname=client.url.hostname)
         self.addCleanup(peer.close)
         peer.sendall(f"POST /shards/echo/services/exec/a?command=sh HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"

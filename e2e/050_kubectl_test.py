@@ -66,7 +66,7 @@ class Table:
             cls.client = cls.installation.client(cls.path)
             cls.home = cls.installation.dir
             cls.run_kubectl("create", "-f", "-", given=CRD)
-            cls.run_kubectl("wait", "crd", f"widgets.{GROUP}", "--for=condition=Established", "--timeout=15s")
+            cls.run_kubectl("wait", "crd", f"widgets.{GROUP}", "--for=condition=Established", "--timeout=60s")
             cls.run_kubectl("create", "-f", "-", given=widget("standing", size=7, note="tall"))
             cls.run_kubectl("create", "-f", "-", given=config_map("standing", {"k": "v"}, {"app": "table"}))
         except BaseException as fault:
@@ -349,11 +349,11 @@ class Table:
         self.assertIn("deleted", self.k("delete", "ns", "emptied"))
 
     def test_am538_wait(self):
-        self.k("wait", "crd", f"widgets.{GROUP}", "--for=condition=Established", "--timeout=5s")
+        self.k("wait", "crd", f"widgets.{GROUP}", "--for=condition=Established", "--timeout=60s")
         self.k("create", "-f", "-", given=config_map("awaited"))
         command = [self.program, f"--kubeconfig={self.installation.kubeconfig}", f"--cache-dir={self.home / 'cache'}",
                    f"--server=https://127.0.0.1:{self.installation.port}{self.path}", "wait", "cm/awaited", "--for=delete",
-                   "--timeout=20s"]
+                   "--timeout=60s"]
         waiter = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "HOME": str(self.home)})
         self.k("delete", "cm", "awaited")
         waiter.communicate()
@@ -361,11 +361,11 @@ class Table:
             self.assertEqual(waiter.returncode, 0)
         if not self.has(1, 23):
             return
-        self.k("wait", "wd", "standing", "--for=jsonpath={.spec.size}=7", "--timeout=5s")
+        self.k("wait", "wd", "standing", "--for=jsonpath={.spec.size}=7", "--timeout=60s")
         self.assertIn("timed out", self.k("wait", "wd", "standing", "--for=jsonpath={.spec.size}=8", "--timeout=1s", expect=1))
         if not self.has(1, 31):
             return
-        self.k("wait", "wd", "standing", "--for=create", "--timeout=5s")
+        self.k("wait", "wd", "standing", "--for=create", "--timeout=60s")
 
     def test_am539_explain(self):
         shown = self.k("explain", "widget.spec")

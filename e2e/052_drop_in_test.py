@@ -12,7 +12,6 @@ import unittest
 
 import kit
 
-REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 SERVICES = "/services/apiexport/root/tenancy.kcp.io/clusters/root/api"
 
 
@@ -72,7 +71,7 @@ class FrontProxy:
         self.process = None
 
     def run(self):
-        return subprocess.run([str(self.program), *self.arguments], capture_output=True, text=True, timeout=20, check=False,
+        return subprocess.run([str(self.program), *self.arguments], capture_output=True, text=True, timeout=60, check=False,
                               cwd=self.dir)
 
     def __enter__(self):
@@ -210,7 +209,7 @@ class DropIn(unittest.TestCase):
         shard = kit.Client(root_url(), installation.pki / "serving-ca.crt", cert, key)
 
         def believes():
-            answer = shard.request("POST", "/clusters/root" + REVIEW, {"apiVersion": "authentication.k8s.io/v1",
+            answer = shard.request("POST", "/clusters/root" + kit.SELF_REVIEWS, {"apiVersion": "authentication.k8s.io/v1",
                                    "kind": "SelfSubjectReview"}, headers={"X-Remote-User": "somebody-else"})
             return b"somebody-else" in answer.body
 
@@ -219,7 +218,7 @@ class DropIn(unittest.TestCase):
             with FrontProxy(mapping, f"--shards-kubeconfig={kubeconfig}") as proxy:
                 outside = proxy.client("")
                 self.assertEqual(outside.get("/clusters/root:org/api/v1/namespaces/default").status, 200)
-                review = proxy.client().must("POST", REVIEW, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+                review = proxy.client().must("POST", kit.SELF_REVIEWS, kit.SELF_REVIEW)
                 self.assertEqual(review["status"]["userInfo"]["username"], "kcp-admin")
 
     def test_FP_105_a_thousand_entries(self):
@@ -273,7 +272,7 @@ class DropIn(unittest.TestCase):
             if listening:
                 hosts = {line.split()[3].rsplit(":", 1)[0] for line in listening.splitlines() if line.split()[3].endswith(f":{port}")}
                 self.assertEqual(hosts, {"127.0.0.1"})
-            with socket.create_connection(("127.0.0.1", port), timeout=5):
+            with socket.create_connection(("127.0.0.1", port), timeout=60):
                 pass
 
     def test_kcps_defaults_make_a_serving_certificate_and_listen_everywhere(self):
@@ -323,7 +322,7 @@ class DropIn(unittest.TestCase):
                 if version:
                     context.maximum_version = version
                 context.set_alpn_protocols(list(alpn) or ["http/1.1"])
-                with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as plain:
+                with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as plain:
                     with context.wrap_socket(plain, server_hostname=host) as tls:
                         return tls.getpeercert(True), tls.selected_alpn_protocol()
 
@@ -356,7 +355,7 @@ class DropIn(unittest.TestCase):
                         "--authentication-drop-groups=team-secret") as proxy:
             cert, key = kit.make_user(installation.dir, installation.pki, "grouped", ["team-a", "team-secret", "other"])
             client = kit.Client(f"https://127.0.0.1:{proxy.port}/clusters/root", installation.pki / "serving-ca.crt", cert, key)
-            answer = client.request("POST", REVIEW, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+            answer = client.request("POST", kit.SELF_REVIEWS, kit.SELF_REVIEW)
             if answer.status == 201:
                 groups = set(answer.json["status"]["userInfo"]["groups"])
                 self.assertEqual(groups & {"team-a", "team-secret", "other"}, {"team-a"})

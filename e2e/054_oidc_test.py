@@ -11,9 +11,8 @@ import time
 import unittest
 
 import kit
+from kit import bearer, token_user
 
-REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-SELF = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TENANCY = "/apis/tenancy.kcp.io/v1alpha1"
 UNAVAILABLE = "the token issuer is not available yet"
@@ -109,16 +108,6 @@ class Issuer:
                                   **mappings}}
 
 
-def bearer(token):
-    return {"Authorization": f"Bearer {token}"}
-
-
-def review(proxy, token, path="/clusters/root:beta"):
-    """Status and who the shard takes the caller for."""
-    answer = proxy.client(path, cert=None).request("POST", REVIEW, SELF, headers=bearer(token))
-    return answer.status, answer.json["status"]["userInfo"] if answer.status == 201 else answer.json
-
-
 class Flags(unittest.TestCase):
     def setUp(self):
         self.issuer = Issuer()
@@ -132,7 +121,7 @@ class Flags(unittest.TestCase):
     def test_a_token_is_a_user_and_groups(self):
         with kit.Proxy(installation, flags=self.flags(required_claim="tenant=t1"), loops=1) as proxy:
             good = self.issuer.token(groups=["dev", "ops"], tenant="t1")
-            status, user = review(proxy, good)
+            status, user = token_user(proxy, good)
             self.assertEqual(status, 201, user)
             self.assertEqual(user["username"], "oidc:ann")
             self.assertEqual(sorted(user["groups"]), ["oidc:dev", "oidc:ops", "system:authenticated"])
@@ -144,7 +133,7 @@ class Flags(unittest.TestCase):
                       "none": base64url({"alg": "none"}) + "." + good.split(".")[1] + ".",
                       "issuer": self.issuer.token(iss="https://issuer.example"), "no token": "opaque"}
             for why, token in others.items():
-                self.assertEqual(review(proxy, token)[0], 401, why)
+                self.assertEqual(token_user(proxy, token)[0], 401, why)
             self.assertEqual(proxy.client("/clusters/root:beta").get("/api").status, 200, "certificates as before")
             self.assertEqual(proxy.client("/clusters/root:beta", cert=None).get("/api").status, 401, "somebody has to be named")
 
@@ -152,20 +141,20 @@ class Flags(unittest.TestCase):
         flags = self.flags(username_prefix="", groups_prefix="") + ["--authentication-drop-groups=secret,system:masters"]
         grant("root:beta", [{"kind": "User", "name": self.issuer.url + "#bob"}], name="bob")
         with kit.Proxy(installation, flags=flags) as proxy:
-            status, user = review(proxy, self.issuer.token(sub="bob", groups=["team", "secret", "system:masters"]))
+            status, user = token_user(proxy, self.issuer.token(sub="bob", groups=["team", "secret", "system:masters"]))
             self.assertEqual(status, 201, user)
             self.assertEqual(user["username"], self.issuer.url + "#bob")
             self.assertEqual(sorted(user["groups"]), ["system:authenticated", "team"])
 
     def test_a_new_key_is_found(self):
         with kit.Proxy(installation, flags=self.flags(), loops=1) as proxy:
-            self.assertEqual(review(proxy, self.issuer.token())[0], 201)
+            self.assertEqual(token_user(proxy, self.issuer.token())[0], 201)
             self.issuer.add_key("k2")
             token = self.issuer.token(kid="k2")
-            kit.eventually(lambda: review(proxy, token)[0] == 201, 12, "the issuer is asked again")
+            kit.eventually(lambda: token_user(proxy, token)[0] == 201, 12, "the issuer is asked again")
             before = len(self.issuer.requests)
             for _ in range(5):
-                self.assertEqual(review(proxy, self.issuer.token(named="zz"))[0], 401)
+                self.assertEqual(token_user(proxy, self.issuer.token(named="zz"))[0], 401)
             self.assertLessEqual(len(self.issuer.requests) - before, 2, "not for every unknown key")
 
     def test_FP_128_while_the_issuer_is_away_it_is_503(self):
@@ -174,17 +163,17 @@ class Flags(unittest.TestCase):
             token = self.issuer.token()
             answer = proxy.client("/clusters/root:beta", cert=None).get("/api", headers=bearer(token))
             self.assertEqual((answer.status, answer.headers["Retry-After"], answer.json["message"]), (503, "1", UNAVAILABLE))
-            self.assertEqual(review(proxy, "opaque")[0], 401)
+            self.assertEqual(token_user(proxy, "opaque")[0], 401)
             self.issuer.down = False
-            kit.eventually(lambda: review(proxy, token)[0] == 201, 10, "without a restart")
+            kit.eventually(lambda: token_user(proxy, token)[0] == 201, 10, "without a restart")
             self.issuer.down = True
-            self.assertEqual(review(proxy, self.issuer.token(jti="fresh"))[0], 201, "the keys stay")
+            self.assertEqual(token_user(proxy, self.issuer.token(jti="fresh"))[0], 201, "the keys stay")
 
     def test_what_is_wrong_is_one_line(self):
         def fails(*flags, change=()):
             proxy = kit.Proxy(installation, change, flags=flags)
             run = subprocess.run([kit.BINARY, "proxy", "--config", proxy.dir / "proxy.yaml", *proxy.flags], capture_output=True,
-                                 text=True, timeout=20, check=False)
+                                 text=True, timeout=60, check=False)
             self.assertEqual(run.returncode, 1, run.stderr)
             return run.stderr.strip()
 
@@ -223,20 +212,20 @@ class Structured(unittest.TestCase):
         write(rules)
         said = {"nick": "ann", "roles": ["dev"], "team": "t", "level": 3}
         with kit.Proxy(installation, {"authentication": {"config_file": file}}) as proxy:
-            status, user = review(proxy, first.token(**said))
+            status, user = token_user(proxy, first.token(**said))
             self.assertEqual(status, 201, user)
             self.assertEqual((user["username"], user["uid"], user["extra"]["example.com/team"]), ("oidc:ann", "ann", ["t"]))
-            self.assertEqual(review(proxy, first.token(**{**said, "level": 2}))[0], 401)
-            self.assertEqual(review(proxy, first.token(**{**said, "nick": "eve"}))[0], 401)
-            self.assertEqual(review(proxy, second.token())[0], 401)
+            self.assertEqual(token_user(proxy, first.token(**{**said, "level": 2}))[0], 401)
+            self.assertEqual(token_user(proxy, first.token(**{**said, "nick": "eve"}))[0], 401)
+            self.assertEqual(token_user(proxy, second.token())[0], 401)
             write(rules, second.jwt())
-            kit.eventually(lambda: review(proxy, second.token())[0] == 201, 5)
-            self.assertEqual(review(proxy, first.token(**said))[0], 201)
+            kit.eventually(lambda: token_user(proxy, second.token())[0] == 201, 5)
+            self.assertEqual(token_user(proxy, first.token(**said))[0], 201)
             write(second.jwt())
-            kit.eventually(lambda: review(proxy, first.token(**said))[0] == 401, 5, "an issuer is gone")
+            kit.eventually(lambda: token_user(proxy, first.token(**said))[0] == 401, 5, "an issuer is gone")
             write({"issuer": {}})
             kit.eventually(lambda: "authentication.yaml" in proxy.text(), 5, "a line about it")
-            self.assertEqual(review(proxy, second.token())[0], 201)
+            self.assertEqual(token_user(proxy, second.token())[0], 201)
 
 
 def configure(workspace, name, *elements):
@@ -350,8 +339,8 @@ class Workspaces(unittest.TestCase):
         grant("root:types:team-extra", [{"kind": "User", "name": "oidc:peter@example.com"}])
         token = issuer.token(email="peter@example.com", groups=["developers", "admins", "system:masters"])
         path = "/clusters/root:types:team-extra"
-        kit.eventually(lambda: review(self.proxy, token, path)[0] == 201, 5)
-        user = review(self.proxy, token, path)[1]
+        kit.eventually(lambda: token_user(self.proxy, token, path)[0] == 201, 5)
+        user = token_user(self.proxy, token, path)[1]
         self.assertEqual(user["username"], "oidc:peter@example.com")
         self.assertEqual(sorted(user["groups"]), ["oidc:admins", "oidc:developers", "oidc:system:masters", "system:authenticated"])
         self.assertEqual(user["extra"], {"authentication.kcp.io/scopes": [f"cluster:{cluster}"],
@@ -381,7 +370,7 @@ class Workspaces(unittest.TestCase):
         client = self.proxy.client("/clusters/root:types:team-a")
         found = status(client, token)
         self.assertTrue(found["authenticated"], found)
-        self.assertEqual(found["user"], review(self.proxy, token, "/clusters/root:types:team-a")[1], "who the token's user is")
+        self.assertEqual(found["user"], token_user(self.proxy, token, "/clusters/root:types:team-a")[1], "who the token's user is")
         for wrong in (token[:-6] + "AAAAAA", "opaque", self.b.token(email="user-b@example.com")):
             self.assertFalse(status(client, wrong).get("authenticated", False), wrong)
         self.assertFalse(status(client, token, audiences=["other"]).get("authenticated", False))
@@ -434,19 +423,19 @@ class Workspaces(unittest.TestCase):
         def change(names):
             types.must("PATCH", f"{TENANCY}/workspacetypes/type-later", {"spec": {"authenticationConfigurations": [
                 {"name": name} for name in names]}}, headers={"Content-Type": "application/merge-patch+json"})
-            return time.monotonic()
+            return kit.Clock()
 
-        begin = change(["later"])
+        clock = change(["later"])
         client = self.proxy.client("/clusters/root:types:team-later", cert=None)
         answer = kit.eventually(lambda: (a := client.get("/api", headers=bearer(token))).status == 503 and a, 5)
-        self.assertLess(time.monotonic() - begin, 1.5)
+        self.assertLess(clock.spent(), 1.5)
         self.assertEqual((answer.headers["Retry-After"], answer.json["message"]), ("1", UNAVAILABLE))
         issuer.down = False
         kit.eventually(lambda: self.status("later", token) == 200, 10, "without a restart")
-        begin = change([])
+        clock = change([])
         kit.eventually(lambda: self.status("later", token) == 401, 5)
-        self.assertLess(time.monotonic() - begin, 1.5)
-        begin = change(["later"])
+        self.assertLess(clock.spent(), 1.5)
+        clock = change(["later"])
         kit.eventually(lambda: self.status("later", token) == 200, 5)
         types.must("DELETE", f"{TENANCY}/workspaceauthenticationconfigurations/later")
         kit.eventually(lambda: self.status("later", token) == 401, 5)

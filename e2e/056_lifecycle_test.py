@@ -135,7 +135,7 @@ class Lifecycle(unittest.TestCase):
 
         threading.Thread(target=follow, daemon=True).start()
         self.add_workspace("starting-one", "starting", client=dave)
-        added = events.get(timeout=20)
+        added = events.get(timeout=60)
         self.assertEqual(added["type"], "ADDED")
         cluster = added["object"]["metadata"]["annotations"]["kcp.io/cluster"]
         found = self.phase("starting-one", "Initializing")
@@ -178,7 +178,7 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(self.remove(carol, cluster, "initializers", "root:starting").status, 200)
 
         self.phase("starting-one", "Ready")
-        self.assertTrue(ended.wait(20), "a watch inside ends with the work")
+        self.assertTrue(ended.wait(60), "a watch inside ends with the work")
         kit.eventually(lambda: owner.get("/api/v1/namespaces/default/configmaps/from-carol").status == 200)
         refused = carol("GET", cluster, "/api/v1/namespaces")
         self.assertEqual((refused.status, refused.json["message"]),
@@ -187,7 +187,7 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(carol("GET", "*", CLUSTERS).json["items"], [])
         kinds = []
         while "DELETED" not in kinds:
-            kinds.append(events.get(timeout=20)["type"])
+            kinds.append(events.get(timeout=60)["type"])
 
     def test_only_shrinks_am_488(self):
         self.add_type("shrinking", initializer=True)

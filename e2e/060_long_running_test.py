@@ -155,7 +155,7 @@ class LongRunning(unittest.TestCase):
         context.load_cert_chain(str(pki / "admin.crt"), str(pki / "admin.key"))
 
         def serial():
-            with socket.create_connection(("127.0.0.1", port), timeout=5) as plain:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
                 with context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
                     return int(tls.getpeercert()["serialNumber"], 16)
 
@@ -176,21 +176,21 @@ class LongRunning(unittest.TestCase):
             post.endheaders()
             post.send(body[:10])
             proxy.process.send_signal(signal.SIGTERM)
-            start = time.monotonic()
+            start, clock = time.monotonic(), kit.Clock()
             kit.eventually(lambda: proxy.client("").get("/readyz").status == 500, 5, "readyz says shutdown")
             self.assertIn("[-]shutdown failed", proxy.client("").get("/readyz").body.decode())
             self.write(proxy.client(), "drain-delay")  # work goes on during the delay
 
             def refused():
                 with contextlib.suppress(ConnectionRefusedError):
-                    socket.create_connection(("127.0.0.1", proxy.port), timeout=2).close()
+                    socket.create_connection(("127.0.0.1", proxy.port), timeout=60).close()
                     return False
                 return True
 
             kit.eventually(refused, 10, "the listener is closed")
             self.assertGreater(time.monotonic() - start, 1.0)
             for watch in watches:
-                watch.join(15)
+                watch.join(60)
                 self.assertIsNotNone(watch.ended_at, "a watch did not end")
                 self.assertIsNone(watch.fault)
                 last = watch.events[-1]
@@ -205,8 +205,8 @@ class LongRunning(unittest.TestCase):
             answer = post.getresponse()
             self.assertEqual((answer.status, json.loads(answer.read())["metadata"]["name"]), (201, "drain-post"))
             post.close()
-            self.assertEqual(proxy.process.wait(30), 0)
-            self.assertLess(time.monotonic() - start, 25)
+            self.assertEqual(proxy.process.wait(60), 0)
+            self.assertLess(clock.spent(), 25)
 
     def test_FP145_what_does_not_end_is_cut_after_the_grace(self):
         with self.proxy(shutdown={"delay_ms": 0, "grace_ms": 1500}) as proxy:
@@ -216,7 +216,7 @@ class LongRunning(unittest.TestCase):
             post.endheaders()
             kit.eventually(lambda: proxy.metric('kintsugi_streams{kind="other"}') >= 1, what="the POST is there")
             proxy.process.send_signal(signal.SIGTERM)
-            self.assertEqual(proxy.process.wait(15), 0)
+            self.assertEqual(proxy.process.wait(60), 0)
             post.close()
 
     def test_FP146_a_second_sigterm_ends_it_at_once(self):
@@ -224,12 +224,12 @@ class LongRunning(unittest.TestCase):
             proxy.process.send_signal(signal.SIGTERM)
             kit.eventually(lambda: "draining" in proxy.text(), what="draining")
             proxy.process.send_signal(signal.SIGTERM)
-            self.assertEqual(proxy.process.wait(10), 1)
+            self.assertEqual(proxy.process.wait(60), 1)
 
     # Limits (guides 3.9)
 
     def connect(self, proxy):
-        plain = socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+        plain = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
         context = ssl.create_default_context(cafile=str(self.installation.pki / "serving-ca.crt"))
         context.load_cert_chain(str(self.installation.pki / "admin.crt"), str(self.installation.pki / "admin.key"))
         return context.wrap_socket(plain, server_hostname="127.0.0.1")
@@ -237,7 +237,8 @@ class LongRunning(unittest.TestCase):
     def test_slow_clients_are_let_go(self):
         timeouts = {"handshake_timeout_ms": 400, "header_timeout_ms": 400, "first_request_timeout_ms": 600}
         with self.proxy(listener=timeouts) as proxy:
-            with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as silent:
+            clock = kit.Clock()
+            with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as silent:
                 self.assertEqual(silent.recv(1), b"", "a handshake that never begins")
             with self.connect(proxy) as idle:
                 self.assertEqual(idle.recv(1), b"", "no request after the handshake")
@@ -245,6 +246,7 @@ class LongRunning(unittest.TestCase):
                 half.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nX-Slow: ")
                 answer = half.recv(65536)
                 self.assertTrue(answer.startswith(b"HTTP/1.1 408 "), answer)
+            self.assertLess(clock.spent(), 10)
             self.assertGreaterEqual(proxy.metric('kintsugi_timeouts_total{limit="request"}'), 2)
             self.assertGreaterEqual(proxy.metric("kintsugi_tls_handshake_errors_total"), 1)
 
@@ -278,7 +280,7 @@ class LongRunning(unittest.TestCase):
             while not stop.is_set():
                 n += 1
                 status = client.request("POST", CONFIGMAPS, {"apiVersion": "v1", "kind": "ConfigMap",
-                                                             "metadata": {"name": f"w{index}-{n}"}}, timeout=20).status
+                                                             "metadata": {"name": f"w{index}-{n}"}}, timeout=60).status
                 with lock:
                     codes[status] = codes.get(status, 0) + 1
 

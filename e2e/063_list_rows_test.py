@@ -46,7 +46,7 @@ def setUpModule():
 
 
 def store(verb, origin, target):
-    subprocess.run([str(kit.BINARY), "store", verb, "--from", str(origin), "--to", str(target)], check=True, timeout=30,
+    subprocess.run([str(kit.BINARY), "store", verb, "--from", str(origin), "--to", str(target)], check=True, timeout=60,
                    capture_output=True)
 
 

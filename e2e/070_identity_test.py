@@ -8,6 +8,7 @@ import threading
 import unittest
 
 import kit
+from kit import bearer
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -17,10 +18,6 @@ TOKENS = "/api/v1/namespaces/default/serviceaccounts/{}/token"
 def claims_of(token):
     part = token.split(".")[1]
     return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-
-
-def bearer(token, **more):
-    return {"Authorization": "Bearer " + token, **more}
 
 
 class Identity(unittest.TestCase):
@@ -72,7 +69,7 @@ class Identity(unittest.TestCase):
                                   f"--certificate-authority={self.installation.pki / 'serving-ca.crt'}",
                                   f"--cache-dir={self.installation.dir / 'robot-cache'}",
                                   f"--server=https://127.0.0.1:{self.installation.port}{at}", *args],
-                                 capture_output=True, text=True, timeout=30, check=False)
+                                 capture_output=True, text=True, timeout=60, check=False)
             return run.returncode, run.stdout + run.stderr
 
         kit.eventually(lambda: kubectl("get", "configmaps")[0] == 0, what="the robot may list")
@@ -216,7 +213,7 @@ class Identity(unittest.TestCase):
         for thread in threads:
             thread.start()
         for name in tokens:
-            self.assertTrue(begun[name].wait(20), f"{name} sees the present state")
+            self.assertTrue(begun[name].wait(60), f"{name} sees the present state")
         self.admin.must("DELETE", f"{RBAC}/namespaces/default/rolebindings/watcher")
         self.assertTrue(ended["watcher"].wait(60), "the watch ends")
         self.assertFalse(ended["keeper"].is_set())
@@ -252,7 +249,7 @@ class Identity(unittest.TestCase):
             self.assertEqual(event["objectRef"]["name"], "s")
         finally:
             shard.terminate()
-            shard.wait(20)
+            shard.wait(60)
 
     def test_forged_headers_do_nothing(self):
         """A bearer token with identity headers stays what its token says."""

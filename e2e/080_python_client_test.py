@@ -197,6 +197,53 @@ class PythonClient(unittest.TestCase):
         self.assertEqual(caught.exception.status, 500)  # without a reason, as from a kube-apiserver
         self.assertIn("invalid syntax", str(caught.exception.body))
 
+    def test_T31_T51_one_watch_over_all_shards(self):
+        library, watch = self.library, self.library.watch.Watch()
+        configuration = library.client.Configuration()
+        library.config.load_kube_config(str(self.installation.kubeconfig), context="base", client_configuration=configuration,
+                                        persist_config=False)
+        configuration.host = configuration.host.rstrip("/") + "/clusters/*"
+        everywhere = library.client.ApiClient(configuration)
+        self.addCleanup(everywhere.close)
+        places = [self.core]
+        for region in ("eu-west-1", "ap-south-1"):
+            self.installation.make_workspace("python-" + region, selector={"region": region})
+            own = library.client.Configuration()
+            library.config.load_kube_config(str(self.installation.kubeconfig), context="base", client_configuration=own,
+                                            persist_config=False)
+            own.host = own.host.rstrip("/") + "/clusters/root:python-" + region
+            api = library.client.ApiClient(own)
+            self.addCleanup(api.close)
+            places.append(library.client.CoreV1Api(api))
+        chosen = {"label_selector": "merged=py"}
+        for place in places:
+            place.create_namespaced_config_map(SPACE, self.config_map("shared", {"merged": "py"}, n="0"))
+        ask = library.client.CoreV1Api(everywhere).list_config_map_for_all_namespaces
+        listed = ask(**chosen)
+        clusters = {item.metadata.annotations["kcp.io/cluster"]: item.metadata.resource_version for item in listed.items}
+        self.assertEqual(len(clusters), len(places))
+        paged = ask(limit=1, **chosen)
+        self.assertEqual((len(paged.items), paged.metadata.resource_version), (1, listed.metadata.resource_version))
+        for place in places:
+            place.patch_namespaced_config_map("shared", SPACE, {"data": {"n": "1"}})
+        since, seen = listed.metadata.resource_version, {}
+        for event in watch.stream(ask, resource_version=since, allow_watch_bookmarks=True, timeout_seconds=20, **chosen):
+            if event["type"] == "BOOKMARK" and len(seen) == len(places):
+                watch.stop()
+            elif event["type"] != "BOOKMARK":
+                seen[event["object"].metadata.annotations["kcp.io/cluster"]] = (event["type"], event["object"].data["n"])
+        self.assertEqual(seen, dict.fromkeys(clusters, ("MODIFIED", "1")))
+        self.assertGreater(int(watch.resource_version), int(since))  # a cursor: the client goes on from here
+        for place in places:
+            place.delete_namespaced_config_map("shared", SPACE)
+        gone = []
+        for event in watch.stream(ask, resource_version=watch.resource_version, timeout_seconds=20, **chosen):
+            gone.append((event["type"], event["object"].metadata.annotations["kcp.io/cluster"]))
+            if len(gone) == len(places):
+                watch.stop()
+        self.assertEqual(sorted(gone), sorted(("DELETED", cluster) for cluster in clusters))
+        self.fails(405, "MethodNotAllowed", library.client.CoreV1Api(everywhere).create_namespaced_config_map, SPACE, self.config_map("no"))
+
     def test_informer_follows(self):
         seen = queue.Queue()
         informer = self.library.informer.SharedInformer(self.core.list_namespaced_config_map, namespace=SPACE,
@@ -206,14 +253,14 @@ class PythonClient(unittest.TestCase):
         self.core.create_namespaced_config_map(SPACE, self.config_map("before", {"informed": "py"}, n="1"))
         informer.start()
         try:
-            self.assertEqual(seen.get(timeout=20), ("ADDED", {"n": "1"}))
+            self.assertEqual(seen.get(timeout=60), ("ADDED", {"n": "1"}))
             self.core.create_namespaced_config_map(SPACE, self.config_map("after", {"informed": "py"}, n="2"))
-            self.assertEqual(seen.get(timeout=20), ("ADDED", {"n": "2"}))
+            self.assertEqual(seen.get(timeout=60), ("ADDED", {"n": "2"}))
             self.core.patch_namespaced_config_map("after", SPACE, {"data": {"n": "3"}})
-            self.assertEqual(seen.get(timeout=20), ("MODIFIED", {"n": "3"}))
+            self.assertEqual(seen.get(timeout=60), ("MODIFIED", {"n": "3"}))
             self.assertEqual(sorted(informer.cache.list_keys()), [f"{SPACE}/after", f"{SPACE}/before"])
             self.core.delete_collection_namespaced_config_map(SPACE, label_selector="informed=py")
-            self.assertEqual({seen.get(timeout=20)[0], seen.get(timeout=20)[0]}, {"DELETED"})
+            self.assertEqual({seen.get(timeout=60)[0], seen.get(timeout=60)[0]}, {"DELETED"})
         finally:
             informer.stop()
 

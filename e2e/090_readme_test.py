@@ -60,7 +60,7 @@ class Shell:
     def close(self):
         self.run("kill $(jobs -p) 2>/dev/null; wait")
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(60)
         self.process.stdout.close()
 
 

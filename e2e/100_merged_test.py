@@ -201,17 +201,19 @@ class Merged(MergedCase):
         self.assertEqual(versions, sorted(versions))
 
     def test_T37_a_watch_ends_in_order_at_its_time(self):
-        begin = time.monotonic()
+        begin, clock = time.monotonic(), kit.Clock()
         stream = self.watch("t37", "&timeoutSeconds=5&" + NEWEST)
-        stream.thread.join(10)
+        stream.thread.join(60)
         self.assertTrue(stream.ended and stream.error is None)
         self.assertEqual(stream.events[-1]["type"], "BOOKMARK")
         self.assertGreater(time.monotonic() - begin, 4)
-        begin = time.monotonic()
+        self.assertLess(clock.spent(), 10)
+        begin, clock = time.monotonic(), kit.Clock()
         stream = self.watch("t37", f"&timeoutSeconds=1&resourceVersion={self.listed('t37')['metadata']['resourceVersion']}")
-        stream.thread.join(5)
+        stream.thread.join(60)
         self.assertTrue(stream.ended and not stream.events)
         self.assertGreaterEqual(time.monotonic() - begin, 0.9)
+        self.assertLess(clock.spent(), 5)
 
     def test_T39_an_object_that_leaves_the_selector_is_deleted(self):
         stream = self.watch("t39", "&" + NEWEST).until_synced()
@@ -252,7 +254,7 @@ class Merged(MergedCase):
                 self.assertEqual(self.all.get(f"{MAPS}?resourceVersion={version}").status, 410)
                 self.assertEqual(self.all.get(f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact").status, 410)
                 stream = self.watch("t57", f"&resourceVersion={version}")
-                stream.thread.join(5)
+                stream.thread.join(60)
                 self.assertEqual([(e["type"], e["object"]["code"]) for e in stream.events], [("ERROR", 410)])
         self.assertEqual(self.all.get(f"{MAPS}?resourceVersion=5&resourceVersionMatch=Exact").status, 410)
         self.assertEqual(self.all.get(f"{MAPS}?resourceVersion=5").status, 200)
@@ -273,7 +275,7 @@ class MergedFaults(MergedCase):
     """Shards and proxy that go away. Each test leaves everything running."""
 
     def await_all(self):
-        kit.eventually(lambda: self.all.get(MAPS, timeout=30).status == 200, 30, "all shards again")
+        kit.eventually(lambda: self.all.get(MAPS, timeout=60).status == 200, 30, "all shards again")
 
     def test_T59_a_killed_shard_is_caught_up_with(self):
         self.fill("t59")
@@ -298,7 +300,7 @@ class MergedFaults(MergedCase):
     def test_T62_T64_a_shard_that_is_away_fails_new_reads_clearly(self):
         self.installation.kill("shard-2", signal.SIGSTOP)
         try:
-            answer = self.all.get(MAPS, timeout=30)
+            answer = self.all.get(MAPS, timeout=60)
             self.assertEqual((answer.status, answer.json["reason"]), (503, "ServiceUnavailable"), answer)
             self.assertIn("shard-2", [c["field"] for c in answer.json["details"]["causes"]])
             self.assertTrue(1 <= int(answer.headers["Retry-After"]) <= 5)
@@ -346,7 +348,7 @@ class MergedFaults(MergedCase):
             root.must("DELETE", "/apis/core.kcp.io/v1alpha1/shards/late")
         finally:
             joined.send_signal(signal.SIGTERM)
-            joined.wait(30)
+            joined.wait(60)
         # Who has seen the shard's present objects is told that they are gone; who was away has to list again.
         stream.until(lambda events: self.model(events) == self.union("t71"), "the end of the shard's object", 30)
         gone = stream.objects()[-1]

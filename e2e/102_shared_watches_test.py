@@ -166,7 +166,7 @@ class Shared(MergedCase):
                 self.assertIsNone(stream.error)
                 self.assertEqual(stream.events[-1]["type"], "BOOKMARK")
                 stream.connection.close()
-            self.assertEqual(proxy.process.wait(20), 0)
+            self.assertEqual(proxy.process.wait(60), 0)
         version = streams[0].events[-1]["object"]["metadata"]["resourceVersion"]
         self.assertTrue(version.isdigit() and len(version) == 75, version)
 

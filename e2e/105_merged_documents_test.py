@@ -99,7 +99,7 @@ class LostShard(unittest.TestCase):
             before = every.get("/apis", headers=AGGREGATED)
             installation.kill("shard-2", signal.SIGSTOP)
             try:
-                after = every.get("/apis", headers=AGGREGATED, timeout=20)
+                after = every.get("/apis", headers=AGGREGATED, timeout=60)
                 self.assertEqual((after.status, after.json), (200, before.json))
             finally:
                 installation.kill("shard-2", signal.SIGCONT)

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Runs the end-to-end tests e2e/NNN_topic_test.py (and the Go modules e2e/go* where a Go tool chain is present) one after
-another. Arguments select topics by substring. The last line is `N passed, N failed, N skipped`."""
+another. Arguments select topics by substring. The last line is `N passed, N failed, N skipped`. A process that
+runs on after them is a failure, too."""
 import argparse
+import contextlib
 import importlib.util
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -61,7 +66,12 @@ def run_python(selected):
         spec = importlib.util.spec_from_file_location("e2e_" + path.stem, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception:  # pylint: disable=broad-except
+            print(f"FAIL  {path.name} cannot be read\n{traceback.format_exc()}", flush=True)
+            failed += 1
+            continue
         suite = unittest.defaultTestLoader.loadTestsFromModule(module)
         with open(os.devnull, "w", encoding="utf-8") as sink:
             result = unittest.TextTestRunner(stream=sink, resultclass=Result).run(suite)
@@ -82,23 +92,107 @@ def run_go(selected):
     return tuple(sum(column) for column in zip((0, 0, 0), *[run_module(module) for module in modules]))
 
 
+# What Go says where it is too old for a module or cannot get what that is made of: nothing is wrong with the module.
+GO_LACKS = re.compile(r"requires go >= |invalid go version|toolchain not available|module lookup disabled|dial tcp|no such host|"
+                      r"connection refused|i/o timeout|TLS handshake timeout|proxyconnect", re.MULTILINE)
+
+
+def logged(lines):
+    """What each Go test has logged, by its name."""
+    said, name, inside = {}, "", False
+    for line in lines:
+        if switch := re.match(r"=== (?:RUN|CONT|NAME)\s+(\S+)", line):
+            name, inside = switch[1], False
+        elif begin := re.match(r"    (\w+\.go:\d+: .*)", line):
+            said.setdefault(name, []).append(begin[1])
+            inside = True
+        elif inside and line.startswith("        "):
+            said[name][-1] += "\n" + line
+        else:
+            inside = False
+    return said
+
+
+def why(name, failed, said):
+    """One line of what the innermost of the failed tests in and below `name` have logged, without the ends of logs."""
+    inner = [one for one in failed if (one + "/").startswith(name + "/") and not any(other.startswith(one + "/") for other in failed)]
+    texts = []
+    for one in inner:
+        words = [" ".join(text.split()) for text in said.get(one, []) if ": --- end of " not in text]
+        texts += [(one[len(name):].lstrip("/") + " " + text).strip()[:500] for text in (words if one != name else words[-3:])[:3]]
+    return "; ".join(texts)[:2000]
+
+
 def run_module(module):
     # A minute of the model checker, more where somebody asks for it.
     environment = {"KINTSUGI_MODEL_MINUTES": "1", **os.environ}
     run = subprocess.run(["go", "test", "-count=1", "-v", "-timeout=900s", "./..."], cwd=module, text=True,
                          capture_output=True, check=False, env=environment)
     lines = run.stdout.splitlines()
+    started = any(line.startswith("=== RUN") for line in lines)
+    if run.returncode and not started and (lacks := GO_LACKS.search(run.stdout + run.stderr)):
+        print(f"skip  {module.name}: this Go cannot build it here ({lacks[0].strip()})")
+        return 0, 0, 1
     passed = sum(line.startswith("--- PASS") for line in lines)
     failed = sum(line.startswith("--- FAIL") for line in lines)
     skipped = sum(line.startswith("--- SKIP") for line in lines)
+    said = logged(lines)
+    bad = [fail[1] for line in lines if (fail := re.match(r"\s*--- FAIL: (\S+)", line))]
     for line in lines:
-        if line.startswith(("--- ", "model: seed")):
+        if skip := re.match(r"\s*--- SKIP: (\S+)", line):
+            print(line + ": " + said.get(skip[1], [""])[-1])
+        elif fail := re.match(r"--- FAIL: (\S+)", line):
+            print(f"{line}: {why(fail[1], bad, said)}")
+        elif line.startswith(("--- ", "model: seed")):
             print(line)
     if run.returncode != 0:
-        said = [line for line in lines if re.match(r"\s+(\w+\.go:\d+: |\+ *[\d.]+ s |FAILED )", line) or line.startswith("--- FAIL")]
-        print("\n".join(said) + "\n" + run.stdout[-6000:] + run.stderr[-6000:])
+        print("\n".join(line for line in lines if re.match(r"\s+(\+ *[\d.]+ s |FAILED )|panic: |FAIL\s", line)))
+        for name in bad:
+            print(f"--- {name} said:\n  " + "\n  ".join(said.get(name, [])))
+        print(run.stdout[-6000:] + run.stderr[-6000:])
         failed = max(failed, 1)
     return passed, failed, skipped
+
+
+MARK = "KINTSUGI_E2E_RUN"
+
+
+def running():
+    """Processes that this run has started, and theirs, wherever they are now: {id: command line}."""
+    mark = f"{MARK}={os.environ[MARK]}".encode()
+    found = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                found[entry.name] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            pass  # gone, or somebody else's
+    return found
+
+
+def end_all():
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in running():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), number)
+        end = time.monotonic() + 10
+        while running() and time.monotonic() < end:
+            time.sleep(0.2)
+
+
+def left_over():
+    """Counts what runs on, and ends it; what was told to end may take a moment."""
+    end = time.monotonic() + 10
+    while (left := running()) and time.monotonic() < end:
+        time.sleep(0.2)
+    for pid, line in left.items():
+        print(f"FAIL  process {pid} is left over: {line}")
+    end_all()
+    return len(left)
+
+
+def folders():
+    return set(pathlib.Path(tempfile.gettempdir()).glob("kintsugi-*"))
 
 
 def main():
@@ -108,7 +202,19 @@ def main():
     arguments = parser.parse_args()
     os.environ["KINTSUGI"] = str(pathlib.Path(arguments.binary).resolve())
     sys.path.insert(0, str(HERE))
-    totals = [sum(column) for column in zip(run_python(arguments.topics), run_go(arguments.topics))]
+    if not os.access(os.environ["KINTSUGI"], os.X_OK):
+        parser.error(f"there is no program {arguments.binary}; `./dev build` makes it")
+    os.environ[MARK] = f"{os.getpid()}-{time.time_ns()}"  # this process itself began without it
+    before = folders()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        totals = [sum(column) for column in zip(run_python(arguments.topics), run_go(arguments.topics))]
+    except KeyboardInterrupt:
+        end_all()
+        sys.exit("interrupted")
+    totals[1] += left_over()
+    for folder in sorted(folders() - before):
+        print(f"note: {folder} is left over, or of another run")
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     sys.exit(1 if totals[1] or totals[0] == 0 else 0)
 

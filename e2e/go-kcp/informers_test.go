@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -68,7 +69,7 @@ func TestClusterAwareInformers_FP097_FP098_FP099(t *testing.T) {
 		kcpcache.ClusterAndNamespaceIndexName: kcpcache.ClusterAndNamespaceIndexFunc})
 	go informer.Run(t.Context().Done())
 
-	follows := func(what string) {
+	following := func(consumers []*consumer, what string) {
 		t.Helper()
 		Eventually(t, patience, what, func() error {
 			want, err := versions(consumers)
@@ -92,6 +93,10 @@ func TestClusterAwareInformers_FP097_FP098_FP099(t *testing.T) {
 				}
 			}
 		}
+	}
+	follows := func(what string) {
+		t.Helper()
+		following(consumers, what)
 	}
 	follows("what is there")
 	patch := func(name string) {
@@ -122,4 +127,20 @@ func TestClusterAwareInformers_FP097_FP098_FP099(t *testing.T) {
 	follows("what came after a shard was killed")
 	consumers = append(consumers, f.consumer("late", regions[2]))
 	follows("a consumer that comes")
+
+	joined := f.JoinShard("shard-3", "us-west-2")
+	guest := f.consumer("guest", "us-west-2")
+	everybody := append(slices.Clone(consumers), guest)
+	f.more(everybody, "shared")
+	following(everybody, "a shard that joins")
+	// These informers delete by DELETED events only: all that the shard had has to come so, on the stream that is open.
+	if err := Dynamic(t, f.Config("root")).Resource(Shards).Delete(t.Context(), "shard-3", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	follows("a shard that is removed")
+	if err := joined.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	f.more(consumers, "at-last")
+	follows("the others go on")
 }

@@ -129,25 +129,27 @@ func (p *Process) Stop() error {
 	if !p.Ended() {
 		_ = syscall.Kill(p.Pid, syscall.SIGTERM)
 	}
-	select {
-	case <-p.done:
-		return p.err
-	case <-time.After(stopDeadline):
-		p.Kill()
-		return fmt.Errorf("did not end within %v of SIGTERM", stopDeadline)
+	for clock := StartClock(); clock.Spent() < stopDeadline; {
+		select {
+		case <-p.done:
+			return p.err
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
+	p.Kill()
+	return fmt.Errorf("did not end within %v of SIGTERM", stopDeadline)
 }
 
-// Eventually calls check until it returns nil; the test fails with the last error after the deadline.
+// Eventually calls check until it returns nil; the test fails with the last error after the deadline, by a Clock.
 func Eventually(t *testing.T, deadline time.Duration, what string, check func() error) {
 	t.Helper()
-	end := time.Now().Add(deadline)
+	clock := StartClock()
 	for pause := 5 * time.Millisecond; ; pause = min(pause*3/2, 200*time.Millisecond) {
 		err := check()
 		if err == nil {
 			return
 		}
-		if time.Now().After(end) {
+		if clock.Spent() > deadline {
 			t.Fatalf("%s: not within %v; last: %v", what, deadline, err)
 		}
 		time.Sleep(pause)
@@ -265,13 +267,13 @@ func (i *Installation) Kill(process string, signal syscall.Signal) (int, error) 
 
 // Restarted waits until a supervised process has another pid than before.
 func (i *Installation) Restarted(process string, before int, deadline time.Duration) error {
-	end := time.Now().Add(deadline)
+	clock := StartClock()
 	for {
 		pid, err := i.Pid(process)
 		if err == nil && pid != before {
 			return nil
 		}
-		if time.Now().After(end) {
+		if clock.Spent() > deadline {
 			return fmt.Errorf("%s was not restarted within %v (%v)", process, deadline, err)
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -24,11 +24,13 @@ import (
 //	> save rv /metadata/resourceVersion
 //	> until 200         asked again until that is the status code
 //	> has /path         asked again until the answer has that path
+//	> has /path text    asked again until it has that text there
 //	> quoted            the body is a quoted Go text
 //	> protobuf          the body, an object as JSON, is sent as protobuf
 //	> ignore expression differences whose path matches are not looked at
 //	> differs reason    the answers differ, which is meant
 //	> but a ;; reason   the same for one value of `each`
+//	> unordered a       causes of a refusal of that value of `each` come in any order, as from a Go map
 //
 // `WATCH name path` opens a watch and compares how it begins, `EVENTS name count` compares its next events, `END name`
 // that it ends. Other texts between ${ and } are the case's namespace (ns, core), what was saved, or $repeat:n:text.
@@ -42,10 +44,12 @@ type step struct {
 	protobuf     bool
 	save         map[string]string
 	status       int
-	has          string
+	has, text    string
 	ignore       []*regexp.Regexp
 	differs      string
 	but          map[string]string
+	unordered    []string
+	anyOrder     bool // of the causes, for this value of `each`
 	each         []string
 	name         string // of a watch
 	count        int    // of events
@@ -96,7 +100,7 @@ func (s *step) option(text string) error {
 		s.status = code
 		return err
 	case "has":
-		s.has = rest
+		s.has, s.text, _ = strings.Cut(rest, " ")
 	case "quoted":
 		s.body = "\""
 	case "protobuf":
@@ -107,6 +111,8 @@ func (s *step) option(text string) error {
 		return err
 	case "differs":
 		s.differs = rest
+	case "unordered":
+		s.unordered = append(s.unordered, rest)
 	case "but":
 		value, reason, ok := strings.Cut(rest, " ;; ")
 		if !ok {

@@ -166,6 +166,7 @@ func run(t *testing.T, both sides, c testCase, ns string) {
 		}
 		for _, one := range s.each {
 			kube.vars["each"], ours.vars["each"], s.differs = one, one, s.but[one]
+			s.anyOrder = slices.Contains(s.unordered, one)
 			compare(t, kube, ours, c, s)
 			kube.vars["each"], ours.vars["each"] = "", ""
 		}

@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -20,7 +22,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const answerDeadline = 20 * time.Second
+// Nothing that is right takes as long: these end what will never come.
+const (
+	answerDeadline = 2 * time.Minute
+	silence        = 300 * time.Millisecond // after which nothing more is taken to come
+	pause          = 20 * time.Millisecond  // before a server is asked again
+)
 
 // compared are the headers that a client may look at.
 var compared = []string{"Content-Type", "Warning", "Retry-After", "Cache-Control", "Allow", "Vary", "Content-Encoding",
@@ -184,14 +191,41 @@ func decode(header http.Header, body []byte) any {
 	return value
 }
 
+// call sends a request. A connection that did not come about is tried again, the server has not seen the request, and so is
+// what a server was too busy for.
+func (t *target) call(ctx context.Context, s *step) (*http.Response, error) {
+	for end := time.Now().Add(answerDeadline); ; time.Sleep(pause) {
+		request, err := t.request(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		response, err := t.clientOf(s).Do(request)
+		again := err != nil && unconnected(err) || err == nil && busy(response)
+		if !again || time.Now().After(end) {
+			return response, err
+		}
+		if err == nil {
+			response.Body.Close()
+		}
+	}
+}
+
+func unconnected(err error) bool {
+	var failed *net.OpError
+	return errors.As(err, &failed) && failed.Op == "dial" || strings.Contains(err.Error(), "TLS handshake timeout")
+}
+
+// busy tells whether a server says that it could not look at the request, and to ask again: that its caches are not
+// filled yet, or that it has too much to do.
+func busy(response *http.Response) bool {
+	again := response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable
+	return again && response.Header.Get("Retry-After") != ""
+}
+
 func (t *target) send(s *step) (*answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerDeadline)
 	defer cancel()
-	request, err := t.request(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	response, err := t.clientOf(s).Do(request)
+	response, err := t.call(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -205,27 +239,34 @@ func (t *target) send(s *step) (*answer, error) {
 
 // settled sends a step until its answer is what the step waits for.
 func (t *target) settled(s *step) (*answer, error) {
-	for end := time.Now().Add(answerDeadline); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(answerDeadline); ; time.Sleep(pause) {
 		got, err := t.send(s)
 		if err != nil {
 			return nil, err
 		}
-		reached := (s.status == 0 || got.status == s.status) && (s.has == "" || pointer(got.value, t.expand(s.has)) != nil)
-		if reached || time.Now().After(end) {
+		if reached(t, s, got) {
 			return got, nil
 		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("not what the step waits for within %v, but %d: %.600s", answerDeadline, got.status, got.body)
+		}
 	}
+}
+
+func reached(t *target, s *step, got *answer) bool {
+	if s.status != 0 && got.status != s.status {
+		return false
+	}
+	found := pointer(got.value, t.expand(s.has))
+	return s.has == "" || found != nil && (s.text == "" || found == s.text)
 }
 
 // watch opens a stream; its answer is without a body unless it is refused.
 func (t *target) watch(s *step) (*answer, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	request, err := t.request(ctx, s)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	response, err := t.clientOf(s).Do(request)
+	late := time.AfterFunc(answerDeadline, cancel)
+	defer late.Stop()
+	response, err := t.call(ctx, s)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -262,10 +303,11 @@ func (t *target) next(s *step) (*answer, error) {
 		return nil, fmt.Errorf("no watch %q", s.name)
 	}
 	events := []any{}
-	deadline := time.NewTimer(5 * time.Second)
+	limit := answerDeadline
 	if s.method == "EVENTS" && s.count == 0 {
-		deadline = time.NewTimer(300 * time.Millisecond)
+		limit = silence
 	}
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for s.method == "END" || s.count == 0 || len(events) < s.count {
 		select {
@@ -279,6 +321,9 @@ func (t *target) next(s *step) (*answer, error) {
 			_ = numbers.Decode(&event)
 			events = append(events, event)
 		case <-deadline.C:
+			if limit == answerDeadline {
+				return nil, fmt.Errorf("no more than %d events within %v: %.600s", len(events), limit, show(events))
+			}
 			return &answer{status: 1, value: events}, nil
 		}
 	}

@@ -104,6 +104,12 @@ func (f *Fake) serveShelf(w http.ResponseWriter, r *http.Request, e Entry, shelf
 		answerStatus(w, newStatus(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "only JSON and protobuf are written", nil))
 		return
 	}
+	isWatch := e.Query.Get("watch") != "" && e.Query.Get("watch") != "0" && e.Query.Get("watch") != "false"
+	if !m.fits(r.Method == http.MethodGet && name == "" && !isWatch) {
+		answerStatus(w, newStatus(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+			"you requested "+m.asked+", but the requested object is another", nil))
+		return
+	}
 	m.object = e.Query.Get("includeObject")
 	switch {
 	case r.Method == http.MethodGet && name != "":

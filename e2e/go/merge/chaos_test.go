@@ -3,6 +3,7 @@ package merge
 import (
 	"fmt"
 	"math/rand"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ func chaos(t *testing.T, r *Rig, length time.Duration, guest *Fake, more ...func
 	var watches []*Recording
 	for n := range 6 {
 		watches = append(watches, r.All.Watch(t, resumed(list.Metadata.ResourceVersion), "Accept", []string{JSON, Proto}[n%2]))
+		defer watches[n].Close()
 	}
 	seed := time.Now().UnixNano()
 	random := rand.New(rand.NewSource(seed))
@@ -137,4 +139,64 @@ func TestT87d_a_mix_of_faults_with_shards_that_come_and_go(t *testing.T) {
 		}
 	}
 	chaos(t, r, 6*time.Second, d, change)
+}
+
+// openFiles of the proxy.
+func (r *Rig) openFiles() int {
+	all, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.process.Pid))
+	return len(all)
+}
+
+// settled is what the proxy holds once nobody asks it for anything: the least of a moment.
+func (r *Rig) settled(files, resident int) (int, int, error) {
+	if n := r.Metrics("kintsugi_watch_streams", ""); n != 0 {
+		return files, resident, fmt.Errorf("%v watches", n)
+	}
+	if n := r.Metrics("kintsugi_watch_group_streams", ""); n != 0 { // they linger
+		return files, resident, fmt.Errorf("%v streams of groups", n)
+	}
+	files, resident = min(files, r.openFiles()), min(resident, r.resident())
+	return files, resident, nil
+}
+
+func TestT87e_files_and_memory_stay(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	const unknown = 1 << 30
+	files, resident := unknown, unknown
+	// What the proxy remembers of deliveries is full then (AGG-519).
+	w := r.All.Watch(t, ConfigMaps.Path()+"?watch=1")
+	for n := range 17_000 {
+		r.Shards[n%3].Maps.Put(fmt.Sprint(r.Shards[n%3].Name, "-", n%10), Data("n", fmt.Sprint(n)))
+	}
+	w.UntilObjects(17_000, 60*time.Second)
+	w.Close()
+	begun, rounds := time.Now(), 0
+	for ; rounds < 4 || fullLoad && time.Since(begun) < 10*time.Minute; rounds++ {
+		// A group remembers at least 75 s of deliveries: so long it grows.
+		warm := rounds < 2 || fullLoad && time.Since(begun) < 2*time.Minute
+		t.Run(fmt.Sprint("round ", rounds), func(t *testing.T) {
+			chaos(t, r, time.Duration(sized(3, 20))*time.Second, nil)
+		})
+		if t.Failed() {
+			return
+		}
+		nowFiles, nowResident := unknown, unknown
+		eventually(t, 60*time.Second, "the proxy holds what it held", func() (err error) {
+			if nowFiles, nowResident, err = r.settled(nowFiles, nowResident); err != nil {
+				return err
+			}
+			if !warm && nowFiles > files+files/20 {
+				return fmt.Errorf("%d files, not %d", nowFiles, files)
+			}
+			if !warm && nowResident > resident+resident/20 {
+				return fmt.Errorf("%d KiB, not %d", nowResident, resident)
+			}
+			return nil
+		})
+		t.Logf("%d files, %d KiB", nowFiles, nowResident)
+		if warm {
+			files, resident = nowFiles, nowResident
+		}
+	}
 }

@@ -23,6 +23,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+
+	"kintsugi.dev/e2e"
 )
 
 const patience = 20 * time.Second // for what has to happen soon; machines that run tests may be busy
@@ -85,14 +87,18 @@ func (a Answer) String() string {
 func headers(pairs []string) http.Header {
 	h := http.Header{"Accept": {JSON}}
 	for n := 0; n+1 < len(pairs); n += 2 {
-		h.Set(pairs[n], pairs[n+1])
+		if pairs[n] == "Accept" {
+			h.Set(pairs[n], pairs[n+1])
+		} else {
+			h.Add(pairs[n], pairs[n+1])
+		}
 	}
 	return h
 }
 
 // Do makes a request; header are pairs of name and value.
 func (c *Client) Do(method, path string, body []byte, header ...string) Answer {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	begin := time.Now()
 	request, err := http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(body))
@@ -493,13 +499,13 @@ func tell(events []Event) string {
 
 func eventually(t *testing.T, deadline time.Duration, what string, check func() error) {
 	t.Helper()
-	end := time.Now().Add(deadline)
+	clock := e2e.StartClock()
 	for pause := 2 * time.Millisecond; ; pause = min(pause*3/2, 50*time.Millisecond) {
 		err := check()
 		if err == nil {
 			return
 		}
-		if time.Now().After(end) {
+		if clock.Spent() > deadline {
 			t.Fatalf("%s: not within %v; last: %v", what, deadline, err)
 		}
 		time.Sleep(pause)

@@ -17,14 +17,15 @@ import (
 
 // Accept headers of the usual clients.
 const (
-	JSON        = "application/json"
-	Proto       = "application/vnd.kubernetes.protobuf"
-	TableV1     = "application/json;as=Table;v=v1;g=meta.k8s.io"
-	TableBeta   = "application/json;as=Table;v=v1beta1;g=meta.k8s.io"
-	Kubectl     = TableV1 + "," + TableBeta + ",application/json"
-	Partial     = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-	PartialPB   = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-	PartialJSON = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	JSON      = "application/json"
+	Proto     = "application/vnd.kubernetes.protobuf"
+	TableV1   = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	TableBeta = "application/json;as=Table;v=v1beta1;g=meta.k8s.io"
+	Kubectl   = TableV1 + "," + TableBeta + ",application/json"
+	Partial   = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	PartialPB = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	One       = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io" // watches and single objects: no list
+	OnePB     = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 )
 
 var (
@@ -46,6 +47,12 @@ type media struct {
 	as      string // "", "Table", "PartialObjectMetadata"
 	version string
 	object  string // includeObject of tables
+	asked   string // as the client has it
+}
+
+// fits tells whether servers show a list, or single objects, so.
+func (m media) fits(list bool) bool {
+	return m.as != "PartialObjectMetadata" || list == strings.HasSuffix(m.asked, "List")
 }
 
 func (m media) contentType(watch bool) string {
@@ -76,7 +83,7 @@ func negotiate(accept string, resource Resource, jsonOnly bool) (media, bool) {
 		if err != nil {
 			continue
 		}
-		m := media{as: strings.TrimSuffix(params["as"], "List"), version: params["v"]}
+		m := media{as: strings.TrimSuffix(params["as"], "List"), version: params["v"], asked: params["as"]}
 		switch name {
 		case Proto:
 			m.proto = true
@@ -176,7 +183,7 @@ func row(r *record, resource Resource, m media, extra bool) json.RawMessage {
 func encodeOne(r *record, resource Resource, m media, first, extra bool) []byte {
 	switch {
 	case m.as == "Table":
-		table := tableText{Kind: "Table", APIVersion: "meta.k8s.io/" + m.version, Columns: []json.RawMessage{},
+		table := tableText{Kind: "Table", APIVersion: "meta.k8s.io/" + m.version,
 			Rows: []json.RawMessage{row(r, resource, m, extra)}}
 		table.Metadata.ResourceVersion = strconv.FormatUint(r.rv, 10)
 		if first {
@@ -252,7 +259,7 @@ func encodeBookmark(rv uint64, end bool, resource Resource, m media, first, extr
 	switch {
 	case m.as == "Table":
 		partial := map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/" + m.version, "metadata": meta}
-		table := tableText{Kind: "Table", APIVersion: "meta.k8s.io/" + m.version, Columns: []json.RawMessage{},
+		table := tableText{Kind: "Table", APIVersion: "meta.k8s.io/" + m.version,
 			Rows: []json.RawMessage{must(json.Marshal(map[string]any{"cells": []any{}, "object": partial}))}}
 		table.Metadata.ResourceVersion = strconv.FormatUint(rv, 10)
 		if first {

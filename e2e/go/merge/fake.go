@@ -368,3 +368,9 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Fake) String() string { return fmt.Sprintf("shard %s at %s", f.Name, f.address) }
+
+func (f *Fake) mutexed(change func()) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	change()
+}

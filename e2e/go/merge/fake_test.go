@@ -109,7 +109,7 @@ func TestFakeWatches(t *testing.T) {
 	f, client, _ := lone(t)
 	f.Maps.Put("m1", Labels("app", "web"))
 	f.Maps.Put("m2")
-	for name, accept := range map[string]string{"JSON": JSON, "protobuf": Proto, "partial": Partial, "partial protobuf": PartialPB} {
+	for name, accept := range map[string]string{"JSON": JSON, "protobuf": Proto, "partial": One, "partial protobuf": OnePB} {
 		t.Run(name, func(t *testing.T) {
 			w := client.Watch(t, ConfigMaps.Path()+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 				"Accept", accept)

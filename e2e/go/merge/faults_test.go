@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kintsugi.dev/e2e"
 )
 
 // flowing waits until a change of a shard has come through a watch.
@@ -156,7 +158,7 @@ func TestT61c_a_shard_forgot_what_a_cursor_needs(t *testing.T) {
 	list := r.All.List(t, ConfigMaps.Path())
 	have := ModelOf(list.Items)
 	watches := map[string]*Recording{}
-	for _, accept := range []string{JSON, Proto, TableV1, PartialPB} {
+	for _, accept := range []string{JSON, Proto, TableV1, OnePB} {
 		watches[accept] = r.All.Watch(t, resumed(list.Metadata.ResourceVersion), "Accept", accept)
 	}
 	r.A.Maps.Put("a-early")
@@ -201,13 +203,14 @@ func TestT61c_a_shard_forgot_what_a_cursor_needs(t *testing.T) {
 
 func downList(t *testing.T, r *Rig) {
 	t.Helper()
+	clock := e2e.StartClock()
 	s, answer := r.All.Refused(t, http.StatusServiceUnavailable, ConfigMaps.Path())
 	seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
 	if err != nil || seconds < 1 || seconds > 5 || s.Reason != "ServiceUnavailable" || len(s.Details.Causes) != 1 ||
 		s.Details.Causes[0].Field != "a" {
 		t.Errorf("%s %v", answer, answer.Header)
 	}
-	if answer.Took > 6*time.Second { // first_byte_ms is 2,000
+	if clock.Of(answer.Took) > 6*time.Second { // first_byte_ms is 2,000
 		t.Errorf("after %v", answer.Took)
 	}
 }
@@ -262,6 +265,7 @@ func TestT63_partial_list_and_return(t *testing.T) {
 	if rv := list.Metadata.ResourceVersion; rv[15:35] != strings.Repeat("0", 20) {
 		t.Error(rv)
 	}
+	counted(t, r, "one list", series{{"list_partial_total", `policy="partial"`}: 1, {"list_partial_total", `policy="request"`}: 0})
 	w := r.All.Watch(t, resumed(list.Metadata.ResourceVersion))
 	flowing(t, w, r.B, "meanwhile")
 	r.A.Start(t)
@@ -281,6 +285,7 @@ func TestT63b_partial_on_request(t *testing.T) {
 	r.All.Refused(t, http.StatusServiceUnavailable, ConfigMaps.Path())
 	list := r.All.List(t, ConfigMaps.Path(), "X-Kintsugi-Partial", "true")
 	same(t, ModelOf(list.Items), Union(r.B.Maps, r.C.Maps))
+	counted(t, r, "one list", series{{"list_partial_total", `policy="partial"`}: 0, {"list_partial_total", `policy="request"`}: 1})
 }
 
 func TestT63c_partial_watch_starts(t *testing.T) {
@@ -374,6 +379,7 @@ func TestT66_a_slow_shard_slows_only_itself(t *testing.T) {
 	w := r.All.Watch(t, resumed(list.Metadata.ResourceVersion))
 	r.A.Slow(2 * time.Second)
 	r.A.Maps.Put("a-late")
+	clock := e2e.StartClock()
 	begun := time.Now()
 	for n := range 20 {
 		flowing(t, w, r.B, fmt.Sprint("x", n))
@@ -385,7 +391,7 @@ func TestT66_a_slow_shard_slows_only_itself(t *testing.T) {
 			t.Error("the slow shard is not slow")
 		}
 	}
-	if took > 10*time.Second {
+	if clock.Of(took) > 10*time.Second {
 		t.Errorf("40 events of fast shards took %v", took)
 	}
 	r.A.Slow(0)

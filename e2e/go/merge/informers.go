@@ -27,6 +27,7 @@ import (
 // Counts of the requests that a client made to one collection.
 type Counts struct {
 	Lists, Watches, WatchLists int
+	Taken                      int         // lists and WatchLists that were answered
 	Codes                      map[int]int // of answers that are not 200
 }
 
@@ -71,6 +72,8 @@ func (r transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if response != nil && response.StatusCode != http.StatusOK {
 		r.i.counts.Codes[response.StatusCode]++
+	} else if watch := q.Get("watch"); response != nil && (watch == "" || q.Get("sendInitialEvents") == "true") {
+		r.i.counts.Taken++
 	}
 	return response, err
 }

@@ -100,6 +100,35 @@ func TestT02b_absent_resource_joins_watch(t *testing.T) {
 	testJoinsLater(t, func(b *Behavior) { b.Absent = true })
 }
 
+func TestT02d_a_resource_is_installed(t *testing.T) {
+	begin(t)
+	r := NewRig(t, Set("aggregation.absent.reprobe_ms", 120_000))
+	r.A.Widgets.Put("a-1")
+	r.C.Set(func(b *Behavior) { b.Absent = true })
+	served := r.C.On(func(w http.ResponseWriter, _ *http.Request, e Entry) bool {
+		if e.Path != "/apis/example.test/v1" {
+			return false
+		}
+		answerStatus(w, notFound())
+		return true
+	})
+	discover := func() { r.All.List(t, "/apis/example.test/v1") }
+	discover()
+	list := r.All.List(t, Widgets.Path())
+	watches := []*Recording{r.All.Watch(t, query(Widgets.Path(), "watch", "1", "resourceVersion", list.Metadata.ResourceVersion)),
+		r.All.Watch(t, Widgets.Path()+"?"+newest)}
+	watches[1].UntilSynced(patience)
+	served.Off()
+	r.C.Set(func(b *Behavior) { b.Absent = false })
+	r.C.Widgets.Put("c-1")
+	discover()
+	for n, w := range watches {
+		if events := w.UntilObjects(1+n, patience); events[n].Type != "ADDED" || events[n].Object.Key() != "c/t/c-1" {
+			t.Error(tell(events))
+		}
+	}
+}
+
 func TestT02c_list_without_version_joins_watch(t *testing.T) {
 	testJoinsLater(t, func(b *Behavior) { b.EmptyRV = true; b.NoBookmarks = true })
 }
@@ -203,42 +232,23 @@ func TestT07_T30_T48_forbidden_combinations(t *testing.T) {
 	r := NewRig(t)
 	r.Fill(1, 1, 1)
 	cursor := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
-	for _, one := range []struct {
-		query, field string
-		code         int
-	}{
-		{"limit=abc", "", 400}, {"limit=9223372036854775808", "", 400}, {"timeoutSeconds=x", "", 400},
-		{"resourceVersionMatch=Exact", "resourceVersionMatch", 422},
-		{"resourceVersionMatch=NotOlderThan", "resourceVersionMatch", 422},
-		{"continue=x&resourceVersionMatch=Exact&resourceVersion=" + cursor, "resourceVersionMatch", 422},
-		{"watch=1&continue=x&resourceVersionMatch=NotOlderThan", "resourceVersionMatch", 422},
-		{"resourceVersionMatch=foo&resourceVersion=" + cursor, "resourceVersionMatch", 422},
-		{"resourceVersionMatch=Exact&resourceVersion=0", "resourceVersionMatch", 422},
-		{"sendInitialEvents=true", "sendInitialEvents", 422}, {"sendInitialEvents=false", "sendInitialEvents", 422},
-		{"watch=1&sendInitialEvents=true", "resourceVersionMatch", 422},
-		{"watch=1&sendInitialEvents=true&resourceVersionMatch=Exact", "resourceVersionMatch", 422},
-		{"watch=1&sendInitialEvents=true&resourceVersionMatch=foo", "resourceVersionMatch", 422},
-		{"watch=1&resourceVersionMatch=NotOlderThan&resourceVersion=" + cursor, "resourceVersionMatch", 422},
-		{"watch=1&resourceVersionMatch=Exact&resourceVersion=" + cursor, "resourceVersionMatch", 422},
-		{"continue=x", "", 400}, {"continue=x&resourceVersion=5", "", 400}, {"labelSelector=a%20in%20(", "", 400},
-		{"fieldSelector=spec.x%3D1", "", 400},
-	} {
-		s, _ := r.All.Refused(t, one.code, ConfigMaps.Path()+"?"+one.query)
-		if one.code == 400 && s.Reason != "BadRequest" {
-			t.Errorf("%s: reason %s", one.query, s.Reason)
+	for _, one := range Combinations(cursor) {
+		s, _ := r.All.Refused(t, one.Code, ConfigMaps.Path()+"?"+one.Query)
+		if one.Code == 400 && s.Reason != "BadRequest" {
+			t.Errorf("%s: reason %s", one.Query, s.Reason)
 		}
-		if one.field == "" {
+		if one.Field == "" {
 			continue
 		}
 		if s.Reason != "Invalid" || s.Details.Group != "meta.k8s.io" || s.Details.Kind != "ListOptions" {
-			t.Errorf("%s: %+v", one.query, s)
+			t.Errorf("%s: %+v", one.Query, s)
 		}
 		var fields []string
 		for _, cause := range s.Details.Causes {
 			fields = append(fields, cause.Field)
 		}
-		if !slices.Contains(fields, one.field) {
-			t.Errorf("%s: causes name %v, not %s", one.query, fields, one.field)
+		if !slices.Contains(fields, one.Field) {
+			t.Errorf("%s: causes name %v, not %s", one.Query, fields, one.Field)
 		}
 	}
 	for _, fine := range []string{"limit=-1", "limit=0"} {

@@ -209,39 +209,3 @@ func TestT97_an_orderly_end(t *testing.T) {
 	}
 	t.Logf("ended after %v", time.Since(begun))
 }
-
-func TestT99_metrics_tell_the_faults(t *testing.T) {
-	begin(t)
-	r := NewRig(t, Set("aggregation.resync.mode", "expire"))
-	r.Fill(2, 2, 2)
-	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
-	w.UntilSynced(patience)
-	until := func(what string, check func() bool) {
-		t.Helper()
-		eventually(t, patience, what, func() error {
-			if !check() {
-				return fmt.Errorf("not yet")
-			}
-			return nil
-		})
-	}
-	until("all shards are up", func() bool { return r.Metrics("kintsugi_shard_up", "") == 3 })
-	until("one watch", func() bool { return r.Metrics("kintsugi_watch_streams", "") >= 1 })
-	until("one group", func() bool { return r.Metrics("kintsugi_watch_groups", "") >= 1 })
-	r.A.Stop()
-	until("shard a is down", func() bool {
-		return r.Metrics("kintsugi_shard_up", `shard="a"`) == 0 && r.Metrics("kintsugi_shard_up", `shard="b"`) == 1
-	})
-	until("its failures are counted", func() bool { return r.Metrics("kintsugi_shard_failures_total", `shard="a"`) > 0 })
-	if r.Metrics("kintsugi_shard_failures_total", `shard="b"`) != 0 {
-		t.Error("failures of b are counted")
-	}
-	r.A.Maps.Put("a-2")
-	r.A.Forget()
-	r.A.Start(t)
-	gone(t, w)
-	until("expired watches are counted", func() bool { return r.Metrics("kintsugi_cursor_expired_total", `reason="history"`) > 0 })
-	r.All.Refused(t, http.StatusGone, query(ConfigMaps.Path(), "resourceVersion", "3"+strings.Repeat("7", 70)))
-	until("unknown cursors are counted", func() bool { return r.Metrics("kintsugi_cursor_expired_total", `reason="check"`) > 0 })
-	until("shard a is up", func() bool { return r.Metrics("kintsugi_shard_up", "") == 3 })
-}

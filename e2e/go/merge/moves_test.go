@@ -3,8 +3,10 @@ package merge
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // ofMoving are the events of objects of the cluster that moves, as rows or objects.
@@ -40,6 +42,20 @@ func applied(events []Event) Model {
 	return out
 }
 
+// owned waits until the proxy takes the shard for the owner of the cluster that moves.
+func owned(t *testing.T, r *Rig, by *Fake) {
+	t.Helper()
+	base := NewClient(t, fmt.Sprintf("https://127.0.0.1:%d/clusters/%s", r.Port, Moving), r.serving.Pool(), &r.admin, 0)
+	eventually(t, patience, "the cluster at "+by.Name, func() error {
+		by.Reset()
+		base.Get(ConfigMaps.Path())
+		if len(by.Asked(false)) == 0 {
+			return fmt.Errorf("not asked")
+		}
+		return nil
+	})
+}
+
 func TestT110_a_logical_cluster_moves(t *testing.T) {
 	begin(t)
 	const count = 20
@@ -51,22 +67,10 @@ func TestT110_a_logical_cluster_moves(t *testing.T) {
 		r.A.Maps.Put(name(n), in, Data("at", "a"))
 	}
 	r.A.Maps.Put("left-behind", in)
-	owned := func(by *Fake) {
-		t.Helper()
-		base := NewClient(t, fmt.Sprintf("https://127.0.0.1:%d/clusters/%s", r.Port, Moving), r.serving.Pool(), &r.admin, 0)
-		eventually(t, patience, "the cluster at "+by.Name, func() error {
-			by.Reset()
-			base.Get(ConfigMaps.Path())
-			if len(by.Asked(false)) == 0 {
-				return fmt.Errorf("not asked")
-			}
-			return nil
-		})
-	}
 	r.A.Clusters.Put("cluster", in)
-	owned(r.A)
+	owned(t, r, r.A)
 	var watches []*Recording
-	for _, accept := range []string{JSON, TableV1, PartialJSON, Proto, PartialPB} {
+	for _, accept := range []string{JSON, TableV1, One, Proto, OnePB} {
 		watches = append(watches, r.All.Watch(t, ConfigMaps.Path()+"?"+newest, "Accept", accept))
 	}
 	informer := StartInformer(t, r.Rest(), true, ConfigMaps)
@@ -82,7 +86,7 @@ func TestT110_a_logical_cluster_moves(t *testing.T) {
 	r.C.Maps.Put("c-between")
 	r.B.Clusters.Put("cluster", in)
 	r.A.Clusters.Delete("cluster")
-	owned(r.B)
+	owned(t, r, r.B)
 	r.B.Maps.Put(name(0), Data("at", "b again"))
 	for n := range count {
 		r.A.Maps.Delete(name(n))
@@ -150,4 +154,70 @@ func TestT110b_the_first_shard_goes(t *testing.T) {
 	if answer := r.All.Get(ConfigMaps.Path()); answer.Status != http.StatusOK {
 		t.Error(answer)
 	}
+}
+
+// A watch that resumes from the middle of a move, which has not been told what was copied, is told, or lists again: at whatever
+// loop it comes back, and after the proxy was killed before or after the cluster changed hands.
+func TestT110r_resuming_from_the_middle_of_a_move(t *testing.T) {
+	begin(t)
+	for _, when := range []string{"never", "before", "after"} {
+		t.Run("killed "+when, func(t *testing.T) {
+			r := NewRig(t, AsKcp(), Set("loops", 4), Set("aggregation.watch.bookmark_idle_ms", 500))
+			in := Annotation("kcp.io/cluster", Moving)
+			r.Fill(2, 2, 2)
+			r.A.Maps.Put("m-1", in)
+			r.A.Clusters.Put("cluster", in)
+			owned(t, r, r.A)
+			w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
+			w.UntilSynced(patience)
+			copied := r.B.Maps.Put("m-1", in, Data("at", "b"))
+			flowing(t, w, r.B, "between")
+			cursor := w.UntilMarked(patience)
+			for _, e := range ofMoving(w.Events()) {
+				if e.Object.Metadata.ResourceVersion == copied {
+					t.Fatalf("told before the move: %s", e.Raw)
+				}
+			}
+			kill := func() {
+				time.Sleep(time.Second) // what is known of moves is written
+				r.Restart(true)
+			}
+			if when == "before" {
+				kill()
+			}
+			flowing(t, r.All.Watch(t, ConfigMaps.Path()+"?"+newest), r.C, "seen") // somebody watches the move
+			r.B.Clusters.Put("cluster", in)
+			r.A.Clusters.Delete("cluster")
+			r.A.Maps.Delete("m-1")
+			if when != "before" {
+				w.Until("the copy", patience, func(events []Event) error {
+					if !hasVersion(events, copied) {
+						return fmt.Errorf("%s", tell(events))
+					}
+					return nil
+				})
+			}
+			if when == "after" {
+				kill()
+			}
+			for range 12 {
+				back := r.Admin(0).Open(t, resumed(cursor), nil)
+				eventually(t, patience, "the copy, or 410", func() error {
+					events := back.Events()
+					if back.Status == http.StatusGone || hasVersion(events, copied) {
+						return nil
+					}
+					if n := len(events); n > 0 && events[n-1].Type == "ERROR" && events[n-1].Object.Code == http.StatusGone {
+						return nil
+					}
+					return fmt.Errorf("%s", tell(events))
+				})
+				back.Close()
+			}
+		})
+	}
+}
+
+func hasVersion(events []Event, version string) bool {
+	return slices.ContainsFunc(ofMoving(events), func(e Event) bool { return e.whole().Metadata.ResourceVersion == version })
 }

@@ -24,8 +24,12 @@ func (r *Rig) certificate() (*big.Int, error) {
 
 func TestT98_reloads_under_load(t *testing.T) {
 	begin(t)
+	plainOnly(t)
 	r := NewRig(t)
 	r.Fill(2, 2, 2)
+	for _, f := range r.Shards {
+		f.Widgets.Put(f.Name + "-w")
+	}
 	cursor := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
 	var watches []*Recording
 	for range 5 {
@@ -38,26 +42,36 @@ func TestT98_reloads_under_load(t *testing.T) {
 	var group sync.WaitGroup
 	var asked, written, failed atomic.Int64
 	load := func(request func(n int) Answer, want int) {
+		ask := func(n int) {
+			asked.Add(1)
+			if answer := request(n); answer.Status != want || answer.Err != nil {
+				if failed.Add(1) < 10 {
+					t.Errorf("request %d: %s", n, answer)
+				}
+			}
+		}
 		group.Go(func() {
+			tick := time.NewTicker(time.Duration(sized(4, 8)) * time.Millisecond)
+			defer tick.Stop()
+			open := make(chan struct{}, sized(1, 64)) // whole: at that rate, however long answers take
 			for n := 0; ; n++ {
 				select {
 				case <-stop:
 					return
-				case <-time.After(4 * time.Millisecond):
+				case <-tick.C:
 				}
-				asked.Add(1)
-				if answer := request(n); answer.Status != want || answer.Err != nil {
-					failed.Add(1)
-					t.Errorf("request %d: %s", n, answer)
-					return
-				}
+				open <- struct{}{}
+				group.Go(func() {
+					ask(n)
+					<-open
+				})
 			}
 		})
 	}
 	all, brief, writer := r.Admin(0), r.Admin(0), r.Admin(0).At("/clusters/b")
 	brief.transport.DisableKeepAlives = true // a connection for each request
-	for range sized(3, 6) { // each no more than 250 a second
-		load(func(int) Answer { return all.Get(ConfigMaps.Path()) }, http.StatusOK)
+	for range sized(3, 6) {                  // each 250 a second at most; whole: 125 a second
+		load(func(int) Answer { return all.Get(Widgets.Path()) }, http.StatusOK) // they do not grow
 	}
 	load(func(int) Answer { return brief.Get(ConfigMaps.Path() + "?limit=2") }, http.StatusOK)
 	load(func(n int) Answer {
@@ -70,7 +84,9 @@ func TestT98_reloads_under_load(t *testing.T) {
 		group.Wait()
 	})
 	defer ended()
+	begun := time.Now()
 	for n := range 20 {
+		time.Sleep(time.Duration(sized(0, 500)) * time.Millisecond)
 		serving, back := r.serving.Sign(t, "proxy", nil, false, aDay), r.clients.Sign(t, "front-proxy", nil, true, aDay)
 		write(t, r.path(fmt.Sprint("back", n, ".crt")), back.Cert)
 		write(t, r.path(fmt.Sprint("back", n, ".key")), back.Key)
@@ -90,7 +106,7 @@ func TestT98_reloads_under_load(t *testing.T) {
 		r.A.Maps.Put(fmt.Sprint("a-during", n))
 	}
 	ended()
-	t.Logf("%d requests, %d of them writes", asked.Load(), written.Load())
+	t.Logf("%d requests, %d of them writes, %.0f a second", asked.Load(), written.Load(), float64(asked.Load())/time.Since(begun).Seconds())
 	if failed.Load() > 0 {
 		return
 	}

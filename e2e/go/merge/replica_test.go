@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kintsugi.dev/e2e"
 )
 
 // fixedTable makes replicas that agree by configuration.
@@ -46,7 +48,8 @@ func TestT54b_a_generation_of_a_moment_ago(t *testing.T) {
 	// What nobody tells of is 410, not earlier than after the wait.
 	for _, path := range []string{query(ConfigMaps.Path(), "resourceVersion", list.Metadata.ResourceVersion[:3]+"000009"+list.Metadata.ResourceVersion[9:]),
 		query(ConfigMaps.In()+"/b-1", "resourceVersion", list.Metadata.ResourceVersion[:3]+"000009"+list.Metadata.ResourceVersion[9:])} {
-		if _, answer := r.All.Refused(t, http.StatusGone, path); answer.Took < 2500*time.Millisecond || answer.Took > 5*time.Second {
+		clock := e2e.StartClock()
+		if _, answer := r.All.Refused(t, http.StatusGone, path); answer.Took < 2500*time.Millisecond || clock.Of(answer.Took) > 5*time.Second {
 			t.Errorf("after %v", answer.Took)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"kintsugi.dev/e2e"
 )
 
 // rights of users by shard: "u1": "abc".
@@ -26,8 +28,8 @@ func (o *rights) allow(shard string) func(Review) bool {
 	return func(asked Review) bool {
 		o.mutex.Lock()
 		defer o.mutex.Unlock()
-		if asked.Attributes.Verb == "impersonate" {
-			return strings.Contains(o.may[asked.User+" as "+asked.Attributes.Name], shard)
+		if strings.HasPrefix(asked.Attributes.Verb, "impersonate") { // servers before 1.36 know only this verb itself
+			return asked.Attributes.Verb == "impersonate" && strings.Contains(o.may[asked.User+" as "+asked.Attributes.Name], shard)
 		}
 		return strings.Contains(o.may[asked.User], shard) || asked.User == "admin"
 	}
@@ -242,9 +244,9 @@ func TestT103_revoked_rights(t *testing.T) {
 	w1.UntilObjects(3, patience)
 	w4.UntilObjects(3, patience)
 	o.set("u1", "ac")
-	begun := time.Now()
+	clock, begun := e2e.StartClock(), time.Now()
 	forbidden(t, w1, 2*patience)
-	if took := w1.EndedAt().Sub(begun); took > 6*time.Second {
+	if took := clock.Of(w1.EndedAt().Sub(begun)); took > 6*time.Second {
 		t.Errorf("after %v", took)
 	}
 	r.B.Maps.Put("b-2")
@@ -274,10 +276,10 @@ func TestT103g_changed_grants_are_noticed_at_once(t *testing.T) {
 	})
 	time.Sleep(1500 * time.Millisecond) // what follows the beginning of a watch of roles is over
 	o.set("u1", "ac")
-	begun := time.Now()
+	clock, begun := e2e.StartClock(), time.Now()
 	grants.changed()
 	forbidden(t, w1, patience)
-	if took := w1.EndedAt().Sub(begun); took > 2*time.Second {
+	if took := clock.Of(w1.EndedAt().Sub(begun)); took > 2*time.Second {
 		t.Errorf("after %v", took)
 	}
 	r.B.Maps.Put("b-2")
@@ -379,6 +381,121 @@ func TestT89r_impersonation_is_reviewed(t *testing.T) {
 	r.User("u1").Refused(t, http.StatusBadRequest, ConfigMaps.Path(), "Impersonate-Group", "people")
 	r.User("u3").Refused(t, http.StatusForbidden, ConfigMaps.Path(), "X-Remote-User", "u1", "X_remote_user", "u1")
 	r.User("u3").Refused(t, http.StatusForbidden, ConfigMaps.Path(), "X-Remote-User", "system:kintsugi")
+	own(t, r)
+}
+
+// impersonations answers reviews of `impersonate…` by who asks, verb, resource and name; everything else goes by users.
+func impersonations(f *Fake, allowed []string, readers ...string) {
+	f.Set(func(b *Behavior) {
+		b.Grants = func(asked Review) bool {
+			a := asked.Attributes
+			if strings.HasPrefix(a.Verb, "impersonate") {
+				resource := a.Resource
+				if a.Subresource != "" {
+					resource += "/" + a.Subresource
+				}
+				return slices.Contains(allowed, strings.TrimSpace(asked.User+" "+a.Verb+" "+resource+" "+a.Name))
+			}
+			return slices.Contains(readers, asked.User+" "+strings.Join(asked.Groups, ",")) || asked.User == "admin"
+		}
+	})
+}
+
+// What a server of Kubernetes 1.36 lets somebody do as somebody else: constrained impersonation, then the classic one.
+func TestT89s_constrained_impersonation_is_reviewed(t *testing.T) {
+	const watched = "helper impersonate-on:user-info:watch configmaps"
+	const listed = "helper impersonate-on:user-info:list configmaps"
+	const isU1 = "helper impersonate:user-info users u1"
+	asU1 := []string{"Impersonate-User", "u1"}
+	inTeam := append(slices.Clone(asU1), "Impersonate-Group", "team")
+	inMany := append(slices.Clone(asU1), "Impersonate-Group", "g1", "Impersonate-Group", "g2", "Impersonate-Group", "g3", "Impersonate-Group", "g4")
+	node := []string{"Impersonate-User", "system:node:n1"}
+	begin(t)
+	r, _ := newReviewed(t, nil, nil, Set("aggregation.authz.cache_ms", 1))
+	const u1 = "u1 system:authenticated"
+	for _, c := range []struct {
+		name    string
+		allowed []string
+		headers []string
+		reader  string
+		watch   bool
+		status  int
+		message string
+	}{
+		{"constrained", []string{listed, isU1}, asU1, u1, false, 200, ""},
+		{"the verb counts", []string{listed, isU1}, asU1, u1, true, 403, "impersonate-on:user-info:watch"},
+		{"of a watch", []string{watched, isU1}, asU1, u1, true, 200, ""},
+		{"nobody of it", []string{listed}, asU1, u1, false, 403, "impersonate:user-info"},
+		{"the group counts", []string{listed, isU1}, inTeam, "u1 team,system:authenticated", false, 403, "impersonate:user-info"},
+		{"with its group", []string{listed, isU1, "helper impersonate:user-info groups team"}, inTeam, "u1 team,system:authenticated",
+			false, 200, ""},
+		{"all groups at once", []string{listed, isU1, "helper impersonate:user-info groups *"}, inMany,
+			"u1 g1,g2,g3,g4,system:authenticated", false, 200, ""},
+		{"all groups classic", []string{"helper impersonate users u1", "helper impersonate groups g1", "helper impersonate groups g2",
+			"helper impersonate groups g3", "helper impersonate groups g4"}, inMany, "u1 g1,g2,g3,g4,system:authenticated", false, 200, ""},
+		{"classic", []string{"helper impersonate users u1"}, asU1, u1, false, 200, ""},
+		{"classic watch", []string{"helper impersonate users u1"}, asU1, u1, true, 200, ""},
+		{"nothing at all", nil, asU1, u1, false, 403, "impersonate-on:user-info:list"},
+		{"u1 may not read", []string{listed, isU1}, asU1, "u2", false, 403, `User \"u1\" cannot list`},
+		{"masters never", []string{listed, isU1, "helper impersonate:user-info groups system:masters"},
+			append(slices.Clone(asU1), "Impersonate-Group", "system:masters"), u1, false, 403, "forbidden"},
+		{"a node", []string{"helper impersonate-on:arbitrary-node:list configmaps", "helper impersonate:arbitrary-node nodes n1"}, node,
+			"system:node:n1 system:nodes,system:authenticated", false, 200, ""},
+		{"a node classic", []string{"helper impersonate users system:node:n1"}, node, "system:node:n1 system:authenticated", false, 200, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, f := range r.Shards {
+				impersonations(f, c.allowed, c.reader)
+			}
+			path := ConfigMaps.Path()
+			if c.watch {
+				path += "?watch=1&timeoutSeconds=1"
+			}
+			answer := r.User("helper").Get(path, c.headers...)
+			if answer.Status != c.status || !strings.Contains(string(answer.Body), c.message) {
+				t.Errorf("%v", answer)
+			}
+		})
+	}
+	// A right of one kind is as good as one of the other, server by server, also while a watch runs.
+	impersonations(r.A, []string{watched, isU1}, u1)
+	impersonations(r.B, []string{"helper impersonate users u1"}, u1)
+	impersonations(r.C, []string{watched, isU1}, u1)
+	w := r.User("helper").Watch(t, ConfigMaps.Path()+"?watch=1", asU1...)
+	w.UntilObjects(3, patience)
+	asked := func(f *Fake, verb string, times int) {
+		t.Helper()
+		eventually(t, patience, "reviews at "+f.Name, func() error {
+			count := 0
+			for _, e := range f.Log(nil) {
+				if one, asks := ReadReview(e); asks && one.Attributes.Verb == verb {
+					count++
+				}
+			}
+			if count < times {
+				return fmt.Errorf("%s is asked about %d times", verb, count)
+			}
+			return nil
+		})
+	}
+	// Both rights for a while: who is asked about one before a change and about the other behind it may find neither.
+	for _, f := range []*Fake{r.A, r.B} {
+		impersonations(f, []string{watched, isU1, "helper impersonate users u1"}, u1)
+		f.Reset()
+	}
+	asked(r.A, "impersonate-on:user-info:watch", 2)
+	asked(r.B, "impersonate-on:user-info:watch", 2)
+	r.A.Reset()
+	r.B.Reset()
+	impersonations(r.A, []string{"helper impersonate users u1"}, u1)
+	impersonations(r.B, []string{watched, isU1}, u1)
+	asked(r.A, "impersonate", 1)
+	asked(r.B, "impersonate:user-info", 1)
+	r.A.Maps.Put("a-later")
+	r.B.Maps.Put("b-later")
+	w.UntilObjects(5, patience)
+	impersonations(r.C, nil, u1)
+	forbidden(t, w, 2*patience)
 	own(t, r)
 }
 

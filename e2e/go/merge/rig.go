@@ -86,6 +86,9 @@ func NewRig(t *testing.T, change ...Option) *Rig {
 	if os.Getenv("MERGE_CURSOR") == "sequence" { // everything in sequence mode; what looks into vectors fails then
 		o.config["aggregation.cursor.mode"] = "sequence"
 	}
+	if loops, err := strconv.Atoi(os.Getenv("MERGE_LOOPS")); err == nil { // everything on several event loops
+		o.config["loops"] = loops
+	}
 	for _, one := range change {
 		one(&o)
 	}

@@ -194,16 +194,16 @@ func TestT107e_versions_in_sequence_mode(t *testing.T) {
 	r.Fill(2, 2, 2)
 	cursor := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
 	vector := "1" + "20" + "000001" + "830422" + strings.Repeat("00000000000000001002", 3)
-	for _, one := range []wrongVersion{{"abc", 400}, {"01", 400}, {strings.Repeat("9", 2049), 400}, {vector, 410},
+	for _, one := range []WrongVersion{{"abc", 400}, {"01", 400}, {strings.Repeat("9", 2049), 400}, {vector, 410},
 		{"17592186044416", 410}, {"18446744073709551615", 410}, {"99999999999999999999", 410}, {cursor + "0", 410}} {
-		for _, path := range []string{query(ConfigMaps.Path(), "resourceVersion", one.rv),
-			query(ConfigMaps.Path(), "resourceVersion", one.rv, "resourceVersionMatch", "Exact")} {
-			r.All.Refused(t, one.code, path)
+		for _, path := range []string{query(ConfigMaps.Path(), "resourceVersion", one.Version),
+			query(ConfigMaps.Path(), "resourceVersion", one.Version, "resourceVersionMatch", "Exact")} {
+			r.All.Refused(t, one.Code, path)
 		}
-		if one.code == 410 {
-			gone(t, r.All.Open(t, resumed(one.rv), nil))
+		if one.Code == 410 {
+			gone(t, r.All.Open(t, resumed(one.Version), nil))
 		} else {
-			r.All.Refused(t, one.code, resumed(one.rv))
+			r.All.Refused(t, one.Code, resumed(one.Version))
 		}
 	}
 	// A shard's own: most recent, but not exact.

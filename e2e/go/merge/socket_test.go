@@ -31,20 +31,16 @@ type socket struct {
 // dial asks for a WebSocket below clusters/*; more are further lines of the request.
 func dial(t *testing.T, r *Rig, path string, more ...string) *socket {
 	t.Helper()
-	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.Port), &tls.Config{RootCAs: r.serving.Pool(),
-		Certificates: []tls.Certificate{r.admin.TLS}, NextProtos: []string{"http/1.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	conn := dialHTTP1(t, r)
 	lines := append([]string{"GET /clusters/*" + path + " HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: websocket",
 		"Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}, more...)
 	fmt.Fprintf(conn, "%s\r\n\r\n", strings.Join(lines, "\r\n"))
 	s := &socket{t: t, conn: conn, in: bufio.NewReader(conn)}
-	if s.Response, err = http.ReadResponse(s.in, nil); err != nil {
+	response, err := http.ReadResponse(s.in, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	s.Response = response
 	return s
 }
 

@@ -3,10 +3,14 @@ package merge
 import (
 	"fmt"
 	"math/rand"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"kintsugi.dev/e2e"
 )
 
 // watching starts a watch at the newest list.
@@ -43,16 +47,17 @@ func TestT32_headers_come_at_once(t *testing.T) {
 	r.Fill(1, 1, 1)
 	at := r.All.List(t, ConfigMaps.Path()).Metadata.ResourceVersion
 	path := query(ConfigMaps.Path(), "watch", "1", "resourceVersion", at)
+	clock := e2e.StartClock()
 	healthy := r.All.Watch(t, path)
 	silent := make(chan struct{})
 	defer close(silent)
 	r.C.Set(func(b *Behavior) { b.HoldHeaders = silent })
 	// Another selector, so that nothing is shared with the watch before.
 	held := r.All.Watch(t, path+"&labelSelector=app")
-	if d := healthy.Headers.Sub(healthy.Begin); d > 500*time.Millisecond {
+	if d := clock.Of(healthy.Headers.Sub(healthy.Begin)); d > 500*time.Millisecond {
 		t.Errorf("headers of a healthy watch after %v", d)
 	}
-	if d := held.Headers.Sub(held.Begin); d > 2*time.Second {
+	if d := clock.Of(held.Headers.Sub(held.Begin)); d > 2*time.Second {
 		t.Errorf("headers with a silent shard after %v", d)
 	}
 	r.A.Maps.Put("a-live", Labels("app", "x"))
@@ -213,18 +218,25 @@ func TestT37_watches_end_in_order(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
 	r.Fill(1, 1, 1)
+	clock := e2e.StartClock()
 	long := watching(t, r, ConfigMaps, "timeoutSeconds", "5", "allowWatchBookmarks", "true")
+	short := watching(t, r, ConfigMaps, "timeoutSeconds", "3", "allowWatchBookmarks", "true")
 	brief := watching(t, r, ConfigMaps, "timeoutSeconds", "1")
-	for w, least := range map[*Recording]time.Duration{long: 4500 * time.Millisecond, brief: time.Second} {
+	for w, least := range map[*Recording]time.Duration{long: 4500 * time.Millisecond, short: 2500 * time.Millisecond, brief: time.Second} {
 		w.UntilEnd(patience)
 		lived := w.EndedAt().Sub(w.Headers)
-		if w.Fault() != nil || lived < least-20*time.Millisecond || lived > least+4*time.Second {
+		if w.Fault() != nil || lived < least-20*time.Millisecond || clock.Of(lived) > least+4*time.Second {
 			t.Errorf("%s ended after %v: %v", w.Path, lived, w.Fault())
 		}
 	}
 	events := long.Events()
 	if len(events) == 0 || events[len(events)-1].Type != "BOOKMARK" {
 		t.Errorf("no bookmark at the end: %s", tell(events))
+	}
+	for _, w := range []*Recording{long, short} { // one about 2 s before, and one at the end
+		if first := w.Bookmarks()[0]; len(w.Bookmarks()) != 2 || w.EndedAt().Sub(first.At) < 1500*time.Millisecond {
+			t.Errorf("%s: %s, the first %v before the end", w.Path, tell(w.Events()), w.EndedAt().Sub(first.At))
+		}
 	}
 	if len(brief.Events()) != 0 {
 		t.Errorf("%s", tell(brief.Events()))
@@ -249,6 +261,66 @@ func TestT38_watch_of_one_name(t *testing.T) {
 		w := r.All.Watch(t, "/api/v1/watch/namespaces/t/configmaps/b-1")
 		if events := w.UntilObjects(1, patience); events[0].Object.Metadata.Name != "b-1" {
 			t.Error(tell(events))
+		}
+	}
+}
+
+// A name can be at any shard that the URL covers (AGG-203): the owner is known where that is only one, as of a Partition, or where
+// the proxy stores the kind itself.
+func TestT38o_streams_of_a_watch_of_one_name(t *testing.T) {
+	begin(t)
+	plainOnly(t)
+	r := NewRig(t)
+	r.Fill(2, 2, 2)
+	for _, f := range r.Shards {
+		f.Labels = map[string]string{"name": f.Name}
+	}
+	r.Configure(r.Shards...)
+	own := NewClient(t, fmt.Sprintf("https://127.0.0.1:%d/clusters/root", r.Port), r.serving.Pool(), &r.admin, 0)
+	const partitions = "/apis/topology.kcp.io/v1alpha1/partitions"
+	if answer := own.Do(http.MethodPost, partitions, []byte(`{"apiVersion":"topology.kcp.io/v1alpha1","kind":"Partition",
+		"metadata":{"name":"b"},"spec":{"selector":{"matchLabels":{"name":"b"}}}}`), "Content-Type", JSON); answer.Status != http.StatusCreated {
+		t.Fatalf("%s", answer)
+	}
+	only := r.All.At("/partitions/root/b/clusters/*")
+	eventually(t, patience, "the Partition", func() error {
+		answer := only.Get(ConfigMaps.Path())
+		if answer.Status != http.StatusOK {
+			return fmt.Errorf("%s", answer)
+		}
+		return ModelOf(answer.Object(t).Items).Equal(Union(r.B.Maps))
+	})
+	paths := []string{query(ConfigMaps.Path(), "watch", "1", "fieldSelector", "metadata.name=b-1"), "/api/v1/watch/namespaces/t/configmaps/b-1"}
+	for _, path := range paths {
+		for n, c := range []*Client{only, r.All} {
+			for _, f := range r.Shards {
+				f.Reset()
+			}
+			w := c.Watch(t, path)
+			w.UntilObjects(1, patience)
+			version := r.B.Maps.Put("b-1", Data("v", path+c.Base))
+			if last := w.UntilObjects(2, patience)[1].Object.Metadata; last.Name != "b-1" || last.ResourceVersion != version {
+				t.Error(tell(w.Events()))
+			}
+			want := []int{n, 1, n}
+			eventually(t, patience, "streams", func() error {
+				got := []int{len(r.A.Asked(true)), len(r.B.Asked(true)), len(r.C.Asked(true))}
+				if !slices.Equal(got, want) {
+					return fmt.Errorf("%s below %s: %v, not %v", path, c.Base, got, want)
+				}
+				return nil
+			})
+			w.Close()
+		}
+	}
+	for _, f := range r.Shards {
+		f.Reset()
+	}
+	w := own.Watch(t, partitions+"?watch=1&fieldSelector=metadata.name%3Db")
+	w.UntilObjects(1, patience)
+	for _, f := range r.Shards {
+		if asked := f.Log(func(e Entry) bool { return strings.Contains(e.Path, "partitions") }); len(asked) > 0 {
+			t.Errorf("%s was asked", f.Name)
 		}
 	}
 }
@@ -314,7 +386,7 @@ func testWatchMedia(t *testing.T, accept, contentType, kind string) {
 
 func TestT41_partial_metadata_watch(t *testing.T) {
 	begin(t)
-	testWatchMedia(t, Partial, JSON, "PartialObjectMetadata")
+	testWatchMedia(t, One, JSON, "PartialObjectMetadata")
 }
 
 func TestT41p_protobuf_watch(t *testing.T) {
@@ -324,7 +396,7 @@ func TestT41p_protobuf_watch(t *testing.T) {
 
 func TestT41q_protobuf_partial_metadata_watch(t *testing.T) {
 	begin(t)
-	testWatchMedia(t, PartialPB, Proto+";stream=watch", "PartialObjectMetadata")
+	testWatchMedia(t, OnePB, Proto+";stream=watch", "PartialObjectMetadata")
 }
 
 func TestT43_equal_watches_share_streams(t *testing.T) {
@@ -359,4 +431,37 @@ func TestT43_equal_watches_share_streams(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// Typed clients send a `timeout` with each watch, never the same.
+func TestT43c_typed_informers_share_streams(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	r.Fill(2, 2, 2)
+	var informers []*Informer
+	for range 6 {
+		informers = append(informers, StartInformer(t, r.Rest(), true, ConfigMaps))
+	}
+	for _, i := range informers {
+		i.Equals(t, patience, r.Maps()...)
+	}
+	eventually(t, patience, "one stream to each shard", func() error {
+		for _, f := range r.Shards {
+			if n := len(pickStreams(f.Streams(), ConfigMaps)); n != 1 {
+				return fmt.Errorf("%d to %s", n, f.Name)
+			}
+		}
+		return nil
+	})
+	if n := r.Metrics("kintsugi_watch_groups", ""); n != 1 {
+		t.Errorf("%v groups", n)
+	}
+	r.A.Maps.Put("a-live")
+	for _, i := range informers {
+		i.Equals(t, patience, r.Maps()...)
+	}
+}
+
+func pickStreams(all []*Stream, resource Resource) []*Stream {
+	return slices.DeleteFunc(all, func(s *Stream) bool { return s.Resource != resource })
 }

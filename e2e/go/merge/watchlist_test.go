@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"kintsugi.dev/e2e"
 )
 
 // once checks that there is exactly one end of the initial events, behind all ADDED events of the start.
@@ -69,9 +71,10 @@ func TestT46a_no_end_from_a_quiet_shard(t *testing.T) {
 	r := NewRig(t)
 	r.Fill(3, 3, 3)
 	r.C.Set(func(b *Behavior) { b.NoEndBookmark = true })
+	clock := e2e.StartClock()
 	w := r.All.Watch(t, ConfigMaps.Path()+"?"+newest)
 	w.UntilSynced(patience)
-	if d := w.Events()[len(w.Events())-1].At.Sub(w.Headers); d > 6*time.Second { // silence_ms is 2,000
+	if d := clock.Of(w.Events()[len(w.Events())-1].At.Sub(w.Headers)); d > 6*time.Second { // silence_ms is 2,000
 		t.Errorf("ended after %v", d)
 	}
 	same(t, Model{}.Apply(w.Events()), Union(r.Maps()...))
@@ -304,21 +307,21 @@ func TestT109_slow_initial_events_hold_up_nobody(t *testing.T) {
 	same(t, Model{}.Apply(slow.Events()), Union(r.Maps()...))
 }
 
-func TestT109b_many_initial_streams_wait_or_are_refused(t *testing.T) {
-	begin(t)
-	r := NewRig(t)
+// manyInitial opens 300 watches over these clients, whose initial events C holds back, and returns the most of them that C
+// had to serve at once. All of them end in order.
+func manyInitial(t *testing.T, r *Rig, clients []*Client) int {
+	t.Helper()
 	r.Fill(1, 1, 1)
 	gate := make(chan struct{})
 	r.C.Set(func(b *Behavior) { b.HoldInitial = gate })
 	const many = 300
-	clients := []*Client{r.Admin(0), r.Admin(0)}
 	var mutex sync.Mutex
 	codes := map[int]int{}
 	var running []*Recording
 	var group sync.WaitGroup
 	for n := range many {
 		group.Go(func() {
-			w := clients[n%2].Open(t, ConfigMaps.Path()+"?"+newest, nil)
+			w := clients[n%len(clients)].Open(t, ConfigMaps.Path()+"?"+newest, nil)
 			mutex.Lock()
 			defer mutex.Unlock()
 			codes[w.Status]++
@@ -340,9 +343,6 @@ func TestT109b_many_initial_streams_wait_or_are_refused(t *testing.T) {
 		most = max(most, len(r.C.Streams()))
 		time.Sleep(5 * time.Millisecond)
 	}
-	if most > 8 {
-		t.Errorf("%d initial streams of one identity", most)
-	}
 	close(gate)
 	group.Wait()
 	for _, w := range running {
@@ -351,6 +351,35 @@ func TestT109b_many_initial_streams_wait_or_are_refused(t *testing.T) {
 	t.Logf("%v, at most %d at once", codes, most)
 	if codes[http.StatusOK] == 0 || codes[http.StatusOK]+codes[http.StatusTooManyRequests] != many {
 		t.Errorf("%v", codes)
+	}
+	return most
+}
+
+func TestT109b_many_initial_streams_wait_or_are_refused(t *testing.T) {
+	begin(t)
+	r := NewRig(t)
+	if most := manyInitial(t, r, []*Client{r.Admin(0), r.Admin(0)}); most > 8 {
+		t.Errorf("%d initial streams of one identity", most)
+	}
+}
+
+// The limits are those of the process, however its clients are spread over its loops.
+func TestT109d_initial_streams_of_all_loops_count(t *testing.T) {
+	begin(t)
+	for identities, limit := range map[int]int{1: 8, 3: 16} {
+		t.Run(fmt.Sprint(identities), func(t *testing.T) {
+			r := NewRig(t, Set("loops", 4))
+			var clients []*Client
+			for n := range identities {
+				pair := r.front.Sign(t, fmt.Sprintf("user-%d", n), []string{"system:masters"}, true, aDay)
+				for range 12 / identities {
+					clients = append(clients, NewClient(t, r.All.Base, r.serving.Pool(), &pair, 0))
+				}
+			}
+			if most := manyInitial(t, r, clients); most > limit || most < limit/2 {
+				t.Errorf("%d initial streams", most)
+			}
+		})
 	}
 }
 

@@ -48,6 +48,11 @@ func TestSlotsAreFoundByTheirCheck(t *testing.T) {
 			t.Errorf("%v for %v", got, order)
 		}
 	}
+	s.Add("late", "uid-f")
+	s.Add("late", "uid-g")
+	if got := find("uid-c", "uid-a", "uid-b", "uid-f", "uid-g"); got == nil {
+		t.Error("two steps at once are not found")
+	}
 	if got := find("uid-x", "uid-a", "uid-b"); got != nil {
 		t.Errorf("%v for an unknown shard", got)
 	}

@@ -90,7 +90,11 @@ func (s *Slots) UIDs(resource string, v Vector) []string {
 			return table
 		}
 	}
-	found := s.grown(fits)
+	found := grown(s.tables, s.uids, fits)
+	if found == nil { // a proxy that was cut off takes several steps at once, which no cursor has shown
+		recent, uids := s.tables[max(0, len(s.tables)-6):], s.uids[max(0, len(s.uids)-6):]
+		found = grown(next(recent, uids), uids, fits)
+	}
 	if found == nil && len(s.tables) == 0 {
 		found = permuted(nil, s.uids, len(v.Components), fits)
 	}
@@ -100,19 +104,31 @@ func (s *Slots) UIDs(resource string, v Vector) []string {
 	return found
 }
 
-// grown looks for a table that follows from a known one: one slot more, or one slot reused.
-func (s *Slots) grown(fits func([]string) bool) []string {
-	for _, table := range s.tables {
-		for _, uid := range s.uids {
-			if next := append(slices.Clone(table), uid); fits(next) {
-				return next
+// next are all tables that follow from these: one slot more, or one slot reused.
+func next(tables [][]string, uids []string) [][]string {
+	var out [][]string
+	for _, table := range tables {
+		for _, uid := range uids {
+			if slices.Contains(table, uid) {
+				continue
 			}
+			out = append(out, append(slices.Clone(table), uid))
 			for slot := range table {
-				next := slices.Clone(table)
-				next[slot] = uid
-				if fits(next) {
-					return next
-				}
+				reused := slices.Clone(table)
+				reused[slot] = uid
+				out = append(out, reused)
+			}
+		}
+	}
+	return out
+}
+
+// grown looks for a table that follows from one of these.
+func grown(tables [][]string, uids []string, fits func([]string) bool) []string {
+	for n := range tables {
+		for _, one := range next(tables[n:n+1], uids) {
+			if fits(one) {
+				return one
 			}
 		}
 	}

@@ -72,6 +72,9 @@ func script(seed int64, length time.Duration, shards []string, unwanted string) 
 		if f.what == "add-remove" {
 			f.whom, f.lasts = lateShard, between(random, 4*time.Second, 10*time.Second)
 		}
+		if at >= steadyFrom(length) && f.whom == steadyProxy && f.what != "stop" {
+			f.whom = "p1"
+		}
 		all = append(all, f)
 		at += f.lasts + between(random, 3*time.Second, 8*time.Second)
 	}
@@ -191,7 +194,10 @@ func (w *World) signalShard(ctx context.Context, shard *Shard, f *fault) error {
 		}
 	}
 	pause(ctx, f.lasts)
-	return w.StartShard(shard)
+	if err := w.StartShard(shard); err != nil {
+		return err
+	}
+	return shard.listens() // before the next fault, as one that has only begun cannot end in order
 }
 
 func (w *World) disturbProxy(ctx context.Context, f *fault) error {

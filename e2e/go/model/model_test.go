@@ -133,7 +133,9 @@ func TestModel(t *testing.T) {
 	watched, cancel := context.WithCancel(base)
 	go w.giveUp(watched, cancel)
 	go w.guard(reading)
+	weights := w.weigh(reading)
 	w.play(watched, faults)
+	played := time.Now()
 	cancel()
 	close(quiet)
 	writers.Wait()
@@ -142,6 +144,7 @@ func TestModel(t *testing.T) {
 	}
 	stopReading()
 	readers.Wait()
+	weights.Check(w, length, played)
 	for _, c := range clients {
 		if c.checker != nil && !w.Failed() {
 			c.checker.End()

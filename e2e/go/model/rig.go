@@ -240,6 +240,19 @@ func (w *World) StartShard(shard *Shard) error {
 	return err
 }
 
+// listens waits until the shard takes connections.
+func (shard *Shard) listens() error {
+	for clock := e2e.StartClock(); clock.Spent() < 40*time.Second; time.Sleep(10 * time.Millisecond) {
+		if connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", shard.port)); err == nil {
+			return connection.Close()
+		}
+		if shard.process.Ended() {
+			return fmt.Errorf("%s: %w", shard.Name, shard.process.Outcome())
+		}
+	}
+	return fmt.Errorf("%s does not listen", shard.Name)
+}
+
 // fill makes workspaces on a shard.
 func (w *World) fill(shard *Shard) {
 	client := e2e.Dynamic(w.t, w.installation.Config("root")).Resource(e2e.Workspaces)
@@ -341,7 +354,7 @@ func (w *World) configure(proxy *Proxy, folder string) error {
 	}
 	config = strings.ReplaceAll(config, fmt.Sprintf("port: %d", w.installation.Port), fmt.Sprintf("port: %d", proxy.port))
 	config = regexp.MustCompile(`(?m)^shutdown:.*\n(^\s+.*\n)*`).ReplaceAllString(config, "")
-	config += "aggregation:\n  resync: {spread_ms: 2000}\n  watch: {group_linger_ms: 2000}\nshutdown: {spread_ms: 1000, grace_ms: 5000}\n"
+	config += "aggregation:\n  resync: {spread_ms: 2000}\n  watch: {group_linger_ms: 2000, group_log_bytes: 1048576, resume_events: 256}\nshutdown: {spread_ms: 1000, grace_ms: 5000}\n"
 	return os.WriteFile(proxy.config, []byte(config), 0o600)
 }
 

@@ -49,17 +49,20 @@ type reflected struct {
 func reflect(t *testing.T, r *rig, ns string, watchList bool) *reflected {
 	t.Helper()
 	client := e2e.Typed(t, r.config("*"))
+	maps, scope := r.everywhere(t, ns)
 	o := &reflected{name: fmt.Sprintf("watch-list %v", watchList), store: cache.NewStore(func(object any) (string, error) { return markedKey(object) })}
 	lw := &cache.ListWatch{
 		ListFunc: func(options metav1.ListOptions) (runtime.Object, error) {
 			o.count(&o.lists)
-			return client.CoreV1().ConfigMaps(ns).List(context.Background(), options)
+			options.FieldSelector = scope.FieldSelector
+			return maps.List(context.Background(), options)
 		},
 		WatchFunc: func(options metav1.ListOptions) (watch.Interface, error) {
 			if options.SendInitialEvents != nil {
 				o.count(&o.watchLists)
 			}
-			return client.CoreV1().ConfigMaps(ns).Watch(context.Background(), options)
+			options.FieldSelector = scope.FieldSelector
+			return maps.Watch(context.Background(), options)
 		},
 	}
 	var source cache.ListerWatcher = lw
@@ -107,12 +110,14 @@ func (o *reflected) contents() map[string]string {
 func (r *rig) union(t *testing.T, ns string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, s := range r.servers {
-		list, err := s.direct(t).CoreV1().ConfigMaps(ns).List(context.Background(), metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		for _, item := range list.Items {
-			all[s.name+"/"+ns+"/"+item.Name] = item.ResourceVersion
+		for _, h := range s.homes {
+			list, err := e2e.Typed(t, s.config(h.prefix)).CoreV1().ConfigMaps(ns).List(context.Background(), metav1.ListOptions{FieldSelector: r.selector(ns)})
+			if err != nil {
+				return nil, err
+			}
+			for _, item := range list.Items {
+				all[h.marker+"/"+ns+"/"+item.Name] = item.ResourceVersion
+			}
 		}
 	}
 	return all, nil
@@ -187,18 +192,20 @@ func (r *rig) scribbleAll(t *testing.T, ns string, same bool, seed int64, writes
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var group sync.WaitGroup
-	faults := make(chan error, len(r.servers))
+	faults := make(chan error, 100)
 	for number, s := range r.servers {
-		client := e2e.Typed(t, e2e.Protobuf(r.config(s.name)))
-		prefix := "x-" + s.name
-		if same {
-			prefix = "x"
-		}
-		group.Go(func() {
-			if err := scribble(ctx, client, ns, prefix, seed+int64(number), writes); err != nil {
-				faults <- fmt.Errorf("%s: %w", s.name, err)
+		for n, h := range s.homes {
+			client := e2e.Typed(t, e2e.Protobuf(r.config(h.cluster)))
+			prefix := fmt.Sprintf("x-%s%d", s.name, n)
+			if same {
+				prefix = "x"
 			}
-		})
+			group.Go(func() {
+				if err := scribble(ctx, client, ns, prefix, seed+int64(10*n+number), writes); err != nil {
+					faults <- fmt.Errorf("%s: %w", s.name, err)
+				}
+			})
+		}
 	}
 	if meanwhile != nil {
 		meanwhile()
@@ -243,7 +250,7 @@ func testKill(t *testing.T, r *rig) {
 		r.scribbleAll(t, ns, false, 30, 60, func() {
 			time.Sleep(50 * time.Millisecond) // some writes first
 			victim.kill()
-			if err := victim.startAPI(); err != nil {
+			if err := victim.start(); err != nil {
 				t.Error(err)
 			}
 		})

@@ -8,43 +8,44 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	e2e "kintsugi.dev/e2e"
 )
 
 const marker = "kcp.io/cluster"
 
-func TestPlainServers(t *testing.T) {
-	r := startRig(t)
-	t.Run("list", func(t *testing.T) { testList(t, r) })
-	t.Run("get", func(t *testing.T) { testGet(t, r) })
-	t.Run("old paths", func(t *testing.T) { testOldWatchPaths(t, r) })
-	t.Run("informers", func(t *testing.T) { testInformers(t, r) })
-	t.Run("same names", func(t *testing.T) { testSameNames(t, r) })
-	t.Run("writes", func(t *testing.T) { testWrites(t, r) })
-	t.Run("identity", func(t *testing.T) { testIdentity(t, r) })
-	t.Run("one server", func(t *testing.T) { testOneServer(t, r) })
-	t.Run("kubectl", func(t *testing.T) { testKubectl(t, r) })
-	t.Run("kill", func(t *testing.T) { testKill(t, r) })
-}
-
 // namespace makes a fresh one on every server.
 func (r *rig) namespace(t *testing.T, name string) string {
 	t.Helper()
 	for _, s := range r.servers {
-		client := e2e.Typed(t, r.config(s.name))
-		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := client.CoreV1().Namespaces().Create(context.Background(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatalf("namespace on %s: %v", s.name, err)
+		for _, h := range s.homes {
+			object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			client := e2e.Typed(t, r.config(h.cluster)).CoreV1().Namespaces()
+			if _, err := client.Create(context.Background(), object, metav1.CreateOptions{}); err != nil {
+				t.Fatalf("namespace on %s: %v", s.name, err)
+			}
 		}
 	}
 	return name
+}
+
+// everywhere is a typed client's way to the ConfigMaps of a namespace of all servers.
+func (r *rig) everywhere(t *testing.T, ns string) (typedcorev1.ConfigMapInterface, metav1.ListOptions) {
+	t.Helper()
+	client := e2e.Typed(t, r.config("*")).CoreV1()
+	if !r.plain {
+		return client.ConfigMaps(""), metav1.ListOptions{FieldSelector: r.selector(ns)}
+	}
+	return client.ConfigMaps(ns), metav1.ListOptions{FieldSelector: r.selector(ns)}
 }
 
 // T01, T11, T76: a list over all servers has every object with its marker and its own resourceVersion.
@@ -53,20 +54,16 @@ func testList(t *testing.T, r *rig) {
 	ns := r.namespace(t, "list")
 	want := map[string]string{}
 	for _, s := range r.servers {
-		maps := e2e.Typed(t, r.config(s.name)).CoreV1().ConfigMaps(ns)
 		for _, name := range []string{"same", "of-" + s.name} {
-			made, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			want[s.name+"/"+name] = made.ResourceVersion
+			want[s.home(name).marker+"/"+name] = r.put(t, s.name, ns, name).ResourceVersion
 		}
 	}
 	for _, limit := range []int64{0, 1, 2, 500} {
 		got := map[string]string{}
-		options := metav1.ListOptions{Limit: limit}
+		maps, options := r.everywhere(t, ns)
+		options.Limit = limit
 		for page := 0; page == 0 || options.Continue != ""; page++ {
-			list, err := e2e.Typed(t, r.config("*")).CoreV1().ConfigMaps(ns).List(ctx, options)
+			list, err := maps.List(ctx, options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,16 +96,35 @@ func (r *rig) kubectl(t *testing.T, cluster string, arguments ...string) *exec.C
 	return command
 }
 
-// The issue's own words: `kubectl get deployments -A -w` over several servers.
+// watched is what is watched by kubectl, and how it is made and changed.
+type watched struct {
+	kind         string
+	make, change []string
+	field        string
+}
+
+var (
+	deployments = watched{"deployment", []string{"--image=x"}, []string{"scale", "deployment", "web", "--replicas=2"}, ".spec.replicas"}
+	configMaps  = watched{"configmap", []string{"--from-literal=n=1"}, []string{"patch", "configmap", "web", `-p={"data":{"n":"2"}}`}, ".data.n"}
+)
+
+// The issue's own words: `kubectl get deployments -A -w` over several servers. Workspaces have no Deployments.
 func testKubectl(t *testing.T, r *rig) {
 	ns := r.namespace(t, "kubectl")
+	what := configMaps
+	if r.bare {
+		what = deployments
+	}
+	lines := map[string]bool{}
 	for _, s := range r.servers {
-		out, err := r.kubectl(t, s.name, "create", "deployment", "web-"+s.name, "--image=x", "-n", ns).CombinedOutput()
+		name := "web-" + s.name
+		out, err := r.kubectl(t, s.home(name).cluster, append([]string{"create", what.kind, name, "-n", ns}, what.make...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", s.name, err, out)
 		}
+		lines[s.home(name).marker+"/"+name+" "] = true
 	}
-	out, err := r.kubectl(t, "*", "get", "deployments", "-A").CombinedOutput()
+	out, err := r.kubectl(t, "*", "get", what.kind, "-A").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "NAMESPACE") {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -117,8 +133,8 @@ func testKubectl(t *testing.T, r *rig) {
 			t.Errorf("not one row for %s:\n%s", s.name, out)
 		}
 	}
-	watch := r.kubectl(t, "*", "get", "deployments", "-A", "-w",
-		"-o=jsonpath={.metadata.annotations.kcp\\.io/cluster}/{.metadata.name} {.spec.replicas}{\"\\n\"}")
+	watch := r.kubectl(t, "*", "get", what.kind, "-A", "-w", "--field-selector=metadata.namespace="+ns,
+		"-o=jsonpath={.metadata.annotations.kcp\\.io/cluster}/{.metadata.name} {"+what.field+"}{\"\\n\"}")
 	pipe, err := watch.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -134,24 +150,25 @@ func testKubectl(t *testing.T, r *rig) {
 		_ = watch.Process.Kill()
 		_ = watch.Wait()
 	}()
-	missing := map[string]bool{}
-	for _, s := range r.servers {
-		missing[fmt.Sprintf("%s/web-%s 1", s.name, s.name)] = true
-	}
-	changed := false
-	for lines := bufio.NewScanner(pipe); len(missing) > 0; {
-		if !lines.Scan() {
-			t.Fatalf("kubectl ended, still missing %v\n%s", missing, complaints.String())
+	for in, value := bufio.NewScanner(pipe), 1; value <= 2; value++ {
+		missing := map[string]bool{}
+		for line := range lines {
+			missing[line+strconv.Itoa(value)] = true
 		}
-		t.Log(lines.Text())
-		delete(missing, lines.Text())
-		if len(missing) == 0 && !changed {
-			changed = true
-			for _, s := range r.servers {
-				missing[fmt.Sprintf("%s/web-%s 2", s.name, s.name)] = true
-				if out, err := r.kubectl(t, s.name, "scale", "deployment", "web-"+s.name, "--replicas=2", "-n", ns).CombinedOutput(); err != nil {
-					t.Fatalf("%s: %v\n%s", s.name, err, out)
-				}
+		for len(missing) > 0 {
+			if !in.Scan() {
+				t.Fatalf("kubectl ended, still missing %v\n%s", missing, complaints.String())
+			}
+			delete(missing, in.Text())
+		}
+		if value == 2 {
+			break
+		}
+		for _, s := range r.servers {
+			change := slices.Clone(what.change)
+			change[2] += "-" + s.name
+			if out, err := r.kubectl(t, s.home(change[2]).cluster, append(change, "-n", ns)...).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", s.name, err, out)
 			}
 		}
 	}

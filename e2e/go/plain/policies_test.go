@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
@@ -23,11 +21,11 @@ import (
 )
 
 const (
-	admission = "/apis/admissionregistration.k8s.io/v1"
-	policies  = admission + "/validatingadmissionpolicies"
-	bindings  = admission + "/validatingadmissionpolicybindings"
-	merge     = "application/merge-patch+json"
-	apply     = "application/apply-patch+yaml"
+	admission  = "/apis/admissionregistration.k8s.io/v1"
+	policies   = admission + "/validatingadmissionpolicies"
+	bindings   = admission + "/validatingadmissionpolicybindings"
+	mergePatch = "application/merge-patch+json"
+	apply      = "application/apply-patch+yaml"
 )
 
 // side is one of the two servers that get the same requests.
@@ -315,7 +313,7 @@ func scenarios() []scenario {
 		{name: "variable of a variable fails", policy: onConfigMaps(`"variables":[{"name":"a","expression":"object.nope"},{"name":"b","expression":"variables.a"}],` + validate("variables.b == 'B'", "")), requests: []request{bad}},
 		{name: "variable unused", policy: onConfigMaps(`"variables":[{"name":"a","expression":"object.nope"}],` + validate(isB, "")), requests: []request{good}},
 		{name: "conditions", policy: onConfigMaps(`"matchConditions":[{"name":"one","expression":"object.metadata.name.startsWith('b')"},{"name":"two","expression":"request.operation == 'CREATE'"}],` + validate("false", "")),
-			requests: []request{good, bad, {method: "PATCH", path: maps + "/good", kind: merge, body: `{"data":{"x":"y"}}`}}},
+			requests: []request{good, bad, {method: "PATCH", path: maps + "/good", kind: mergePatch, body: `{"data":{"x":"y"}}`}}},
 		{name: "condition fails", policy: onConfigMaps(`"matchConditions":[{"name":"one","expression":"object.nope == 1"}],` + validate("true", "")), requests: []request{bad}},
 		{name: "conditions fail", policy: onConfigMaps(`"matchConditions":[{"name":"one","expression":"object.nope == 1"},{"name":"two","expression":"object.none == 1"}],` + validate("true", "")), requests: []request{bad}},
 		{name: "condition false besides an error", policy: onConfigMaps(`"matchConditions":[{"name":"one","expression":"object.nope == 1"},{"name":"two","expression":"false"}],` + validate("false", "")), requests: []request{bad}},
@@ -324,11 +322,11 @@ func scenarios() []scenario {
 			before: []request{good}, requests: []request{bad,
 				{method: "PUT", path: maps + "/good", body: configMap("good", `{"a":"z"}`)},
 				{method: "PUT", path: maps + "/good", body: configMap("good", `{"a":"b","n":"1"}`)},
-				{method: "PATCH", path: maps + "/good", kind: merge, body: `{"data":{"a":"y"}}`},
+				{method: "PATCH", path: maps + "/good", kind: mergePatch, body: `{"data":{"a":"y"}}`},
 				{method: "PATCH", path: maps + "/good?fieldManager=m&force=true", kind: apply, body: configMap("good", `{"a":"x"}`)},
 				{method: "PATCH", path: maps + "/fresh?fieldManager=m", kind: apply, body: configMap("fresh", `{"a":"x"}`)}}},
 		{name: "refuses what changes nothing", policy: onConfigMaps(validate("request.operation != 'UPDATE'", "")), before: []request{good},
-			requests: []request{{method: "PATCH", path: maps + "/good", kind: merge, body: `{}`}}},
+			requests: []request{{method: "PATCH", path: maps + "/good", kind: mergePatch, body: `{}`}}},
 		{name: "delete", policy: onConfigMaps(validate("request.operation != 'DELETE' || (object == null && oldObject.metadata.name != 'good')", `,"messageExpression":"'keep ' + oldObject.metadata.name"`)),
 			before: []request{good}, requests: []request{{method: "DELETE", path: maps + "/good"}, bad, {method: "DELETE", path: maps + "/bad"},
 				{method: "DELETE", path: maps + "/none"}, {method: "DELETE", path: maps}}},
@@ -343,20 +341,20 @@ func scenarios() []scenario {
 		{name: "namespace object", policy: onConfigMaps(validate("namespaceObject.metadata.labels['kubernetes.io/metadata.name'] != '@'", `,"messageExpression":"namespaceObject.metadata.name + namespaceObject.status.phase + namespaceObject.spec.finalizers[0]"`)), requests: []request{good}},
 		{name: "namespace object phase", policy: onConfigMaps(validate("namespaceObject.status.phase != 'Active'", `,"messageExpression":"namespaceObject.metadata.name + namespaceObject.status.phase + namespaceObject.spec.finalizers[0]"`)), requests: []request{good}},
 		{name: "object selector", policy: `{"matchConstraints":{"objectSelector":{"matchLabels":{"l":"bad"}},"resourceRules":[` + rule + `]},` + validate("false", "") + `}`,
-			requests: []request{good, bad, {method: "PATCH", path: maps + "/good", kind: merge, body: `{"metadata":{"labels":{"l":"bad"}}}`}}},
+			requests: []request{good, bad, {method: "PATCH", path: maps + "/good", kind: mergePatch, body: `{"metadata":{"labels":{"l":"bad"}}}`}}},
 		{name: "object selector of the old object", policy: `{"matchConstraints":{"objectSelector":{"matchLabels":{"l":"good"}},"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["UPDATE","DELETE"],"resources":["configmaps"]}]},` + validate("false", "") + `}`,
-			before: []request{good}, requests: []request{{method: "PATCH", path: maps + "/good", kind: merge, body: `{"metadata":{"labels":{"l":"other"}}}`}, {method: "DELETE", path: maps + "/good"}}},
+			before: []request{good}, requests: []request{{method: "PATCH", path: maps + "/good", kind: mergePatch, body: `{"metadata":{"labels":{"l":"other"}}}`}, {method: "DELETE", path: maps + "/good"}}},
 		{name: "excluded", policy: `{"matchConstraints":{"excludeResourceRules":[{"apiGroups":[""],"apiVersions":["*"],"operations":["CREATE"],"resources":["configmaps"],"resourceNames":["good"]}],"resourceRules":[` + rule + `]},` + validate("false", "") + `}`,
 			requests: []request{good, bad}},
 		{name: "resource names", policy: `{"matchConstraints":{"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*"],"resourceNames":["bad"]}]},` + validate("false", "") + `}`,
 			requests: []request{good, bad}},
 		{name: "binding narrows", policy: onConfigMaps(validate("false", "")), match: `{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"@"}},"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["UPDATE"],"resources":["configmaps"]}]}`,
-			requests: []request{good, {method: "PATCH", path: maps + "/good", kind: merge, body: `{"data":{"q":"1"}}`}}},
+			requests: []request{good, {method: "PATCH", path: maps + "/good", kind: mergePatch, body: `{"data":{"q":"1"}}`}}},
 		{name: "binding elsewhere", policy: onConfigMaps(validate("false", "")), match: `{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"other"}}}`, requests: []request{good}},
 		{name: "scope cluster", policy: `{"matchConstraints":{"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*"],"scope":"Cluster"}]},` + validate("false", "") + `}`,
-			requests: []request{good, {method: "PATCH", path: "/api/v1/namespaces/@", kind: merge, body: `{"metadata":{"labels":{"x":"y"}}}`}, {method: "DELETE", path: "/api/v1/namespaces/@?dryRun=All"}}},
+			requests: []request{good, {method: "PATCH", path: "/api/v1/namespaces/@", kind: mergePatch, body: `{"metadata":{"labels":{"x":"y"}}}`}, {method: "DELETE", path: "/api/v1/namespaces/@?dryRun=All"}}},
 		{name: "scope namespaced", policy: `{"matchConstraints":{"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*"],"scope":"Namespaced"}]},` + validate("false", "") + `}`,
-			requests: []request{good, {method: "PATCH", path: "/api/v1/namespaces/@", kind: merge, body: `{"metadata":{"labels":{"x":"z"}}}`}}},
+			requests: []request{good, {method: "PATCH", path: "/api/v1/namespaces/@", kind: mergePatch, body: `{"metadata":{"labels":{"x":"z"}}}`}}},
 		{name: "params", policy: onConfigMaps(`"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"matchConditions":[{"name":"x","expression":"object.metadata.name != 'params' && params.kind == 'ConfigMap'"}],` + validate("object.data.a == params.data.a", `,"messageExpression":"'want ' + params.data.a + ' of ' + params.apiVersion"`)),
 			binding: `"validationActions":["Deny"],"paramRef":{"name":"params","parameterNotFoundAction":"Deny"}`, requests: []request{good, bad}},
 		{name: "params of a namespace", policy: onConfigMaps(`"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},` + validate("object.data.a == params.data.a", "")),
@@ -387,19 +385,19 @@ func scenarios() []scenario {
 		{name: "authorizer too often", policy: onConfigMaps(validate("['a', 'b', 'c'].all(p, authorizer.path('/' + p).check('get').allowed())", "")), requests: []request{good}},
 		{name: "widgets", policy: onWidgets(`["CREATE","UPDATE"]`, `["widgets"]`, validate("object.spec.size < 5", `,"messageExpression":"'size ' + string(object.spec.size)"`)),
 			requests: []request{{path: widgets, body: widget("w", `{"size":4,"replicas":1}`)}, {path: widgets, body: widget("x", `{"size":5}`)},
-				{method: "PATCH", path: widgets + "/w", kind: merge, body: `{"spec":{"size":7}}`},
-				{method: "PATCH", path: widgets + "/w/status", kind: merge, body: `{"status":{"n":9}}`},
+				{method: "PATCH", path: widgets + "/w", kind: mergePatch, body: `{"spec":{"size":7}}`},
+				{method: "PATCH", path: widgets + "/w/status", kind: mergePatch, body: `{"status":{"n":9}}`},
 				{path: "/apis/pol.test/v1beta1/namespaces/@/widgets", body: strings.Replace(widget("y", `{"size":6}`), "pol.test/v1", "pol.test/v1beta1", 1)}}},
 		{name: "equivalent version", policy: onWidgets(`["CREATE"]`, `["widgets"]`, validate("object.apiVersion == 'pol.test/v1beta1'", `,"messageExpression":"string(object.apiVersion) + request.kind.version + request.resource.version + request.requestKind.version + request.requestResource.version"`)),
 			requests: []request{{path: "/apis/pol.test/v1beta1/namespaces/@/widgets", body: strings.Replace(widget("y", `{"size":6}`), "pol.test/v1", "pol.test/v1beta1", 1)}}},
 		{name: "exact version", policy: `{"matchConstraints":{"matchPolicy":"Exact","resourceRules":[{"apiGroups":["pol.test"],"apiVersions":["v1"],"operations":["CREATE"],"resources":["widgets"]}]},` + validate("false", "") + `}`,
 			requests: []request{{path: "/apis/pol.test/v1beta1/namespaces/@/widgets", body: strings.Replace(widget("y", `{"size":6}`), "pol.test/v1", "pol.test/v1beta1", 1)}, {path: widgets, body: widget("z", `{"size":6}`)}}},
 		{name: "status", policy: onWidgets(`["*"]`, `["widgets/status"]`, validate("!has(object.status) || object.status.n < 5", `,"messageExpression":"request.subResource + string(object.status.n) + string(oldObject.spec.size)"`)),
-			before: []request{{path: widgets, body: widget("w", `{"size":9}`)}}, requests: []request{{method: "PATCH", path: widgets + "/w/status", kind: merge, body: `{"status":{"n":4}}`},
-				{method: "PATCH", path: widgets + "/w/status", kind: merge, body: `{"status":{"n":6}}`}, {method: "PATCH", path: widgets + "/w", kind: merge, body: `{"spec":{"size":8}}`}}},
+			before: []request{{path: widgets, body: widget("w", `{"size":9}`)}}, requests: []request{{method: "PATCH", path: widgets + "/w/status", kind: mergePatch, body: `{"status":{"n":4}}`},
+				{method: "PATCH", path: widgets + "/w/status", kind: mergePatch, body: `{"status":{"n":6}}`}, {method: "PATCH", path: widgets + "/w", kind: mergePatch, body: `{"spec":{"size":8}}`}}},
 		{name: "scale", policy: onWidgets(`["UPDATE"]`, `["widgets/scale"]`, validate("object.spec.replicas < 5", `,"messageExpression":"string(object.kind) + object.apiVersion + request.kind.group + request.resource.resource + request.subResource + string(oldObject.spec.replicas) + string(object.spec.replicas)"`)),
-			before: []request{{path: widgets, body: widget("w", `{"size":1,"replicas":2}`)}}, requests: []request{{method: "PATCH", path: widgets + "/w/scale", kind: merge, body: `{"spec":{"replicas":3}}`},
-				{method: "PATCH", path: widgets + "/w/scale", kind: merge, body: `{"spec":{"replicas":6}}`}, {method: "PATCH", path: widgets + "/w", kind: merge, body: `{"spec":{"replicas":9}}`}}},
+			before: []request{{path: widgets, body: widget("w", `{"size":1,"replicas":2}`)}}, requests: []request{{method: "PATCH", path: widgets + "/w/scale", kind: mergePatch, body: `{"spec":{"replicas":3}}`},
+				{method: "PATCH", path: widgets + "/w/scale", kind: mergePatch, body: `{"spec":{"replicas":6}}`}, {method: "PATCH", path: widgets + "/w", kind: mergePatch, body: `{"spec":{"replicas":9}}`}}},
 		{name: "any subresource", policy: onWidgets(`["*"]`, `["widgets/*"]`, validate("false", `,"messageExpression":"has(request.subResource) ? request.subResource : 'itself'"`)),
 			requests: []request{{path: widgets, body: widget("w", `{"size":1,"replicas":2}`)}}},
 		{name: "token", policy: `{"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["serviceaccounts/token"]}]},` + validate("object.spec.expirationSeconds < 700", `,"messageExpression":"string(object.kind) + object.apiVersion + request.name + request.kind.group"`) + `}`,
@@ -435,19 +433,19 @@ func testPolicyChanges(t *testing.T, reference, ours *side) {
 		{method: "PATCH", path: policy, kind: strategic, body: `{"spec":{"variables":[{"name":"b","expression":"3"},{"name":"c","expression":"4"}]}}`},
 		{method: "PATCH", path: policy, kind: strategic, body: `{"spec":{"variables":[{"$patch":"delete","name":"b"}],"matchConditions":[{"name":"y","expression":"false"}]}}`},
 		{method: "PATCH", path: policy, kind: strategic, body: `{"spec":{"validations":[{"expression":"false"}]}}`},
-		{method: "PATCH", path: policy, kind: merge, body: `{"spec":{"variables":[{"name":"a","expression":"'x'"}],"validations":[{"expression":"variables.a == 1"}]}}`},
-		{method: "PATCH", path: policy, kind: merge, body: `{"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["a"],"operations":["*"],"resources":["b"]}]}}}`},
-		{method: "PATCH", path: policy, kind: merge, body: `{"spec":{"failurePolicy":null}}`},
-		{method: "PATCH", path: policy, kind: merge, body: `{"metadata":{"generation":9},"status":{"observedGeneration":7}}`},
+		{method: "PATCH", path: policy, kind: mergePatch, body: `{"spec":{"variables":[{"name":"a","expression":"'x'"}],"validations":[{"expression":"variables.a == 1"}]}}`},
+		{method: "PATCH", path: policy, kind: mergePatch, body: `{"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["a"],"operations":["*"],"resources":["b"]}]}}}`},
+		{method: "PATCH", path: policy, kind: mergePatch, body: `{"spec":{"failurePolicy":null}}`},
+		{method: "PATCH", path: policy, kind: mergePatch, body: `{"metadata":{"generation":9},"status":{"observedGeneration":7}}`},
 		{method: "PATCH", path: policy + "?fieldManager=m", kind: apply, body: object("ValidatingAdmissionPolicy", "changed", `{"variables":[{"name":"d","expression":"5"}]}`)},
 		{method: "PATCH", path: policy + "?fieldManager=m", kind: apply, body: object("ValidatingAdmissionPolicy", "changed", `{"variables":[{"name":"a","expression":"5"}],"failurePolicy":"Ignore"}`)},
-		{method: "PATCH", path: policy + "/status", kind: merge, body: `{"status":{"conditions":[{"type":"a b","status":"Foo"}]}}`},
-		{method: "PATCH", path: policy + "/status", kind: merge, body: `{"status":{"typeChecking":{"expressionWarnings":[{"fieldRef":"","warning":""}]}}}`},
-		{method: "PATCH", path: policy + "/status", kind: merge, body: `{"spec":{"failurePolicy":"Foo"},"status":{"observedGeneration":3}}`},
+		{method: "PATCH", path: policy + "/status", kind: mergePatch, body: `{"status":{"conditions":[{"type":"a b","status":"Foo"}]}}`},
+		{method: "PATCH", path: policy + "/status", kind: mergePatch, body: `{"status":{"typeChecking":{"expressionWarnings":[{"fieldRef":"","warning":""}]}}}`},
+		{method: "PATCH", path: policy + "/status", kind: mergePatch, body: `{"spec":{"failurePolicy":"Foo"},"status":{"observedGeneration":3}}`},
 		{path: bindings, body: object("ValidatingAdmissionPolicyBinding", "changed", `{"policyName":"changed","validationActions":["Warn"],"matchResources":{"namespaceSelector":{"matchLabels":{"a":"none"}}}}`)},
-		{method: "PATCH", path: binding, kind: merge, body: `{"spec":{"validationActions":["Audit","Warn"],"paramRef":{"name":"x","parameterNotFoundAction":"Deny"}}}`},
-		{method: "PATCH", path: binding, kind: merge, body: `{"spec":{"validationActions":[]}}`},
-		{method: "PATCH", path: binding, kind: merge, body: `{"spec":{"policyName":"other"}}`},
+		{method: "PATCH", path: binding, kind: mergePatch, body: `{"spec":{"validationActions":["Audit","Warn"],"paramRef":{"name":"x","parameterNotFoundAction":"Deny"}}}`},
+		{method: "PATCH", path: binding, kind: mergePatch, body: `{"spec":{"validationActions":[]}}`},
+		{method: "PATCH", path: binding, kind: mergePatch, body: `{"spec":{"policyName":"other"}}`},
 		{method: "GET", path: binding + "/status"},
 		{method: "DELETE", path: binding},
 		{method: "GET", path: policy},
@@ -481,33 +479,6 @@ func both(t *testing.T, sides []*side, r request) {
 	}
 }
 
-// startKube runs one kube-apiserver until the end of the test.
-func startKube(t *testing.T) *server {
-	t.Helper()
-	program := buildServer(t)
-	dir, err := os.MkdirTemp("", "kintsugi-e2e-kube-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{name: "kube", program: program, dir: filepath.Join(dir, "kube"), pki: makePKI(t, dir),
-		port: e2e.FreePort(t), etcdPort: e2e.FreePort(t)}
-	t.Cleanup(func() {
-		s.stop()
-		_ = os.RemoveAll(dir)
-	})
-	if err := os.Mkdir(s.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.startEtcd(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.startAPI(); err != nil {
-		t.Fatal(err)
-	}
-	s.ready(t)
-	return s
-}
-
 // newWorkspace makes a workspace in root and waits until it can be used.
 func newWorkspace(t *testing.T, i *e2e.Installation, name string) *rest.Config {
 	t.Helper()
@@ -536,10 +507,8 @@ func TestAdmissionPolicies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a kube-apiserver")
 	}
-	kube := startKube(t)
+	reference := newSide(t, "kube-apiserver", oneKube(t).config(""))
 	installation := e2e.StartInstallation(t)
-	reference := newSide(t, "kube-apiserver", &rest.Config{Host: kube.url(), QPS: -1, TLSClientConfig: rest.TLSClientConfig{
-		CAFile: kube.pki.servers.cert, CertFile: kube.pki.master.cert, KeyFile: kube.pki.master.key}})
 	ours := newSide(t, "kintsugi", newWorkspace(t, installation, "policies"))
 	sides := []*side{reference, ours}
 

@@ -2,9 +2,9 @@ package plain
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	e2e "kintsugi.dev/e2e"
 )
@@ -105,7 +106,7 @@ func (r *rig) follow(t *testing.T, who string, partial bool) *follower {
 // until reads on until the watch has told of an object, or has ended with this code.
 func (f *follower) until(object string, code int32) {
 	f.t.Helper()
-	late := time.After(15 * time.Second)
+	late := time.After(time.Minute)
 	for !slices.Contains(f.seen, object) && (code == 0 || f.code != code) {
 		select {
 		case event, ok := <-f.stream.ResultChan():
@@ -124,12 +125,28 @@ func (f *follower) until(object string, code int32) {
 	}
 }
 
-// T43, T90, T103: callers with equal rights share one stream to each server, others get what they may.
-func TestReviewedSharing(t *testing.T) {
-	if os.Getenv("MERGE_PENDING") == "" { // set it to run it
-		t.Skip("pending: now and then a reader keeps a stream of its own beside the shared one")
+// groups are how many merged watches of all ConfigMaps each loop of the proxy reads, each with one stream per server.
+func (r *rig) groups(t *testing.T) map[string]int {
+	t.Helper()
+	var said struct {
+		MergedWatches []struct{ Loop, Path string }
 	}
-	r := startRig(t, "aggregation:", "  share: reviewed", "  allow_partial: true", "  authz: {cache_ms: 1000, recheck_ms: 600000}")
+	if err := json.Unmarshal([]byte(r.debug(t, "streams")), &said); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]int{}
+	for _, group := range said.MergedWatches {
+		if group.Path == "/api/v1/configmaps" {
+			out[group.Loop]++
+		}
+	}
+	return out
+}
+
+// T43, T90, T103: callers with equal rights share one stream to each server, others get what they may. Loops share
+// nothing: one of them has all callers here, until the end.
+func TestReviewedSharing(t *testing.T) {
+	r := startRig(t, "loops: 1", "aggregation:", "  share: reviewed", "  allow_partial: true", "  authz: {cache_ms: 1000, recheck_ms: 600000}")
 	ctx := context.Background()
 	reads := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}}
 	own := append(slices.Clone(reads),
@@ -165,7 +182,7 @@ func TestReviewedSharing(t *testing.T) {
 		e2e.Eventually(t, 15*time.Second, "streams to the servers", func() error {
 			for n, s := range r.servers {
 				if got := s.watches(t); got != want(n) {
-					return fmt.Errorf("%d at %s, not %d", got, s.name, want(n))
+					return fmt.Errorf("%d at %s, not %d; the proxy says %s", got, s.name, want(n), r.debug(t, "streams"))
 				}
 			}
 			return nil
@@ -198,12 +215,12 @@ func TestReviewedSharing(t *testing.T) {
 
 	// A right that is taken away on one server ends what rests on it, and nothing else.
 	last := r.servers[len(r.servers)-1]
-	begin := time.Now()
+	clock, begin := e2e.StartClock(), time.Now()
 	last.revoke(t, "reader", "u2")
 	two.until("", 403)
 	again.until("", 403)
 	t.Logf("the watches ended after %v", time.Since(begin).Round(time.Millisecond))
-	if took := time.Since(begin); took > 4*time.Second {
+	if took := clock.Spent(); took > 4*time.Second {
 		t.Errorf("the watches ended after %v", took)
 	}
 	if _, err := r.as(t, "u2", false).CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
@@ -226,4 +243,87 @@ func TestReviewedSharing(t *testing.T) {
 	back.until(last.name+"/third", 0)
 	everywhere("fourth", one, back)
 	streams(func(n int) int { return map[bool]int{true: 2, false: 1}[n == 0] })
+
+	// Two loops have a group each, and between them one stream to each server, however many callers read.
+	if err := r.proxy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.more[0] = "loops: 2"
+	r.startProxy()
+	var all []*follower
+	for range 3 {
+		all = append(all, r.follow(t, "u1", false), r.follow(t, "u2", false))
+	}
+	everywhere("fifth", all...)
+	groups := r.groups(t)
+	for loop, n := range groups {
+		if n != 1 {
+			t.Errorf("%s has %d groups of callers that ask the same", loop, n)
+		}
+	}
+	if len(groups) < 1 || len(groups) > 2 {
+		t.Errorf("groups of loops %v", groups)
+	}
+	streams(func(int) int { return 1 })
+}
+
+// T89: who may act as whom is decided as by the servers themselves, which know constrained impersonation.
+func TestReviewedImpersonation(t *testing.T) {
+	r := startRig(t, "loops: 1", "aggregation:", "  share: reviewed", "  authz: {cache_ms: 1000}")
+	reads := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}}
+	review := rbacv1.PolicyRule{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}}
+	for _, s := range r.servers {
+		s.grant(t, "kintsugi", append(slices.Clone(reads), review), "system:kintsugi")
+		s.grant(t, "reader", reads, "u2", "system:node:n1")
+		s.grant(t, "constrained", []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"impersonate-on:user-info:list", "impersonate-on:arbitrary-node:watch"}},
+			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"users"}, ResourceNames: []string{"u2"}, Verbs: []string{"impersonate:user-info"}},
+			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"nodes"}, Verbs: []string{"impersonate:arbitrary-node"}}}, "u1")
+		s.grant(t, "classic", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}}}, "u3")
+	}
+	status := func(config *rest.Config, who, query string, as rest.ImpersonationConfig) int {
+		t.Helper()
+		config.CertFile, config.KeyFile, config.Impersonate = r.pki.people[who].cert, r.pki.people[who].key, as
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Get(config.Host + "/api/v1/configmaps" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	direct := func() *rest.Config {
+		return &rest.Config{Host: r.servers[0].url(), TLSClientConfig: rest.TLSClientConfig{CAFile: r.pki.servers.cert}}
+	}
+	u2 := rest.ImpersonationConfig{UserName: "u2"}
+	e2e.Eventually(t, 15*time.Second, "rights", func() error {
+		for _, config := range []*rest.Config{direct(), r.config("*")} {
+			if got := status(config, "u3", "", u2); got != http.StatusOK {
+				return fmt.Errorf("%d", got)
+			}
+		}
+		return nil
+	})
+	allowed := 0
+	for _, who := range []string{"u1", "u2", "u3"} {
+		for _, as := range []rest.ImpersonationConfig{u2, {UserName: "alice"}, {UserName: "system:node:n1"}, {UserName: "u2", UID: "1"},
+			{UserName: "u2", Groups: []string{"g"}}, {UserName: "u2", Groups: []string{"system:masters"}},
+			{UserName: "u2", Extra: map[string][]string{"acme.io/team": {"blue"}}}} {
+			for _, query := range []string{"", "?watch=1&timeoutSeconds=1"} {
+				want, got := status(direct(), who, query, as), status(r.config("*"), who, query, as)
+				if got != want {
+					t.Errorf("%s as %+v%s: %d, not %d", who, as, query, got, want)
+				}
+				if want == http.StatusOK {
+					allowed++
+				}
+			}
+		}
+	}
+	if allowed != 6 { // u1 lists as u2 and watches as a node, u3 does both as both
+		t.Errorf("%d are allowed", allowed)
+	}
 }
