@@ -373,10 +373,12 @@ class Proxy:
             raise
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind=None, *_):
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        if kind is not None:
+            print("the end of the proxy's log:\n" + "\n".join(self.text().splitlines()[-30:]), flush=True)
 
     def client(self, path="/clusters/root", cert="admin"):
         pki = self.installation.pki
