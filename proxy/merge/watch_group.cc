@@ -14,7 +14,8 @@
 namespace kintsugi::proxy {
 namespace {
 
-constexpr std::size_t kAhead = 4;  ///< readers
+constexpr std::size_t kAhead = 4;           ///< readers
+constexpr Duration kHeldRest = seconds(1);  ///< until it is looked again who has a group
 
 /// Who asks, as the shards are told.
 std::string identity_of(const http::RequestHead& head) {
@@ -53,6 +54,7 @@ WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead hea
       linger_(shared.loop),
       stall_(shared.loop) {
   give_back(route_.info);  // the first client's question
+  linger();                // it may be refused before it reads
 }
 
 WatchGroup::~WatchGroup() {
@@ -95,8 +97,12 @@ void WatchGroup::remove(GroupReader& reader) noexcept {
     refresh_soon();
   }
   if (reader_count_ == 0) {
-    linger_.start(shared_.params.group_linger, [this] { fall_asleep(); });
+    linger();
   }
+}
+
+void WatchGroup::linger() {
+  linger_.start(shared_.params.group_linger, [this] { fall_asleep(); });
 }
 
 void WatchGroup::expect(TimePoint due) {
@@ -147,8 +153,17 @@ void WatchGroup::fall_asleep() {
     drop(slots_.begin()->first);
   }
   log_.clear();
-  linger_.start(ResumeRing::Limits().age, [this] {
-    shared_.groups.erase(shared_.groups.find(key_));  // the last reference: `this` is gone
+  // Of one that nobody has read there is nothing to resume at.
+  go_in(ring_.size() == 0 ? shared_.params.group_linger : ResumeRing::Limits().age);
+}
+
+void WatchGroup::go_in(Duration rest) {
+  linger_.start(rest, [this] {
+    if (weak_from_this().use_count() > 1) {  // who has it may still begin to read
+      go_in(kHeldRest);
+    } else {
+      shared_.groups.erase(shared_.groups.find(key_));  // the last reference: `this` is gone
+    }
   });
 }
 

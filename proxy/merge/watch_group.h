@@ -79,7 +79,8 @@ class ListProbe;
 
 /// Watches that ask one question for one identity share one stream per shard and one log of what
 /// came (specs/aggregation.md 9). Streams and log live until `group_linger` after the last reader,
-/// the ring as long as ResumeRing promises. Threads: its loop.
+/// the ring as long as ResumeRing promises, and the group as long as either, or as who has it.
+/// Threads: its loop.
 class WatchGroup final : private MemberWatch::Sink,
                          private SlotResync::Sink,
                          public std::enable_shared_from_this<WatchGroup> {
@@ -215,7 +216,10 @@ class WatchGroup final : private MemberWatch::Sink,
   void on_resynced(SlotResync& from, std::uint64_t revision) noexcept override;
   void on_resync_failed(SlotResync& from) noexcept override;
 
+  /// Nobody reads it.
+  void linger();
   void fall_asleep();
+  void go_in(Duration rest);
   void be_due();
   void be_stalled();
   /// Without new members that some reader may not read, as far as is known.
