@@ -34,21 +34,31 @@ struct StreamRelay {
     const std::size_t size = batch.size();
     const bool fits = bytes.load(std::memory_order_relaxed) + size <= StreamHomes::kMostBytes ||
                       bytes.load(std::memory_order_relaxed) == 0;
-    if (!fits || !batches.push(batch)) {
+    if (!fits) {
       return false;
     }
-    bytes.fetch_add(size, std::memory_order_relaxed);
-    homes->queue_bytes_.fetch_add(size, std::memory_order_relaxed);
+    add(size);  // the reader may take it at once
+    if (!batches.push(batch)) {
+      take(size);
+      return false;
+    }
     return true;
   }
   /// The reader's.
   [[nodiscard]] std::optional<SharedBytes> pop() noexcept {
     std::optional<SharedBytes> batch = batches.pop();
     if (batch) {
-      bytes.fetch_sub(batch->size(), std::memory_order_relaxed);
-      homes->queue_bytes_.fetch_sub(batch->size(), std::memory_order_relaxed);
+      take(batch->size());
     }
     return batch;
+  }
+  void add(std::size_t size) noexcept {
+    bytes.fetch_add(size, std::memory_order_relaxed);
+    homes->queue_bytes_.fetch_add(size, std::memory_order_relaxed);
+  }
+  void take(std::size_t size) noexcept {
+    bytes.fetch_sub(size, std::memory_order_relaxed);
+    homes->queue_bytes_.fetch_sub(size, std::memory_order_relaxed);
   }
   /// The home's: one wake-up for all that comes until the reader is calm().
   static void wake(const std::shared_ptr<StreamRelay>& relay) {
@@ -232,12 +242,17 @@ bool StreamShare::drain() {
   drained_at_ = loop_.now();
   const std::shared_ptr<StreamRelay> relay = relay_;
   const StreamRelay::End end = relay->end.load();  // before the last batches are taken
-  while (role_ == Role::kReader && relay == relay_) {
+  for (std::size_t taken = 0; role_ == Role::kReader && relay == relay_;) {
+    if (taken >= StreamHomes::kMostPerTurn) {
+      poll_.start(kPoll, [this] { poll(); });
+      return true;
+    }
     const std::optional<SharedBytes> batch = relay->pop();
     if (!batch) {
       break;
     }
     any = true;
+    taken += batch->size();
     stream_.on_relayed(batch->view());
   }
   if (end == StreamRelay::End::kNone || relay != relay_) {

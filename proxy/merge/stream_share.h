@@ -32,6 +32,9 @@ class StreamHomes {
   /// itself.
   static constexpr std::size_t kMostBatches = 1'024;
   static constexpr std::size_t kMostBytes = 4U << 20;
+  /// What a reader takes in one turn of its loop, and the batch that goes beyond: what it makes of
+  /// that leaves for clients only at the end of the turn.
+  static constexpr std::size_t kMostPerTurn = 128U << 10;
 
   struct Stats {
     std::size_t relays = 0;       ///< streams that are read from another loop
@@ -104,7 +107,8 @@ class StreamShare {
   void join_if_level();
   void on_woken();
   void poll();
-  /// @return whether anything came, and may go on coming.
+  /// Some of what waits; the rest in later turns. @return whether anything came, and may go on
+  /// coming.
   bool drain();
   void leave() noexcept;
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -20,11 +21,12 @@ class Stream final : public StreamShare::Stream {
  public:
   Stream(std::shared_ptr<StreamHomes> homes, net::Loop& loop, std::uint64_t position,
          const std::string& key = "k")
-      : position_(position), share_(std::move(homes), loop, key, *this) {}
+      : position_(position), loop_(loop), share_(std::move(homes), loop, key, *this) {}
 
   [[nodiscard]] std::uint64_t position() const noexcept override { return position_; }
   void on_joined() noexcept override { own_ = false; }
   void on_relayed(std::string_view events) noexcept override {
+    turns_.push_back(loop_.now());
     for (const std::string_view line : split(events, '\n')) {
       if (!line.empty()) {
         take(std::stoull(std::string(line)));
@@ -57,6 +59,8 @@ class Stream final : public StreamShare::Stream {
   bool own_ = true, away_ = false;
   int lost_ = 0;
   std::vector<std::uint64_t> taken_;
+  std::vector<TimePoint> turns_;  ///< of the loop, by batch
+  net::Loop& loop_;
   StreamShare share_;
 
  private:
@@ -117,6 +121,33 @@ TEST_F(StreamShares, WhenMuchComesBeforeTheReaderLooks_PERF202_OneWakeUpTellsIt)
   settle();
   settle();
   EXPECT_EQ(other_.taken_.size(), 201U);
+}
+
+TEST_F(StreamShares, WhenMuchWaits_AGG1203_TheReaderTakesItInSeveralTurns) {
+  home_.share_.be_live("json");
+  other_.share_.be_live("json");
+  settle();
+  constexpr std::uint64_t kBatches = 100;
+  const std::string padding(StreamHomes::kMostPerTurn / 8, ' ');
+  for (std::uint64_t i = 1; i <= kBatches; ++i) {
+    home_.share_.add(std::to_string(10 + i) + padding, "\n", 10 + i);
+    home_.share_.end_batch();
+  }
+  const TimePoint give_up = Clock::now() + seconds(30);
+  while (other_.taken_.size() < kBatches && Clock::now() < give_up) {
+    settle();
+  }
+  ASSERT_EQ(other_.taken_.size(), kBatches);
+  for (const TimePoint turn : other_.turns_) {
+    EXPECT_LE(std::count(other_.turns_.begin(), other_.turns_.end(), turn), 8);
+  }
+  home_.hear_batch({200});  // and is told of what comes after that
+  home_.share_.be_lost(false);
+  while (other_.lost_ == 0 && Clock::now() < give_up) {
+    settle();
+  }
+  EXPECT_EQ(other_.taken_.back(), 200U);
+  EXPECT_EQ(other_.lost_, 1);
 }
 
 TEST_F(StreamShares, WhenTheReaderIsBehind_ItsOwnStreamBringsItUp) {
@@ -301,6 +332,7 @@ TEST(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce) {
   }
   const TimePoint give_up = Clock::now() + seconds(60);
   while (finished.load() < kLoops && Clock::now() < give_up) {
+    EXPECT_LE(homes->stats().queue_bytes, kLoops * StreamHomes::kMostBytes);
     exists.store(std::min(kEvents, exists.load() + 5));
     std::this_thread::yield();
   }
