@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <functional>
 #include <list>
 #include <map>
 #include <random>
@@ -18,6 +19,8 @@
 #include "base/strings.h"
 #include "krm/json.h"
 #include "proxy/merge/history_shard.h"
+#include "proxy/merge/second_loop.h"
+#include "proxy/merge/stream_share.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -31,6 +34,7 @@ using testing::FakeShard;
 using testing::Form;
 using testing::number;
 using testing::Rig;
+using testing::SecondLoop;
 
 constexpr std::size_t kShards = 3;
 constexpr const char* kMaps = "/clusters/*/api/v1/configmaps";
@@ -68,24 +72,10 @@ struct Client {
 class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   void SetUp() override {
-    rig_ = std::make_unique<Rig>(
-        [](net::UpstreamParams& params) { params.restart_window = Duration(); },
-        [this](ProxyHandlerParams& params) {
-          params.wildcard = true;
-          params.merge_options.allow_partial = true;
-          params.merge_options.sequence = sequence_;
-          MergeParams& merge = params.merge_params;
-          merge.bookmark_gap = milliseconds(1);
-          merge.headers_wait = milliseconds(50);
-          merge.group_linger = milliseconds(20);
-          merge.group_log = 8U << 10;
-          merge.slow_grace = milliseconds(20);
-          merge.rights_age = milliseconds(5);
-          merge.first_backoff = milliseconds(1);
-          merge.last_backoff = milliseconds(4);
-          merge.expire_spread = milliseconds(20);
-          merge.expire_rate = 1000;
-        });
+    const auto at_once = [](net::UpstreamParams& params) { params.restart_window = Duration(); };
+    rig_ = std::make_unique<Rig>(at_once, [this](ProxyHandlerParams& params) {
+      set(params, [this] { return of_second(); });
+    });
     rig_->log_in();
     if (std::getenv("KINTSUGI_RANDOM_DEBUG") != nullptr) {
       set_log_level(LogLevel::kDebug);
@@ -105,12 +95,56 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
         leaver_ = spec;
       }
     }
+    if (two_loops_) {
+      second_ = std::make_unique<SecondLoop>(*rig_, at_once, [this](ProxyHandlerParams& params) {
+        set(params, [this] { return of_first(); });
+      });
+    }
   }
   void TearDown() override {
     clients_.clear();
+    second_.reset();
     for (const auto& listener : listeners_) {
       listener->close();
     }
+  }
+
+  using Place = std::pair<net::Loop*, ProxyHandler*>;
+  Place of_first() { return {&rig_->loop, rig_->handler.get()}; }
+  Place of_second() { return {&second_->loop, second_->handler.get()}; }
+  /// @param other  where else events are delivered
+  void set(ProxyHandlerParams& params, const std::function<Place()>& other) {
+    params.wildcard = true;
+    params.merge_options.allow_partial = true;
+    params.merge_options.sequence = sequence_;
+    MergeParams& merge = params.merge_params;
+    merge.bookmark_gap = milliseconds(1);
+    merge.headers_wait = milliseconds(50);
+    merge.group_linger = milliseconds(20);
+    merge.group_log = 8U << 10;
+    merge.slow_grace = milliseconds(20);
+    merge.rights_age = milliseconds(5);
+    merge.first_backoff = milliseconds(1);
+    merge.last_backoff = milliseconds(4);
+    merge.expire_spread = milliseconds(20);
+    merge.expire_rate = 1000;
+    if (!two_loops_) {
+      return;
+    }
+    params.homes = homes_;
+    params.find_deliveries = [this, other, &loop = params.loop](
+                                 const std::string& key, std::uint64_t revision,
+                                 std::vector<bool> members,
+                                 std::function<void(ResumeRing::Found)> done) {
+      ProxyHandler* here = (&loop == &rig_->loop ? of_first() : of_second()).second;
+      const auto [there, handler] = other();
+      there->post([=, &loop, handler = handler, own = here->find_delivery(key, revision, members)] {
+        loop.post([=, part = handler->find_delivery(key, revision, members)]() mutable {
+          own.meet(part);
+          done(std::move(own));
+        });
+      });
+    };
   }
 
   std::uint32_t pick(std::uint32_t below) {
@@ -178,7 +212,11 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
     if (after != nullptr) {
       client.before = "\nafter" + story(*after);
     }
-    rig_->send(client.answer, head);
+    if (second_ != nullptr && pick(2) == 0) {
+      second_->send(client.answer, head);
+    } else {
+      rig_->send(client.answer, head);
+    }
   }
 
   static std::uint64_t component(const std::string& cursor, std::size_t slot) {
@@ -367,6 +405,9 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
     }
     if (rig_->slots->changed(change, 1)) {
       rig_->give_slots(rig_->slots);
+      if (second_ != nullptr) {
+        second_->take_slots();
+      }
     }
   }
 
@@ -501,6 +542,9 @@ class RandomWatches : public ::testing::TestWithParam<std::uint32_t> {
 
   std::minstd_rand random_{GetParam()};
   static constexpr std::size_t kLeaver = kShards - 1;
+  bool two_loops_ = false;  ///< clients come to either, which share their streams of shards
+  std::shared_ptr<StreamHomes> homes_ = std::make_shared<StreamHomes>();
+  std::unique_ptr<SecondLoop> second_;
   bool sequence_ = false;  ///< cursors are numbers: what they stand for only the proxy knows
   std::map<std::string, decltype(Client::state)> states_;  ///< sequence_: at cursors
   bool disturbs_ = false;  ///< shards forget their history, and one leaves and comes back
@@ -532,6 +576,19 @@ TEST_P(RandomSequences, AGG516_AGG1002_WhateverIsForgotten_EveryStreamHasAll) {
   play();
 }
 
+class RandomLoops : public RandomWatches {
+ protected:
+  RandomLoops() { two_loops_ = true; }
+};
+
+TEST_P(RandomLoops, AGG902_AGG702_WhateverHappens_EveryStreamIsExact) { play(); }
+
+TEST_P(RandomLoops, AGG902_AGG1002_WhateverIsForgotten_EveryBookmarkIsTrue) {
+  disturbs_ = true;
+  play();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomLoops, ::testing::ValuesIn(testing::random_seeds()));
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomWatches, ::testing::ValuesIn(testing::random_seeds()));
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomSequences, ::testing::ValuesIn(testing::random_seeds()));
 
