@@ -272,9 +272,12 @@ TEST_F(StreamShares, WhenKeysOrEncodingsDiffer_NobodyShares) {
 
 /// A home that comes and goes on one thread, readers on others: each has every event, once and in
 /// order.
-TEST(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce) {
-  constexpr std::uint64_t kEvents = 5'000;
+class StreamShareThreads : public ::testing::TestWithParam<bool> {};
+
+TEST_P(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce) {
   constexpr std::size_t kLoops = 3;
+  const bool stalls = GetParam();  // relays are cut
+  const std::uint64_t kEvents = stalls ? 12'000 : 5'000;
   const auto homes = std::make_shared<StreamHomes>();
 
   /// A loop whose shard has everything up to a number that grows, and gives some of it each turn.
@@ -283,6 +286,11 @@ TEST(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce) {
     std::unique_ptr<Stream> stream;
     std::uint64_t heard = 0;  // of the own stream
     int seen_lost = 0, turns = 0;
+    std::uint64_t all = 0;
+    bool stalls = false;
+    int stalled = 0;
+    const StreamHomes* homes = nullptr;
+    std::atomic<bool>* busy = nullptr;
     std::atomic<std::uint64_t>* exists = nullptr;
     std::atomic<std::size_t>* finished = nullptr;
     std::thread thread;
@@ -296,19 +304,30 @@ TEST(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce) {
         s.share_.be_live("json");
       }
       if (s.own_) {
-        Taken batch;
-        for (const std::uint64_t until = exists->load(); heard < until && batch.size() < 7;) {
-          batch.push_back(++heard);
+        for (int batches = stalls ? 64 : 1; batches > 0 && s.own_; --batches) {
+          Taken batch;
+          const std::size_t most = stalls ? 1 : 7;
+          for (const std::uint64_t until = exists->load(); heard < until && batch.size() < most;) {
+            batch.push_back(++heard);
+          }
+          s.hear_batch(batch);
         }
-        s.hear_batch(batch);
+      } else if (stalls && stalled < 3) {
+        // It is busy until some relay is cut, or all others have everything.
+        ++stalled;
+        const std::uint64_t before = homes->stats().cut;
+        busy->store(true);
+        while (homes->stats().cut == before && finished->load() + 1 < kLoops) {
+          std::this_thread::yield();
+        }
       }
       // Now and then a stream ends, as streams do.
-      if (s.own_ && ++turns % 50 == 0) {
+      if (++turns % 50 == 0 && s.own_ && !stalls) {
         s.share_.be_lost(false);
         heard = s.position_;
         s.share_.be_live("json");
       }
-      if (s.position_ == kEvents) {
+      if (s.position_ == all) {
         finished->fetch_add(1);
         return;  // it stays, for the others
       }
@@ -317,8 +336,13 @@ TEST(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce) {
   };
   std::atomic<std::uint64_t> exists = 1;
   std::atomic<std::size_t> finished = 0;
+  std::atomic<bool> busy = false;
   std::deque<Side> sides(kLoops);
   for (Side& side : sides) {
+    side.all = kEvents;
+    side.stalls = stalls;
+    side.busy = &busy;
+    side.homes = homes.get();
     side.exists = &exists;
     side.finished = &finished;
     side.stream = std::make_unique<Stream>(homes, side.loop, 0);
@@ -333,7 +357,8 @@ TEST(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce) {
   const TimePoint give_up = Clock::now() + seconds(60);
   while (finished.load() < kLoops && Clock::now() < give_up) {
     EXPECT_LE(homes->stats().queue_bytes, kLoops * StreamHomes::kMostBytes);
-    exists.store(std::min(kEvents, exists.load() + 5));
+    const std::uint64_t until = stalls && !busy.load() ? 500 : kEvents;
+    exists.store(std::min(until, exists.load() + 5));
     std::this_thread::yield();
   }
   for (Side& side : sides) {
@@ -349,10 +374,13 @@ TEST(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce) {
     }
     side.stream.reset();
   }
+  EXPECT_TRUE(homes->stats().cut > 0 || !stalls);
   sides.clear();  // what is posted and never ran goes with them
   EXPECT_EQ(homes->stats().relays, 0U);
   EXPECT_EQ(homes->stats().queue_bytes, 0U);
 }
+
+INSTANTIATE_TEST_SUITE_P(Stalls, StreamShareThreads, ::testing::Bool());
 
 }  // namespace
 }  // namespace kintsugi::proxy
