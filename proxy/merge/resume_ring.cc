@@ -45,15 +45,19 @@ void ResumeRing::apply(Vector& vector, const Entry& entry) {
 
 void ResumeRing::add(Entry entry) {
   const TimePoint now = entry.when;
-  entries_.push_back(entry);
-  while (entries_.size() > limits_.most ||
-         (entries_.size() > limits_.least && entries_.front().when + limits_.age < now)) {
+  // Room first: a queue that is as long as it may be would double.
+  const auto is_over = [&](std::size_t size) {
+    return size > limits_.most ||
+           (size > limits_.least && entries_.front().when + limits_.age < now);
+  };
+  while (!entries_.empty() && is_over(entries_.size() + 1)) {
     if (entries_.front().kind == Kind::kOwn) {
       own_.pop_front();
     }
     apply(base_, entries_.front());
     entries_.pop_front();
   }
+  entries_.push_back(entry);
 }
 
 void ResumeRing::Found::meet(const Found& other) {
