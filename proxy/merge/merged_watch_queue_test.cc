@@ -47,6 +47,36 @@ TEST_F(MergedWatchQueues, WhenTooMuchWaits_AGG1203_EndsWhoIsFarthestBehind) {
   EXPECT_EQ(rig_->handler->merge_stats().evicted_slow, 0U);
 }
 
+TEST_F(MergedWatchQueues, WhenPresentObjectsComeLate_AGG1203_TheyCountToo) {
+  start({}, [](MergeParams& params) { params.queue_total = 100'000; });
+  Exchange* late = nullptr;
+  scripts_[0] = [&](Exchange& exchange) {
+    if (is_watch(exchange)) {
+      late = &exchange;
+    } else {
+      serve(0, exchange);
+    }
+  };
+  Answer& slow = watch(kNewest);
+  slow.takes = false;
+  // What waits is weighed every second: once before anything does.
+  const TimePoint weighed = Clock::now() + milliseconds(1'200);
+  ASSERT_TRUE(until([&] { return late != nullptr && Clock::now() >= weighed; }));
+  std::string present;
+  for (int i = 0; i < 40; ++i) {
+    std::string text = event("ADDED", "a" + std::to_string(i), std::to_string(11 + i));
+    text.insert(text.find("\"metadata\""),
+                "\"data\":{\"v\":\"" + std::string(20'000, 'x') + "\"},");
+    present += text;
+  }
+  http::HeaderList headers;
+  headers.add("content-type", "application/json");
+  late->stream->send_head(200, headers, false);
+  late->stream->send_data(present + bookmark("60", true), false);
+  EXPECT_TRUE(until([&] { return queued() > 100'000; }));
+  EXPECT_TRUE(until([&] { return ended_for_memory() == 1; }));
+}
+
 TEST_F(MergedWatchQueues, WhenLittleWaits_AGG1203_NobodyEnds) {
   start({}, [](MergeParams& params) { params.queue_total = 4'000'000; });
   Answer& quick = synced();

@@ -112,7 +112,8 @@ class WatchGroup final : private MemberWatch::Sink,
                                      GroupLog::Index& until) const;
   /// Bytes that wait for its readers; those of the log once.
   [[nodiscard]] std::size_t queue_bytes() const noexcept;
-  /// The same, without a look at readers where nothing has come since nothing waited.
+  /// The same, without a look at readers where nothing has come since nothing waited, to the log
+  /// or on streams of their own.
   [[nodiscard]] std::size_t weigh_queue() noexcept;
   /// Some may be null.
   [[nodiscard]] const std::vector<GroupReader*>& readers() const noexcept { return readers_; }
@@ -284,6 +285,7 @@ class WatchGroup final : private MemberWatch::Sink,
   bool refreshes_ = false;
   TimePoint last_used_{};
   std::size_t queue_bytes_ = 0;  // when it was weighed last
+  bool own_came_ = false;        // events of readers' own streams, since then
   GroupLog::Index weighed_until_ = 0;
   TimePoint weighed_at_{};
   StreamShape shape_;

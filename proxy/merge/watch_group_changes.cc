@@ -103,7 +103,8 @@ std::size_t WatchGroup::queue_bytes() const noexcept {
 }
 
 std::size_t WatchGroup::weigh_queue() noexcept {
-  if (queue_bytes_ != 0 || weighed_until_ != log_.end() || weighed_at_ <= last_used_) {
+  if (queue_bytes_ != 0 || weighed_until_ != log_.end() || weighed_at_ <= last_used_ ||
+      std::exchange(own_came_, false)) {
     weighed_until_ = log_.end();
     weighed_at_ = shared_.loop.now();
     queue_bytes_ = queue_bytes();
@@ -237,6 +238,7 @@ const MemberWatch* WatchGroup::owners_stream(const Member& member, const ObjectF
 }
 
 WatchGroup::OwnEvent WatchGroup::judge(const Member& member, const EventFacts& event) {
+  own_came_ = true;
   note_moves();
   if (is_hidden(event.facts)) {
     return OwnEvent::kLeaveOut;
