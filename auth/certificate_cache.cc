@@ -30,7 +30,7 @@ CertificateIdentity CertificateCache::identify(const std::vector<std::string>& c
   const std::int64_t at = now.value_or(std::time(nullptr));
   std::string key = digest_of(chain_der);
   if (const auto found = known_.find(key); found != known_.end()) {
-    if (at < found->second.until) {
+    if (at >= found->second.from && at < found->second.until) {
       return found->second.identity;
     }
     known_.erase(found);
@@ -41,7 +41,7 @@ CertificateIdentity CertificateCache::identify(const std::vector<std::string>& c
     if (known_.size() >= kMost) {
       known_.clear();
     }
-    known_.emplace(std::move(key), Answer{identity, std::min(until, at + kLongest)});
+    known_.emplace(std::move(key), Answer{identity, at, std::min(until, at + kLongest)});
   }
   return identity;
 }

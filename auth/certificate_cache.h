@@ -16,8 +16,9 @@ namespace kintsugi::auth {
 /// Remembers who valid chains are, so that clients that come back, and those with many connections,
 /// are not verified each time (0.2 ms each: what a storm of reconnects costs beside TLS itself).
 /// An answer holds until a certificate of its chain is out of its time, at most kLongest, and not
-/// beyond a reload of the verifier. Refusals are not kept. At most kMost answers of about 0.5 kB;
-/// when one more comes, all are forgotten. Threads: one loop.
+/// beyond a reload of the verifier, nor when the clock is put back behind it. Refusals are not
+/// kept. At most kMost answers of about 0.5 kB; when one more comes, all are forgotten. Threads:
+/// one loop.
 class CertificateCache {
  public:
   static constexpr std::size_t kMost = 16'384;
@@ -35,7 +36,7 @@ class CertificateCache {
  private:
   struct Answer {
     CertificateIdentity identity;
-    std::int64_t until = 0;
+    std::int64_t from = 0, until = 0;
   };
   std::shared_ptr<const ReloadableCertificateVerifier> verifier_;
   std::shared_ptr<const CertificateVerifier> asked_;  ///< whose answers are known

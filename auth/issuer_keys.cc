@@ -50,7 +50,11 @@ struct IssuerKeys::Round {
 };
 
 IssuerKeys::IssuerKeys(net::Loop& loop, Params params)
-    : loop_(loop), params_(std::move(params)), timer_(loop), retry_(params_.first_retry) {
+    : loop_(loop),
+      params_(std::move(params)),
+      timer_(loop),
+      retry_(params_.close_retry),
+      close_retries_(params_.close_retries) {
   fetch();
 }
 IssuerKeys::~IssuerKeys() {
@@ -67,7 +71,7 @@ void IssuerKeys::ask() {
 }
 
 void IssuerKeys::then(std::function<void()> done) {
-  if (round_ != nullptr) {
+  if (fetching()) {
     waiting_.push_back(std::move(done));
     return;
   }
@@ -107,6 +111,7 @@ bool IssuerKeys::request(const std::string& url,
 
 void IssuerKeys::fetch() {
   timer_.cancel();
+  starting_ = false;
   fetched_at_ = loop_.now();
   round_ = std::make_unique<Round>();
   round_->until = fetched_at_ + params_.timeout;
@@ -167,8 +172,15 @@ void IssuerKeys::finish(const std::string& fault) {
       log_warn("keys of a token issuer cannot be fetched",
                {{"issuer", params_.issuer}, {"error", fault}});
     }
+    starting_ = keys_ == nullptr && close_retries_-- > 0;
+    if (!starting_) {
+      retry_ = std::max(retry_, params_.first_retry);
+    }
     timer_.start(retry_, [this] { fetch(); });
     retry_ = std::min(retry_ * 2, params_.longest_retry);
+    if (starting_) {
+      return;
+    }
   }
   for (auto& done : std::exchange(waiting_, {})) {
     loop_.post([alive = alive_, done = std::move(done)] {

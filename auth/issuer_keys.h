@@ -14,7 +14,8 @@ namespace kintsugi::auth {
 
 /// The keys of one issuer: its discovery document names where they are (OpenID Connect Discovery
 /// 1.0). Fetched when it starts, again every `refresh` and when somebody asks for newer ones;
-/// failures are retried with back-off and keep the keys there are. Threads: its loop.
+/// failures are retried with back-off and keep the keys there are. One that comes at once at the
+/// very start says little about the issuer, so the first retries follow closely. Threads: its loop.
 class IssuerKeys {
  public:
   struct Params {
@@ -25,6 +26,8 @@ class IssuerKeys {
     Duration refresh = seconds(600);
     Duration least_pause = seconds(5);  ///< between fetches that are asked for
     Duration first_retry = seconds(1), longest_retry = seconds(30);
+    Duration close_retry = milliseconds(50);  ///< the first of close_retries, each twice as long
+    int close_retries = 3;                    ///< at the start, while there are no keys
   };
   IssuerKeys(net::Loop& loop, Params params);
   ~IssuerKeys();
@@ -33,11 +36,12 @@ class IssuerKeys {
 
   /// Null: never fetched.
   [[nodiscard]] const KeySet* keys() const noexcept { return keys_.get(); }
-  [[nodiscard]] bool fetching() const noexcept { return round_ != nullptr; }
+  /// A fetch runs, or is about to as the first ones failed.
+  [[nodiscard]] bool fetching() const noexcept { return round_ != nullptr || starting_; }
   /// Fetches, unless it is too soon; fetching() tells.
   void ask();
-  /// Runs once when the fetch that runs is over, or in a later turn when none does. Not at all when
-  /// this dies before.
+  /// Runs once when fetching() is over, or in a later turn when it is already. Not at all when this
+  /// dies before.
   void then(std::function<void()> done);
 
  private:
@@ -57,6 +61,8 @@ class IssuerKeys {
   net::Timer timer_;
   TimePoint fetched_at_{};  ///< begin of the last fetch
   Duration retry_;
+  int close_retries_;      ///< left
+  bool starting_ = false;  ///< one of them is next
   std::string last_fault_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

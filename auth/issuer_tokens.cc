@@ -17,6 +17,12 @@ Error not_available() {
   return krm::unavailable("the token issuer is not available yet", kRetryAfter);
 }
 
+/// One's keys are the other's.
+bool same_keys(const JwtIssuer& a, const JwtIssuer& b) {
+  return a.config().url == b.config().url && a.config().ca_pem == b.config().ca_pem &&
+         a.discovery_url() == b.discovery_url();
+}
+
 std::string digest_of(std::string_view token) {
   const auto digest = sha256(token);
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
@@ -34,17 +40,24 @@ struct IssuerTokens::Waiting {
 IssuerTokens::IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager)
     : IssuerTokens(loop, std::move(issuers), eager, Limits()) {}
 
-IssuerTokens::IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager, Limits limits)
+IssuerTokens::IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager, Limits limits,
+                           const IssuerTokens* before)
     : loop_(loop), limits_(limits) {
   for (auto& rules : issuers) {
-    issuers_.push_back({std::move(rules), nullptr});
-    if (eager) {
-      start(issuers_.back());
+    Issuer& issuer = issuers_.emplace_back(Issuer{std::move(rules), nullptr});
+    for (std::size_t i = 0; before != nullptr && i < before->issuers_.size(); ++i) {
+      if (const Issuer& known = before->issuers_[i]; same_keys(*known.rules, *issuer.rules)) {
+        issuer.keys = known.keys;
+      }
+    }
+    if (eager && issuer.keys == nullptr) {
+      start(issuer);
     }
   }
 }
 
 IssuerTokens::~IssuerTokens() {
+  *alive_ = false;
   for (Issuer& issuer : issuers_) {
     issuer.keys.reset();
   }
@@ -60,7 +73,7 @@ void IssuerTokens::start(Issuer& issuer) {
   params.discovery_url = issuer.rules->discovery_url();
   params.ca_pem = issuer.rules->config().ca_pem;
   params.timeout = limits_.timeout;
-  issuer.keys = std::make_unique<IssuerKeys>(loop_, std::move(params));
+  issuer.keys = std::make_shared<IssuerKeys>(loop_, std::move(params));
 }
 
 void IssuerTokens::authenticate_token(std::string_view token,
@@ -143,7 +156,11 @@ void IssuerTokens::wait(Issuer& issuer, std::string token, Done done) {
   };
   // The slow answer of an issuer must not hold what the keys that are here can decide.
   waiting->timer.start(limits_.wait, go_on);
-  issuer.keys->then(go_on);
+  issuer.keys->then([alive = alive_, go_on] {
+    if (*alive) {
+      go_on();
+    }
+  });
 }
 
 void IssuerTokens::remember(std::string key, Entry entry) {

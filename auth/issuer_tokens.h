@@ -27,7 +27,11 @@ class IssuerTokens final : public TokenAuthenticator {
   };
   /// @param eager  keys are fetched now, not with the first token of their issuer.
   IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager);
-  IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager, Limits limits);
+  /// @param before  whose keys of the same issuers it goes on with, while that one may live on;
+  /// null:
+  ///        none. Of the same loop.
+  IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager, Limits limits,
+               const IssuerTokens* before = nullptr);
   /// Whoever still waits is told kUnavailable.
   ~IssuerTokens() override;
 
@@ -39,7 +43,7 @@ class IssuerTokens final : public TokenAuthenticator {
  private:
   struct Issuer {
     std::shared_ptr<const JwtIssuer> rules;
-    std::unique_ptr<IssuerKeys> keys;  ///< null: not asked for yet
+    std::shared_ptr<IssuerKeys> keys;  ///< null: not asked for yet
   };
   struct Entry {
     UserInfo user;
@@ -58,6 +62,7 @@ class IssuerTokens final : public TokenAuthenticator {
   StringMap<Entry> known_;  ///< by SHA-256 of the token
   std::unordered_map<std::uint64_t, std::unique_ptr<Waiting>> waiting_;
   std::uint64_t last_ticket_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace kintsugi::auth

@@ -41,7 +41,8 @@ class IssuerServer final : public http::Handler {
     const std::string text = body.dump();
     http::HeaderList headers;
     headers.add("content-length", std::to_string(text.size()));
-    stream.send_head(down || body.is_null() ? 503 : 200, headers, false);
+    const bool fails = down || requests <= failing || body.is_null();
+    stream.send_head(fails ? 503 : 200, headers, false);
     stream.send_data(text, true);
     struct Nothing final : http::RequestHandler {
       void on_data(std::string_view, bool) noexcept override {}
@@ -54,6 +55,7 @@ class IssuerServer final : public http::Handler {
   JwtKeys keys{*JwtKey::generate()};
   bool down = false;
   int requests = 0;
+  int failing = 0;  ///< so many of the first
 
  private:
   std::unique_ptr<net::Listener> listener_;
@@ -63,16 +65,26 @@ class IssuerTokensTest : public ::testing::Test {
  protected:
   IssuerTokensTest() : server(loop) {}
 
-  void make(bool eager = false, IssuerTokens::Limits limits = {}) {
+  static std::shared_ptr<const JwtIssuer> issuer(const std::string& url,
+                                                 const std::string& prefix = "o:") {
     JwtIssuerConfig config;
-    config.url = server.url;
+    config.url = url;
     config.ca_pem = Certificates::get().ca.certificate_pem;
     config.audiences = {"us"};
-    config.username = {"sub", "", "o:"};
+    config.username = {"sub", "", prefix};
     std::vector<Cause> causes;
-    tokens = std::make_unique<IssuerTokens>(
-        loop, JwtIssuers{JwtIssuer::make(std::move(config), "jwt[0]", causes)}, eager, limits);
-    ASSERT_TRUE(causes.empty());
+    auto made = JwtIssuer::make(std::move(config), "jwt[0]", causes);
+    EXPECT_TRUE(causes.empty());
+    return made;
+  }
+  /// Tokens wait for as long as fetches go on.
+  static IssuerTokens::Limits patient() {
+    IssuerTokens::Limits limits;
+    limits.wait = seconds(60);
+    return limits;
+  }
+  void make(bool eager = false, IssuerTokens::Limits limits = {}) {
+    tokens = std::make_unique<IssuerTokens>(loop, JwtIssuers{issuer(server.url)}, eager, limits);
   }
   [[nodiscard]] std::string token(const JwtKey& key, const std::string& user = "ann",
                                   std::int64_t age = 0) const {
@@ -116,13 +128,57 @@ TEST_F(IssuerTokensTest, WhenATokenHolds_ItsKeysAreFetchedOnceAndItIsRemembered)
 
 TEST_F(IssuerTokensTest, FP128_WhileKeysWereNeverFetched_IsUnavailableAndThenWorks) {
   server.down = true;
-  make(true);
+  make(true, patient());
   const std::string good = token(*server.keys[0]);
   EXPECT_EQ(ask(good), "Unavailable");
+  EXPECT_EQ(server.requests, 4) << "tries that follow closely, and no more";
   EXPECT_EQ(ask("opaque"), "none");
   server.down = false;
-  EXPECT_TRUE(run_until(loop, [&] { return server.requests >= 3; }));
+  EXPECT_TRUE(run_until(loop, [&] { return server.requests >= 6; }));
   EXPECT_EQ(ask(good), "o:ann");
+}
+
+TEST_F(IssuerTokensTest, FP128_WhenTheFirstFetchesFailAtOnce_TokensWaitForTheNext) {
+  for (const bool eager : {false, true}) {
+    server.requests = 0;
+    server.failing = 3;
+    make(eager, patient());
+    EXPECT_EQ(ask(token(*server.keys[0])), "o:ann");
+    EXPECT_EQ(server.requests, 5);
+  }
+}
+
+TEST_F(IssuerTokensTest, FP128_WhenIssuersChange_KeysOfTheOthersStay) {
+  make();
+  EXPECT_EQ(ask(token(*server.keys[0])), "o:ann");
+  server.down = true;
+  const std::string second = "https://127.0.0.1:1/second";
+  const auto change = [&](const JwtIssuers& issuers) {
+    tokens =
+        std::make_unique<IssuerTokens>(loop, issuers, true, IssuerTokens::Limits(), tokens.get());
+  };
+  change({issuer(second), issuer(server.url)});
+  EXPECT_EQ(ask(token(*server.keys[0], "bob")), "o:bob");
+  change({issuer(server.url, "new:")});
+  EXPECT_EQ(ask(token(*server.keys[0], "bob")), "new:bob") << "by the rules of now";
+  change({issuer(second)});
+  EXPECT_EQ(ask(token(*server.keys[0], "bob")), "none");
+  change({issuer(second), issuer(server.url)});
+  EXPECT_EQ(ask(token(*server.keys[0], "bob")), "Unavailable") << "it was gone";
+}
+
+TEST_F(IssuerTokensTest, WhenIssuersChangeWhileATokenWaits_ItIsToldAndTheNextGetsTheKeys) {
+  make(true);
+  std::string answer;
+  tokens->authenticate_token(token(*server.keys[0]), {}, "", [&](auto result) {
+    answer = result ? "?" : std::string(errc_name(result.error().code()));
+  });
+  EXPECT_EQ(answer, "");
+  tokens = std::make_unique<IssuerTokens>(loop, JwtIssuers{issuer(server.url)}, true,
+                                          IssuerTokens::Limits(), tokens.get());
+  EXPECT_EQ(answer, "Unavailable");
+  EXPECT_EQ(ask(token(*server.keys[0])), "o:ann");
+  EXPECT_EQ(server.requests, 2) << "one fetch";
 }
 
 TEST_F(IssuerTokensTest, WhenTheDocumentIsOfAnotherIssuer_NothingIsBelieved) {

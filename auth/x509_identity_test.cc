@@ -202,6 +202,12 @@ TEST_F(CertificateCacheTest, WhenAChainIsKnown_AnswersTheSameUntilItsTimeIsOver)
   EXPECT_EQ(cache_.size(), 0U);
 }
 
+TEST_F(CertificateCacheTest, WhenTheClockIsPutBack_TheChainIsVerifiedAgain) {
+  const auto leaf = make({.cn = "alice", .from = kNow}, client_ca_.get());
+  EXPECT_TRUE(cache_.identify({leaf->der()}, kNow).valid);
+  EXPECT_FALSE(cache_.identify({leaf->der()}, kNow - 1).valid);
+}
+
 TEST_F(CertificateCacheTest, WhenAnAuthorityEndsBeforeTheLeaf_TheLeafEndsWithIt) {
   const auto middle = make({.cn = "middle", .ca = true, .to = kNow + 5}, client_ca_.get());
   const auto leaf = make({.cn = "bob"}, middle.get());

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -45,6 +46,11 @@ std::string cause_of(int error) {
   return text;
 }
 
+bool is_readable(int fd) noexcept {
+  pollfd asked{fd, POLLIN, 0};
+  return ::poll(&asked, 1, 0) == 1;
+}
+
 void describe(const Address& address, http::PeerInfo& peer) {
   char text[INET6_ADDRSTRLEN] = {};
   if (address.any.sa_family == AF_INET) {
@@ -67,7 +73,7 @@ class ListenerImpl final : public Listener,
                            private Loop::Flushable {
  public:
   ListenerImpl(Loop& loop, ListenerParams params, http::Handler& handler)
-      : loop_(loop), params_(std::move(params)), handler_(handler), pause_(loop) {}
+      : loop_(loop), params_(std::move(params)), handler_(handler), pause_(loop), crowd_(loop) {}
   ~ListenerImpl() {
     close();
     loop_.unmark_dirty(*this);
@@ -87,7 +93,7 @@ class ListenerImpl final : public Listener,
   ListenerStats& counters() noexcept override { return totals_; }
   http::Handler& handler() noexcept override { return handler_; }
   void on_handshake_bytes(ServerConnection& connection) noexcept override;
-  void on_handshake_end(bool success) noexcept override;
+  void on_handshake_end(ServerConnection& connection, bool success) noexcept override;
   void on_protocol_error() noexcept override { ++totals_.protocol_errors; }
   void on_connection_end(ServerConnection& connection) noexcept override;
 
@@ -97,6 +103,7 @@ class ListenerImpl final : public Listener,
   Expected<void> bind_tcp();
   void adopt(int fd, const Address& address);
   void adopt_foreign(int fd);
+  bool make_room() noexcept;
   void stop_accepting() noexcept;
   void report_drained();
 
@@ -108,11 +115,12 @@ class ListenerImpl final : public Listener,
   bool is_unix_ = false;
   bool waiting_ = false;  // connections may be in the backlog that nobody announces again
   std::vector<std::unique_ptr<ServerConnection>> connections_;
-  std::deque<ServerConnection*> ready_;  // their handshakes, in turn
+  std::deque<ServerConnection*> ready_;        // their handshakes, in turn
+  std::vector<ServerConnection*> handshakes_;  // all that run, the oldest first
   std::function<void()> drained_;
   bool draining_ = false;
   std::shared_ptr<ListenerGroup::Member> member_;  // null: no group
-  Timer pause_;
+  Timer pause_, crowd_;
   ListenerStats totals_;  // of what has ended, and the counters
 };
 
@@ -206,7 +214,7 @@ void ListenerImpl::on_ready(bool /*readable*/, bool /*writable*/) noexcept {
     if (fd_ < 0) {
       return;
     }
-    if (params_.tls != nullptr && totals_.handshakes >= params_.max_handshakes) {
+    if (params_.tls != nullptr && totals_.handshakes >= params_.max_handshakes && !make_room()) {
       waiting_ = true;  // on_handshake_end() comes back here
       return;
     }
@@ -235,6 +243,29 @@ void ListenerImpl::on_ready(bool /*readable*/, bool /*writable*/) noexcept {
     // ECONNABORTED and the network errors of accept(2) belong to one connection only.
   }
   loop_.read_again(fd_);
+}
+
+/// Ends the oldest handshake that waits for its peer, if it has had its time and somebody waits for
+/// its place. Else this is looked at again as soon as one may have had it.
+bool ListenerImpl::make_room() noexcept {
+  const TimePoint latest = loop_.now() - params_.crowded_handshake_timeout;
+  const ServerConnection& oldest = *handshakes_.front();
+  crowd_.start(std::max<Duration>(oldest.accepted_at - latest, milliseconds(100)),
+               [this] { on_ready(true, false); });
+  if (oldest.accepted_at > latest || !is_readable(fd_)) {
+    return false;
+  }
+  for (ServerConnection* const connection : handshakes_) {
+    if (connection->accepted_at > latest) {
+      return false;
+    }
+    // What has come may not have been announced yet, if this loop is the one that is slow.
+    if (!connection->waits && !is_readable(connection->transport().fd())) {
+      connection->give_up();
+      return totals_.handshakes < params_.max_handshakes;
+    }
+  }
+  return false;
 }
 
 void ListenerImpl::adopt_foreign(int fd) {
@@ -273,6 +304,9 @@ void ListenerImpl::adopt(int fd, const Address& address) {
   if (member_ != nullptr) {
     member_->connections.fetch_add(1, std::memory_order_relaxed);
   }
+  if (ssl != nullptr) {
+    handshakes_.push_back(&connection);
+  }
   connection.start(std::move(ssl));
 }
 
@@ -295,8 +329,9 @@ void ListenerImpl::flush() noexcept {
   }
 }
 
-void ListenerImpl::on_handshake_end(bool success) noexcept {
+void ListenerImpl::on_handshake_end(ServerConnection& connection, bool success) noexcept {
   --totals_.handshakes;
+  std::erase(handshakes_, &connection);
   if (!success) {
     ++totals_.handshake_errors;
   }
@@ -337,6 +372,7 @@ void ListenerImpl::report_drained() {
 
 void ListenerImpl::stop_accepting() noexcept {
   pause_.cancel();
+  crowd_.cancel();
   if (member_ != nullptr) {
     member_->open.store(false, std::memory_order_relaxed);
     member_->adopt = nullptr;

@@ -26,6 +26,9 @@ struct ListenerParams {
   http::SessionLimits limits;
   std::uint32_t max_handshakes = 64;  ///< more wait in the accept backlog
   Duration handshake_timeout = seconds(10);
+  /// While others wait in the backlog, a handshake that has had this long and waits for its peer
+  /// gives way: clients that keep silent must not keep everybody out.
+  Duration crowded_handshake_timeout = seconds(1);
   Duration header_timeout = seconds(10);         ///< a started request head
   Duration first_request_timeout = seconds(30);  ///< after the handshake
   Duration progress_timeout = seconds(60);  ///< a slow reader, see http::Session::reset_stalled

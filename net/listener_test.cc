@@ -185,6 +185,7 @@ TEST(TlsListener, WhenTooManyHandshakesRun_TheRestWaitsInTheBacklog) {
   ListenerParams params;
   params.tls = Certificates::server_tls();
   params.max_handshakes = 2;
+  params.crowded_handshake_timeout = seconds(3'600);
   Fixture fixture(params);
   auto first = std::make_unique<RawClient>(fixture.listener->port());
   RawClient second(fixture.listener->port()), third(fixture.listener->port());
@@ -193,6 +194,36 @@ TEST(TlsListener, WhenTooManyHandshakesRun_TheRestWaitsInTheBacklog) {
   first.reset();
   ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().accepted == 3; }));
   EXPECT_EQ(fixture.listener->stats().handshakes, 2U);
+}
+
+TEST(TlsListener, WhenSilentClientsHoldAllHandshakes_TheOldestGivesWayToWhoWaits) {
+  ListenerParams params;
+  params.tls = Certificates::server_tls();
+  params.max_handshakes = 2;
+  params.handshake_timeout = seconds(3'600);
+  params.crowded_handshake_timeout = milliseconds(20);
+  Fixture fixture(params);
+  RawClient first(fixture.listener->port());
+  ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().accepted == 1; }));
+  RawClient second(fixture.listener->port());
+  ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().accepted == 2; }));
+  bool later = false;
+  Timer timer(fixture.loop);
+  timer.start(milliseconds(200), [&] { later = true; });
+  ASSERT_TRUE(fixture.until([&] { return later; }));
+  EXPECT_EQ(fixture.listener->stats().handshakes, 2U) << "nobody waits for their places";
+
+  UpstreamParams calling;
+  calling.url = *Url::parse("https://127.0.0.1:" + std::to_string(fixture.listener->port()));
+  calling.tls = Certificates::client_tls();
+  const auto upstream = Upstream::make(fixture.loop, calling);
+  testing::Client client;
+  client.stream =
+      &upstream->open(UpstreamClass::kRead, testing::make_request("GET", "/small"), client);
+  ASSERT_TRUE(fixture.until([&] { return client.ended && first.ended(); }));
+  EXPECT_EQ(client.body, "hello");
+  EXPECT_EQ(fixture.listener->stats().handshakes, 1U);
+  EXPECT_FALSE(second.ended());
 }
 
 TEST(TlsListener, WhenTheClientSpeaksPlainText_CountsAHandshakeError) {

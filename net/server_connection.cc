@@ -13,13 +13,13 @@ constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 ServerConnection::ServerConnection(Loop& loop, int fd, ServerConnectionOwner& owner,
                                    http::PeerInfo peer)
-    : Connection(loop, fd), owner_(&owner), peer_(std::move(peer)) {
+    : Connection(loop, fd), accepted_at(loop.now()), owner_(&owner), peer_(std::move(peer)) {
   lingers_ = true;
 }
 
 void ServerConnection::start(SslPtr ssl) {
   if (ssl != nullptr) {
-    timer_.start(owner_->params().handshake_timeout, [this] { shut(Errc::kDeadline); });
+    timer_.start(owner_->params().handshake_timeout, [this] { give_up(); });
   }
   begin(std::move(ssl));
 }
@@ -31,7 +31,7 @@ bool ServerConnection::puts_off_handshake() noexcept {
 
 void ServerConnection::on_established() noexcept {
   if (transport_.ssl() != nullptr) {
-    owner_->on_handshake_end(true);
+    owner_->on_handshake_end(*this, true);
     peer_.tls = true;
     peer_.certificates_der = transport_.peer_certificates_der();
   }
@@ -145,7 +145,7 @@ void ServerConnection::on_dead(Errc cause, bool handshake) noexcept {
     return;
   }
   if (handshake) {
-    owner_->on_handshake_end(false);
+    owner_->on_handshake_end(*this, false);
   }
   if (cause == Errc::kProtocol) {
     owner_->on_protocol_error();

@@ -18,7 +18,7 @@ class ServerConnectionOwner {
   [[nodiscard]] virtual ListenerStats& counters() noexcept = 0;
   /// Bytes of its handshake have come: go_on() is to be called once, when it is its turn.
   virtual void on_handshake_bytes(class ServerConnection& connection) noexcept = 0;
-  virtual void on_handshake_end(bool success) noexcept = 0;
+  virtual void on_handshake_end(class ServerConnection& connection, bool success) noexcept = 0;
   virtual void on_protocol_error() noexcept = 0;
   virtual void on_connection_end(class ServerConnection& connection) noexcept = 0;
 
@@ -40,6 +40,9 @@ class ServerConnection final : public Connection {
   void go_on() noexcept { read_now(); }
   std::size_t index = 0;  ///< the owner's
   bool waits = false;     ///< the owner's: for go_on()
+  const TimePoint accepted_at;
+  /// Its handshake has taken too long.
+  void give_up() noexcept { shut(Errc::kDeadline); }
 
  private:
   bool puts_off_handshake() noexcept override;

@@ -126,7 +126,8 @@ void ProxyTokens::take(const proxy::AuthenticationConfig& config, const TokenFil
       [](const auto& a, const auto& b) { return a->config() == b->config(); });
   if (!same) {
     known_issuers_ = files.issuers;
-    issuers_ = std::make_shared<auth::IssuerTokens>(loop_, files.issuers, true);
+    issuers_ = std::make_shared<auth::IssuerTokens>(loop_, files.issuers, true,
+                                                    auth::IssuerTokens::Limits(), issuers_.get());
   }
   if (!known_issuers_.empty()) {
     members.push_back(issuers_);
