@@ -2,6 +2,7 @@
 import contextlib
 import http.client
 import http.server
+import itertools
 import json
 import os
 import pathlib
@@ -67,10 +68,19 @@ def eventually(check, deadline=15.0, what=""):
         pause = min(pause * 1.5, 0.25)
 
 
+LOW_PORTS = range(12_000, 32_000)  # below those that the system gives to outgoing connections and to binds of port 0
+given_ports = itertools.count(os.getpid() * 61 % len(LOW_PORTS))
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port of the loopback address for a server that starts later: nobody uses it now, nobody gets it by chance meanwhile,
+    and it is given once."""
+    for number in itertools.islice(given_ports, len(LOW_PORTS)):
+        port = LOW_PORTS[number % len(LOW_PORTS)]
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("", port))  # some servers listen on all addresses
+            return port
+    raise OSError("no free port")
 
 
 class Answer:

@@ -160,15 +160,6 @@ func (w *World) there(shard *Shard) bool {
 	return shard.Name != lateShard || w.lateThere
 }
 
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
-}
-
 func (w *World) must(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -227,9 +218,7 @@ func (w *World) rootPort() int {
 }
 
 func (w *World) newShard(name string) *Shard {
-	port, err := freePort()
-	w.must(err)
-	return &Shard{Name: name, port: port}
+	return &Shard{Name: name, port: e2e.FreePort(w.t)}
 }
 
 // StartShard runs a shard that does not run, and waits until it is in root.
@@ -311,9 +300,7 @@ func (w *World) startProxies() {
 		name := fmt.Sprintf("p%d", number+1)
 		folder := filepath.Join(w.installation.Dir, name)
 		w.must(os.Mkdir(folder, 0o700))
-		port, err := freePort()
-		w.must(err)
-		proxy := &Proxy{Name: name, port: port, config: filepath.Join(w.installation.State, "proxy", name+".yaml")}
+		proxy := &Proxy{Name: name, port: e2e.FreePort(w.t), config: filepath.Join(w.installation.State, "proxy", name+".yaml")}
 		if number == 1 {
 			copied := filepath.Join(folder, "copy")
 			for _, arguments := range [][]string{
