@@ -504,12 +504,12 @@ func (w *World) AddLate() error {
 	if err := w.StartShard(shard); err != nil {
 		return err
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for clock := e2e.StartClock(); ; time.Sleep(50 * time.Millisecond) {
 		before := len(w.slots.uids)
 		if err := w.learnSlots(); err == nil && len(w.slots.uids) > before {
 			break
 		}
-		if time.Now().After(end) {
+		if clock.Spent() > 30*time.Second {
 			return fmt.Errorf("%s is not in root after 30 s", shard.Name)
 		}
 	}
@@ -544,7 +544,7 @@ func (p *Proxy) Ready(w *World) error {
 	client := w.Client("admin")
 	defer client.CloseIdleConnections()
 	client.Timeout = 3 * time.Second
-	for end := time.Now().Add(readyDeadline); ; time.Sleep(20 * time.Millisecond) {
+	for clock := e2e.StartClock(); ; time.Sleep(20 * time.Millisecond) {
 		answer, err := client.Get(p.URL() + "/readyz")
 		if err == nil {
 			answer.Body.Close()
@@ -553,7 +553,7 @@ func (p *Proxy) Ready(w *World) error {
 			}
 			err = fmt.Errorf("%s", answer.Status)
 		}
-		if time.Now().After(end) {
+		if clock.Spent() > readyDeadline {
 			return fmt.Errorf("%s is not ready after %v: %v", p.Name, readyDeadline, err)
 		}
 	}
@@ -565,7 +565,7 @@ func (w *World) finish(shard *Shard, resource string) error {
 	client := w.Client("shard-admin")
 	defer client.CloseIdleConnections()
 	client.Timeout = 10 * time.Second
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for clock := e2e.StartClock(); ; time.Sleep(50 * time.Millisecond) {
 		var list struct {
 			Items []Object `json:"items"`
 		}
@@ -586,7 +586,7 @@ func (w *World) finish(shard *Shard, resource string) error {
 			}
 			err = fmt.Errorf("the shard's own watch is not where its list is: %s", text)
 		}
-		if time.Now().After(end) {
+		if clock.Spent() > 60*time.Second {
 			return fmt.Errorf("%s of %s: %d %w", resource, shard.Name, status, err)
 		}
 	}
