@@ -1,4 +1,5 @@
 """The kinds that the proxy serves, request by request (specs/topology.md T-01, T-03), and what a killed proxy leaves."""
+import http.client
 import json
 import threading
 import time
@@ -442,7 +443,7 @@ class Clusters(unittest.TestCase):
                             {"metadata": {"labels": {"wave": f"w{wave % 5}"}}}), headers={"Content-Type": MERGE}, timeout=60)
                         if answer.status == 200:
                             written.append(wave)
-                    except OSError:
+                    except (OSError, http.client.HTTPException):
                         time.sleep(0.02)
 
             thread = threading.Thread(target=storm, daemon=True)

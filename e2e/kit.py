@@ -50,8 +50,8 @@ class Clock:
 
 
 def eventually(check, deadline=15.0, what=""):
-    """Calls check() until it returns something true or stops raising AssertionError; returns that value. The deadline is in
-    seconds of a Clock."""
+    """Calls check() until it returns something true; returns that value. What it raises is like something false: an assertion,
+    a connection that broke, an answer of another form than the one that is waited for. The deadline is in seconds of a Clock."""
     clock = Clock()
     pause = 0.01
     while True:
@@ -60,7 +60,8 @@ def eventually(check, deadline=15.0, what=""):
             value = check()
             if value:
                 return value
-        except (AssertionError, OSError, http.client.HTTPException, subprocess.SubprocessError, KeyError) as error:
+        except (AssertionError, OSError, http.client.HTTPException, subprocess.SubprocessError, LookupError, ValueError,
+                StopIteration) as error:
             fault = f"{type(error).__name__}: {error}"
         if clock.spent() > deadline:
             raise Timeout(f"{what or getattr(check, '__name__', 'condition')} not reached in {deadline} s; last: {fault}")
