@@ -102,7 +102,7 @@ class Kubectl(unittest.TestCase):
 
     def test_get_watch_shows_events(self):
         path, kubectl = next(iter(self.in_each()))
-        command = ["kubectl", f"--kubeconfig={self.installation.kubeconfig}",
+        command = ["kubectl", f"--kubeconfig={self.installation.kubeconfig}", f"--cache-dir={self.installation.dir / 'kube-cache'}",
                    f"--server=https://127.0.0.1:{self.installation.port}{path}", "get", "cm", "-w", "--no-headers"]
         watcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:

@@ -70,7 +70,7 @@ class Topology(unittest.TestCase):
             self.assertEqual(condition(found, kind)["status"], "True")
         lines = self.installation.kubectl("get", "partitionsets").splitlines()
         self.assertEqual(lines[0].split(), ["NAME", "COUNT", "AGE"])
-        self.assertRegex(lines[-1], r"regions\s+3\s+\d")
+        self.assertRegex("\n".join(lines), r"(?m)^regions\s+3\s+\d")
         self.assertEqual(self.installation.kubectl("get", "partitions").splitlines()[0].split(), ["NAME", "OWNER", "AGE"])
 
     def test_TP013_to_TP018_shards_that_nobody_can_reach(self):

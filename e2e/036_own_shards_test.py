@@ -108,7 +108,7 @@ class OwnShards(unittest.TestCase):
         table = self.own.get(SHARDS, headers={"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}).json
         self.assertEqual([c["name"] for c in table["columnDefinitions"]], ["Name", "Region", "URL", "External URL", "Age"])
         # Logical clusters are found by name, Partitions are computed.
-        self.assertEqual(self.own.get("/api/v1/namespaces/default").status, 200)
+        kit.eventually(lambda: self.own.get("/api/v1/namespaces/default").status == 200)
         self.own.must("POST", SETS, {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "PartitionSet", "metadata": {"name": "r"},
                                      "spec": {"dimensions": ["region"]}})
 
@@ -137,6 +137,7 @@ class OwnShards(unittest.TestCase):
         self.reaches("shard-1", "False", "CertificateInvalid", 40)
         move(before["shard-1"]["spec"]["baseURL"])
         self.reaches("shard-1", "True")
+        kit.eventually(lambda: self.condition("shard-1", "Synced").get("status") == "True")
         # Nothing is written while nothing changes, and health changes no Partition.
         version = self.own.must("GET", SHARDS + "/shard-1")["metadata"]["resourceVersion"]
         time.sleep(1)

@@ -92,6 +92,7 @@ class ShardWrites(Base):
                 self.assertEqual(answer.json, before, "the object as it is")
                 self.assertEqual(self.read("plain"), before, "and stays")
         self.assertEqual(self.apply(shard, "plain", "root", {"status": {}}).status, 200)
+        kit.eventually(lambda: sum(self.ignored().values()) == 4, what="all are counted")
         self.assertEqual(self.ignored(), {"root": 1, "shard-1": 3})
         missing = self.apply(shard, "nowhere", "shard-1", {"status": {}})
         self.assertEqual((missing.status, missing.json["reason"]), (404, "NotFound"))

@@ -141,7 +141,7 @@ current-context: x
         self.assertIn("Bad_x", self.fails(1, "create", "Bad_x"))
         self.assertIn("cannot be resolved", self.fails(5, "create", "typed", "--type", "nothing"))
         self.assertIn("No available shards", self.fails(3, "create", "nowhere", "--location-selector", "region=moon",
-                                                        "--timeout", "1"))
+                                                        "--timeout", "3"))
         self.assertIn("(Scheduling)", self.ws("tree"))
         self.ws("delete", "nowhere")
         self.assertIn("no previous workspace", self.fails(1, "-"))

@@ -1,5 +1,6 @@
 """Rows of the objects, lists, watches and definitions chapters (AM-176 to AM-423) through the proxy and one shard."""
 import contextlib
+import http.client
 import json
 import re
 import socket
@@ -259,7 +260,7 @@ class Watches(unittest.TestCase):
             for n in range(100000):
                 if stop.is_set():
                     return
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, http.client.HTTPException):
                     answer = root.request("POST", MAPS, config_map(f"resume-{n}", {"row": "am308"}))
                     if answer.status == 201:
                         acknowledged.append(answer.json["metadata"]["name"])

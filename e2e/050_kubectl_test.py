@@ -130,7 +130,7 @@ class Table:
     def test_am522_get_watch(self):
         command = [self.program, f"--kubeconfig={self.installation.kubeconfig}", f"--cache-dir={self.home / 'cache'}",
                    f"--server=https://127.0.0.1:{self.installation.port}{self.path}", "get", "cm", "-l", "set=watch", "-w",
-                   "--no-headers", "--request-timeout=20s"]
+                   "--no-headers", "--request-timeout=120s"]
         self.k("create", "-f", "-", given=config_map("seen-0", labels={"set": "watch"}))
         watcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "HOME": str(self.home)})
         try:

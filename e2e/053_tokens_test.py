@@ -144,7 +144,7 @@ class Groups(unittest.TestCase):
             with self.subTest(mode=mode), kit.Proxy(installation, {"topology": {"groups": groups}}) as proxy:
                 client = proxy.client("/clusters/root:beta")
                 for path in self.PATHS:
-                    self.assertEqual(client.get(path).status, status, path)
+                    kit.eventually(lambda c=client, p=path, s=status: c.get(p).status == s, what=f"{status} of {path}")
                 names = [group["name"] for group in client.must("GET", "/apis")["groups"]]
                 self.assertEqual("topology.kcp.io" in names, mode != "shard")
                 if mode == "shard":

@@ -155,7 +155,12 @@ class VirtualWorkspaces(unittest.TestCase):
         self.offer(claim())
         self.accept(self.one, accepted())
         self.make(self.one, MAPS, config_map("labelled"))
-        labels = self.one.must("GET", MAPS + "/labelled")["metadata"]["labels"]
+
+        def claimed():
+            labels = self.one.must("GET", MAPS + "/labelled")["metadata"].get("labels", {})
+            return labels if any(key.startswith("claimed.internal.apis.kcp.io/") for key in labels) else None
+
+        labels = kit.eventually(claimed, what="the label of the claim")
         key = next(key for key in labels if key.startswith("claimed.internal.apis.kcp.io/"))
         forged = self.two.request("POST", MAPS, config_map("forged", **{key: labels[key]}))
         self.assertEqual(forged.status, 403)
@@ -285,9 +290,14 @@ class VirtualWorkspaces(unittest.TestCase):
         body = {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "other"},
                 "spec": {"reference": {"export": {"path": "root:stranger", "name": "other"}}}}
         create = lambda: self.provider.request("POST", self.at("one", APIS + "/apibindings"), body)
-        answer = create()
-        self.assertEqual(answer.status, 403)
-        self.assertIn("no permission to bind to export root:stranger:other", answer.json["message"])
+
+        def refused():
+            answer = create()
+            self.assertEqual(answer.status, 403, answer)
+            self.assertIn("no permission to bind to export root:stranger:other", answer.json["message"])
+            return True
+
+        kit.eventually(refused, what="the claim holds, the right to bind is missing")
         rule = {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports"], "resourceNames": ["other"], "verbs": ["bind"]}
         self.grant(self.stranger, "bind", rule, "provider")
         kit.eventually(lambda: create().status == 201, what="bound after the grant")

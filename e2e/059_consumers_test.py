@@ -139,8 +139,13 @@ class Consumers(unittest.TestCase):
         self.bind(self.at["on-shard-2"], "fruit")
         for cluster in ("*", "on-root", "on-shard-2"):
             view = self.vw("fruit", cluster)
-            groups = kit.eventually(lambda v=view: {g["name"] for g in v.must("GET", "/apis")["groups"]}, what="groups")
-            self.assertEqual(groups, {group, "rbac.authorization.k8s.io", "apis.kcp.io"}, cluster)
+
+            def groups(v=view):
+                found = {g["name"] for g in v.must("GET", "/apis")["groups"]}
+                self.assertEqual(found, {group, "rbac.authorization.k8s.io", "apis.kcp.io"})
+                return found
+
+            kit.eventually(groups, what=f"groups of {cluster}")
 
             def resources(path, v=view):
                 return {one["name"]: sorted(one["verbs"]) for one in v.must("GET", path)["resources"]}
@@ -261,7 +266,7 @@ class Consumers(unittest.TestCase):
         kit.eventually(lambda: stream.ended_at, 40, "the end of the watch")
         two.must("PATCH", maps + "/of-two", json.dumps({"data": {"a": "secret"}}), headers=MERGE)
         self.assertNotIn("secret", json.dumps(stream.events))
-        self.assertNotEqual(view.get(path + "?watch=true").status, 200)
+        kit.eventually(lambda: view.get(path + "?watch=true&timeoutSeconds=1").status != 200, what="a new watch is refused")
 
     def test_an_export_that_vanishes_while_it_is_watched(self):
         self.export(("ghosts", "Ghost"))

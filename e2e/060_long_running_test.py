@@ -164,7 +164,7 @@ class LongRunning(unittest.TestCase):
     # Drain
 
     def test_FP145_AM_035_sigterm_drains_in_order(self):
-        with self.proxy(shutdown={"delay_ms": 1500, "grace_ms": 20000, "spread_ms": 3000}) as proxy:
+        with self.proxy(shutdown={"delay_ms": 6000, "grace_ms": 20000, "spread_ms": 3000}) as proxy:
             self.write(proxy.client(), "drain-first")
             watches = [kit.Watch(proxy.client(), CONFIGMAPS + "?watch=1&allowWatchBookmarks=true") for _ in range(20)]
             kit.eventually(lambda: all(w.events for w in watches), what="every watch runs")
@@ -177,8 +177,9 @@ class LongRunning(unittest.TestCase):
             post.send(body[:10])
             proxy.process.send_signal(signal.SIGTERM)
             start, clock = time.monotonic(), kit.Clock()
-            kit.eventually(lambda: proxy.client("").get("/readyz").status == 500, 5, "readyz says shutdown")
-            self.assertIn("[-]shutdown failed", proxy.client("").get("/readyz").body.decode())
+            answer = kit.eventually(lambda: (lambda a: a if a.status == 500 else None)(proxy.client("").get("/readyz")), 5,
+                                    "readyz says shutdown")
+            self.assertIn("[-]shutdown failed", answer.body.decode())
             self.write(proxy.client(), "drain-delay")  # work goes on during the delay
 
             def refused():
@@ -187,8 +188,8 @@ class LongRunning(unittest.TestCase):
                     return False
                 return True
 
-            kit.eventually(refused, 10, "the listener is closed")
-            self.assertGreater(time.monotonic() - start, 1.0)
+            kit.eventually(refused, 15, "the listener is closed")
+            self.assertGreater(time.monotonic() - start, 4.0)
             for watch in watches:
                 watch.join(60)
                 self.assertIsNotNone(watch.ended_at, "a watch did not end")
@@ -206,7 +207,7 @@ class LongRunning(unittest.TestCase):
             self.assertEqual((answer.status, json.loads(answer.read())["metadata"]["name"]), (201, "drain-post"))
             post.close()
             self.assertEqual(proxy.process.wait(60), 0)
-            self.assertLess(clock.spent(), 25)
+            self.assertLess(clock.spent(), 30)
 
     def test_FP145_what_does_not_end_is_cut_after_the_grace(self):
         with self.proxy(shutdown={"delay_ms": 0, "grace_ms": 1500}) as proxy:
@@ -235,7 +236,8 @@ class LongRunning(unittest.TestCase):
         return context.wrap_socket(plain, server_hostname="127.0.0.1")
 
     def test_slow_clients_are_let_go(self):
-        timeouts = {"handshake_timeout_ms": 400, "header_timeout_ms": 400, "first_request_timeout_ms": 600}
+        # Long enough for an honest part of a client on a busy machine.
+        timeouts = {"handshake_timeout_ms": 2000, "header_timeout_ms": 1000, "first_request_timeout_ms": 3000}
         with self.proxy(listener=timeouts) as proxy:
             clock = kit.Clock()
             with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as silent:
@@ -246,9 +248,9 @@ class LongRunning(unittest.TestCase):
                 half.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nX-Slow: ")
                 answer = half.recv(65536)
                 self.assertTrue(answer.startswith(b"HTTP/1.1 408 "), answer)
-            self.assertLess(clock.spent(), 10)
-            self.assertGreaterEqual(proxy.metric('kintsugi_timeouts_total{limit="request"}'), 2)
-            self.assertGreaterEqual(proxy.metric("kintsugi_tls_handshake_errors_total"), 1)
+            self.assertLess(clock.spent(), 15)
+            kit.eventually(lambda: proxy.metric('kintsugi_timeouts_total{limit="request"}') >= 2, what="both are counted")
+            kit.eventually(lambda: proxy.metric("kintsugi_tls_handshake_errors_total") >= 1, what="the handshake is counted")
 
     def test_a_client_that_takes_nothing_loses_its_answer(self):
         with self.proxy(listener={"slow_reader_timeout_ms": 800}) as proxy:

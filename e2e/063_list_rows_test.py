@@ -409,7 +409,7 @@ class Watches(Case):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(300)
         self.assertFalse(faults)
         self.assertFalse([i for i, lines in enumerate(seen) if lines != seen[0]], "watches that saw something else")
         events = [json.loads(line) for line in seen[0]]

@@ -314,7 +314,9 @@ class MergedFaults(MergedCase):
         version = stream.bookmarks()[-1]["object"]["metadata"]["resourceVersion"]
         token = self.listed("t53", "&limit=2")["metadata"]["continue"]
         self.installation.kill("proxy")
-        kit.eventually(lambda: self.put("c", "t53-after", "t53"), 30, "a write through the new proxy")
+        made = {"metadata": {"name": "t53-after", "labels": {"row": "t53"}}}
+        kit.eventually(lambda: self.at["c"].request("POST", "/api/v1/namespaces/default/configmaps", made).status in (201, 409), 30,
+                       "a write through the new proxy")
         self.await_all()
         again = self.watch("t53", f"&allowWatchBookmarks=true&resourceVersion={version}")
         again.until(lambda _: [name_of(e["object"]) for e in again.objects()] == ["t53-after"], "just what was missed")

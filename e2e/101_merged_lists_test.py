@@ -142,7 +142,7 @@ class PartialLists(MergedCase):
             self.assertEqual({key_of(i)[0] for i in listed["items"]}, {self.cluster["a"], self.cluster["b"]})
             version = listed["metadata"]["resourceVersion"]
             self.assertIn("0" * 20, [version[15 + 20 * i:][:20] for i in range(3)])
-            self.assertEqual(self.proxy.metric('kintsugi_list_partial_total{policy="request"}'), 1)
+            kit.eventually(lambda: self.proxy.metric('kintsugi_list_partial_total{policy="request"}') == 1, what="it is counted")
         finally:
             self.installation.kill("shard-2", signal.SIGCONT)
         kit.eventually(lambda: self.all.get(MAPS).status == 200, 20, "all shards again")

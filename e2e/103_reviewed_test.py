@@ -89,8 +89,8 @@ class Reviewed(unittest.TestCase):
             return groups and all(s["state"] == "live" for s in groups[0]["shards"]) and groups[0]
         group = kit.eventually(one_group, 15, "one group")
         self.assertEqual((group["share"], group["callers"], group["streams"], group["streamsUnshared"]), ("reviewed", 2, 3, 15))
-        self.assertEqual(self.proxy.metric("kintsugi_watch_reviewed_streams"), 5)
-        self.assertEqual(self.proxy.metric("kintsugi_authz_grant_watches"), 1)
+        kit.eventually(lambda: self.proxy.metric("kintsugi_watch_reviewed_streams") == 5, what="five watches are counted")
+        kit.eventually(lambda: self.proxy.metric("kintsugi_authz_grant_watches") == 1, what="one watch of grants")
         for user in ("carol", "alice2"):
             self.assertEqual(self.user(user).get(WIDGETS).status, 403)
             self.assertEqual(self.watch(user).status, 403)

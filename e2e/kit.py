@@ -2,6 +2,7 @@
 import contextlib
 import http.client
 import http.server
+import itertools
 import json
 import os
 import pathlib
@@ -49,8 +50,8 @@ class Clock:
 
 
 def eventually(check, deadline=15.0, what=""):
-    """Calls check() until it returns something true or stops raising AssertionError; returns that value. The deadline is in
-    seconds of a Clock."""
+    """Calls check() until it returns something true; returns that value. What it raises is like something false: an assertion,
+    a connection that broke, an answer of another form than the one that is waited for. The deadline is in seconds of a Clock."""
     clock = Clock()
     pause = 0.01
     while True:
@@ -59,7 +60,8 @@ def eventually(check, deadline=15.0, what=""):
             value = check()
             if value:
                 return value
-        except (AssertionError, OSError, http.client.HTTPException, subprocess.SubprocessError, KeyError) as error:
+        except (AssertionError, OSError, http.client.HTTPException, subprocess.SubprocessError, LookupError, ValueError,
+                StopIteration) as error:
             fault = f"{type(error).__name__}: {error}"
         if clock.spent() > deadline:
             raise Timeout(f"{what or getattr(check, '__name__', 'condition')} not reached in {deadline} s; last: {fault}")
@@ -67,10 +69,19 @@ def eventually(check, deadline=15.0, what=""):
         pause = min(pause * 1.5, 0.25)
 
 
+LOW_PORTS = range(12_000, 32_000)  # below those that the system gives to outgoing connections and to binds of port 0
+given_ports = itertools.count(os.getpid() * 61 % len(LOW_PORTS))
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port of the loopback address for a server that starts later: nobody uses it now, nobody gets it by chance meanwhile,
+    and it is given once."""
+    for number in itertools.islice(given_ports, len(LOW_PORTS)):
+        port = LOW_PORTS[number % len(LOW_PORTS)]
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("", port))  # some servers listen on all addresses
+            return port
+    raise OSError("no free port")
 
 
 class Answer:

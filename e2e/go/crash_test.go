@@ -26,6 +26,7 @@ const crashShard = "shard-9"
 type ownShard struct {
 	t            *testing.T
 	installation *Installation
+	port         int
 	process      *Process
 }
 
@@ -33,7 +34,7 @@ func (s *ownShard) start() {
 	s.t.Helper()
 	var err error
 	s.process, err = Start(Binary(s.t), filepath.Join(s.installation.Dir, crashShard+".log"), "shard", "--join", s.installation.State,
-		"--name", crashShard, "--labels", "region=crash,cloud=test")
+		"--name", crashShard, "--labels", "region=crash,cloud=test", "--port", strconv.Itoa(s.port))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestShardSurvivesFiftyCrashes(t *testing.T) {
 	t.Logf("seed %d (again with KINTSUGI_SEED)", seed)
 	random := rand.New(rand.NewSource(seed))
 	installation := StartInstallation(t)
-	shard := &ownShard{t: t, installation: installation}
+	shard := &ownShard{t: t, installation: installation, port: FreePort(t)}
 	t.Cleanup(func() {
 		if shard.process != nil {
 			shard.process.Kill()
@@ -113,11 +114,11 @@ func TestShardSurvivesFiftyCrashes(t *testing.T) {
 		})
 	}
 
-	begin := time.Now()
+	begin, clock := time.Now(), StartClock()
 	var restarts []time.Duration
 	revision := uint64(0)
 	done := 0
-	for ; done < rounds && time.Since(begin) < longest && faults.err() == nil; done++ {
+	for ; done < rounds && clock.Spent() < longest && faults.err() == nil; done++ {
 		time.Sleep(time.Duration(20+random.Intn(400)) * time.Millisecond) // the random moment
 		shard.process.Kill()
 		acknowledged := merged(journals)

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -166,9 +167,7 @@ func StartInstallation(t *testing.T, options ...string) *Installation {
 	}
 	i := &Installation{t: t, Dir: dir, State: filepath.Join(dir, "state")}
 	t.Cleanup(i.end)
-	if i.Port, err = freePort(); err != nil {
-		t.Fatal(err)
-	}
+	i.Port = FreePort(t)
 	arguments := append([]string{"up", "--dir", i.State, "--port", strconv.Itoa(i.Port)}, options...)
 	begin := time.Now()
 	if i.up, err = Start(program, filepath.Join(dir, "up.log"), arguments...); err != nil {
@@ -189,7 +188,7 @@ func StartInstallation(t *testing.T, options ...string) *Installation {
 func (i *Installation) JoinShard(name, region string) *Process {
 	i.t.Helper()
 	shard, err := Start(Binary(i.t), filepath.Join(i.Dir, name+".log"), "shard", "--join", i.State, "--name", name,
-		"--labels", "region="+region)
+		"--labels", "region="+region, "--port", strconv.Itoa(FreePort(i.t)))
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -396,23 +395,33 @@ func (i *Installation) MakeWorkspace(name, region string) string {
 	return path
 }
 
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// Ports below those that the system gives to outgoing connections and to servers that ask for any.
+const firstPort, portCount = 12_000, 20_000
+
+var givenPorts atomic.Int64
+
+func init() { givenPorts.Store(int64(os.Getpid()) * 61) }
+
+// Listen takes a free port that nobody else gets by chance: a server that comes later or is away for a while finds it free.
+// A process gets each port once.
+func Listen(t *testing.T) net.Listener {
+	t.Helper()
+	for range portCount {
+		port := firstPort + givenPorts.Add(1)%portCount
+		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return listener
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	t.Fatal("no free port")
+	return nil
 }
 
-// FreePort is a port of the loopback address that nobody uses now.
+// FreePort is such a port for a server that starts later.
 func FreePort(t *testing.T) int {
 	t.Helper()
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	listener := Listen(t)
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func runs(pid int) bool { return syscall.Kill(pid, 0) == nil }

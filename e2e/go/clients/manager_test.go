@@ -38,7 +38,7 @@ import (
 const (
 	finalizer  = "e2e.example.com/cleanup"
 	colorField = "spec.color"
-	leaseTime  = 4 * time.Second
+	leaseTime  = 10 * time.Second // the leader may be held up for three quarters of it
 )
 
 // reconciler keeps for every gadget a config map written by CreateOrUpdate and one written by server-side apply.

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"kintsugi.dev/e2e"
 )
 
 // Behavior is what a Fake does differently from a good server. The zero value is a good server.
@@ -128,7 +130,7 @@ func (f *Fake) Start(t *testing.T) {
 	t.Helper()
 	var listener net.Listener
 	if f.address == "" {
-		listener = listen(t)
+		listener = e2e.Listen(t)
 	} else {
 		var err error
 		if listener, err = net.Listen("tcp", f.address); err != nil {

@@ -192,9 +192,12 @@ func TestT89j_nobody_impersonates(t *testing.T) {
 	// Who impersonates shares nothing with who does not.
 	r.All.Watch(t, ConfigMaps.Path()+"?watch=1").UntilObjects(3, patience)
 	r.All.Watch(t, ConfigMaps.Path()+"?watch=1", "Impersonate-User", "jane").UntilObjects(3, patience)
-	if n := len(r.A.Streams()); n != 2 {
-		t.Errorf("%d streams", n)
-	}
+	eventually(t, patience, "two streams", func() error {
+		if n := len(r.A.Streams()); n != 2 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
 }
 
 // Section 17: a shard that has seen the request too often says so.

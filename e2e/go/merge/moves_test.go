@@ -179,7 +179,7 @@ func TestT110r_resuming_from_the_middle_of_a_move(t *testing.T) {
 				}
 			}
 			kill := func() {
-				time.Sleep(time.Second) // what is known of moves is written
+				time.Sleep(2 * time.Second) // what is known of moves is written: a quarter of a second later, and the disk may be busy
 				r.Restart(true)
 			}
 			if when == "before" {

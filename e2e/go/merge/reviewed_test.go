@@ -217,14 +217,8 @@ func TestT43r_reviewed_callers_share_streams(t *testing.T) {
 	for _, w := range watches {
 		w.UntilObjects(1, patience)
 	}
-	for _, f := range r.Shards {
-		if got := len(f.Streams()); got != 1 {
-			t.Errorf("%d streams at %s", got, f.Name)
-		}
-	}
-	if with, without := r.Metrics("kintsugi_watch_group_streams", ""), r.Metrics("kintsugi_watch_unshared_streams", ""); with != 3 || without != 60 {
-		t.Errorf("%v streams instead of %v", with, without)
-	}
+	oneStreamEach(t, r)
+	counted(t, r, "three streams instead of 60", series{{"watch_group_streams", ""}: 3, {"watch_unshared_streams", ""}: 60})
 	other := r.User("user-0").Watch(t, query(ConfigMaps.Path(), "watch", "1", "labelSelector", "app=web"))
 	eventually(t, patience, "a stream of its own for another question", func() error {
 		if got := len(r.A.Streams()); got != 2 {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand"
 	"net"
 	"net/http"
 	"os"
@@ -110,7 +109,7 @@ func NewRig(t *testing.T, change ...Option) *Rig {
 	if len(r.Shards) > 2 {
 		r.B, r.C = r.Shards[1], r.Shards[2]
 	}
-	r.Port = freePort(t)
+	r.Port = e2e.FreePort(t)
 	r.Configure(r.Shards...)
 	r.StartProxy()
 	if r.Source == "objects" {
@@ -142,7 +141,7 @@ func (r *Rig) Replica(change ...Option) *Rig {
 	q := *r
 	q.Dir, q.config, q.All, q.process = dir, o.config, nil, nil
 	q.files()
-	q.Port = freePort(t)
+	q.Port = e2e.FreePort(t)
 	q.Configure(q.Shards...)
 	q.StartProxy()
 	q.Ready(-1)
@@ -448,24 +447,4 @@ func (r *Rig) Metrics(name, labels string) float64 {
 		sum += number
 	}
 	return sum
-}
-
-// listen takes a free port below those that the system gives to outgoing connections: a server that is away for a while
-// finds its port free again.
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	for range 200 {
-		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12_000+rand.Intn(20_000))); err == nil {
-			return listener
-		}
-	}
-	t.Fatal("no free port")
-	return nil
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener := listen(t)
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }

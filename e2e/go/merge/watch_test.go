@@ -183,7 +183,7 @@ func TestT36_bookmarks_are_few_and_well_formed(t *testing.T) {
 	})
 	marks := w.Bookmarks()
 	// The shards send five each second.
-	if d := marks[2].At.Sub(w.Headers); d < 2*idle*9/10*time.Millisecond {
+	if d := marks[2].At.Sub(w.Begin); d < 2*idle*9/10*time.Millisecond {
 		t.Errorf("three idle bookmarks after %v", d)
 	}
 	before := len(marks)
@@ -224,7 +224,7 @@ func TestT37_watches_end_in_order(t *testing.T) {
 	brief := watching(t, r, ConfigMaps, "timeoutSeconds", "1")
 	for w, least := range map[*Recording]time.Duration{long: 4500 * time.Millisecond, short: 2500 * time.Millisecond, brief: time.Second} {
 		w.UntilEnd(patience)
-		lived := w.EndedAt().Sub(w.Headers)
+		lived := w.EndedAt().Sub(w.Begin)
 		if w.Fault() != nil || lived < least-20*time.Millisecond || clock.Of(lived) > least+4*time.Second {
 			t.Errorf("%s ended after %v: %v", w.Path, lived, w.Fault())
 		}

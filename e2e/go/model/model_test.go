@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+
+	e2e "kintsugi.dev/e2e"
 )
 
 const (
@@ -194,7 +196,7 @@ func (w *World) settle(clients []*running) {
 			}
 		}
 	}
-	end, told := time.Now().Add(quietDeadline), false
+	clock, told := e2e.StartClock(), false
 	for _, c := range clients {
 		for began := time.Now(); ; {
 			key, text := c.client.Behind()
@@ -211,7 +213,7 @@ func (w *World) settle(clients []*running) {
 					w.t.Logf("%s is behind: %s\n%s: %s %v", c.name, text, proxy.Name, streams, err)
 				}
 			}
-			if time.Now().After(end) {
+			if clock.Spent() > quietDeadline {
 				story := ""
 				if log := w.truth.Log(w.truth.Owner(clusterOf(key)), "configmaps"); log != nil {
 					story = log.History(key)
@@ -225,7 +227,7 @@ func (w *World) settle(clients []*running) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	w.t.Logf("all clients equal the union of the shards %v after quiet", time.Since(end.Add(-quietDeadline)).Round(time.Millisecond))
+	w.t.Logf("all clients equal the union of the shards %v after quiet", clock.Spent().Round(time.Millisecond))
 }
 
 func (w *World) report(t *testing.T, seed int64, faults []*fault, clients []*running, journal *Journal) {

@@ -160,15 +160,6 @@ func (w *World) there(shard *Shard) bool {
 	return shard.Name != lateShard || w.lateThere
 }
 
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
-}
-
 func (w *World) must(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -227,9 +218,7 @@ func (w *World) rootPort() int {
 }
 
 func (w *World) newShard(name string) *Shard {
-	port, err := freePort()
-	w.must(err)
-	return &Shard{Name: name, port: port}
+	return &Shard{Name: name, port: e2e.FreePort(w.t)}
 }
 
 // StartShard runs a shard that does not run, and waits until it is in root.
@@ -311,9 +300,7 @@ func (w *World) startProxies() {
 		name := fmt.Sprintf("p%d", number+1)
 		folder := filepath.Join(w.installation.Dir, name)
 		w.must(os.Mkdir(folder, 0o700))
-		port, err := freePort()
-		w.must(err)
-		proxy := &Proxy{Name: name, port: port, config: filepath.Join(w.installation.State, "proxy", name+".yaml")}
+		proxy := &Proxy{Name: name, port: e2e.FreePort(w.t), config: filepath.Join(w.installation.State, "proxy", name+".yaml")}
 		if number == 1 {
 			copied := filepath.Join(folder, "copy")
 			for _, arguments := range [][]string{
@@ -517,12 +504,12 @@ func (w *World) AddLate() error {
 	if err := w.StartShard(shard); err != nil {
 		return err
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for clock := e2e.StartClock(); ; time.Sleep(50 * time.Millisecond) {
 		before := len(w.slots.uids)
 		if err := w.learnSlots(); err == nil && len(w.slots.uids) > before {
 			break
 		}
-		if time.Now().After(end) {
+		if clock.Spent() > 30*time.Second {
 			return fmt.Errorf("%s is not in root after 30 s", shard.Name)
 		}
 	}
@@ -557,7 +544,7 @@ func (p *Proxy) Ready(w *World) error {
 	client := w.Client("admin")
 	defer client.CloseIdleConnections()
 	client.Timeout = 3 * time.Second
-	for end := time.Now().Add(readyDeadline); ; time.Sleep(20 * time.Millisecond) {
+	for clock := e2e.StartClock(); ; time.Sleep(20 * time.Millisecond) {
 		answer, err := client.Get(p.URL() + "/readyz")
 		if err == nil {
 			answer.Body.Close()
@@ -566,7 +553,7 @@ func (p *Proxy) Ready(w *World) error {
 			}
 			err = fmt.Errorf("%s", answer.Status)
 		}
-		if time.Now().After(end) {
+		if clock.Spent() > readyDeadline {
 			return fmt.Errorf("%s is not ready after %v: %v", p.Name, readyDeadline, err)
 		}
 	}
@@ -578,7 +565,7 @@ func (w *World) finish(shard *Shard, resource string) error {
 	client := w.Client("shard-admin")
 	defer client.CloseIdleConnections()
 	client.Timeout = 10 * time.Second
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for clock := e2e.StartClock(); ; time.Sleep(50 * time.Millisecond) {
 		var list struct {
 			Items []Object `json:"items"`
 		}
@@ -599,7 +586,7 @@ func (w *World) finish(shard *Shard, resource string) error {
 			}
 			err = fmt.Errorf("the shard's own watch is not where its list is: %s", text)
 		}
-		if time.Now().After(end) {
+		if clock.Spent() > 60*time.Second {
 			return fmt.Errorf("%s of %s: %d %w", resource, shard.Name, status, err)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	e2e "kintsugi.dev/e2e"
 )
 
 // Selection is what a client selects by labels.
@@ -183,7 +185,7 @@ func (l *Log) add(event *watchEvent) {
 
 // Reaches waits until the log knows everything up to a version.
 func (l *Log) Reaches(ctx context.Context, version uint64) error {
-	for deadline := time.Now().Add(120 * time.Second); ; time.Sleep(3 * time.Millisecond) {
+	for clock := e2e.StartClock(); ; time.Sleep(3 * time.Millisecond) {
 		l.mutex.Lock()
 		done, head, fault := l.final || l.head >= version, l.head, l.fault
 		l.mutex.Unlock()
@@ -192,7 +194,7 @@ func (l *Log) Reaches(ctx context.Context, version uint64) error {
 			return fault
 		case done:
 			return nil
-		case ctx.Err() != nil || time.Now().After(deadline):
+		case ctx.Err() != nil || clock.Spent() > 120*time.Second:
 			return fmt.Errorf("%s of %s: the shard's own watch is at %d, not at %d", l.resource, l.shard, head, version)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	e2e "kintsugi.dev/e2e"
 )
 
 // step is one thing that a client did or saw, in its order.
@@ -188,8 +190,8 @@ func (c *Checker) components(version string) (map[string]uint64, error) {
 		return nil, err
 	}
 	uids := c.world.slots.UIDs(c.resource, v)
-	for end := time.Now().Add(5 * time.Second); uids == nil; uids = c.world.slots.UIDs(c.resource, v) {
-		if time.Now().After(end) {
+	for clock := e2e.StartClock(); uids == nil; uids = c.world.slots.UIDs(c.resource, v) {
+		if clock.Spent() > 5*time.Second {
 			return nil, fmt.Errorf("the check of %s fits no order of the shards", version)
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -347,8 +349,8 @@ func (c *Checker) position(slot *slotCheck, shard string, component uint64) (err
 func (c *Checker) event(s *step) error {
 	o := &s.object
 	shard := c.world.truth.Owner(o.cluster())
-	for end := time.Now().Add(10 * time.Second); shard == ""; shard = c.world.truth.Owner(o.cluster()) {
-		if time.Now().After(end) {
+	for clock := e2e.StartClock(); shard == ""; shard = c.world.truth.Owner(o.cluster()) {
+		if clock.Spent() > 10*time.Second {
 			return fmt.Errorf("%s %s: no shard has such an object", s.what, o.key())
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -36,6 +36,17 @@ func testRestart(p *place) {
 	p.orderly(w.Objects())
 }
 
+// reads waits until a proxy that is new, or one of whose servers is, reads all servers.
+func (p *place) reads(proxy *merge.Client) {
+	p.t.Helper()
+	e2e.Eventually(p.t, patience, "all servers are read", func() error {
+		if answer := proxy.Get(p.path()); answer.Status != http.StatusOK {
+			return fmt.Errorf("%s", answer)
+		}
+		return nil
+	})
+}
+
 // T06, T24, T55, T61: a server has forgotten its past.
 func testForgotten(p *place) {
 	p.fill(4)
@@ -49,6 +60,7 @@ func testForgotten(p *place) {
 	b.restart(p.t, func() { b.forget(p.t) })
 	p.put("b", "b-new")
 	p.remove("b", "b-1")
+	p.reads(p.all)
 	if s, _ := p.all.Refused(p.t, http.StatusGone, p.path("resourceVersion", old, "resourceVersionMatch", "Exact")); s.Reason != "Expired" {
 		p.t.Error(s.Reason)
 	}
@@ -109,6 +121,7 @@ func testRollback(p *place) {
 	a.again(p.t)
 	p.put("a", "a-other")
 	gone(p.t, w)
+	p.reads(p.all)
 	list := p.all.List(p.t, p.path())
 	p.same("after the rollback", merge.ModelOf(list.Items), p.union())
 	if list.Metadata.ResourceVersion[3:9] <= before[3:9] {
@@ -272,6 +285,9 @@ func testReplicas(p *place) {
 		return p.rig.another(p.t, generation, append([]string{"aggregation:", common}, more...)...).client(p.t, "*")
 	}
 	one, two := start(), start("  watchlist: {mode: refuse}")
+	for _, replica := range []*merge.Client{one, two} {
+		p.reads(replica)
+	}
 	first, cursor := merge.Object{}, ""
 	e2e.Eventually(p.t, patience, "two replicas say the same", func() error { // servers write for themselves now and then
 		first = one.List(p.t, p.path("limit", "3"))
@@ -297,12 +313,7 @@ func testReplicas(p *place) {
 		gone(p.t, p.all.Open(p.t, p.path("watch", "1", "resourceVersion", cursor), nil))
 	}
 	numbers := p.rig.another(p.t, "", "aggregation:", "  cursor: {mode: sequence}").client(p.t, "*")
-	e2e.Eventually(p.t, patience, "the new proxy knows the servers", func() error {
-		if answer := numbers.Get(p.path()); answer.Status != http.StatusOK {
-			return fmt.Errorf("%s", answer)
-		}
-		return nil
-	})
+	p.reads(numbers)
 	list := numbers.List(p.t, p.path())
 	if version := list.Metadata.ResourceVersion; len(version) > 20 || older(version, "17592186044416") {
 		p.t.Errorf("a number: %s", version)

@@ -188,10 +188,12 @@ func TestReviewedSharing(t *testing.T) {
 			return nil
 		})
 	}
-	e2e.Eventually(t, 15*time.Second, "rights of the proxy and of u1", func() error {
-		_, err := r.as(t, "u1", false).CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{LabelSelector: "t90"})
-		return err
-	})
+	for _, user := range []string{"u1", "u2"} {
+		e2e.Eventually(t, 15*time.Second, "rights of the proxy and of "+user, func() error {
+			_, err := r.as(t, user, false).CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{LabelSelector: "t90"})
+			return err
+		})
+	}
 	streams(func(int) int { return 0 })
 
 	one, two := r.follow(t, "u1", false), r.follow(t, "u2", false)

@@ -95,7 +95,12 @@ topology:
 	for _, line := range r.more {
 		text += line + "\n"
 	}
-	if err := os.WriteFile(filepath.Join(r.dir, "proxy.yaml"), []byte(text), 0o600); err != nil {
+	path := filepath.Join(r.dir, "proxy.yaml")
+	err := os.WriteFile(path+".new", []byte(text), 0o600) // a proxy that runs reads all of it or nothing
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -194,7 +194,7 @@ func testOneServer(t *testing.T, r *rig) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stream, err := maps.Watch(ctx, metav1.ListOptions{TimeoutSeconds: new(int64(20)), ResourceVersion: before.ResourceVersion})
+			stream, err := maps.Watch(ctx, metav1.ListOptions{TimeoutSeconds: new(int64(120)), ResourceVersion: before.ResourceVersion})
 			if err != nil {
 				t.Fatal(err)
 			}
