@@ -252,7 +252,7 @@ bool Feed::Impl::ready() const noexcept {
   if (loop_.now() - listed_at_ >= params_.ready_limit) {
     return true;
   }
-  if (identities_ != nullptr && at_start_.empty()) {
+  if (identities_ != nullptr && !index_.now().cluster("root")) {
     return false;  // a root shard that has just begun has not registered itself yet
   }
   return std::all_of(at_start_.begin(), at_start_.end(), [&](const std::string& name) {

@@ -294,6 +294,19 @@ TEST_F(FeedTest, WhenRootHasNoShardYet_ReadinessWaitsForTheFirst) {
   EXPECT_TRUE(until([&] { return feed->ready() && answer("root") == "root/root"; }));
 }
 
+TEST_F(FeedTest, WhenAnotherShardRegistersBeforeRoot_ReadinessWaitsForRoot) {
+  root.remove(kShards, "root", "root");
+  start();
+  ASSERT_TRUE(until([&] {
+    const ShardInfo* shard = feed->index().shard("beta");
+    return shard != nullptr && shard->is_synced(Resource::kWorkspaces) &&
+           shard->is_synced(Resource::kLogicalClusters);
+  }));
+  EXPECT_FALSE(feed->ready()) << "nobody can be told where root is";
+  put_shard("root", root.url());
+  EXPECT_TRUE(until([&] { return feed->ready() && answer("root") == "root/root"; }));
+}
+
 TEST_F(FeedTest, FP113_WhenAShardIsNeverReached_ReadinessWaitsNoLongerThanTheLimit) {
   params.ready_limit = milliseconds(50);
   put_shard("far", "http://127.0.0.1:1");
