@@ -18,6 +18,7 @@ constexpr int kRetryAfter = 1;  // [s]
 /// milliseconds at most.
 constexpr std::uint64_t kCostLimit = 100'000;
 constexpr std::size_t kMostConfigurations = 64;  // of a type
+constexpr std::size_t kMostWaiting = 256;        // tokens; the next gets its answer at once
 constexpr std::string_view kSystem = "system:";
 constexpr std::string_view kKcp = "kcp.io";
 
@@ -25,6 +26,10 @@ bool equal(const auth::JwtIssuers& a, const auth::JwtIssuers& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
     return one->config() == other->config();
   });
+}
+
+Error not_available() {
+  return krm::unavailable("the token issuer is not available yet", kRetryAfter);
 }
 
 /// Drops the entries of a shard.
@@ -126,8 +131,33 @@ void WorkspaceIssuerBook::touched() {
   }
 }
 
-WorkspaceTokens::WorkspaceTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view)
-    : loop_(loop), view_(std::move(view)) {}
+/// A token whose workspace's issuers are not known yet.
+struct WorkspaceTokens::Waiting {
+  std::string token;
+  std::vector<std::string> audiences;
+  std::string cluster;
+  Done done;
+  net::Timer timer;
+};
+
+WorkspaceTokens::WorkspaceTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
+                                 Duration patience)
+    : loop_(loop), view_(std::move(view)), patience_(patience) {
+  view_->on_change([this, alive = alive_](const topology::Snapshot& /*before*/,
+                                          const topology::Snapshot& /*now*/) {
+    if (*alive) {
+      go_on();
+    }
+  });
+}
+
+WorkspaceTokens::~WorkspaceTokens() {
+  *alive_ = false;
+  for (auto& [ticket, waiting] : std::exchange(waiting_, {})) {
+    waiting->timer.cancel();
+    waiting->done(fail(not_available()));
+  }
+}
 
 void WorkspaceTokens::set_issuers(WorkspaceIssuersPtr issuers) {
   issuers_ = std::move(issuers);
@@ -141,6 +171,7 @@ void WorkspaceTokens::set_issuers(WorkspaceIssuersPtr issuers) {
     gone.push_back(std::move(at->second.tokens));
     at = tokens_.erase(at);
   }
+  go_on();
 }
 
 WorkspaceTokens::Found WorkspaceTokens::find(std::string_view cluster) const {
@@ -186,10 +217,53 @@ void WorkspaceTokens::authenticate_token(std::string_view token,
                                          const std::vector<std::string>& audiences,
                                          std::string_view cluster, Done done) {
   const Found found = find(cluster);
-  if (!found.known) {
-    done(fail(krm::unavailable("the token issuer is not available yet", kRetryAfter)));
-    return;
+  if (found.known) {
+    ask(found, token, audiences, cluster, std::move(done));
+  } else if (waiting_.size() < kMostWaiting &&
+             token.size() <= auth::IssuerTokens::Limits().max_token) {
+    wait(token, audiences, cluster, std::move(done));
+  } else {
+    done(fail(not_available()));
   }
+}
+
+void WorkspaceTokens::wait(std::string_view token, const std::vector<std::string>& audiences,
+                           std::string_view cluster, Done done) {
+  const std::uint64_t ticket = ++last_ticket_;
+  auto& waiting = waiting_[ticket];
+  waiting = std::make_unique<Waiting>(Waiting{std::string(token), audiences, std::string(cluster),
+                                              std::move(done), net::Timer(loop_)});
+  waiting->timer.start(patience_, [this, ticket] {
+    const auto node = waiting_.extract(ticket);
+    node.mapped()->done(fail(not_available()));
+  });
+}
+
+void WorkspaceTokens::go_on() {
+  std::vector<std::unique_ptr<Waiting>> ready;
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const bool known = find(at->second->cluster).known;
+    if (known) {
+      ready.push_back(std::move(at->second));
+    }
+    at = known ? waiting_.erase(at) : std::next(at);
+  }
+  for (auto& one : ready) {
+    one->timer.cancel();
+    // In a turn of its own: who is told may change what is being changed just now.
+    loop_.post([this, alive = alive_, one = std::shared_ptr<Waiting>(std::move(one))] {
+      if (*alive) {
+        authenticate_token(one->token, one->audiences, one->cluster, std::move(one->done));
+      } else {
+        one->done(fail(not_available()));
+      }
+    });
+  }
+}
+
+void WorkspaceTokens::ask(const Found& found, std::string_view token,
+                          const std::vector<std::string>& audiences, std::string_view cluster,
+                          Done done) {
   const Expected<auth::Jwt> jwt = token.size() <= auth::IssuerTokens::Limits().max_token
                                       ? auth::parse_jwt(token)
                                       : fail(Errc::kUnauthorized);

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "auth/issuer_tokens.h"
@@ -57,11 +58,15 @@ class WorkspaceIssuerBook final : public topology::FeedListener {
 /// cluster name added. Keys are fetched with the first token. Threads: its loop.
 class WorkspaceTokens final : public auth::TokenAuthenticator {
  public:
-  WorkspaceTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view);
+  /// @param patience  of a token whose workspace's issuers are not known yet, as just after a start
+  WorkspaceTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
+                  Duration patience = seconds(2));
+  /// Whoever still waits is told kUnavailable.
+  ~WorkspaceTokens() override;
   void set_issuers(WorkspaceIssuersPtr issuers);
   /// The workspace has issuers of its own; of a request with a token also: that cannot be told yet.
   [[nodiscard]] bool concern(std::string_view cluster, bool has_token) const;
-  /// @error kUnavailable not known yet, or keys that were never fetched.
+  /// @error kUnavailable not known within the patience, or keys that were never fetched.
   void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
                           std::string_view cluster, Done done) override;
 
@@ -74,10 +79,20 @@ class WorkspaceTokens final : public auth::TokenAuthenticator {
     std::shared_ptr<const auth::JwtIssuers> issuers;
     std::shared_ptr<auth::IssuerTokens> tokens;
   };
+  struct Waiting;
   [[nodiscard]] Found find(std::string_view cluster) const;
+  void ask(const Found& found, std::string_view token, const std::vector<std::string>& audiences,
+           std::string_view cluster, Done done);
+  void wait(std::string_view token, const std::vector<std::string>& audiences,
+            std::string_view cluster, Done done);
+  void go_on();
 
   net::Loop& loop_;
   std::shared_ptr<topology::SnapshotView> view_;
+  Duration patience_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Waiting>> waiting_;
+  std::uint64_t last_ticket_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   WorkspaceIssuersPtr issuers_ = std::make_shared<const WorkspaceIssuers>();
   std::map<std::string, Tokens, std::less<>> tokens_;  ///< by key; made when they are needed
 };

@@ -33,7 +33,7 @@ class WorkspaceIssuersTest : public ::testing::Test {
     index_.upsert_cluster(two_, {"c-plain", "root:plain", "", false});
     index_.upsert_workspace(one_, {"root", "types", "Ready", "c-types", false, ""});
     publisher_.publish(index_.freeze());
-    tokens_ = std::make_unique<WorkspaceTokens>(loop_, publisher_.attach(loop_));
+    tokens_ = std::make_unique<WorkspaceTokens>(loop_, publisher_.attach(loop_), seconds(60));
     book_ = std::make_unique<WorkspaceIssuerBook>(loop_, feed_,
                                                   [this](const WorkspaceIssuersPtr& issuers) {
                                                     ++publications_;
@@ -67,15 +67,17 @@ class WorkspaceIssuersTest : public ::testing::Test {
     const int before = publications_;
     run_until(loop_, [&] { return publications_ != before; });
   }
-  [[nodiscard]] std::string ask(const std::string& cluster) {
-    std::string answer = "?";
-    tokens_->authenticate_token("x", {}, cluster, [&](auto result) {
-      answer = !result    ? std::string(errc_name(result.error().code()))
-               : !*result ? "none"
-                          : (*result)->user.name;
+  /// What becomes of a token: "?" while it waits.
+  [[nodiscard]] std::shared_ptr<std::string> begin(const std::string& cluster) {
+    auto answer = std::make_shared<std::string>("?");
+    tokens_->authenticate_token("x", {}, cluster, [answer](auto result) {
+      *answer = !result    ? std::string(errc_name(result.error().code()))
+                : !*result ? "none"
+                           : (*result)->user.name;
     });
     return answer;
   }
+  [[nodiscard]] std::string ask(const std::string& cluster) { return *begin(cluster); }
 
   net::Loop loop_{"test"};
   topology::Index index_;
@@ -116,11 +118,30 @@ TEST_F(WorkspaceIssuersTest, FP128_WhenTwoShardsHoldAType_TheOwnersCounts) {
 TEST_F(WorkspaceIssuersTest, FP128_WhileTheShardHasNotTold_TokensWait) {
   EXPECT_TRUE(tokens_->concern("c-team", true));
   EXPECT_FALSE(tokens_->concern("c-team", false)) << "nothing is known against nobody";
-  EXPECT_EQ(ask("c-team"), "Unavailable");
   EXPECT_EQ(ask("c-plain"), "none");
-  book_->on_change(topology::AuthenticationSynced{one_});
+  const auto first = begin("c-team"), second = begin("c-team");
+  book_->on_change(topology::AuthenticationSynced{two_});
   settle();
+  EXPECT_EQ(*first, "?") << "another shard";
+  book_->on_change(topology::AuthenticationSynced{one_});
+  EXPECT_TRUE(run_until(loop_, [&] { return *first == "none" && *second == "none"; }));
   EXPECT_EQ(ask("c-team"), "none");
+}
+
+TEST_F(WorkspaceIssuersTest, FP128_WhenTheShardDoesNotTell_TokensAreRefusedForNow) {
+  const auto ended = begin("c-team");
+  tokens_.reset();
+  EXPECT_EQ(*ended, "Unavailable");
+  tokens_ = std::make_unique<WorkspaceTokens>(loop_, publisher_.attach(loop_), milliseconds(20));
+  const auto late = begin("c-team");
+  EXPECT_EQ(*late, "?");
+  EXPECT_TRUE(run_until(loop_, [&] { return *late == "Unavailable"; }));
+  std::vector<std::shared_ptr<std::string>> many;
+  for (int i = 0; i < 256; ++i) {
+    many.push_back(begin("c-team"));
+  }
+  EXPECT_EQ(ask("c-team"), "Unavailable") << "as many wait as may";
+  EXPECT_TRUE(run_until(loop_, [&] { return *many.back() == "Unavailable"; }));
 }
 
 TEST_F(WorkspaceIssuersTest, WhenAConfigurationIsWrongOrUnchanged_NothingHappens) {
