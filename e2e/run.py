@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the end-to-end tests e2e/NNN_topic_test.py (and the Go modules e2e/go* where a Go tool chain is present) one after
+"""Runs the end-to-end tests e2e/NNN_topic_test.py and e2e/attacks/topic_test.py (and the Go modules e2e/go* where a Go tool chain is present) one after
 another. Arguments select topics by substring. The last line is `N passed, N failed, N skipped`. A process that
 runs on after them is a failure, too."""
 import argparse
@@ -60,8 +60,8 @@ class Result(unittest.TextTestResult):
 
 def run_python(selected):
     passed = failed = skipped = 0
-    for path in sorted(HERE.glob("[0-9]*_test.py")):
-        if selected and not any(word in path.name for word in selected):
+    for path in [*sorted(HERE.glob("[0-9]*_test.py")), *sorted(HERE.glob("attacks/*_test.py"))]:
+        if selected and not any(word in str(path.relative_to(HERE)) for word in selected):
             continue
         spec = importlib.util.spec_from_file_location("e2e_" + path.stem, path)
         module = importlib.util.module_from_spec(spec)
