@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the end-to-end tests e2e/NNN_topic_test.py and e2e/attacks/topic_test.py (and the Go modules e2e/go* where a Go tool chain is present) one after
-another. Arguments select topics by substring. The last line is `N passed, N failed, N skipped`. A process that
-runs on after them is a failure, too."""
+"""Runs the end-to-end tests e2e/NNN_topic_test.py and e2e/attacks/topic_test.py (and the Go modules e2e/go* where a Go tool
+chain is present), with `-j N` so many topics at a time. Arguments select topics by substring. The slowest are named at the
+end; the last line is `N passed, N failed, N skipped`. A process that runs on after them is a failure, too."""
 import argparse
+import concurrent.futures
 import contextlib
 import importlib.util
 import os
@@ -58,38 +59,64 @@ class Result(unittest.TextTestResult):
         self.line("skip", test, ": " + reason)
 
 
-def run_python(selected):
-    passed = failed = skipped = 0
-    for path in [*sorted(HERE.glob("[0-9]*_test.py")), *sorted(HERE.glob("attacks/*_test.py"))]:
-        if selected and not any(word in str(path.relative_to(HERE)) for word in selected):
-            continue
-        spec = importlib.util.spec_from_file_location("e2e_" + path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        try:
-            spec.loader.exec_module(module)
-        except Exception:  # pylint: disable=broad-except
-            print(f"FAIL  {path.name} cannot be read\n{traceback.format_exc()}", flush=True)
-            failed += 1
-            continue
-        suite = unittest.defaultTestLoader.loadTestsFromModule(module)
-        with open(os.devnull, "w", encoding="utf-8") as sink:
-            result = unittest.TextTestRunner(stream=sink, resultclass=Result).run(suite)
-        bad = len(result.failures) + len(result.errors)
-        failed += bad
-        skipped += len(result.skipped)
-        passed += result.passed
-    return passed, failed, skipped
+def run_python(path):
+    """All tests of one file, in this process."""
+    spec = importlib.util.spec_from_file_location("e2e_" + path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception:  # pylint: disable=broad-except
+        print(f"FAIL  {path.name} cannot be read\n{traceback.format_exc()}", flush=True)
+        return 0, 1, 0
+    suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+    with open(os.devnull, "w", encoding="utf-8") as sink:
+        result = unittest.TextTestRunner(stream=sink, resultclass=Result).run(suite)
+    return result.passed, len(result.failures) + len(result.errors), len(result.skipped)
 
 
-def run_go(selected):
-    """The tests of a Go module count as one each; without Go every module is one skipped line."""
+def topics(selected):
+    """Files and Go modules, in their order."""
+    files = [path for path in [*sorted(HERE.glob("[0-9]*_test.py")), *sorted(HERE.glob("attacks/*_test.py"))]
+             if not selected or any(word in str(path.relative_to(HERE)) for word in selected)]
     modules = [path.parent for path in sorted(HERE.glob("go*/go.mod")) if not selected or path.parent.name in selected]
+    return files, modules
+
+
+def run_topic(topic, begun=None):
+    """One topic in a process of its own; what it says comes at its end, at once. The same triple as of run_python."""
+    begin = time.monotonic()
+    run = subprocess.Popen([sys.executable, __file__, "--binary", os.environ["KINTSUGI"], "--topic", str(topic)],
+                           text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    (begun if begun is not None else []).append(run)
+    said = run.communicate()[0]
+    lines = said.rstrip().splitlines() or [""]
+    totals = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1])
+    print("\n".join(lines[:-1]) if totals else f"{said}\nFAIL  {topic.name} ended with {run.returncode}", flush=True)
+    return (topic.name, time.monotonic() - begin), tuple(int(one) for one in totals.groups()) if totals else (0, 1, 0)
+
+
+def run_all(selected, jobs):
+    """What fills the machine by itself, the Go modules, comes one after another, after the rest."""
+    files, modules = topics(selected)
+    begun, results = [], []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        try:
+            results += pool.map(lambda topic: run_topic(topic, begun), files)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for run in begun:
+                run.terminate()
+            raise
     if shutil.which("go") is None:
         for module in modules:
             print(f"skip  {module.name}: no Go tool chain on this machine")
-        return 0, 0, len(modules)
-    return tuple(sum(column) for column in zip((0, 0, 0), *[run_module(module) for module in modules]))
+            results.append(((module.name, 0.0), (0, 0, 1)))
+    else:
+        results += [run_topic(module) for module in modules]
+    slowest = sorted((took for took, _ in results), key=lambda one: -one[1])[:10]
+    print("slowest: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in slowest))
+    return [sum(column) for column in zip((0, 0, 0), *[totals for _, totals in results])]
 
 
 # What Go says where it is too old for a module or cannot get what that is made of: nothing is wrong with the module.
@@ -198,17 +225,23 @@ def folders():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binary", default="build/release/bin/kintsugi")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="topics at a time (default: %(default)s)")
+    parser.add_argument("--topic", type=pathlib.Path, help=argparse.SUPPRESS)  # one, in this process
     parser.add_argument("topics", nargs="*")
     arguments = parser.parse_args()
     os.environ["KINTSUGI"] = str(pathlib.Path(arguments.binary).resolve())
     sys.path.insert(0, str(HERE))
     if not os.access(os.environ["KINTSUGI"], os.X_OK):
         parser.error(f"there is no program {arguments.binary}; `./dev build` makes it")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if arguments.topic:
+        run = run_python if arguments.topic.is_file() else run_module
+        print("%d passed, %d failed, %d skipped" % run(arguments.topic))
+        return
     os.environ[MARK] = f"{os.getpid()}-{time.time_ns()}"  # this process itself began without it
     before = folders()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        totals = [sum(column) for column in zip(run_python(arguments.topics), run_go(arguments.topics))]
+        totals = run_all(arguments.topics, max(1, arguments.jobs))
     except KeyboardInterrupt:
         end_all()
         sys.exit("interrupted")
