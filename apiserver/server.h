@@ -66,6 +66,11 @@ struct ServerParams {
       prepare_any{};
   /// Gets a line of JSON for every answer (AM-455); must not block. Empty: no audit log.
   std::function<void(std::string line)> audit{};
+  /// What the identity of a watch that begins rests on; `requester` is who was authenticated.
+  /// Empty: what that of the connection does.
+  std::function<auth::ProofPtr(const http::RequestHead&, const http::PeerInfo&,
+                               std::string_view cluster, const auth::UserInfo& requester)>
+      proof{};
   std::string server_address = "127.0.0.1";  ///< shown in /api
   std::size_t max_body = 3'145'728;          ///< [bytes] AM-058
   std::size_t max_object = 1'572'864;        ///< [bytes] AM-059
@@ -134,6 +139,9 @@ class ApiServer : public http::Handler {
   virtual void review_watches(std::string_view cluster) = 0;
   /// The same for the watches of all clusters, for servers that do not see rights change.
   virtual void review_all_watches() = 0;
+  /// Proofs of identities have ended: watches that rest on them end in order, at most 200 a second
+  /// (SE-042, SE-050).
+  virtual void end_unproven() = 0;
 
   struct Stats {
     std::size_t watches = 0, requests_running = 0;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "auth/proof.h"
 #include "auth/user.h"
 #include "base/error.h"
 #include "http/handler.h"
@@ -25,8 +26,8 @@ class Authenticator {
                             std::string_view cluster, Done done) = 0;
 };
 
-/// Identity of a verified client certificate; made once per connection by the listener's identify
-/// hook and found again in PeerInfo::identity.
+/// Identity of a verified client certificate; connections with equal chains share one. It comes
+/// from the listener's hooks and is found again in PeerInfo::identity.
 struct CertificateIdentity {
   bool valid = false;           ///< chains to one of the CAs and is in its time
   bool from_client_ca = false;  ///< an identity: CN = user, O = groups
@@ -35,6 +36,7 @@ struct CertificateIdentity {
   std::string common_name;
   std::vector<std::string> organizations;
   std::string sha256_hex;  ///< of the DER, for authentication.kubernetes.io/credential-id
+  ProofPtr proof = {};     ///< null: there never was one
 };
 
 }  // namespace kintsugi::auth

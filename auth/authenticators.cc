@@ -57,6 +57,11 @@ void finish_identity(UserInfo& user, const RequestAuthenticator::Params& params,
 
 }  // namespace
 
+bool is_known_by_connection(const http::HeaderList& headers, const http::PeerInfo& peer,
+                            const RequestHeaderConfig& config) {
+  return connection_identity(headers, peer, config).user.has_value();
+}
+
 std::optional<std::string_view> bearer_token(const http::HeaderList& headers) {
   if (!headers.contains("authorization")) {
     return std::nullopt;

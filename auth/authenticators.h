@@ -106,6 +106,11 @@ class RequestAuthenticator final : public Authenticator {
   void authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
                     std::string_view cluster, Done done) override;
 
+  /// A proxy with a certificate of this name may say who asks.
+  [[nodiscard]] bool lets_assert(std::string_view common_name) const noexcept {
+    return may_assert_identity(common_name, params_->request_header);
+  }
+
   struct Authenticated {
     std::optional<UserInfo> user;
     CredentialSource source = CredentialSource::kNone;
@@ -118,6 +123,12 @@ class RequestAuthenticator final : public Authenticator {
  private:
   std::shared_ptr<const Params> params_;
 };
+
+/// The connection itself says who asks, by its certificate or by identity headers that this
+/// certificate allows: a token is not looked at.
+[[nodiscard]] bool is_known_by_connection(const http::HeaderList& headers,
+                                          const http::PeerInfo& peer,
+                                          const RequestHeaderConfig& config);
 
 /// The token of "Authorization: Bearer <token>" (scheme in any case); "" when the scheme is another
 /// or no token follows. nullopt: no Authorization header.

@@ -18,8 +18,9 @@
 #include <iterator>
 #include <utility>
 
-#include "auth/certificate_cache.h"
+#include "base/log.h"
 #include "base/strings.h"
+#include "base/time.h"
 #include "net/openssl_memory.h"
 
 namespace kintsugi::auth {
@@ -82,9 +83,19 @@ std::int64_t end_of(const X509* certificate) {
   return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &parts) == 1 ? ::timegm(&parts) + 1 : 0;
 }
 
-/// `until` becomes the first end of a certificate of the chain, if that is earlier.
-bool chains_to(X509_STORE* store, X509* leaf, STACK_OF(X509) * chain,
+using ListsPtr = std::shared_ptr<const net::RevocationLists>;
+
+/// Who clients' chains end in, and what these revoked.
+struct Authorities {
+  StorePtr store;  // null: none
+  ListsPtr lists;  // the same
+};
+
+/// `until` becomes the first end of a certificate of the chain, or of a revocation list that it was
+/// looked up in, if that is earlier.
+bool chains_to(const Authorities& authorities, X509* leaf, STACK_OF(X509) * chain,
                std::optional<std::int64_t> now, std::int64_t* until) {
+  X509_STORE* store = authorities.store.get();
   if (store == nullptr) {
     return false;
   }
@@ -102,9 +113,16 @@ bool chains_to(X509_STORE* store, X509* leaf, STACK_OF(X509) * chain,
   if (now) {
     X509_VERIFY_PARAM_set_time(param, static_cast<time_t>(*now));
   }
-  const bool verified = X509_verify_cert(context.get()) == 1;
+  bool verified = X509_verify_cert(context.get()) == 1;
   ERR_clear_error();
   STACK_OF(X509)* built = X509_STORE_CTX_get0_chain(context.get());
+  if (verified && authorities.lists != nullptr) {
+    const auto verdict = authorities.lists->judge(built, now.value_or(unix_seconds()));
+    verified = verdict.holds;
+    if (verified && until != nullptr) {
+      *until = std::min(*until, verdict.until);
+    }
+  }
   for (int i = 0; verified && until != nullptr && i < sk_X509_num(built); ++i) {
     *until = std::min(*until, end_of(sk_X509_value(built, i)));
   }
@@ -113,7 +131,7 @@ bool chains_to(X509_STORE* store, X509* leaf, STACK_OF(X509) * chain,
 
 class StoreVerifier final : public CertificateVerifier {
  public:
-  StoreVerifier(StorePtr client, StorePtr request_header)
+  StoreVerifier(Authorities client, Authorities request_header)
       : client_(std::move(client)), request_header_(std::move(request_header)) {}
 
   CertificateIdentity identify(const std::vector<std::string>& chain_der,
@@ -152,16 +170,16 @@ class StoreVerifier final : public CertificateVerifier {
     if (until != nullptr) {
       *until = INT64_MAX;
     }
-    identity.from_client_ca = chains_to(client_.get(), leaf.get(), chain.get(), now, until);
+    identity.from_client_ca = chains_to(client_, leaf.get(), chain.get(), now, until);
     identity.from_request_header_ca =
-        chains_to(request_header_.get(), leaf.get(), chain.get(), now, until);
+        chains_to(request_header_, leaf.get(), chain.get(), now, until);
     identity.valid = identity.from_client_ca || identity.from_request_header_ca;
     return identity;
   }
 
  private:
-  StorePtr client_;
-  StorePtr request_header_;
+  Authorities client_;
+  Authorities request_header_;
 };
 
 Expected<std::string> read_file(const std::string& path) {
@@ -174,9 +192,30 @@ Expected<std::string> read_file(const std::string& path) {
 
 }  // namespace
 
+Expected<std::shared_ptr<const net::RevocationLists>> load_revocations(const std::string& file,
+                                                                       std::string_view ca_pem,
+                                                                       net::CrlRules rules) {
+  if (file.empty()) {
+    return ListsPtr();
+  }
+  Expected<std::string> text = read_file(file);
+  if (!text) {
+    return fail(std::move(text.error()));
+  }
+  Expected<ListsPtr> lists = net::RevocationLists::parse(*text, ca_pem, rules, unix_seconds());
+  if (!lists) {
+    return fail(Errc::kConfig, file + ": " + std::string(lists.error().message()));
+  }
+  return lists;
+}
+
 Expected<CaBundles> load_ca_bundles(const std::string& client_ca_file,
-                                    const std::string& request_header_ca_file) {
+                                    const std::string& request_header_ca_file,
+                                    const CrlFiles& crls) {
   CaBundles bundles;
+  bundles.crl = crls.rules;
+  bundles.client_crl_name = crls.client;
+  bundles.request_header_crl_name = crls.request_header;
   const auto load = [](const std::string& file, std::string& text) -> Expected<void> {
     if (file.empty()) {
       return {};
@@ -185,31 +224,77 @@ Expected<CaBundles> load_ca_bundles(const std::string& client_ca_file,
     if (!read) {
       return fail(std::move(read.error()));
     }
-    text = std::move(*read);
-    Expected<StorePtr> checked = make_store(text.empty() ? std::string(" ") : text, file);
-    if (!checked) {
-      return fail(std::move(checked.error()));
-    }
+    text = read->empty() ? std::string(" ") : std::move(*read);
     return {};
   };
-  if (Expected<void> loaded = load(client_ca_file, bundles.client_ca_pem); !loaded) {
-    return fail(std::move(loaded.error()));
+  for (const auto& [file, text] : {std::pair{&client_ca_file, &bundles.client_ca_pem},
+                                   {&request_header_ca_file, &bundles.request_header_ca_pem},
+                                   {&crls.client, &bundles.client_crl_pem},
+                                   {&crls.request_header, &bundles.request_header_crl_pem}}) {
+    if (Expected<void> loaded = load(*file, *text); !loaded) {
+      return fail(std::move(loaded.error()));
+    }
   }
-  if (Expected<void> loaded = load(request_header_ca_file, bundles.request_header_ca_pem);
-      !loaded) {
-    return fail(std::move(loaded.error()));
+  for (const auto& [file, text] : {std::pair{&client_ca_file, &bundles.client_ca_pem},
+                                   {&request_header_ca_file, &bundles.request_header_ca_pem}}) {
+    if (Expected<StorePtr> checked = make_store(*text, *file); !checked) {
+      return fail(std::move(checked.error()));
+    }
   }
   return bundles;
 }
 
+namespace {
+
+Expected<Authorities> authorities_of(const std::string& ca_pem, std::string_view ca_name,
+                                     const std::string& crl_pem, const std::string& crl_name,
+                                     net::CrlRules rules) {
+  Authorities authorities;
+  Expected<StorePtr> store = make_store(ca_pem, ca_name);
+  if (!store) {
+    return fail(std::move(store.error()));
+  }
+  authorities.store = std::move(*store);
+  if (!crl_pem.empty()) {
+    Expected<ListsPtr> lists = net::RevocationLists::parse(crl_pem, ca_pem, rules, unix_seconds());
+    if (!lists) {
+      return fail(Errc::kConfig, crl_name + ": " + std::string(lists.error().message()));
+    }
+    authorities.lists = std::move(*lists);
+    if (authorities.lists->ends_at() <= unix_seconds()) {
+      log_warn("a revocation list is out of date",
+               {{"file", crl_name}, {"crl.stale", rules.stale_is_refused ? "refuse" : "warn"}});
+    }
+  }
+  return authorities;
+}
+
+std::string digest_of(const CaBundles& bundles) {
+  std::string text;
+  for (const std::string* part : {&bundles.client_ca_pem, &bundles.request_header_ca_pem,
+                                  &bundles.client_crl_pem, &bundles.request_header_crl_pem}) {
+    std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+    SHA256(net::openssl_bytes(*part), part->size(), digest.data());
+    text.append(reinterpret_cast<const char*>(digest.data()), digest.size());
+  }
+  text += bundles.crl.stale_is_refused ? 's' : '-';
+  text += bundles.crl.is_required ? 'r' : '-';
+  return text;
+}
+
+}  // namespace
+
 Expected<std::shared_ptr<const CertificateVerifier>> CertificateVerifier::make(
     const CaBundles& bundles) {
-  Expected<StorePtr> client = make_store(bundles.client_ca_pem, "client CA");
+  Expected<Authorities> client =
+      authorities_of(bundles.client_ca_pem, "client CA", bundles.client_crl_pem,
+                     bundles.client_crl_name, bundles.crl);
   if (!client) {
     return fail(std::move(client.error()));
   }
-  Expected<StorePtr> request_header =
-      make_store(bundles.request_header_ca_pem, "request-header CA");
+  Expected<Authorities> request_header =
+      authorities_of(bundles.request_header_ca_pem, "request-header CA",
+                     bundles.request_header_crl_pem, bundles.request_header_crl_name, bundles.crl);
   if (!request_header) {
     return fail(std::move(request_header.error()));
   }
@@ -226,11 +311,16 @@ Expected<std::shared_ptr<ReloadableCertificateVerifier>> ReloadableCertificateVe
 }
 
 Expected<void> ReloadableCertificateVerifier::reload(const CaBundles& bundles) {
+  std::string digest = digest_of(bundles);
+  if (digest == loaded_) {
+    return {};
+  }
   Expected<std::shared_ptr<const CertificateVerifier>> verifier =
       CertificateVerifier::make(bundles);
   if (!verifier) {
     return fail(std::move(verifier.error()));
   }
+  loaded_ = std::move(digest);
   std::atomic_store(&verifier_, std::move(*verifier));
   return {};
 }
@@ -239,19 +329,29 @@ std::shared_ptr<const CertificateVerifier> ReloadableCertificateVerifier::curren
   return std::atomic_load(&verifier_);
 }
 
-std::function<std::shared_ptr<const void>(const http::PeerInfo&)> make_identify_hook(
-    std::shared_ptr<const ReloadableCertificateVerifier> verifier) {
-  auto known = std::make_shared<CertificateCache>(std::move(verifier));
-  return [known = std::move(known)](const http::PeerInfo& peer) -> std::shared_ptr<const void> {
-    if (peer.certificates_der.empty()) {
-      return nullptr;
-    }
-    return std::make_shared<const CertificateIdentity>(known->identify(peer.certificates_der));
-  };
+std::shared_ptr<const CertificateChain> ReloadableCertificateVerifier::share(
+    const std::string& key, const CertificateChain& chain) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::weak_ptr<const CertificateChain>& known = chains_[key];
+  std::shared_ptr<const CertificateChain> shared = known.lock();
+  if (shared == nullptr) {
+    shared = std::make_shared<const CertificateChain>(chain);
+    known = shared;
+  }
+  if (chains_.size() >= sweep_at_) {
+    std::erase_if(chains_, [](const auto& entry) { return entry.second.expired(); });
+    sweep_at_ = std::max<std::size_t>(1'024, 2 * chains_.size());
+  }
+  return shared;
 }
 
 const CertificateIdentity* certificate_of(const http::PeerInfo& peer) noexcept {
   return static_cast<const CertificateIdentity*>(peer.identity.get());
+}
+
+ProofPtr proof_of(const http::PeerInfo& peer) noexcept {
+  const CertificateIdentity* identity = certificate_of(peer);
+  return identity == nullptr ? nullptr : identity->proof;
 }
 
 }  // namespace kintsugi::auth

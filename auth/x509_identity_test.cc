@@ -1,101 +1,21 @@
 #include "auth/x509_identity.h"
 
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
-#include <openssl/x509v3.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "auth/authenticators.h"
-#include "auth/certificate_cache.h"
+#include "auth/certificate_proofs.h"
+#include "auth/testing_certificates.h"
 
 namespace kintsugi::auth {
 namespace {
 
-constexpr std::int64_t kNow = 1'800'000'000;
-
-/// A certificate and its key, made for one test.
-struct Made {
-  X509* certificate = nullptr;
-  EVP_PKEY* key = nullptr;
-  Made() = default;
-  Made(const Made&) = delete;
-  Made& operator=(const Made&) = delete;
-  ~Made() {
-    X509_free(certificate);
-    EVP_PKEY_free(key);
-  }
-  std::string pem() const {
-    BIO* bio = BIO_new(BIO_s_mem());
-    PEM_write_bio_X509(bio, certificate);
-    char* data = nullptr;
-    const long size = BIO_get_mem_data(bio, &data);
-    std::string out(data, static_cast<std::size_t>(size));
-    BIO_free(bio);
-    return out;
-  }
-  std::string der() const {
-    unsigned char* data = nullptr;
-    const int size = i2d_X509(certificate, &data);
-    std::string out(reinterpret_cast<char*>(data), static_cast<std::size_t>(size));
-    OPENSSL_free(data);
-    return out;
-  }
-};
-
-struct Spec {
-  std::string cn = {};
-  std::vector<std::string> organizations = {};
-  bool ca = false;
-  const char* extended_usage = "clientAuth";
-  std::int64_t from = kNow - 3600, to = kNow + 3600;
-};
-
-void extend(X509* certificate, X509* issuer, int nid, const char* value) {
-  X509V3_CTX context;
-  X509V3_set_ctx_nodb(&context);
-  X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
-  X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, nid, value);
-  X509_add_ext(certificate, extension, -1);
-  X509_EXTENSION_free(extension);
-}
-
-std::unique_ptr<Made> make(const Spec& spec, const Made* issuer) {
-  static int serial = 1;
-  auto made = std::make_unique<Made>();
-  made->key = EVP_EC_gen("P-256");
-  made->certificate = X509_new();
-  X509* certificate = made->certificate;
-  X509_set_version(certificate, 2);
-  ASN1_INTEGER_set(X509_get_serialNumber(certificate), serial++);
-  ASN1_TIME_set(X509_getm_notBefore(certificate), spec.from);
-  ASN1_TIME_set(X509_getm_notAfter(certificate), spec.to);
-  X509_NAME* name = X509_get_subject_name(certificate);
-  const auto add = [&](const char* field, const std::string& value) {
-    X509_NAME_add_entry_by_txt(name, field, MBSTRING_UTF8,
-                               reinterpret_cast<const unsigned char*>(value.data()),
-                               static_cast<int>(value.size()), -1, 0);
-  };
-  for (const std::string& organization : spec.organizations) {
-    add("O", organization);
-  }
-  if (!spec.cn.empty()) {
-    add("CN", spec.cn);
-  }
-  X509* signer = issuer != nullptr ? issuer->certificate : certificate;
-  X509_set_issuer_name(certificate, X509_get_subject_name(signer));
-  X509_set_pubkey(certificate, made->key);
-  extend(certificate, signer, NID_basic_constraints,
-         spec.ca ? "critical,CA:TRUE" : "critical,CA:FALSE");
-  if (!spec.ca) {
-    extend(certificate, signer, NID_ext_key_usage, spec.extended_usage);
-  }
-  X509_sign(certificate, issuer != nullptr ? issuer->key : made->key, EVP_sha256());
-  return made;
-}
+using testing::kNow;
+using testing::Made;
+using testing::make;
+using testing::Spec;
 
 class X509Identity : public ::testing::Test {
  protected:
@@ -159,7 +79,11 @@ TEST_F(X509Identity, WhenBundleIsBroken_MakeFails) {
 
 TEST_F(X509Identity, WhenReloaded_NewConnectionsSeeTheNewCa) {
   auto reloadable = *ReloadableCertificateVerifier::make({client_ca_->pem(), ""});
-  const auto hook = make_identify_hook(reloadable);
+  net::Loop loop("test");
+  CertificateProofs proofs(loop, reloadable, CertificateProofs::plain());
+  net::ListenerParams listener;
+  proofs.serve(listener);
+  const auto& hook = listener.identify;
   const auto leaf = make({.cn = "p", .from = 0, .to = 4'000'000'000}, proxy_ca_.get());
   http::PeerInfo peer;
   EXPECT_EQ(hook(peer), nullptr);
@@ -179,62 +103,6 @@ TEST_F(X509Identity, WhenReloaded_NewConnectionsSeeTheNewCa) {
   EXPECT_TRUE(is_valid());
 }
 
-class CertificateCacheTest : public X509Identity {
- protected:
-  std::shared_ptr<ReloadableCertificateVerifier> reloadable_ =
-      *ReloadableCertificateVerifier::make({client_ca_->pem(), ""});
-  CertificateCache cache_{reloadable_};
-};
-
-TEST_F(CertificateCacheTest, WhenAChainIsKnown_AnswersTheSameUntilItsTimeIsOver) {
-  const auto leaf =
-      make({.cn = "alice", .organizations = {"devs"}, .to = kNow + 5}, client_ca_.get());
-  const CertificateIdentity first = cache_.identify({leaf->der()}, kNow);
-  EXPECT_TRUE(first.valid);
-  EXPECT_EQ(cache_.size(), 1U);
-  const CertificateIdentity again = cache_.identify({leaf->der()}, kNow + 5);
-  EXPECT_TRUE(again.valid);
-  EXPECT_TRUE(again.from_client_ca);
-  EXPECT_EQ(again.common_name, "alice");
-  EXPECT_EQ(again.organizations, first.organizations);
-  EXPECT_EQ(again.sha256_hex, first.sha256_hex);
-  EXPECT_FALSE(cache_.identify({leaf->der()}, kNow + 6).valid);
-  EXPECT_EQ(cache_.size(), 0U);
-}
-
-TEST_F(CertificateCacheTest, WhenTheClockIsPutBack_TheChainIsVerifiedAgain) {
-  const auto leaf = make({.cn = "alice", .from = kNow}, client_ca_.get());
-  EXPECT_TRUE(cache_.identify({leaf->der()}, kNow).valid);
-  EXPECT_FALSE(cache_.identify({leaf->der()}, kNow - 1).valid);
-}
-
-TEST_F(CertificateCacheTest, WhenAnAuthorityEndsBeforeTheLeaf_TheLeafEndsWithIt) {
-  const auto middle = make({.cn = "middle", .ca = true, .to = kNow + 5}, client_ca_.get());
-  const auto leaf = make({.cn = "bob"}, middle.get());
-  const std::vector<std::string> chain = {leaf->der(), middle->der()};
-  EXPECT_TRUE(cache_.identify(chain, kNow).valid);
-  EXPECT_FALSE(cache_.identify({leaf->der()}, kNow).valid);  // another chain, another answer
-  EXPECT_TRUE(cache_.identify(chain, kNow + 5).valid);
-  EXPECT_FALSE(cache_.identify(chain, kNow + 6).valid);
-}
-
-TEST_F(CertificateCacheTest, WhenTheAuthorityIsReplaced_ForgetsAll) {
-  const auto leaf = make({.cn = "alice"}, client_ca_.get());
-  EXPECT_TRUE(cache_.identify({leaf->der()}, kNow).valid);
-  ASSERT_TRUE(reloadable_->reload({proxy_ca_->pem(), ""}));
-  EXPECT_FALSE(cache_.identify({leaf->der()}, kNow).valid);
-  ASSERT_TRUE(reloadable_->reload({client_ca_->pem(), ""}));
-  EXPECT_TRUE(cache_.identify({leaf->der()}, kNow).valid);
-}
-
-TEST_F(CertificateCacheTest, WhenRefused_IsNotKept) {
-  const auto stranger = make({.cn = "alice"}, proxy_ca_.get());
-  EXPECT_FALSE(cache_.identify({stranger->der()}, kNow).valid);
-  EXPECT_FALSE(cache_.identify({"not der"}, kNow).valid);
-  EXPECT_FALSE(cache_.identify({}, kNow).valid);
-  EXPECT_EQ(cache_.size(), 0U);
-}
-
 TEST_F(X509Identity, WhenFilesAreLoaded_ErrorsNameTheFile) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("kintsugi-auth-" + client_ca_->pem().substr(60, 8));
@@ -248,6 +116,97 @@ TEST_F(X509Identity, WhenFilesAreLoaded_ErrorsNameTheFile) {
   EXPECT_EQ(loaded->client_ca_pem, client_ca_->pem());
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message().find("none.crt"), std::string_view::npos);
+}
+
+class RevokedIdentity : public X509Identity {
+ protected:
+  CertificateIdentity identify(const std::string& crl_pem, const Made& leaf,
+                               net::CrlRules rules = {}, std::int64_t now = kNow,
+                               std::int64_t* until = nullptr) {
+    CaBundles bundles{client_ca_->pem(), ""};
+    bundles.client_crl_pem = crl_pem;
+    bundles.crl = rules;
+    auto verifier = CertificateVerifier::make(bundles);
+    EXPECT_TRUE(verifier) << verifier.error().message();
+    return (*verifier)->identify({leaf.der()}, now, until);
+  }
+  std::unique_ptr<Made> alice_ = make({.cn = "alice"}, client_ca_.get());
+  std::unique_ptr<Made> bob_ = make({.cn = "bob"}, client_ca_.get());
+};
+
+TEST_F(RevokedIdentity, WhenTheSerialIsListed_SE044_OnlyThatCertificateIsRefused) {
+  const std::string crl = testing::crl(*client_ca_, {alice_.get()});
+  EXPECT_FALSE(identify(crl, *alice_).valid);
+  EXPECT_TRUE(identify(crl, *bob_).valid);
+}
+
+TEST_F(RevokedIdentity, WhenTheListRunsOut_SE044_ItIsRefusedOrCountsOn) {
+  const std::string crl = testing::crl(*client_ca_, {alice_.get()}, {.to = kNow + 5});
+  std::int64_t until = 0;
+  EXPECT_TRUE(identify(crl, *bob_, {}, kNow, &until).valid);
+  EXPECT_EQ(until, kNow + 6);
+  EXPECT_FALSE(identify(crl, *bob_, {}, kNow + 6).valid);
+  net::CrlRules warn;
+  warn.stale_is_refused = false;
+  EXPECT_TRUE(identify(crl, *bob_, warn, kNow + 6).valid);
+  EXPECT_FALSE(identify(crl, *alice_, warn, kNow + 6).valid);
+}
+
+TEST_F(RevokedIdentity, WhenOnlyAnotherAuthorityHasAList_SE141_ItIsAcceptedUnlessRequired) {
+  const std::string crl = testing::crl(*proxy_ca_, {alice_.get()});
+  EXPECT_TRUE(identify(crl, *alice_).valid);
+  net::CrlRules required;
+  required.is_required = true;
+  EXPECT_FALSE(identify(crl, *alice_, required).valid);
+}
+
+TEST_F(RevokedIdentity, WhenAnIntermediateSignsTheList_SE141_ItIsJudgedWithTheChain) {
+  const auto middle = make({.cn = "middle", .ca = true}, client_ca_.get());
+  const auto impostor = make({.cn = "middle", .ca = true}, nullptr);
+  const auto leaf = make({.cn = "carol"}, middle.get());
+  CaBundles bundles{client_ca_->pem(), ""};
+  const auto is_valid = [&](const std::string& crl) {
+    bundles.client_crl_pem = crl;
+    return (*CertificateVerifier::make(bundles))
+        ->identify({leaf->der(), middle->der()}, kNow)
+        .valid;
+  };
+  EXPECT_FALSE(is_valid(testing::crl(*middle, {leaf.get()})));
+  EXPECT_TRUE(is_valid(testing::crl(*impostor, {leaf.get()}))) << "somebody else's of that name";
+  EXPECT_FALSE(is_valid(testing::crl(*client_ca_, {middle.get()}))) << "its issuer is revoked";
+}
+
+TEST_F(RevokedIdentity, WhenAuthoritiesHaveSeveralLists_SE141_TheNewestCounts) {
+  const std::string before = testing::crl(*client_ca_, {bob_.get()}, {.from = 1'700'000'000});
+  const std::string now = testing::crl(*client_ca_, {alice_.get()}, {.from = 1'700'000'050});
+  EXPECT_TRUE(identify(before + now, *bob_).valid);
+  EXPECT_FALSE(identify(now + before, *alice_).valid);
+}
+
+TEST_F(RevokedIdentity, WhenAListCannotBeBelieved_SE141_LoadingFails) {
+  const auto refusal = [&](const std::string& crl) {
+    CaBundles bundles{client_ca_->pem(), ""};
+    bundles.client_crl_pem = crl;
+    const auto made = CertificateVerifier::make(bundles);
+    return made ? std::string() : std::string(made.error().message());
+  };
+  const auto impostor = make({.cn = "client-ca", .ca = true}, nullptr);
+  EXPECT_NE(refusal(testing::crl(*impostor, {})).find("is not signed by the authority"),
+            std::string::npos);
+  EXPECT_NE(refusal(testing::crl(*client_ca_, {}, {.from = kNow + 400'000'000})).find("in force"),
+            std::string::npos);
+  EXPECT_NE(refusal(testing::crl(*client_ca_, {}, {.delta = true})).find("delta"),
+            std::string::npos);
+  EXPECT_NE(refusal(testing::crl(*client_ca_, {}, {.scope = "indirectCRL:TRUE"})).find("indirect"),
+            std::string::npos);
+  EXPECT_NE(refusal(testing::crl(*client_ca_, {}, {.scope = "onlyuser:TRUE"})).find("some cert"),
+            std::string::npos);
+  EXPECT_NE(refusal("").size() + refusal("nonsense").find("no PEM revocation list"),
+            std::string::npos);
+  EXPECT_NE(refusal(testing::crl(*client_ca_, {}) +
+                    "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n")
+                .find("malformed"),
+            std::string::npos);
 }
 
 }  // namespace

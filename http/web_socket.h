@@ -24,6 +24,7 @@ enum class WebSocketOpcode : std::uint8_t {
 
 inline constexpr std::uint16_t kWebSocketNormal = 1000;         ///< close code: the end
 inline constexpr std::uint16_t kWebSocketProtocolError = 1002;  ///< close code: malformed frames
+inline constexpr std::uint16_t kWebSocketPolicy = 1008;  ///< close code: not allowed (any more)
 inline constexpr std::uint16_t kWebSocketTooBig = 1009;  ///< close code: a frame above the limit
 
 /// A GET that asks for a WebSocket; its handshake may still be wrong.

@@ -83,6 +83,7 @@ class ListenerImpl final : public Listener,
 
   std::uint16_t port() const noexcept override { return port_; }
   void set_tls(std::shared_ptr<TlsContext> tls) noexcept override { params_.tls = std::move(tls); }
+  void review() noexcept override;
   void drain(std::function<void()> done) override;
   void close() noexcept override;
   ListenerStats stats() const noexcept override;
@@ -385,6 +386,12 @@ void ListenerImpl::stop_accepting() noexcept {
   fd_ = -1;
   if (is_unix_) {
     ::unlink(params_.address.c_str());
+  }
+}
+
+void ListenerImpl::review() noexcept {
+  for (std::size_t i = connections_.size(); i-- > 0;) {
+    connections_[i]->review();
   }
 }
 

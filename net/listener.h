@@ -17,6 +17,12 @@ namespace kintsugi::net {
 
 /// Accepts connections on one loop: TCP (TLS or plain) or a Unix socket, HTTP/2 by ALPN or prior
 /// knowledge, else HTTP/1.1.
+/// What an open connection is from now on; see Listener::review().
+struct PeerVerdict {
+  std::shared_ptr<const void> identity;  ///< for PeerInfo::identity
+  bool ended = false;                    ///< what the connection began with holds no longer
+};
+
 struct ListenerParams {
   std::string address =
       "127.0.0.1";          ///< IP address, or the path of a Unix socket when it begins with '/'
@@ -37,7 +43,12 @@ struct ListenerParams {
   /// them.
   std::shared_ptr<ListenerGroup> group;
   /// Called once per connection after the handshake; the result goes to PeerInfo::identity.
+  /// The certificates are the hook's then: PeerInfo has them no longer.
   std::function<std::shared_ptr<const void>(const http::PeerInfo&)> identify;
+  /// Asked by review() about every connection with an identity; empty: they keep it.
+  std::function<PeerVerdict(const std::shared_ptr<const void>& identity)> review;
+  /// So long may streams go on that run when their connection's identity ends (SE-042).
+  Duration ended_grace = seconds(60);
 };
 
 struct ListenerStats {
@@ -60,6 +71,11 @@ class Listener {
   [[nodiscard]] virtual std::uint16_t port() const noexcept = 0;
   /// New connections use the new context; running ones go on.
   virtual void set_tls(std::shared_ptr<TlsContext> tls) noexcept = 0;
+  /// Asks ListenerParams::review about every open connection. Requests that begin from now on have
+  /// the identity that it gives; a connection whose own has ended gets the two GOAWAYs (HTTP/1.1:
+  /// goes on, its next request is answered by what the identity is now) and is cut after
+  /// `ended_grace`. Cost: 50 ns per connection.
+  virtual void review() noexcept = 0;
   /// Stops accepting and starts the graceful end of every connection. `done` runs when the last one
   /// is gone.
   virtual void drain(std::function<void()> done) = 0;

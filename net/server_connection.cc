@@ -37,11 +37,34 @@ void ServerConnection::on_established() noexcept {
   }
   if (const auto& identify = owner_->params().identify) {
     peer_.identity = identify(peer_);
+    if (peer_.identity != nullptr) {
+      std::vector<std::string>().swap(peer_.certificates_der);
+    }
   }
   established_at_ = loop_.now();
   check_in(pace());
   if (transport_.alpn_negotiated()) {
     choose(transport_.alpn_is("h2"));
+  }
+}
+
+void ServerConnection::review() noexcept {
+  const ListenerParams& params = owner_->params();
+  if (stage() != Stage::kOpen || peer_.identity == nullptr || !params.review) {
+    return;
+  }
+  PeerVerdict verdict = params.review(peer_.identity);
+  if (verdict.identity == peer_.identity) {
+    return;
+  }
+  peer_.identity = std::move(verdict.identity);
+  if (!verdict.ended) {
+    return;
+  }
+  ends_by_ = std::min(ends_by_, loop_.now() + params.ended_grace);
+  check_in(pace());
+  if (http2_) {  // HTTP/1.1 answers the next request with 401 first
+    drain();
   }
 }
 
@@ -80,6 +103,9 @@ void ServerConnection::on_bytes(std::string_view bytes) noexcept {
 }
 
 void ServerConnection::check_in(Duration delay) {
+  if (ends_by_ != TimePoint::max()) {
+    delay = std::min(delay, ends_by_ - loop_.now());
+  }
   timer_.start(std::max<Duration>(delay, milliseconds(1)), [this] { check_deadlines(); });
 }
 
@@ -98,6 +124,10 @@ void ServerConnection::no_request_in_time() noexcept {
 void ServerConnection::check_deadlines() noexcept {
   const ListenerParams& params = owner_->params();
   const TimePoint now = loop_.now();
+  if (now >= ends_by_) {
+    shut(Errc::kDeadline);
+    return;
+  }
   if (head_since_ != TimePoint{}) {
     if (now - head_since_ >= params.header_timeout) {
       if (session_ == nullptr) {

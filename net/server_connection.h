@@ -41,6 +41,8 @@ class ServerConnection final : public Connection {
   std::size_t index = 0;  ///< the owner's
   bool waits = false;     ///< the owner's: for go_on()
   const TimePoint accepted_at;
+  /// Asks who this is now (Listener::review).
+  void review() noexcept;
   /// Its handshake has taken too long.
   void give_up() noexcept { shut(Errc::kDeadline); }
 
@@ -60,6 +62,7 @@ class ServerConnection final : public Connection {
   std::string start_;         // bytes that do not yet tell the protocol
   TimePoint head_since_{};    // since when a request head is incomplete; zero: it is not
   TimePoint established_at_;  // the end of the handshake
+  TimePoint ends_by_ = TimePoint::max();  // its identity has ended
   bool http2_ = false;
 };
 

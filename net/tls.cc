@@ -10,7 +10,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/time.h"
 #include "net/openssl_memory.h"
+#include "net/revocation.h"
 #include "net/ticket_keys.h"
 #include "net/tls_internal.h"
 
@@ -141,9 +143,69 @@ Expected<CtxPtr> make_context(const SSL_METHOD* method, const TlsParams& params)
   return context;
 }
 
+// SE-041: what a client may make us look at.
+constexpr int kMostCertificates = 10;
+constexpr int kMostCertificateBytes = 16 << 10;
+constexpr int kMostRsaBits = 8'192;
+constexpr int kMostKeyBytes = kMostRsaBits / 8 + 64;  // with its framing
+
+bool is_of_bounded_size(X509* certificate) {
+  const ASN1_BIT_STRING* key = X509_get0_pubkey_bitstr(certificate);
+  if (i2d_X509(certificate, nullptr) > kMostCertificateBytes || key == nullptr ||
+      ASN1_STRING_length(key) > kMostKeyBytes) {
+    return false;
+  }
+  const EVP_PKEY* parsed = X509_get0_pubkey(certificate);  // null: a kind that nobody can use
+  ERR_clear_error();
+  return parsed == nullptr || EVP_PKEY_get_bits(parsed) <= kMostRsaBits;
+}
+
+// Who the client is, auth/ says: here only the size of what it sends is judged, before anything is
+// computed with it.
 extern "C" int accept_any_certificate(X509_STORE_CTX* store, void* /*argument*/) {
+  STACK_OF(X509)* sent = X509_STORE_CTX_get0_untrusted(store);
+  if (sk_X509_num(sent) > kMostCertificates) {
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_CHAIN_TOO_LONG);
+    return 0;
+  }
+  for (int i = 0; i < sk_X509_num(sent); ++i) {
+    if (!is_of_bounded_size(sk_X509_value(sent, i))) {
+      X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED);
+      return 0;
+    }
+  }
   X509_STORE_CTX_set_error(store, X509_V_OK);
   return 1;
+}
+
+using ListsPtr = std::shared_ptr<const RevocationLists>;
+
+extern "C" void free_lists(void* /*parent*/, void* lists, CRYPTO_EX_DATA* /*data*/, int /*index*/,
+                           long /*number*/, void* /*pointer*/) {
+  delete static_cast<ListsPtr*>(lists);
+}
+
+/// ex_data index of a SSL_CTX's ListsPtr*.
+int lists_index() {
+  static const int index = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, free_lists);
+  return index;
+}
+
+// SE-141: OpenSSL's own check refuses every certificate whose issuer has no list.
+extern "C" int verify_with_lists(X509_STORE_CTX* store, void* /*argument*/) {
+  if (X509_verify_cert(store) != 1) {
+    return 0;
+  }
+  const auto* ssl = static_cast<const SSL*>(
+      X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  const auto* lists =
+      static_cast<const ListsPtr*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), lists_index()));
+  const RevocationLists::Verdict verdict =
+      (*lists)->judge(X509_STORE_CTX_get0_chain(store), unix_seconds());
+  if (!verdict.holds) {
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED);
+  }
+  return verdict.holds ? 1 : 0;
 }
 
 // A ticket carries the client's own certificate and not its intermediates, without which auth/
@@ -232,12 +294,14 @@ Expected<std::shared_ptr<TlsContext>> TlsContext::server(const TlsParams& params
   SSL_CTX_set_session_id_context(native, kSessionContext, sizeof kSessionContext - 1);
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);  // tickets carry the state
   SSL_CTX_set_num_tickets(native, 1);
+  SSL_CTX_set_max_early_data(native, 0);  // SE-053: what comes early may be a repetition
   SSL_CTX_set_session_ticket_cb(native, mark_ticket, use_ticket, nullptr);
   static int http2_offered = 1;  // only its address matters
   SSL_CTX_set_alpn_select_cb(native, select_alpn, params.http2 ? &http2_offered : nullptr);
   if (params.request_client_certificate) {
     SSL_CTX_set_verify(native, SSL_VERIFY_PEER, nullptr);
     SSL_CTX_set_cert_verify_callback(native, accept_any_certificate, nullptr);
+    SSL_CTX_set_max_cert_list(native, (kMostCertificates + 1) * kMostCertificateBytes);
     for (const std::string& file : params.client_ca_files) {
       Expected<Pem> pem = load(file, {}, "client CA");
       if (!pem) {
@@ -287,6 +351,10 @@ Expected<std::shared_ptr<TlsContext>> TlsContext::client(const TlsParams& params
     return fail(Errc::kConfig, "system CA certificates: " + take_tls_error());
   }
   SSL_CTX_set_verify(native, params.verify_peer ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
+  if (params.verify_peer && params.revocations != nullptr) {
+    SSL_CTX_set_ex_data(native, lists_index(), new ListsPtr(params.revocations));
+    SSL_CTX_set_cert_verify_callback(native, verify_with_lists, nullptr);
+  }
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_sess_set_new_cb(native, keep_session);
   return std::shared_ptr<TlsContext>(new TlsContext(context->release(), params));

@@ -11,6 +11,8 @@ struct ssl_ctx_st;
 
 namespace kintsugi::net {
 
+class RevocationLists;
+
 /// Files or PEM texts of one TLS endpoint. Text wins over a file.
 struct TlsParams {
   std::string certificate_file, key_file, ca_file;
@@ -23,6 +25,8 @@ struct TlsParams {
   std::string server_name;   ///< client: SNI and verification name, default the host of the URL
   std::string ciphersuites;  ///< TLS 1.3 suites, empty: library order with AES-128-GCM first
   bool http2 = true;         ///< ALPN h2 before http/1.1
+  /// Client: where the server's chain is looked up once it is verified; null: nowhere.
+  std::shared_ptr<const RevocationLists> revocations = {};
 };
 
 /// A loaded SSL_CTX. Immutable; replaced as a whole on reload. Threads: any; connections keep a

@@ -35,7 +35,9 @@ std::vector<Key> authentication_keys(AuthenticationConfig& config, const std::st
   auto& header = config.request_header;
   return {
       {"authentication.client_ca_file", file(config.client_ca_file, folder)},
+      {"authentication.client_crl_file", file(config.client_crl_file, folder)},
       {"authentication.request_header.client_ca_file", file(header.client_ca_file, folder)},
+      {"authentication.request_header.client_crl_file", file(header.client_crl_file, folder)},
       {"authentication.request_header.allowed_names", text_list(header.names.allowed_names)},
       {"authentication.request_header.username_headers", header_list(header.names.user_headers)},
       {"authentication.request_header.group_headers", header_list(header.names.group_headers)},
@@ -203,6 +205,9 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"backend.ca_file", file(config.backend.ca_file, folder)},
       {"backend.cert_file", file(config.backend.cert_file, folder)},
       {"backend.key_file", file(config.backend.key_file, folder)},
+      {"backend.crl_file", file(config.backend.crl_file, folder)},
+      {"crl.stale", one_of<bool>(config.crl.stale_is_refused, {{"refuse", true}, {"warn", false}})},
+      {"crl.required", boolean(config.crl.is_required)},
       {"endpoint_slice.mode", one_of<EndpointMode>(config.endpoint_slice.mode,
                                                    {{"direct", EndpointMode::kDirect},
                                                     {"proxied", EndpointMode::kProxied},
@@ -413,6 +418,11 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::st
     // Every proxy has Shards of its own, with UIDs of its own.
     return fail(
         reader.fault("aggregation.shared_file", "is for sources kcp and static").error().clone());
+  }
+  if (config.crl.is_required && config.authentication.client_crl_file.empty() &&
+      config.authentication.request_header.client_crl_file.empty() &&
+      config.backend.crl_file.empty()) {
+    return fail(reader.fault("crl.required", "needs a file of revocation lists").error().clone());
   }
   if (config.own_user.empty()) {
     return fail(reader.fault("aggregation.authz.user", "is required").error().clone());

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "endpointslice/slice_builder.h"
+#include "net/revocation.h"
 #include "net/serving_options.h"
 #include "proxy/forward.h"
 #include "proxy/local_kinds.h"
@@ -66,9 +67,11 @@ struct ShardOverride {
 
 /// Who callers are, besides client certificates (specs/front-proxy.md 9).
 struct AuthenticationConfig {
-  std::string client_ca_file;  ///< "": no client certificate is an identity
+  std::string client_ca_file;   ///< "": no client certificate is an identity
+  std::string client_crl_file;  ///< what it revoked; "": nothing that is known
   struct {
-    std::string client_ca_file;  ///< of proxies that may assert identities; "": none may
+    std::string client_ca_file;   ///< of proxies that may assert identities; "": none may
+    std::string client_crl_file;  ///< the same
     auth::RequestHeaderConfig names;
   } request_header;
   std::string token_file;  ///< CSV token,user,uid[,"groups"]
@@ -138,7 +141,9 @@ struct ProxyConfig {
   struct {
     std::string ca_file, cert_file, key_file;  ///< request-header client pair for every shard
     std::string kubeconfig;                    ///< has them, where there are no files
+    std::string crl_file;  ///< revoked certificates of servers that the proxy asks; "": none known
   } backend;
+  net::CrlRules crl;                  ///< for all of these files
   std::vector<ShardOverride> shards;  ///< sources `kcp` and `objects`
   std::string mapping_file;           ///< entries for other paths (mapping.h); "": none
   bool clusters = true;               ///< /clusters/… is served

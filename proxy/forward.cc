@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "auth/x509_identity.h"
 #include "base/memory.h"
 #include "base/strings.h"
 #include "proxy/answer.h"
@@ -53,7 +54,8 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
  public:
   Forward(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
           shards::ShardClient& client, std::function<void()> unreachable, std::string body = {})
-      : shared_(shared),
+      : Watch(auth::proof_of(stream.peer())),
+        shared_(shared),
         down_(stream),
         client_(client.handle()),
         source_(&client),
@@ -61,6 +63,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
     watch_ = head.method == "GET" && is_watch(head.target);
     idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
     upgrade_ = !head.protocol.empty();
+    web_socket_ = equals_ignore_case(head.protocol, "websocket");
     pending_ = std::make_unique<Pending>(shared.loop);
     pending_->bodiless = pending_->body_ended = head.end_stream;
     if (!body.empty()) {
@@ -200,6 +203,10 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
       tail_ = std::make_unique<WatchTail>(WatchTail::form_of(head.headers),
                                           allows_bookmarks(pending_->head.target));
       shared_.watches.add(*this);
+    } else if (upgrade_ && head.status == 101) {
+      tail_ = std::make_unique<WatchTail>(
+          web_socket_ ? WatchTail::Form::kWebSocket : WatchTail::Form::kOpaque, false);
+      shared_.tunnels.add(*this);
     }
     pending_.reset();
     down_.send_head(head.status, head.headers, end);
@@ -247,7 +254,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
   /// At an event boundary.
   void end_watch() {
     response_ended_ = answered_ = true;
-    down_.send_data(tail_->bookmark(), true);
+    down_.send_data(tail_->last_words(), true);
     if (up_ != nullptr) {
       up_->detach();
       up_ = nullptr;
@@ -337,7 +344,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
   std::unique_ptr<WatchTail> tail_;   // of a running watch
   std::size_t down_credit_ = 0;       // request bytes that the client has not got credit for yet
   std::size_t up_credit_ = 0;         // response bytes that the shard has not got credit for yet
-  bool watch_ = false, idempotent_ = false, upgrade_ = false;
+  bool watch_ = false, idempotent_ = false, upgrade_ = false, web_socket_ = false;
   bool answered_ = false;  // nothing of the request is of use any more
   bool response_ended_ = false;
   bool ending_ = false;  // a drain waits for the end of an event

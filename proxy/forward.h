@@ -28,12 +28,25 @@ struct ForwardLimits {
 
 /// What the forwarded requests of one loop share. Outlives every stream.
 struct ForwardLoop {
-  explicit ForwardLoop(net::Loop& l) : loop(l), watches(l), moving(l) {}
+  explicit ForwardLoop(net::Loop& l)
+      : loop(l),
+        unproven(l),
+        unproven_tunnels(l),
+        watches(l, &unproven),
+        moving(l),
+        tunnels(l, &unproven_tunnels) {}
+  /// Proofs have ended: streams that rest on them end in order (SE-042).
+  void end_unproven() {
+    unproven.end_unproven(watches);
+    unproven_tunnels.end_unproven(tunnels);
+  }
   net::Loop& loop;
   ForwardLimits limits;
   ForwardStats stats;
+  WatchDrain unproven, unproven_tunnels;  ///< of callers who have no identity now, until they end
   WatchDrain watches;
   WatchDrain moving;  ///< watches of shards that are somewhere else now, until they end (FP-116)
+  WatchDrain tunnels;
 };
 
 /// Sends one request to a shard and its answer back, with flow control both ways

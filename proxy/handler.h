@@ -99,6 +99,8 @@ class ProxyHandler final : public http::Handler {
   void start_drain() noexcept { draining_ = true; }
   /// Ends forwarded watches in order within about `spread`.
   void end_watches(Duration spread) { forward_.watches.start(spread); }
+  /// Proofs of identities have ended: what rests on them ends in order (SE-042).
+  void end_unproven() { forward_.end_unproven(); }
   /// What cursors and continue tokens mean.
   void set_slots(SlotHistoryPtr slots, TokenKeys keys);
   /// Connections with the proxy's own credential; they must outlive the handler.

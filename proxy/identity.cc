@@ -1,33 +1,43 @@
 #include "proxy/identity.h"
 
-#include "auth/certificate_cache.h"
+#include <utility>
 
 namespace kintsugi::proxy {
+namespace {
 
-std::function<std::shared_ptr<const void>(const http::PeerInfo&)> make_proxy_identify(
-    std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier, IdentityParams params) {
-  auto known = std::make_shared<auth::CertificateCache>(std::move(verifier));
-  return [known = std::move(known),
-          params = std::move(params)](const http::PeerInfo& peer) -> std::shared_ptr<const void> {
-    if (peer.certificates_der.empty()) {
-      return nullptr;
-    }
-    auto identity = std::make_shared<ConnectionIdentity>();
-    static_cast<auth::CertificateIdentity&>(*identity) = known->identify(peer.certificates_der);
-    if (identity->valid && identity->from_client_ca && !identity->common_name.empty()) {
-      auth::UserInfo user;
-      user.name = identity->common_name;
-      std::vector<std::string> groups = identity->organizations;
-      groups.emplace_back(auth::kGroupAuthenticated);
-      user.groups = auth::filter_groups(groups, params.pass_groups, params.drop_groups);
-      user.extra.push_back(
-          {"authentication.kubernetes.io/credential-id", {"X509SHA256=" + identity->sha256_hex}});
-      if (auth::stamp_identity(identity->stamp, user, params.headers)) {
-        identity->user = std::move(user);
-      }
-    }
-    return std::shared_ptr<const auth::CertificateIdentity>(std::move(identity));
+std::shared_ptr<auth::CertificateIdentity> make_identity(const IdentityParams& params,
+                                                         auth::CertificateIdentity facts) {
+  auto identity = std::make_shared<ConnectionIdentity>();
+  static_cast<auth::CertificateIdentity&>(*identity) = std::move(facts);
+  if (!identity->valid || !identity->from_client_ca || identity->common_name.empty()) {
+    return identity;
+  }
+  auth::UserInfo user;
+  user.name = identity->common_name;
+  std::vector<std::string> groups = identity->organizations;
+  groups.emplace_back(auth::kGroupAuthenticated);
+  user.groups = auth::filter_groups(groups, params.pass_groups, params.drop_groups);
+  user.extra.push_back(
+      {"authentication.kubernetes.io/credential-id", {"X509SHA256=" + identity->sha256_hex}});
+  if (auth::stamp_identity(identity->stamp, user, params.headers)) {
+    identity->user = std::move(user);
+  }
+  return identity;
+}
+
+}  // namespace
+
+auth::CertificateProofs::Kind proxy_identities(IdentityParams params) {
+  auth::CertificateProofs::Kind kind = auth::CertificateProofs::plain();
+  kind.make = [params = std::move(params)](auth::CertificateIdentity facts) {
+    return make_identity(params, std::move(facts));
   };
+  kind.same = [flags = kind.same](const auth::CertificateIdentity& before,
+                                  const auth::CertificateIdentity& now) {
+    return flags(before, now) && static_cast<const ConnectionIdentity&>(before).user ==
+                                     static_cast<const ConnectionIdentity&>(now).user;
+  };
+  return kind;
 }
 
 const ConnectionIdentity* identity_of(const http::PeerInfo& peer) noexcept {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "auth/authenticator.h"
+#include "auth/certificate_proofs.h"
 #include "auth/request_header.h"
 #include "auth/user.h"
 #include "auth/x509_identity.h"
@@ -14,8 +15,8 @@
 
 namespace kintsugi::proxy {
 
-/// What a client certificate means at the proxy, worked out once per connection: the user, and the
-/// identity headers that every request of the connection carries to the shards
+/// What a client certificate means at the proxy, worked out once per chain: the user, and the
+/// identity headers that every request of its connections carries to the shards
 /// (specs/front-proxy.md sections 9, 10).
 struct ConnectionIdentity : auth::CertificateIdentity {
   std::optional<auth::UserInfo>
@@ -31,9 +32,8 @@ struct IdentityParams {
   std::vector<std::string> drop_groups = auth::default_drop_groups();
 };
 
-/// For net::ListenerParams::identify.
-[[nodiscard]] std::function<std::shared_ptr<const void>(const http::PeerInfo&)> make_proxy_identify(
-    std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier, IdentityParams params);
+/// ConnectionIdentity for auth::CertificateProofs. Streams go on when user and headers stay.
+[[nodiscard]] auth::CertificateProofs::Kind proxy_identities(IdentityParams params);
 
 /// The connection's identity, nullptr without a client certificate.
 [[nodiscard]] const ConnectionIdentity* identity_of(const http::PeerInfo& peer) noexcept;

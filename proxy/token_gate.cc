@@ -20,6 +20,8 @@ namespace {
 
 using Authenticated = auth::RequestAuthenticator::Authenticated;
 
+constexpr Duration kLook = milliseconds(500);
+
 bool is_probe(std::string_view target) {
   return target.starts_with("/livez") || target.starts_with("/readyz");
 }
@@ -28,28 +30,9 @@ bool may_have_token(const http::RequestHead& head) {
   return head.headers.contains("authorization") || head.headers.contains("sec-websocket-protocol");
 }
 
-/// A request whose identity is its own: the handler behind it sees another peer.
-class KnownRequest final : public PassThrough {
- public:
-  KnownRequest(http::Handler& inner, http::RequestHead head, http::ResponseStream& stream,
-               std::shared_ptr<const ConnectionIdentity> identity)
-      : PassThrough(stream) {
-    const http::PeerInfo& peer = stream.peer();
-    peer_.address = peer.address;
-    peer_.port = peer.port;
-    peer_.tls = peer.tls;
-    peer_.identity = std::shared_ptr<const auth::CertificateIdentity>(std::move(identity));
-    begin(inner, std::move(head));
-  }
-  [[nodiscard]] const http::PeerInfo& peer() const noexcept override { return peer_; }
-
- private:
-  http::PeerInfo peer_;
-};
-
 /// What became of the credentials, as the handler reads it. nullptr: the connection's own identity
 /// stays.
-std::shared_ptr<const ConnectionIdentity> identity_from(const Expected<Authenticated>& result) {
+std::shared_ptr<ConnectionIdentity> identity_from(const Expected<Authenticated>& result) {
   auto identity = std::make_shared<ConnectionIdentity>();
   if (!result) {
     if (result.error().code() != Errc::kUnauthorized) {
@@ -80,8 +63,154 @@ std::string cluster_of(const topology::Snapshot& facts, std::string_view target)
 
 }  // namespace
 
+/// A request whose identity is its own: the handler behind it sees another peer.
+class TokenGate::KnownRequest final : public PassThrough {
+ public:
+  /// @param followed null: nobody looks after its token
+  KnownRequest(http::Handler& inner, http::RequestHead head, http::ResponseStream& stream,
+               std::shared_ptr<const ConnectionIdentity> identity, Followed* followed)
+      : PassThrough(stream), followed_(followed) {
+    const http::PeerInfo& peer = stream.peer();
+    peer_.address = peer.address;
+    peer_.port = peer.port;
+    peer_.tls = peer.tls;
+    peer_.identity = std::shared_ptr<const auth::CertificateIdentity>(std::move(identity));
+    begin(inner, std::move(head));
+  }
+  ~KnownRequest() override {
+    if (rests_.proof == nullptr) {
+      return;
+    }
+    (before_ != nullptr ? before_->after_ : followed_->first) = after_;
+    (after_ != nullptr ? after_->before_ : followed_->last) = before_;
+  }
+  [[nodiscard]] const http::PeerInfo& peer() const noexcept override { return peer_; }
+
+  /// What its identity rests on.
+  struct Rests {
+    std::shared_ptr<auth::Proof> proof;
+    std::string token, cluster;  ///< until the token is followed; "": another proxy says who asks
+    auth::ProofPtr asserter;     ///< the connection of that proxy; null: there is none
+    std::string asserter_name;
+  };
+  /// That may end before the request does.
+  void keep(Rests rests) {
+    rests_ = std::move(rests);
+    since_ = followed_->loop.now();
+    before_ = followed_->last;
+    (before_ != nullptr ? before_->after_ : followed_->first) = this;
+    followed_->last = this;
+  }
+  [[nodiscard]] KnownRequest* next() const noexcept { return after_; }
+  /// Now and then. @param may_assert tells whether a proxy of this name may still say who asks.
+  /// @returns true when its proof ends hereby
+  template <class MayAssert>
+  bool look(TimePoint now, const MayAssert& may_assert) {
+    auth::Proof& proof = *rests_.proof;
+    bool ends = false;
+    if (!rests_.token.empty() && now - since_ >= kGoesOn) {
+      followed_->proofs->follow(rests_.proof, rests_.token, rests_.cluster,
+                                *identity_of(peer_)->user);
+      std::string().swap(rests_.token);
+    }
+    if (rests_.asserter != nullptr && !proof.ended) {
+      ends = proof.ended = rests_.asserter->ended || !may_assert(rests_.asserter_name);
+    }
+    if (proof.ended && ended_at_ == TimePoint{}) {
+      ended_at_ = now;
+    } else if (proof.ended && now - ended_at_ >= kGrace) {
+      ended_at_ = now;
+      reset(Errc::kReset);
+    }
+    return ends;
+  }
+
+ private:
+  static constexpr Duration kGoesOn = seconds(1);
+  static constexpr Duration kGrace = seconds(60);
+
+  Followed* followed_;
+  http::PeerInfo peer_;
+  Rests rests_;  // without a proof: not in the list
+  TimePoint since_{}, ended_at_{};
+  KnownRequest* before_ = nullptr;
+  KnownRequest* after_ = nullptr;
+};
+
 TokenGate::TokenGate(std::shared_ptr<topology::SnapshotView> view, http::Handler& inner)
     : view_(std::move(view)), inner_(inner) {}
+
+TokenGate::~TokenGate() = default;
+
+void TokenGate::set_methods(Methods methods) {
+  methods_ = std::move(methods);
+  judge_again();
+}
+
+void TokenGate::judge_again() {
+  if (followed_ != nullptr) {
+    followed_->proofs->ask_all();
+  }
+}
+
+void TokenGate::follow_proofs(net::Loop& loop, std::function<void()> ended) {
+  followed_ = std::make_unique<Followed>(loop);
+  followed_->proofs = std::make_unique<auth::TokenProofs>(
+      loop, [this](const std::string& token, const std::string& cluster,
+                   auth::TokenProofs::Done done) { ask(token, cluster, std::move(done)); });
+  followed_->proofs->on_ended(ended);
+  followed_->ended = std::move(ended);
+}
+
+void TokenGate::look() {
+  const TimePoint now = followed_->loop.now();
+  const auto may_assert = [this](std::string_view name) {
+    return methods_.request_header && methods_.authenticator != nullptr &&
+           methods_.authenticator->lets_assert(name);
+  };
+  bool ends = false;
+  for (KnownRequest* request = followed_->first; request != nullptr;) {
+    KnownRequest* const next = request->next();
+    ends = request->look(now, may_assert) || ends;
+    request = next;
+  }
+  if (ends) {
+    followed_->ended();
+  }
+}
+
+void TokenGate::arm() {
+  if (followed_->first == nullptr || std::exchange(followed_->armed, true)) {
+    return;
+  }
+  followed_->timer.start(kLook, [this] {
+    followed_->armed = false;
+    look();
+    arm();
+  });
+}
+
+/// As identify() would have it judged.
+void TokenGate::ask(const std::string& token, const std::string& cluster,
+                    auth::TokenProofs::Done done) {
+  const bool in_workspace = methods_.workspaces != nullptr && !cluster.empty() &&
+                            methods_.workspaces->concern(cluster, true);
+  const auto& authenticator = in_workspace ? methods_.in_workspaces : methods_.authenticator;
+  if (authenticator == nullptr) {
+    done(std::nullopt);
+    return;
+  }
+  http::RequestHead head;
+  head.headers.add("authorization", "Bearer " + token);
+  authenticator->authenticate_with_source(head, http::PeerInfo(), cluster,
+                                          [done = std::move(done)](Expected<Authenticated> result) {
+                                            if (result) {
+                                              done(std::move(result->user));
+                                            } else {
+                                              done(fail(std::move(result.error())));
+                                            }
+                                          });
+}
 
 bool TokenGate::concerns(const http::RequestHead& head, const http::PeerInfo& peer) const {
   if (methods_.authenticator == nullptr || is_probe(head.target)) {
@@ -145,21 +274,40 @@ std::unique_ptr<http::RequestHandler> TokenGate::identify(http::RequestHead head
   const auto& authenticator = in_workspace ? methods_.in_workspaces : methods_.authenticator;
   authenticator->authenticate_with_source(
       *held, stream.peer(), cluster,
-      [this, weak = waiting->weak(), held, &stream](const Expected<Authenticated>& result) {
+      [this, weak = waiting->weak(), held, cluster,
+       &stream](const Expected<Authenticated>& result) {
         WaitingRequest* self = *weak;
         if (self == nullptr || self->closed()) {
           return;
         }
-        if (result && result->source == auth::CredentialSource::kToken) {
-          held->headers.remove("authorization");
-        }
+        const auth::CredentialSource source =
+            result ? result->source : auth::CredentialSource::kNone;
         auto identity = identity_from(result);
         if (identity == nullptr) {
           self->go_on(inner_.on_request(std::move(*held), stream));
-        } else {
-          self->go_on(std::make_unique<KnownRequest>(inner_, std::move(*held), stream,
-                                                     std::move(identity)));
+          return;
         }
+        std::string token;
+        if (source == auth::CredentialSource::kToken) {
+          token = *auth::bearer_token(held->headers);
+          held->headers.remove("authorization");
+        }
+        const bool asserted = source == auth::CredentialSource::kRequestHeader;
+        identity->proof = auth::proof_of(stream.peer());
+        if (followed_ == nullptr || (token.empty() && !asserted)) {
+          self->go_on(std::make_unique<KnownRequest>(inner_, std::move(*held), stream,
+                                                     std::move(identity), nullptr));
+          return;
+        }
+        KnownRequest::Rests rests{followed_->proofs->begin(), std::move(token), cluster,
+                                  asserted ? identity->proof : nullptr,
+                                  asserted ? identity_of(stream.peer())->common_name : ""};
+        identity->proof = rests.proof;
+        auto request = std::make_unique<KnownRequest>(inner_, std::move(*held), stream,
+                                                      std::move(identity), followed_.get());
+        request->keep(std::move(rests));
+        self->go_on(std::move(request));
+        arm();
       });
   return waiting;
 }

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "auth/authenticators.h"
 #include "auth/request_header.h"
+#include "auth/token_proofs.h"
 #include "http/handler.h"
+#include "net/loop.h"
 #include "proxy/workspace_issuers.h"
 #include "topology/snapshot.h"
 
@@ -29,12 +33,34 @@ class TokenGate final : public http::Handler {
   };
   /// @param inner answers; must outlive it.
   TokenGate(std::shared_ptr<topology::SnapshotView> view, http::Handler& inner);
-  /// For requests that begin from now on.
-  void set_methods(Methods methods) { methods_ = std::move(methods); }
+  ~TokenGate();
+  /// For requests that begin from now on; tokens of those that run are judged again.
+  void set_methods(Methods methods);
+  /// What workspaces say of issuers has changed: the same.
+  void judge_again();
+  /// From now on the tokens of requests that go on are looked after (SE-045). A minute after one
+  /// has ended, what still runs with it is cut.
+  /// @param ended called when some have ended.
+  void follow_proofs(net::Loop& loop, std::function<void()> ended);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
 
  private:
+  class KnownRequest;
+  /// Requests with a token, or whose caller another proxy told, the oldest first.
+  struct Followed {
+    explicit Followed(net::Loop& l) : loop(l), timer(l) {}
+    net::Loop& loop;
+    std::unique_ptr<auth::TokenProofs> proofs;
+    std::function<void()> ended;
+    KnownRequest* first = nullptr;
+    KnownRequest* last = nullptr;
+    net::Timer timer;
+    bool armed = false;
+  };
+  void look();
+  void arm();
+  void ask(const std::string& token, const std::string& cluster, auth::TokenProofs::Done done);
   [[nodiscard]] bool concerns(const http::RequestHead& head, const http::PeerInfo& peer) const;
   [[nodiscard]] std::unique_ptr<http::RequestHandler> identify(http::RequestHead head,
                                                                http::ResponseStream& stream);
@@ -44,6 +70,7 @@ class TokenGate final : public http::Handler {
   std::shared_ptr<topology::SnapshotView> view_;
   http::Handler& inner_;
   Methods methods_;
+  std::unique_ptr<Followed> followed_;  ///< null: nobody wants to know
 };
 
 }  // namespace kintsugi::proxy

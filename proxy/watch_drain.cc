@@ -7,12 +7,17 @@ namespace {
 
 constexpr Duration kShortestTick = milliseconds(10);
 constexpr Duration kYoungest = seconds(1);
+constexpr Duration kPerUnproven = milliseconds(5);
 
 }  // namespace
 
 void WatchDrain::add(Watch& watch) noexcept {
   watch.since_ = loop_.now();
   append(watch);
+  if (watch.is_unproven() && unproven_ != nullptr) {
+    unproven_->end_unproven(*this);
+    return;
+  }
   if (size_ == 1 && draining_) {
     timer_.start(pause_, [this] { tick(); });
   }
@@ -44,18 +49,29 @@ void WatchDrain::start(Duration spread) {
   tick();
 }
 
-void WatchDrain::end_of(WatchDrain& from, const void* source, Duration spread) {
+std::size_t WatchDrain::take(WatchDrain& from, const std::function<bool(const Watch&)>& is_meant) {
   const std::size_t waiting = size_;
   for (Watch* watch = from.head_; watch != nullptr;) {
     Watch* const next = watch->next_;
-    if (watch->source() == source) {
+    if (is_meant(*watch)) {
       from.remove(*watch);
       append(*watch);
     }
     watch = next;
   }
-  if (size_ != waiting) {
+  return size_ - waiting;
+}
+
+void WatchDrain::end_of(WatchDrain& from, const void* source, Duration spread) {
+  if (take(from, [source](const Watch& watch) { return watch.source() == source; }) != 0) {
     pace(spread);
+    tick();
+  }
+}
+
+void WatchDrain::end_unproven(WatchDrain& from) {
+  if (take(from, [](const Watch& watch) { return watch.is_unproven(); }) != 0) {
+    pace(kPerUnproven * static_cast<Duration::rep>(size_));
     tick();
   }
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "http/web_socket.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -117,18 +120,48 @@ WatchTail::Form WatchTail::form_of(const http::HeaderList& response_headers) noe
                                                                    : Form::kOpaque;
 }
 
-std::size_t WatchTail::Frame::step(std::string_view bytes) noexcept {
+/// The head is complete.
+void WatchTail::Frame::begin() noexcept {
+  left = std::exchange(size, 0);
+  header = 0;
+}
+
+void WatchTail::Frame::read_socket_head(unsigned char byte) noexcept {
+  if (header == 1) {
+    return;
+  }
+  if (header == 2) {
+    const unsigned char length = byte & 0x7FU;
+    whole = static_cast<std::uint8_t>(2 +
+                                      (length == 126   ? 2
+                                       : length == 127 ? 8
+                                                       : 0) +
+                                      ((byte & 0x80U) != 0 ? 4 : 0));
+    size = length < 126 ? length : 0;
+  } else if (whole >= 10 ? header <= 10 : whole != 6 && header <= 4) {
+    size = (size << 8U) | byte;
+  }
+  if (header == whole) {
+    begin();
+  }
+}
+
+std::size_t WatchTail::Frame::step(Form form, std::string_view bytes) noexcept {
   if (left == 0) {
-    size = (size << 8U) | static_cast<unsigned char>(bytes.front());
-    if (++header == 4) {
-      left = size;
-      size = 0;
-      header = 0;
+    const auto byte = static_cast<unsigned char>(bytes.front());
+    ++header;
+    if (form == Form::kWebSocket) {
+      read_socket_head(byte);
+    } else {
+      size = (size << 8U) | byte;
+      if (header == 4) {
+        begin();
+      }
     }
     return 1;
   }
-  const std::size_t part = std::min<std::size_t>(left, bytes.size());
-  left -= static_cast<std::uint32_t>(part);
+  const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size()));
+  left -= part;
   return part;
 }
 
@@ -138,9 +171,9 @@ void WatchTail::feed(std::string_view bytes) {
   }
   if (form_ == Form::kJsonLines) {
     feed_lines(bytes);
-  } else if (form_ == Form::kLengthDelimited) {
+  } else if (form_ != Form::kOpaque) {
     while (!bytes.empty()) {
-      bytes.remove_prefix(frame_.step(bytes));
+      bytes.remove_prefix(frame_.step(form_, bytes));
     }
   }
 }
@@ -239,12 +272,16 @@ std::size_t WatchTail::first_boundary(std::string_view bytes) const noexcept {
   Frame frame = frame_;
   std::size_t used = 0;
   while (used < bytes.size()) {
-    used += frame.step(bytes.substr(used));
+    used += frame.step(form_, bytes.substr(used));
     if (frame.idle()) {
       return used;
     }
   }
   return std::string_view::npos;
+}
+
+std::string WatchTail::last_words() const {
+  return form_ == Form::kWebSocket ? http::web_socket_close(http::kWebSocketPolicy) : bookmark();
 }
 
 std::string WatchTail::bookmark() const {

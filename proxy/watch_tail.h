@@ -19,6 +19,7 @@ class WatchTail {
     kJsonLines,        ///< one event per line
     kLengthDelimited,  ///< protobuf: four bytes of length, big endian, then the event
     kOpaque,           ///< unknown or compressed: may end anywhere
+    kWebSocket,        ///< frames of a server (RFC 6455)
   };
   [[nodiscard]] static Form form_of(const http::HeaderList& response_headers) noexcept;
 
@@ -33,20 +34,25 @@ class WatchTail {
   /// Length of the shortest prefix of the next `bytes` after which no event is incomplete; npos:
   /// the event that runs goes beyond them.
   [[nodiscard]] std::size_t first_boundary(std::string_view bytes) const noexcept;
-  /// A BOOKMARK event with kind and resourceVersion of the last complete event; "" when the client
-  /// allows none, nothing was seen, or the last event did not show a resourceVersion.
-  [[nodiscard]] std::string bookmark() const;
+  /// What is said last. A BOOKMARK event with kind and resourceVersion of the last complete event;
+  /// "" when the client allows none, nothing was seen, or the last event did not show a
+  /// resourceVersion. Of a WebSocket: that it is closed by policy (1008).
+  [[nodiscard]] std::string last_words() const;
 
  private:
-  /// Length-delimited frames: how far the current one is.
+  /// Frames: how far the current one is.
   struct Frame {
-    std::uint32_t size = 0;   ///< so far, while header < 4
-    std::uint8_t header = 0;  ///< bytes of the length seen
-    std::uint32_t left = 0;   ///< of the payload
+    std::uint64_t size = 0;   ///< of the payload, as far as the head has told
+    std::uint64_t left = 0;   ///< of the payload
+    std::uint8_t header = 0;  ///< bytes of the head seen
+    std::uint8_t whole = 0;   ///< bytes of the head of a WebSocket's frame
     [[nodiscard]] bool idle() const noexcept { return header == 0 && left == 0; }
     /// Takes at most one step; returns how many bytes it used.
-    [[nodiscard]] std::size_t step(std::string_view bytes) noexcept;
+    [[nodiscard]] std::size_t step(Form form, std::string_view bytes) noexcept;
+    void begin() noexcept;
+    void read_socket_head(unsigned char byte) noexcept;
   };
+  [[nodiscard]] std::string bookmark() const;
   void feed_lines(std::string_view bytes);
   void scan(std::string_view event, std::string& version);
 

@@ -23,17 +23,17 @@ constexpr std::string_view kBookmark5 =
 TEST(WatchTail, WhenEventsWereSeen_BookmarksTheLastOne) {
   WatchTail tail(Form::kJsonLines, true);
   EXPECT_TRUE(tail.at_boundary());
-  EXPECT_EQ(tail.bookmark(), "");
+  EXPECT_EQ(tail.last_words(), "");
   tail.feed(event("4") + event("5"));
   EXPECT_TRUE(tail.at_boundary());
-  EXPECT_EQ(tail.bookmark(), kBookmark5);
+  EXPECT_EQ(tail.last_words(), kBookmark5);
 }
 
 TEST(WatchTail, WhenOtherFieldsLookLikeIt_ReadsObjectMetadataOnly) {
   WatchTail tail(Form::kJsonLines, true);
   tail.feed(
       event("5", R"("aaa":{"metadata":{"resourceVersion":"1"},"l":[{"x":"}"},[1,2]]},"n":3,)"));
-  EXPECT_EQ(tail.bookmark(), kBookmark5);
+  EXPECT_EQ(tail.last_words(), kBookmark5);
 }
 
 TEST(WatchTail, WhenTheVersionIsInTheFirstPiece_ItCountsOnceTheEventIsComplete) {
@@ -42,9 +42,9 @@ TEST(WatchTail, WhenTheVersionIsInTheFirstPiece_ItCountsOnceTheEventIsComplete) 
   const std::size_t cut = text.rfind("\"data\"");
   tail.feed(std::string_view(text).substr(0, cut));
   EXPECT_FALSE(tail.at_boundary());
-  EXPECT_EQ(tail.bookmark(), "");
+  EXPECT_EQ(tail.last_words(), "");
   tail.feed(std::string_view(text).substr(cut));
-  EXPECT_EQ(tail.bookmark(), kBookmark5);
+  EXPECT_EQ(tail.last_words(), kBookmark5);
 }
 
 TEST(WatchTail, WhenBytesComeOneByOne_NeverNamesAnOlderEvent) {
@@ -54,9 +54,9 @@ TEST(WatchTail, WhenBytesComeOneByOne_NeverNamesAnOlderEvent) {
     tail.feed(std::string_view(&c, 1));
   }
   EXPECT_TRUE(tail.at_boundary());
-  EXPECT_EQ(tail.bookmark(), "");  // 4 would be behind what the client has
+  EXPECT_EQ(tail.last_words(), "");  // 4 would be behind what the client has
   tail.feed(event("5"));
-  EXPECT_EQ(tail.bookmark(), kBookmark5);
+  EXPECT_EQ(tail.last_words(), kBookmark5);
 }
 
 TEST(WatchTail, WhenTheLastEventIsAnError_HasNoBookmark) {
@@ -65,14 +65,14 @@ TEST(WatchTail, WhenTheLastEventIsAnError_HasNoBookmark) {
   tail.feed(
       R"({"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"code":410}})"
       "\n");
-  EXPECT_EQ(tail.bookmark(), "");
+  EXPECT_EQ(tail.last_words(), "");
 }
 
 TEST(WatchTail, WhenTheClientAllowsNone_HasNoBookmark) {
   WatchTail tail(Form::kJsonLines, false);
   tail.feed(event("5"));
   EXPECT_TRUE(tail.at_boundary());
-  EXPECT_EQ(tail.bookmark(), "");
+  EXPECT_EQ(tail.last_words(), "");
 }
 
 TEST(WatchTail, WhenTextIsMalformed_IsOnlySilent) {
@@ -81,7 +81,7 @@ TEST(WatchTail, WhenTextIsMalformed_IsOnlySilent) {
         "[[[[{\"\\\n", "{\"object\":{\"metadata\":\n", "{\"a\":}}}}]\n", "{,,\n", "\"\\\\\\\"\n"}) {
     WatchTail tail(Form::kJsonLines, true);
     tail.feed(text);
-    EXPECT_EQ(tail.bookmark(), "") << text;
+    EXPECT_EQ(tail.last_words(), "") << text;
   }
 }
 
@@ -103,7 +103,7 @@ TEST(WatchTail, WhenAnEventRuns_FindsItsEnd) {
   EXPECT_EQ(frames.first_boundary("\0\2x"sv), kNone);
   frames.feed("\0\2xy\0\0\0\0"sv);
   EXPECT_TRUE(frames.at_boundary());
-  EXPECT_EQ(frames.bookmark(), "");
+  EXPECT_EQ(frames.last_words(), "");
 }
 
 TEST(WatchTail, WhenHeadersAreLookedAt_KnowsTheForm) {

@@ -184,6 +184,7 @@ class TestingServer final : public ApiServer, public ObjectReader, public Regist
   void end_watches(std::string_view, std::string_view, std::string_view) override {}
   void review_watches(std::string_view) override {}
   void review_all_watches() override {}
+  void end_unproven() override {}
   Stats stats() const override { return {}; }
   std::unique_ptr<http::RequestHandler> on_request(http::RequestHead,
                                                    http::ResponseStream&) noexcept override {

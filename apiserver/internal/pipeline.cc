@@ -20,12 +20,6 @@ Error too_large(std::size_t limit) {
                "Request entity too large: limit is " + std::to_string(limit));
 }
 
-/// The cluster as far as the path tells before it is resolved.
-std::string cluster_hint(std::string_view target) {
-  const std::optional<krm::ClusterPath> path = krm::split_cluster_path(target);
-  return path && krm::is_cluster_name(path->segment) ? path->segment : std::string();
-}
-
 /// What keys of stored objects may begin with: a path there would be found by nobody (FP-045).
 bool is_stored_cluster(std::string_view name) {
   constexpr std::string_view kSystem = "system:";
@@ -160,6 +154,11 @@ void identified(const RequestPtr& request) {
 }
 
 }  // namespace
+
+std::string cluster_hint(std::string_view target) {
+  const std::optional<krm::ClusterPath> path = krm::split_cluster_path(target);
+  return path && krm::is_cluster_name(path->segment) ? path->segment : std::string();
+}
 
 const Registry& Request::registry() const {
   return view == nullptr ? server.registry() : view->registry();

@@ -12,6 +12,9 @@ void begin_request(const RequestPtr& request);
 /// Method, path and resource to a handler (routing.cc).
 void route(const RequestPtr& request);
 
+/// The cluster of a target as far as the path tells before it is resolved; "": it does not.
+[[nodiscard]] std::string cluster_hint(std::string_view target);
+
 /// The request as an authorizer sees it.
 [[nodiscard]] auth::Attributes attributes_of(const Request& request);
 

@@ -12,6 +12,12 @@ std::unique_ptr<ApiServer> ApiServer::make(ServerParams params) {
 }
 
 namespace internal {
+namespace {
+
+constexpr std::size_t kUnprovenPerTick = 10;
+constexpr Duration kUnprovenTick = milliseconds(50);
+
+}  // namespace
 
 Server::Server(ServerParams params)
     : params_(std::move(params)),
@@ -87,6 +93,20 @@ void Server::end_watches(const View& view, std::string_view group, std::string_v
   }
 }
 
+void Server::end_unproven() {
+  std::size_t left = kUnprovenPerTick;
+  for (std::size_t i = watchers_.size(); i-- > 0 && left > 0;) {
+    // Whoever leaves the list is replaced by its last one, which has been looked at.
+    if (i < watchers_.size() && watchers_[i]->is_unproven()) {
+      watchers_[i]->end_in_order();
+      --left;
+    }
+  }
+  if (left == 0) {
+    unproven_timer_.start(kUnprovenTick, [this] { end_unproven(); });
+  }
+}
+
 Discovery& Server::discovery(const Request& request) { return documents(request).discovery; }
 
 OpenApi& Server::openapi(const Request& request) { return documents(request).openapi; }
@@ -131,6 +151,13 @@ void Server::commit(std::vector<store::Op> ops,
 void Server::watch_started(Watcher& watcher) {
   watcher.set_server_slot(watchers_.size());
   watchers_.push_back(&watcher);
+  if (watcher.is_unproven() && !draining_) {  // since it was let in
+    params_.loop.post([this, alive = std::weak_ptr<Server*>(alive_)] {
+      if (!alive.expired()) {
+        end_unproven();
+      }
+    });
+  }
 }
 
 void Server::watch_ended(Watcher& watcher) noexcept {

@@ -47,6 +47,7 @@ class Server final : public ApiServer {
   void end_watches(const View& view, std::string_view group, std::string_view resource) override;
   void review_watches(std::string_view cluster) override { watch_review_->schedule(cluster); }
   void review_all_watches() override { watch_review_->schedule_all(); }
+  void end_unproven() override;
   [[nodiscard]] Stats stats() const override;
 
   [[nodiscard]] const ServerParams& params() const noexcept { return params_; }
@@ -101,6 +102,7 @@ class Server final : public ApiServer {
   std::vector<Watcher*> watchers_;
   std::unique_ptr<WatchReview> watch_review_;
   bool draining_ = false;
+  net::Timer unproven_timer_{params_.loop};
   std::shared_ptr<Server*> alive_;  ///< weak references tell whether the server is still there
 };
 

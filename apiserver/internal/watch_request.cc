@@ -3,6 +3,7 @@
 
 #include "apiserver/internal/handlers.h"
 #include "apiserver/internal/options.h"
+#include "apiserver/internal/pipeline.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/selection.h"
 #include "apiserver/internal/server_impl.h"
@@ -10,6 +11,7 @@
 #include "apiserver/internal/watcher.h"
 #include "apiserver/keys.h"
 #include "auth/web_socket_token.h"
+#include "auth/x509_identity.h"
 #include "http/web_socket.h"
 #include "krm/status.h"
 
@@ -75,6 +77,18 @@ Expected<void> place(const ListOptions& options, const store::Store& store,
   return {};
 }
 
+/// What the identity of who asks rests on.
+auth::ProofPtr proof_of(const Request& request) {
+  const http::PeerInfo& peer = request.exchange->stream().peer();
+  const auto& find = request.server.params().proof;
+  if (!find) {
+    return auth::proof_of(peer);
+  }
+  const auth::UserInfo& requester =
+      request.impersonator == nullptr ? request.user : *request.impersonator;
+  return find(request.head, peer, cluster_hint(request.head.target), requester);
+}
+
 }  // namespace
 
 void handle_watch(const RequestPtr& request, const Target& target) {
@@ -110,7 +124,7 @@ void handle_watch(const RequestPtr& request, const Target& target) {
   params.cluster = request->cluster;
   params.rights = std::make_shared<const WatchRights>(
       WatchRights{server.watch_review().share(request->asked_user()), request->info.ns,
-                  request->info.name, request->view});
+                  request->info.name, request->view, proof_of(*request)});
   std::string_view name_filter = request->info.path_has_name ? target.name : std::string_view();
   if (!target.name.empty() && !wildcard && (!def.namespaced || !target.ns.empty())) {
     if (const auto key =

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "apiserver/view.h"
+#include "auth/proof.h"
 #include "auth/user.h"
 #include "net/loop.h"
 
@@ -21,6 +22,7 @@ struct WatchRights {
   std::shared_ptr<const auth::UserInfo> user;
   std::string ns, name;
   std::shared_ptr<View> view;  ///< null: none
+  auth::ProofPtr proof;        ///< of who asked; null: of nobody
 };
 
 /// Asks the authorizer again about open watches after rights in their cluster changed, a few at a

@@ -55,6 +55,10 @@ class Watcher final : public Producer {
   [[nodiscard]] const std::shared_ptr<const WatchRights>& rights() const noexcept {
     return rights_;
   }
+  /// Who asked is not proven any more, and it goes on.
+  [[nodiscard]] bool is_unproven() const noexcept {
+    return phase_ != Phase::kEnded && rights_->proof != nullptr && rights_->proof->ended;
+  }
   [[nodiscard]] std::size_t unsent_bytes() const noexcept;
   /// Place in the server's list.
   [[nodiscard]] std::size_t server_slot() const noexcept { return server_slot_; }

@@ -67,11 +67,21 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       policies_(bound_, catalog_, rbac_),
       authorizer_(index_, policies_),
       authenticator_(credential_params(params, accounts_)),
+      certificate_proofs_(loop, params.verifier, auth::CertificateProofs::plain()),
+      token_proofs_(loop,
+                    [this](const std::string& token, const std::string& cluster,
+                           auth::TokenProofs::Done done) {
+                      http::RequestHead head;
+                      head.headers.add("authorization", "Bearer " + token);
+                      authenticator_.authenticate(head, http::PeerInfo(), cluster, std::move(done));
+                    }),
       in_root_([this](std::string_view group, std::string_view resource, std::string_view hash) {
         return root_.is_identity(group, resource, hash);
       }),
       grace_(loop),
       drain_timer_(loop) {
+  certificate_proofs_.on_ended([this] { end_unproven(); });
+  token_proofs_.on_ended([this] { end_unproven(); });
   make_registry();
   make_views();
   make_server(std::move(ready));
@@ -163,6 +173,10 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
                               krm::Json& object, const krm::Json* old) {
     return keep_claim_labels(bindings_, in_root_, context, def, object, old);
   };
+  params.proof = [this](const http::RequestHead& head, const http::PeerInfo& peer,
+                        std::string_view cluster, const auth::UserInfo& requester) {
+    return proof_of(head, peer, cluster, requester);
+  };
   server_ = ApiServer::make(std::move(params));
   homes_.start(*server_);
   // The order is the order in which changes are seen: clusters and kinds before rights.
@@ -180,6 +194,12 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
         kRbacGroup, resource,
         [this](const ApiServer::Change& change) { rights_changed(change.cluster); }));
   }
+  rights_changes_.push_back(
+      server_->on_change("", "serviceaccounts", [this](const ApiServer::Change& change) {
+        if (change.object == nullptr) {
+          token_proofs_.ask_all();
+        }
+      }));
   index_.listen([this](const ClusterInfo* now, const ClusterInfo* before) {
     const bool closes = now == nullptr || (now->inactive && !before->inactive);
     if (before != nullptr && closes) {
@@ -223,6 +243,26 @@ void ShardLoop::end_watches(std::string_view cluster) {
   }
 }
 
+void ShardLoop::end_unproven() {
+  if (listener_ != nullptr) {
+    listener_->review();
+  }
+  server_->end_unproven();
+}
+
+auth::ProofPtr ShardLoop::proof_of(const http::RequestHead& head, const http::PeerInfo& peer,
+                                   std::string_view cluster, const auth::UserInfo& requester) {
+  const std::optional<std::string_view> token = auth::bearer_token(head.headers);
+  auth::RequestHeaderConfig config;
+  config.allowed_names = params_.proxy_names;
+  if (!token || token->empty() || auth::is_known_by_connection(head.headers, peer, config)) {
+    return auth::proof_of(peer);
+  }
+  std::shared_ptr<auth::Proof> proof = token_proofs_.begin();
+  token_proofs_.follow(proof, *token, cluster, requester);
+  return proof;
+}
+
 std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
                                              std::string_view path) const {
   const bool metrics = path == "/metrics";
@@ -260,7 +300,7 @@ Expected<void> ShardLoop::listen(std::uint16_t port, bool shared_port) {
   params.port = port;
   params.reuse_port = shared_port;
   params.tls = params_.server_tls;
-  params.identify = auth::make_identify_hook(params_.verifier);
+  certificate_proofs_.serve(params);
   auto listener = net::Listener::open(loop_, std::move(params), *handler_);
   if (!listener) {
     return fail(std::move(listener.error()));

@@ -27,6 +27,8 @@
 #include "apiserver/shard/views/lifecycle_view.h"
 #include "apiserver/shard/views/view_resolver.h"
 #include "apiserver/shard/workspace_types.h"
+#include "auth/certificate_proofs.h"
+#include "auth/token_proofs.h"
 #include "net/listener.h"
 
 namespace kintsugi::apiserver {
@@ -47,7 +49,10 @@ class ShardLoop {
   [[nodiscard]] Expected<void> listen(std::uint16_t port, bool shared_port);
   [[nodiscard]] std::uint16_t port() const noexcept { return listener_->port(); }
   void set_tls(std::shared_ptr<net::TlsContext> tls) { listener_->set_tls(std::move(tls)); }
-  void set_account_keys(auth::JwtKeys keys) { tokens_->set_keys(std::move(keys)); }
+  void set_account_keys(auth::JwtKeys keys) {
+    tokens_->set_keys(std::move(keys));
+    token_proofs_.ask_all();
+  }
   /// Ends after `limit` at the latest.
   void drain(Duration limit, std::function<void()> done);
 
@@ -70,6 +75,10 @@ class ShardLoop {
   void make_server(std::function<Expected<void>()> ready);
   void make_views();
   void end_watches(std::string_view cluster);
+  /// Proofs of identities have ended.
+  void end_unproven();
+  [[nodiscard]] auth::ProofPtr proof_of(const http::RequestHead& head, const http::PeerInfo& peer,
+                                        std::string_view cluster, const auth::UserInfo& requester);
   void rights_changed(std::string_view cluster);
   void remember_root();
   [[nodiscard]] std::optional<krm::Json> document(std::string_view api_root,
@@ -94,6 +103,8 @@ class ShardLoop {
   PolicyAuthorizer policies_;
   PhaseAuthorizer authorizer_;
   ShardAuthenticator authenticator_;
+  auth::CertificateProofs certificate_proofs_;
+  auth::TokenProofs token_proofs_;
   ViewResolver views_;
   IdentityCheck in_root_;
   BindingIndex bindings_{catalog_};

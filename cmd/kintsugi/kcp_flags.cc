@@ -259,6 +259,27 @@ const std::vector<Effect>& effects() {
                 [](ProxyConfig& c) -> std::string& {
                   return c.authentication.request_header.client_ca_file;
                 }),
+      file_into("client-crl-file",
+                [](ProxyConfig& c) -> std::string& { return c.authentication.client_crl_file; }),
+      file_into("requestheader-client-crl-file",
+                [](ProxyConfig& c) -> std::string& {
+                  return c.authentication.request_header.client_crl_file;
+                }),
+      file_into("backend-crl-file",
+                [](ProxyConfig& c) -> std::string& { return c.backend.crl_file; }),
+      {"crl-stale",
+       [](const Values& values, ProxyConfig& config) -> Expected<void> {
+         if (values.back() != "refuse" && values.back() != "warn") {
+           return fail(Errc::kConfig, "\"" + values.back() + "\" is neither refuse nor warn");
+         }
+         config.crl.stale_is_refused = values.back() == "refuse";
+         return {};
+       }},
+      {"crl-required",
+       [](const Values& values, ProxyConfig& config) {
+         config.crl.is_required = values.back() == "true";
+         return Expected<void>();
+       }},
       list_into("requestheader-allowed-names",
                 [](ProxyConfig& c) -> Values& {
                   return c.authentication.request_header.names.allowed_names;

@@ -22,9 +22,26 @@ std::string_view context_of(const std::string& path) {
                                                                             : std::string_view();
 }
 
+using RevocationsPtr = std::shared_ptr<const net::RevocationLists>;
+
+/// Revoked certificates of the servers that the proxy asks.
+Expected<RevocationsPtr> backend_revocations(const proxy::ProxyConfig& config) {
+  std::string authorities;
+  if (!config.backend.crl_file.empty() && !config.backend.ca_file.empty()) {
+    auto text = read_file(config.backend.ca_file);
+    if (!text) {
+      return fail(std::move(text.error()));
+    }
+    authorities = std::move(*text);
+  }
+  return auth::load_revocations(config.backend.crl_file, authorities, config.crl);
+}
+
 Expected<std::shared_ptr<net::TlsContext>> client_context(const KubeAccess& access,
-                                                          const std::string& path) {
+                                                          const std::string& path,
+                                                          RevocationsPtr revocations) {
   net::TlsParams params;
+  params.revocations = std::move(revocations);
   params.ca_pem = access.ca_pem;
   params.certificate_pem = access.certificate_pem;
   params.key_pem = access.key_pem;
@@ -141,6 +158,7 @@ Expected<void> load_own_backends(const proxy::ProxyConfig& config, const net::Tl
       continue;
     }
     net::TlsParams params;
+    params.revocations = common.revocations;
     params.ca_file = entry.ca_file;
     params.certificate_file = entry.cert_file;
     params.key_file = entry.key_file;
@@ -194,7 +212,8 @@ Expected<std::shared_ptr<net::TlsContext>> serving_context(const proxy::ProxyCon
 }
 
 /// Shards of source `static`, with their files.
-Expected<void> load_shards(const proxy::ProxyConfig& config, ProxyFiles& files) {
+Expected<void> load_shards(const proxy::ProxyConfig& config, const RevocationsPtr& revocations,
+                           ProxyFiles& files) {
   for (const proxy::StaticShard& shard : config.topology.shards) {
     auto access = access_of(shard, config);
     if (!access) {
@@ -209,7 +228,7 @@ Expected<void> load_shards(const proxy::ProxyConfig& config, ProxyFiles& files) 
     made.token = access->token;
     made.spec.impersonate = shard.identity == proxy::CallerIdentity::kImpersonate;
     if (access->server.starts_with("https://")) {
-      auto tls = client_context(*access, "shard " + shard.name);
+      auto tls = client_context(*access, "shard " + shard.name, revocations);
       if (!tls) {
         return fail(std::move(tls.error()));
       }
@@ -253,9 +272,13 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
   if (auto result = load_routes(config, files); !result) {
     return fail(std::move(result.error()));
   }
+  auto revocations = backend_revocations(config);
+  if (!revocations) {
+    return fail(std::move(revocations.error()));
+  }
   net::TlsParams common;
   if (config.topology.source == "static") {
-    if (auto result = load_shards(config, files); !result) {
+    if (auto result = load_shards(config, *revocations, files); !result) {
       return fail(std::move(result.error()));
     }
   } else {
@@ -264,12 +287,14 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
       return fail(std::move(params.error()));
     }
     common = std::move(*params);
+    common.revocations = *revocations;
     auto backend_tls = net::TlsContext::client(common);
     if (!backend_tls) {
       return fail(std::move(backend_tls.error()));
     }
     files.backend.common = std::move(*backend_tls);
   }
+  common.revocations = *revocations;
   if (auto result = load_own_backends(config, common, files); !result) {
     return fail(std::move(result.error()));
   }
@@ -283,8 +308,10 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
     return fail(std::move(tokens.error()));
   }
   files.tokens = std::move(*tokens);
-  auto bundles = auth::load_ca_bundles(config.authentication.client_ca_file,
-                                       config.authentication.request_header.client_ca_file);
+  auto bundles = auth::load_ca_bundles(
+      config.authentication.client_ca_file, config.authentication.request_header.client_ca_file,
+      {config.authentication.client_crl_file, config.authentication.request_header.client_crl_file,
+       config.crl});
   if (!bundles) {
     return fail(std::move(bundles.error()));
   }
@@ -312,7 +339,8 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
 namespace {
 
 /// Each cluster of a kubeconfig, with the credentials of its current context.
-Expected<void> add_peers(const std::string& path, std::vector<PeerAccess>& peers) {
+Expected<void> add_peers(const std::string& path, const RevocationsPtr& revocations,
+                         std::vector<PeerAccess>& peers) {
   const auto text = read_file(path);
   auto document = text ? krm::parse_yaml(*text) : Expected<krm::Json>(fail(text.error().clone()));
   if (!document) {
@@ -332,7 +360,8 @@ Expected<void> add_peers(const std::string& path, std::vector<PeerAccess>& peers
     }
     auto access = kube_access(there, folder, path, context);
     auto url = access ? net::Url::parse(access->server) : Expected<net::Url>(net::Url());
-    auto tls = access ? client_context(*access, path) : std::shared_ptr<net::TlsContext>();
+    auto tls =
+        access ? client_context(*access, path, revocations) : std::shared_ptr<net::TlsContext>();
     if (!access || !url || !tls) {
       return fail(std::move(!access ? access.error() : !url ? url.error() : tls.error()));
     }
@@ -364,15 +393,19 @@ Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
   if (!root || !shards) {
     return fail(std::move(!root ? root.error() : shards.error()));
   }
-  auto root_tls = has_root ? client_context(*root, config.topology.root_kubeconfig)
+  auto revocations = backend_revocations(config);
+  if (!revocations) {
+    return fail(std::move(revocations.error()));
+  }
+  auto root_tls = has_root ? client_context(*root, config.topology.root_kubeconfig, *revocations)
                            : std::shared_ptr<net::TlsContext>();
-  auto shards_tls = client_context(*shards, config.topology.shards_kubeconfig);
+  auto shards_tls = client_context(*shards, config.topology.shards_kubeconfig, *revocations);
   if (!root_tls || !shards_tls) {
     return fail(std::move(!root_tls ? root_tls.error() : shards_tls.error()));
   }
   TopologyFiles files{root->server, std::move(*root_tls), {std::move(*shards_tls), {}}, {}};
   for (const std::string& file : config.topology.peer_kubeconfigs) {
-    if (auto added = add_peers(file, files.peers); !added) {
+    if (auto added = add_peers(file, *revocations, files.peers); !added) {
       return fail(std::move(added.error()));
     }
   }
@@ -389,7 +422,7 @@ Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
       return fail(std::move(result.error()));
     }
     access.server_name = shard.server_name;
-    auto tls = client_context(access, "shards." + shard.name);
+    auto tls = client_context(access, "shards." + shard.name, *revocations);
     if (!tls) {
       return fail(std::move(tls.error()));
     }
@@ -427,15 +460,19 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
       {config.listener.cert_file, "listener.cert_file"},
       {config.listener.key_file, "listener.key_file"},
       {config.authentication.client_ca_file, "authentication.client_ca_file"},
+      {config.authentication.client_crl_file, "authentication.client_crl_file"},
       {config.token_keys_file, "aggregation.token_keys_file"},
       {config.backend.ca_file, "backend.ca_file"},
       {config.backend.cert_file, "backend.cert_file"},
+      {config.backend.crl_file, "backend.crl_file"},
       {config.backend.key_file, "backend.key_file"},
       {config.topology.root_kubeconfig, "topology.root_kubeconfig"},
       {config.topology.shards_kubeconfig, "topology.shards_kubeconfig"},
       {config.authentication.webhook.kubeconfig, "authentication.webhook.kubeconfig"},
       {config.authentication.request_header.client_ca_file,
        "authentication.request_header.client_ca_file"},
+      {config.authentication.request_header.client_crl_file,
+       "authentication.request_header.client_crl_file"},
       {config.authentication.token_file, "authentication.token_file"},
       {config.authentication.oidc.ca_file, "authentication.oidc.ca_file"},
       {config.authentication.config_file, "authentication.config_file"},

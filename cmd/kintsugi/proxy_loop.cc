@@ -25,6 +25,10 @@ Expected<std::optional<apiserver::ClusterTarget>> resolve_stamped(const http::Re
       {path->segment, "/clusters/" + path->segment, path->rest});
 }
 
+auth::CertificateProofs::Kind identities_of(const proxy::AuthenticationConfig& config) {
+  return proxy::proxy_identities({{}, config.pass_groups, config.drop_groups});
+}
+
 /// The owner shard of a cluster as the target of reviews.
 Expected<proxy::ReviewTarget> find_reviewer(const topology::Snapshot& snapshot,
                                             proxy::ShardPool* pool, std::string_view cluster) {
@@ -166,6 +170,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   gate_ = std::make_unique<proxy::TokenGate>(view_, *audit_);
   tokens_of_requests_ = std::make_unique<ProxyTokens>(loop_, view_, find);
   tokens_of_requests_->take(shared_.config.authentication, shared_.token_files, *gate_);
+  gate_->follow_proofs(loop_, [this] { end_unproven(); });
   cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *gate_);
   const std::string random = random_bytes(sizeof(std::uint64_t));
   goaway_ = std::make_unique<proxy::GoawayHandler>(
@@ -190,6 +195,13 @@ void ProxyLoop::make_own_pool() {
         }
       });
   handler_->set_own_pool(own_pool_.get());
+}
+
+/// Proofs of identities have ended: connections and streams that rest on them (SE-042 to SE-048).
+void ProxyLoop::end_unproven() {
+  listener_->review();
+  handler_->end_unproven();
+  local_->end_unproven();
 }
 
 /// Rights live at the shards, so nothing tells when they change (T-14).
@@ -255,7 +267,6 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
   params.reuse_port = true;
   params.tls = shared_.serving_tls;
   params.limits.max_streams = shared_.config.listener.max_streams;
-  const auto& authentication = shared_.config.authentication;
   const proxy::ListenerTimeouts& timeouts = shared_.config.listener.timeouts;
   params.handshake_timeout = timeouts.handshake;
   params.header_timeout = timeouts.header;
@@ -263,8 +274,12 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
   params.idle_timeout = timeouts.idle;
   params.progress_timeout = timeouts.slow_reader;
   params.group = shared_.group;
-  params.identify = proxy::make_proxy_identify(
-      shared_.verifier, {{}, authentication.pass_groups, authentication.drop_groups});
+  const proxy::AuthenticationConfig& authentication = shared_.config.authentication;
+  filter_ = {authentication.pass_groups, authentication.drop_groups};
+  identities_ = std::make_unique<auth::CertificateProofs>(loop_, shared_.verifier,
+                                                          identities_of(authentication));
+  identities_->on_ended([this] { end_unproven(); });
+  identities_->serve(params);
   auto listener = net::Listener::open(loop_, std::move(params), *goaway_);
   if (!listener) {
     return fail(std::move(listener.error()));
@@ -295,12 +310,18 @@ void ProxyLoop::set_serving_tls(std::shared_ptr<net::TlsContext> tls) {
 void ProxyLoop::set_token_files(proxy::AuthenticationConfig config, TokenFiles files) {
   loop_.post([this, config = std::move(config), files = std::move(files)] {
     tokens_of_requests_->take(config, files, *gate_);
+    std::pair filter(config.pass_groups, config.drop_groups);
+    if (filter != filter_) {
+      filter_ = std::move(filter);
+      identities_->set_kind(identities_of(config));
+    }
   });
 }
 
 void ProxyLoop::set_workspace_issuers(proxy::WorkspaceIssuersPtr issuers) {
   loop_.post([this, issuers = std::move(issuers)] {
     tokens_of_requests_->set_workspace_issuers(issuers);
+    gate_->judge_again();
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "apiserver/registry.h"
 #include "apiserver/server.h"
+#include "auth/certificate_proofs.h"
 #include "auth/x509_identity.h"
 #include "base/memory_limit.h"
 #include "cmd/kintsugi/proxy_files.h"
@@ -117,6 +118,7 @@ class ProxyLoop {
   /// What the proxy reads for itself with `share: reviewed` (source `static`).
   void make_own_pool();
   void recheck_watches();
+  void end_unproven();
   void find_deliveries(const std::string& key, std::uint64_t revision, std::vector<bool> members,
                        std::function<void(proxy::ResumeRing::Found)> found);
 
@@ -145,6 +147,8 @@ class ProxyLoop {
   std::unique_ptr<proxy::TokenGate> gate_;
   std::unique_ptr<proxy::CorsHandler> cors_;
   std::unique_ptr<proxy::GoawayHandler> goaway_;
+  std::unique_ptr<auth::CertificateProofs> identities_;
+  std::pair<std::vector<std::string>, std::vector<std::string>> filter_;  ///< groups of identities_
   std::unique_ptr<net::Listener> listener_;
   net::Timer drain_timer_, recheck_timer_;
   std::thread thread_;

@@ -13,6 +13,8 @@
 namespace kintsugi::cmd {
 namespace {
 
+constexpr Duration kMostCached = seconds(10);  // SE-046
+
 Expected<proxy::TokenWebhookConfig> load_webhook(const proxy::AuthenticationConfig& config) {
   const std::string& file = config.webhook.kubeconfig;
   auto access = read_kubeconfig(file);
@@ -27,7 +29,7 @@ Expected<proxy::TokenWebhookConfig> load_webhook(const proxy::AuthenticationConf
   webhook.server.url = std::move(*url);
   webhook.bearer = access->token;
   webhook.version = config.webhook.version;
-  webhook.cache = config.webhook.cache;
+  webhook.cache = std::min<Duration>(config.webhook.cache, kMostCached);
   if (webhook.server.url.scheme == "https") {
     net::TlsParams params;
     params.ca_pem = access->ca_pem;

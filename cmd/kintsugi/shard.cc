@@ -32,6 +32,8 @@ constexpr apiserver::ConcurrencyLimits kRequests;
 
 struct Options {
   std::string join, name, bind = "127.0.0.1", audit_log;
+  std::string client_crl, request_header_crl, backend_crl, crl_stale = "refuse";
+  bool crl_required = false;
   std::uint16_t port = 0;
   std::uint32_t loops = 1;
   std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
@@ -54,6 +56,17 @@ std::vector<Flag> flag_table(Options& options) {
       {"audit-log", "FILE", "",
        "appends a line of JSON for every request; SIGHUP opens the file again",
        into(options.audit_log)},
+      {"client-crl-file", "FILE", "", "revocation lists of the installation's client CA",
+       into(options.client_crl)},
+      {"requestheader-client-crl-file", "FILE", "", "the same of its request-header CA",
+       into(options.request_header_crl)},
+      {"backend-crl-file", "FILE", "", "the same of the CA of other shards",
+       into(options.backend_crl)},
+      {"crl-stale", "RULE", "refuse",
+       "what an outdated revocation list means: refuse, or warn and count on",
+       into(options.crl_stale)},
+      {"crl-required", "", "", "certificates count only if their CA has a list",
+       into(options.crl_required)},
       {"loops", "N", "1", "threads that serve requests", into(options.loops)},
       {"max-reads", "N", std::to_string(kRequests.reads),
        "reads that a thread runs at once, more get 429; 0: no limit", into(options.reads)},
@@ -141,11 +154,7 @@ class Running {
       return fail(std::move(tls.error()));
     }
     params.server_tls = std::move(*tls);
-    net::TlsParams client;
-    client.ca_file = pki_.certificate("serving-ca");
-    client.certificate_file = pki_.certificate("shard-admin");
-    client.key_file = pki_.key("shard-admin");
-    auto outgoing = net::TlsContext::client(client);
+    auto outgoing = outgoing_tls();
     if (!outgoing) {
       return fail(std::move(outgoing.error()));
     }
@@ -188,9 +197,15 @@ class Running {
     server_ = std::move(*server);
     watch_ = std::make_unique<FileWatch>(loop_, kFilePoll,
                                          [this](const std::vector<std::string>&) { reload(); });
-    watch_->set_files({pki_.certificate(server_name()), pki_.key(server_name()),
-                       pki_.certificate("client-ca"), pki_.certificate("requestheader-ca"),
-                       pki_.key("service-account")});
+    std::vector<std::string> files = {
+        pki_.certificate(server_name()), pki_.key(server_name()), pki_.certificate("client-ca"),
+        pki_.certificate("requestheader-ca"), pki_.key("service-account")};
+    for (const std::string& crl : {options_.client_crl, options_.request_header_crl}) {
+      if (!crl.empty()) {
+        files.push_back(crl);
+      }
+    }
+    watch_->set_files(files);
     log_info("shard listens", {{"shard", options_.name}, {"url", server_->base_url()}});
     return write_shard_files(layout_, options_.name, server_->base_url(), server_->port());
   }
@@ -226,9 +241,32 @@ class Running {
     return net::TlsContext::server(tls);
   }
 
+  [[nodiscard]] net::CrlRules crl_rules() const {
+    return {options_.crl_stale == "refuse", options_.crl_required};
+  }
+
   [[nodiscard]] Expected<auth::CaBundles> ca_bundles() const {
     return auth::load_ca_bundles(pki_.certificate("client-ca"),
-                                 pki_.certificate("requestheader-ca"));
+                                 pki_.certificate("requestheader-ca"),
+                                 {options_.client_crl, options_.request_header_crl, crl_rules()});
+  }
+
+  /// As shard administrator, to other shards.
+  [[nodiscard]] Expected<std::shared_ptr<net::TlsContext>> outgoing_tls() const {
+    net::TlsParams client;
+    client.ca_file = pki_.certificate("serving-ca");
+    client.certificate_file = pki_.certificate("shard-admin");
+    client.key_file = pki_.key("shard-admin");
+    auto authorities = read_file(client.ca_file);
+    if (!authorities) {
+      return fail(std::move(authorities.error()));
+    }
+    auto revocations = auth::load_revocations(options_.backend_crl, *authorities, crl_rules());
+    if (!revocations) {
+      return fail(std::move(revocations.error()));
+    }
+    client.revocations = std::move(*revocations);
+    return net::TlsContext::client(client);
   }
 
   void on_signal(int number) {
@@ -289,6 +327,14 @@ Expected<void> check_options(const Options& options) {
   }
   if (const auto wrong = krm::check_dns1123_label(options.name); !wrong.empty()) {
     return fail(Errc::kConfig, "--name: \"" + options.name + "\" is not a name: " + wrong.front());
+  }
+  if (options.crl_required && options.client_crl.empty() && options.request_header_crl.empty() &&
+      options.backend_crl.empty()) {
+    return fail(Errc::kConfig, "--crl-required: needs a file of revocation lists");
+  }
+  if (options.crl_stale != "refuse" && options.crl_stale != "warn") {
+    return fail(Errc::kConfig,
+                "--crl-stale: \"" + options.crl_stale + "\" is neither refuse nor warn");
   }
   if (options.loops == 0 || options.loops > kMostLoops) {
     return fail(Errc::kConfig, "--loops: must be 1 to " + std::to_string(kMostLoops));

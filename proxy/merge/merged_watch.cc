@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "auth/x509_identity.h"
 #include "base/log.h"
 #include "krm/status.h"
 #include "proxy/merge/list_plan.h"
@@ -24,7 +25,8 @@ Error too_many_at_once() {
 MergedWatch::MergedWatch(MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream,
                          MergeRoute route, const MergeQuery& query, const std::string& accept,
                          std::shared_ptr<Permit> permit)
-    : shared_(shared),
+    : Watch(auth::proof_of(stream.peer())),
+      shared_(shared),
       down_(stream),
       bookmarks_(query.bookmarks),
       partial_(query.partial),

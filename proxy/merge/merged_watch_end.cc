@@ -169,6 +169,8 @@ void MergedWatch::refused_by(const std::string& shard, const http::ResponseHead&
     Error error(Errc::kFutureRevision, std::string(status_of(head, body).text({"message"})));
     error.edit().retry_after_seconds = 1;
     fail_with(error, "refused");
+  } else if (head.status == 401) {  // SE-049: who asks again is told so at once
+    end_now();
   } else if (head.status != 429) {
     fail_with(refusal_of(shard, head, body), "refused");
   }
