@@ -327,6 +327,39 @@ TEST(Listener, WhenAClientSendsACertificate_TheHookSeesItOnce) {
   EXPECT_EQ(*static_cast<const std::string*>(pair.server.last_identity.get()), "alice");
 }
 
+TEST(Listener, WhenAnIdentityChanges_SE042_RequestsHaveTheNewOneAndAnEndedOneIsToldToGo) {
+  auto now = std::make_shared<const std::string>("alice");
+  bool ended = false;
+  Pair pair(Pair::Mode::kH2Tls, [&](ListenerParams& listening, UpstreamParams&) {
+    listening.identify = [&](const http::PeerInfo&) { return now; };
+    listening.review = [&](const std::shared_ptr<const void>&) { return PeerVerdict{now, ended}; };
+    listening.ended_grace = milliseconds(200);
+  });
+  const auto who = [&] {
+    Client client;
+    pair.send(client, make_request("GET", "/small"));
+    EXPECT_TRUE(pair.until([&] { return client.closed; }));
+    return *static_cast<const std::string*>(pair.server.last_identity.get());
+  };
+  EXPECT_EQ(who(), "alice");
+  pair.listener->review();
+  EXPECT_EQ(who(), "alice");
+  now = std::make_shared<const std::string>("alice without groups");
+  pair.listener->review();
+  EXPECT_EQ(who(), "alice without groups");
+  EXPECT_EQ(pair.listener->stats().accepted, 1U) << "the same connection";
+  Client held;
+  pair.send(held, make_request("GET", "/hold"));
+  ASSERT_TRUE(pair.until([&] { return pair.server.open == 1; }));
+  now = std::make_shared<const std::string>("nobody");
+  ended = true;
+  pair.listener->review();
+  ASSERT_TRUE(pair.until([&] { return held.closed; })) << "cut after the grace";
+  EXPECT_NE(held.result, Errc::kOk);
+  EXPECT_EQ(who(), "nobody");
+  EXPECT_EQ(pair.listener->stats().accepted, 2U);
+}
+
 /// How many certificates the server sees of a client that connects and then resumes.
 std::vector<std::size_t> seen_twice(const std::shared_ptr<TlsContext>& client_tls) {
   std::vector<std::size_t> seen;

@@ -88,7 +88,9 @@ class AuditGate::Audited final : public PassThrough {
 
  private:
   [[nodiscard]] const auth::UserInfo* user() const {
-    const ConnectionIdentity* identity = identity_of(peer());
+    // What the request began with: the connection's may have ended since.
+    const auto* identity = static_cast<const ConnectionIdentity*>(
+        static_cast<const auth::CertificateIdentity*>(identity_.get()));
     return identity != nullptr && identity->user ? &*identity->user : nullptr;
   }
 

@@ -497,6 +497,29 @@ TEST(ForwardDrain, WhenAWatchIsYoung_ItLivesForASecond_FP145) {
   EXPECT_GE(Clock::now() - before, milliseconds(990));
 }
 
+TEST(ForwardDrain, WhenAProofEnds_SE042_OnlyWatchesThatRestOnItEnd) {
+  Rig rig;
+  rig.shard.answer = [](Exchange& exchange) { open_watch(exchange, event(4)); };
+  rig.log_in();
+  auto proof = std::make_shared<auth::Proof>();
+  const auto* alice = static_cast<const auth::CertificateIdentity*>(rig.identity.get());
+  const_cast<auth::CertificateIdentity*>(alice)->proof = proof;
+  Answer watch;
+  rig.send(watch, Rig::get(kWatch));
+  ASSERT_TRUE(rig.until([&] { return watch.body == event(4); }));
+  rig.handler->end_unproven();
+  proof->ended = true;
+  Answer late;  // its head comes when it is known already
+  rig.send(late, Rig::get(kWatch));
+  ASSERT_TRUE(rig.until([&] { return late.body == event(4) || late.closed; }));
+  rig.handler->end_unproven();
+  ASSERT_TRUE(rig.until([&] { return watch.closed && late.closed; }));
+  for (const Answer* one : {&watch, &late}) {
+    EXPECT_EQ(one->result, Errc::kOk);
+    EXPECT_NE(one->body.find("BOOKMARK"), std::string::npos);
+  }
+}
+
 TEST(ForwardDrain, WhenAShardIsElsewhere_FP116_ItsWatchesEndInOrderAndBeginAgainThere) {
   Rig rig;
   rig.shard.answer = [](Exchange& exchange) { open_watch(exchange, event(4)); };

@@ -19,7 +19,7 @@ class Tokens final : public auth::TokenAuthenticator {
   void authenticate_token(std::string_view token, const std::vector<std::string>& /*audiences*/,
                           std::string_view cluster, Done done) override {
     asked = cluster;
-    if (token == "good") {
+    if (token == "good" && !gone) {
       done(std::optional<Result>(Result{user(), {}}));
     } else if (token == "late") {
       later = std::move(done);
@@ -36,6 +36,7 @@ class Tokens final : public auth::TokenAuthenticator {
     return user;
   }
   std::string asked = "-";
+  bool gone = false;
   Done later;
 };
 
@@ -178,6 +179,34 @@ TEST(TokenGate, WhenAPodsTokenComesToAPlainPath_FP129_ItsClusterIsFoundBeforeThe
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(rig.tokens->asked, "c1");
   EXPECT_EQ(rig.shard.exchanges.back().head.target, "/clusters/c1/api/v1/pods");
+}
+
+TEST(TokenGate, WhenATokenOfAWatchIsTakenBack_SE046_TheWatchEndsInOrderAndNoOther) {
+  GateRig rig;
+  const std::string event =
+      R"({"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"5"}}})"
+      "\n";
+  rig.shard.answer = [&](Exchange& exchange) {
+    http::HeaderList headers;
+    headers.add("content-type", "application/json");
+    exchange.stream->send_head(200, headers, false);
+    exchange.stream->send_data(std::string_view(event), false);
+  };
+  rig.gate.follow_proofs(rig.loop, [&] { rig.handler->end_unproven(); });
+  const std::string target =
+      "/clusters/root:one/api/v1/configmaps?watch=true&allowWatchBookmarks=true";
+  Answer watch;
+  rig.send(watch, GateRig::with(target, "good"));
+  ASSERT_TRUE(rig.until([&] { return watch.body == event; }));
+  rig.gate.judge_again();
+  const TimePoint judged = Clock::now() + seconds(2);
+  ASSERT_TRUE(rig.until([&] { return Clock::now() >= judged; }));
+  EXPECT_FALSE(watch.closed) << "the same as before";
+  rig.tokens->gone = true;
+  rig.gate.judge_again();
+  ASSERT_TRUE(rig.until([&] { return watch.closed; }));
+  EXPECT_EQ(watch.result, Errc::kOk);
+  EXPECT_NE(watch.body.find(R"({"type":"BOOKMARK")"), std::string::npos) << watch.body;
 }
 
 }  // namespace

@@ -118,5 +118,43 @@ TEST(WatchTail, WhenHeadersAreLookedAt_KnowsTheForm) {
   EXPECT_EQ(WatchTail::form_of(protobuf), Form::kLengthDelimited);
 }
 
+TEST(WatchTail, WhenAWebSocketsFramesAreCutAnywhere_SE049_KnowsWhereTheyEnd) {
+  const auto frame = [](std::size_t size) {
+    std::string text = "\x81";
+    if (size < 126) {
+      text += static_cast<char>(size);
+    } else if (size < 65'536) {
+      text += std::string("\x7E") + static_cast<char>(size >> 8U) + static_cast<char>(size & 255U);
+    } else {
+      text += "\x7F";
+      for (int shift = 56; shift >= 0; shift -= 8) {
+        text += static_cast<char>((size >> static_cast<unsigned>(shift)) & 255U);
+      }
+    }
+    return text + std::string(size, 'x');
+  };
+  for (const std::size_t size : {0, 1, 125, 126, 127, 65'535, 65'536, 70'000}) {
+    const std::string one = frame(size);
+    for (const std::size_t cut : {std::size_t{1}, std::size_t{2}, std::size_t{3}, one.size() - 1}) {
+      if (cut >= one.size()) {
+        continue;
+      }
+      WatchTail split(Form::kWebSocket, true);
+      split.feed(one);
+      EXPECT_TRUE(split.at_boundary()) << size;
+      split.feed(std::string_view(one).substr(0, cut));
+      EXPECT_FALSE(split.at_boundary()) << size << " cut at " << cut;
+      EXPECT_EQ(split.first_boundary(one.substr(cut) + "more"), one.size() - cut) << size;
+      EXPECT_EQ(split.first_boundary(""), kNone);
+    }
+  }
+  WatchTail masked(Form::kWebSocket, false);
+  masked.feed(std::string("\x81\x83mask", 6));
+  EXPECT_FALSE(masked.at_boundary());
+  masked.feed("abc");
+  EXPECT_TRUE(masked.at_boundary());
+  EXPECT_EQ(masked.last_words(), std::string("\x88\x02\x03\xF0", 4)) << "1008";
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy
