@@ -376,9 +376,8 @@ ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::Respo
     return answer_error(head, stream, *identity->refusal);
   }
   if (identity != nullptr && !identity->user) {
-    auto answer = answer_error(head, stream, krm::unauthorized());
     stream.close_connection_after();
-    return answer;
+    return answer_error(head, stream, krm::unauthorized());
   }
   forward_.stats.identity_headers_stripped += auth::strip_identity_headers(
       head.headers, entry != nullptr ? entry->identity : params_.identity_headers);

@@ -22,6 +22,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 WATCH = f"{MAPS}?watch=true&allowWatchBookmarks=true"
+WATCH_ALL = WATCH.replace("/namespaces/default", "")
 
 
 def setUpModule():
@@ -224,6 +225,7 @@ class Case(unittest.TestCase):
         self.assertGreaterEqual(late, -1, f"{what}: ended early")
         self.assertLess(late, within, f"{what}: ended late")
         self.assertIsNone(watch.fault, what)
+        self.assertIn(watch.status, (200, "200"), what)
         self.assertNotIn("ERROR", watch.types(), what)
         self.assertEqual(watch.types()[-1:], ["BOOKMARK"], what)
 
@@ -240,8 +242,8 @@ class Certificates(Case):
             end = after(9)
             pair = authority.sign("ada", end)
             here, everywhere = self.client(proxy, pair), self.client(proxy, pair, "/clusters/*")
-            watches = {"h1": Watching(here), "h2": H2Watching(here, pair), "merged h1": Watching(everywhere),
-                       "merged h2": H2Watching(everywhere, pair),
+            watches = {"h1": Watching(here), "h2": H2Watching(here, pair), "merged h1": Watching(everywhere, WATCH_ALL),
+                       "merged h2": H2Watching(everywhere, pair, WATCH_ALL),
                        "partitions of the proxy": Watching(here, "/apis/topology.kcp.io/v1alpha1/partitions?watch=true")}
             other = Watching(self.client(proxy, authority.sign("bea")))
             self.running(watches["h1"], watches["merged h1"], other)
@@ -357,7 +359,7 @@ class Reloads(Case):
             pair = second.sign("ada")
             client = self.client(proxy, pair)
             kit.eventually(lambda: client.get(MAPS).status == 200, 15, "the second authority is known")
-            watches = [Watching(client), Watching(self.client(proxy, pair, "/clusters/*")), Watching(client, headers={"X": "1"})]
+            watches = [Watching(client), Watching(self.client(proxy, pair, "/clusters/*"), WATCH_ALL), Watching(client, headers={"X": "1"})]
             other = Watching(proxy.client("/clusters/root:door"), WATCH)
             self.running(*watches, other)
             now = after(0)
@@ -471,8 +473,8 @@ class Tokens(Case):
         file.write_text("".join(lines.values()))
         with self.proxy(authentication={"token_file": file}) as proxy:
             here = self.client(proxy)
-            watches = [Watching(self.client(proxy, path=path), headers=bearer("ada-token"))
-                       for path in ("/clusters/root:door", "/clusters/*", "/clusters/root:door")]
+            watches = [Watching(self.client(proxy, path=path), watch, bearer("ada-token"))
+                       for path, watch in (("/clusters/root:door", WATCH), ("/clusters/*", WATCH_ALL), ("/clusters/root:door", WATCH))]
             sock = Sockets(here, f"{MAPS}?watch=1", bearer("ada-token"))
             other = Watching(here, headers=bearer("bea-token"))
             self.running(*watches, other)
