@@ -126,6 +126,32 @@ TEST(ProxyConfig, WhenMergedReadsAreTuned_TheyAreRead) {
             "/etc/k/proxy.yaml:34: aggregation.allow_partial: must be true or false");
 }
 
+TEST(ProxyConfig, WhenRevocationListsAreNamed_SE141_TheyAreRead) {
+  const auto usual = parse_proxy_config(valid(), "/etc/k/proxy.yaml");
+  ASSERT_TRUE(usual) << usual.error().to_string();
+  EXPECT_TRUE(usual->crl.stale_is_refused);
+  EXPECT_FALSE(usual->crl.is_required);
+  EXPECT_EQ(fault(valid() + "crl: {stale: ignore}\n"),
+            "/etc/k/proxy.yaml:33: crl.stale: must be one of refuse, warn");
+  EXPECT_EQ(fault(valid() + "crl:\n  required: true\n"),
+            "/etc/k/proxy.yaml:34: crl.required: needs a file of revocation lists");
+  const auto config = parse_proxy_config(
+      "apiVersion: kintsugi.dev/v1alpha1\nkind: ProxyConfiguration\n"
+      "listener: {cert_file: a, key_file: b}\n"
+      "authentication: {client_ca_file: c, client_crl_file: c.crl,\n"
+      "  request_header: {client_ca_file: r, client_crl_file: r.crl}}\n"
+      "topology: {root_kubeconfig: k, shards_kubeconfig: s}\n"
+      "backend: {ca_file: d, cert_file: e, key_file: f, crl_file: d.crl}\n"
+      "crl: {stale: warn, required: true}\n",
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->authentication.client_crl_file, "/etc/k/c.crl");
+  EXPECT_EQ(config->authentication.request_header.client_crl_file, "/etc/k/r.crl");
+  EXPECT_EQ(config->backend.crl_file, "/etc/k/d.crl");
+  EXPECT_FALSE(config->crl.stale_is_refused);
+  EXPECT_TRUE(config->crl.is_required);
+}
+
 TEST(ProxyConfig, WhenTheTextIsNoYaml_NamesFileAndLine) {
   const std::string text = fault("apiVersion: kintsugi.dev/v1alpha1\nkind: [\n");
   EXPECT_NE(text.find("/etc/k/proxy.yaml: "), std::string::npos) << text;

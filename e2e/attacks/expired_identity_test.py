@@ -389,6 +389,37 @@ class Reloads(Case):
             self.assertEqual(self.client(proxy, ada).get(MAPS).status, 401, "the old list stays")
             self.assertEqual(self.client(proxy, bea).get(MAPS).status, 200)
 
+    def test_SE_T020_a_revoked_serial_at_a_shard(self):
+        authority = Authority.of_installation(installation.dir / "t020-shard")
+        ada, bea = (authority.sign(name, group="system:masters") for name in ("ada", "bea"))
+        crl, log = installation.dir / "shard.crl", installation.dir / "shard.log"
+        crl.write_bytes(authority.crl())
+        with log.open("ab") as out:
+            shard = subprocess.Popen([str(kit.BINARY), "shard", "--join", str(installation.state), "--name", "listed",
+                                      "--client-crl-file", str(crl)], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+        self.addCleanup(shard.wait)
+        self.addCleanup(shard.kill)
+        access = installation.state / "shards" / "listed" / "admin.kubeconfig"
+        kit.eventually(lambda: access.exists() and "server: " in access.read_text(), 20, "the shard is there")
+        port = int(access.read_text().split("server: ")[1].split()[0].split(":")[2].split("/")[0])
+        clients = [kit.Client(f"https://127.0.0.1:{port}/clusters/*", installation.pki / "serving-ca.crt", *pair) for pair in (ada, bea)]
+        kit.eventually(lambda: all(client.get("/api/v1/configmaps").status == 200 for client in clients), 20, "the shard serves")
+        watch, other = (Watching(client, WATCH_ALL) for client in clients)
+        kit.eventually(lambda: watch.status == 200 and other.status == 200, 15, "the watches run")
+        authority.revoke(ada)
+        now = after(0)
+        kit.replace_file(crl, authority.crl())
+        watch.join(20)
+        self.assertIsNotNone(watch.ended_at, "it goes on")
+        self.assertLess(watch.ended_at - now.timestamp(), 15)
+        self.assertNotIn("ERROR", watch.types())
+        self.assertEqual([client.get("/api/v1/configmaps").status for client in clients], [401, 200])
+        self.assertTrue(other.is_alive())
+        refused = subprocess.run([str(kit.BINARY), "shard", "--join", str(installation.state), "--name", "other", "--client-crl-file",
+                                  str(installation.pki / "client-ca.crt")], capture_output=True, text=True, timeout=30, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("client-ca.crt: holds no PEM revocation list", refused.stderr)
+
     def test_SE_T020_lists_that_run_out_and_of_others(self):
         authority = Authority.of_installation(installation.dir / "t020-stale")
         foreign = Authority.new(installation.dir / "t020-foreign", "foreign")
