@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "apiserver/shard/shard_server.h"
@@ -101,6 +102,14 @@ class Running {
         pki_(layout_.pki()),
         loop_("shard"),
         signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, [this](int number) { on_signal(number); }) {}
+
+  ~Running() {
+    if (loader_.joinable()) {
+      loader_.join();
+    }
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
 
   Expected<void> start(std::map<std::string, std::string> labels) {
     const std::string& name = options_.name;
@@ -286,25 +295,54 @@ class Running {
     server_->drain([this] { loop_.stop(); });
   }
 
-  /// Certificates, CAs and token keys from their files; the old ones stay where that fails.
-  void reload() {
+  struct Reloaded {
+    std::shared_ptr<net::TlsContext> tls;
+    auth::JwtKeys keys;
+  };
+
+  /// On a thread of its own: lists of a million serials take seconds. Taken only when everything is
+  /// fine.
+  [[nodiscard]] Expected<Reloaded> load_again() {
     auto tls = server_tls();
     auto bundles = ca_bundles();
     auto keys = ensure_account_keys(layout_);
-    // Taken only when everything is fine.
-    Expected<void> verifier =
-        tls && bundles && keys ? verifier_->reload(*bundles) : Expected<void>();
-    if (!tls || !bundles || !keys || !verifier) {
-      const Error& error = !tls       ? tls.error()
-                           : !bundles ? bundles.error()
-                           : !keys    ? keys.error()
-                                      : verifier.error();
-      log_error("reload failed", {{"error", error.to_string()}});
+    if (!tls || !bundles || !keys) {
+      return fail(std::move(!tls ? tls.error() : !bundles ? bundles.error() : keys.error()));
+    }
+    if (auto taken = verifier_->reload(*bundles); !taken) {
+      return fail(std::move(taken.error()));
+    }
+    return Reloaded{std::move(*tls), std::move(*keys)};
+  }
+
+  /// Certificates, CAs, revocation lists and token keys from their files; the old ones stay where
+  /// that fails.
+  void reload() {
+    if (std::exchange(loading_, true)) {
+      load_once_more_ = true;
       return;
     }
-    server_->set_tls(*tls);
-    server_->set_account_keys(*keys);
-    log_info("certificates and keys reloaded", {{"shard", options_.name}});
+    if (loader_.joinable()) {
+      loader_.join();  // it has said its last
+    }
+    loader_ = std::thread([this] {
+      auto loaded = std::make_shared<Expected<Reloaded>>(load_again());
+      loop_.post([this, loaded] { take(*loaded); });
+    });
+  }
+
+  void take(const Expected<Reloaded>& loaded) {
+    loading_ = false;
+    if (loaded) {
+      server_->set_tls(loaded->tls);
+      server_->set_account_keys(loaded->keys);
+      log_info("certificates and keys reloaded", {{"shard", options_.name}});
+    } else {
+      log_error("reload failed", {{"error", loaded.error().to_string()}});
+    }
+    if (std::exchange(load_once_more_, false)) {
+      reload();
+    }
   }
 
   Options options_;
@@ -319,6 +357,8 @@ class Running {
   std::unique_ptr<apiserver::ShardServer> server_;
   std::unique_ptr<FileWatch> watch_;
   bool draining_ = false;
+  bool loading_ = false, load_once_more_ = false;
+  std::thread loader_;
 };
 
 Expected<void> check_options(const Options& options) {
