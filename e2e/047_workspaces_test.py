@@ -157,7 +157,7 @@ class Creation(Case):
         dave = installation.user_client("dave")
         kit.eventually(lambda: dave.request("POST", WORKSPACES, workspace("allowed")).status == 201)
         self.refused(dave.request("POST", WORKSPACES, workspace("bad", type={"name": "guarded"})), 403,
-                     bad + "unable to use workspacetype root:guarded: missing verb='use' permission on workspacetype")
+                     bad + "unable to use workspace type root:guarded: missing verb='use' permission on workspacetype")
         grant_rule(root, "dave", "guarded-users", apiGroups=["tenancy.kcp.io"], resources=["workspacetypes"],
                    resourceNames=["guarded"], verbs=["use"])
         kit.eventually(lambda: dave.request("POST", WORKSPACES, workspace("bad", type={"name": "guarded"})).status == 201)
