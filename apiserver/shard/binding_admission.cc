@@ -186,9 +186,10 @@ bool is_reserved_annotation(std::string_view key) {
          (slash != std::string_view::npos && domain.ends_with(".apis.kcp.io"));
 }
 
-std::string definition_fault(const Json& object, bool is_schema) {
+/// The system may define the server's own kinds elsewhere, but nothing that ends with apis.kcp.io.
+std::string definition_fault(const Json& object, bool is_schema, bool is_system) {
   const std::string_view group = object.text({"spec", "group"});
-  if (is_reserved_group(group)) {
+  if (is_reserved_group(group) && (!is_system || group.ends_with(kApisGroup))) {
     return std::string(group) + " is a reserved group";
   }
   const Json* annotations = object.at({"metadata", "annotations"});
@@ -347,7 +348,9 @@ ResourcePtr with_reserved_groups(const ResourcePtr& definitions) {
                          context.cluster == kRootCluster ||
                          context.cluster.starts_with("system:") ||
                          (old != nullptr && has_any(context.user, kSystem));
-    const std::string fault = is_free ? std::string() : definition_fault(*object, is_schema);
+    const std::string fault =
+        is_free ? std::string()
+                : definition_fault(*object, is_schema, has_any(context.user, kSystem));
     if (!fault.empty()) {
       done(fail(krm::forbidden(group, plural, object->text({"metadata", "name"}), fault)));
     } else if (inner) {

@@ -161,6 +161,8 @@ TEST(ReservedGroups, WhenDefined_KK223_KcpsOwnAreRefused) {
             << group;
       }
       EXPECT_EQ(admit(group, "root", "devs"), "");
+      const bool below_apis = std::string_view(group).ends_with("apis.kcp.io");
+      EXPECT_EQ(admit(group, "abc", "system:masters").empty(), !below_apis) << group;
       EXPECT_EQ(admit(group, "system:bound-crds", "devs"), "");
     }
     const bool is_schema = defines == std::string("apis.kcp.io");
