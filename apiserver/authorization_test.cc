@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "apiserver/internal/reserved_metadata.h"
 #include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
 
@@ -62,51 +61,6 @@ TEST_F(Authorization, WhenPutCreates_AM454_NeedsCreateToo) {
   EXPECT_EQ(server.send("PUT", role, body, kBob).status(), 403);
   EXPECT_EQ(server.send("PUT", role, body, {{"x-user", "carol"}}).status(), 201);
   EXPECT_EQ(server.send("PUT", role, body, kBob).status(), 200);
-}
-
-TEST_F(Authorization, WhenReservedMetadataIsTouched_AM482_OrdinaryUsersAreRefused) {
-  Exchange created = server.send("POST", kMaps, annotated("internal.apis.kcp.io/x", "1"), kBob);
-  EXPECT_EQ(created.status(), 403);
-  EXPECT_EQ(message(created),
-            "configmaps \"a\" is forbidden: modification of reserved annotation: "
-            "\"internal.apis.kcp.io/x\"");
-  Json labelled = config_map("a", {}, {{"x.core.kcp.io/y", "1"}});
-  Exchange label = server.send("POST", kMaps, labelled, kBob);
-  EXPECT_EQ(label.status(), 403);
-  EXPECT_EQ(message(label),
-            "configmaps \"a\" is forbidden: modification of reserved label: \"x.core.kcp.io/y\"");
-  EXPECT_EQ(server.send("POST", kMaps, annotated("example.org/x", "1"), kBob).status(), 201);
-  Exchange patched = server.send(
-      "PATCH", kMap, std::string_view(R"({"metadata":{"labels":{"internal.kcp.io/z":"1"}}})"),
-      {{"x-user", "bob"}, {"content-type", "application/merge-patch+json"}});
-  EXPECT_EQ(patched.status(), 403);
-}
-
-TEST(ReservedMetadata, WhenValuesStay_AM482_OtherChangesPass) {
-  auth::UserInfo user;
-  user.name = "bob";
-  const auto object = [](const char* text) { return *Json::parse(text); };
-  const Json old =
-      object(R"({"metadata":{"labels":{"internal.kcp.io/a":"1"},"annotations":{"b":"1"}}})");
-  const Json same = object(R"({"metadata":{"labels":{"internal.kcp.io/a":"1","c":"2"}}})");
-  const Json changed = object(R"({"metadata":{"labels":{"internal.kcp.io/a":"2"}}})");
-  const Json gone = object(R"({"metadata":{"labels":{}}})");
-  EXPECT_FALSE(internal::reserved_metadata_change(user, same, &old));
-  EXPECT_EQ(internal::reserved_metadata_change(user, changed, &old),
-            "modification of reserved label: \"internal.kcp.io/a\"");
-  EXPECT_EQ(internal::reserved_metadata_change(user, gone, &old),
-            "modification of reserved label: \"internal.kcp.io/a\"");
-  for (const char* free : {"kcp.io/path", "internal", "core.kcp.iox/a", "x.core.kcp.io",
-                           "internal.example.org/a", "experimental.tenancy.kcp.io/owner"}) {
-    Json mine = Json::object();
-    mine.make({"metadata", "annotations", free}) = "1";
-    EXPECT_FALSE(internal::reserved_metadata_change(user, mine, nullptr)) << free;
-  }
-  for (const char* group :
-       {"system:masters", "system:kcp:admin", "system:kcp:external-logical-cluster-admin"}) {
-    user.groups = {group};
-    EXPECT_FALSE(internal::reserved_metadata_change(user, changed, &old)) << group;
-  }
 }
 
 TEST_F(Authorization, WhenObjectsAreSent_AM474_TheClusterIsStampedOverAnyInput) {

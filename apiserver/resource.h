@@ -105,6 +105,11 @@ struct Hooks {
   std::function<void(const WriteContext&, const krm::Json* object, const krm::Json* old,
                      AdmitDone done)>
       admit;
+  /// Validating admission: like `admit`, but after `validate`, on what will be stored, so that a
+  /// fault of the schema is told first. Runs on deletes too, after `admit`.
+  std::function<void(const WriteContext&, const krm::Json* object, const krm::Json* old,
+                     AdmitDone done)>
+      approve;
   /// Answers get of names that are not stored but computed ("~", a user's home workspace), with an
   /// object of the storage version. Returns false, and forgets `done`, for every other name; else
   /// calls `done` exactly once. kTooManyRequests is sent as text with Retry-After, as kcp does.

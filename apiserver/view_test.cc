@@ -302,18 +302,5 @@ TEST_F(ViewTest, WhenServerPrepares_AM508_ItComesAfterTheView) {
   EXPECT_EQ(refused.status(), 403);
 }
 
-TEST_F(ViewTest, WhenTheSystemAddsReservedMetadata_AM482_OrdinaryUsersPass) {
-  server.prepare_with(
-      [](const WriteContext&, const ResourceDef&, Json& object, const Json*) -> Expected<void> {
-        object.make({"metadata", "labels", "internal.kcp.io/kept"}) = "1";
-        return {};
-      });
-  const testing::Fields bob = {{"x-user", "bob"}};
-  EXPECT_EQ(server.send("POST", kMaps, config_map("a"), bob).status(), 201);
-  EXPECT_EQ(server.send("POST", kMaps, config_map("b", {}, {{"internal.kcp.io/other", "1"}}), bob)
-                .status(),
-            403);
-}
-
 }  // namespace
 }  // namespace kintsugi::apiserver

@@ -386,7 +386,8 @@ class Clusters(unittest.TestCase):
             self.make(clients["one"], PARTITIONS, "Partition", "p", {"selector": {}})
             mark("true")
             refused = kit.eventually(lambda: (a := clients["one"].get(PARTITIONS)).status == 403 and a)
-            self.assertEqual(refused.json["message"], "logical cluster is marked inactive")
+            self.assertEqual(refused.json["message"], f'logicalclusters.core.kcp.io "{spaces["one"]}" is forbidden: '
+                             'logical cluster is marked inactive')
             mark(None)
             kit.eventually(lambda: clients["one"].get(PARTITIONS + "/p").status == 200)
             # Deleted: its objects go, seen from all clusters.

@@ -73,7 +73,7 @@ class Creation(Case):
         self.assertEqual(made["status"]["phase"], "Scheduling")
         owner = json.loads(made["metadata"]["annotations"]["experimental.tenancy.kcp.io/owner"])
         self.assertEqual(owner["username"], "kcp-admin")
-        self.assertIn("system:kcp:admin", owner["groups"])
+        self.assertNotIn("system:kcp:admin", owner["groups"], "no privilege outlives its request (KK-057)")
         obj = self.ready(root, "prov")
         self.assertRegex(obj["spec"]["cluster"], "^[0-9a-z]{16}$")
         self.assertEqual(obj["spec"]["URL"], f"https://127.0.0.1:{installation.port}/clusters/root:prov")
@@ -157,7 +157,7 @@ class Creation(Case):
         dave = installation.user_client("dave")
         kit.eventually(lambda: dave.request("POST", WORKSPACES, workspace("allowed")).status == 201)
         self.refused(dave.request("POST", WORKSPACES, workspace("bad", type={"name": "guarded"})), 403,
-                     bad + "unable to use workspacetype root:guarded: missing verb='use' permission on workspacetype")
+                     bad + "unable to use workspace type root:guarded: missing verb='use' permission on workspacetype")
         grant_rule(root, "dave", "guarded-users", apiGroups=["tenancy.kcp.io"], resources=["workspacetypes"],
                    resourceNames=["guarded"], verbs=["use"])
         kit.eventually(lambda: dave.request("POST", WORKSPACES, workspace("bad", type={"name": "guarded"})).status == 201)

@@ -104,7 +104,7 @@ class States(unittest.TestCase):
             self.assertEqual((answer.status, answer.body), (200, b"ok"), path)
 
     def test_FP_091_an_inactive_cluster_answers_nothing_and_comes_back(self):
-        installation.make_workspace("sleepy")
+        cluster = installation.make_workspace("sleepy")["spec"]["cluster"]
         client = installation.client("/clusters/root:sleepy")
 
         def mark(value):
@@ -118,7 +118,8 @@ class States(unittest.TestCase):
         for method, path in (("GET", MAPS), ("GET", MAPS + "?watch=1"), ("POST", MAPS), ("GET", "/apis"), ("GET", "/api/v1")):
             refused = kit.eventually(lambda m=method, p=path: (a := client.request(m, p)).status == 403 and a)
             self.assertEqual((refused.json["reason"], refused.json["message"]),
-                             ("Forbidden", "logical cluster is marked inactive"), (method, path))
+                             ("Forbidden", f'logicalclusters.core.kcp.io "{cluster}" is forbidden: logical cluster is marked '
+                              'inactive'), (method, path))
         self.assertEqual(client.get(CLUSTER).status, 200)
         self.assertEqual(client.get("/openapi/v2").status, 200)
         mark(None)

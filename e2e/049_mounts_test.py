@@ -20,9 +20,12 @@ class Mounts(unittest.TestCase):
         cls.cluster = cls.installation.make_workspace("target", selector={"name": "shard-1"})["spec"]["cluster"]
         shards = cls.root.must("GET", "/apis/core.kcp.io/v1alpha1/shards")["items"]
         cls.base = {s["metadata"]["name"]: s["spec"]["baseURL"] for s in shards}
+        pki = cls.installation.pki  # the URL of a mount is the system's to write (KK-053)
+        cls.system = kit.Client(cls.base["root"] + "/clusters/root", pki / "serving-ca.crt", pki / "shard-admin.crt",
+                                pki / "shard-admin.key")
 
     def mount(self, name, url):
-        self.root.must("POST", WORKSPACES, {
+        self.system.must("POST", WORKSPACES, {
             "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name},
             "spec": {"URL": url, "mount": {"ref": {"apiVersion": "mounts.test/v1", "kind": "Mount", "name": name}}}})
         self.addCleanup(self.root.request, "DELETE", f"{WORKSPACES}/{name}")

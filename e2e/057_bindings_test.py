@@ -171,15 +171,15 @@ class Bindings(unittest.TestCase):
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "erin"}]})
         erin = self.installation.user_client("erin", path="/clusters/root:one")
         body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                "metadata": {"name": "things.my.kcp.io"}, "spec": {
-                    "group": "my.kcp.io", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+                "metadata": {"name": "things.my.apis.kcp.io"}, "spec": {
+                    "group": "my.apis.kcp.io", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
                     "versions": [{"name": "v1", "served": True, "storage": True,
                                   "schema": {"openAPIV3Schema": {"type": "object"}}}]}}
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         kit.eventually(lambda: erin.get(path).status == 200)
         answer = erin.request("POST", path, body)
         self.assertEqual(answer.status, 403)
-        self.assertIn("my.kcp.io is a reserved group", answer.json["message"])
+        self.assertIn("my.apis.kcp.io is a reserved group", answer.json["message"])
 
     def test_am_504_a_new_schema(self):
         self.export("drums", "Drum")

@@ -177,7 +177,9 @@ class VirtualWorkspaces(unittest.TestCase):
         kit.eventually(lambda: thief.get(APIS + "/apiexports").status == 200)
         own = self.export(thief, "gears", "gear.test", "gears", "Gear")
         self.assertNotEqual(own, victim)
-        thief.must("PATCH", APIS + "/apiexports/gears/status", json.dumps({"status": {"identityHash": victim}}), headers=MERGE)
+        forged = thief.request("PATCH", APIS + "/apiexports/gears/status", json.dumps({"status": {"identityHash": victim}}),
+                               headers=MERGE)
+        self.assertEqual(forged.status, 403)
         self.assertEqual(thief.must("GET", APIS + "/apiexports/gears")["status"]["identityHash"], own)
         self.make(self.one, GEARS, gear("precious"))
         vw = f"/services/apiexport/{self.cluster['stranger']}/gears/clusters/*" + ALL_GEARS

@@ -311,7 +311,8 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
     const auto fact = params_.view->current().cluster(cluster);
     if (fact && fact->inactive && !trail.starts_with("/openapi")) {
       return answer_error(head, stream,
-                          Error(Errc::kForbidden, "logical cluster is marked inactive"));
+                          krm::forbidden("core.kcp.io", "logicalclusters", cluster,
+                                         "logical cluster is marked inactive"));
     }
     if (auto answer = shard_apply_request(head, stream, cluster, trail)) {
       return answer;

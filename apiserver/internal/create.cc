@@ -257,7 +257,8 @@ void create_object(const WriteOpPtr& op, krm::Json object) {
       op->finish(fail(std::move(found.error())));
       return;
     }
-    guard_write(op, op->object.get(), nullptr, [op] { store_new(op); });
+    approve(op, op->object.get(), nullptr,
+            [op] { guard_write(op, op->object.get(), nullptr, [op] { store_new(op); }); });
   });
 }
 

@@ -197,13 +197,15 @@ void attempt(const WriteOpPtr& op, const DeleteOptions& options) {
     return;
   }
   admit(op, nullptr, op->old.get(), [op, options] {
-    guard_write(op, nullptr, op->old.get(), [op, options] {
-      mark(*op, options);
-      if (is_held(*op->kind->def, *op->object)) {
-        keep_marked(op, options);
-      } else {
-        remove(op, options);
-      }
+    approve(op, nullptr, op->old.get(), [op, options] {
+      guard_write(op, nullptr, op->old.get(), [op, options] {
+        mark(*op, options);
+        if (is_held(*op->kind->def, *op->object)) {
+          keep_marked(op, options);
+        } else {
+          remove(op, options);
+        }
+      });
     });
   });
 }

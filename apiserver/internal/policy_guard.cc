@@ -13,6 +13,7 @@
 #include "apiserver/internal/policy_request.h"
 #include "apiserver/internal/scale.h"
 #include "apiserver/internal/server_impl.h"
+#include "apiserver/kcp_groups.h"
 #include "apiserver/policies/evaluate.h"
 #include "apiserver/policies/params.h"
 #include "apiserver/policies/policy_names.h"
@@ -420,6 +421,9 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
   int rounds_ = 0;
 };
 
+/// No tenant's policy says what the system's own kinds may be (KK-222), to nobody.
+bool is_system_kind(const ResourceDef& def) { return is_kcp_group(def.group); }
+
 /// Controllers that delete what a user's deletion reaches: contents of namespaces, dependents. A
 /// policy that keeps objects keeps them from those, too.
 constexpr std::array<std::string_view, 2> kDeleters = {"namespace-controller", "garbage-collector"};
@@ -431,7 +435,7 @@ bool is_exempt(const WriteOp& op) {
   return (op.skip_admission && !deletes) ||
          (def.group == kAdmissionGroup &&
           (def.plural == kPolicies || def.plural == kPolicyBindings)) ||
-         !op.server.policies().has(op.cluster);
+         is_system_kind(def) || !op.server.policies().has(op.cluster);
 }
 
 }  // namespace

@@ -354,7 +354,9 @@ void change_current(const WriteOpPtr& op, Expected<krm::Json> current) {
       op->finish(fail(std::move(valid.error())));
       return;
     }
-    guard_write(op, op->object.get(), op->old.get(), [op] { store_changed(op); });
+    approve(op, op->object.get(), op->old.get(), [op] {
+      guard_write(op, op->object.get(), op->old.get(), [op] { store_changed(op); });
+    });
   });
 }
 

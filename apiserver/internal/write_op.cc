@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "apiserver/internal/reserved_metadata.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/scale.h"
 #include "apiserver/internal/server_impl.h"
@@ -154,28 +153,44 @@ void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
   });
 }
 
+void approve(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
+             std::function<void()> next) {
+  if (!op->refusal) {
+    op->finish(fail(std::move(op->refusal.error())));
+    return;
+  }
+  const Hooks& hooks = op->kind->def->hooks;
+  if (!hooks.approve || op->skip_admission) {
+    next();
+    return;
+  }
+  hooks.approve(op->context(), object, old, [op, next = std::move(next)](Expected<void> allowed) {
+    if (!allowed) {
+      op->finish(fail(std::move(allowed.error())));
+      return;
+    }
+    next();
+  });
+}
+
 Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old) {
   const ResourceDef& def = *op.kind->def;
+  const auto& receive_any = op.server.params().receive_any;
   const auto& prepare_any = op.server.params().prepare_any;
-  const auto reserved = [&]() -> std::optional<std::string> {
-    if (op.cluster.empty() || op.skip_admission) {
-      return std::nullopt;
-    }
-    return reserved_metadata_change(op.user, object, old);
-  };
-  // Of what the user changes; what the system adds or puts back is its own affair.
-  const bool touches_reserved = reserved().has_value();
+  op.refusal = {};
+  if (receive_any) {
+    op.refusal = receive_any(op.context(), def, object, old);
+  }
   if (def.hooks.prepare) {
     def.hooks.prepare(op.context(), object, old);
   }
-  if (touches_reserved) {
-    if (const auto fault = reserved()) {
-      return fail(krm::forbidden(def.group, def.plural, op.name, *fault));
-    }
-  }
   if (op.view != nullptr) {
+    const krm::Json before = object;
     if (Expected<void> done = op.view->prepare(op.context(), def, object, old); !done) {
       return done;
+    }
+    if (receive_any && op.refusal && !(before == object)) {
+      op.refusal = receive_any(op.context(), def, object, &before);
     }
   }
   if (prepare_any) {

@@ -74,6 +74,7 @@ struct WriteOp : std::enable_shared_from_this<WriteOp> {
   std::unique_ptr<krm::Json> old;     ///< storage version, stored now; null on create
   /// Custom kinds: the version in which `object` and `old` are; null: that of `kind`.
   ServedKindPtr written_as;
+  Expected<void> refusal;  ///< what receive_any has to say, told in validating admission
   bool converted = false;  ///< `object` comes from the webhook: not defaulted by its schema yet
   bool generated_name = false;
   bool has_version = false;  ///< the client said which version it changes
@@ -96,6 +97,9 @@ void delete_object(const WriteOpPtr& op, const DeleteOptions& options);
 /// Runs hooks.admit, then `next`; failures finish the operation.
 void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
            std::function<void()> next);
+/// Validating admission: what receive_any had to say, then hooks.approve, then `next`.
+void approve(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
+             std::function<void()> next);
 /// Hooks::prepare and what the server and the view do to every object.
 [[nodiscard]] Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old);
 /// Metadata, schema and hooks. @error kInvalid

@@ -37,7 +37,8 @@ constexpr std::string_view kWorkspaceDocument = R"json({
        "required": ["key", "operator"], "properties": {"key": {"type": "string"}, "operator": {"type": "string"},
        "values": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}}}}},
       "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}}}},
-     "mount": {"type": "object", "properties": {"ref": {"type": "object", "properties": {
+     "mount": {"type": "object", "required": ["ref"], "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "mount is immutable"}],
+      "properties": {"ref": {"type": "object", "required": ["apiVersion", "kind", "name"], "properties": {
       "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "name": {"type": "string"}, "namespace": {"type": "string"}}}}}}},
     "status": {"type": "object", "properties": {
      "phase": {"type": "string", "enum": ["Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting"]},

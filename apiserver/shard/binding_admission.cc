@@ -1,5 +1,8 @@
 #include "apiserver/shard/binding_admission.h"
 
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,9 +10,11 @@
 #include <vector>
 
 #include "apiserver/controllers/controller.h"
+#include "apiserver/kcp_groups.h"
 #include "apiserver/shard/binding_status.h"
 #include "apiserver/shard/bound_schema.h"
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/privileges.h"
 #include "base/strings.h"
 #include "krm/status.h"
 
@@ -81,16 +86,121 @@ bool same_reference(const Json& a, const Json& b) {
   return (left == nullptr) == (right == nullptr) && (left == nullptr || *left == *right);
 }
 
-/// Whoever could write what is bound would put objects among those of an export without the right
-/// to bind it.
-bool forges_status(const WriteContext& context, const Json& binding, const Json& old) {
-  const auto differs = [&](std::string_view member) {
-    const Json* now = binding.at({"status", member});
-    const Json* before = old.at({"status", member});
-    return (now == nullptr) != (before == nullptr) || (now != nullptr && !(*now == *before));
-  };
-  return !context.user.in_group(auth::kGroupMasters) &&
-         (differs("boundResources") || differs("apiExportClusterName"));
+std::string claim_key(const Json& claim) {
+  return std::string(claim.text({"group"})) + "/" + std::string(claim.text({"resource"})) + "/" +
+         std::string(claim.text({"identityHash"}));
+}
+
+/// Verbs of an accepted claim; empty when it is not accepted.
+std::vector<std::string> accepted_verbs(const Json& claim) {
+  std::vector<std::string> out;
+  const Json* verbs = claim.find("verbs");
+  if (claim.text({"state"}) == "Accepted" && verbs != nullptr) {
+    for (const Json& verb : verbs->items()) {
+      out.emplace_back(verb.as_string());
+    }
+  }
+  return out;
+}
+
+bool holds(const std::vector<std::string>& list, std::string_view value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+/// Asks for the verbs of one claim after the other: for `*` first, which answers for all of them.
+struct ClaimCheck : std::enable_shared_from_this<ClaimCheck> {
+  auth::Authorizer& authorizer;
+  auth::UserInfo user;
+  std::string cluster, name;
+  std::vector<NewClaim> claims;
+  std::vector<std::string> missing;  ///< of the claim that is looked at
+  Hooks::AdmitDone done;
+
+  ClaimCheck(auth::Authorizer& asked, auth::UserInfo who)
+      : authorizer(asked), user(std::move(who)) {}
+
+  void ask(std::string_view verb, std::string_view group, std::string_view resource,
+           std::function<void(bool)> then) {
+    auth::Attributes asked;
+    asked.user = user;
+    asked.cluster = cluster;
+    asked.verb = verb;
+    asked.group = group;
+    asked.version = "*";
+    asked.resource = resource;
+    authorizer.authorize(asked, [self = shared_from_this(),
+                                 then = std::move(then)](Expected<auth::Decision> decision) {
+      if (!decision) {
+        self->done(fail(std::move(decision.error())));
+        return;
+      }
+      then(decision->allowed);
+    });
+  }
+
+  void check_claim(std::size_t at) {
+    if (at == claims.size()) {
+      done({});
+      return;
+    }
+    missing.clear();
+    ask("*", claims[at].group, claims[at].resource, [this, at](bool all) {
+      if (all) {
+        check_claim(at + 1);
+      } else {
+        check_verb(at, 0);
+      }
+    });
+  }
+
+  void check_verb(std::size_t at, std::size_t verb) {
+    const NewClaim& claim = claims[at];
+    if (verb == claim.verbs.size()) {
+      if (missing.empty()) {
+        check_claim(at + 1);
+      } else {
+        done(fail(refused(name, "permission claim " + std::to_string(claim.index) +
+                                    " grants verbs the user does not hold: [" + join(missing, " ") +
+                                    "]")));
+      }
+      return;
+    }
+    ask(claim.verbs[verb], claim.group, claim.resource, [this, at, verb](bool allowed) {
+      if (!allowed) {
+        missing.push_back(claims[at].verbs[verb]);
+      }
+      check_verb(at, verb + 1);
+    });
+  }
+};
+
+bool is_marked(const Json& object) {
+  return !object.text({"metadata", "deletionTimestamp"}).empty();
+}
+
+/// KK-224: "apis.kcp.io", and keys of that domain and of those below.
+bool is_reserved_annotation(std::string_view key) {
+  const std::size_t slash = key.find('/');
+  const std::string_view domain = key.substr(0, slash);
+  return domain == kApisGroup ||
+         (slash != std::string_view::npos && domain.ends_with(".apis.kcp.io"));
+}
+
+/// The system may define the server's own kinds elsewhere, but nothing that ends with apis.kcp.io.
+std::string definition_fault(const Json& object, bool is_schema, bool is_system) {
+  const std::string_view group = object.text({"spec", "group"});
+  if (is_reserved_group(group) && (!is_system || group.ends_with(kApisGroup))) {
+    return std::string(group) + " is a reserved group";
+  }
+  const Json* annotations = object.at({"metadata", "annotations"});
+  if (annotations != nullptr && annotations->is_object() && !is_schema) {
+    for (const krm::JsonMember& member : annotations->members()) {
+      if (is_reserved_annotation(member.key)) {
+        return std::string(std::string_view(member.key)) + " is a reserved annotation";
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -99,10 +209,10 @@ void prepare_binding(const WriteContext& context, Json& binding, const Json* old
   if (context.verb == "delete" || !context.subresource.empty()) {
     return;
   }
+  if (!is_marked(binding) && !has_finalizer(binding, kBindingFinalizer)) {
+    binding.make({"metadata", "finalizers"}).push_back(Json(kBindingFinalizer));
+  }
   if (old == nullptr) {
-    if (!has_finalizer(binding, kBindingFinalizer)) {
-      binding.make({"metadata", "finalizers"}).push_back(Json(kBindingFinalizer));
-    }
     return;
   }
   const std::optional<Json> stored = context.reader.get(context.cluster, kApisGroup, kApiBindings,
@@ -115,18 +225,8 @@ void prepare_binding(const WriteContext& context, Json& binding, const Json* old
 void admit_binding(const ApiCatalog& catalog, auth::Authorizer& authorizer,
                    const WriteContext& context, const Json* binding, const Json* old,
                    Hooks::AdmitDone done) {
-  if (binding == nullptr || context.verb == "delete") {
+  if (binding == nullptr || context.verb == "delete" || !context.subresource.empty()) {
     done({});
-    return;
-  }
-  if (!context.subresource.empty()) {
-    if (old != nullptr && forges_status(context, *binding, *old)) {
-      done(fail(refused(shown_name(context, *binding),
-                        "status.boundResources and status.apiExportClusterName are set by the "
-                        "system")));
-    } else {
-      done({});
-    }
     return;
   }
   const std::string name = shown_name(context, *binding);
@@ -182,18 +282,77 @@ void admit_binding(const ApiCatalog& catalog, auth::Authorizer& authorizer,
       });
 }
 
+std::vector<NewClaim> newly_accepted(const Json& binding, const Json* old) {
+  std::map<std::string, std::vector<std::string>> before;
+  const Json* known = old == nullptr ? nullptr : old->at({"spec", "permissionClaims"});
+  if (known != nullptr) {
+    for (const Json& claim : known->items()) {
+      before[claim_key(claim)] = accepted_verbs(claim);
+    }
+  }
+  std::vector<NewClaim> out;
+  const Json* claims = binding.at({"spec", "permissionClaims"});
+  for (std::size_t i = 0; claims != nullptr && i < claims->items().size(); ++i) {
+    const Json& claim = claims->items()[i];
+    const std::vector<std::string>& had = before[claim_key(claim)];
+    NewClaim one{i, std::string(claim.text({"group"})), std::string(claim.text({"resource"})), {}};
+    for (std::string& verb : accepted_verbs(claim)) {
+      if (!holds(had, verb) && !holds(had, "*")) {
+        one.verbs.push_back(std::move(verb));
+      }
+    }
+    if (!one.verbs.empty()) {
+      out.push_back(std::move(one));
+    }
+  }
+  return out;
+}
+
+void approve_binding(auth::Authorizer* authorizer, const WriteContext& context, const Json* binding,
+                     const Json* old, Hooks::AdmitDone done) {
+  if (binding == nullptr || has_any(context.user, kSystem)) {
+    done({});
+    return;
+  }
+  const std::string name(binding->text({"metadata", "name"}));
+  if (context.subresource == "status") {
+    done(fail(refused(name, "access denied")));
+    return;
+  }
+  if (old != nullptr && is_marked(*old) && has_finalizer(*old, kBindingFinalizer) &&
+      !has_finalizer(*binding, kBindingFinalizer)) {
+    done(fail(refused(
+        name, "removing the finalizer " + std::string(kBindingFinalizer) + " is forbidden")));
+    return;
+  }
+  if (authorizer == nullptr || has_any(context.user, kBootstrapper | kAdmin)) {
+    done({});
+    return;
+  }
+  auto check = std::make_shared<ClaimCheck>(*authorizer, context.user);
+  check->cluster = context.cluster;
+  check->name = name;
+  check->claims = newly_accepted(*binding, old);
+  check->done = std::move(done);
+  check->check_claim(0);
+}
+
 ResourcePtr with_reserved_groups(const ResourcePtr& definitions) {
   auto def = std::make_shared<ResourceDef>(*definitions);
   const auto inner = def->hooks.admit;
-  def->hooks.admit = [inner](const WriteContext& context, const Json* object, const Json* old,
-                             Hooks::AdmitDone done) {
-    const std::string_view group =
-        object == nullptr ? std::string_view() : object->text({"spec", "group"});
-    if (old == nullptr && group.ends_with(".kcp.io") &&
-        !context.user.in_group(auth::kGroupMasters)) {
-      done(fail(krm::forbidden("apiextensions.k8s.io", "customresourcedefinitions",
-                               object->text({"metadata", "name"}),
-                               std::string(group) + " is a reserved group")));
+  const bool is_schema = def->group == kApisGroup;
+  def->hooks.admit = [inner, is_schema, group = def->group, plural = def->plural](
+                         const WriteContext& context, const Json* object, const Json* old,
+                         Hooks::AdmitDone done) {
+    const bool is_free = object == nullptr || context.verb == "delete" ||
+                         context.cluster == kRootCluster ||
+                         context.cluster.starts_with("system:") ||
+                         (old != nullptr && has_any(context.user, kSystem));
+    const std::string fault =
+        is_free ? std::string()
+                : definition_fault(*object, is_schema, has_any(context.user, kSystem));
+    if (!fault.empty()) {
+      done(fail(krm::forbidden(group, plural, object->text({"metadata", "name"}), fault)));
     } else if (inner) {
       inner(context, object, old, std::move(done));
     } else {

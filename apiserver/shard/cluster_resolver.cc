@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/privileges.h"
 #include "base/strings.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
@@ -21,6 +22,16 @@ bool is_below(std::string_view target, std::string_view prefix) {
 }
 
 Error forbidden_text(std::string text) { return Error(Errc::kForbidden, std::move(text)); }
+
+/// KK-112, KK-113: what an inactive cluster still answers: its schema documents and its own object,
+/// which everybody may read and only those may write who may also make it active again.
+bool is_awake(const http::RequestHead& head, std::string_view rest, const auth::UserInfo* user) {
+  if (is_below(rest, "/openapi")) {
+    return true;
+  }
+  return is_below(rest, kLogicalClusterPath) && user != nullptr &&
+         (head.method == "GET" || has_any(*user, kExempt | kAdmin));
+}
 
 /// Questions about rights and identity go on while a cluster is emptied.
 bool creates_content(const http::RequestHead& head, std::string_view rest) {
@@ -55,9 +66,10 @@ Error access_denied(const http::RequestHead& head, const auth::UserInfo& user,
 }
 
 Expected<void> check_cluster_state(const ClusterInfo& cluster, const http::RequestHead& head,
-                                   std::string_view rest) {
-  if (cluster.inactive && !is_below(rest, "/openapi") && !is_below(rest, kLogicalClusterPath)) {
-    return fail(forbidden_text("logical cluster is marked inactive"));
+                                   std::string_view rest, const auth::UserInfo* user) {
+  if (cluster.inactive && !is_awake(head, rest, user)) {
+    return fail(krm::forbidden(kCoreGroup, kLogicalClusters, cluster.name,
+                               "logical cluster is marked inactive"));
   }
   if (cluster.deleting && creates_content(head, rest)) {
     return fail(forbidden_text("logical cluster is being deleted"));
@@ -87,7 +99,7 @@ ClusterResolver make_cluster_resolver(ClusterIndex& index) {
     const bool is_name = segment.find(':') == std::string::npos;
     if (answer.where == ClusterIndex::Where::kHere) {
       if (const ClusterInfo* info = index.find(answer.cluster)) {
-        if (Expected<void> usable = check_cluster_state(*info, head, rest); !usable) {
+        if (Expected<void> usable = check_cluster_state(*info, head, rest, &user); !usable) {
           return fail(std::move(usable.error()));
         }
       }
@@ -133,7 +145,9 @@ std::optional<std::string> health_target(ClusterIndex& index, std::string_view t
   if (rest != "/livez" && rest != "/readyz" && rest != "/healthz") {
     return std::nullopt;  // single checks below a cluster need a right there
   }
-  if (index.resolve(path->segment).where != ClusterIndex::Where::kHere) {
+  const ClusterIndex::Answer answer = index.resolve(path->segment);
+  const ClusterInfo* info = index.find(answer.cluster);
+  if (answer.where != ClusterIndex::Where::kHere || (info != nullptr && info->inactive)) {
     return std::nullopt;
   }
   return std::string(path->rest);

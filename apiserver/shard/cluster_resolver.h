@@ -29,11 +29,13 @@ namespace kintsugi::apiserver {
 /// @param rest  path and query below the API root.
 [[nodiscard]] Error access_denied(const http::RequestHead& head, const auth::UserInfo& user,
                                   std::string_view cluster, std::string_view rest);
-/// Whether the state of a cluster lets the request in. @error kForbidden inactive, or being deleted
-/// and the request creates something.
+/// Whether the state of a cluster lets the request in. @param user who asks the cluster itself;
+/// null in virtual workspaces, which have no way into inactive clusters. @error kForbidden inactive
+/// (KK-112, KK-113), or being deleted and the request creates something.
 [[nodiscard]] Expected<void> check_cluster_state(const ClusterInfo& cluster,
                                                  const http::RequestHead& head,
-                                                 std::string_view rest);
+                                                 std::string_view rest,
+                                                 const auth::UserInfo* user = nullptr);
 
 /// What a shard answers as plain text before anybody looks at credentials.
 struct TextAnswer {
@@ -45,7 +47,8 @@ struct TextAnswer {
 [[nodiscard]] std::optional<TextAnswer> text_answer(ClusterIndex& index, std::string_view target);
 
 /// The target that is served in place of a health check below a cluster of this shard ("/livez" for
-/// "/clusters/root/livez"): it needs no rights there. nullopt: any other target.
+/// "/clusters/root/livez"): it needs no rights there. nullopt: any other
+/// target, and clusters that are inactive.
 [[nodiscard]] std::optional<std::string> health_target(ClusterIndex& index,
                                                        std::string_view target);
 

@@ -138,9 +138,34 @@ TEST_F(ClusterResolverTest, WhenClusterIsInactive_AM481_OnlyOpenApiAndItsObjectA
   const auto found = resolve("/clusters/off/api");
   ASSERT_FALSE(found);
   EXPECT_EQ(krm::http_status(found.error()), 403);
-  EXPECT_EQ(found.error().message(), "logical cluster is marked inactive");
+  EXPECT_EQ(found.error().message(),
+            "logicalclusters.core.kcp.io \"off\" is forbidden: logical cluster is marked inactive");
   EXPECT_EQ(name_of("/clusters/off/openapi/v3"), "off");
   EXPECT_EQ(name_of("/clusters/off/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"), "off");
+}
+
+TEST_F(ClusterResolverTest, WhenClusterIsInactive_KK113_OnlyItsManagersWakeIt) {
+  const std::string own = "/clusters/off/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
+  for (const char* method : {"PUT", "PATCH", "DELETE", "POST"}) {
+    EXPECT_EQ(status_of(own, method), 403) << method;
+    EXPECT_EQ(status_of(own + "/status", method), 403) << method;
+    for (const char* group :
+         {"system:masters", "system:kcp:admin", "system:kcp:logical-cluster-admin",
+          "system:kcp:external-logical-cluster-admin",
+          "system:kcp:tenancy:workspace-bootstrapper"}) {
+      EXPECT_EQ(status_of(own, method, user(group)), 0) << method << " " << group;
+    }
+  }
+  for (const char* path : {"/openapixyz", "/openapi%2F..", "/apis/core.kcp.io/v1alpha1/shards",
+                           "/apis/core.kcp.io/v1alpha1/logicalclustersX",
+                           "/apis/core.kcp.io/v1alpha1", "/livez", "/api/v1/configmaps"}) {
+    EXPECT_EQ(status_of("/clusters/off" + std::string(path)), 403) << path;
+    EXPECT_EQ(status_of("/clusters/off" + std::string(path), "GET", user("system:kcp:admin")), 403)
+        << path;
+  }
+  for (const char* path : {"/livez", "/readyz", "/healthz?verbose"}) {
+    EXPECT_FALSE(health_target(index_, "/clusters/off" + std::string(path))) << path;
+  }
 }
 
 TEST_F(ClusterResolverTest, WhenClusterIsBeingDeleted_NothingNewIsMade) {

@@ -41,15 +41,6 @@ bool is_within(const Json* part, const Json* whole) {
                                         [&](const Json& item) { return holds(whole, item); });
 }
 
-bool is_same_set(const Json* a, const Json* b) { return is_within(a, b) && is_within(b, a); }
-
-/// Phases in their order; those that only the system gives come first.
-int order_of(std::string_view phase) {
-  constexpr std::string_view kOrder[] = {"Ready", "Initializing", "Scheduling", ""};
-  const auto found = std::find(std::begin(kOrder), std::end(kOrder), phase);
-  return static_cast<int>(std::end(kOrder) - found);
-}
-
 bool is_lifecycle_label(std::string_view key) {
   return std::any_of(std::begin(kNames), std::end(kNames), [&](const LifecycleNames& names) {
     return key.starts_with(names.label_prefix);
@@ -98,10 +89,6 @@ void keep_finalizer(Json& cluster, bool wanted) {
     }
   }
   *list = std::move(left);
-}
-
-Error forbidden(std::string_view text) {
-  return krm::forbidden(kCoreGroup, kLogicalClusters, kClusterName, text);
 }
 
 /// The status without what a view may write, and without the phase that follows from it.
@@ -161,34 +148,6 @@ void set_initialized_condition(Json& object) {
   const std::vector<std::string> left = waiting_names(object, Lifecycle::kInitializing);
   set_kcp_condition(object, "WorkspaceInitialized", "False", "Info", "InitializerExists",
                     "Initializers still exist: [" + join(left, " ") + "]");
-}
-
-Expected<void> check_lifecycle(const Json& now, const Json& old) {
-  const std::string_view before = old.text({"status", "phase"});
-  const std::string_view after = now.text({"status", "phase"});
-  const bool begins = before != "Initializing" && after == "Initializing";
-  for (const Lifecycle lifecycle : kBoth) {
-    const std::string name(lifecycle_names(lifecycle).list);
-    const Json* status = list_of(now, "status", lifecycle);
-    if (!is_same_set(list_of(now, "spec", lifecycle), list_of(old, "spec", lifecycle))) {
-      return fail(forbidden("spec." + name + " is immutable"));
-    }
-    if (begins && !is_same_set(list_of(now, "spec", lifecycle), status)) {
-      return fail(forbidden("status." + name + " do not equal spec." + name));
-    }
-    if (!begins && !is_within(status, list_of(old, "status", lifecycle))) {
-      return fail(forbidden("status." + name + " must not grow"));
-    }
-  }
-  const Json* initializers = list_of(now, "status", Lifecycle::kInitializing);
-  if (before == "Initializing" && after != "Initializing" && initializers != nullptr) {
-    return fail(forbidden("status.initializers is not empty"));
-  }
-  if (order_of(before) > order_of(after)) {
-    return fail(forbidden("cannot transition from " + krm::go_quote(before) + " to " +
-                          krm::go_quote(after)));
-  }
-  return {};
 }
 
 Expected<void> check_only_removes(const Json& now, const Json& old, Lifecycle lifecycle,

@@ -52,11 +52,6 @@ void keep_lifecycle(krm::Json& logical_cluster);
 /// its status.
 void set_initialized_condition(krm::Json& object);
 
-/// What an ordinary user may change of a LogicalCluster: the lists in spec stay, those in status
-/// only shrink, phases go forward, Initializing ends with the last initializer.
-/// @error kForbidden in kcp's words.
-[[nodiscard]] Expected<void> check_lifecycle(const krm::Json& now, const krm::Json& old);
-
 /// Whether a write to status takes `name`, and nothing else, out of its list; conditions are free.
 /// @error kInvalid `only removing the "<name>" initializer is supported`
 [[nodiscard]] Expected<void> check_only_removes(const krm::Json& now, const krm::Json& old,

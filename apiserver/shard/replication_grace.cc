@@ -1,5 +1,6 @@
 #include "apiserver/shard/replication_grace.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -80,12 +81,24 @@ ResourcePtr with_grace(ResourcePtr kind, ReplicationGrace& grace, ClusterIndex& 
       return is_elsewhere(index, path) &&
              types.find(context.reader, path, workspace.text({"spec", "type", "name"}));
     };
+  } else if (kind->group == kTenancyGroup && kind->plural == kWorkspaceTypes) {
+    may_be_late = [&index](const WriteContext&, const Json& type) {
+      const Json* list = type.at({"spec", "defaultAPIBindings"});
+      return list != nullptr &&
+             std::any_of(list->items().begin(), list->items().end(), [&](const Json& reference) {
+               return is_elsewhere(index, reference.text({"path"}));
+             });
+    };
   }
-  if (!may_be_late || !kind->hooks.admit) {
+  if (!may_be_late) {
     return kind;
   }
   ResourceDef def = *kind;
-  def.hooks.admit = grace.around(std::move(def.hooks.admit), std::move(may_be_late));
+  for (ReplicationGrace::Admit* hook : {&def.hooks.admit, &def.hooks.approve}) {
+    if (*hook) {
+      *hook = grace.around(std::move(*hook), may_be_late);
+    }
+  }
   return std::make_shared<const ResourceDef>(std::move(def));
 }
 

@@ -29,7 +29,7 @@ class ReplicationGrace {
   /// Forgets who waits; they get no answer.
   void stop();
 
-  /// @param admit      Hooks::admit of a kind.
+  /// @param admit      Hooks::admit or Hooks::approve of a kind.
   /// @param may_be_late  whether what the object refers to may be on another shard; asked before
   ///                   the first try, on creates and updates. The grace must outlive the result.
   using Admit = decltype(Hooks::admit);
@@ -45,8 +45,8 @@ class ReplicationGrace {
 };
 
 /// The kind with the grace where its objects refer to what may be new on another shard: APIBindings
-/// to exports and the right to bind them, Workspaces to the right to use a type. All others as they
-/// are. Everything must outlive the result.
+/// to exports and the right to bind them, Workspaces to the right to use a type, WorkspaceTypes to
+/// the right to bind what they bind. All others as they are. Everything must outlive the result.
 [[nodiscard]] ResourcePtr with_grace(ResourcePtr kind, ReplicationGrace& grace, ClusterIndex& index,
                                      const WorkspaceTypeLookup& types);
 

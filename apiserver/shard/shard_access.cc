@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "apiserver/shard/home_workspace.h"
+#include "apiserver/shard/names.h"
+#include "apiserver/shard/privileges.h"
 #include "base/strings.h"
 
 namespace kintsugi::apiserver {
@@ -18,14 +20,27 @@ bool is_administrator(const auth::UserInfo& user) {
          user.in_group(auth::kGroupExternalLogicalClusterAdmin);
 }
 
+/// Who may use a subresource that says what the system knows; everybody else is denied.
+struct SystemStatus {
+  std::string_view group, resource;
+  bool readable;  ///< by everybody whom RBAC lets
+  Privileges writers;
+};
+constexpr SystemStatus kSystemStatuses[] = {
+    {kApisGroup, kApiBindings, false, kSystem},
+    {kApisGroup, kApiExports, false, kSystem},
+    {kCoreGroup, kLogicalClusters, true, kExempt | kAdmin},
+    {kTenancyGroup, kWorkspaces, true, kSystem | kBootstrapper | kAdmin},
+    {kTenancyGroup, kWorkspaceTypes, true, kSystem | kBootstrapper | kAdmin},
+};
+
 bool is_open(std::string_view phase) {
   return phase == "Ready" || phase == "Terminating" || phase == "Deleting";
 }
 
 /// Groups that manage logical clusters whatever these ask of others.
 bool is_exempt(const auth::UserInfo& user) {
-  return is_administrator(user) || user.in_group("system:kcp:logical-cluster-admin") ||
-         user.in_group("system:kcp:tenancy:workspace-bootstrapper") ||
+  return is_administrator(user) || has_any(user, kExempt) ||
          auth::parse_service_account_user(user.name).has_value();
 }
 
@@ -65,7 +80,24 @@ bool has_required_groups(std::string_view required, const auth::UserInfo& user) 
   });
 }
 
+bool is_systems_status(const auth::Attributes& attributes) noexcept {
+  if (!attributes.is_resource || attributes.subresource != "status") {
+    return false;
+  }
+  const bool reads =
+      attributes.verb == "get" || attributes.verb == "list" || attributes.verb == "watch";
+  return std::any_of(
+      std::begin(kSystemStatuses), std::end(kSystemStatuses), [&](const SystemStatus& one) {
+        return one.resource == attributes.resource && one.group == attributes.group &&
+               !(one.readable && reads) && !has_any(attributes.user, one.writers);
+      });
+}
+
 void PhaseAuthorizer::authorize(const auth::Attributes& attributes, Done done) {
+  if (is_systems_status(attributes)) {
+    done(auth::Decision{false, "access denied"});
+    return;
+  }
   const ClusterInfo* info = index_.find(attributes.cluster);
   if (info != nullptr && !may_pass(*info, attributes)) {
     done(auth::Decision{false, "access denied"});

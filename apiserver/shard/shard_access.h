@@ -9,7 +9,12 @@
 /// Who may come in: the rules of a shard around RBAC and credentials.
 namespace kintsugi::apiserver {
 
-/// Before a logical cluster is Ready, and when they lack the groups that it requires, only
+/// Whether nobody like this user may do this to the status of a system kind, whatever RBAC says and
+/// however he asks (KK-060, KK-101, KK-311). Deep reviews are no exception.
+[[nodiscard]] bool is_systems_status(const auth::Attributes& attributes) noexcept;
+
+/// Statuses that are the system's are denied first (is_systems_status). Before a logical cluster is
+/// Ready, and when they lack the groups that it requires, only
 /// administrators get in (AM-488, AM-491); everybody may ask for their home workspace; then `inner`
 /// decides. Only the phase matters for ServiceAccounts; nothing of it for reviews of rights alone
 /// (Attributes::deep) but that.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "apiserver/shard/names.h"
 #include "krm/json.h"
 
@@ -63,6 +65,66 @@ TEST_F(PhaseAuthorizerTest, WhenTheClusterIsNotReady_AM491_OnlyAdministratorsPas
   for (const char* phase : {"Ready", "Terminating", "Deleting"}) {
     put(phase);
     EXPECT_TRUE(allows(member({}))) << phase;
+  }
+}
+
+struct StatusCase {
+  const char *group, *resource;
+  bool readable;
+  std::vector<const char*> writers;
+};
+
+TEST_F(PhaseAuthorizerTest, WhenAStatusIsTheSystems_KK060_KK101_KK311_OthersAreDenied) {
+  put("Ready");
+  const StatusCase cases[] = {
+      {"apis.kcp.io", "apibindings", false, {"system:masters"}},
+      {"apis.kcp.io", "apiexports", false, {"system:masters"}},
+      {"core.kcp.io",
+       "logicalclusters",
+       true,
+       {"system:masters", "system:kcp:admin", "system:kcp:logical-cluster-admin",
+        "system:kcp:external-logical-cluster-admin", "system:kcp:tenancy:workspace-bootstrapper"}},
+      {"tenancy.kcp.io",
+       "workspaces",
+       true,
+       {"system:masters", "system:kcp:admin", "system:kcp:tenancy:workspace-bootstrapper"}},
+      {"tenancy.kcp.io",
+       "workspacetypes",
+       true,
+       {"system:masters", "system:kcp:admin", "system:kcp:tenancy:workspace-bootstrapper"}}};
+  for (const StatusCase& one : cases) {
+    for (const char* group :
+         {"devs", "system:masters", "system:kcp:admin", "system:kcp:logical-cluster-admin",
+          "system:kcp:external-logical-cluster-admin", "system:kcp:tenancy:workspace-bootstrapper",
+          "system:kcp:initializer:root:t", "system:serviceaccounts"}) {
+      const bool writes =
+          std::count(one.writers.begin(), one.writers.end(), std::string_view(group)) > 0;
+      for (const char* verb : {"get", "update", "patch", "create", "delete", "*"}) {
+        for (const bool deep : {false, true}) {
+          auth::Attributes asked;
+          asked.user = member({group});
+          asked.cluster = "abc";
+          asked.verb = verb;
+          asked.group = one.group;
+          asked.resource = one.resource;
+          asked.subresource = "status";
+          asked.deep = deep;
+          const bool reads = one.readable && asked.verb == "get";
+          bool allowed = false;
+          std::string reason;
+          authorizer_.authorize(asked, [&](Expected<auth::Decision> decision) {
+            allowed = decision && decision->allowed;
+            reason = decision ? decision->reason : "";
+          });
+          EXPECT_EQ(allowed, writes || reads) << one.resource << " " << verb << " " << group;
+          if (!allowed) {
+            EXPECT_EQ(reason, "access denied");
+          }
+          asked.subresource.clear();
+          EXPECT_FALSE(is_systems_status(asked));
+        }
+      }
+    }
   }
 }
 

@@ -5,10 +5,11 @@
 
 #include "apiserver/kcp_kinds/kcp_kinds.h"
 #include "apiserver/shard/binding_admission.h"
-#include "apiserver/shard/cluster_resolver.h"
-#include "apiserver/shard/lifecycle.h"
+#include "apiserver/shard/logical_cluster_admission.h"
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/privileges.h"
 #include "apiserver/shard/workspace_admission.h"
+#include "apiserver/shard/workspace_type_admission.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver {
@@ -16,47 +17,12 @@ namespace {
 
 using krm::Json;
 
-/// Objects that others name by path carry the path of their cluster.
-void set_path(ClusterIndex& index, const WriteContext& context, Json& object) {
-  object.make({"metadata", "annotations", kPathAnnotation}) = index.path_of(context.cluster);
-}
-
-Error logical_cluster_forbidden(std::string_view text) {
-  return krm::forbidden(kCoreGroup, kLogicalClusters, kClusterName, text);
-}
-
-/// AM-488, AM-490: made and deleted by the system only.
-Expected<void> admit_logical_cluster(const WriteContext& context, const Json* object,
-                                     const Json* old) {
-  if (is_bootstrap_identity(context.user)) {
-    return {};
-  }
-  if (old == nullptr) {
-    // A wrong name is the validation's to tell.
-    if (object->text({"metadata", "name"}) != kClusterName) {
-      return {};
-    }
-    return fail(logical_cluster_forbidden("LogicalCluster cannot be created"));
-  }
-  if (object == nullptr) {
-    const Json* deletable = old->at({"spec", "directlyDeletable"});
-    if (deletable == nullptr || !deletable->as_bool()) {
-      return fail(logical_cluster_forbidden("LogicalCluster cannot be deleted"));
-    }
-    return {};
-  }
-  return check_lifecycle(*object, *old);
-}
-
 ResourcePtr logical_clusters() {
   ResourceDef def = *logical_cluster_kind();
-  def.hooks.prepare = [](const WriteContext&, Json& object, const Json*) {
-    keep_lifecycle(object);
+  def.hooks.prepare = [](const WriteContext&, Json& object, const Json* old) {
+    prepare_logical_cluster(object, old);
   };
-  def.hooks.admit = [](const WriteContext& context, const Json* object, const Json* old,
-                       Hooks::AdmitDone done) {
-    done(admit_logical_cluster(context, object, old));
-  };
+  def.hooks.approve = approve_logical_cluster;
   return std::make_shared<const ResourceDef>(std::move(def));
 }
 
@@ -67,9 +33,13 @@ ResourcePtr workspaces(const ShardKindContext& context) {
   def.hooks.prepare = [&types](const WriteContext& write, Json& object, const Json* old) {
     prepare_workspace(types, write, object, old);
   };
-  def.hooks.admit = [&types, &authorizer](const WriteContext& write, const Json* object,
-                                          const Json* old, Hooks::AdmitDone done) {
-    admit_workspace(types, authorizer, write, object, old, std::move(done));
+  def.hooks.admit = [&types](const WriteContext& write, const Json* object, const Json* old,
+                             Hooks::AdmitDone done) {
+    admit_workspace(types, write, object, old, std::move(done));
+  };
+  def.hooks.approve = [&types, &authorizer](const WriteContext& write, const Json* object,
+                                            const Json* old, Hooks::AdmitDone done) {
+    approve_workspace(types, authorizer, write, object, old, std::move(done));
   };
   def.hooks.computed = [&homes = context.homes](const auth::UserInfo& user,
                                                 std::string_view cluster, std::string_view name,
@@ -79,52 +49,47 @@ ResourcePtr workspaces(const ShardKindContext& context) {
   return std::make_shared<const ResourceDef>(std::move(def));
 }
 
-ResourcePtr workspace_types(ClusterIndex& index) {
+ResourcePtr workspace_types(const ShardKindContext& context) {
   ResourceDef def = *workspace_type_kind();
-  def.hooks.prepare = [&index](const WriteContext& context, Json& object, const Json*) {
-    if (!context.subresource.empty()) {
-      return;
-    }
-    set_path(index, context, object);
-    if (object.at({"spec", "defaultChildWorkspaceType"}) == nullptr) {
-      object.make({"spec", "defaultChildWorkspaceType"}) =
-          Json::object({{"name", "universal"}, {"path", kRootCluster}});
-    }
+  def.hooks.prepare = [](const WriteContext& write, Json& object, const Json*) {
+    prepare_workspace_type(write, object);
   };
+  def.hooks.admit = admit_workspace_type;
+  def.hooks.approve =
+      [&index = context.index, &catalog = context.catalog, &authorizer = context.authorizer](
+          const WriteContext& write, const Json* object, const Json* old, Hooks::AdmitDone done) {
+        approve_workspace_type(index, catalog, authorizer, write, object, old, std::move(done));
+      };
   return std::make_shared<const ResourceDef>(std::move(def));
 }
 
-/// The identity says whose objects the export's virtual workspace shows: only the system, which has
-/// seen the secret, sets it.
-void keep_identity(const WriteContext& context, Json& object, const Json* old) {
-  if (context.subresource != "status" || old == nullptr ||
-      context.user.in_group(auth::kGroupMasters)) {
-    return;
-  }
-  if (const Json* known = old->at({"status", "identityHash"})) {
-    object.make({"status", "identityHash"}) = *known;
-  } else if (Json* status = object.find("status")) {
-    status->erase("identityHash");
+/// The identity says whose objects the export's virtual workspace shows, and what a binding has
+/// bound whose a resource is: only the system, which has seen the secret and asked for the right,
+/// writes these (KK-143, KK-167), by whatever way a request comes here.
+void approve_export(const WriteContext& context, const Json* object, const Json*,
+                    const Hooks::AdmitDone& done) {
+  if (object != nullptr && context.subresource == "status" && !has_any(context.user, kSystem)) {
+    done(fail(krm::forbidden(kApisGroup, kApiExports, object->text({"metadata", "name"}),
+                             "access denied")));
+  } else {
+    done({});
   }
 }
 
-ResourcePtr api_exports(ClusterIndex& index) {
+ResourcePtr api_exports() {
   ResourceDef def = *api_export_kind();
   const auto before = def.hooks.prepare;
-  def.hooks.prepare = [&index, before](const WriteContext& context, Json& object, const Json* old) {
+  def.hooks.prepare = [before](const WriteContext& context, Json& object, const Json* old) {
     if (before) {
       before(context, object, old);
     }
-    keep_identity(context, object, old);
-    if (!context.subresource.empty() || context.verb == "delete") {
-      return;
-    }
-    set_path(index, context, object);
-    if (!object.text({"spec", "identity", "secretRef", "name"}).empty() &&
+    if (context.subresource.empty() && context.verb != "delete" &&
+        !object.text({"spec", "identity", "secretRef", "name"}).empty() &&
         object.text({"spec", "identity", "secretRef", "namespace"}).empty()) {
       object.make({"spec", "identity", "secretRef", "namespace"}) = "kcp-system";
     }
   };
+  def.hooks.approve = approve_export;
   return std::make_shared<const ResourceDef>(std::move(def));
 }
 
@@ -137,6 +102,11 @@ ResourcePtr api_bindings(const ShardKindContext& context) {
                                             const Json* old, Hooks::AdmitDone done) {
     admit_binding(catalog, authorizer, write, object, old, std::move(done));
   };
+  def.hooks.approve = [&authorizer, may_escalate = context.claims_escalation](
+                          const WriteContext& write, const Json* object, const Json* old,
+                          Hooks::AdmitDone done) {
+    approve_binding(may_escalate ? nullptr : &authorizer, write, object, old, std::move(done));
+  };
   return std::make_shared<const ResourceDef>(std::move(def));
 }
 
@@ -144,10 +114,14 @@ ResourcePtr api_bindings(const ShardKindContext& context) {
 
 std::vector<StaticPlusCrdRegistry::StaticKind> shard_kinds(const ShardKindContext& context) {
   const auto in_root = [](std::string_view cluster) { return cluster == kRootCluster; };
-  return {{api_bindings(context), {}},      {api_exports(context.index), {}},
-          {api_resource_schema_kind(), {}}, {logical_clusters(), {}},
-          {shard_kind(), in_root},          {workspace_authentication_kind(), {}},
-          {workspaces(context), {}},        {workspace_types(context.index), {}}};
+  return {{api_bindings(context), {}},
+          {api_exports(), {}},
+          {with_reserved_groups(api_resource_schema_kind()), {}},
+          {logical_clusters(), {}},
+          {shard_kind(), in_root},
+          {workspace_authentication_kind(), {}},
+          {workspaces(context), {}},
+          {workspace_types(context), {}}};
 }
 
 }  // namespace kintsugi::apiserver

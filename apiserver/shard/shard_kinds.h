@@ -19,6 +19,7 @@ struct ShardKindContext {
   auth::Authorizer& authorizer;
   HomeWorkspaces& homes;
   const ApiCatalog& catalog;
+  bool claims_escalation = false;  ///< ShardServerParams::claims_escalation
 };
 
 /// Shards (in root only), logical clusters, workspaces and their types, schemas, exports and

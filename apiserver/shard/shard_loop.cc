@@ -10,7 +10,9 @@
 #include "apiserver/reviews.h"
 #include "apiserver/shard/binding_admission.h"
 #include "apiserver/shard/cluster_resolver.h"
+#include "apiserver/shard/logical_cluster_admission.h"
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/reserved_metadata.h"
 #include "apiserver/shard/shard_kinds.h"
 #include "apiserver/shard/views/claim_labels.h"
 
@@ -127,7 +129,7 @@ void ShardLoop::make_registry() {
     kinds.push_back({std::move(kind), {}});
   }
   for (StaticPlusCrdRegistry::StaticKind& kind :
-       shard_kinds({index_, types_, authorizer_, homes_, catalog_})) {
+       shard_kinds({index_, types_, authorizer_, homes_, catalog_, params_.claims_escalation})) {
     kind.def = with_grace(std::move(kind.def), grace_, index_, types_);
     kinds.push_back(std::move(kind));
   }
@@ -168,6 +170,14 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   params.checks.push_back({"informers-synced", true, std::move(ready)});
   params.document = [this](std::string_view api_root, std::string_view path) {
     return document(api_root, path);
+  };
+  params.receive_any = [this](const WriteContext& context, const ResourceDef& def,
+                              krm::Json& object, const krm::Json* old) -> Expected<void> {
+    const PathOf path_of = [this](std::string_view cluster) { return index_.path_of(cluster); };
+    if (Expected<void> done = receive_metadata(path_of, context, def, object, old); !done) {
+      return done;
+    }
+    return receive_logical_cluster(context, def, object, old);
   };
   params.prepare_any = [this](const WriteContext& context, const ResourceDef& def,
                               krm::Json& object, const krm::Json* old) {

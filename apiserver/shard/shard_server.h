@@ -39,6 +39,8 @@ struct ShardServerParams {
   std::string root_ca_pem;                      ///< for ConfigMaps kube-root-ca.crt
   std::function<void(std::string line)> audit;  ///< ServerParams::audit of every loop
   ConcurrencyLimits concurrency;                ///< of every loop
+  /// Whoever may write an APIBinding may accept claims for verbs that he does not hold (KK-166).
+  bool claims_escalation = false;
   RootAddress root;  ///< where the root shard is; unused on the root shard
 };
 

@@ -1,13 +1,16 @@
 #include "apiserver/shard/workspace_admission.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/owner_annotation.h"
+#include "apiserver/shard/privileges.h"
 #include "apiserver/shard/shard_kinds.h"
-#include "auth/user_document.h"
 #include "base/strings.h"
 #include "krm/status.h"
 
@@ -77,13 +80,9 @@ Expected<void> check_limit(const Json& workspace, const std::vector<FoundType>& 
   return {};
 }
 
-Expected<void> check_mount(const Json& workspace) {
-  for (const std::string_view field : {"kind", "name"}) {
-    if (workspace.text({"spec", "mount", "ref", field}).empty()) {
-      return fail(refused(workspace, "spec.mount." + std::string(field) + " must be set"));
-    }
-  }
-  return {};
+std::string missing_use(std::string_view type) {
+  return "unable to use workspace type " + std::string(type) +
+         ": missing verb='use' permission on workspacetype";
 }
 
 Expected<FoundType> find_type(const WorkspaceTypeLookup& types, const WriteContext& context,
@@ -100,18 +99,86 @@ Expected<FoundType> find_type(const WorkspaceTypeLookup& types, const WriteConte
   if (std::optional<FoundType> found = types.find(context.reader, path, name)) {
     return std::move(*found);
   }
-  return fail(refused(workspace, "Internal error occurred: workspacetypes.tenancy.kcp.io \"" +
-                                     std::string(path) + ":" + std::string(name) + "\" not found"));
+  // KK-332: what is not there looks like what one may not use.
+  const std::string full = std::string(path) + ":" + std::string(name);
+  const bool may_know = has_any(context.user, kSystem | kAdmin | kBootstrapper);
+  return fail(refused(workspace, may_know
+                                     ? "Internal error occurred: workspacetypes.tenancy.kcp.io \"" +
+                                           full + "\" not found"
+                                     : missing_use(full)));
 }
 
+/// The type and all that it extends. @error kForbidden a ring, or a base that is not there.
+class Aliases {
+ public:
+  Aliases(const WorkspaceTypeLookup& types, const WriteContext& context, const Json& workspace)
+      : types_(types), context_(context), workspace_(workspace) {}
+
+  Expected<std::vector<FoundType>> of(const FoundType& type) {
+    if (Expected<void> added = add(type); !added) {
+      return fail(std::move(added.error()));
+    }
+    return std::move(found_);
+  }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+
+  Expected<void> add(const FoundType& type) {
+    const std::string name = type.full_name();
+    const bool rings = std::find(way_.begin(), way_.end(), name) != way_.end();
+    way_.push_back(name);
+    if (rings) {
+      return fail(refused(workspace_, "circular dependency detected in workspace type " +
+                                          way_.front() + ": " + join(way_, " -> ")));
+    }
+    const bool known = std::any_of(found_.begin(), found_.end(),
+                                   [&](const FoundType& one) { return one.full_name() == name; });
+    if (!known && found_.size() < kMost) {
+      found_.push_back(type);
+      if (Expected<void> below = add_bases(type); !below) {
+        return below;
+      }
+    }
+    way_.pop_back();
+    return {};
+  }
+
+  Expected<void> add_bases(const FoundType& type) {
+    const Json* bases = type.object.at({"spec", "extend", "with"});
+    if (bases == nullptr) {
+      return {};
+    }
+    for (const Json& reference : bases->items()) {
+      const std::string_view given = reference.text({"path"});
+      const std::string path(given.empty() ? std::string_view(type.path) : given);
+      const std::string_view name = reference.text({"name"});
+      const std::optional<FoundType> base = types_.find(context_.reader, path, name);
+      if (!base) {
+        return fail(refused(workspace_, "unable to find inherited workspace type " + path + ":" +
+                                            std::string(name)));
+      }
+      if (Expected<void> added = add(*base); !added) {
+        return added;
+      }
+    }
+    return {};
+  }
+
+  const WorkspaceTypeLookup& types_;
+  const WriteContext& context_;
+  const Json& workspace_;
+  std::vector<FoundType> found_;
+  std::vector<std::string> way_;
+};
+
 Expected<void> check_limits(const WorkspaceTypeLookup& types, const WriteContext& context,
-                            const Json& workspace, const FoundType& type) {
+                            const Json& workspace, const std::vector<FoundType>& children) {
   const std::optional<FoundType> parent = types.type_of(context.reader, context.cluster);
   if (!parent) {
     return {};
   }
   const std::vector<FoundType> parents = types.with_extended(context.reader, *parent);
-  const std::vector<FoundType> children = types.with_extended(context.reader, type);
   if (Expected<void> fits =
           check_limit(workspace, parents, children, "limitAllowedChildren", "child");
       !fits) {
@@ -124,7 +191,7 @@ Expected<void> check_limits(const WorkspaceTypeLookup& types, const WriteContext
 void inherit_required_groups(const WriteContext& context, Json& workspace) {
   const bool is_set =
       workspace.at({"metadata", "annotations", kRequiredGroupsAnnotation}) != nullptr;
-  if (is_set && context.user.in_group(auth::kGroupMasters)) {
+  if (is_set && has_any(context.user, kSystem)) {
     return;
   }
   const std::optional<Json> parent =
@@ -137,6 +204,145 @@ void inherit_required_groups(const WriteContext& context, Json& workspace) {
   }
 }
 
+bool is_mount(const Json& workspace) { return workspace.at({"spec", "mount"}) != nullptr; }
+
+bool differs(const Json& a, const Json& b, std::string_view field) {
+  return a.text({"spec", field}) != b.text({"spec", field});
+}
+
+/// KK-050, KK-053: the place of a workspace is the system's to say, that of a mount too.
+std::string changed_place(const WriteContext& context, const Json& workspace, const Json& old) {
+  const bool system = has_any(context.user, kSystem);
+  for (const std::string_view field : {"cluster", "URL"}) {
+    if (!differs(workspace, old, field)) {
+      continue;
+    }
+    if (field == "cluster" && workspace.text({"spec", field}).empty()) {
+      return "spec.cluster cannot be unset";
+    }
+    if (!system) {
+      return "spec." + std::string(field) + " can only be changed by system privileged users";
+    }
+  }
+  return {};
+}
+
+std::string changed_type(const Json& workspace, const Json& old) {
+  const Json* now = workspace.at({"spec", "type"});
+  const Json* before = old.at({"spec", "type"});
+  if ((now == nullptr) != (before == nullptr)) {
+    return "spec.type is immutable";
+  }
+  if (now != nullptr && !(*now == *before)) {
+    const Cause cause = krm::field_invalid("spec.type", *now, "field is immutable");
+    return cause.field + ": " + cause.message;
+  }
+  return {};
+}
+
+/// KK-052, KK-054.
+std::string changed_mount(const WriteContext& context, const Json& workspace, const Json& old) {
+  if (!is_mount(old)) {
+    return is_mount(workspace) ? "spec.mount is immutable" : "";
+  }
+  if (!is_mount(workspace)) {
+    return "spec.mount cannot be unset";
+  }
+  for (const std::string_view field : {"kind", "name", "namespace", "apiVersion"}) {
+    if (workspace.text({"spec", "mount", "ref", field}) !=
+        old.text({"spec", "mount", "ref", field})) {
+      return "spec.mount." + std::string(field) + " is immutable";
+    }
+  }
+  const bool adds_type =
+      workspace.at({"spec", "type"}) != nullptr && old.at({"spec", "type"}) == nullptr;
+  return adds_type && !has_any(context.user, kSystem)
+             ? "spec.type cannot be set for mounted workspaces"
+             : "";
+}
+
+std::string new_workspace_fault(const WriteContext& context, const Json& workspace) {
+  const bool system = has_any(context.user, kSystem);
+  if (!system && !workspace.text({"spec", "cluster"}).empty()) {
+    return "spec.Cluster can only be set by system privileged users";
+  }
+  if (!system && !workspace.text({"spec", "URL"}).empty()) {
+    return "spec.URL can only be set by system privileged users";
+  }
+  if (!is_mount(workspace)) {
+    return {};
+  }
+  for (const std::string_view field : {"kind", "name", "apiVersion"}) {
+    if (workspace.text({"spec", "mount", "ref", field}).empty()) {
+      return "spec.mount." + std::string(field) + " must be set";
+    }
+  }
+  return workspace.at({"spec", "type"}) != nullptr && !system
+             ? "spec.type cannot be set for mounted workspaces"
+             : "";
+}
+
+/// KK-051.
+std::string status_fault(const Json& workspace, const Json& old) {
+  const bool becomes_ready =
+      workspace.text({"status", "phase"}) == "Ready" && old.text({"status", "phase"}) != "Ready";
+  if (!becomes_ready || is_mount(workspace)) {
+    return {};
+  }
+  for (const std::string_view field : {"cluster", "URL"}) {
+    if (workspace.text({"spec", field}).empty()) {
+      return "spec." + std::string(field) + " must be set for phase Ready";
+    }
+  }
+  return {};
+}
+
+/// Asks for verb `use` of one type after the other.
+struct UseCheck : std::enable_shared_from_this<UseCheck> {
+  auth::Authorizer& authorizer;
+  auth::UserInfo user;
+  std::string name;  ///< of the workspace
+  std::vector<FoundType> types;
+  Hooks::AdmitDone done;
+
+  UseCheck(auth::Authorizer& asked, auth::UserInfo who) : authorizer(asked), user(std::move(who)) {}
+
+  void refuse(const std::string& text) {
+    done(fail(krm::forbidden(kTenancyGroup, kWorkspaces, name, text)));
+  }
+
+  void ask(std::size_t next) {
+    while (next < types.size() && is_open_type(types[next])) {
+      ++next;
+    }
+    if (next == types.size()) {
+      done({});
+      return;
+    }
+    const FoundType& type = types[next];
+    auth::Attributes use;
+    use.user = user;
+    use.cluster = type.cluster;
+    use.verb = "use";
+    use.group = kTenancyGroup;
+    use.version = "v1alpha1";
+    use.resource = kWorkspaceTypes;
+    use.name = type.name;
+    use.deep = true;  // also who may not enter that cluster may use what it offers
+    authorizer.authorize(use, [self = shared_from_this(), next](Expected<auth::Decision> decision) {
+      const std::string full = self->types[next].full_name();
+      if (!decision) {
+        self->refuse("unable to determine access to workspace type " + full + ": " +
+                     std::string(decision.error().message()));
+      } else if (!decision->allowed) {
+        self->refuse(missing_use(full));
+      } else {
+        self->ask(next + 1);
+      }
+    });
+  }
+};
+
 }  // namespace
 
 void prepare_workspace(const WorkspaceTypeLookup& types, const WriteContext& context,
@@ -145,8 +351,9 @@ void prepare_workspace(const WorkspaceTypeLookup& types, const WriteContext& con
     return;
   }
   workspace.make({"status", "phase"}) = "Scheduling";
-  workspace.make({"metadata", "annotations", kOwnerAnnotation}) =
-      user_document(context.user).dump();
+  if (!has_any(context.user, kSystem) || annotation(workspace, kOwnerAnnotation).empty()) {
+    workspace.make({"metadata", "annotations", kOwnerAnnotation}) = owner_annotation(context.user);
+  }
   inherit_required_groups(context, workspace);
   if (workspace.at({"spec", "mount"}) != nullptr) {
     return;
@@ -175,15 +382,47 @@ void prepare_workspace(const WorkspaceTypeLookup& types, const WriteContext& con
   }
 }
 
-void admit_workspace(const WorkspaceTypeLookup& types, auth::Authorizer& authorizer,
-                     const WriteContext& context, const Json* workspace, const Json* old,
-                     Hooks::AdmitDone done) {
-  if (old != nullptr || workspace == nullptr) {
+void admit_workspace(const WorkspaceTypeLookup& types, const WriteContext& context,
+                     const Json* workspace, const Json* old, Hooks::AdmitDone done) {
+  if (old == nullptr && workspace != nullptr && !is_mount(*workspace)) {
+    if (Expected<FoundType> type = find_type(types, context, *workspace); !type) {
+      done(fail(std::move(type.error())));
+      return;
+    }
+  }
+  done({});
+}
+
+std::string workspace_fault(const WriteContext& context, const Json& workspace, const Json* old) {
+  if (old == nullptr) {
+    return new_workspace_fault(context, workspace);
+  }
+  if (context.subresource == "status") {
+    return status_fault(workspace, *old);
+  }
+  std::string fault = changed_place(context, workspace, *old);
+  if (fault.empty()) {
+    fault = changed_mount(context, workspace, *old);
+  }
+  if (fault.empty()) {
+    fault = changed_type(workspace, *old);
+  }
+  return fault;
+}
+
+void approve_workspace(const WorkspaceTypeLookup& types, auth::Authorizer& authorizer,
+                       const WriteContext& context, const Json* workspace, const Json* old,
+                       Hooks::AdmitDone done) {
+  if (workspace == nullptr) {
     done({});
     return;
   }
-  if (workspace->at({"spec", "mount"}) != nullptr) {
-    done(check_mount(*workspace));
+  if (const std::string fault = workspace_fault(context, *workspace, old); !fault.empty()) {
+    done(fail(refused(*workspace, fault)));
+    return;
+  }
+  if (old != nullptr || is_mount(*workspace)) {
+    done({});
     return;
   }
   Expected<FoundType> type = find_type(types, context, *workspace);
@@ -191,36 +430,20 @@ void admit_workspace(const WorkspaceTypeLookup& types, auth::Authorizer& authori
     done(fail(std::move(type.error())));
     return;
   }
-  if (Expected<void> fits = check_limits(types, context, *workspace, *type); !fits) {
+  Expected<std::vector<FoundType>> aliases = Aliases(types, context, *workspace).of(*type);
+  if (!aliases) {
+    done(fail(std::move(aliases.error())));
+    return;
+  }
+  if (Expected<void> fits = check_limits(types, context, *workspace, *aliases); !fits) {
     done(std::move(fits));
     return;
   }
-  if (is_open_type(*type)) {
-    done({});
-    return;
-  }
-  auth::Attributes use;
-  use.user = context.user;
-  use.cluster = type->cluster;
-  use.verb = "use";
-  use.group = kTenancyGroup;
-  use.version = "v1alpha1";
-  use.resource = kWorkspaceTypes;
-  use.name = type->name;
-  use.deep = true;  // also who may not enter that cluster may use what it offers
-  const std::string name(workspace->text({"metadata", "name"}));
-  authorizer.authorize(use, [name, full_name = type->full_name(),
-                             done = std::move(done)](Expected<auth::Decision> decision) {
-    if (!decision) {
-      done(fail(std::move(decision.error())));
-    } else if (!decision->allowed) {
-      done(fail(krm::forbidden(kTenancyGroup, kWorkspaces, name,
-                               "unable to use workspacetype " + full_name +
-                                   ": missing verb='use' permission on workspacetype")));
-    } else {
-      done({});
-    }
-  });
+  auto check = std::make_shared<UseCheck>(authorizer, context.user);
+  check->name = workspace->text({"metadata", "name"});
+  check->types = std::move(*aliases);
+  check->done = std::move(done);
+  check->ask(0);
 }
 
 }  // namespace kintsugi::apiserver

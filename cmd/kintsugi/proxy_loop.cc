@@ -1,6 +1,7 @@
 #include "cmd/kintsugi/proxy_loop.h"
 
 #include "apiserver/kcp_kinds/kcp_kinds.h"
+#include "apiserver/shard/reserved_metadata.h"
 #include "base/strings.h"
 #include "cmd/kintsugi/slice_admission.h"
 #include "krm/request_info.h"
@@ -117,6 +118,11 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
        .authorizer = *authorizer,
        .resolve = resolve_stamped,
        .checks = {},
+       .receive_any =
+           [](const apiserver::WriteContext& context, const apiserver::ResourceDef& def,
+              krm::Json& object, const krm::Json* old) {
+             return apiserver::receive_metadata({}, context, def, object, old);
+           },
        .concurrency = {served.reads, served.writes, served.watch_starts}});
   overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);
   proxy::MergeParams merge = shared_.config.merge;

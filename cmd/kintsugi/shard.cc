@@ -32,7 +32,7 @@ constexpr Duration kFilePoll = seconds(60);
 constexpr apiserver::ConcurrencyLimits kRequests;
 
 struct Options {
-  std::string join, name, bind = "127.0.0.1", audit_log;
+  std::string join, name, bind = "127.0.0.1", audit_log, claims_escalation = "refuse";
   std::string client_crl, request_header_crl, backend_crl, crl_stale = "refuse";
   bool crl_required = false;
   std::uint16_t port = 0;
@@ -75,6 +75,9 @@ std::vector<Flag> flag_table(Options& options) {
        into(options.writes)},
       {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
        "the same for watches that begin", into(options.watch_starts)},
+      {"binding-claims-escalation", "refuse|allow", "refuse",
+       "whether one may accept permission claims for verbs that one does not hold oneself",
+       into(options.claims_escalation)},
   };
 }
 
@@ -129,6 +132,7 @@ class Running {
     params.address = options_.bind;
     params.loops = options_.loops;
     params.concurrency = {options_.reads, options_.writes, options_.watch_starts};
+    params.claims_escalation = options_.claims_escalation == "allow";
     params.external_url = proxy_url(layout_);
     if (auto ready = load_credentials(params); !ready) {
       return ready;
@@ -378,6 +382,10 @@ Expected<void> check_options(const Options& options) {
   }
   if (options.loops == 0 || options.loops > kMostLoops) {
     return fail(Errc::kConfig, "--loops: must be 1 to " + std::to_string(kMostLoops));
+  }
+  if (options.claims_escalation != "refuse" && options.claims_escalation != "allow") {
+    return fail(Errc::kConfig, "--binding-claims-escalation: must be refuse or allow, not \"" +
+                                   options.claims_escalation + "\"");
   }
   return {};
 }

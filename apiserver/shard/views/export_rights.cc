@@ -7,6 +7,7 @@
 
 #include "apiserver/shard/binding_policy.h"
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/shard_access.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -35,7 +36,8 @@ void ExportRights::authorize(const auth::Attributes& attributes, Done done) {
 }
 
 bool ExportRights::decide(const auth::Attributes& attributes) const {
-  return is_let_in(attributes) && has_content(attributes) && is_within_policies(attributes);
+  return !is_systems_status(attributes) && is_let_in(attributes) && has_content(attributes) &&
+         is_within_policies(attributes);
 }
 
 const PermissionClaim* ExportRights::offer_on(std::string_view group,

@@ -1,0 +1,711 @@
+"""System facts in objects that tenants write (KK-027, the trust matrix KK-250 to KK-291): every protected annotation, label and
+field by every way in which an object can be written, by the owner of a workspace and by an administrator. Refused with the
+recorded text, and nothing has changed. The matrix is data; the rows that must go on working follow it."""
+import contextlib
+import copy
+import json
+import unittest
+
+import kit
+
+CORE, TENANCY, APIS = "/apis/core.kcp.io/v1alpha1", "/apis/tenancy.kcp.io/v1alpha1", "/apis/apis.kcp.io/v1alpha2"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+MERGE, PATCH, APPLY, STRATEGIC = ({"Content-Type": f"application/{kind}"} for kind in (
+    "merge-patch+json", "json-patch+json", "apply-patch+yaml", "strategic-merge-patch+json"))
+
+# Kind: path of the collection, name of the object that is attacked, how a refusal names it.
+KINDS = {
+    "lc": (f"{CORE}/logicalclusters", "cluster", 'logicalclusters.core.kcp.io "cluster"'),
+    "ws": (f"{TENANCY}/workspaces", "child", 'workspaces.tenancy.kcp.io "child"'),
+    "held": (f"{TENANCY}/workspaces", "held", 'workspaces.tenancy.kcp.io "held"'),  # finds no shard: Scheduling for ever
+    "mount": (f"{TENANCY}/workspaces", "mount", 'workspaces.tenancy.kcp.io "mount"'),
+    "wt": (f"{TENANCY}/workspacetypes", "kind", 'workspacetypes.tenancy.kcp.io "kind"'),
+    "export": (f"{APIS}/apiexports", "gears", 'apiexports.apis.kcp.io "gears"'),
+    "binding": (f"{APIS}/apibindings", "claims", 'apibindings.apis.kcp.io "claims"'),
+    "map": ("/api/v1/namespaces/default/configmaps", "map", 'configmaps "map"'),
+}
+
+# Annotations and labels (KK-027): kind, map, key, value, who is refused ("t" the owner, "a" an administrator).
+A, L = "annotations", "labels"
+METADATA = [
+    ("lc", A, "kcp.io/path", "root:prov", "ta"),
+    ("lc", A, "core.kcp.io/shard", "elsewhere", "ta"),
+    ("lc", A, "internal.tenancy.kcp.io/type", "root:organization", "ta"),
+    ("lc", A, "experimental.tenancy.kcp.io/owner", '{"username":"eve"}', "ta"),
+    ("lc", A, "authorization.kcp.io/required-groups", "nobody", "t"),
+    ("lc", A, "core.kcp.io/inactive", "true", "t"),
+    ("lc", A, "internal.kcp.io/inactive", "true", "t"),
+    ("lc", A, "core.kcp.io/max-total-objects", "0", "t"),
+    ("lc", A, "internal.apis.kcp.io/resource-bindings", '{"gears.gear.test":{"n":"x"}}', "ta"),
+    ("lc", L, "tenancy.kcp.io/phase", "Initializing", "ta"),
+    ("lc", L, "initializer.internal.kcp.io/x", "x", "ta"),
+    ("lc", L, "terminator.internal.kcp.io/x", "x", "ta"),
+    ("lc", A, "internal.kcp.io/replicate", "true", "ta"),
+    ("lc", A, "internal.kcp.io/x", "x", "ta"),
+    ("lc", L, "core.kcp.io/x", "x", "ta"),
+    ("lc", A, "any.internal.apis.kcp.io/x", "x", "ta"),
+    ("ws", A, "core.kcp.io/shard", "elsewhere", "ta"),
+    ("ws", A, "internal.tenancy.kcp.io/cluster", "root", "ta"),
+    ("ws", A, "internal.tenancy.kcp.io/shard", "elsewhere", "ta"),
+    ("ws", A, "experimental.tenancy.kcp.io/owner", '{"username":"eve","groups":["system:masters"]}', "ta"),
+    ("ws", A, "authorization.kcp.io/required-groups", "nobody", "t"),
+    ("ws", L, "tenancy.kcp.io/phase", "Initializing", "ta"),
+    ("ws", L, "initializer.internal.kcp.io/x", "x", "ta"),
+    ("ws", L, "terminator.internal.kcp.io/x", "x", "ta"),
+    ("held", A, "internal.tenancy.kcp.io/cluster", "root", "ta"),
+    ("held", A, "internal.tenancy.kcp.io/shard", "root", "ta"),
+    ("held", A, "experimental.tenancy.kcp.io/owner", '{"username":"eve","groups":["system:masters"]}', "ta"),
+    ("wt", A, "internal.kcp.io/x", "x", "ta"),
+    ("wt", L, "tenancy.kcp.io/x", "x", "ta"),
+    ("export", A, "internal.apis.kcp.io/x", "x", "ta"),
+    ("export", A, "internal.kcp.io/replicate", "true", "ta"),
+    ("binding", L, "internal.apis.kcp.io/export", "x", "ta"),
+    ("binding", A, "authorization.kcp.io/x", "x", "ta"),
+    ("map", A, "internal.kcp.io/replicate", "true", "ta"),
+]
+# These an object gets at its creation, whatever was sent.
+OVERWRITTEN = [("ws", "experimental.tenancy.kcp.io/owner"), ("ws", "authorization.kcp.io/required-groups"),
+               ("wt", "kcp.io/path"), ("export", "kcp.io/path"), ("binding", "kcp.io/path"), ("map", "kcp.io/path"),
+               ("map", "kcp.io/shard"), ("map", "kcp.io/cluster"), ("wt", "kcp.io/shard"), ("ws", "kcp.io/cluster")]
+
+IMMUTABLE = ": field is immutable"
+BY_SYSTEM = " can only be changed by system privileged users"
+# Fields outside of metadata: kind, path, value (None: taken away), code, text behind the object's name, who is refused.
+FIELDS = [
+    ("lc", "spec.createdBy", {"username": "eve", "groups": ["system:masters"]}, 403, "spec.createdBy: Invalid value: ", "ta"),
+    ("lc", "spec.createdBy", None, 403, "spec.createdBy: Invalid value: null" + IMMUTABLE, "ta"),
+    ("lc", "spec.owner", {"apiVersion": "v1", "resource": "x", "name": "x", "cluster": "root", "uid": "x"}, 403,
+     "spec.owner: Invalid value: ", "ta"),
+    ("lc", "spec.owner", None, 403, "spec.owner: Invalid value: null" + IMMUTABLE, "ta"),
+    ("lc", "spec.directlyDeletable", True, 403, "spec.directlyDeletable: Invalid value: true" + IMMUTABLE, "ta"),
+    ("lc", "spec.initializers", ["root:x"], 403, "spec.initializers is immutable", "ta"),
+    ("lc", "spec.terminators", ["root:x"], 403, 'spec.terminators: Invalid value: ["root:x"]' + IMMUTABLE, "ta"),
+    ("lc", "metadata.finalizers", [], 403, "finalizer core.kcp.io/logicalcluster-deletion is required", "t"),
+    ("lc", "metadata.finalizers", ["core.kcp.io/logicalcluster-deletion", "x/y"], 403,
+     "metadata.finalizers: Forbidden: only administrators may change them", "t"),
+    ("held", "spec.cluster", "root", 403, "spec.cluster" + BY_SYSTEM, "ta"),
+    ("held", "spec.cluster", "system:admin", 403, "spec.cluster" + BY_SYSTEM, "ta"),
+    ("held", "spec.URL", "https://evil.example/clusters/root", 403, "spec.URL" + BY_SYSTEM, "ta"),
+    ("held", "spec.mount", {"ref": {"apiVersion": "m.test/v1", "kind": "Mount", "name": "x"}}, 403, "spec.mount is immutable", "ta"),
+    ("mount", "spec.cluster", "root", 403, "spec.cluster" + BY_SYSTEM, "ta"),
+    ("mount", "spec.URL", "https://evil.example/clusters/root", 403, "spec.URL" + BY_SYSTEM, "ta"),
+    ("mount", "spec.mount", None, 403, "spec.mount cannot be unset", "ta"),
+    ("mount", "spec.mount.ref.name", "other", 422, "mount is immutable", "ta"),
+    ("mount", "spec.type", {"name": "universal", "path": "root"}, 403, "spec.type cannot be set for mounted workspaces", "ta"),
+    ("ws", "spec.cluster", "root", 422, "cluster is immutable", "ta"),
+    ("ws", "spec.cluster", None, 422, "cluster cannot be unset", "ta"),
+    ("ws", "spec.URL", "https://evil.example/clusters/root", 403, "spec.URL" + BY_SYSTEM, "ta"),
+    ("ws", "spec.URL", None, 422, "URL cannot be unset", "ta"),
+    ("wt", "spec.defaultAPIBindings", [{"path": "root:prov", "export": "private"}], 403,
+     "unable to create or update WorkspaceType: no permission to bind to export root:prov:private", "t"),
+    ("wt", "spec.defaultAPIBindings", [{"path": "root:nowhere", "export": "private"}], 403,
+     "unable to create or update WorkspaceType: no permission to bind to export root:nowhere:private", "ta"),
+    ("wt", "spec.limitAllowedParents", {"types": [{"name": "x"}]}, 403, ".spec.limitAllowedParents.types[0].path must be set", "ta"),
+    ("binding", "spec.reference.export.name", "other", 403,
+     "unable to update APIBinding: no permission to bind to export root:prov:other", "ta"),
+]
+# Status: kind, path, value, who is refused; the text is authorization's.
+STATUS = [
+    ("lc", "status.initializers", ["root:x"], "t"), ("lc", "status.initializers", [], "t"), ("lc", "status.terminators", [], "t"),
+    ("lc", "status.phase", "Deleting", "t"), ("lc", "status.URL", "https://evil.example", "t"),
+    ("ws", "status.phase", "Initializing", "t"), ("held", "status.phase", "Ready", "t"),
+    ("wt", "status.virtualWorkspaces", [{"url": "https://evil.example", "type": "initializing"}], "t"),
+    ("export", "status.identityHash", "0" * 64, "ta"),
+    ("binding", "status.phase", "Bound", "ta"), ("binding", "status.apiExportClusterName", "root", "ta"),
+    ("binding", "status.boundResources", [], "ta"), ("binding", "status.exportPermissionClaims", [], "ta"),
+]
+FREE = ["internal.kcp.io/e2e-test", "extra.apis.kcp.io/x", "apiexports.apis.kcp.io/skip-endpointslice", "bootstrap.kcp.io/x",
+        "experimental.tenancy.kcp.io/mount", "syncagent.kcp.io/x", "workspace.kcp.io/x", "example.com/x", "notkcp.io/x"]
+
+
+def field_of(path, value):
+    """{"a": {"b": value}} of "a.b"."""
+    for part in reversed(path.split(".")):
+        value = {part: value}
+    return value
+
+
+def put(obj, path, value):
+    *way, last = path
+    for part in way:
+        obj = obj.setdefault(part, {})
+    if value is None:
+        obj.pop(last, None)
+    else:
+        obj[last] = value
+
+
+def found(obj, path):
+    for part in path:
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    return obj
+
+
+def grant(client, user, role, rules=None):
+    if rules is not None:
+        client.must("POST", f"{RBAC}/clusterroles", {"metadata": {"name": role}, "rules": rules})
+    client.must("POST", f"{RBAC}/clusterrolebindings", {
+        "metadata": {"name": f"{user}-{role}".replace(":", "-")}, "roleRef": {"kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "User", "name": user}]})
+
+
+ALL = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}]
+MOUNT = {"ref": {"apiVersion": "m.test/v1", "kind": "Mount", "name": "one"}}
+
+
+def body_of(kind, name, spec=None, **metadata):
+    collection = KINDS[kind][0]
+    api_version = collection.split("/apis/")[1].rsplit("/", 1)[0] if "/apis/" in collection else "v1"
+    kinds = {"lc": "LogicalCluster", "wt": "WorkspaceType", "export": "APIExport", "binding": "APIBinding", "map": "ConfigMap"}
+    out = {"apiVersion": api_version, "kind": kinds.get(kind, "Workspace"), "metadata": {"name": name, **metadata}}
+    if kind != "map":
+        out["spec"] = spec or {}
+    return out
+
+
+def export_of(client, name, group="gear.test", plural="gears", kind="Gear", **spec):
+    client.must("POST", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", {
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": f"v1.{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": {"plural": plural, "singular": kind.lower(), "kind": kind,
+                                                                  "listKind": kind + "List"},
+                 "versions": [{"name": "v1", "served": True, "storage": True,
+                               "schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}]}})
+    client.must("POST", f"{APIS}/apiexports", body_of("export", name, {"resources": [
+        {"group": group, "name": plural, "schema": f"v1.{plural}.{group}", "storage": {"crd": {}}}], **spec}))
+    kit.eventually(lambda: client.must("GET", f"{APIS}/apiexports/{name}")["status"]["identityHash"], what="identity")
+
+
+def setUpModule():
+    global up, admin, ann, prov, system, home, view, cluster  # pylint: disable=global-variable-undefined
+    up = kit.Installation(shards=2).start()
+    root = up.client()
+    grant(root, "ann", "makers", [{"apiGroups": ["tenancy.kcp.io"], "resources": ["workspaces"], "verbs": ["create", "get"]}])
+    up.make_workspace("prov", selector={"name": "shard-1"})
+    owner = up.user_client("ann")
+    kit.eventually(lambda: owner.request("POST", f"{TENANCY}/workspaces", body_of("ws", "anns", {
+        "location": {"selector": {"matchLabels": {"name": "root"}}}})).status in (201, 409), what="ann's workspace")
+    kit.eventually(lambda: owner.must("GET", f"{TENANCY}/workspaces/anns")["status"].get("phase") == "Ready")
+    home = "/clusters/root:anns"
+    ann, admin = up.user_client("ann", path=home), up.client(home)
+    kit.eventually(lambda: ann.get(KINDS["lc"][0]).status == 200, what="ann is in")
+    cluster = ann.must("GET", f"{KINDS['lc'][0]}/cluster")["metadata"]["annotations"]["kcp.io/cluster"]
+    base = next(s["spec"]["baseURL"] for s in root.must("GET", f"{CORE}/shards")["items"] if s["metadata"]["name"] == "root")
+    system = kit.Client(base + f"/clusters/{cluster}", up.pki / "serving-ca.crt", up.pki / "shard-admin.crt",
+                        up.pki / "shard-admin.key")
+    grant(ann, "bob", "cluster-admin")
+    grant(ann, "bob", "system:kcp:workspace:access")
+
+    provider = up.client("/clusters/root:prov")
+    export_of(provider, "private", plural="secrets-of-prov", kind="Private")
+    tenancy = root.must("GET", f"{APIS}/apiexports/tenancy.kcp.io")["status"]["identityHash"]
+    claims = [{"group": "tenancy.kcp.io", "resource": "workspaces", "identityHash": tenancy, "verbs": ["*"]},
+              {"group": "core.kcp.io", "resource": "logicalclusters", "verbs": ["*"]},
+              {"group": "apis.kcp.io", "resource": "apiexports", "verbs": ["*"]},
+              {"group": "apis.kcp.io", "resource": "apibindings", "verbs": ["*"]},
+              {"group": "", "resource": "configmaps", "verbs": ["*"]}]
+    export_of(provider, "claims", group="claim.test", permissionClaims=claims)
+    grant(provider, "prov", "content", [
+        {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports/content"], "verbs": ["*"]},
+        {"nonResourceURLs": ["/"], "verbs": ["access"]}])
+    grant(provider, "ann", "bind-claims", [
+        {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports"], "resourceNames": ["claims"], "verbs": ["bind"]}])
+    prov = up.user_client("prov", path="")
+    name = provider.must("GET", f"{KINDS['lc'][0]}/cluster")["metadata"]["annotations"]["kcp.io/cluster"]
+    view = f"/services/apiexport/{name}/claims/clusters/{cluster}"
+
+    ann.must("POST", KINDS["ws"][0], body_of("ws", "child"))
+    ann.must("POST", KINDS["ws"][0], body_of("ws", "held", {"location": {"selector": {"matchLabels": {"no": "shard"}}}}))
+    ann.must("POST", KINDS["ws"][0], body_of("ws", "mount", {"mount": MOUNT}))
+    ann.must("POST", KINDS["wt"][0], body_of("wt", "kind", {"extend": {"with": [{"name": "universal", "path": "root"}]}}))
+    export_of(ann, "gears")
+    accepts = body_of("binding", "claims", {
+        "reference": {"export": {"path": "root:prov", "name": "claims"}},
+        "permissionClaims": [{"state": "Accepted", "selector": {"matchAll": True}, **claim} for claim in claims]})
+    kit.eventually(lambda: ann.request("POST", KINDS["binding"][0], accepts).status in (201, 409), what="ann has bound")
+    ann.must("POST", KINDS["map"][0], body_of("map", "map"))
+    kit.eventually(lambda: ann.must("GET", f"{KINDS['binding'][0]}/claims")["status"]["phase"] == "Bound")
+    kit.eventually(lambda: ann.must("GET", f"{KINDS['ws'][0]}/child")["status"]["phase"] == "Ready")
+    for kind in ("map", "ws", "held", "export", "binding"):
+        kit.eventually(lambda k=kind: prov.get(f"{view}{KINDS[k][0]}/{KINDS[k][1]}").status == 200, what=f"{kind} is seen by its claim")
+
+
+def tearDownModule():
+    up.__exit__(None, None, None)
+
+
+def as_bob(client):
+    return lambda *args, headers=None, **more: client.request(*args, headers={**(headers or {}), "Impersonate-User": "bob"}, **more)
+
+
+class Ways:
+    """How one value at one path of an object is written. Each gives the answers of its attempts."""
+
+    def __init__(self, request, kind, part=""):
+        collection, name, _ = KINDS[kind]
+        self.request, self.item, self.part = request, f"{collection}/{name}", part
+        self.present = request("GET", self.item).json
+        self.builtin = kind == "map"
+
+    def all(self, path, value):
+        known = found(self.present, path)
+        yield "PUT", self.put(path, value)
+        yield "JSON patch", self.json_patch(path, value, known)
+        yield "merge patch", self.merge(path, value)
+        yield "dry run", self.merge(path, value, "?dryRun=All")
+        yield "PUT dry run", self.put(path, value, "?dryRun=All")
+        if self.builtin:
+            yield "strategic", self.merge(path, value, headers=STRATEGIC)
+        if value is not None:
+            yield "apply", self.apply(path, value)
+
+    def put(self, path, value, query=""):
+        def attempt():
+            obj = self.request("GET", self.item).json
+            put(obj, path, value)
+            return self.request("PUT", self.item + self.part + query, obj)
+
+        return again(attempt)
+
+    def json_patch(self, path, value, known):
+        steps, at = [], self.present
+        for i, key in enumerate(path[:-1]):
+            at = at.get(key) if isinstance(at, dict) else None
+            if at is None:
+                steps.append({"op": "add", "path": pointer(path[:i + 1]), "value": {}})
+        if value is None:
+            steps.append({"op": "remove", "path": pointer(path)})
+        else:
+            steps.append({"op": "replace" if known is not None else "add", "path": pointer(path), "value": value})
+        return self.request("PATCH", self.item + self.part, json.dumps(steps), headers=PATCH)
+
+    def merge(self, path, value, query="", headers=None):
+        body = value
+        for key in reversed(path):
+            body = {key: body}
+        return self.request("PATCH", self.item + self.part + query, json.dumps(body), headers=headers or MERGE)
+
+    def apply(self, path, value):
+        body = {"apiVersion": self.present["apiVersion"], "kind": self.present["kind"],
+                "metadata": {"name": self.present["metadata"]["name"]}}
+        if self.present["kind"] == "APIBinding":  # what the schema requires in whatever is applied
+            body["spec"] = {"reference": copy.deepcopy(self.present["spec"]["reference"])}
+        put(body, path, value)
+        return self.request("PATCH", f"{self.item}{self.part}?fieldManager=thief&force=true", json.dumps(body), headers=APPLY)
+
+
+def pointer(path):
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
+
+
+def again(attempt):
+    """Until no controller writes at the same time."""
+    answer = attempt()
+    for _ in range(20):
+        if answer.status != 409:
+            break
+        answer = attempt()
+    return answer
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def version(self, kind):
+        collection, name, _ = KINDS[kind]
+        return system.must("GET", f"{collection}/{name}")["metadata"]["resourceVersion"]
+
+    @contextlib.contextmanager
+    def nothing_changes(self, kind):
+        """Nobody but the attacker writes these objects now."""
+        before = kit.eventually(lambda: self.quiet(kind), what="the object rests")
+        yield
+        self.assertEqual(self.version(kind), before, f"{kind} was written")
+
+    def quiet(self, kind):
+        first = self.version(kind)
+        return first if first == self.version(kind) else None
+
+    def refused(self, answer, code, text, what):
+        self.assertEqual(answer.status, code, (what, answer))
+        self.assertIn(text, answer.json["message"], what)
+        self.assertEqual(answer.json["reason"], "Forbidden" if code == 403 else "Invalid", what)
+
+    @staticmethod
+    def actors(who, bob=True):
+        out = []
+        if "t" in who:
+            out.append(("ann", ann.request))
+            if bob:
+                out.append(("ann as bob", as_bob(ann)))
+        if "a" in who:
+            out.append(("the administrator", admin.request))
+        return out
+
+
+class Matrix(Case):
+    def test_KK027_metadata_is_refused_by_every_way(self):
+        for kind, part, key, value, who in METADATA:
+            shown = f"{KINDS[kind][2]} is forbidden: modification of reserved {part[:-1]}: \"{key}\""
+            with self.nothing_changes(kind):
+                for actor, request in self.actors(who):
+                    ways = Ways(request, kind)
+                    path = ("metadata", part, key)
+                    known = found(ways.present, path)
+                    values = [value] if known is None else [value, None]
+                    for wanted in values:
+                        for way, answer in ways.all(path, wanted):
+                            with self.subTest(kind=kind, key=key, way=way, actor=actor, value=wanted):
+                                self.refused(answer, 403, shown, (kind, key, way, actor))
+
+    def test_fields_are_refused_by_every_way(self):
+        for kind, path, value, code, text, who in FIELDS:
+            with self.nothing_changes(kind):
+                for actor, request in self.actors(who):
+                    for way, answer in Ways(request, kind).all(tuple(path.split(".")), value):
+                        if way == "apply" and value in ([], {}):
+                            continue  # applying nothing takes nothing away from others
+                        if way == "apply" and path == "metadata.finalizers" and "x/y" not in value:
+                            continue
+                        with self.subTest(kind=kind, path=path, way=way, actor=actor):
+                            self.refused(answer, code, text, (kind, path, way, actor))
+
+    def test_KK060_KK101_KK311_status_is_denied_by_every_way(self):
+        for kind, path, value, who in STATUS:
+            with self.nothing_changes(kind):
+                for actor, request in self.actors(who):
+                    for way, answer in Ways(request, kind, "/status").all(tuple(path.split(".")), value):
+                        with self.subTest(kind=kind, path=path, way=way, actor=actor):
+                            self.refused(answer, 403, ": access denied", (kind, path, way, actor))
+
+    def test_KK311_these_statuses_are_not_read_either(self):
+        for kind in ("export", "binding"):
+            collection, name, _ = KINDS[kind]
+            for client in (ann, admin):
+                self.refused(client.get(f"{collection}/{name}/status"), 403, ": access denied", kind)
+            self.assertEqual(system.get(f"{collection}/{name}/status").status, 200)
+            review = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": {"resourceAttributes": {
+                "group": "apis.kcp.io", "resource": collection.rsplit("/", 1)[1], "subresource": "status", "verb": "update"}}}
+            told = admin.must("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+            self.assertFalse(told["status"]["allowed"], "reviews say so, too")
+
+    def test_KK006_a_status_write_carries_no_metadata(self):
+        for kind, part, key, value, who in METADATA:
+            if kind != "lc" or "a" not in who:
+                continue
+            with self.nothing_changes(kind):
+                for way, answer in Ways(admin.request, kind, "/status").all(("metadata", part, key), value):
+                    self.assertEqual(answer.status, 200, (key, way, answer))
+                    self.assertNotEqual(found(answer.json, ("metadata", part, key)), value, (key, way))
+
+    def test_through_the_virtual_workspace_of_an_export(self):
+        request = prov.request
+
+        def through(method, path, *args, **more):
+            return request(method, view + path, *args, **more)
+
+        for kind in ("map", "ws", "held", "export", "binding"):
+            facts = [(("metadata", part, key), value, 403) for of, part, key, value, _ in METADATA if of == kind]
+            facts += [(tuple(path.split(".")), value, code) for of, path, value, code, *_ in FIELDS if of == kind]
+            with self.nothing_changes(kind):
+                for path, value, code in facts:
+                    for way, answer in Ways(through, kind).all(path, value):
+                        with self.subTest(kind=kind, path=path, way=way):
+                            self.assertIn(answer.status, (403, code), (path, way, answer))
+                for of, path, value, _ in STATUS:
+                    if of == kind:
+                        for way, answer in Ways(through, kind, "/status").all(tuple(path.split(".")), value):
+                            self.assertEqual(answer.status, 403, (path, way, answer))
+        for kind in ("lc", "binding", "export"):
+            collection, name, _ = KINDS[kind]
+            parts = ("", "/status") if kind == "lc" else ("/status",)
+            for part in parts:
+                for method in ("GET", "PATCH") if part else ("PATCH",):
+                    answer = through(method, f"{collection}/{name}{part}", "{}", headers=MERGE)
+                    self.assertIn(answer.status, (403, 404), (kind, method, answer))
+        for spec in ({"cluster": "root"}, {"URL": "https://evil.example"}):
+            answer = through("POST", KINDS["ws"][0], body_of("ws", "thief", spec))
+            self.refused(answer, 403, "can only be set by system privileged users", spec)
+
+
+class Creation(Case):
+    def test_KK027_forged_metadata_is_refused_or_replaced(self):
+        bodies = {
+            "ws": lambda: body_of("ws", "made", {"location": {"selector": {"matchLabels": {"no": "shard"}}}}),
+            "wt": lambda: body_of("wt", "made", {"extend": {"with": [{"name": "universal", "path": "root"}]}}),
+            "export": lambda: body_of("export", "made", {"resources": []}),
+            "binding": lambda: body_of("binding", "made", {"reference": {"export": {"name": "gears"}}}),
+            "map": lambda: body_of("map", "made")}
+        overwritten = {(kind, key) for kind, key in OVERWRITTEN} | {("binding", "internal.apis.kcp.io/export")}
+        for kind, part, key, value, who in METADATA:
+            if kind not in bodies or (kind, key) in overwritten:
+                continue
+            collection, name = KINDS[kind][0], 'made"'
+            body = bodies[kind]()
+            body["metadata"][part] = {key: value}
+            for actor, request in self.actors(who + "t"):
+                for query in ("", "?dryRun=All"):
+                    text = f'{name} is forbidden: modification of reserved {part[:-1]}: "{key}"'
+                    self.refused(request("POST", collection + query, body), 403, text, (kind, key, actor))
+                applied = request("PATCH", f"{collection}/made?fieldManager=m&force=true", json.dumps(body), headers=APPLY)
+                self.refused(applied, 403, f'modification of reserved {part[:-1]}: "{key}"', (kind, key, actor))
+            self.assertEqual(system.get(f"{collection}/made").status, 404)
+        for kind, key in OVERWRITTEN:
+            collection, body = KINDS[kind][0], bodies[kind]()
+            body["metadata"]["annotations"] = {key: "forged"}
+            for query in ("?dryRun=All", ""):
+                made = again(lambda c=collection, q=query, b=body: ann.request("POST", c + q, b))
+                self.assertEqual(made.status, 201, (kind, key, made))
+                self.assertNotEqual(found(made.json, ("metadata", "annotations", key)), "forged", (kind, key))
+            if key == "kcp.io/path":
+                self.assertEqual(made.json["metadata"]["annotations"][key], "root:anns", kind)
+            ann.must("DELETE", f"{collection}/made", expect=(200, 202))
+            kit.eventually(lambda c=collection: system.get(f"{c}/made").status == 404)
+
+    def test_KK025_system_fields_are_the_servers(self):
+        for kind, make in (("map", lambda: body_of("map", "dated")), ("wt", lambda: body_of("wt", "dated", {
+                "extend": {"with": [{"name": "universal", "path": "root"}]}}))):
+            collection = KINDS[kind][0]
+            body = make()
+            uid, time = "11111111-2222-3333-4444-555555555555", "2001-01-01T00:00:00Z"
+            body["metadata"].update(uid=uid, creationTimestamp=time, deletionTimestamp=time, annotations={"kcp.io/shard": "x"})
+            for client in (ann, system):
+                meta = client.must("POST", collection, body)["metadata"]
+                self.assertNotEqual((meta["uid"], meta["creationTimestamp"]), (uid, time))
+                self.assertNotIn("deletionTimestamp", meta)
+                self.assertNotIn("kcp.io/shard", meta["annotations"])
+                client.must("DELETE", f"{collection}/dated")
+
+    def test_KK046_KK047_a_workspace_does_not_say_where_it_is(self):
+        victim = up.make_workspace("victim")["spec"]["cluster"]
+        cases = [({"cluster": name}, "spec.Cluster can only be set by system privileged users")
+                 for name in ("root", victim, cluster, "brandnewname", "system:admin")]
+        cases += [({"URL": "https://evil.example"}, "spec.URL can only be set by system privileged users"),
+                  ({"URL": "https://evil.example", "mount": MOUNT}, "spec.URL can only be set by system privileged users"),
+                  ({"cluster": "root", "mount": MOUNT}, "spec.Cluster can only be set by system privileged users")]
+        for spec, text in cases:
+            for actor, request in self.actors("ta"):
+                for query in ("", "?dryRun=All"):
+                    answer = request("POST", KINDS["ws"][0] + query, body_of("ws", "thief", spec))
+                    self.refused(answer, 403, f'workspaces.tenancy.kcp.io "thief" is forbidden: {text}', (spec, actor))
+                applied = request("PATCH", f"{KINDS['ws'][0]}/thief?fieldManager=m", json.dumps(body_of("ws", "thief", spec)),
+                                  headers=APPLY)
+                self.refused(applied, 403, text, (spec, actor, "apply"))
+        self.assertEqual(ann.get(f"{KINDS['ws'][0]}/thief").status, 404)
+        root = up.client()
+        self.assertEqual(root.get("/api/v1/namespaces/default").status, 200)
+        shards = {s["metadata"]["name"]: s["spec"]["baseURL"] for s in root.must("GET", f"{CORE}/shards")["items"]}
+        holders = []
+        for name, base in shards.items():
+            client = kit.Client(base + "/clusters/root", up.pki / "serving-ca.crt", up.pki / "shard-admin.crt",
+                                up.pki / "shard-admin.key")
+            if client.get(f"{CORE}/logicalclusters/cluster").status == 200:
+                holders.append(name)
+        self.assertEqual(holders, ["root"], "there is one root")
+
+    def test_KK040_KK041_the_owner_is_who_asks(self):
+        forged = {"experimental.tenancy.kcp.io/owner": '{"username":"root","groups":["system:masters"]}',
+                  "authorization.kcp.io/required-groups": "mine"}
+        body = body_of("ws", "owned", {"location": {"selector": {"matchLabels": {"no": "shard"}}}}, annotations=forged)
+        for query in ("?dryRun=All", ""):
+            notes = ann.must("POST", KINDS["ws"][0] + query, body)["metadata"]["annotations"]
+            owner = json.loads(notes["experimental.tenancy.kcp.io/owner"])
+            self.assertEqual((owner["username"], owner.get("groups")), ("ann", ["system:authenticated"]))
+            self.assertNotIn("authorization.kcp.io/required-groups", notes)
+        ann.must("DELETE", f"{KINDS['ws'][0]}/owned")
+        made = admin.must("POST", KINDS["ws"][0] + "?dryRun=All", body)["metadata"]["annotations"]
+        self.assertNotIn("system:kcp:admin", json.loads(made["experimental.tenancy.kcp.io/owner"]).get("groups", []))
+        kept = system.must("POST", KINDS["ws"][0] + "?dryRun=All", body)["metadata"]["annotations"]
+        self.assertEqual({key: kept[key] for key in forged}, forged)
+
+    def test_KK055_types_that_one_may_not_use(self):
+        provider = up.client("/clusters/root:prov")
+        provider.must("POST", KINDS["wt"][0], body_of("wt", "secret", {"extend": {"with": [{"name": "universal", "path": "root"}]}}))
+        ann.must("POST", KINDS["wt"][0], body_of("wt", "derived", {"extend": {"with": [{"name": "secret", "path": "root:prov"}]}}))
+        missing = "unable to use workspace type {}: missing verb='use' permission on workspacetype"
+        for kind, text in (({"name": "derived", "path": "root:anns"}, missing.format("root:prov:secret")),
+                           ({"name": "secret", "path": "root:prov"}, missing.format("root:prov:secret")),
+                           ({"name": "none", "path": "root:prov"}, missing.format("root:prov:none")),
+                           ({"name": "x", "path": "root:nowhere"}, missing.format("root:nowhere:x")),
+                           ({"name": "none"}, 'workspace type "none" cannot be resolved')):
+            answer = ann.request("POST", KINDS["ws"][0], body_of("ws", "typed", {"type": kind}))
+            self.refused(answer, 403, f'workspaces.tenancy.kcp.io "typed" is forbidden: {text}', kind)
+
+    def test_KK070_KK092_names_and_kinds_that_are_the_systems(self):
+        for name in ("any", "system"):
+            self.refused(ann.request("POST", KINDS["wt"][0], body_of("wt", name)), 403,
+                         f'metadata.name: Invalid value: "{name}": name is reserved', name)
+        self.refused(ann.request("POST", KINDS["wt"][0], body_of("wt", "root")), 403,
+                     "root workspace type can only be created in root cluster", "root")
+        for client in (ann, admin):
+            answer = client.request("POST", KINDS["lc"][0], body_of("lc", "cluster"))
+            self.refused(answer, 403, 'logicalclusters.core.kcp.io "cluster" is forbidden: LogicalCluster cannot be created', "create")
+            for query in ("", "?dryRun=All"):
+                answer = client.request("DELETE", f"{KINDS['lc'][0]}/cluster{query}")
+                self.refused(answer, 403, "LogicalCluster cannot be deleted", "delete")
+            self.refused(client.request("DELETE", KINDS["lc"][0]), 403, "LogicalCluster cannot be deleted", "collection")
+
+    def test_KK223_KK224_groups_of_kcp(self):
+        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        schemas = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"
+
+        def definition(group, **metadata):
+            return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                    "metadata": {"name": f"things.{group}", **metadata},
+                    "spec": {"group": group, "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+                             "versions": [{"name": "v1", "served": True, "storage": True,
+                                           "schema": {"openAPIV3Schema": {"type": "object"}}}]}}
+
+        def schema(group):
+            return {"apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": f"v1.things.{group}"},
+                    "spec": {"group": group, "scope": "Cluster", "names": {"plural": "things", "singular": "thing", "kind": "Thing",
+                                                                           "listKind": "ThingList"},
+                             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"type": "object"}}]}}
+
+        for group in ("core.kcp.io", "kcp.io", "x.apis.kcp.io", "tenancy.kcp.io", "topology.kcp.io", "cache.kcp.io", "migration.kcp.io"):
+            for client in (ann, admin):
+                for path, body in ((crds, definition(group)), (schemas, schema(group))):
+                    self.refused(client.request("POST", path, body), 403, f"{group} is a reserved group", (group, path))
+        for group in ("mykcp.io", "x.kcp.io"):
+            for path, body in ((crds, definition(group)), (schemas, schema(group))):
+                ann.must("POST", path + "?dryRun=All", body)
+        for key in ("apis.kcp.io", "apis.kcp.io/bound-crd", "apis.kcp.io/schema-cluster", "x.apis.kcp.io/y"):
+            self.refused(ann.request("POST", crds, definition("mine.test", annotations={key: "x"})), 403,
+                         f"{key} is a reserved annotation", key)
+
+
+class Rights(Case):
+    def test_KK166_nobody_accepts_claims_beyond_his_own_rights(self):
+        grant(ann, "cleo", "binders", [
+            {"apiGroups": ["apis.kcp.io"], "resources": ["apibindings"], "verbs": ["*"]},
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}, {"nonResourceURLs": ["/"], "verbs": ["access"]}])
+        grant(up.client("/clusters/root:prov"), "cleo", "bind-claims")
+        cleo = up.user_client("cleo", path=home)
+        kit.eventually(lambda: cleo.get(KINDS["binding"][0]).status == 200, what="cleo is in")
+
+        def body(*claims, name="cleos"):
+            return body_of("binding", name, {"reference": {"export": {"path": "root:prov", "name": "claims"}}, "permissionClaims": [
+                {"group": "", "resource": resource, "verbs": verbs, "state": state, "selector": {"matchAll": True}}
+                for resource, verbs, state in claims]})
+
+        collection = KINDS["binding"][0]
+        for verbs, missing in ((["*"], "[*]"), (["get", "delete"], "[delete]"), (["create", "update"], "[create update]")):
+            text = f"permission claim 0 grants verbs the user does not hold: {missing}"
+            attempt = body(("configmaps", verbs, "Accepted"))
+            kit.eventually(lambda b=attempt: "no permission" not in cleo.request("POST", collection, b).json["message"])
+            self.refused(cleo.request("POST", collection, attempt), 403, text, verbs)
+            self.refused(cleo.request("POST", collection + "?dryRun=All", attempt), 403, text, verbs)
+        self.refused(cleo.request("POST", collection, body(("configmaps", ["get"], "Accepted"), ("secrets", ["get"], "Accepted"))), 403,
+                     "permission claim 1 grants verbs the user does not hold: [get]", "secrets")
+        cleo.must("POST", collection + "?dryRun=All", body(("configmaps", ["get", "list"], "Accepted")))
+        made = cleo.must("POST", collection, body(("configmaps", ["*"], "Rejected"), ("secrets", ["*"], "Rejected")))
+        path = f"{collection}/{made['metadata']['name']}"
+        for patch, headers in (([{"op": "replace", "path": "/spec/permissionClaims/1/state", "value": "Accepted"}], PATCH),
+                               ({"spec": body(("configmaps", ["*"], "Rejected"), ("secrets", ["*"], "Accepted"))["spec"]}, MERGE)):
+            self.refused(cleo.request("PATCH", path, json.dumps(patch), headers=headers), 403,
+                         "permission claim 1 grants verbs the user does not hold: [*]", headers)
+        self.assertEqual(cleo.must("GET", path)["spec"]["permissionClaims"][1]["state"], "Rejected")
+        cleo.must("DELETE", path)
+
+    def test_KK222_no_tenants_policy_judges_kcps_kinds(self):
+        policies = "/apis/admissionregistration.k8s.io/v1"
+        ann.must("POST", policies + "/validatingadmissionpolicies", {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "no"},
+            "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [
+                {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]},
+                "matchConditions": [{"name": "kinds", "expression":
+                                     "request.resource.group in ['core.kcp.io', 'tenancy.kcp.io', 'apis.kcp.io'] || "
+                                     "request.resource.resource == 'configmaps'"}],
+                "validations": [{"expression": "false", "message": "the tenant says no"}]}})
+        ann.must("POST", policies + "/validatingadmissionpolicybindings", {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "no"},
+            "spec": {"policyName": "no", "validationActions": ["Deny"]}})
+        self.addCleanup(ann.must, "DELETE", policies + "/validatingadmissionpolicies/no")
+        self.addCleanup(ann.must, "DELETE", policies + "/validatingadmissionpolicybindings/no")
+        item = f"{KINDS['map'][0]}/map"
+        note = json.dumps({"metadata": {"annotations": {"example.com/policy": "x"}}})
+        kit.eventually(lambda: ann.request("PATCH", item + "?dryRun=All", note, headers=MERGE).status == 422, what="the policy acts")
+        for kind in ("lc", "ws", "wt", "export", "binding"):
+            collection, name, _ = KINDS[kind]
+            for client in (ann, admin, system):
+                client.must("PATCH", f"{collection}/{name}?dryRun=All", note, headers=MERGE)
+        ann.must("POST", KINDS["ws"][0] + "?dryRun=All", body_of("ws", "policed"))
+
+    def test_KK112_KK113_who_is_put_to_sleep_stays_asleep(self):
+        grant(up.client(), "ann", "sleepers", [{"apiGroups": ["tenancy.kcp.io"], "resources": ["workspaces"], "verbs": ["create"]}])
+        up.user_client("ann").must("POST", KINDS["ws"][0], body_of("ws", "sleepy"))
+        inside, outside = up.user_client("ann", path="/clusters/root:sleepy"), up.client("/clusters/root:sleepy")
+        item = f"{KINDS['lc'][0]}/cluster"
+        kit.eventually(lambda: inside.get(item).status == 200, what="ann is in")
+        name = inside.must("GET", item)["metadata"]["annotations"]["kcp.io/cluster"]
+        kit.eventually(lambda: outside.must("GET", item)["status"]["phase"] == "Ready")
+        text = f'logicalclusters.core.kcp.io "{name}" is forbidden: logical cluster is marked inactive'
+
+        def mark(key, value):
+            outside.must("PATCH", item, json.dumps({"metadata": {"annotations": {key: value}}}), headers=MERGE)
+
+        for key in ("core.kcp.io/inactive", "internal.kcp.io/inactive"):
+            for value in ("True", "1", ""):
+                mark(key, value)
+                self.assertEqual(inside.get(KINDS["map"][0]).status, 200, (key, value))
+            mark(key, "true")
+            kit.eventually(lambda: inside.get(KINDS["map"][0]).status == 403, what="asleep")
+            for path in (KINDS["map"][0], "/apis", "/openapixyz", f"{CORE}/logicalclustersX", f"{CORE}/shards", "/livez"):
+                for client in (inside, outside):
+                    self.refused(client.get(path), 403, text, path)
+            self.assertEqual(inside.get(item).status, 200)
+            self.assertEqual(inside.get("/openapi/v2").status, 200)
+            for patch, headers in (({"metadata": {"annotations": {key: None}}}, MERGE),
+                                   ([{"op": "remove", "path": pointer(("metadata", "annotations", key))}], PATCH)):
+                for sub in ("", "/status"):
+                    self.refused(inside.request("PATCH", item + sub, json.dumps(patch), headers=headers), 403, text, sub)
+            self.refused(inside.request("PUT", item, inside.must("GET", item)), 403, text, "PUT")
+            mark(key, None)
+            kit.eventually(lambda: inside.get(KINDS["map"][0]).status == 200, what="awake")
+
+
+class Accepted(Case):
+    def test_KKT014_free_keys(self):
+        for kind in ("lc", "ws", "wt", "export", "binding", "map"):
+            collection, name, _ = KINDS[kind]
+            for part in (A, L):
+                keys = {key: "x" for key in FREE}
+                for value in (keys, dict.fromkeys(keys)):
+                    stored = again(lambda p=part, v=value, i=f"{collection}/{name}": ann.request(
+                        "PATCH", i, json.dumps({"metadata": {p: v}}), headers=MERGE))
+                    self.assertEqual(stored.status, 200, (kind, stored))
+                    has = stored.json["metadata"].get(part, {})
+                    self.assertEqual([has.get(key) for key in keys], list(value.values()), kind)
+        reserved = {key: "x" for kind, part, key, *_ in METADATA if part == A and key != "internal.kcp.io/replicate"
+                    and key != "kcp.io/path"}
+        made = ann.must("POST", KINDS["map"][0], body_of("map", "means-nothing", annotations={**reserved, **dict.fromkeys(FREE, "x")}))
+        for key, value in reserved.items():
+            self.assertEqual(made["metadata"]["annotations"][key], value)
+
+    def test_KKT015_what_was_read_can_be_written(self):
+        for kind in ("lc", "ws", "held", "mount", "wt", "export", "binding", "map"):
+            collection, name, _ = KINDS[kind]
+            path = f"{collection}/{name}"
+            for client in (ann, admin, system):
+                stored = again(lambda c=client, p=path: c.request("PUT", p, c.must("GET", p)))
+                self.assertEqual(stored.status, 200, (kind, stored))
+                body = client.must("GET", path)
+                for member in ("managedFields", "resourceVersion"):
+                    body["metadata"].pop(member, None)
+                applied = again(lambda c=client, p=path, b=body: c.request(
+                    "PATCH", f"{p}?fieldManager=kubectl&force=true&dryRun=All", json.dumps(b), headers=APPLY))
+                self.assertEqual(applied.status, 200, (kind, applied))
+
+    def test_writers_may_write(self):
+        item = f"{KINDS['lc'][0]}/cluster"
+        for kind, part, key, value, who in METADATA:
+            if kind != "lc" or "a" in who:
+                continue
+            for wanted in (value, None):
+                admin.must("PATCH", item + "?dryRun=All", json.dumps({"metadata": {part: {key: wanted}}}), headers=MERGE)
+        for kind, part, key, value, who in METADATA:
+            collection, name, _ = KINDS[kind]
+            system.must("PATCH", f"{collection}/{name}?dryRun=All", json.dumps({"metadata": {part: {key: value}}}), headers=MERGE)
+
+
+if __name__ == "__main__":
+    unittest.main()
