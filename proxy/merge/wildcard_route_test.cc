@@ -76,5 +76,27 @@ TEST(WildcardRequest, WhenADeprecatedWatchComes_T38_IsReadAsItsList) {
   EXPECT_EQ(other.refusal->code(), Errc::kBadRequest);
 }
 
+TEST(WildcardRequest, WhenTheWatchFormIsEscaped_SET001_IsReadAsItsListToo) {
+  for (const char* trail : {"/apis/g/v1/%77atch/foo", "/apis/g/v1/wat%63h/foo",
+                            "/apis/g/v1/%77%61%74%63%68/foo", "/%61pis/g/v1/watch/foo",
+                            "/apis/g/v%31/wat%63%68/foo?watch=0", "/apis/%67/v1/%77atch/foo/"}) {
+    for (const bool plain : {false, true}) {
+      const WildcardRequest request = read_wildcard("GET", trail, plain);
+      EXPECT_EQ(request.use, Use::kMerge) << trail;
+      EXPECT_EQ(request.path, "/apis/g/v1/foo") << trail;
+      EXPECT_EQ(request.info.verb, "watch") << trail;
+    }
+  }
+  const WildcardRequest named = read_wildcard(
+      "GET", "/api/v1/%77atch/namespaces/t%2dx/config%6daps/watch?labelSelector=a%3Db", true);
+  EXPECT_EQ(named.use, Use::kMerge);
+  EXPECT_EQ(named.path, "/api/v1/namespaces/t-x/configmaps");
+  EXPECT_EQ(named.info.name, "watch");
+  EXPECT_EQ(named.info.query.get("labelSelector"), "a=b");
+  const WildcardRequest bound = read_wildcard("GET", "/apis/g/v1/watch/widgets:0a%20b", false);
+  EXPECT_EQ(bound.path, "/apis/g/v1/widgets:0a%20b");
+  EXPECT_EQ(bound.info.resource, "widgets:0a b");
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy
