@@ -5,6 +5,7 @@
 #include "auth/authenticators.h"
 #include "auth/request_header.h"
 #include "http/handler.h"
+#include "krm/request_target.h"
 #include "proxy/workspace_issuers.h"
 #include "topology/snapshot.h"
 
@@ -35,10 +36,14 @@ class TokenGate final : public http::Handler {
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
 
  private:
-  [[nodiscard]] bool concerns(const http::RequestHead& head, const http::PeerInfo& peer) const;
+  [[nodiscard]] bool concerns(const http::RequestHead& head, const krm::RequestTarget& target,
+                              const http::PeerInfo& peer) const;
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(http::RequestHead head,
+                                                            http::ResponseStream& stream);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> identify(http::RequestHead head,
                                                                http::ResponseStream& stream);
   [[nodiscard]] bool concerns_workspace(const http::RequestHead& head,
+                                        const krm::RequestTarget& target,
                                         const http::PeerInfo& peer) const;
 
   std::shared_ptr<topology::SnapshotView> view_;

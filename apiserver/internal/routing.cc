@@ -224,6 +224,10 @@ bool wait_for_definition(const RequestPtr& request) {
 }
 
 void route_resource(const RequestPtr& request) {
+  if (request->info.verb == "proxy") {  // the path form that Kubernetes has given up
+    send_error(*request, krm::path_not_found());
+    return;
+  }
   if (wait_for_definition(request)) {
     return;
   }

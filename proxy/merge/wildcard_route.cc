@@ -1,6 +1,7 @@
 #include "proxy/merge/wildcard_route.h"
 
 #include "base/strings.h"
+#include "krm/request_target.h"
 #include "krm/selector.h"
 #include "krm/status.h"
 
@@ -71,10 +72,11 @@ WildcardRequest refused(WildcardRequest request, Error error) {
 
 }  // namespace
 
-WildcardRequest read_wildcard(std::string_view method, std::string_view trail, bool plain) {
+WildcardRequest read_wildcard(std::string_view method, std::string_view sent, bool plain) {
   WildcardRequest out;
+  const std::string trail = krm::canonical_trail(sent);
   out.path = trail.substr(0, trail.find('?'));
-  out.info = krm::parse_request_info(method, trail.empty() ? std::string_view("/") : trail);
+  out.info = krm::parse_request_info(method, trail.empty() ? std::string("/") : trail);
   const krm::RequestInfo& info = out.info;
   if (info.deprecated_watch && info.subresource.empty() && method == "GET") {
     const std::optional<std::string> list = as_list(info);
