@@ -235,7 +235,20 @@ struct Scan {
   }
 };
 
-bool is_allowed(char c) noexcept { return c > 0x20 && c < 0x7F && c != '#'; }
+enum class Byte : std::uint8_t { kPlain, kDot, kEscape, kBackslash, kBad };
+
+constexpr std::array<Byte, 256> kBytes = [] {
+  std::array<Byte, 256> out{};
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = i <= 0x20 || i >= 0x7F || i == '#' ? Byte::kBad : Byte::kPlain;
+  }
+  out['.'] = Byte::kDot;
+  out['%'] = Byte::kEscape;
+  out['\\'] = Byte::kBackslash;
+  return out;
+}();
+
+Byte byte_of(char c) noexcept { return kBytes[static_cast<unsigned char>(c)]; }
 
 /// One segment between raw slashes. @param is_cluster  what it hides is for resolution to refuse.
 void scan_segment(std::string_view text, std::size_t begin, std::size_t end, bool is_cluster,
@@ -250,19 +263,20 @@ void scan_segment(std::string_view text, std::size_t begin, std::size_t end, boo
     dots_only = true;
   };
   for (std::size_t i = begin; i < end; ++i) {
-    char c = text[i];
-    if (c != '%') {
-      if (!is_allowed(c)) {
-        scan.found(Scan::Kind::kByte, i);
-      }
-      if (c == '\\') {  // some take it for a slash
-        separated = true;
-        end_part(i);
-        continue;
-      }
+    const Byte kind = byte_of(text[i]);
+    if (kind == Byte::kPlain || kind == Byte::kDot) {
       ++part;
-      dots_only = dots_only && c == '.';
+      dots_only = dots_only && kind == Byte::kDot;
       continue;
+    }
+    if (kind == Byte::kBackslash) {  // some take it for a slash
+      separated = true;
+      end_part(i);
+      continue;
+    }
+    if (kind == Byte::kBad) {
+      scan.found(Scan::Kind::kByte, i);
+      return;
     }
     const int high = i + 2 < end ? hex(text[i + 1]) : -1;
     const int low = high >= 0 ? hex(text[i + 2]) : -1;
@@ -325,7 +339,7 @@ Scan scan_target(std::string_view target, const RequestTarget& out, std::string_
     begin = end + 1;
   }
   for (std::size_t i = out.info_end; i < target.size(); ++i) {
-    if (!is_allowed(target[i])) {
+    if (byte_of(target[i]) == Byte::kBad) {
       scan.found(Scan::Kind::kByte, i);
       break;
     }
