@@ -112,6 +112,8 @@ class References(unittest.TestCase):
         self.assertEqual(missing, {"FP-003", "FP-004", "KK-001", "KK-T002", "SE-029a", "T-05", "T43", "E2"})
         _, table, tests = self.checked({"e2e/a_test.py": "KK-T001 KK-T002"})
         self.assertNotIn("KK-001", {one for _, one in check_references.uncovered(table, tests)})
+
+
 class Throws(unittest.TestCase):
     def helpers(self, body):
         with tempfile.TemporaryDirectory() as folder:
