@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "krm/go_text.h"
 #include "krm/path_shape.h"
+#include "krm/status.h"
 
 namespace kintsugi::krm {
 namespace {
@@ -558,6 +560,11 @@ std::string canonical_target(std::string_view target, const RequestTarget& parse
   const bool same = again.form == parsed.form && again.word == TargetWord::kNone &&
                     parsed.word == TargetWord::kNone && again.cluster == parsed.cluster;
   return same ? std::move(plain) : std::string(target);
+}
+
+Error missing_identity(std::string_view resource) {
+  return bad_request("invalid resource " + go_quote(resource.substr(0, resource.find(':'))) +
+                     ": missing identity");
 }
 
 bool is_watch(std::string_view method, std::string_view target) {

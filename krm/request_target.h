@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "krm/request_info.h"
 #include "krm/service_path.h"
 
@@ -89,6 +90,9 @@ struct RequestTarget {
 /// The target as it is understood: plain words in front, the canonical trail, the query as sent.
 /// It is parsed as the same target again; where no such text exists, the target as it was sent.
 [[nodiscard]] std::string canonical_target(std::string_view target, const RequestTarget& parsed);
+
+/// 400 for a resource with an empty identity ("widgets:"), KK-378.
+[[nodiscard]] Error missing_identity(std::string_view resource);
 
 /// True for a watch, as RequestTarget::is_watch says. Cost: nearly every target that is none fails
 /// a search for the word.

@@ -1,4 +1,5 @@
 // Every form of path, with any of its words escaped in any way, gets one answer and ends nothing.
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -159,6 +160,55 @@ TEST_F(RequestForms, WhenAPathIsCutAnywhere_NothingEndsTheProxy_SET001) {
     }
   }
   ask_all(heads);
+}
+
+TEST_F(RequestForms, WhenAPlainServerHasAProxySubresource_SET005_WhatIsBelowIsPassedAsSent) {
+  start(true);
+  rig_->log_in();
+  for (const std::string rest : {"/a%2Fb", "/..%2F", "//x/./y", "/%zz", "/a%00?q=%2F"}) {
+    const std::string path = "/api/v1/namespaces/n/services/x/proxy" + rest;
+    Answer answer;
+    rig_->ask(answer, Rig::get("/clusters/c1" + path));
+    EXPECT_EQ(answer.status, 404) << path << answer.body;
+    ASSERT_FALSE(rig_->shard.exchanges.empty()) << path;
+    EXPECT_EQ(rig_->shard.exchanges.back().head.target, path);
+  }
+  const std::size_t before = rig_->shard.exchanges.size();
+  for (const char* elsewhere : {"/clusters/c1/api/v1/namespaces/n/services/x/status/..%2F",
+                                "/clusters/c1/api/v1/services/%00", "/clusters/c1/proxy/%zz"}) {
+    Answer answer;
+    rig_->ask(answer, Rig::get(elsewhere));
+    EXPECT_EQ(answer.status, 400) << elsewhere;
+  }
+  EXPECT_EQ(rig_->shard.exchanges.size(), before);
+}
+
+TEST_F(RequestForms, WhenASlashIsEscaped_KK371_DecisionsSeeItAndTheShardGetsItAsSent) {
+  start(false);
+  rig_->log_in();
+  const struct {
+    const char* target;
+    const char* local;      // what the proxy serves itself; "": forwarded
+    const char* forwarded;  // "": not
+  } cases[] = {
+      {"/clusters/root:one/api%2Fv1/secrets?a=%2F", "", "/clusters/c1/api%2Fv1/secrets?a=%2F"},
+      {"/%63lusters/root%3Aone/api/v1/configmaps/a%2Fb", "",
+       "/clusters/c1/api/v1/configmaps/a%2Fb"},
+      {"/clusters/root:one/%61pis%2Ftopology.kcp.io/v1alpha1/partitions",
+       "/clusters/c1/apis/topology.kcp.io/v1alpha1/partitions", ""},
+      {"/clusters/root:one/apis/topology%2Ekcp.io/v1alpha1/partitions?limit=1",
+       "/clusters/c1/apis/topology.kcp.io/v1alpha1/partitions?limit=1", ""},
+  };
+  for (const auto& one : cases) {
+    rig_->local.last.target.clear();
+    rig_->shard.exchanges.clear();
+    Answer answer;
+    rig_->ask(answer, Rig::get(one.target));
+    EXPECT_EQ(rig_->local.last.target, one.local) << one.target;
+    EXPECT_EQ(rig_->shard.exchanges.empty() ? "" : rig_->shard.exchanges.back().head.target,
+              one.forwarded)
+        << one.target;
+  }
 }
 
 }  // namespace

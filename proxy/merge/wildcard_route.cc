@@ -78,6 +78,10 @@ WildcardRequest read_wildcard(std::string_view method, std::string_view sent, bo
   out.path = trail.substr(0, trail.find('?'));
   out.info = krm::parse_request_info(method, trail.empty() ? std::string("/") : trail);
   const krm::RequestInfo& info = out.info;
+  if (info.resource.ends_with(':')) {  // KK-378
+    Error error = krm::missing_identity(info.resource);
+    return refused(std::move(out), std::move(error));
+  }
   if (info.deprecated_watch && info.subresource.empty() && method == "GET") {
     const std::optional<std::string> list = as_list(info);
     if (list && !krm::parse_request_info(method, *list).deprecated_watch) {

@@ -56,6 +56,18 @@ TEST(WildcardRequest, WhenOneObjectIsRead_T18_PlainServersAnswer) {
             "that at /clusters/<name>/, an object's annotation kcp.io/cluster is that name");
 }
 
+TEST(WildcardRequest, WhenAnIdentityIsMissing_KK378_IsRefused) {
+  for (const char* trail :
+       {"/apis/ex.io/v1/widgets:", "/apis/ex.io/v1/widgets%3A?watch=1",
+        "/apis/ex.io/v1/watch/widgets:", "/api/v1/namespaces/t/configmaps:/x"}) {
+    const WildcardRequest request = read_wildcard("GET", trail, false);
+    ASSERT_EQ(request.use, Use::kRefused) << trail;
+    EXPECT_EQ(request.refusal->code(), Errc::kBadRequest) << trail;
+  }
+  EXPECT_EQ(read_wildcard("GET", "/apis/ex.io/v1/widgets:", false).refusal->message(),
+            "invalid resource \"widgets\": missing identity");
+}
+
 TEST(WildcardRequest, WhenADeprecatedWatchComes_T38_IsReadAsItsList) {
   const WildcardRequest all =
       read_wildcard("GET", "/api/v1/watch/configmaps?watch=0&limit=5", false);
