@@ -261,7 +261,7 @@ class Services(unittest.TestCase):
             self.echoes[2] = Echo(name, port)
 
         try:
-            for query, status in (("", 503), ("?watch=true", 429)):
+            for query, status in (("", 503), ("/v1/configmaps?watch=true", 429)):
                 answer = kit.eventually(lambda q=query, s=status: (lambda a: a if a.status == s else None)(self.ask(tail + q)))
                 self.assertEqual(answer.headers["Retry-After"], "1")
                 self.assertEqual(answer.json["message"], "the shard is not reachable")

@@ -33,7 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   head.method = "GET";
   head.target = text.substr(0, space);
   head.headers.add("authorization", "Bearer " + std::string(token));
-  if (const auto target = kintsugi::proxy::in_cluster_target(head)) {
+  if (const auto target = kintsugi::proxy::in_cluster_target(
+          head, kintsugi::krm::parse_target(head.method, head.target))) {
     const auto cluster = kintsugi::krm::split_cluster_path(*target);
     if (!cluster || !kintsugi::krm::is_workspace_path(cluster->segment)) {
       std::abort();

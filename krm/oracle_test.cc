@@ -14,6 +14,7 @@
 #include "krm/json_path.h"
 #include "krm/merge_patch.h"
 #include "krm/request_info.h"
+#include "krm/request_target.h"
 #include "krm/selector.h"
 #include "krm/strategic_merge.h"
 #include "krm/types/builtin_types.h"
@@ -227,6 +228,78 @@ TEST(Oracle, WhenPathIsUnderstood_AM036_AgreesWithReference) {
         }
         return out.dump();
       });
+}
+
+/// What the target is for, or that ours refuses it, which it may always do: it has to be sent anew,
+/// or nobody is there.
+std::string target_or_refused(const Json& given, TargetRules rules) {
+  const std::string method = text_of(given, "method");
+  const std::string target = text_of(given, "target");
+  const RequestTarget parsed = parse_target(method, target, rules);
+  const bool ours = parsed.service != VirtualWorkspace::kOther &&
+                    parsed.service != VirtualWorkspace::kAdmin;  // others' paths are their own
+  const bool named =
+      parsed.form == TargetForm::kCluster || (parsed.form == TargetForm::kService && ours);
+  if (parsed.fault != TargetFault::kNone || !named ||
+      (parsed.cluster != "*" && !is_workspace_path(parsed.cluster))) {
+    return "refused";
+  }
+  if (parsed.form == TargetForm::kService) {
+    const auto service = parse_service_path(std::string_view(target).substr(parsed.inner));
+    if (!service || (!service->owner.empty() && !is_workspace_path(service->owner))) {
+      return "refused";
+    }
+  }
+  // Read again in the form in which it is compared and served: SE-023, SE-025.
+  const std::string plain = canonical_target(target, parsed);
+  const RequestTarget again = parse_target(method, plain, rules);
+  const RequestInfo info = request_info_of(method, target, parsed);
+  const RequestInfo second = request_info_of(method, plain, again);
+  const auto text = [](const RequestTarget& of, const RequestInfo& one) {
+    std::string out = of.cluster + " " + one.verb + (of.is_watch ? " watches" : "");
+    return !one.is_resource ? out + " no resource"
+                            : out + " " + one.group + "/" + one.version + "/" + one.ns + "/" +
+                                  one.resource + "/" + one.subresource + "/" + one.name;
+  };
+  return text(parsed, info) == text(again, second)
+             ? text(parsed, info)
+             : text(parsed, info) + ", its canonical form " + text(again, second);
+}
+
+std::string target_of_reference(const Json& given, const std::string& ours) {
+  const Json* out = given.find("out");
+  if (ours == "refused") {
+    return ours;
+  }
+  if (out == nullptr) {
+    return "an error";
+  }
+  const std::string verb = text_of(*out, "verb");
+  std::string text = text_of(*out, "cluster") + " " + verb;
+  if (!out->find("resource_request")->as_bool()) {
+    return text + " no resource";
+  }
+  return text + (verb == "watch" ? " watches " : " ") + text_of(*out, "group") + "/" +
+         text_of(*out, "version") + "/" + text_of(*out, "namespace") + "/" +
+         text_of(*out, "resource") + "/" + text_of(*out, "subresource") + "/" +
+         text_of(*out, "name");
+}
+
+TEST(Oracle, WhenATargetIsAccepted_SE035_TheReferenceReadsTheSame) {
+  for (const TargetRules rules : {TargetRules{}, TargetRules{.shard = true}}) {
+    std::size_t accepted = 0;
+    replay(
+        "request_target",
+        [&](const Json& given) {
+          const std::string ours = target_or_refused(given, rules);
+          accepted += ours == "refused" ? 0 : 1;
+          return ours;
+        },
+        [&](const Json& given) {
+          return target_of_reference(given, target_or_refused(given, rules));
+        });
+    EXPECT_GE(accepted, 150U);
+  }
 }
 
 }  // namespace

@@ -5,14 +5,14 @@
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "krm/names.h"
+#include "krm/path_shape.h"
 #include "krm/selector.h"
 
 namespace kintsugi::krm {
 namespace {
 
-/// Segments of a path without its outer slashes, each decoded on its own, so that %2F never
-/// separates. Empty when the path has an empty segment or a broken escape.
-std::vector<std::string> decode_segments(std::string_view path) {
+/// Segments of a decoded path without its outer slashes. Empty when one of them is empty.
+std::vector<std::string> segments_of(std::string_view path) {
   while (!path.empty() && path.front() == '/') {
     path.remove_prefix(1);
   }
@@ -21,11 +21,10 @@ std::vector<std::string> decode_segments(std::string_view path) {
   }
   std::vector<std::string> segments;
   for (const std::string_view part : split(path, '/')) {
-    std::optional<std::string> decoded = percent_decode(part);
-    if (!decoded || decoded->empty()) {
+    if (part.empty()) {
       return {};
     }
-    segments.push_back(std::move(*decoded));
+    segments.emplace_back(part);
   }
   return segments;
 }
@@ -46,11 +45,6 @@ std::string resource_verb(std::string_view method) {
   return method == "DELETE" ? "delete" : "";
 }
 
-bool is_watch(const Query& query) {
-  const std::optional<std::string_view> value = query.get("watch");
-  return value && !equals_ignore_case(*value, "false") && *value != "0";
-}
-
 /// The name that a field selector pins down, "" when there is none.
 std::string selected_name(const Query& query) {
   const std::optional<std::string_view> text = query.get("fieldSelector");
@@ -63,28 +57,6 @@ std::string selected_name(const Query& query) {
   }
   const std::optional<std::string_view> name = selector->exact("metadata.name");
   return name && is_path_segment_name(*name) ? std::string(*name) : std::string();
-}
-
-/// Reads resource, name and subresource; `segments` are those after the version.
-void read_resource(RequestInfo& info, std::vector<std::string> segments) {
-  info.parts = std::move(segments);
-  const std::vector<std::string>& parts = info.parts;
-  std::size_t at = 0;
-  if (parts[0] == "namespaces" && parts.size() > 1) {
-    info.ns = parts[1];
-    // Everything but these two below a namespace is a resource of its own.
-    if (parts.size() > 2 && parts[2] != "status" && parts[2] != "finalize") {
-      at = 2;
-    }
-  }
-  info.resource = parts[at];
-  if (parts.size() > at + 1) {
-    info.name = parts[at + 1];
-    info.path_has_name = true;
-  }
-  if (parts.size() > at + 2) {
-    info.subresource = parts[at + 2];
-  }
 }
 
 /// Upper-case digits never occur, lengths are those of strconv.FormatUint(n, 36).
@@ -138,42 +110,52 @@ std::vector<std::string_view> Query::all(std::string_view key) const {
   return values;
 }
 
+bool asks_for_watch(std::optional<std::string_view> value) noexcept {
+  return value && !equals_ignore_case(*value, "false") && *value != "0";
+}
+
 RequestInfo parse_request_info(std::string_view method, std::string_view target) {
   RequestInfo info;
   const std::size_t mark = std::min(target.find('?'), target.size());
   const std::string_view path = target.substr(0, mark);
   info.query = Query(target.substr(std::min(mark + 1, target.size())));
   info.verb = to_lower(method);
-  info.path = percent_decode(path).value_or(std::string(path));
-
-  std::vector<std::string> segments = decode_segments(path);
-  if (segments.size() < 3 || (segments[0] != "api" && segments[0] != "apis")) {
+  std::optional<std::string> decoded = percent_decode(path);
+  info.path = decoded ? std::move(*decoded) : std::string(path);
+  if (!decoded) {
     return info;
   }
-  const bool core = segments[0] == "api";
-  std::size_t used = core ? 2 : 3;
-  if (segments.size() <= used) {
+  std::vector<std::string> segments = segments_of(info.path);
+  const PathShape shape = PathShape::of(
+      segments.size(), [&](std::size_t i) -> std::string_view { return segments[i]; });
+  if (!shape.is_resource) {
     return info;
   }
-  const bool watch_form = segments[used] == "watch";
-  if (watch_form && segments.size() == used + 1) {
-    return info;
-  }
+  const auto text = [&](std::size_t i) {
+    return i == PathShape::kNone ? std::string() : segments[i];
+  };
   info.is_resource = true;
   info.api_prefix = segments[0];
-  info.group = core ? std::string() : segments[1];
-  info.version = segments[used - 1];
-  info.deprecated_watch = watch_form;
-  info.verb = watch_form ? "watch" : resource_verb(method);
-  used += watch_form ? 1 : 0;
-  segments.erase(segments.begin(), segments.begin() + static_cast<std::ptrdiff_t>(used));
-  read_resource(info, std::move(segments));
-
-  if (!info.name.empty() || watch_form) {
+  info.group = shape.core ? std::string() : segments[1];
+  info.version = segments[shape.version];
+  info.ns = text(shape.ns);
+  info.resource = text(shape.resource);
+  info.name = text(shape.name);
+  info.subresource = text(shape.subresource);
+  info.path_has_name = shape.has_name();
+  info.deprecated_watch = shape.special == PathShape::Special::kWatch;
+  segments.erase(segments.begin(), segments.begin() + static_cast<std::ptrdiff_t>(shape.parts));
+  info.parts = std::move(segments);
+  if (shape.special != PathShape::Special::kNone) {
+    info.verb = info.deprecated_watch ? "watch" : "proxy";
+    return info;
+  }
+  info.verb = resource_verb(method);
+  if (info.path_has_name) {
     return info;
   }
   if (info.verb == "get") {
-    info.verb = is_watch(info.query) ? "watch" : "list";
+    info.verb = asks_for_watch(info.query.get("watch")) ? "watch" : "list";
     info.name = selected_name(info.query);
   } else if (info.verb == "delete") {
     info.verb = "deletecollection";

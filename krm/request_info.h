@@ -27,13 +27,15 @@ class Query {
   std::vector<std::pair<std::string, std::string>> pairs_;
 };
 
-/// A request target understood, by the rules of specs/api-machinery.md 3.2 (AM-036 to AM-051).
-/// The cluster prefix has been taken off before (split_cluster_path).
+/// A request target understood, by the rules of api-machinery 3.2 (AM-036 to AM-051). The cluster
+/// prefix has been taken off before (RequestTarget). The path is decoded once and then split, so an
+/// escaped slash separates like a plain one (KK-371).
 struct RequestInfo {
   bool is_resource = false;
-  std::string verb;  ///< get list watch create update patch delete deletecollection; non-resource:
-                     ///< lower-case method
-  std::string path;  ///< decoded path below the API root, as authorizers see it
+  /// get list watch create update patch delete deletecollection; "proxy" in the path form that
+  /// Kubernetes has given up; non-resource: lower-case method
+  std::string verb;
+  std::string path;        ///< decoded path below the API root, as authorizers see it
   std::string api_prefix;  ///< "api" or "apis"
   std::string group;       ///< "" for core
   std::string version;
@@ -56,6 +58,9 @@ struct RequestInfo {
 /// @param target path and query below the API root ("/api/v1/namespaces/t1/configmaps?watch=1").
 /// Never fails: what is no API path is a non-resource request.
 [[nodiscard]] RequestInfo parse_request_info(std::string_view method, std::string_view target);
+
+/// What the first value of the query parameter `watch` says (AM-039).
+[[nodiscard]] bool asks_for_watch(std::optional<std::string_view> value) noexcept;
 
 /// "/clusters/<segment>/<rest>" taken apart.
 struct ClusterPath {

@@ -117,12 +117,24 @@ TEST(RequestInfo, WhenPathEndsInSlash_IsTheSameAM049) {
   EXPECT_EQ(line("GET", "/api/v1/namespaces/t1/configmaps/"), "list · /v1 · t1 · configmaps · ");
 }
 
-TEST(RequestInfo, WhenSegmentIsEmptyOrHoldsSlash_IsNoSeparatorAM050) {
+TEST(RequestInfo, WhenSegmentIsEmpty_IsNonResourceAM050) {
   EXPECT_FALSE(parse_request_info("GET", "/api/v1//namespaces/t1/configmaps").is_resource);
+}
+
+TEST(RequestInfo, WhenASlashIsEscaped_SeparatesLikeAPlainOneKK371) {
   EXPECT_EQ(line("GET", "/api/v1/namespaces/t1/configmaps/a%2Fb"),
-            "get · /v1 · t1 · configmaps · a/b");
-  EXPECT_EQ(line("GET", "/api/v1/namespaces%2Ft1/configmaps"),
-            "get · /v1 ·  · namespaces/t1 · configmaps");
+            "get · /v1 · t1 · configmaps/b · a");
+  EXPECT_EQ(line("GET", "/api/v1/namespaces%2Ft1/configmaps"), "list · /v1 · t1 · configmaps · ");
+  EXPECT_EQ(line("GET", "/api%2Fv1/secrets"), "list · /v1 ·  · secrets · ");
+  EXPECT_EQ(line("DELETE", "/apis%2fg/v1%2Fwidgets/w%252Fx"), "delete · g/v1 ·  · widgets · w%2Fx");
+  EXPECT_EQ(line("GET", "/api/v1/secrets/a+b"), "get · /v1 ·  · secrets · a+b");
+}
+
+TEST(RequestInfo, WhenAVerbStandsInThePath_ItIsTheVerbAM047) {
+  EXPECT_EQ(line("GET", "/api/v1/proxy/namespaces/t/pods/x/y"), "proxy · /v1 · t · pods · x");
+  EXPECT_EQ(line("POST", "/apis/g/v1/%77atch/widgets"), "watch · g/v1 ·  · widgets · ");
+  EXPECT_EQ(line("GET", "/api/v1/watches/watch"), "get · /v1 ·  · watches · watch");
+  EXPECT_EQ(line("GET", "/api/v1/proxy"), "non-resource get /api/v1/proxy");
 }
 
 TEST(RequestInfo, WhenItemIsWatched_IsGetAM051) {

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/guard.h"
 #include "base/strings.h"
 #include "net/upstream.h"
 
@@ -147,15 +148,16 @@ class StreamExchange final : public Exchange {
     const auto self = shared_from_this();
     timer_.cancel();
     finished_ = end;
-    if (callbacks_.on_head) {
-      callbacks_.on_head(head);
+    if (callbacks_.on_head && !guarded("answer's head", [&] { callbacks_.on_head(head); })) {
+      abort(Errc::kInternal);
     }
   }
   void on_data(std::string_view bytes, bool end) noexcept override {
     const auto self = shared_from_this();
     finished_ = finished_ || end;
-    if (!bytes.empty() && callbacks_.on_data) {
-      callbacks_.on_data(bytes);
+    if (!bytes.empty() && callbacks_.on_data &&
+        !guarded("answer's body", [&] { callbacks_.on_data(bytes); })) {
+      abort(Errc::kInternal);
     }
     if (!bytes.empty() && stream_ != nullptr) {
       stream_->consume(bytes.size());

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/guard.h"
 #include "base/log.h"
 #include "net/io_scratch.h"
 #include "net/timer_wheel.h"
@@ -121,7 +122,7 @@ struct Loop::Impl {
     }
     stats.posts += posts_now.size();
     for (auto& function : posts_now) {
-      function();
+      guarded("posted function", function);
       function = nullptr;
     }
     posts_now.clear();
@@ -152,7 +153,7 @@ struct Loop::Impl {
   void run_deferred() {
     deferred_now.swap(deferred);
     for (auto& function : deferred_now) {
-      function();
+      guarded("deferred function", function);
       function = nullptr;
     }
     deferred_now.clear();

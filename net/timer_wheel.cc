@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "base/guard.h"
+
 namespace kintsugi::net {
 namespace {
 
@@ -196,7 +198,7 @@ void TimerWheel::fire(std::uint32_t near_slot) {
     node.next = free_;
     free_ = index;
     --armed_;
-    function();
+    guarded("timer", function);
   }
 }
 

@@ -1,10 +1,8 @@
 #include "proxy/answer.h"
 
 #include "krm/protobuf.h"
-#include "krm/request_info.h"
 #include "krm/status.h"
 #include "krm/yaml.h"
-#include "proxy/path.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -188,7 +186,7 @@ std::unique_ptr<http::RequestHandler> swallow(http::ResponseStream& stream) {
 
 Error not_permitted(std::string_view method, std::string_view target) {
   return Error(Errc::kForbidden, "forbidden: User \"\" cannot " + lower(method) + " path \"" +
-                                     quoted_path(shown_path(target)) +
+                                     quoted_path(krm::shown_path(target)) +
                                      "\": workspace access not permitted");
 }
 
@@ -220,8 +218,25 @@ Error body_too_large(std::size_t limit) {
 
 Error loop_detected() { return with_status(Errc::kReset, 508, "proxy loop detected"); }
 
-Error malformed_path(std::string_view target) {
-  return Error(Errc::kBadRequest, malformed_reason(target));
+Error malformed_path(std::string_view reason) {
+  return Error(Errc::kBadRequest, std::string(reason));
+}
+
+Error target_too_long() {
+  return with_status(Errc::kBadRequest, 414, "the target of the request is too long");
+}
+
+std::unique_ptr<http::RequestHandler> answer_fault(const http::RequestHead& head,
+                                                   http::ResponseStream& stream,
+                                                   const krm::RequestTarget& target) {
+  switch (target.fault) {
+    case krm::TargetFault::kUnclean:
+      return answer_redirect(head, stream, target.reason);
+    case krm::TargetFault::kTooLong:
+      return answer_error(head, stream, target_too_long());
+    default:
+      return answer_error(head, stream, malformed_path(target.reason));
+  }
 }
 
 }  // namespace kintsugi::proxy

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "http/handler.h"
+#include "krm/request_target.h"
 
 namespace kintsugi::proxy {
 
@@ -53,6 +54,12 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
 [[nodiscard]] Error backend_lost();                                                   ///< E8
 [[nodiscard]] Error body_too_large(std::size_t limit);                                ///< E12
 [[nodiscard]] Error loop_detected();                                                  ///< E15
-[[nodiscard]] Error malformed_path(std::string_view target);                          /// @}
+[[nodiscard]] Error malformed_path(std::string_view reason);                          ///< E16
+[[nodiscard]] Error target_too_long();                                                /// @}
+
+/// What the fault of a target is answered with, whoever asks (SE-027 to SE-030).
+[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_fault(const http::RequestHead& head,
+                                                                 http::ResponseStream& stream,
+                                                                 const krm::RequestTarget& target);
 
 }  // namespace kintsugi::proxy

@@ -1,14 +1,16 @@
 #include "proxy/audit_gate.h"
 
 #include <optional>
+#include <tuple>
 
 #include "auth/audit_event.h"
 #include "auth/impersonation.h"
 #include "base/time.h"
-#include "krm/request_info.h"
+#include "http/guarded_answer.h"
+#include "krm/request_target.h"
 #include "proxy/identity.h"
+#include "proxy/in_cluster.h"
 #include "proxy/pass_through.h"
-#include "proxy/service_path.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -19,16 +21,18 @@ struct Asked {
   std::string cluster;  ///< as the target names it; "": none
 };
 
+/// The same for every form, also for what is refused: one reading for audit, rights and routes.
 Asked asked_by(const http::RequestHead& head) {
-  if (auto path = krm::split_cluster_path(head.target)) {
-    return {krm::parse_request_info(head.method, path->rest), std::move(path->segment)};
+  const auto read = [&head](std::string_view target) {
+    krm::RequestTarget parsed = krm::parse_target(head.method, target, {.opaque_proxy = true});
+    krm::RequestInfo info = krm::request_info_of(head.method, target, parsed);
+    return std::pair(std::move(parsed), std::move(info));
+  };
+  auto [parsed, info] = read(head.target);
+  if (const auto inside = in_cluster_target(head, parsed)) {
+    std::tie(parsed, info) = read(*inside);
   }
-  if (head.target.starts_with("/services/")) {
-    if (auto path = parse_service_path(head.target)) {
-      return {krm::parse_request_info(head.method, path->trail), std::move(path->cluster)};
-    }
-  }
-  return {krm::parse_request_info(head.method, head.target), {}};
+  return {std::move(info), std::move(parsed.cluster)};
 }
 
 /// As the caller names it: whether that is allowed is for the shard to say.
@@ -133,6 +137,13 @@ std::unique_ptr<http::RequestHandler> AuditGate::on_request(http::RequestHead he
   if (!write_ || policy_ == nullptr) {
     return inner_.on_request(std::move(head), stream);
   }
+  const bool head_only = head.method == "HEAD";
+  return http::guarded_answer("audit gate", stream, head_only,
+                              [&] { return begin(std::move(head), stream); });
+}
+
+std::unique_ptr<http::RequestHandler> AuditGate::begin(http::RequestHead head,
+                                                       http::ResponseStream& stream) {
   head.headers.set("audit-id", auth::audit_id_of(head.headers.get("audit-id")));
   Asked asked = asked_by(head);
   const ConnectionIdentity* identity = identity_of(stream.peer());

@@ -30,6 +30,8 @@ class AuditGate final : public http::Handler {
 
  private:
   class Audited;
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(http::RequestHead head,
+                                                            http::ResponseStream& stream);
   net::Loop& loop_;
   Write write_;
   http::Handler& inner_;

@@ -1,5 +1,6 @@
 #include "proxy/audit_gate.h"
 
+#include "base/strings.h"
 #include "krm/json.h"
 #include "proxy/gate_rig.h"
 
@@ -138,6 +139,70 @@ TEST(AuditGate, WhenThePolicySaysSo_FP143_NothingIsWritten) {
   Answer answer;
   rig.ask(answer, Rig::get("/clusters/root/api/v1/secrets"));
   EXPECT_EQ(rig.lines.size(), 1U);
+}
+
+/// Only requests for secrets have lines.
+constexpr const char* kSecrets =
+    "- {level: Metadata, omitStages: [ResponseStarted], resources: [{group: \"\", resources: "
+    "[secrets]}]}\n- {level: None}\n";
+
+TEST(AuditGate, WhenARequestTakesAnyForm_SET006_ItsLineNamesClusterVerbAndObject) {
+  const std::string claims = base64url_encode(R"({"kubernetes.io":{"clusterName":"c1"}})");
+  const std::string bearer = "Bearer " + base64url_encode(R"({"alg":"ES256"})") + "." + claims +
+                             "." + base64url_encode("x");
+  struct Case {
+    const char* method;
+    const char* target;
+    const char* cluster;
+    const char* verb;
+    int code;
+  };
+  for (const Case& one : {
+           Case{"PUT", "/shards/alpha/clusters/root:one/api/v1/namespaces/t/secrets/a", "root:one",
+                "update", 200},
+           Case{"POST", "/shards/nope/clusters/c1/api/v1/namespaces/t/secrets", "c1", "create",
+                404},
+           Case{"GET", "/shards/alpha/clusters/*/api/v1/secrets", "*", "list", 403},
+           Case{"GET", "/partitions/root/nope/clusters/*/api/v1/secrets", "*", "list", 403},
+           Case{"DELETE", "/partitions/root/nope/clusters/*/api/v1/secrets", "*",
+                "deletecollection", 403},
+           Case{"PATCH", "/services/apiexport/c1/e/clusters/c1/api/v1/namespaces/t/secrets/a", "c1",
+                "patch", 200},
+           Case{"PATCH",
+                "/shards/alpha/services/apiexport/c1/e/clusters/c1/api/v1/namespaces/t/secrets/a",
+                "c1", "patch", 200},
+           Case{"GET", "/services/apiexport/c1/e/clusters/none/api/v1/secrets", "none", "list",
+                403},
+           Case{"GET", "/%63lusters/root%3Aone/%61pi%2Fv1/secrets", "root:one", "list", 200},
+           Case{"GET", "/clusters/c1/api/v1/%77atch/secrets", "c1", "watch", 200},
+           Case{"DELETE", "/clusters/none/api/v1/namespaces/t/secrets/a", "none", "delete", 403},
+           Case{"GET", "/clusters/c1/api/v1/namespaces/t/secrets/a%00", "c1", "get", 400},
+           Case{"GET", "/clusters/c1/../c1/api/v1/secrets", "c1", "get", 0},
+           Case{"GET", "/api/v1/namespaces/t/secrets/a", "c1", "get", 200},
+       }) {
+    AuditRig rig(one.code == 0 ? "- level: Metadata\n" : kSecrets);
+    rig.permissions.allow = true;
+    http::RequestHead head = Rig::request(one.method, one.target);
+    if (std::string_view(one.target).starts_with("/api")) {
+      head.headers.add("authorization", bearer);
+    }
+    Answer answer;
+    rig.ask(answer, head);
+    ASSERT_EQ(rig.lines.size(), 1U) << one.method << ' ' << one.target << ' ' << answer.body;
+    const Json event = rig.line(0);
+    EXPECT_EQ(event.text({"requestURI"}), one.target);
+    EXPECT_EQ(event.text({"annotations", "kcp.io/cluster"}), one.cluster) << one.target;
+    if (one.code == 0) {
+      EXPECT_EQ(code_of(event), 307) << "asked for anew, nothing was done";
+      continue;
+    }
+    EXPECT_EQ(code_of(event), one.code) << one.target;
+    EXPECT_EQ(event.text({"verb"}), one.verb) << one.target;
+    EXPECT_EQ(event.text({"objectRef", "resource"}), "secrets") << one.target;
+    if (std::string_view(one.target).find("namespaces") != std::string_view::npos) {
+      EXPECT_EQ(event.text({"objectRef", "namespace"}), "t") << one.target;
+    }
+  }
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "krm/request_target.h"
 #include "proxy/answer.h"
 #include "proxy/pass_through.h"
-#include "proxy/path.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -47,9 +47,11 @@ class CorsAnswer final : public PassThrough {
   std::string origin_;
 };
 
-bool is_probe(std::string_view target) {
-  const std::string_view path = target.substr(0, target.find('?'));
-  return path.starts_with("/livez") || path.starts_with("/readyz") || path == "/metrics";
+/// Probes and metrics are not for browsers, and what is cleaned is asked for anew.
+bool is_left_alone(const http::RequestHead& head) {
+  const krm::RequestTarget target = krm::parse_target(head.method, head.target);
+  return target.form == krm::TargetForm::kProbe || target.form == krm::TargetForm::kMetrics ||
+         target.fault == krm::TargetFault::kUnclean;
 }
 
 }  // namespace
@@ -73,8 +75,7 @@ bool CorsHandler::allows(const http::RequestHead& head) const {
 
 std::unique_ptr<http::RequestHandler> CorsHandler::on_request(
     http::RequestHead head, http::ResponseStream& stream) noexcept {
-  if (origins_.empty() || !allows(head) || is_probe(head.target) ||
-      judge_path(head.target) == PathVerdict::kUnclean) {
+  if (origins_.empty() || !allows(head) || is_left_alone(head)) {
     return inner_.on_request(std::move(head), stream);
   }
   if (head.method == "OPTIONS") {

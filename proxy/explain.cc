@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 #include "base/time.h"
-#include "krm/request_info.h"
+#include "krm/request_target.h"
 #include "krm/status.h"
 #include "proxy/local_kinds.h"
 #include "proxy/service_route.h"
@@ -211,6 +211,14 @@ Json explain_service(const topology::Snapshot& index, const ServiceScope& scope,
   return document;
 }
 
+Json explain_fault(std::string_view input, const krm::RequestTarget& parsed) {
+  const bool moved = parsed.fault == krm::TargetFault::kUnclean;
+  Json result = Json::object({{"kind", moved ? "redirect" : "refused"}});
+  result["status"] = moved ? 307 : parsed.fault == krm::TargetFault::kTooLong ? 414 : 400;
+  result[moved ? "location" : "message"] = parsed.reason;
+  return Json::object({{"input", input}, {"steps", Json::array()}, {"result", std::move(result)}});
+}
+
 /// The path of a URL behind whatever the external URL has in front of it.
 std::string_view path_of_url(std::string_view path) {
   if (path.find("://") == std::string_view::npos) {
@@ -259,7 +267,13 @@ Json explain_cluster(const topology::Snapshot& index, const ExplainSources& sour
 
 Json explain_path(const topology::Snapshot& index, const ExplainSources& sources,
                   std::string_view path) {
-  const std::string_view target = path_of_url(path);
+  const std::string_view asked = path_of_url(path);
+  const krm::RequestTarget parsed = krm::parse_target("GET", asked);
+  if (parsed.fault != krm::TargetFault::kNone && asked.starts_with('/')) {
+    return explain_fault(path, parsed);
+  }
+  const std::string target =
+      asked.starts_with('/') ? krm::canonical_target(asked, parsed) : std::string(asked);
   const Below below = below_prefix(index, sources, target);
   if (below.rest.starts_with(kServices)) {
     const auto service = parse_service_path(below.rest);

@@ -1,12 +1,13 @@
 #include "proxy/forward.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "auth/x509_identity.h"
 #include "base/memory.h"
 #include "base/strings.h"
+#include "krm/request_target.h"
 #include "proxy/answer.h"
-#include "proxy/path.h"
 #include "proxy/watch_tail.h"
 
 namespace kintsugi::proxy {
@@ -43,11 +44,9 @@ struct Pending {
 };
 
 bool allows_bookmarks(std::string_view target) {
-  static constexpr std::string_view kKey = "allowWatchBookmarks=";
-  const std::size_t at = target.find(kKey);
-  const std::string_view value =
-      at == std::string_view::npos ? std::string_view() : target.substr(at + kKey.size());
-  return value.starts_with("true") || value.starts_with("1") || value.starts_with("True");
+  const std::size_t mark = std::min(target.find('?'), target.size());
+  const krm::Query query(target.substr(std::min(mark + 1, target.size())));
+  return krm::asks_for_watch(query.get("allowWatchBookmarks"));  // read as every flag
 }
 
 class Forward final : public http::RequestHandler, private WatchDrain::Watch {
@@ -60,7 +59,7 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
         client_(client.handle()),
         source_(&client),
         up_side_(*this) {
-    watch_ = head.method == "GET" && is_watch(head.target);
+    watch_ = head.method == "GET" && krm::is_watch(head.method, head.target);
     idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
     upgrade_ = !head.protocol.empty();
     web_socket_ = equals_ignore_case(head.protocol, "websocket");

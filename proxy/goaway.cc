@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "proxy/path.h"
+#include "krm/request_target.h"
 
 namespace kintsugi::proxy {
 
@@ -42,7 +42,7 @@ std::unique_ptr<http::RequestHandler> GoawayHandler::on_request(
   if (chance_ <= 0) {
     return inner_.on_request(std::move(head), stream);
   }
-  if (!head.protocol.empty() || is_watch(head.target)) {
+  if (!head.protocol.empty() || krm::is_watch(head.method, head.target)) {
     auto request = std::make_unique<LongRequest>(*this, stream.peer());
     request->begin(std::move(head), stream);
     return request;

@@ -4,6 +4,7 @@
 
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
+#include "http/guarded_answer.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
@@ -12,7 +13,7 @@
 #include "proxy/in_cluster.h"
 #include "proxy/local_kinds.h"
 #include "proxy/overlay.h"
-#include "proxy/path.h"
+#include "proxy/parse_for.h"
 #include "proxy/unmarked_write.h"
 #include "proxy/waiting_request.h"
 #include "topology/resolver.h"
@@ -21,12 +22,7 @@ namespace kintsugi::proxy {
 namespace {
 
 constexpr Duration kMoveSpread = seconds(2);
-constexpr std::string_view kShards = "/shards/";
-constexpr std::string_view kPartitions = "/partitions/";
-constexpr std::string_view kServices = "/services/";
 constexpr std::string_view kRoot = "root";
-
-std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
 }  // namespace
 
@@ -76,81 +72,73 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
   });
 }
 
-std::string_view ProxyHandler::Prefix::shard(std::string_view target) const noexcept {
-  return length == 0 || partition ? std::string_view()
-                                  : target.substr(kShards.size(), length - kShards.size());
-}
-
 std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
     http::RequestHead head, http::ResponseStream& stream) noexcept {
-  if (auto answer = built_in(head, stream, path_of(head.target))) {
-    return answer;
+  const bool head_only = head.method == "HEAD";
+  return http::guarded_answer("proxy handler", stream, head_only,
+                              [&] { return begin(std::move(head), stream); });
+}
+
+ProxyHandler::Answer ProxyHandler::begin(http::RequestHead head, http::ResponseStream& stream) {
+  krm::RequestTarget target = parse_for(params_.view->current(), head);
+  if (target.form == krm::TargetForm::kProbe) {
+    return probe(head, stream);
   }
-  const PathVerdict verdict = judge_path(head.target);
-  if (verdict == PathVerdict::kUnclean) {
-    return answer_redirect(head, stream, clean_location(head.target));
+  if (target.form == krm::TargetForm::kMetrics) {
+    return metrics(std::move(head), stream);
+  }
+  if (target.fault != krm::TargetFault::kNone) {
+    return answer_fault(head, stream, target);
   }
   auth::adopt_web_socket_token(head);
-  if (std::optional<std::string> inside = in_cluster_target(head)) {
+  if (std::optional<std::string> inside = in_cluster_target(head, target)) {
     head.target = std::move(*inside);
+    target = parse_for(params_.view->current(), head);
+    if (target.fault != krm::TargetFault::kNone) {
+      return answer_fault(head, stream, target);
+    }
   }
   if (routes_ != nullptr) {
-    if (auto answer = mapped(head, stream)) {
+    if (auto answer = mapped(head, stream, target)) {
       return answer;
     }
   }
-  const std::string_view target = head.target;
-  Prefix prefix;
-  if (target.starts_with(kShards)) {
-    prefix.length = std::min(target.find('/', kShards.size()), target.size());
-    if (params_.view->current().shard(prefix.shard(target)) == nullptr) {
-      return answer_no_route(head, stream);
-    }
-  } else if (target.starts_with(kPartitions)) {
-    const std::size_t name = std::min(target.find('/', kPartitions.size()), target.size() - 1);
-    prefix.length = std::min(target.find('/', name + 1), target.size());
-    prefix.partition = true;
+  if (!target.plain_prefix.empty()) {  // from here on words are compared as they are
+    head.target.replace(0, target.trail, target.plain_prefix);
+    target = parse_for(params_.view->current(), head);
   }
-  const std::string_view rest = prefix.rest(target);
-  const auto cluster =
-      clusters_ && rest.starts_with("/clusters/") ? krm::split_cluster_path(rest) : std::nullopt;
-  if (cluster && (!prefix.partition || cluster->segment == "*")) {
-    return cluster_request(std::move(head), stream, prefix);
+  const bool is_cluster = clusters_ && target.form == krm::TargetForm::kCluster;
+  if (!is_cluster && target.form != krm::TargetForm::kService) {
+    return answer_no_route(head, stream);
   }
-  if (verdict == PathVerdict::kMalformed) {
-    return answer_error(head, stream, malformed_path(target));
+  if (target.scope == krm::TargetScope::kShard &&
+      params_.view->current().shard(target.scope_name) == nullptr) {
+    return answer_no_route(head, stream);
   }
-  if (rest.starts_with(kServices)) {
+  const Prefix prefix(target);
+  if (!is_cluster) {
     return services_request(std::move(head), stream, prefix);
   }
-  return answer_no_route(head, stream);
+  if (prefix.partition && target.cluster != "*") {
+    return answer_no_route(head, stream);
+  }
+  return cluster_request(std::move(head), stream, prefix);
 }
 
-ProxyHandler::Answer ProxyHandler::built_in(const http::RequestHead& head,
-                                            http::ResponseStream& stream, std::string_view path) {
-  if (path.size() < 2 || (path[1] != 'l' && path[1] != 'r' && path[1] != 'm')) {
-    return nullptr;
-  }
-  if (path == "/livez" || path == "/livez/ping" || path == "/readyz" ||
-      path == "/readyz/informer-sync") {
-    return probe(head, stream, path);
-  }
-  if (path != "/metrics") {
-    return nullptr;
-  }
+ProxyHandler::Answer ProxyHandler::metrics(http::RequestHead head, http::ResponseStream& stream) {
   const ConnectionIdentity* identity = identity_of(stream.peer());
   if (identity == nullptr || !identity->user) {
     return answer_error(head, stream, krm::unauthorized());
   }
-  http::RequestHead copy = head;
-  return authorized_request(std::move(copy), stream, "/metrics",
+  return authorized_request(std::move(head), stream, "/metrics",
                             [this, &stream](const http::RequestHead& authorized) {
                               return answer_text(authorized, stream, 200, params_.metrics());
                             });
 }
 
 ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head,
-                                         http::ResponseStream& stream, std::string_view path) {
+                                         http::ResponseStream& stream) {
+  const std::string path = krm::shown_path(head.target);
   const bool live = path.starts_with("/livez");
   const bool synced = live || params_.ready();
   const bool open = live || !draining_;
@@ -217,14 +205,11 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
       ++lookup_stats_.not_found[static_cast<std::size_t>(found.reason)];
       return answer_error(head, stream, not_permitted(head.method, head.target));
   }
-  if (prefix.length != 0 && found.shard->spec.name != prefix.shard(head.target)) {
+  if (prefix.length != 0 && found.shard->spec.name != prefix.name) {
     ++lookup_stats_.not_found[static_cast<std::size_t>(topology::NotFoundReason::kUnknown)];
     return answer_error(head, stream, not_permitted(head.method, head.target));
   }
   ++lookup_stats_.resolved;
-  if (judge_path(head.target) == PathVerdict::kMalformed) {
-    return answer_error(head, stream, malformed_path(head.target));
-  }
   if (auto refused = identify(head, stream)) {
     return refused;
   }
@@ -235,7 +220,7 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
   }
   // The way around a Partition's view needs a permission of its own.
   const topology::ShardId shard = found.shard->id;
-  std::string path = shown_path(head.target);
+  std::string path = krm::shown_path(head.target);
   return authorized_request(std::move(head), stream, std::move(path),
                             [this, &stream, shard, name, trail](http::RequestHead authorized) {
                               const topology::ShardInfo* info =
@@ -251,7 +236,7 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
 ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
                                                     http::ResponseStream& stream,
                                                     std::string_view trail) {
-  const std::string plain = without_identity(trail);
+  const std::string plain = without_identity(krm::canonical_trail(trail));
   if (plain.starts_with("/openapi") ||
       local_use(plain, false, possible_groups(params_.groups)) != LocalUse::kServe ||
       !krm::parse_request_info(head.method, plain).is_resource) {
@@ -266,7 +251,8 @@ ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
 
 ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,
                                                     http::ResponseStream& stream,
-                                                    std::string_view trail) {
+                                                    std::string_view sent) {
+  const std::string trail = krm::canonical_trail(sent);
   const LocalUse use = local_use(trail, true, possible_groups(params_.groups));
   if (use == LocalUse::kForward) {
     return nullptr;
@@ -274,7 +260,7 @@ ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,
   if (auto refused = identify(head, stream)) {
     return refused;
   }
-  head.target = "/clusters/root" + std::string(trail);
+  head.target = "/clusters/root" + trail;
   if (use == LocalUse::kServe) {
     return params_.local.on_request(std::move(head), stream);
   }
@@ -293,14 +279,20 @@ bool ProxyHandler::looped(const http::RequestHead& head) const {
 
 ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::ResponseStream& stream,
                                             const topology::ShardInfo& shard,
-                                            std::string_view cluster, std::string_view trail) {
+                                            std::string_view cluster, std::string_view sent) {
+  // What is decided here is decided about the canonical trail; what is forwarded is as it was sent.
+  std::string canonical;
+  std::string_view trail = sent;
+  if (sent.substr(0, sent.find('?')).find('%') != std::string_view::npos) {
+    trail = canonical = krm::canonical_trail(sent);
+  }
   LocalGroups groups = possible_groups(params_.groups);
   if (params_.owners != nullptr && !shard.spec.plain &&
       local_use(trail, false, groups) != LocalUse::kForward) {
     const auto known = params_.owners->known(cluster);
     if (!known) {
       return dispatch_when_known(std::move(head), stream, shard.id, std::string(cluster),
-                                 std::string(trail));
+                                 std::string(sent));
     }
     groups = *known;
   }
@@ -322,8 +314,8 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
   }
   shards::ShardClient* client = params_.pool.find(shard.id);
   if (use == LocalUse::kOverlay) {
-    const bool whole = std::string_view(head.target).ends_with(trail);
-    const std::string root = whole ? head.target.substr(0, head.target.size() - trail.size())
+    const bool whole = std::string_view(head.target).ends_with(sent);
+    const std::string root = whole ? head.target.substr(0, head.target.size() - sent.size())
                                    : "/clusters/" + std::string(cluster);
     head.target = topology::shard_target(shard, cluster, trail);
     return params_.overlay.answer(std::move(head), stream, client, cluster, root);
@@ -340,7 +332,7 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
     }
   }
   const bool unmarks = shard.spec.plain && may_carry_marker(head, trail);
-  head.target = topology::shard_target(shard, cluster, trail);
+  head.target = topology::shard_target(shard, cluster, sent);
   add_forwarding_headers(head, stream.peer());
   if (unmarks) {
     return forward_unmarked(forward_, std::move(head), stream, *client);

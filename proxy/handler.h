@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "auth/authorizer.h"
 #include "auth/request_header.h"
 #include "http/handler.h"
+#include "krm/request_target.h"
 #include "net/loop.h"
 #include "proxy/forward.h"
 #include "proxy/group_owners.h"
@@ -128,23 +130,26 @@ class ProxyHandler final : public http::Handler {
   void set_limits(const ForwardLimits& limits) noexcept { forward_.limits = limits; }
 
  private:
-  /// Where a prefix /shards/<shard> or /partitions/<cluster>/<partition> ends; an offset, because
-  /// heads are moved and short targets move with them. 0: none.
+  /// A prefix /shards/<shard> or /partitions/<cluster>/<partition>, as krm::RequestTarget tells.
   struct Prefix {
-    std::size_t length = 0;
+    Prefix() = default;
+    explicit Prefix(krm::RequestTarget& target)
+        : length(target.inner),
+          partition(target.scope == krm::TargetScope::kPartition),
+          name(std::move(target.scope_name)),
+          cluster(std::move(target.scope_cluster)) {}
+    std::size_t length = 0;  ///< where it ends in the target; 0: there is none
     bool partition = false;
-    /// Cluster, as a path or a name, and name of the Partition, decoded; "" for what is missing.
-    [[nodiscard]] std::pair<std::string, std::string> partition_of(std::string_view target) const;
-    [[nodiscard]] std::string_view shard(std::string_view target) const noexcept;
+    std::string name;     ///< of the shard or the Partition, decoded; "" for missing
+    std::string cluster;  ///< of the Partition, as a path or a name, decoded
     [[nodiscard]] std::string_view rest(std::string_view target) const noexcept {
-      return target.substr(length);
+      return target.substr(std::min(length, target.size()));
     }
   };
   using Answer = std::unique_ptr<http::RequestHandler>;
-  [[nodiscard]] Answer built_in(const http::RequestHead& head, http::ResponseStream& stream,
-                                std::string_view path);
-  [[nodiscard]] Answer probe(const http::RequestHead& head, http::ResponseStream& stream,
-                             std::string_view path);
+  [[nodiscard]] Answer begin(http::RequestHead head, http::ResponseStream& stream);
+  [[nodiscard]] Answer metrics(http::RequestHead head, http::ResponseStream& stream);
+  [[nodiscard]] Answer probe(const http::RequestHead& head, http::ResponseStream& stream);
   /// @param is_late it has waited for its route.
   [[nodiscard]] Answer cluster_request(http::RequestHead head, http::ResponseStream& stream,
                                        Prefix prefix, bool is_late = false);
@@ -177,7 +182,7 @@ class ProxyHandler final : public http::Handler {
   /// The owner of a logical cluster, given by name or path, as long as it is known.
   [[nodiscard]] std::function<std::optional<ReviewServer>()> judge_of(std::string owner) const;
   /// "" or "/partitions/<cluster name>/<partition>".
-  [[nodiscard]] std::string canonical(const http::RequestHead& head, Prefix prefix) const;
+  [[nodiscard]] std::string canonical(const Prefix& prefix) const;
   /// What the proxy serves in root while no shard is known to own it; nullptr: nothing.
   [[nodiscard]] Answer own_root_request(http::RequestHead& head, http::ResponseStream& stream,
                                         std::string_view trail);
@@ -222,7 +227,8 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] Answer identify(http::RequestHead& head, http::ResponseStream& stream,
                                 const MappingEntry* entry = nullptr);
   /// What an entry of the mapping file answers; nullptr, and the head as it was: none does.
-  [[nodiscard]] Answer mapped(http::RequestHead& head, http::ResponseStream& stream);
+  [[nodiscard]] Answer mapped(http::RequestHead& head, http::ResponseStream& stream,
+                              const krm::RequestTarget& target);
   /// @param table  keeps the entry while the request waits for its route.
   [[nodiscard]] Answer mapped_request(http::RequestHead head, http::ResponseStream& stream,
                                       const RouteTable::Match& match,

@@ -4,46 +4,41 @@
 #include "proxy/answer.h"
 #include "proxy/handler.h"
 #include "proxy/identity.h"
-#include "proxy/path.h"
 #include "proxy/service_path.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
 namespace {
 
-constexpr std::string_view kServices = "/services/";
-
-bool below(std::string_view path, std::string_view prefix) {
-  return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/');
-}
-
 /// Built-in paths win over equal entries; of virtual workspaces only the known ones are built in.
-bool outranks(const RouteTable::Match& match, std::string_view path) {
+/// @param clusters  requests for clusters are built in, too.
+bool outranks(const RouteTable::Match& match, const krm::RequestTarget& target, bool clusters) {
   if (match.depth > 1) {
     return true;
   }
-  if (path.starts_with(kServices)) {
-    const bool is_services = match.depth == 1;
-    return (is_services && match.entry->is_static) ||
-           virtual_workspace_of(path) == VirtualWorkspace::kOther;
+  switch (target.word) {
+    case krm::TargetWord::kClusters:
+      return !clusters;
+    case krm::TargetWord::kServices: {
+      const bool is_services = match.depth == 1;
+      return (is_services && match.entry->is_static) || target.service == VirtualWorkspace::kOther;
+    }
+    case krm::TargetWord::kShards:
+    case krm::TargetWord::kPartitions:
+      return false;
+    case krm::TargetWord::kNone:
+      break;
   }
-  return !below(path, "/shards") && !below(path, "/partitions");
+  return true;
 }
 
 }  // namespace
 
-ProxyHandler::Answer ProxyHandler::mapped(http::RequestHead& head, http::ResponseStream& stream) {
-  const std::string_view path =
-      std::string_view(head.target).substr(0, std::min(head.target.find('?'), head.target.size()));
-  if (clusters_ && below(path, "/clusters")) {
-    const RouteTable::Match match = routes_->find(path);
-    if (match.entry == nullptr || match.depth <= 1) {
-      return nullptr;
-    }
-    return mapped_request(std::move(head), stream, match, routes_);
-  }
-  const RouteTable::Match match = routes_->find(path);
-  if (match.entry == nullptr || !outranks(match, path)) {
+ProxyHandler::Answer ProxyHandler::mapped(http::RequestHead& head, http::ResponseStream& stream,
+                                          const krm::RequestTarget& target) {
+  const RouteTable::Match match =
+      routes_->find(std::string_view(head.target).substr(0, target.query));
+  if (match.entry == nullptr || !outranks(match, target, clusters_)) {
     return nullptr;
   }
   return mapped_request(std::move(head), stream, match, routes_);
@@ -78,9 +73,6 @@ ProxyHandler::Answer ProxyHandler::mapped_request(http::RequestHead head,
         ++lookup_stats_.not_found[static_cast<std::size_t>(found.reason)];
         return answer_error(head, stream, not_permitted(head.method, head.target));
     }
-  }
-  if (judge_path(head.target) == PathVerdict::kMalformed) {
-    return answer_error(head, stream, malformed_path(head.target));
   }
   if (auto refused = identify(head, stream, &entry)) {
     return refused;

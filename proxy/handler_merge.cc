@@ -13,7 +13,6 @@
 #include "proxy/merge/reviewed_read.h"
 #include "proxy/merge/shard_answer.h"
 #include "proxy/merge/wildcard_route.h"
-#include "proxy/path.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -32,7 +31,7 @@ http::RequestHead asked_of(const http::RequestHead& head) {
 
 /// What the client put before the path of a document, decoded: links of OpenAPI begin with it.
 std::string client_root(std::string_view target) {
-  std::string path = shown_path(target);
+  std::string path = krm::shown_path(target);
   path.resize(std::min(path.size(), path.find(kEverywhere) + kEverywhere.size()));
   return path;
 }
@@ -91,14 +90,14 @@ void sort_by_slot(const SlotHistory& slots, std::vector<DocumentRoute::Source>& 
 
 }  // namespace
 
-std::string ProxyHandler::canonical(const http::RequestHead& head, Prefix prefix) const {
+std::string ProxyHandler::canonical(const Prefix& prefix) const {
   if (!prefix.partition) {
     return {};
   }
-  const auto [cluster, name] = prefix.partition_of(head.target);
-  const topology::Resolution where = topology::resolve(params_.view->current(), cluster);
-  return std::string(kPartitions) + (where.resolved() ? std::string(where.cluster) : cluster) +
-         "/" + name;  // a root of our own
+  const topology::Resolution where = topology::resolve(params_.view->current(), prefix.cluster);
+  return std::string(kPartitions) +
+         (where.resolved() ? std::string(where.cluster) : prefix.cluster) + "/" +
+         prefix.name;  // a root of our own
 }
 
 ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
@@ -121,12 +120,15 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
     return answer_error(head, stream, loop_detected());
   }
   if (prefix.length != 0 && !prefix.partition) {  // one shard, as it is (U6)
-    const topology::ShardInfo& only = *facts.shard(prefix.shard(head.target));
-    if (only.spec.plain) {  // it decides itself who may do what
-      return dispatch(std::move(head), stream, only, only.spec.name, trail);
+    const topology::ShardInfo* const only = facts.shard(prefix.name);
+    if (only == nullptr) {  // it went while the request waited
+      return answer_no_route(head, stream);
     }
-    const topology::ShardId shard = facts.shard(prefix.shard(head.target))->id;
-    std::string path = shown_path(head.target);
+    if (only->spec.plain) {  // it decides itself who may do what
+      return dispatch(std::move(head), stream, *only, only->spec.name, trail);
+    }
+    const topology::ShardId shard = only->id;
+    std::string path = krm::shown_path(head.target);
     return authorized_request(std::move(head), stream, std::move(path),
                               [this, &stream, shard, trail](http::RequestHead authorized) {
                                 const topology::ShardInfo* info =
@@ -169,7 +171,7 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
     return merged_document(std::move(head), stream, prefix, trail);
   }
   MergeRoute route;
-  route.scope = {canonical(head, prefix) + std::string(kEverywhere), request.info.group,
+  route.scope = {canonical(prefix) + std::string(kEverywhere), request.info.group,
                  request.info.resource};
   route.info = std::move(request.info);
   route.path = topology::shard_target(first, "*", request.path);
@@ -345,7 +347,7 @@ ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
       route.reviews = std::move(*plan);
     }
   }
-  route.scope = {canonical(head, prefix) + service.target.substr(0, end), request.info.group,
+  route.scope = {canonical(prefix) + service.target.substr(0, end), request.info.group,
                  request.info.resource};
   route.path = service.target.substr(0, end) + request.path;
   route.info = std::move(request.info);

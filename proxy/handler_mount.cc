@@ -4,7 +4,7 @@
 #include "proxy/answer.h"
 #include "proxy/handler.h"
 #include "proxy/identity.h"
-#include "proxy/path.h"
+#include "proxy/parse_for.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -36,7 +36,11 @@ ProxyHandler::Answer ProxyHandler::mount_request(http::RequestHead head,
         }
         const auto found = topology::resolve(params_.view->current(), cluster->segment);
         if (found.kind != topology::Resolution::Kind::kMount) {
-          head.target = route.target;
+          head.target = route.target;  // a new one, judged as if it had come (SE-024)
+          if (const auto target = parse_for(params_.view->current(), head);
+              target.fault != krm::TargetFault::kNone) {
+            return answer_fault(head, stream, target);
+          }
           return cluster_request(std::move(head), stream, {});
         }
         url = found.mount_url;
@@ -55,9 +59,6 @@ ProxyHandler::Answer ProxyHandler::mount_request(http::RequestHead head,
 ProxyHandler::Answer ProxyHandler::forward_mount(http::RequestHead head,
                                                  http::ResponseStream& stream,
                                                  const MountRoute& route) {
-  if (judge_path(head.target) == PathVerdict::kMalformed) {
-    return answer_error(head, stream, malformed_path(head.target));
-  }
   if (auto refused = identify(head, stream)) {
     return refused;
   }

@@ -1,5 +1,6 @@
 // ProxyHandler: virtual workspaces, and what shards write into slices.
 #include <algorithm>
+#include <tuple>
 
 #include "auth/authorizer.h"
 #include "base/strings.h"
@@ -14,7 +15,6 @@
 namespace kintsugi::proxy {
 namespace {
 
-constexpr std::string_view kPartitions = "/partitions/";
 constexpr std::string_view kRoot = "root";
 constexpr Duration kPause = seconds(30);  // of a shard that failed, where others would do
 
@@ -48,30 +48,23 @@ Error denied_to_nobody(std::string_view method, std::string_view target) {
   asked.group = info.group;
   asked.version = info.version;
   asked.resource = info.resource;
-  asked.path = trail.substr(0, trail.find('?'));
+  asked.path = info.path;
   return auth::denied(asked, {false, "access denied"});
 }
 
 }  // namespace
-
-std::pair<std::string, std::string> ProxyHandler::Prefix::partition_of(
-    std::string_view target) const {
-  const std::string_view both = target.substr(kPartitions.size(), length - kPartitions.size());
-  const std::size_t slash = std::min(both.find('/'), both.size());
-  return {percent_decode(both.substr(0, slash)).value_or(""),
-          percent_decode(both.substr(std::min(slash + 1, both.size()))).value_or("")};
-}
 
 Expected<ServiceScope> ProxyHandler::scope_of(const http::RequestHead& head, Prefix prefix) {
   const topology::Snapshot& facts = params_.view->current();
   if (prefix.length == 0) {
     return ServiceScope{};
   }
-  const std::string_view target = head.target;
   if (!prefix.partition) {
-    return one_shard(*facts.shard(prefix.shard(target)));
+    const topology::ShardInfo* shard = facts.shard(prefix.name);
+    return shard != nullptr ? Expected<ServiceScope>(one_shard(*shard))
+                            : fail(krm::path_not_found());  // it went while the request waited
   }
-  const auto [cluster, name] = prefix.partition_of(target);
+  const auto& [cluster, name] = std::tie(prefix.cluster, prefix.name);
   const topology::Resolution where = topology::resolve(facts, cluster);
   const bool own = params_.own_root && !where.resolved() && cluster == kRoot;
   if (!where.resolved() && !own) {
@@ -201,7 +194,8 @@ ProxyHandler::Answer ProxyHandler::shard_apply_request(http::RequestHead& head,
   attributes.subresource = "status";
   attributes.name = report->slice;
   std::string read = "/clusters/" + std::string(cluster) +
-                     "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/" + report->slice;
+                     "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/" +
+                     percent_encode(report->slice);
   return authorized(std::move(head), stream, std::move(attributes),
                     [this, &stream, read, shard = report->shard](http::RequestHead allowed) {
                       ++ignored_applies_[shard];

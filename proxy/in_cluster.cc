@@ -9,7 +9,6 @@ namespace kintsugi::proxy {
 namespace {
 
 constexpr std::string_view kScheme = "Bearer ";
-constexpr std::string_view kPrefixes[] = {"/clusters/", "/services/", "/shards/", "/partitions/"};
 
 std::string cluster_claim(std::string_view token) {
   const Expected<auth::Jwt> jwt = auth::parse_jwt(token);
@@ -25,17 +24,14 @@ std::string cluster_claim(std::string_view token) {
 
 }  // namespace
 
-std::optional<std::string> in_cluster_target(const http::RequestHead& head) {
+std::optional<std::string> in_cluster_target(const http::RequestHead& head,
+                                             const krm::RequestTarget& parsed) {
   const std::string_view target = head.target;
   const std::string_view authorization = head.headers.get("authorization");
-  if (!authorization.starts_with(kScheme) || !target.starts_with('/') ||
-      head.headers.contains("x-kubernetes-sharded-request")) {
+  if (parsed.form != krm::TargetForm::kOther || parsed.word != krm::TargetWord::kNone ||
+      parsed.fault != krm::TargetFault::kNone || !authorization.starts_with(kScheme) ||
+      !target.starts_with('/') || head.headers.contains("x-kubernetes-sharded-request")) {
     return std::nullopt;
-  }
-  for (const std::string_view prefix : kPrefixes) {
-    if (target.starts_with(prefix)) {
-      return std::nullopt;
-    }
   }
   const std::string cluster = cluster_claim(authorization.substr(kScheme.size()));
   if (!krm::is_workspace_path(cluster)) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "http/handler.h"
+#include "krm/request_target.h"
 
 namespace kintsugi::proxy {
 
@@ -11,7 +12,9 @@ namespace kintsugi::proxy {
 /// ServiceAccount token: the token's own logical cluster is put in front (specs/front-proxy.md 9.5,
 /// Nothing is verified here; the shard does that. A claim that is no cluster name is
 /// ignored.
+/// @param parsed   of head.target; the result is to be parsed anew (SE-024).
 /// @returns the target to use instead; nullopt: as it came.
-[[nodiscard]] std::optional<std::string> in_cluster_target(const http::RequestHead& head);
+[[nodiscard]] std::optional<std::string> in_cluster_target(const http::RequestHead& head,
+                                                           const krm::RequestTarget& parsed);
 
 }  // namespace kintsugi::proxy

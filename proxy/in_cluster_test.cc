@@ -21,7 +21,7 @@ std::string rewritten(const std::string& target, const std::string& authorizatio
   if (sharded) {
     head.headers.add("x-kubernetes-sharded-request", "1");
   }
-  return in_cluster_target(head).value_or("");
+  return in_cluster_target(head, krm::parse_target(head.method, head.target)).value_or("");
 }
 
 TEST(InCluster, WhenTheTokenNamesACluster_FP129_ItIsPutInFront) {

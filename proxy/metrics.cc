@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/guard.h"
 #include "proxy/admin.h"
 
 namespace kintsugi::proxy {
@@ -393,6 +394,9 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
     handed_over += loop.listener.handed_over;
     served_refused += loop.served_refused;
   }
+  text.single("kintsugi_caught_exceptions_total", "counter",
+              "faults of the program that ended one request instead of the process",
+              caught_exceptions());
   text.single("kintsugi_connections", "gauge", "client connections", connections);
   text.single("kintsugi_client_streams", "gauge", "requests of clients that are open", streams);
   text.single("kintsugi_tls_handshake_errors_total", "counter", "failed handshakes of clients",

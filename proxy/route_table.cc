@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "krm/request_target.h"
 
 namespace kintsugi::proxy {
 namespace {
 
-constexpr std::string_view kClusters = "/clusters/";
 constexpr std::string_view kCluster = "{cluster}";
 constexpr std::size_t kMostLooked = 33;  // one more than a pattern may have
 
@@ -88,8 +88,8 @@ RouteTable::Match RouteTable::find(std::string_view path) const {
   const auto named = std::find(pattern.begin(), pattern.end(), kCluster);
   if (named != pattern.end()) {
     best.cluster = segments[static_cast<std::size_t>(named - pattern.begin())];
-  } else if (const auto cluster = cluster_of_path(path)) {
-    best.cluster = decoded(*cluster);
+  } else {
+    best.cluster = krm::named_cluster(path);
   }
   return best;
 }
@@ -98,16 +98,6 @@ const MappingEntry* RouteTable::clusters() const noexcept {
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [](const MappingEntry& entry) { return entry.is_clusters(); });
   return found != entries_.end() ? &*found : nullptr;
-}
-
-std::optional<std::string_view> cluster_of_path(std::string_view path) noexcept {
-  const std::size_t at = path.find(kClusters);
-  if (at == std::string_view::npos) {
-    return std::nullopt;
-  }
-  const std::string_view rest = path.substr(at + kClusters.size());
-  const std::string_view cluster = rest.substr(0, rest.find('/'));
-  return cluster.empty() ? std::nullopt : std::optional(cluster);
 }
 
 }  // namespace kintsugi::proxy

@@ -19,7 +19,7 @@ class RouteTable {
     const MappingEntry* entry = nullptr;  ///< lives as long as the table; null: none
     std::size_t depth = 0;                ///< segments of the pattern
     /// The logical cluster that the request names, decoded: the segment of {cluster}, else that of
-    /// cluster_of_path(); "" for none.
+    /// krm::named_cluster(); "" for none.
     std::string cluster;
   };
 
@@ -28,7 +28,7 @@ class RouteTable {
   /// The longest pattern that `path` is at or below, by whole segments; of equally long ones a
   /// literal segment goes before a placeholder, from the left. The entry "/clusters/" is none.
   /// Cost: one look-up per segment and placeholder, independent of the number of entries.
-  /// @param path without query; clean (judge_path).
+  /// @param path without query; of a target without a fault (krm::parse_target).
   [[nodiscard]] Match find(std::string_view path) const;
   [[nodiscard]] const std::vector<MappingEntry>& entries() const noexcept { return entries_; }
   /// The entry "/clusters/", null when there is none.
@@ -47,9 +47,5 @@ class RouteTable {
   std::vector<MappingEntry> entries_;
   std::vector<Node> nodes_;
 };
-
-/// What stands between the first "/clusters/" of a path and the next '/', as sent; nullopt when the
-/// path names no logical cluster (specs/front-proxy.md 8.1).
-[[nodiscard]] std::optional<std::string_view> cluster_of_path(std::string_view path) noexcept;
 
 }  // namespace kintsugi::proxy

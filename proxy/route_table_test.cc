@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "krm/request_target.h"
+
 namespace kintsugi::proxy {
 namespace {
 
@@ -24,7 +26,7 @@ std::string found(const RouteTable& table, std::string_view path) {
 TEST(ClusterOfPath, WhenAVirtualWorkspaceNamesACluster_FP028_FP029_FP030_FP031_FP032_FP033) {
   struct Case {
     std::string_view path;
-    std::optional<std::string_view> cluster;
+    std::string_view cluster;
   };
   for (const Case& one : {
            Case{"/services/contentconfigurations/clusters/root:orgs:bob/apis/"
@@ -34,19 +36,19 @@ TEST(ClusterOfPath, WhenAVirtualWorkspaceNamesACluster_FP028_FP029_FP030_FP031_F
                 "root:orgs:bob:quickstart"},
            Case{"/clusters/root:orgs:bob/api/v1/namespaces", "root:orgs:bob"},
            Case{"/services/foo/clusters/root:orgs:bob", "root:orgs:bob"},
-           Case{"/services/contentconfigurations/apis/v1/namespaces", std::nullopt},
-           Case{"", std::nullopt},
+           Case{"/services/contentconfigurations/apis/v1/namespaces", ""},
+           Case{"", ""},
            Case{"/services/foo/clusters/*/apis/v1", "*"},
            Case{"/services/foo/clusters/root/apis/v1", "root"},
            Case{"/clusters/a/clusters/b/api", "a"},
-           Case{"/services/foo/clusters//apis", std::nullopt},
-           Case{"/services/foo/clusters/", std::nullopt},
+           Case{"/services/foo/clusters//apis", ""},
+           Case{"/services/foo/clusters/", ""},
        }) {
-    EXPECT_EQ(cluster_of_path(one.path), one.cluster) << one.path;
+    EXPECT_EQ(krm::named_cluster(one.path), one.cluster) << one.path;
     const RouteTable services = table_of({"/services/", "/clusters/"});
     const RouteTable::Match match = services.find(one.path);
     if (one.path.starts_with("/services/")) {
-      EXPECT_EQ(match.cluster, one.cluster.value_or("")) << one.path;
+      EXPECT_EQ(match.cluster, one.cluster) << one.path;
     } else {
       EXPECT_EQ(match.entry, nullptr) << one.path;
     }

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "krm/request_info.h"
+#include "krm/request_target.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/merge/document_request.h"
-#include "proxy/path.h"
 #include "topology/partition_set.h"
 
 namespace kintsugi::proxy {
@@ -73,7 +73,7 @@ ServiceRoute any_up(const ServiceQuestion& q, std::string target) {
   }
   route.target = std::move(target);
   if (route.any_of.empty()) {
-    route.refusal = shard_unreachable(is_watch(q.asked));
+    route.refusal = shard_unreachable(krm::is_watch(q.method, q.asked));
   }
   return route;
 }

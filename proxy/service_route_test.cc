@@ -131,8 +131,8 @@ TEST_F(ServiceRouting, WhenAClusterCannotBeFound_SaysE1E2OrE3) {
   EXPECT_EQ(go("/services/apiexport/c%2Fe%2Fclusters%2Fx/e/clusters/one/api").substr(0, e1.size()),
             e1)
       << "R-05: what is forwarded names the cluster that was judged";
-  EXPECT_EQ(go("/services/apiexport/one/e%2Fclusters%2Fx/clusters/one/api"),
-            "beta /services/apiexport/one/e%2Fclusters%2Fx/clusters/one/api");
+  EXPECT_EQ(go("/services/apiexport/one/e%2Fclusters%2Fx/clusters/one/api"), "404")
+      << "SE-033: no name holds a slash";
   EXPECT_EQ(go("/services/apiexport/one/e/clusters/root:away/api"), "503 Not available.");
   index.set_synced(gama, Resource::kLogicalClusters, false);
   EXPECT_EQ(go("/services/apiexport/one/e/clusters/nope/api"),

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "auth/web_socket_token.h"
-#include "base/strings.h"
+#include "http/guarded_answer.h"
 #include "proxy/identity.h"
 #include "proxy/in_cluster.h"
+#include "proxy/parse_for.h"
 #include "proxy/pass_through.h"
-#include "proxy/path.h"
-#include "proxy/route_table.h"
 #include "proxy/token_review.h"
 #include "proxy/waiting_request.h"
 #include "topology/resolver.h"
@@ -22,9 +21,7 @@ using Authenticated = auth::RequestAuthenticator::Authenticated;
 
 constexpr Duration kLook = milliseconds(500);
 
-bool is_probe(std::string_view target) {
-  return target.starts_with("/livez") || target.starts_with("/readyz");
-}
+bool is_probe(const krm::RequestTarget& target) { return target.form == krm::TargetForm::kProbe; }
 
 bool may_have_token(const http::RequestHead& head) {
   return head.headers.contains("authorization") || head.headers.contains("sec-websocket-protocol");
@@ -51,13 +48,11 @@ std::shared_ptr<ConnectionIdentity> identity_from(const Expected<Authenticated>&
 }
 
 /// The logical cluster that a request is for; "" for none, or one that is not known.
-std::string cluster_of(const topology::Snapshot& facts, std::string_view target) {
-  const auto segment = cluster_of_path(target.substr(0, target.find('?')));
-  const auto path = segment ? percent_decode(*segment) : std::nullopt;
-  if (!path || *path == "*") {
+std::string cluster_of(const topology::Snapshot& facts, const krm::RequestTarget& target) {
+  if (target.cluster.empty() || target.cluster == "*") {
     return {};
   }
-  const topology::Resolution found = topology::resolve(facts, *path);
+  const topology::Resolution found = topology::resolve(facts, target.cluster);
   return found.resolved() ? std::string(found.cluster) : std::string();
 }
 
@@ -212,8 +207,9 @@ void TokenGate::ask(const std::string& token, const std::string& cluster,
                                           });
 }
 
-bool TokenGate::concerns(const http::RequestHead& head, const http::PeerInfo& peer) const {
-  if (methods_.authenticator == nullptr || is_probe(head.target)) {
+bool TokenGate::concerns(const http::RequestHead& head, const krm::RequestTarget& target,
+                         const http::PeerInfo& peer) const {
+  if (methods_.authenticator == nullptr || is_probe(target)) {
     return false;
   }
   const ConnectionIdentity* identity = identity_of(peer);
@@ -226,25 +222,30 @@ bool TokenGate::concerns(const http::RequestHead& head, const http::PeerInfo& pe
   return !identity->user && methods_.tokens;
 }
 
-bool TokenGate::concerns_workspace(const http::RequestHead& head,
+bool TokenGate::concerns_workspace(const http::RequestHead& head, const krm::RequestTarget& target,
                                    const http::PeerInfo& peer) const {
   const ConnectionIdentity* identity = identity_of(peer);
-  if (methods_.workspaces == nullptr || is_probe(head.target) ||
+  if (methods_.workspaces == nullptr || is_probe(target) ||
       (identity != nullptr && identity->user && !identity->from_request_header_ca)) {
     return false;
   }
-  std::optional<std::string> inside;
-  if (judge_path(head.target) != PathVerdict::kUnclean) {
-    inside = in_cluster_target(head);
-  }
-  const std::string cluster = cluster_of(view_->current(), inside ? *inside : head.target);
+  const std::optional<std::string> inside = in_cluster_target(head, target);
+  const std::string cluster =
+      cluster_of(view_->current(), inside ? krm::parse_target(head.method, *inside) : target);
   return !cluster.empty() && methods_.workspaces->concern(cluster, may_have_token(head));
 }
 
 std::unique_ptr<http::RequestHandler> TokenGate::on_request(http::RequestHead head,
                                                             http::ResponseStream& stream) noexcept {
+  const bool head_only = head.method == "HEAD";
+  return http::guarded_answer("token gate", stream, head_only,
+                              [&] { return begin(std::move(head), stream); });
+}
+
+std::unique_ptr<http::RequestHandler> TokenGate::begin(http::RequestHead head,
+                                                       http::ResponseStream& stream) {
   if (methods_.workspaces != nullptr && is_token_review(head)) {
-    std::string cluster = cluster_of(view_->current(), head.target);
+    std::string cluster = cluster_of(view_->current(), parse_for(view_->current(), head));
     if (!cluster.empty() && methods_.workspaces->concern(cluster, true)) {
       return std::make_unique<TokenReviewRequest>(
           methods_.workspaces, std::move(cluster), std::move(head), stream,
@@ -258,17 +259,20 @@ std::unique_ptr<http::RequestHandler> TokenGate::on_request(http::RequestHead he
 
 std::unique_ptr<http::RequestHandler> TokenGate::identify(http::RequestHead head,
                                                           http::ResponseStream& stream) {
-  const bool in_workspace = concerns_workspace(head, stream.peer());
-  if (!in_workspace && !concerns(head, stream.peer())) {
+  if (methods_.authenticator == nullptr && methods_.workspaces == nullptr) {
+    return inner_.on_request(std::move(head), stream);
+  }
+  krm::RequestTarget target = parse_for(view_->current(), head);
+  const bool in_workspace = concerns_workspace(head, target, stream.peer());
+  if (!in_workspace && !concerns(head, target, stream.peer())) {
     return inner_.on_request(std::move(head), stream);
   }
   auth::adopt_web_socket_token(head);
-  if (judge_path(head.target) != PathVerdict::kUnclean) {
-    if (auto inside = in_cluster_target(head)) {  // while the token is there
-      head.target = std::move(*inside);
-    }
+  if (auto inside = in_cluster_target(head, target)) {  // while the token is there
+    head.target = std::move(*inside);
+    target = parse_for(view_->current(), head);
   }
-  const std::string cluster = cluster_of(view_->current(), head.target);
+  const std::string cluster = cluster_of(view_->current(), target);
   auto waiting = std::make_unique<WaitingRequest>();
   auto held = std::make_shared<http::RequestHead>(std::move(head));
   const auto& authenticator = in_workspace ? methods_.in_workspaces : methods_.authenticator;

@@ -8,6 +8,7 @@
 #include "auth/request_header.h"
 #include "auth/token_proofs.h"
 #include "http/handler.h"
+#include "krm/request_target.h"
 #include "net/loop.h"
 #include "proxy/workspace_issuers.h"
 #include "topology/snapshot.h"
@@ -61,10 +62,14 @@ class TokenGate final : public http::Handler {
   void look();
   void arm();
   void ask(const std::string& token, const std::string& cluster, auth::TokenProofs::Done done);
-  [[nodiscard]] bool concerns(const http::RequestHead& head, const http::PeerInfo& peer) const;
+  [[nodiscard]] bool concerns(const http::RequestHead& head, const krm::RequestTarget& target,
+                              const http::PeerInfo& peer) const;
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(http::RequestHead head,
+                                                            http::ResponseStream& stream);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> identify(http::RequestHead head,
                                                                http::ResponseStream& stream);
   [[nodiscard]] bool concerns_workspace(const http::RequestHead& head,
+                                        const krm::RequestTarget& target,
                                         const http::PeerInfo& peer) const;
 
   std::shared_ptr<topology::SnapshotView> view_;

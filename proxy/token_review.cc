@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "krm/json.h"
-#include "krm/request_info.h"
+#include "krm/request_target.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -33,13 +33,28 @@ Json user_json(const auth::UserInfo& user) {
 
 }  // namespace
 
+namespace {
+
+/// Cheap, and true for every spelling.
+bool may_be_review(std::string_view target) {
+  return target.find("tokenreviews") != std::string_view::npos ||
+         target.find('%') != std::string_view::npos;
+}
+
+}  // namespace
+
 bool is_token_review(const http::RequestHead& head) {
-  if (head.method != "POST" || head.target.find("/tokenreviews") == std::string::npos ||
+  if (head.method != "POST" || !may_be_review(head.target) ||
       !head.headers.get("content-type").starts_with(kJson)) {
     return false;
   }
-  const auto path = krm::split_cluster_path(head.target);
-  return path && path->rest.substr(0, path->rest.find('?')) == kPath;
+  const krm::RequestTarget target = krm::parse_target(head.method, head.target);
+  if (target.form != krm::TargetForm::kCluster) {
+    return false;
+  }
+  const std::string trail =
+      krm::canonical_trail(std::string_view(head.target).substr(target.trail));
+  return std::string_view(trail).substr(0, trail.find('?')) == kPath;
 }
 
 TokenReviewRequest::TokenReviewRequest(std::shared_ptr<WorkspaceTokens> tokens, std::string cluster,

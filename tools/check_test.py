@@ -10,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import check_coawait  # noqa: E402
 import check_layers  # noqa: E402
 import check_references  # noqa: E402
+import check_throws  # noqa: E402
 
 
 class Layers(unittest.TestCase):
@@ -111,6 +112,26 @@ class References(unittest.TestCase):
         self.assertEqual(missing, {"FP-003", "FP-004", "KK-001", "KK-T002", "SE-029a", "T-05", "T43", "E2"})
         _, table, tests = self.checked({"e2e/a_test.py": "KK-T001 KK-T002"})
         self.assertNotIn("KK-001", {one for _, one in check_references.uncovered(table, tests)})
+
+
+class Throws(unittest.TestCase):
+    def helpers(self, body):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "a.cc"
+            source.write_text("#include <optional>\n#include <string>\n#include <string_view>\n#include <vector>\n" + body, encoding="utf-8")
+            target = source.with_suffix(".o")
+            subprocess.run(["g++", "-std=c++20", "-O1", "-c", str(source), "-o", str(target)], check=True)
+            return check_throws.helpers(target)
+
+    def test_a_planted_throw_is_found(self):
+        for body, name in (("char f(std::string_view s) { return s.substr(s.find('x') + 1).front(); }", "out_of_range"),
+                           ("int f(const std::vector<int>& v, unsigned long i) { return v.at(i); }", "out_of_range"),
+                           ("int f(const std::string& s) { return std::stoi(s); }", "invalid_argument"),
+                           ("int f(const std::optional<int>& o) { return o.value(); }", "bad_optional_access")):
+            self.assertIn(name, self.helpers(body), body)
+
+    def test_what_only_wants_memory_passes(self):
+        self.assertEqual(self.helpers("void f(std::vector<int>& v) { v.push_back(1); }"), set())
 
 
 if __name__ == "__main__":

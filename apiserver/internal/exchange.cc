@@ -5,6 +5,7 @@
 #include "apiserver/internal/pipeline.h"
 #include "apiserver/internal/request.h"
 #include "apiserver/internal/server_impl.h"
+#include "base/guard.h"
 #include "base/time.h"
 
 namespace kintsugi::apiserver::internal {
@@ -65,7 +66,9 @@ void Exchange::on_data(std::string_view bytes, bool end) noexcept {
   request->body_complete = request->body_complete || end;
   if (request->on_body) {
     const std::function<void()> go_on = std::exchange(request->on_body, nullptr);
-    go_on();
+    if (!guarded("request body", go_on)) {
+      stream_.reset(Errc::kInternal);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include "apiserver/internal/pipeline.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
+#include "krm/request_target.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -224,6 +225,14 @@ bool wait_for_definition(const RequestPtr& request) {
 }
 
 void route_resource(const RequestPtr& request) {
+  if (request->info.verb == "proxy") {  // the path form that Kubernetes has given up
+    send_error(*request, krm::path_not_found());
+    return;
+  }
+  if (request->info.resource.ends_with(':')) {  // KK-378
+    send_error(*request, krm::missing_identity(request->info.resource));
+    return;
+  }
   if (wait_for_definition(request)) {
     return;
   }

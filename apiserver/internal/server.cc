@@ -4,6 +4,7 @@
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/watcher.h"
 #include "apiserver/keys.h"
+#include "http/guarded_answer.h"
 
 namespace kintsugi::apiserver {
 
@@ -34,9 +35,13 @@ Server::~Server() = default;
 std::unique_ptr<http::RequestHandler> Server::on_request(http::RequestHead head,
                                                          http::ResponseStream& stream) noexcept {
   ++stats_.requests;
-  auto exchange = std::make_unique<Exchange>(*this, stream);
-  exchange->start(std::make_shared<Request>(*this, std::move(head), params_.loop));
-  return exchange;
+  const bool head_only = head.method == "HEAD";
+  return http::guarded_answer(
+      "server", stream, head_only, [&]() -> std::unique_ptr<http::RequestHandler> {
+        auto exchange = std::make_unique<Exchange>(*this, stream);
+        exchange->start(std::make_shared<Request>(*this, std::move(head), params_.loop));
+        return exchange;
+      });
 }
 
 std::shared_ptr<void> Server::on_change(std::string_view group, std::string_view resource,

@@ -91,6 +91,9 @@ ClusterResolver make_cluster_resolver(ClusterIndex& index) {
     if (segment == "*") {
       return ClusterTarget{"*", std::move(root), rest};
     }
+    if (segment.find('/') != std::string::npos) {  // KK-372: nobody's, and never split
+      return fail(access_denied(head, user, segment, rest));
+    }
     if (!krm::is_workspace_path(segment)) {
       return fail(
           krm::bad_request("invalid cluster: \"" + segment + "\" does not match the regex"));

@@ -106,6 +106,14 @@ TEST_F(ClusterResolverTest, WhenSegmentIsMalformed_AM471_Answers400) {
   }
 }
 
+TEST_F(ClusterResolverTest, WhenASlashIsEscapedInTheSegment_KK372_ItIsNobodys) {
+  for (const char* target : {"/clusters/root%2Fapi", "/clusters/aaa%2Fbbb/api",
+                             "/clusters/root%2f..%2Faaa/api/v1/secrets"}) {
+    EXPECT_EQ(status_of(target), 403) << target;
+    EXPECT_EQ(status_of(target, "GET", user("system:masters")), 403) << target;
+  }
+}
+
 TEST_F(ClusterResolverTest, WhenNameIsUnknown_AM472_AnswersAsIfForbidden) {
   const auto found = resolve("/clusters/nope/api/v1/namespaces/default/configmaps/x");
   ASSERT_FALSE(found);

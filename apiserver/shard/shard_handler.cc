@@ -4,6 +4,10 @@
 #include <string_view>
 #include <utility>
 
+#include "http/guarded_answer.h"
+#include "krm/request_target.h"
+#include "krm/status.h"
+
 namespace kintsugi::apiserver {
 namespace {
 
@@ -31,10 +35,56 @@ void send_text(http::ResponseStream& stream, const TextAnswer& answer) {
   stream.send_data(answer.text, true);
 }
 
+void send(http::ResponseStream& stream, bool head_only, int status, http::HeaderList headers,
+          std::string_view body) {
+  headers.add("x-content-type-options", "nosniff");
+  headers.add("content-length", std::to_string(body.size()));
+  stream.send_head(status, headers, head_only);
+  if (!head_only) {
+    stream.send_data(body, true);
+  }
+}
+
+/// What is refused before anything is looked at, or asked for anew at a cleaned path.
+void send_fault(http::ResponseStream& stream, const http::RequestHead& head,
+                const krm::RequestTarget& target) {
+  const bool head_only = head.method == "HEAD";
+  http::HeaderList headers;
+  if (target.fault == krm::TargetFault::kUnclean) {
+    headers.add("content-type", "text/plain; charset=utf-8");
+    headers.add("location", target.reason);
+    send(stream, head_only, 307, std::move(headers), "Temporary Redirect\n");
+    return;
+  }
+  Error error = krm::bad_request(target.reason);
+  if (target.fault == krm::TargetFault::kTooLong) {
+    error = krm::bad_request("the target of the request is too long");
+    error.edit().http_status = 414;
+  }
+  headers.add("content-type", "application/json");
+  send(stream, head_only, krm::http_status(error), std::move(headers),
+       krm::to_status(error).dump() + "\n");
+}
+
 }  // namespace
 
 std::unique_ptr<http::RequestHandler> ShardHandler::on_request(
     http::RequestHead head, http::ResponseStream& stream) noexcept {
+  const bool head_only = head.method == "HEAD";
+  return http::guarded_answer("shard handler", stream, head_only,
+                              [&] { return begin(std::move(head), stream); });
+}
+
+std::unique_ptr<http::RequestHandler> ShardHandler::begin(http::RequestHead head,
+                                                          http::ResponseStream& stream) {
+  const krm::RequestTarget target = krm::parse_target(head.method, head.target, {.shard = true});
+  if (target.fault != krm::TargetFault::kNone) {
+    send_fault(stream, head, target);
+    return std::make_unique<Answered>(stream);
+  }
+  if (target.escaped || !target.plain_prefix.empty()) {
+    head.target = krm::canonical_target(head.target, target);
+  }
   if (const std::optional<TextAnswer> answer = text_answer(index_, head.target)) {
     send_text(stream, *answer);
     return std::make_unique<Answered>(stream);

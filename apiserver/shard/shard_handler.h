@@ -9,8 +9,9 @@
 
 namespace kintsugi::apiserver {
 
-/// Stands before the ApiServer of a shard: answers what is plain text, opens health checks below
-/// clusters, and takes identities out of wildcard paths. Threads: its loop.
+/// Stands before the ApiServer of a shard: refuses what no target may be, gives every path its one
+/// canonical form (KK-371, KK-375), answers what is plain text, opens health checks below clusters,
+/// and takes identities out of wildcard paths. Threads: its loop.
 class ShardHandler final : public http::Handler {
  public:
   ShardHandler(http::Handler& server, ClusterIndex& index, IdentityCheck is_identity)
@@ -19,6 +20,8 @@ class ShardHandler final : public http::Handler {
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
 
  private:
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(http::RequestHead head,
+                                                            http::ResponseStream& stream);
   http::Handler& server_;
   ClusterIndex& index_;
   IdentityCheck is_identity_;

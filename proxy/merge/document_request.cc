@@ -9,6 +9,7 @@
 #include "krm/json.h"
 #include "krm/protobuf.h"
 #include "krm/request_info.h"
+#include "krm/request_target.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -168,8 +169,10 @@ std::array<std::uint64_t, 3> numbers_of(std::string_view document) {
 
 }  // namespace
 
-DocumentRequest read_document_request(std::string_view trail, std::string_view accept) {
+DocumentRequest read_document_request(std::string_view sent, std::string_view accept) {
   DocumentRequest out;
+  const std::string canonical = krm::canonical_trail(sent);
+  const std::string_view trail = canonical;
   const std::size_t question = std::min(trail.find('?'), trail.size());
   std::string_view path = trail.substr(0, question);
   while (path.size() > 1 && path.ends_with('/')) {

@@ -1,23 +1,40 @@
 #include "proxy/merge/wildcard_route.h"
 
-#include <algorithm>
-
 #include "base/strings.h"
+#include "krm/request_target.h"
 #include "krm/selector.h"
 #include "krm/status.h"
 
 namespace kintsugi::proxy {
 namespace {
 
+/// A segment for a path: what may stand there unescaped stays, the colon of an identity too.
+std::string encode_segment(std::string_view segment) {
+  std::string out;
+  for (std::size_t colon = segment.find(':'); colon != std::string_view::npos;
+       colon = segment.find(':')) {
+    out += percent_encode(segment.substr(0, colon)) + ':';
+    segment.remove_prefix(colon + 1);
+  }
+  return out + percent_encode(segment);
+}
+
 /// "/api/v1/watch/namespaces/t/configmaps/x?…" as "/api/v1/namespaces/t/configmaps?watch=true&…",
-/// the name as a field selector. nullopt: another one contradicts it (V11).
-std::optional<std::string> as_list(const krm::RequestInfo& info, std::string_view trail) {
-  const std::size_t mark = std::min(trail.find('?'), trail.size());
-  std::string path(trail.substr(0, mark));
-  path.erase(path.find("/watch/"), std::string_view("/watch").size());
+/// the name as a field selector. Made of the parts that were understood, never by looking for text
+/// in what was sent: `watch` may have been escaped there. nullopt: another name contradicts it
+/// (V11).
+std::optional<std::string> as_list(const krm::RequestInfo& info) {
+  std::string path = "/" + info.api_prefix;
+  if (info.api_prefix != "api") {
+    path += '/' + encode_segment(info.group);
+  }
+  path += '/' + encode_segment(info.version);
+  const std::size_t kept = info.parts.size() - (info.path_has_name ? 1 : 0);
+  for (std::size_t i = 0; i < kept; ++i) {
+    path += '/' + encode_segment(info.parts[i]);
+  }
   std::string fields(info.query.get("fieldSelector").value_or(""));
   if (info.path_has_name) {
-    path.erase(path.rfind('/'));
     const auto given = krm::FieldSelector::parse(fields);
     const auto name = given ? given->exact("metadata.name") : std::nullopt;
     if (name && *name != info.name) {
@@ -55,13 +72,18 @@ WildcardRequest refused(WildcardRequest request, Error error) {
 
 }  // namespace
 
-WildcardRequest read_wildcard(std::string_view method, std::string_view trail, bool plain) {
+WildcardRequest read_wildcard(std::string_view method, std::string_view sent, bool plain) {
   WildcardRequest out;
+  const std::string trail = krm::canonical_trail(sent);
   out.path = trail.substr(0, trail.find('?'));
-  out.info = krm::parse_request_info(method, trail.empty() ? std::string_view("/") : trail);
+  out.info = krm::parse_request_info(method, trail.empty() ? std::string("/") : trail);
   const krm::RequestInfo& info = out.info;
+  if (info.resource.ends_with(':')) {  // KK-378
+    Error error = krm::missing_identity(info.resource);
+    return refused(std::move(out), std::move(error));
+  }
   if (info.deprecated_watch && info.subresource.empty() && method == "GET") {
-    const std::optional<std::string> list = as_list(info, trail);
+    const std::optional<std::string> list = as_list(info);
     if (list && !krm::parse_request_info(method, *list).deprecated_watch) {
       return read_wildcard(method, *list, plain);
     }

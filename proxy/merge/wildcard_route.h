@@ -19,7 +19,7 @@ struct WildcardRequest {
   };
   Use use = Use::kRefused;
   krm::RequestInfo info;
-  std::string path;  ///< what follows "clusters/*", without the query
+  std::string path;  ///< what follows "clusters/*", canonical, without the query
   std::optional<Error> refusal;
 };
 

@@ -56,6 +56,18 @@ TEST(WildcardRequest, WhenOneObjectIsRead_T18_PlainServersAnswer) {
             "that at /clusters/<name>/, an object's annotation kcp.io/cluster is that name");
 }
 
+TEST(WildcardRequest, WhenAnIdentityIsMissing_KK378_IsRefused) {
+  for (const char* trail :
+       {"/apis/ex.io/v1/widgets:", "/apis/ex.io/v1/widgets%3A?watch=1",
+        "/apis/ex.io/v1/watch/widgets:", "/api/v1/namespaces/t/configmaps:/x"}) {
+    const WildcardRequest request = read_wildcard("GET", trail, false);
+    ASSERT_EQ(request.use, Use::kRefused) << trail;
+    EXPECT_EQ(request.refusal->code(), Errc::kBadRequest) << trail;
+  }
+  EXPECT_EQ(read_wildcard("GET", "/apis/ex.io/v1/widgets:", false).refusal->message(),
+            "invalid resource \"widgets\": missing identity");
+}
+
 TEST(WildcardRequest, WhenADeprecatedWatchComes_T38_IsReadAsItsList) {
   const WildcardRequest all =
       read_wildcard("GET", "/api/v1/watch/configmaps?watch=0&limit=5", false);
@@ -74,6 +86,28 @@ TEST(WildcardRequest, WhenADeprecatedWatchComes_T38_IsReadAsItsList) {
       read_wildcard("GET", "/api/v1/watch/nodes/x?fieldSelector=metadata.name%3Dy", true);
   ASSERT_EQ(other.use, Use::kRefused);
   EXPECT_EQ(other.refusal->code(), Errc::kBadRequest);
+}
+
+TEST(WildcardRequest, WhenTheWatchFormIsEscaped_SET001_IsReadAsItsListToo) {
+  for (const char* trail : {"/apis/g/v1/%77atch/foo", "/apis/g/v1/wat%63h/foo",
+                            "/apis/g/v1/%77%61%74%63%68/foo", "/%61pis/g/v1/watch/foo",
+                            "/apis/g/v%31/wat%63%68/foo?watch=0", "/apis/%67/v1/%77atch/foo/"}) {
+    for (const bool plain : {false, true}) {
+      const WildcardRequest request = read_wildcard("GET", trail, plain);
+      EXPECT_EQ(request.use, Use::kMerge) << trail;
+      EXPECT_EQ(request.path, "/apis/g/v1/foo") << trail;
+      EXPECT_EQ(request.info.verb, "watch") << trail;
+    }
+  }
+  const WildcardRequest named = read_wildcard(
+      "GET", "/api/v1/%77atch/namespaces/t%2dx/config%6daps/watch?labelSelector=a%3Db", true);
+  EXPECT_EQ(named.use, Use::kMerge);
+  EXPECT_EQ(named.path, "/api/v1/namespaces/t-x/configmaps");
+  EXPECT_EQ(named.info.name, "watch");
+  EXPECT_EQ(named.info.query.get("labelSelector"), "a=b");
+  const WildcardRequest bound = read_wildcard("GET", "/apis/g/v1/watch/widgets:0a%20b", false);
+  EXPECT_EQ(bound.path, "/apis/g/v1/widgets:0a%20b");
+  EXPECT_EQ(bound.info.resource, "widgets:0a b");
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ var areas = map[string]generator{
 	"field_selector":  fieldCase,
 	"json_path":       jsonPathCase,
 	"request_path":    requestCase,
+	"request_target":  requestTargetCase,
 }
 
 func main() {

@@ -114,7 +114,6 @@ func jsonPathCase(r *rand.Rand) caseOf {
 	return made
 }
 
-// The proxy verb and %2F inside a segment are left out: both are treated differently on purpose.
 func requestCase(r *rand.Rand) caseOf {
 	path := ""
 	switch r.Intn(8) {

@@ -1,8 +1,8 @@
-#include "proxy/service_path.h"
+#include "krm/service_path.h"
 
 #include <gtest/gtest.h>
 
-namespace kintsugi::proxy {
+namespace kintsugi::krm {
 namespace {
 
 using Vw = VirtualWorkspace;
@@ -67,10 +67,11 @@ TEST(ServicePath, WhenAPartIsMissing_NothingServesIt) {
         "/services/initializingworkspaces/:t/clusters/*", "/services/replication/c/s",
         "/services/apiresourceschema/clusters/c", "/services/migratingworkspaces/x/clusters/c",
         "/services/apiexport/c/%zz/clusters/x",
-        "/services/initializingworkspaces/c:t%2Fclusters%2Fx/clusters/two"}) {
+        "/services/initializingworkspaces/c:t%2Fclusters%2Fx/clusters/two",
+        "/services/apiexport/one/e%2Fclusters%2Fx/clusters/one/api"}) {
     EXPECT_FALSE(parse_service_path(target)) << target;
   }
 }
 
 }  // namespace
-}  // namespace kintsugi::proxy
+}  // namespace kintsugi::krm

@@ -1,14 +1,22 @@
-#include "proxy/service_path.h"
+#include "krm/service_path.h"
 
 #include <algorithm>
 
 #include "base/strings.h"
 
-namespace kintsugi::proxy {
+namespace kintsugi::krm {
 namespace {
 
 constexpr std::string_view kServices = "/services/";
 constexpr std::string_view kClusters = "clusters";
+
+std::string decoded(std::string_view segment) { return percent_decode(segment).value_or(""); }
+
+/// The same without an allocation where nothing is escaped.
+bool spells(std::string_view segment, std::string_view word) {
+  return segment == word ||
+         (segment.find('%') != std::string_view::npos && decoded(segment) == word);
+}
 
 /// What stands between the name of a virtual workspace and /clusters/<cluster>.
 struct Rule {
@@ -25,6 +33,14 @@ constexpr Rule kRules[] = {
     {"migratingworkspaces", VirtualWorkspace::kMigrating, false, false, false, true},
     {"admin", VirtualWorkspace::kAdmin, false, false, false, false},
 };
+
+/// nullptr for a name that is not known.
+const Rule* rule_of(std::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(kRules), std::end(kRules),
+                   [name](const Rule& one) { return spells(name, one.name); });
+  return found != std::end(kRules) ? found : nullptr;
+}
 
 /// Takes segments off the front of a path with query.
 class Segments {
@@ -54,21 +70,22 @@ bool is_type_name(std::string_view text) {
 }  // namespace
 
 std::optional<ServicePath> parse_service_path(std::string_view target) {
-  Segments segments(target.substr(kServices.size()));
+  Segments segments(target);
+  (void)segments.next();
   ServicePath path;
   path.name = segments.next();
   if (path.name.empty()) {
     return std::nullopt;
   }
-  const auto* const rule = std::find_if(std::begin(kRules), std::end(kRules),
-                                        [&](const Rule& one) { return one.name == path.name; });
-  if (rule == std::end(kRules)) {
+  const Rule* const rule = rule_of(path.name);
+  if (rule == nullptr) {
     path.trail = segments.rest();
     return path;
   }
   path.kind = rule->kind;
+  path.name = rule->name;
   if (rule->owner) {
-    path.owner = percent_decode(segments.next()).value_or("");
+    path.owner = decoded(segments.next());
     if (rule->typed) {
       const std::size_t colon = path.owner.rfind(':');
       if (colon == std::string::npos ||
@@ -84,16 +101,16 @@ std::optional<ServicePath> parse_service_path(std::string_view target) {
   }
   if (rule->object) {
     path.object_raw = segments.next();
-    path.object = percent_decode(path.object_raw).value_or("");
-    if (path.object.empty()) {
+    path.object = decoded(path.object_raw);
+    if (path.object.empty() || path.object.find('/') != std::string::npos) {
       return std::nullopt;
     }
   }
   if (rule->clusters) {
-    if (segments.next() != kClusters) {
+    if (!spells(segments.next(), kClusters)) {
       return std::nullopt;
     }
-    path.cluster = percent_decode(segments.next()).value_or("");
+    path.cluster = decoded(segments.next());
     if (path.cluster.empty()) {
       return std::nullopt;
     }
@@ -102,11 +119,11 @@ std::optional<ServicePath> parse_service_path(std::string_view target) {
   return path;
 }
 
-VirtualWorkspace virtual_workspace_of(std::string_view path) noexcept {
-  const std::string_view name = Segments(path.substr(kServices.size())).next();
-  const auto* const rule = std::find_if(std::begin(kRules), std::end(kRules),
-                                        [&](const Rule& one) { return one.name == name; });
-  return rule != std::end(kRules) ? rule->kind : VirtualWorkspace::kOther;
+VirtualWorkspace virtual_workspace_of(std::string_view path) {
+  Segments segments(path);
+  (void)segments.next();
+  const Rule* const rule = rule_of(segments.next());
+  return rule != nullptr ? rule->kind : VirtualWorkspace::kOther;
 }
 
 std::string service_target(const ServicePath& path, std::string_view owner,
@@ -128,4 +145,4 @@ std::string service_target(const ServicePath& path, std::string_view owner,
   return target.append(path.trail);
 }
 
-}  // namespace kintsugi::proxy
+}  // namespace kintsugi::krm
