@@ -82,7 +82,9 @@ ProxyHandler::Answer ProxyHandler::mapped_request(http::RequestHead head,
   if (judge_path(head.target) == PathVerdict::kMalformed) {
     return answer_error(head, stream, malformed_path(head.target));
   }
-  if (auto refused = identify(head, stream, &entry)) {
+  // The path of the backend's own URL comes first there.
+  const auto url = net::Url::parse(entry.backend);
+  if (auto refused = identify(head, stream, &entry, (url ? url->path : "") + head.target)) {
     return refused;
   }
   if (looped(head)) {

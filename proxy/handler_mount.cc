@@ -58,7 +58,7 @@ ProxyHandler::Answer ProxyHandler::forward_mount(http::RequestHead head,
   if (judge_path(head.target) == PathVerdict::kMalformed) {
     return answer_error(head, stream, malformed_path(head.target));
   }
-  if (auto refused = identify(head, stream)) {
+  if (auto refused = identify(head, stream, nullptr, route.target)) {
     return refused;
   }
   if (looped(head)) {

@@ -145,10 +145,15 @@ std::unique_ptr<http::RequestHandler> TokenGate::identify(http::RequestHead head
   const auto& authenticator = in_workspace ? methods_.in_workspaces : methods_.authenticator;
   authenticator->authenticate_with_source(
       *held, stream.peer(), cluster,
-      [this, weak = waiting->weak(), held, &stream](const Expected<Authenticated>& result) {
+      [this, weak = waiting->weak(), held, &stream](Expected<Authenticated> result) {
         WaitingRequest* self = *weak;
         if (self == nullptr || self->closed()) {
           return;
+        }
+        if (result && result->user && result->source == auth::CredentialSource::kRequestHeader) {
+          const ConnectionIdentity* proxy = identity_of(stream.peer());
+          auth::drop_reserved(*result->user, auth::IdentityOrigin::kRequestHeader,
+                              proxy != nullptr && methods_.border.is_peer(proxy->common_name));
         }
         if (result && result->source == auth::CredentialSource::kToken) {
           held->headers.remove("authorization");

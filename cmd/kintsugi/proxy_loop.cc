@@ -5,6 +5,7 @@
 #include "cmd/kintsugi/slice_admission.h"
 #include "krm/request_info.h"
 #include "proxy/answer.h"
+#include "proxy/border_identity.h"
 #include "proxy/identity.h"
 #include "proxy/impersonate.h"
 #include "proxy/merge/reviewer.h"
@@ -78,6 +79,10 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   pool_ = std::make_unique<proxy::ShardPool>(
       loop_, view_,
       [this](const std::string& shard, const std::string& url) {
+        if (shared_.trust != nullptr && shared_.trust->is_blocked(shard)) {
+          return Expected<net::UpstreamParams>(
+              fail(Errc::kConfig, "it takes the proxy's client certificate for a user's"));
+        }
         return upstream_to(url, backend_tls_.of(shard));
       },
       [this](const std::string& shard, http::HeaderList& headers) {
@@ -156,10 +161,11 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
             return local_->reader().get(cluster, "topology.kcp.io", "partitions", "", name);
           },
       .ready = shared_.ready,
+      .trusted = [trust = shared_.trust] { return trust == nullptr || trust->is_open(); },
       .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
   if (shared_.config.aggregation.share == proxy::Share::kReviewed &&
       shared_.config.topology.source == "static") {
-    make_own_pool();
+    make_own_pools();
   }
   audit_ = std::make_unique<proxy::AuditGate>(loop_, shared_.audit, *handler_);
   audit_->set_policy(shared_.audit_policy);
@@ -174,8 +180,8 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   recheck_watches();
 }
 
-void ProxyLoop::make_own_pool() {
-  own_pool_ = std::make_unique<proxy::ShardPool>(
+std::unique_ptr<proxy::ShardPool> ProxyLoop::make_static_pool() {
+  return std::make_unique<proxy::ShardPool>(
       loop_, view_,
       [this](const std::string& shard, const std::string& url) {
         return upstream_to(url, backend_tls_.of(shard));
@@ -189,7 +195,12 @@ void ProxyLoop::make_own_pool() {
           headers.set("authorization", "Bearer " + found->second);
         }
       });
-  handler_->set_own_pool(own_pool_.get());
+}
+
+void ProxyLoop::make_own_pools() {
+  own_pool_ = make_static_pool();
+  reviewed_pool_ = make_static_pool();
+  handler_->set_own_pool(own_pool_.get(), reviewed_pool_.get());
 }
 
 /// Rights live at the shards, so nothing tells when they change (T-14).
@@ -263,8 +274,10 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
   params.idle_timeout = timeouts.idle;
   params.progress_timeout = timeouts.slow_reader;
   params.group = shared_.group;
-  params.identify = proxy::make_proxy_identify(
-      shared_.verifier, {{}, authentication.pass_groups, authentication.drop_groups});
+  params.identify = proxy::at_border(
+      proxy::make_proxy_identify(shared_.verifier,
+                                 {{}, authentication.pass_groups, authentication.drop_groups}),
+      authentication.border);
   auto listener = net::Listener::open(loop_, std::move(params), *goaway_);
   if (!listener) {
     return fail(std::move(listener.error()));
@@ -280,11 +293,17 @@ void ProxyLoop::start() {
 void ProxyLoop::start_reviews(ShardTls tls) {
   loop_.post([this, tls = std::move(tls)]() mutable {
     admin_tls_ = std::move(tls);
-    admin_pool_ = std::make_unique<proxy::ShardPool>(
-        loop_, view_, [this](const std::string& shard, const std::string& url) {
-          return upstream_to(url, admin_tls_.of(shard));
-        });
-    handler_->set_own_pool(admin_pool_.get());
+    const auto make = [this] {
+      return std::make_unique<proxy::ShardPool>(
+          loop_, view_, [this](const std::string& shard, const std::string& url) {
+            return upstream_to(url, admin_tls_.of(shard));
+          });
+    };
+    admin_pool_ = make();
+    if (shared_.config.aggregation.share == proxy::Share::kReviewed) {
+      reviewed_pool_ = make();
+    }
+    handler_->set_own_pool(admin_pool_.get(), reviewed_pool_.get());
   });
 }
 
@@ -312,15 +331,30 @@ void ProxyLoop::set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool
 void ProxyLoop::set_shard_tls(ShardTls backend, ShardTls admin) {
   loop_.post([this, backend = std::move(backend), admin = std::move(admin)] {
     backend_tls_ = backend;
-    for (const auto* pool : {&pool_, &own_pool_}) {
-      if (*pool != nullptr) {
+    const bool is_static = own_pool_ != nullptr;
+    for (const auto* pool : {&pool_, &own_pool_, &reviewed_pool_}) {
+      if (*pool != nullptr && (pool != &reviewed_pool_ || is_static)) {
         (*pool)->set_tls([this](const std::string& shard) { return backend_tls_.of(shard); });
       }
     }
     if (admin.common != nullptr && admin_pool_ != nullptr) {
       admin_tls_ = admin;
-      admin_pool_->set_tls([this](const std::string& shard) { return admin_tls_.of(shard); });
+      for (const auto* pool : {&admin_pool_, &reviewed_pool_}) {
+        if (*pool != nullptr) {
+          (*pool)->set_tls([this](const std::string& shard) { return admin_tls_.of(shard); });
+        }
+      }
     }
+  });
+}
+
+void ProxyLoop::block(const std::string& shard) {
+  loop_.post([this, shard] {
+    pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
+      if (client.name() == shard) {
+        static_cast<void>(client.set_base_url({}));  // made again when it is trusted
+      }
+    });
   });
 }
 
