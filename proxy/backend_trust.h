@@ -9,7 +9,7 @@
 namespace kintsugi::proxy {
 
 /// Which servers may be sent callers' requests: none before it is known whom they take the proxy's
-/// client certificate for, and never one that takes it for a user's (specs/front-proxy.md FP-162).
+/// client certificate for, and never one that takes it for a user's (FP-162).
 /// Threads: any.
 class BackendTrust {
  public:

@@ -22,7 +22,7 @@ struct BackendTarget {
   auth::RequestHeaderConfig names = {};
 };
 
-/// Whether client pairs assert identities (specs/front-proxy.md FP-162). A pair may be an
+/// Whether client pairs assert identities (FP-162). A pair may be an
 /// administrator's, or anybody's: a server that does not take it for a proxy's would let every
 /// caller do what its owner may. So each server is asked by SelfSubjectReview who somebody is whose
 /// name, made up at random, is in the headers, and the user name of its answer is compared.

@@ -30,7 +30,7 @@ struct BackendPairs {
 [[nodiscard]] std::optional<BackendTarget> shard_target(const BackendPairs& pairs,
                                                         const topology::ShardSpec& shard);
 
-/// Has every server judged that callers are sent to (specs/front-proxy.md FP-162): those that are
+/// Has every server judged that callers are sent to (FP-162): those that are
 /// known when the proxy starts before anything is forwarded, shards that come later or move as soon
 /// as they are known, all of them again before a reload is taken. Threads: one loop.
 class BackendJudge final : private topology::FeedListener {
