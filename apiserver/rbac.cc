@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "auth/effective_users.h"
 #include "krm/go_text.h"
 
 namespace kintsugi::apiserver {
@@ -31,22 +32,6 @@ std::string describe(const Binding& binding, const Subject& subject) {
   return out + "User " + krm::go_quote(subject.name);
 }
 
-bool in_scope(const auth::UserInfo& user, std::string_view cluster) {
-  const std::vector<std::string>* scopes = user.extra_values(auth::kExtraScopes);
-  if (scopes == nullptr) {
-    return true;
-  }
-  // Several values narrow each other; one value lists alternatives.
-  return std::all_of(scopes->begin(), scopes->end(), [&](const std::string& value) {
-    const std::vector<std::string_view> parts = split(value, ',');
-    return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
-      constexpr std::string_view kPrefix = "cluster:";
-      const std::string_view scope = trim(part);
-      return scope.starts_with(kPrefix) && scope.substr(kPrefix.size()) == cluster;
-    });
-  });
-}
-
 std::string cluster_of_object(const krm::Json& object) {
   return std::string(object.text({"metadata", "annotations", "kcp.io/cluster"}));
 }
@@ -54,13 +39,7 @@ std::string cluster_of_object(const krm::Json& object) {
 }  // namespace
 
 auth::UserInfo effective_user(const auth::UserInfo& user, std::string_view cluster) {
-  if (in_scope(user, cluster)) {
-    return user;
-  }
-  auth::UserInfo stranger;
-  stranger.name = auth::kAnonymous;
-  stranger.groups = {std::string(auth::kGroupAuthenticated)};
-  return stranger;
+  return auth::effective_users(user, cluster).front();
 }
 
 RbacAuthorizer::RbacAuthorizer(RbacParams params) : params_(std::move(params)) {}
@@ -156,18 +135,25 @@ auth::Decision RbacAuthorizer::decide(const auth::Attributes& attributes) const 
 
 auth::Decision RbacAuthorizer::evaluate(const auth::Attributes& attributes) const {
   if (attributes.user.in_group(auth::kGroupMasters) &&
-      in_scope(attributes.user, attributes.cluster)) {
+      auth::in_scope(attributes.user, attributes.cluster)) {
     return {true, {}};
   }
-  const auth::UserInfo user = effective_user(attributes.user, attributes.cluster);
-  if (is_admin(user)) {
+  const auto any = [&](const auto& test) {
+    return auth::any_effective_user(attributes.user, attributes.cluster, test);
+  };
+  if (any([&](const auth::UserInfo& user) { return is_admin(user); })) {
     return {true, {}};
   }
-  if (attributes.cluster == "*" || (!attributes.deep && !may_enter(user, attributes.cluster))) {
-    return {false, {}};
-  }
+  const auto enters = [&](const auth::UserInfo& user) {
+    return may_enter(user, attributes.cluster);
+  };
   auth::Decision decision;
-  visit(user, attributes.cluster, attributes.is_resource ? attributes.ns : std::string_view(),
+  if (attributes.cluster == "*" || (!attributes.deep && !any(enters))) {
+    return decision;
+  }
+  static_cast<void>(any([&](const auth::UserInfo& user) {
+    visit(
+        user, attributes.cluster, attributes.is_resource ? attributes.ns : std::string_view(),
         [&](const PolicyRule& rule, const Binding& binding, const Subject& subject) {
           // Roles in a namespace never speak about paths.
           if ((!attributes.is_resource && !binding.ns.empty()) || !rule_allows(rule, attributes)) {
@@ -177,6 +163,8 @@ auth::Decision RbacAuthorizer::evaluate(const auth::Attributes& attributes) cons
           decision.reason = describe(binding, subject);
           return false;
         });
+    return decision.allowed;
+  }));
   return decision;
 }
 
@@ -278,30 +266,34 @@ void RbacAuthorizer::visit(const auth::UserInfo& user, std::string_view cluster,
 
 PolicyRules RbacAuthorizer::rules_for(const auth::UserInfo& user, std::string_view cluster,
                                       std::string_view ns) const {
-  const auth::UserInfo effective = effective_user(user, cluster);
-  if (effective.in_group(auth::kGroupMasters) || is_admin(effective)) {
-    return bootstrap_role("cluster-admin")->rules;
-  }
   PolicyRules rules;
-  visit(effective, cluster, ns, [&](const PolicyRule& rule, const Binding&, const Subject&) {
-    rules.push_back(rule);
-    return true;
+  const bool all = auth::any_effective_user(user, cluster, [&](const auth::UserInfo& effective) {
+    if (effective.in_group(auth::kGroupMasters) || is_admin(effective)) {
+      return true;
+    }
+    visit(effective, cluster, ns, [&](const PolicyRule& rule, const Binding&, const Subject&) {
+      rules.push_back(rule);
+      return true;
+    });
+    return false;
   });
-  return rules;
+  return all ? bootstrap_role("cluster-admin")->rules : rules;
 }
 
 PolicyRules RbacAuthorizer::stored_rules_for(const auth::UserInfo& user, std::string_view cluster,
                                              std::string_view ns,
                                              std::vector<std::string>& absent_roles) const {
   PolicyRules rules;
-  const auth::UserInfo effective = effective_user(user, cluster);
   const Cluster* entry = cluster_of(cluster);
   if (entry == nullptr) {
     return rules;
   }
   const auto add = [&](const Bindings& bindings) {
     for (const auto& [name, binding] : bindings) {
-      if (matching_subject(binding, effective) == nullptr) {
+      const auto is_meant = [&](const auth::UserInfo& effective) {
+        return matching_subject(binding, effective) != nullptr;
+      };
+      if (!auth::any_effective_user(user, cluster, is_meant)) {
         continue;
       }
       const std::shared_ptr<const PolicyRules> role =

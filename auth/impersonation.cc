@@ -1,61 +1,20 @@
 #include "auth/impersonation.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
+#include "auth/effective_users.h"
+#include "auth/impersonation_gate.h"
 #include "auth/impersonation_modes.h"
-#include "base/strings.h"
-#include "krm/go_text.h"
 
 namespace kintsugi::auth {
 namespace {
-
-constexpr std::string_view kExtraPrefix = "impersonate-extra-";
-
-constexpr std::array<std::string_view, 6> kSpecialGroups = {
-    "system:masters",
-    "system:kcp:admin",
-    "system:kcp:logical-cluster-admin",
-    "system:kcp:external-logical-cluster-admin",
-    "system:kcp:tenancy:workspace-bootstrapper",
-    "system:authenticated"};
-
-/// As %#v prints a user.
-std::string go_text_of(const UserInfo& user) {
-  std::string out =
-      "&user.DefaultInfo{Name:" + krm::go_quote(user.name) + ", UID:" + krm::go_quote(user.uid) +
-      ", Groups:" + (user.groups.empty() ? "[]string(nil)" : krm::go_string_slice(user.groups)) +
-      ", Extra:map[string][]string";
-  if (user.extra.empty()) {
-    return out + "(nil)}";
-  }
-  auto extras = user.extra;
-  std::sort(extras.begin(), extras.end());
-  std::string_view comma = "{";
-  for (const auto& [key, values] : extras) {
-    out += std::string(comma) + krm::go_quote(key) + ":" + krm::go_string_slice(values);
-    comma = ", ";
-  }
-  return out + "}}";
-}
-
-void add_extra(UserInfo& user, std::string_view escaped, std::string_view value) {
-  const std::string lower = to_lower(escaped);
-  std::string key = percent_decode(lower).value_or(lower);
-  const auto known = std::find_if(user.extra.begin(), user.extra.end(),
-                                  [&](const auto& extra) { return extra.first == key; });
-  if (known != user.extra.end()) {
-    known->second.emplace_back(value);
-  } else {
-    user.extra.emplace_back(std::move(key), std::vector<std::string>{std::string(value)});
-  }
-}
 
 /// The modes one after the other, each until something is denied.
 struct Walk {
   std::vector<Mode> modes;
   std::string requester;
+  std::optional<std::string> scope;  // the only logical cluster where he is that user
   Authorizer* authorizer = nullptr;
   std::shared_ptr<ModeMemory> memory;
   Impersonator::Done done;
@@ -105,6 +64,9 @@ void go_on(const std::shared_ptr<Walk>& walk) {
     Mode& mode = walk->modes[walk->mode];
     if (walk->step >= mode.steps.size()) {
       walk->memory->set(walk->requester, mode.name);
+      if (walk->scope) {
+        add_scope(mode.user, *walk->scope);
+      }
       walk->done(Impersonator::Effective{std::move(mode.user), std::move(mode.constraint)});
       return;
     }
@@ -131,7 +93,7 @@ void go_on(const std::shared_ptr<Walk>& walk) {
 
 bool has_impersonation(const http::HeaderList& headers) noexcept {
   for (std::size_t i = 0; i < headers.size(); ++i) {
-    if (headers[i].name.starts_with("impersonate-")) {
+    if (is_impersonation_header(headers[i].name)) {
       return true;
     }
   }
@@ -140,32 +102,7 @@ bool has_impersonation(const http::HeaderList& headers) noexcept {
 
 Expected<std::optional<UserInfo>> read_impersonation(const http::HeaderList& headers,
                                                      const UserInfo& requester) {
-  UserInfo wanted;
-  wanted.name = headers.get("impersonate-user");
-  wanted.uid = headers.get("impersonate-uid");
-  for (std::size_t i = 0; i < headers.size(); ++i) {
-    const http::HeaderView field = headers[i];
-    if (field.name == "impersonate-group") {
-      wanted.groups.emplace_back(field.value);
-    } else if (field.name.starts_with(kExtraPrefix)) {
-      add_extra(wanted, field.name.substr(kExtraPrefix.size()), field.value);
-    }
-  }
-  if (wanted.name.empty()) {
-    if (wanted == UserInfo()) {
-      return std::nullopt;
-    }
-    return fail(Errc::kBadRequest,
-                "requested " + go_text_of(wanted) + " without impersonating a user name");
-  }
-  for (const std::string& group : wanted.groups) {
-    const bool special =
-        std::find(kSpecialGroups.begin(), kSpecialGroups.end(), group) != kSpecialGroups.end();
-    if (special && !requester.in_group(group) && !requester.in_group(kGroupMasters)) {
-      return fail(Errc::kForbidden, "forbidden: impersonation is not allowed for the requestor");
-    }
-  }
-  return std::optional<UserInfo>(std::move(wanted));
+  return admit_impersonation(headers, &requester, ImpersonationPlace::kCluster);
 }
 
 Impersonator::Impersonator(Authorizer& authorizer)
@@ -173,7 +110,9 @@ Impersonator::Impersonator(Authorizer& authorizer)
 Impersonator::~Impersonator() = default;
 
 void Impersonator::impersonate(const http::HeaderList& headers, Attributes request, Done done) {
-  Expected<std::optional<UserInfo>> wanted = read_impersonation(headers, request.user);
+  const ImpersonationPlace place =
+      request.cluster == "*" ? ImpersonationPlace::kShared : ImpersonationPlace::kCluster;
+  Expected<std::optional<UserInfo>> wanted = admit_impersonation(headers, &request.user, place);
   if (!wanted) {
     done(fail(std::move(wanted.error())));
     return;
@@ -185,14 +124,17 @@ void Impersonator::impersonate(const http::HeaderList& headers, Attributes reque
   auto walk = std::make_shared<Walk>();
   walk->modes = impersonation_modes(**wanted, request);
   walk->requester = request.user.name;
+  if (!request.user.in_group(kGroupMasters)) {
+    walk->scope = request.cluster;
+  }
   walk->authorizer = &authorizer_;
   walk->memory = memory_;
   walk->done = std::move(done);
   if (const std::optional<ModeName> last = memory_->get(walk->requester)) {
-    const auto place = std::find_if(walk->modes.begin(), walk->modes.end(),
+    const auto known = std::find_if(walk->modes.begin(), walk->modes.end(),
                                     [&](const Mode& mode) { return mode.name == *last; });
-    if (place != walk->modes.end()) {
-      std::rotate(walk->modes.begin(), place, place + 1);
+    if (known != walk->modes.end()) {
+      std::rotate(walk->modes.begin(), known, known + 1);
     }
   }
   go_on(walk);

@@ -14,15 +14,12 @@
 
 namespace kintsugi::auth {
 
-/// Whether there is any Impersonate-* header.
+/// Whether there is any Impersonate-* header, in whatever spelling.
 [[nodiscard]] bool has_impersonation(const http::HeaderList& headers) noexcept;
 
-/// The user that Impersonate-* headers name, as they name it: no group is added. nullopt without
-/// any.
+/// admit_impersonation() of impersonation_gate.h for a logical cluster: the user that Impersonate-*
+/// headers name, as they name it. nullopt without any.
 /// @param requester who really asks.
-/// @error kBadRequest group, uid or extra without a user (specs/api-machinery.md AM-436).
-/// @error kForbidden a special group of kcp that the requester is not in (specs/front-proxy.md
-///        17.3, FP-078).
 [[nodiscard]] Expected<std::optional<UserInfo>> read_impersonation(const http::HeaderList& headers,
                                                                    const UserInfo& requester);
 
@@ -31,7 +28,8 @@ class ModeMemory;
 /// Lets requests go on as who they impersonate, as Kubernetes 1.36 does: the modes of
 /// impersonation_modes.h in their order, the one that a requester used last before all others.
 /// What was allowed is asked again by the next request, so that a right that is taken away ends at
-/// once. Threads: those of the authorizer.
+/// once. Whoever is impersonated is himself in the logical cluster of the request alone, unless the
+/// requester is in system:masters (KK-323). Threads: those of the authorizer.
 class Impersonator {
  public:
   /// @param authorizer must live as long as questions are under way.
@@ -47,7 +45,7 @@ class Impersonator {
   using Done = std::function<void(Expected<Effective>)>;
   /// @param request what is to be done as the other user; its user is the requester.
   /// @param done called once, at once or when the authorizer has answered.
-  /// @error as read_impersonation; the 403 of the first mode that could have been; what the
+  /// @error as admit_impersonation; the 403 of the first mode that could have been; what the
   ///        authorizer fails with.
   void impersonate(const http::HeaderList& headers, Attributes request, Done done);
 

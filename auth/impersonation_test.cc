@@ -105,10 +105,13 @@ Attributes list_of_pods(UserInfo requester) {
   return request;
 }
 
-/// "name uid groups extras by constraint", or why not.
+/// "name uid groups extras by constraint", or why not. Whoever is impersonated is so in the logical
+/// cluster of the request alone: the scope that says so (KK-323) is checked and left out.
 std::string outcome(Impersonator& impersonator, const http::HeaderList& headers,
                     Attributes request) {
   std::string text = "nothing";
+  const std::string scope = "authentication.kcp.io/scopes=cluster:" + request.cluster;
+  const bool changes = has_impersonation(headers);
   impersonator.impersonate(
       headers, std::move(request), [&](Expected<Impersonator::Effective> effective) {
         if (!effective) {
@@ -119,9 +122,13 @@ std::string outcome(Impersonator& impersonator, const http::HeaderList& headers,
         for (const std::string& group : effective->user.groups) {
           text += "|" + group;
         }
+        bool is_scoped = false;
         for (const auto& [key, values] : effective->user.extra) {
-          text += "|" + key + "=" + join(values, ",");
+          const std::string extra = key + "=" + join(values, ",");
+          is_scoped = is_scoped || extra == scope;
+          text += extra == scope ? "" : "|" + extra;
         }
+        EXPECT_EQ(is_scoped, changes) << text;
         text += " by " + (effective->constraint.empty() ? "impersonate" : effective->constraint);
       });
   return text;
@@ -146,6 +153,32 @@ TEST(Impersonation, WhenNoHeaderIsSent_TheUserStays) {
   EXPECT_EQ(outcome(authorizer, headers_of({{"accept", "x"}})), "alice||devs by impersonate");
   EXPECT_FALSE(has_impersonation(headers_of({{"accept", "x"}})));
   EXPECT_TRUE(has_impersonation(headers_of({{"accept", "x"}, {"Impersonate-Uid", "7"}})));
+}
+
+TEST(Impersonation, WhenTheRequesterIsNotOfTheMasters_KK323_TheUserIsScoped) {
+  ListAuthorizer authorizer({"impersonate users carol",
+                             "impersonate userextras.authentication/authentication.kcp.io/scopes "
+                             "cluster:b"});
+  Impersonator impersonator(authorizer);
+  const auto scopes = [&](const UserInfo& requester, const http::HeaderList& headers) {
+    std::vector<std::string> found;
+    impersonator.impersonate(
+        headers, list_of_pods(requester), [&](Expected<Impersonator::Effective> effective) {
+          ASSERT_TRUE(effective) << effective.error().message();
+          const auto* values = effective->user.extra_values("authentication.kcp.io/scopes");
+          found = values == nullptr ? Texts() : *values;
+        });
+    return found;
+  };
+  const http::HeaderList carol = headers_of({{"Impersonate-User", "carol"}});
+  const http::HeaderList narrowed =
+      headers_of({{"Impersonate-User", "carol"},
+                  {"Impersonate-Extra-Authentication.kcp.io%2fscopes", "cluster:b"}});
+  EXPECT_EQ(scopes(user_of("alice", {"devs"}), carol), Texts{"cluster:c"});
+  EXPECT_EQ(scopes(user_of("alice", {"system:kcp:admin"}), carol), Texts{"cluster:c"});
+  EXPECT_EQ(scopes(user_of("alice", {"devs"}), narrowed), (Texts{"cluster:b", "cluster:c"}));
+  EXPECT_EQ(scopes(user_of("root", {"system:masters"}), carol), Texts());
+  EXPECT_EQ(scopes(user_of("root", {"system:masters"}), narrowed), Texts{"cluster:b"});
 }
 
 TEST(Impersonation, WhenEveryPartIsAllowed_IsExactlyWhatWasAsked_AM435) {

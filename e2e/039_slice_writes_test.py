@@ -82,7 +82,7 @@ class ShardWrites(Base):
     def test_TP119_applies_of_shards_are_answered_and_not_stored(self):
         self.make(SLICES, "APIExportEndpointSlice", "plain", {"export": {"name": "widgets"}})
         before = whole(self.root, "plain")
-        shard = self.installation.user_client("shard-controller", (GROUP,))
+        shard = self.installation.user_client("external-logical-cluster-admin", (GROUP,))
         other = "https://other.example.test" + PATH
         for status in ({"status": {"endpoints": [{"url": other}]}}, {"status": {"endpoints": [{"url": self.urls("plain")[0]}]}},
                        {"status": {}}):
@@ -111,7 +111,7 @@ class ShardWrites(Base):
             return found if "APIExportValid" in conditions(found) else None
 
         before = kit.eventually(written)
-        shard = self.installation.user_client("shard-controller", (GROUP,), path="/clusters/root:elsewhere")
+        shard = self.installation.user_client("external-logical-cluster-admin", (GROUP,), path="/clusters/root:elsewhere")
         answer = self.apply(shard, "s", "shard-2", {"status": {"endpoints": [{"url": "https://shard-2.example.test" + PATH}]}})
         self.assertEqual((answer.status, answer.json), (200, before))
         self.assertEqual(there.must("GET", SLICES + "/s"), before)
@@ -133,7 +133,7 @@ class ShardWrites(Base):
         self.assertIn(entry, [e["url"] for e in answer.json["status"]["endpoints"]])
         kit.eventually(lambda: self.urls("rights") == own)
         # The group under a name that is no shard: a third party like others.
-        shard = self.installation.user_client("shard-controller", (GROUP,))
+        shard = self.installation.user_client("external-logical-cluster-admin", (GROUP,))
         answer = self.apply(shard, "rights", "shard-99", status)
         self.assertEqual(answer.status, 200, answer)
         self.assertEqual(self.urls("rights"), [*own, entry])

@@ -373,7 +373,7 @@ class Services(unittest.TestCase):
         kit.eventually(lambda: self.root.get(f"{SLICES}/own").status == 404)
 
     def test_TP_119_reports_of_shards_change_nothing(self):
-        shard = self.installation.user_client("shard", ("system:kcp:external-logical-cluster-admin",))
+        shard = self.installation.user_client("external-logical-cluster-admin", ("system:kcp:external-logical-cluster-admin",))
         before = kit.eventually(lambda: self.root.must("GET", f"{SLICES}/widgets"))
         path = f"{SLICES}/widgets/status?fieldManager={self.names[0]}&force=false"
         for status in ("{endpoints: [{url: https://mine}]}", "{}"):

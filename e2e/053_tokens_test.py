@@ -188,14 +188,14 @@ class OwnCredentials(unittest.TestCase):
                 return tls.getpeercert(True) == ssl.PEM_cert_to_DER_cert((folder / "s.crt").read_text())
 
         kit.eventually(shown, 10, "the shard has its new certificate")
-        # Both are reached; at shard-1 everybody is whom its own pair names, which is how it is seen to be used.
+        # The pair of shard-1 is used there: everybody would be whom it names, so the proxy does not start (FP-162).
         overrides = {"shards": {"shard-1": f"{{ca_file: {folder}/ca.crt, server_name: inside.example, "
                                            f"cert_file: {folder}/user-the-proxy.crt, key_file: {folder}/user-the-proxy.key}}"}}
-        with kit.Proxy(own, overrides) as proxy:
-            self.assertEqual(proxy.client("/clusters/root").get(CORE).status, 200)
-            answer = kit.eventually(lambda: (a := proxy.client("/clusters/root:far").request("POST", kit.SELF_REVIEWS, kit.SELF_REVIEW)).status
-                                    in (201, 403) and a, 10)
-            self.assertIn("the-proxy", answer.body.decode())
+        refused = kit.Proxy(own, overrides)
+        run = subprocess.run([str(kit.BINARY), "proxy", "--config", str(refused.dir / "proxy.yaml")], capture_output=True, text=True,
+                             timeout=60, check=False)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn('shard shard-1: the client certificate does not assert identities there: every caller would be user "the-proxy"', run.stderr)
         overrides = {"shards": {"shard-1": f"{{ca_file: {folder}/ca.crt, server_name: inside.example}}"}}
         with kit.Proxy(own, overrides) as proxy:
             self.assertEqual(kit.eventually(lambda: (a := proxy.client("/clusters/root:far").get(CORE)).status == 200 and a, 10).status,

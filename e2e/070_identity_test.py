@@ -178,7 +178,7 @@ class Identity(unittest.TestCase):
         answer = kit.eventually(lambda: self.admin.must("POST", path, review, headers=headers))
         self.assertEqual(answer["status"]["userInfo"], {
             "username": "carol", "uid": "u-1", "groups": ["devs", "system:authenticated"],
-            "extra": {"acme.org/team": ["blue"]}})
+            "extra": {"acme.org/team": ["blue"], "authentication.kcp.io/scopes": ["cluster:" + self.cluster]}})
         self.account("mallory")
         token = self.token("mallory")
         kit.eventually(lambda: self.status(token) == 200)

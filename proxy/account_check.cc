@@ -1,11 +1,13 @@
 #include "proxy/account_check.h"
 
-#include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/sha256.h"
 #include "krm/json.h"
 #include "krm/status.h"
+#include "proxy/access_review.h"
+#include "shards/own_requests.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -16,44 +18,37 @@ Error cannot_be_had() {
   return krm::unavailable("the service account cannot be checked now", kRetryAfter);
 }
 
-/// An object that has to exist with this uid.
-struct Wanted {
-  std::string path, uid;
-};
+constexpr std::string_view kReviews = "/apis/authentication.k8s.io/v1/tokenreviews";
 
-std::vector<Wanted> wanted_by(const auth::ServiceAccountClaims& claims) {
-  const std::string ns = "/api/v1/namespaces/" + percent_encode(claims.ns);
-  std::vector<Wanted> all = {{ns + "/serviceaccounts/" + percent_encode(claims.name), claims.uid}};
-  if (claims.bound_kind == "Secret") {
-    all.push_back({ns + "/secrets/" + percent_encode(claims.bound_name), claims.bound_uid});
-  } else if (claims.bound_kind == "Pod") {
-    all.push_back({ns + "/pods/" + percent_encode(claims.bound_name), claims.bound_uid});
+std::string review_of(std::string_view token, const std::vector<std::string>& audiences) {
+  krm::Json spec = krm::Json::object({{"token", token}});
+  for (const std::string& audience : audiences) {
+    spec["audiences"].push_back(audience);
   }
-  return all;
+  return krm::Json::object({{"apiVersion", "authentication.k8s.io/v1"},
+                            {"kind", "TokenReview"},
+                            {"spec", std::move(spec)}})
+      .dump();
 }
 
-/// nullopt: the answer tells nothing.
-std::optional<bool> exists(const Expected<net::FetchResponse>& answer, const std::string& uid) {
-  if (answer && answer->status == 404) {
-    return false;
+/// Whether the owner knows the account as the token's. @error the answer tells nothing
+Expected<bool> is_known(Expected<net::FetchResponse> answer, const std::string& user,
+                        const std::string& uid) {
+  const Expected<krm::Json> review = read_review(std::move(answer));
+  const krm::Json* status = review ? review->find("status") : nullptr;
+  if (status == nullptr || !status->is_object()) {
+    return fail(cannot_be_had());
   }
-  if (!answer || answer->status != 200) {
-    return std::nullopt;
-  }
-  const auto object = krm::Json::parse(answer->body);
-  if (!object) {
-    return std::nullopt;
-  }
-  return uid.empty() || object->text({"metadata", "uid"}) == uid;
+  const krm::Json* good = status->find("authenticated");
+  return good != nullptr && good->as_bool() && status->text({"user", "username"}) == user &&
+         status->text({"user", "uid"}) == uid;
 }
 
 }  // namespace
 
 struct AccountCheck::Entry {
-  std::vector<std::unique_ptr<net::Call>> calls;
+  std::unique_ptr<net::Call> call;
   std::vector<std::function<void(Expected<void>)>> waiting;
-  std::size_t left = 0;
-  bool gone = false, unclear = false;
   bool good = false;
   TimePoint good_until{};
 };
@@ -66,19 +61,18 @@ AccountCheck::AccountCheck(net::Loop& loop, FindReviewTarget find,
     : loop_(loop), find_(std::move(find)), is_gone_(std::move(is_gone)), limits_(limits) {}
 AccountCheck::~AccountCheck() = default;
 
-void AccountCheck::check(const auth::ServiceAccountClaims& claims,
+void AccountCheck::check(std::string_view token, const Result& account,
                          std::function<void(Expected<void>)> done) {
-  if (claims.cluster.empty() || is_gone_(claims.cluster)) {
+  const std::vector<std::string>* home = account.user.extra_values(auth::kExtraClusterName);
+  const std::string cluster = home != nullptr && home->size() == 1 ? home->front() : "";
+  if (cluster.empty() || is_gone_(cluster)) {
     done(fail(Errc::kUnauthorized, "Unauthorized"));
     return;
   }
-  const std::vector<Wanted> all = wanted_by(claims);
-  std::string key = claims.cluster;
-  for (const Wanted& one : all) {
-    key.append("|").append(one.path).append("|").append(one.uid);
-  }
+  const auto digest = sha256(cluster + '|' + std::string(token));
+  const std::string key(reinterpret_cast<const char*>(digest.data()), digest.size());
   if (entries_.size() >= limits_.max_entries) {
-    std::erase_if(entries_, [](const auto& each) { return each.second->left == 0; });
+    std::erase_if(entries_, [](const auto& each) { return each.second->call == nullptr; });
   }
   auto& entry = entries_[key];
   if (entry == nullptr) {
@@ -89,43 +83,32 @@ void AccountCheck::check(const auth::ServiceAccountClaims& claims,
     return;
   }
   entry->waiting.push_back(std::move(done));
-  if (entry->left != 0) {
+  if (entry->call != nullptr) {
     return;
   }
-  auto target = find_(claims.cluster);
+  auto target = find_(cluster);
   if (!target) {
     finish(key, fail(cannot_be_had()));
     return;
   }
-  entry->left = all.size();
-  entry->gone = entry->unclear = false;
-  for (const Wanted& one : all) {
-    net::FetchRequest request;
-    request.target = target->base_target + one.path;
-    request.headers.add("accept", "application/json");
-    request.timeout = limits_.timeout;
-    entry->calls.push_back(net::fetch(
-        loop_, *target->upstream, std::move(request),
-        [this, key, uid = one.uid](const Expected<net::FetchResponse>& answer) {
-          Entry& asked = *entries_.find(key)->second;
-          const auto there = exists(answer, uid);
-          asked.unclear = asked.unclear || !there;
-          asked.gone = asked.gone || (there && !*there);
-          if (--asked.left == 0) {
-            finish(key, asked.gone      ? Expected<void>(fail(Errc::kUnauthorized, "Unauthorized"))
-                        : asked.unclear ? Expected<void>(fail(cannot_be_had()))
-                                        : Expected<void>());
-          }
-        }));
-  }
+  net::FetchRequest request = review_request(target->base_target + std::string(kReviews),
+                                             review_of(token, account.audiences), limits_.timeout);
+  entry->call = shards::own_fetch(
+      loop_, *target->upstream, std::move(request),
+      [this, key, user = account.user.name,
+       uid = account.user.uid](Expected<net::FetchResponse> answer) {
+        const Expected<bool> known = is_known(std::move(answer), user, uid);
+        finish(key, !known   ? Expected<void>(fail(known.error().clone()))
+                    : *known ? Expected<void>()
+                             : Expected<void>(fail(Errc::kUnauthorized, "Unauthorized")));
+      });
 }
 
 void AccountCheck::finish(const std::string& key, Expected<void> result) {
   const auto found = entries_.find(key);
   Entry& entry = *found->second;
-  auto over = std::make_shared<std::vector<std::unique_ptr<net::Call>>>(std::move(entry.calls));
-  entry.calls.clear();
-  loop_.defer([over] { over->clear(); });  // this may be one of their callbacks
+  auto over = std::make_shared<std::unique_ptr<net::Call>>(std::move(entry.call));
+  loop_.defer([over] { over->reset(); });  // this may be its callback
   auto waiting = std::exchange(entry.waiting, {});
   entry.good = result.has_value();
   entry.good_until = loop_.now() + limits_.fresh;
@@ -135,6 +118,27 @@ void AccountCheck::finish(const std::string& key, Expected<void> result) {
   for (const auto& done : waiting) {
     done(result ? Expected<void>() : Expected<void>(fail(result.error().clone())));
   }
+}
+
+void CheckedAccounts::authenticate_token(std::string_view token,
+                                         const std::vector<std::string>& audiences,
+                                         std::string_view cluster, Done done) {
+  tokens_->authenticate_token(token, audiences, cluster,
+                              [this, token = std::string(token),
+                               done = std::move(done)](Expected<std::optional<Result>> result) {
+                                if (!result || !*result) {
+                                  done(std::move(result));
+                                  return;
+                                }
+                                auto known = std::make_shared<Result>(std::move(**result));
+                                check_.check(token, *known, [known, done](Expected<void> exists) {
+                                  if (exists) {
+                                    done(std::optional<Result>(std::move(*known)));
+                                  } else {
+                                    done(fail(std::move(exists.error())));
+                                  }
+                                });
+                              });
 }
 
 }  // namespace kintsugi::proxy

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <functional>
-#include <list>
 #include <memory>
 #include <string>
 
-#include "auth/service_account_tokens.h"
+#include "auth/authenticators.h"
 #include "base/strings.h"
 #include "net/loop.h"
 #include "net/upstream.h"
@@ -13,9 +12,10 @@
 
 namespace kintsugi::proxy {
 
-/// Whether a ServiceAccount and what its token is bound to still exist, asked at the owner shard of
-/// the token's logical cluster. That they do is believed for 10 s; that they do not is not
-/// remembered. Equal questions that wait share one answer. Threads: one loop.
+/// Whether a ServiceAccount and what its token is bound to still exist, asked by TokenReview at the
+/// owner shard of the token's logical cluster (R-18, SE-148): the proxy itself reads neither
+/// accounts nor Secrets. That they do is believed for 10 s; that they do not is not remembered.
+/// Equal questions that wait share one answer. Threads: one loop.
 class AccountCheck {
  public:
   struct Limits {
@@ -29,9 +29,11 @@ class AccountCheck {
                std::function<bool(std::string_view cluster)> is_gone, Limits limits);
   ~AccountCheck();
 
-  /// For auth::ServiceAccountAuthenticator::Params::check; must outlive what it is given to.
+  using Result = auth::TokenAuthenticator::Result;
+  /// @param account  what the token says, its signature is good
   /// @error kUnauthorized gone, or another one of that name; kUnavailable nobody can be asked now.
-  void check(const auth::ServiceAccountClaims& claims, std::function<void(Expected<void>)> done);
+  void check(std::string_view token, const Result& account,
+             std::function<void(Expected<void>)> done);
 
  private:
   struct Entry;
@@ -42,6 +44,20 @@ class AccountCheck {
   std::function<bool(std::string_view)> is_gone_;
   Limits limits_;
   StringMap<std::unique_ptr<Entry>> entries_;
+};
+
+/// ServiceAccount tokens whose accounts exist.
+class CheckedAccounts final : public auth::TokenAuthenticator {
+ public:
+  /// @param tokens  checks signatures @param check  must outlive this
+  CheckedAccounts(std::shared_ptr<auth::TokenAuthenticator> tokens, AccountCheck& check)
+      : tokens_(std::move(tokens)), check_(check) {}
+  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+                          std::string_view cluster, Done done) override;
+
+ private:
+  std::shared_ptr<auth::TokenAuthenticator> tokens_;
+  AccountCheck& check_;
 };
 
 }  // namespace kintsugi::proxy

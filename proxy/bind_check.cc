@@ -3,6 +3,7 @@
 #include "base/strings.h"
 #include "krm/status.h"
 #include "net/upstream.h"
+#include "shards/own_requests.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -56,25 +57,25 @@ void BindCheck::check(Question question, std::function<void(Expected<void>)> don
   request.headers.add("accept", "application/json");
   request.timeout = seconds(5);
   Running* raw = running.get();
-  running->call =
-      net::fetch(loop_, *where->upstream, std::move(request),
-                 [this, raw](Expected<net::FetchResponse> response) {
-                   const auto found = running_.find(raw);
-                   const std::shared_ptr<Running> self = found->second;
-                   running_.erase(found);
-                   if (!response || response->status >= 500 || response->status == 429) {
-                     self->done(fail(not_knowable()));
-                   } else if (response->status == 200) {
-                     review(self);
-                   } else if (response->status == 404 && self->question.path.empty()) {
-                     self->done({});  // a slice may come before the export of its own cluster
-                   } else {
-                     self->done(fail(refused(self->question)));
-                   }
-                   // The call is running: it dies with the last reference, outside of this
-                   // callback.
-                   loop_.defer([self] { (void)self; });
-                 });
+  running->call = shards::own_fetch(
+      loop_, *where->upstream, std::move(request),
+      [this, raw](Expected<net::FetchResponse> response) {
+        const auto found = running_.find(raw);
+        const std::shared_ptr<Running> self = found->second;
+        running_.erase(found);
+        if (!response || response->status >= 500 || response->status == 429) {
+          self->done(fail(not_knowable()));
+        } else if (response->status == 200) {
+          review(self);
+        } else if (response->status == 404 && self->question.path.empty()) {
+          self->done({});  // a slice may come before the export of its own cluster
+        } else {
+          self->done(fail(refused(self->question)));
+        }
+        // The call is running: it dies with the last reference, outside of this
+        // callback.
+        loop_.defer([self] { (void)self; });
+      });
 }
 
 void BindCheck::review(const std::shared_ptr<Running>& running) {

@@ -66,6 +66,8 @@ std::vector<Key> authentication_keys(AuthenticationConfig& config, const std::st
       {"authentication.workspaces", boolean(config.workspaces)},
       {"authentication.pass_groups", text_list(config.pass_groups)},
       {"authentication.drop_groups", text_list(config.drop_groups)},
+      {"authentication.peers", text_list(config.border.peers)},
+      {"authentication.system_users", text_list(config.border.system_users)},
       {"authentication.on_failure",
        one_of<bool>(config.pass_failed, {{"reject", false}, {"pass", true}})},
   };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "auth/request_header.h"
+#include "auth/reserved_identity.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "endpointslice/slice_builder.h"
@@ -101,6 +102,7 @@ struct AuthenticationConfig {
   bool workspaces = false;               ///< issuers of workspace types count, too (9.4)
   std::vector<std::string> pass_groups;  ///< 9.3; none: all
   std::vector<std::string> drop_groups = auth::default_drop_groups();
+  auth::BorderRules border;  ///< peers, and users of the system that tokens may name
   bool pass_failed = false;  ///< on_failure: pass
 };
 

@@ -4,6 +4,7 @@
 
 #include "krm/json.h"
 #include "proxy/answer.h"
+#include "shards/own_requests.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -96,16 +97,16 @@ void GroupOwners::ask(const std::string& cluster, Done done) {
     request.headers.add("accept", "application/json");
     request.timeout = limits_.timeout;
     entry->calls.push_back(
-        net::fetch(loop_, *target->upstream, std::move(request),
-                   [this, cluster, &group](const Expected<net::FetchResponse>& answer) {
-                     Entry& asked = *entries_.find(cluster)->second;
-                     const auto theirs = serves(answer, group.resource);
-                     asked.failed = asked.failed || !theirs;
-                     asked.next.*group.local = !theirs.value_or(false);
-                     if (--asked.left == 0) {
-                       finish(cluster, asked.failed, std::nullopt);
-                     }
-                   }));
+        shards::own_fetch(loop_, *target->upstream, std::move(request),
+                          [this, cluster, &group](const Expected<net::FetchResponse>& answer) {
+                            Entry& asked = *entries_.find(cluster)->second;
+                            const auto theirs = serves(answer, group.resource);
+                            asked.failed = asked.failed || !theirs;
+                            asked.next.*group.local = !theirs.value_or(false);
+                            if (--asked.left == 0) {
+                              finish(cluster, asked.failed, std::nullopt);
+                            }
+                          }));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "auth/impersonation.h"
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
 #include "http/guarded_answer.h"
@@ -10,6 +11,7 @@
 #include "proxy/answer.h"
 #include "proxy/identity.h"
 #include "proxy/impersonate.h"
+#include "proxy/impersonation_gate.h"
 #include "proxy/in_cluster.h"
 #include "proxy/local_kinds.h"
 #include "proxy/overlay.h"
@@ -23,6 +25,17 @@ namespace {
 
 constexpr Duration kMoveSpread = seconds(2);
 constexpr std::string_view kRoot = "root";
+
+/// The place that rules of impersonation know; clusters/* of plain servers is one like others.
+auth::ImpersonationPlace place_of_request(const topology::Snapshot& facts, std::string_view target,
+                                          std::string_view leads_to) {
+  const auto& shards = facts.shards();
+  if (leads_to.empty() && !shards.empty() && shards.front()->spec.plain) {
+    return auth::ImpersonationPlace::kCluster;
+  }
+  return place_of(target) == auth::ImpersonationPlace::kShared ? auth::ImpersonationPlace::kShared
+                                                               : place_of(leads_to);
+}
 
 }  // namespace
 
@@ -363,7 +376,10 @@ ProxyHandler::Answer ProxyHandler::dispatch_when_known(http::RequestHead head,
 }
 
 ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::ResponseStream& stream,
-                                            const MappingEntry* entry) {
+                                            const MappingEntry* entry, std::string_view leads_to) {
+  if (params_.trusted && !params_.trusted()) {
+    return answer_error(head, stream, not_known_yet());
+  }
   const ConnectionIdentity* identity = identity_of(stream.peer());
   if (identity != nullptr && identity->refusal != nullptr) {
     return answer_error(head, stream, *identity->refusal);
@@ -372,6 +388,15 @@ ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::Respo
     stream.close_connection_after();
     return answer_error(head, stream, krm::unauthorized());
   }
+  if (auth::has_impersonation(head.headers)) {
+    if (const auto error =
+            gate_impersonation(head.headers, identity,
+                               place_of_request(params_.view->current(), head.target, leads_to))) {
+      return answer_error(head, stream, *error);
+    }
+    auth::spell_impersonation(head.headers);
+  }
+  strip_internal_headers(head.headers);
   forward_.stats.identity_headers_stripped += auth::strip_identity_headers(
       head.headers, entry != nullptr ? entry->identity : params_.identity_headers);
   if (identity != nullptr && entry != nullptr && entry->own_names) {

@@ -22,6 +22,7 @@
 #include "proxy/merge/merge_loop.h"
 #include "proxy/merge/merged_document.h"
 #include "proxy/merge/permit.h"
+#include "proxy/merge/reviewer.h"
 #include "proxy/mount_route.h"
 #include "proxy/route_table.h"
 #include "proxy/service_route.h"
@@ -80,7 +81,9 @@ struct ProxyHandlerParams {
   /// A Partition as it is stored; nullopt: there is none. Empty: there are none at all.
   std::function<std::optional<krm::Json>(std::string_view cluster, std::string_view name)>
       partition;
-  std::function<bool()> ready;           ///< informer-sync
+  std::function<bool()> ready;  ///< informer-sync
+  /// Whether it is known whom shards take the proxy for: before, nothing is forwarded. Empty: yes.
+  std::function<bool()> trusted = {};
   std::function<std::string()> metrics;  ///< text of /metrics
 };
 
@@ -105,8 +108,14 @@ class ProxyHandler final : public http::Handler {
   void end_unproven() { forward_.end_unproven(); }
   /// What cursors and continue tokens mean.
   void set_slots(SlotHistoryPtr slots, TokenKeys keys);
-  /// Connections with the proxy's own credential; they must outlive the handler.
-  void set_own_pool(ShardPool* pool) noexcept { merge_.own_pool = pool; }
+  /// Connections with the proxy's own credential, for reviews, and for reads that were reviewed;
+  /// they must outlive the handler. @param reviewed  null: the same
+  void set_own_pool(ShardPool* own, ShardPool* reviewed = nullptr) noexcept {
+    merge_.own_pool = reviewed != nullptr ? reviewed : own;
+    if (merge_.reviewer != nullptr) {
+      merge_.reviewer->use_pool(own);
+    }
+  }
   [[nodiscard]] const MergeStats& merge_stats() const noexcept { return merge_.stats; }
   /// Of the slot table that cursors are made with.
   [[nodiscard]] std::uint32_t slot_generation() const noexcept {
@@ -222,10 +231,13 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] Answer dispatch_when_known(http::RequestHead head, http::ResponseStream& stream,
                                            topology::ShardId shard, std::string cluster,
                                            std::string trail);
-  /// E5 when the certificate does not hold; else strips and stamps (section 10). nullptr: go on.
+  /// E5 when the certificate does not hold, 403 or 400 for what nobody may impersonate; else strips
+  /// and stamps (section 10). nullptr: go on.
   /// @param entry  whose header names count; null: those of shards.
+  /// @param leads_to  where else than its target says the request goes; "": nowhere
   [[nodiscard]] Answer identify(http::RequestHead& head, http::ResponseStream& stream,
-                                const MappingEntry* entry = nullptr);
+                                const MappingEntry* entry = nullptr,
+                                std::string_view leads_to = {});
   /// What an entry of the mapping file answers; nullptr, and the head as it was: none does.
   [[nodiscard]] Answer mapped(http::RequestHead& head, http::ResponseStream& stream,
                               const krm::RequestTarget& target);

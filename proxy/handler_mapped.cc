@@ -74,7 +74,9 @@ ProxyHandler::Answer ProxyHandler::mapped_request(http::RequestHead head,
         return answer_error(head, stream, not_permitted(head.method, head.target));
     }
   }
-  if (auto refused = identify(head, stream, &entry)) {
+  // The path of the backend's own URL comes first there.
+  const auto url = net::Url::parse(entry.backend);
+  if (auto refused = identify(head, stream, &entry, (url ? url->path : "") + head.target)) {
     return refused;
   }
   if (looped(head)) {

@@ -59,7 +59,7 @@ ProxyHandler::Answer ProxyHandler::mount_request(http::RequestHead head,
 ProxyHandler::Answer ProxyHandler::forward_mount(http::RequestHead head,
                                                  http::ResponseStream& stream,
                                                  const MountRoute& route) {
-  if (auto refused = identify(head, stream)) {
+  if (auto refused = identify(head, stream, nullptr, route.target)) {
     return refused;
   }
   if (looped(head)) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "auth/impersonation_gate.h"
 #include "krm/status.h"
 #include "proxy/identity.h"
 
@@ -21,7 +22,7 @@ std::optional<Error> judge_impersonation(const http::RequestHead& head,
     return krm::unauthorized();
   }
   for (std::size_t i = 0; i < head.headers.size(); ++i) {
-    if (head.headers[i].name.starts_with(kTo)) {
+    if (auth::is_impersonation_header(head.headers[i].name)) {
       return Error(Errc::kForbidden, "impersonation is not offered for this logical cluster");
     }
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "auth/reserved_identity.h"
 #include "base/guard.h"
 #include "proxy/admin.h"
 
@@ -427,6 +428,11 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
               sum.failures);
   text.single("kintsugi_identity_headers_stripped_total", "counter",
               "forged identity headers removed", sum.identity_headers_stripped);
+  text.family("kintsugi_identity_dropped_total", "counter",
+              "groups, extras and users that only the system gives, by kind");
+  for (const auth::DroppedCount& dropped : auth::dropped_counts()) {
+    text.sample("kind=\"" + std::string(dropped.kind) + "\"", dropped.count);
+  }
   text.family("kintsugi_lookups_total", "counter", "resolutions of a cluster path");
   text.sample("result=\"resolved\"", lookups.resolved);
   text.sample("result=\"not-known\"", lookups.not_known);

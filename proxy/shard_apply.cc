@@ -1,5 +1,6 @@
 #include "proxy/shard_apply.h"
 
+#include "auth/impersonation.h"
 #include "base/strings.h"
 #include "krm/request_info.h"
 
@@ -15,7 +16,7 @@ std::optional<ShardApply> shard_apply(const topology::Snapshot& facts,
                                       const http::RequestHead& head, std::string_view trail,
                                       const auth::UserInfo& user) {
   if (head.method != "PATCH" || !trail.starts_with(kSlices) || !user.in_group(kGroup) ||
-      head.headers.contains("impersonate-user") ||
+      auth::has_impersonation(head.headers) ||
       !head.headers.get("content-type").starts_with("application/apply-patch+yaml")) {
     return std::nullopt;
   }

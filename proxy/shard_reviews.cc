@@ -5,6 +5,7 @@
 #include "krm/json.h"
 #include "krm/status.h"
 #include "proxy/access_review.h"
+#include "shards/own_requests.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -95,14 +96,14 @@ void ShardReviews::ask(const auth::Attributes& attributes, bool deep, Done done)
   if (deep) {
     request.headers.add("x-kcp-internal-deep-subjectaccessreview", "true");
   }
-  slot->call = net::fetch(loop_, *target->upstream, std::move(request),
-                          [this, key, deep](Expected<net::FetchResponse> response) {
-                            auto decision = read_decision(std::move(response));
-                            if (!decision && !deep) {
-                              decision = fail(cannot_be_had());
-                            }
-                            finish(key, std::move(decision));
-                          });
+  slot->call = shards::own_fetch(loop_, *target->upstream, std::move(request),
+                                 [this, key, deep](Expected<net::FetchResponse> response) {
+                                   auto decision = read_decision(std::move(response));
+                                   if (!decision && !deep) {
+                                     decision = fail(cannot_be_had());
+                                   }
+                                   finish(key, std::move(decision));
+                                 });
   evict();
 }
 
@@ -269,11 +270,11 @@ void StampedAuthenticator::authenticate(const http::RequestHead& head,
   const Json review = Json::object({{"apiVersion", "authentication.k8s.io/v1"},
                                     {"kind", "TokenReview"},
                                     {"spec", Json::object({{"token", token_text}})}});
-  slot->call =
-      net::fetch(impl_->loop, *target->upstream, post(*target, kTokenPath, review, seconds(5)),
-                 [impl = impl_.get(), key](Expected<net::FetchResponse> response) {
-                   impl->finish(key, std::move(response));
-                 });
+  slot->call = shards::own_fetch(impl_->loop, *target->upstream,
+                                 post(*target, kTokenPath, review, seconds(5)),
+                                 [impl = impl_.get(), key](Expected<net::FetchResponse> response) {
+                                   impl->finish(key, std::move(response));
+                                 });
 }
 
 }  // namespace kintsugi::proxy

@@ -278,14 +278,18 @@ std::unique_ptr<http::RequestHandler> TokenGate::identify(http::RequestHead head
   const auto& authenticator = in_workspace ? methods_.in_workspaces : methods_.authenticator;
   authenticator->authenticate_with_source(
       *held, stream.peer(), cluster,
-      [this, weak = waiting->weak(), held, cluster,
-       &stream](const Expected<Authenticated>& result) {
+      [this, weak = waiting->weak(), held, cluster, &stream](Expected<Authenticated> result) {
         WaitingRequest* self = *weak;
         if (self == nullptr || self->closed()) {
           return;
         }
         const auth::CredentialSource source =
             result ? result->source : auth::CredentialSource::kNone;
+        if (result && result->user && source == auth::CredentialSource::kRequestHeader) {
+          const ConnectionIdentity* proxy = identity_of(stream.peer());
+          auth::drop_reserved(*result->user, auth::IdentityOrigin::kRequestHeader,
+                              proxy != nullptr && methods_.border.is_peer(proxy->common_name));
+        }
         auto identity = identity_from(result);
         if (identity == nullptr) {
           self->go_on(inner_.on_request(std::move(*held), stream));

@@ -6,6 +6,7 @@
 
 #include "auth/authenticators.h"
 #include "auth/request_header.h"
+#include "auth/reserved_identity.h"
 #include "auth/token_proofs.h"
 #include "http/handler.h"
 #include "krm/request_target.h"
@@ -25,8 +26,9 @@ class TokenGate final : public http::Handler {
   struct Methods {
     std::shared_ptr<auth::RequestAuthenticator> authenticator;  ///< null: none are configured
     bool tokens = false;                                        ///< bearer tokens are looked at
-    bool must_have = false;       ///< requests without credentials get E5
-    bool request_header = false;  ///< other proxies may assert identities
+    bool must_have = false;         ///< requests without credentials get E5
+    bool request_header = false;    ///< other proxies may assert identities
+    auth::BorderRules border = {};  ///< what they may assert
     /// Issuers of workspace types; null: they are not looked at.
     std::shared_ptr<WorkspaceTokens> workspaces = {};
     /// For workspaces with such issuers, instead: their tokens too, and somebody has to be named.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "krm/json.h"
+#include "shards/own_requests.h"
 
 namespace kintsugi::topology {
 namespace {
@@ -63,11 +64,11 @@ void IdentityReader::read(bool all) {
     request.headers = params_.headers;
     request.timeout = kTimeout;
     item.running = true;
-    item.call = net::fetch(loop_, root_, std::move(request),
-                           [this, &item](Expected<net::FetchResponse> answer) {
-                             item.running = false;
-                             take(item, std::move(answer));
-                           });
+    item.call = shards::own_fetch(loop_, root_, std::move(request),
+                                  [this, &item](Expected<net::FetchResponse> answer) {
+                                    item.running = false;
+                                    take(item, std::move(answer));
+                                  });
   }
   schedule();
 }

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "shards/own_requests.h"
 
 namespace kintsugi::topology {
 namespace {
@@ -135,13 +136,13 @@ void Importer::fetch(const PassPtr& pass) {
   if (pass->call != nullptr) {
     pass->over.push_back(std::move(pass->call));
   }
-  pass->call =
-      net::fetch(loop_, *pass->upstream, std::move(request),
-                 [this, weak = std::weak_ptr<Pass>(pass)](Expected<net::FetchResponse> answer) {
-                   if (const PassPtr alive = weak.lock()) {
-                     take_page(alive, std::move(answer));
-                   }
-                 });
+  pass->call = shards::own_fetch(
+      loop_, *pass->upstream, std::move(request),
+      [this, weak = std::weak_ptr<Pass>(pass)](Expected<net::FetchResponse> answer) {
+        if (const PassPtr alive = weak.lock()) {
+          take_page(alive, std::move(answer));
+        }
+      });
 }
 
 void Importer::take_page(const PassPtr& pass, Expected<net::FetchResponse> answer) {

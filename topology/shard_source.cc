@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "shards/own_requests.h"
 
 namespace kintsugi::topology {
 namespace {
@@ -92,14 +93,14 @@ void ShardSource::look_for_peer() {
   request.target = kPeerPath + "?limit=1";
   request.headers = params_.headers;
   request.timeout = kProbeTimeout;
-  probe_ =
-      net::fetch(loop_, *peers_, std::move(request), [this](Expected<net::FetchResponse> answer) {
-        if (answer && is_shown(answer->status)) {
-          use_peers();
-        } else {
-          look_.start(params_.pause, [this] { look_for_peer(); });
-        }
-      });
+  probe_ = shards::own_fetch(loop_, *peers_, std::move(request),
+                             [this](Expected<net::FetchResponse> answer) {
+                               if (answer && is_shown(answer->status)) {
+                                 use_peers();
+                               } else {
+                                 look_.start(params_.pause, [this] { look_for_peer(); });
+                               }
+                             });
 }
 
 void ShardSource::use_peers() {

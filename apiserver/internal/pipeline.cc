@@ -7,7 +7,9 @@
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
 #include "auth/audit_event.h"
+#include "auth/effective_users.h"
 #include "auth/impersonation.h"
+#include "auth/impersonation_gate.h"
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
 #include "krm/status.h"
@@ -127,9 +129,18 @@ void identified(const RequestPtr& request) {
   }
   // Who may speak for others is said where the view's rights are, not where it leads.
   auth::Attributes attributes = attributes_of(*request);
-  const std::string_view rights = request->view == nullptr ? "" : request->view->rights_cluster();
+  const bool is_view = request->view != nullptr;
+  const std::string_view rights = is_view ? request->view->rights_cluster() : "";
   if (!rights.empty()) {
     attributes.cluster = rights;
+  }
+  if (is_view) {  // nobody but the masters, here
+    const auto admitted = auth::admit_impersonation(request->head.headers, &request->user,
+                                                    auth::ImpersonationPlace::kShared);
+    if (!admitted) {
+      send_error(*request, admitted.error());
+      return;
+    }
   }
   request->server.impersonator().impersonate(
       request->head.headers, std::move(attributes),
@@ -151,6 +162,15 @@ void identified(const RequestPtr& request) {
           check_access(request);
         }
       });
+}
+
+/// Nobody brings a warrant along (KK-325).
+void drop_warrants(Request& request) {
+  const std::size_t dropped = std::erase_if(
+      request.user.extra, [](const auto& extra) { return extra.first == auth::kExtraWarrant; });
+  if (dropped > 0) {
+    request.annotations.emplace_back("authorization.kcp.io/dropped", auth::kExtraWarrant);
+  }
 }
 
 }  // namespace
@@ -226,6 +246,7 @@ void begin_request(const RequestPtr& request) {
           return;
         }
         request->user = *user ? std::move(**user) : auth::anonymous_user();
+        drop_warrants(*request);
         identified(request);
       });
 }

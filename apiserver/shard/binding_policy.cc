@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "auth/effective_users.h"
+
 namespace kintsugi::apiserver {
 namespace {
 
@@ -13,13 +15,31 @@ std::string key_of(const ExportRef& ref) { return ref.cluster + "/" + ref.name; 
 
 }  // namespace
 
-auth::UserInfo policy_user(const auth::UserInfo& user) {
-  auth::UserInfo out;
-  out.name = std::string(kPrefix) + user.name;
-  for (const std::string& group : user.groups) {
-    out.groups.push_back(std::string(kPrefix) + group);
+std::vector<auth::UserInfo> policy_users(const auth::UserInfo& user,
+                                         std::string_view export_cluster) {
+  std::vector<auth::UserInfo> out;
+  for (const auth::UserInfo& one : auth::effective_users(user, export_cluster)) {
+    auth::UserInfo& prefixed = out.emplace_back();
+    prefixed.name = std::string(kPrefix) + one.name;
+    for (const std::string& group : one.groups) {
+      prefixed.groups.push_back(std::string(kPrefix) + group);
+    }
   }
   return out;
+}
+
+bool allows_in_policy(const RbacAuthorizer& rbac, const auth::Attributes& attributes,
+                      std::string_view export_cluster) {
+  auth::Attributes asked = attributes;
+  asked.cluster = export_cluster;
+  asked.deep = true;
+  for (auth::UserInfo& user : policy_users(attributes.user, export_cluster)) {
+    asked.user = std::move(user);
+    if (rbac.decide(asked).allowed) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void PolicyAuthorizer::start(Changed changed) {
@@ -67,11 +87,7 @@ bool PolicyAuthorizer::is_within_policy(const auth::Attributes& attributes) {
   if (ref == nullptr || !has_policy(*ref)) {
     return true;
   }
-  auth::Attributes asked = attributes;
-  asked.user = policy_user(attributes.user);
-  asked.cluster = ref->cluster;
-  asked.deep = true;
-  return rbac_.decide(asked).allowed;
+  return allows_in_policy(rbac_, attributes, ref->cluster);
 }
 
 void PolicyAuthorizer::authorize(const auth::Attributes& attributes, Done done) {

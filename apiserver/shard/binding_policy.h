@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apiserver/rbac.h"
 #include "apiserver/shard/api_catalog.h"
@@ -12,9 +13,13 @@
 
 namespace kintsugi::apiserver {
 
-/// Who a user is for maximal permission policies: name and groups with a prefix. Nothing else of
-/// the identity counts there.
-[[nodiscard]] auth::UserInfo policy_user(const auth::UserInfo& user);
+/// Who a user is for maximal permission policies of exports of a logical cluster: name and groups
+/// of each of those he is there, with a prefix. Source: KK-312, KK-319.
+[[nodiscard]] std::vector<auth::UserInfo> policy_users(const auth::UserInfo& user,
+                                                       std::string_view export_cluster);
+/// Whether the roles of the export's cluster let one of policy_users() do this.
+[[nodiscard]] bool allows_in_policy(const RbacAuthorizer& rbac, const auth::Attributes& attributes,
+                                    std::string_view export_cluster);
 
 /// Maximal permission policies (specs/api-machinery.md AM-509): what `rbac` allows on a bound
 /// resource must also be allowed in the cluster of its APIExport, to the user

@@ -5,6 +5,7 @@
 
 #include "apiserver/shard/names.h"
 #include "apiserver/shard/shard_kinds.h"
+#include "auth/effective_users.h"
 #include "auth/user_document.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
@@ -50,8 +51,7 @@ Json shown(const std::string& cluster, const Json& logical_cluster) {
 
 bool has_home(const auth::UserInfo& user) noexcept {
   return !user.name.empty() && user.in_group(auth::kGroupAuthenticated) &&
-         !auth::parse_service_account_user(user.name) &&
-         user.extra_values(auth::kExtraScopes) == nullptr;
+         !auth::parse_service_account_user(user.name) && auth::in_scope(user, kRootCluster);
 }
 
 bool is_home_request(const auth::Attributes& attributes) noexcept {

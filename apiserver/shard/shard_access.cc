@@ -8,6 +8,7 @@
 #include "apiserver/shard/home_workspace.h"
 #include "apiserver/shard/names.h"
 #include "apiserver/shard/privileges.h"
+#include "auth/effective_users.h"
 #include "base/strings.h"
 
 namespace kintsugi::apiserver {
@@ -40,16 +41,22 @@ bool is_open(std::string_view phase) {
 
 /// Groups that manage logical clusters whatever these ask of others.
 bool is_exempt(const auth::UserInfo& user) {
-  return is_administrator(user) || has_any(user, kExempt) ||
-         auth::parse_service_account_user(user.name).has_value();
+  return is_administrator(user) || has_any(user, kExempt);
 }
 
+/// Groups count where the user is in scope only (KK-303, KK-304).
 bool may_pass(const ClusterInfo& cluster, const auth::Attributes& attributes) {
-  if (!is_open(cluster.phase) && !is_administrator(attributes.user)) {
+  const auto any = [&](const auto& test) {
+    return auth::any_effective_user(attributes.user, cluster.name, test);
+  };
+  if (!is_open(cluster.phase) && !any(is_administrator)) {
     return false;
   }
-  return attributes.deep || is_exempt(attributes.user) ||
-         has_required_groups(cluster.required_groups, attributes.user);
+  return attributes.deep || cluster.required_groups.empty() ||
+         auth::parse_service_account_user(attributes.user.name) ||
+         any([&](const auth::UserInfo& user) {
+           return is_exempt(user) || has_required_groups(cluster.required_groups, user);
+         });
 }
 
 bool is_open_path(std::string_view target) {

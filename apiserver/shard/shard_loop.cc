@@ -60,6 +60,10 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
               tokens_,
               [this](const auth::ServiceAccountClaims& claims,
                      std::function<void(Expected<void>)> done) {
+                if (index_.find(claims.cluster) == nullptr) {  // KK-331
+                  done(fail(Errc::kUnauthorized, "the logical cluster of the token is gone"));
+                  return;
+                }
                 make_account_check(server_->reader())(claims, std::move(done));
               },
               false,

@@ -74,6 +74,7 @@ ProxyControl::~ProxyControl() {
     feed_->remove_listener(*importer_);
   }
   backend_check_.reset();
+  judge_.reset();
   own_shards_.reset();
   shard_status_.reset();
   importer_.reset();
@@ -115,21 +116,23 @@ Expected<void> ProxyControl::open() {
   const std::uint32_t count =
       config_.loops != 0 ? config_.loops : std::max(1U, std::thread::hardware_concurrency());
   backend_tls_ = files->backend;
-  shared_ = std::make_unique<ProxyShared>(
-      ProxyShared{.config = config_,
-                  .store = *store_,
-                  .publisher = publisher_,
-                  .serving_tls = std::move(files->serving),
-                  .backend_tls = std::move(files->backend),
-                  .tokens = tokens_of(files->shards),
-                  .routes = std::move(files->routes),
-                  .token_files = std::move(files->tokens),
-                  .audit_policy = files->audit_policy,
-                  .verifier = verifier_,
-                  .group = count > 1 ? std::make_shared<net::ListenerGroup>() : nullptr,
-                  .ready = [this] { return ready_.load(std::memory_order_relaxed); },
-                  .instance = hex_encode(random_bytes(4)),
-                  .loop_count = count});
+  routes_ = files->routes;
+  shared_ = std::make_unique<ProxyShared>(ProxyShared{
+      .config = config_,
+      .store = *store_,
+      .publisher = publisher_,
+      .serving_tls = std::move(files->serving),
+      .backend_tls = std::move(files->backend),
+      .tokens = tokens_of(files->shards),
+      .routes = std::move(files->routes),
+      .token_files = std::move(files->tokens),
+      .audit_policy = files->audit_policy,
+      .verifier = verifier_,
+      .group = count > 1 ? std::make_shared<net::ListenerGroup>() : nullptr,
+      .ready = [this] { return ready_.load(std::memory_order_relaxed) && trust_->is_open(); },
+      .instance = hex_encode(random_bytes(4)),
+      .loop_count = count,
+      .trust = trust_});
 
   if (auto result = open_audit_log(*files->audit_policy); !result) {
     return result;

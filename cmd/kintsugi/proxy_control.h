@@ -11,6 +11,7 @@
 #include "cmd/kintsugi/api_objects.h"
 #include "cmd/kintsugi/audit_log.h"
 #include "cmd/kintsugi/backend_check.h"
+#include "cmd/kintsugi/backend_judge.h"
 #include "cmd/kintsugi/cluster_sweeper.h"
 #include "cmd/kintsugi/file_watch.h"
 #include "cmd/kintsugi/move_keeper.h"
@@ -74,7 +75,13 @@ class ProxyControl {
   /// @}
   /// Everything that is read from files again, as a set (proxy_reload.cc).
   void reload(const std::vector<std::string>& changed);
-  [[nodiscard]] Expected<void> try_reload();
+  /// What the files say now, loaded and checked as a set.
+  struct Candidate;
+  [[nodiscard]] Expected<std::shared_ptr<Candidate>> load_candidate();
+  [[nodiscard]] Expected<void> take(Candidate& candidate);
+  void reloaded(const std::vector<std::string>& changed, const std::vector<FollowedFile>& followed,
+                const Expected<void>& result);
+  [[nodiscard]] BackendPairs backend_pairs() const;
   void follow_files();
   void collect(std::function<void(std::vector<proxy::LoopReport>)> done);
   [[nodiscard]] proxy::TopologyReport topology_report() const;
@@ -113,6 +120,10 @@ class ProxyControl {
   std::unique_ptr<apiserver::ApiServer> objects_server_;
   std::unique_ptr<ApiObjects> objects_;
   std::unique_ptr<BackendCheck> backend_check_;
+  std::shared_ptr<proxy::BackendTrust> trust_ = std::make_shared<proxy::BackendTrust>(false);
+  std::unique_ptr<BackendJudge> judge_;
+  std::vector<std::string> reloading_;  ///< files whose change is being judged
+  std::shared_ptr<const proxy::RouteTable> routes_;
   bool backend_proven_ = false;
   std::unique_ptr<topology::Feed> feed_;
   std::unique_ptr<proxy::FeedWorld> world_;

@@ -6,6 +6,7 @@
 #include "cmd/kintsugi/slice_admission.h"
 #include "krm/request_info.h"
 #include "proxy/answer.h"
+#include "proxy/border_identity.h"
 #include "proxy/identity.h"
 #include "proxy/impersonate.h"
 #include "proxy/merge/reviewer.h"
@@ -27,7 +28,8 @@ Expected<std::optional<apiserver::ClusterTarget>> resolve_stamped(const http::Re
 }
 
 auth::CertificateProofs::Kind identities_of(const proxy::AuthenticationConfig& config) {
-  return proxy::proxy_identities({{}, config.pass_groups, config.drop_groups});
+  return proxy::at_border(proxy::proxy_identities({{}, config.pass_groups, config.drop_groups}),
+                          config.border);
 }
 
 /// The owner shard of a cluster as the target of reviews.
@@ -83,6 +85,10 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   pool_ = std::make_unique<proxy::ShardPool>(
       loop_, view_,
       [this](const std::string& shard, const std::string& url) {
+        if (shared_.trust != nullptr && shared_.trust->is_blocked(shard)) {
+          return Expected<net::UpstreamParams>(
+              fail(Errc::kConfig, "it takes the proxy's client certificate for a user's"));
+        }
         return upstream_to(url, backend_tls_.of(shard));
       },
       [this](const std::string& shard, http::HeaderList& headers) {
@@ -166,10 +172,11 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
             return local_->reader().get(cluster, "topology.kcp.io", "partitions", "", name);
           },
       .ready = shared_.ready,
+      .trusted = [trust = shared_.trust] { return trust == nullptr || trust->is_open(); },
       .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
   if (shared_.config.aggregation.share == proxy::Share::kReviewed &&
       shared_.config.topology.source == "static") {
-    make_own_pool();
+    make_own_pools();
   }
   audit_ = std::make_unique<proxy::AuditGate>(loop_, shared_.audit, *handler_);
   audit_->set_policy(shared_.audit_policy);
@@ -185,8 +192,8 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   recheck_watches();
 }
 
-void ProxyLoop::make_own_pool() {
-  own_pool_ = std::make_unique<proxy::ShardPool>(
+std::unique_ptr<proxy::ShardPool> ProxyLoop::make_static_pool() {
+  return std::make_unique<proxy::ShardPool>(
       loop_, view_,
       [this](const std::string& shard, const std::string& url) {
         return upstream_to(url, backend_tls_.of(shard));
@@ -200,7 +207,12 @@ void ProxyLoop::make_own_pool() {
           headers.set("authorization", "Bearer " + found->second);
         }
       });
-  handler_->set_own_pool(own_pool_.get());
+}
+
+void ProxyLoop::make_own_pools() {
+  own_pool_ = make_static_pool();
+  reviewed_pool_ = make_static_pool();
+  handler_->set_own_pool(own_pool_.get(), reviewed_pool_.get());
 }
 
 /// Proofs of identities have ended: connections and streams that rest on them (SE-042 to SE-048).
@@ -301,11 +313,17 @@ void ProxyLoop::start() {
 void ProxyLoop::start_reviews(ShardTls tls) {
   loop_.post([this, tls = std::move(tls)]() mutable {
     admin_tls_ = std::move(tls);
-    admin_pool_ = std::make_unique<proxy::ShardPool>(
-        loop_, view_, [this](const std::string& shard, const std::string& url) {
-          return upstream_to(url, admin_tls_.of(shard));
-        });
-    handler_->set_own_pool(admin_pool_.get());
+    const auto make = [this] {
+      return std::make_unique<proxy::ShardPool>(
+          loop_, view_, [this](const std::string& shard, const std::string& url) {
+            return upstream_to(url, admin_tls_.of(shard));
+          });
+    };
+    admin_pool_ = make();
+    if (shared_.config.aggregation.share == proxy::Share::kReviewed) {
+      reviewed_pool_ = make();
+    }
+    handler_->set_own_pool(admin_pool_.get(), reviewed_pool_.get());
   });
 }
 
@@ -339,15 +357,30 @@ void ProxyLoop::set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool
 void ProxyLoop::set_shard_tls(ShardTls backend, ShardTls admin) {
   loop_.post([this, backend = std::move(backend), admin = std::move(admin)] {
     backend_tls_ = backend;
-    for (const auto* pool : {&pool_, &own_pool_}) {
-      if (*pool != nullptr) {
+    const bool is_static = own_pool_ != nullptr;
+    for (const auto* pool : {&pool_, &own_pool_, &reviewed_pool_}) {
+      if (*pool != nullptr && (pool != &reviewed_pool_ || is_static)) {
         (*pool)->set_tls([this](const std::string& shard) { return backend_tls_.of(shard); });
       }
     }
     if (admin.common != nullptr && admin_pool_ != nullptr) {
       admin_tls_ = admin;
-      admin_pool_->set_tls([this](const std::string& shard) { return admin_tls_.of(shard); });
+      for (const auto* pool : {&admin_pool_, &reviewed_pool_}) {
+        if (*pool != nullptr) {
+          (*pool)->set_tls([this](const std::string& shard) { return admin_tls_.of(shard); });
+        }
+      }
     }
+  });
+}
+
+void ProxyLoop::block(const std::string& shard) {
+  loop_.post([this, shard] {
+    pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
+      if (client.name() == shard) {
+        static_cast<void>(client.set_base_url({}));  // made again when it is trusted
+      }
+    });
   });
 }
 

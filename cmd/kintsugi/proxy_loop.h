@@ -15,6 +15,7 @@
 #include "net/loop.h"
 #include "proxy/admin.h"
 #include "proxy/audit_gate.h"
+#include "proxy/backend_trust.h"
 #include "proxy/bind_check.h"
 #include "proxy/config.h"
 #include "proxy/cors.h"
@@ -55,6 +56,7 @@ struct ProxyShared {
   std::function<bool()> ready;
   std::string instance;
   std::uint32_t loop_count = 1;
+  std::shared_ptr<const proxy::BackendTrust> trust = {};  ///< null: all servers are trusted
   /// A shard lost revisions. Any thread.
   std::function<void(const std::string& uid)> rolled_back = {};
   std::vector<ProxyLoop*> loops = {};  ///< complete before any of them runs
@@ -99,6 +101,8 @@ class ProxyLoop {
   /// The mapping file as it is now, and whether it serves logical clusters. Any thread.
   void set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool clusters);
   void set_tokens(ImpersonationTokens tokens);
+  /// No caller is sent to this shard any more, as long as ProxyShared::trust says so. Any thread.
+  void block(const std::string& shard);
   /// For requests that begin from now on. Any thread.
   void set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
   /// What cursors and continue tokens mean from now on. Any thread.
@@ -115,8 +119,9 @@ class ProxyLoop {
   [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
 
  private:
-  /// What the proxy reads for itself with `share: reviewed` (source `static`).
-  void make_own_pool();
+  /// What the proxy asks for itself with `share: reviewed` (source `static`).
+  void make_own_pools();
+  [[nodiscard]] std::unique_ptr<proxy::ShardPool> make_static_pool();
   void recheck_watches();
   void end_unproven();
   void find_deliveries(const std::string& key, std::uint64_t revision, std::vector<bool> members,
@@ -132,7 +137,8 @@ class ProxyLoop {
   ShardTls admin_tls_;
   std::unique_ptr<proxy::ShardPool> pool_;
   std::unique_ptr<proxy::ShardPool> admin_pool_;
-  std::unique_ptr<proxy::ShardPool> own_pool_;  ///< source `static`, as the proxy itself
+  std::unique_ptr<proxy::ShardPool> own_pool_;       ///< source `static`, as the proxy itself
+  std::unique_ptr<proxy::ShardPool> reviewed_pool_;  ///< with `share: reviewed`
   std::unique_ptr<proxy::ShardReviews> reviews_;
   std::unique_ptr<proxy::OwnRootAuthorizer> own_root_;  ///< source `objects`
   std::unique_ptr<proxy::BindCheck> binds_;

@@ -1,5 +1,6 @@
 // what the proxy reads again while it runs.
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "cmd/kintsugi/files.h"
@@ -15,35 +16,49 @@ void ProxyControl::follow_files() {
   watch_->set_files(paths);
 }
 
+struct ProxyControl::Candidate {
+  LoadedProxyConfig config;
+  ProxyFiles files;
+  TopologyFiles topology;
+};
+
 /// Everything is loaded and checked before anything is taken.
-Expected<void> ProxyControl::try_reload() {
+Expected<std::shared_ptr<ProxyControl::Candidate>> ProxyControl::load_candidate() {
   auto loaded_config = load_proxy_config(line_);
   if (!loaded_config) {
     return fail(std::move(loaded_config.error()));
   }
-  proxy::ProxyConfig* const next = &loaded_config->config;
-  const std::string& source = next->topology.source;
+  auto candidate = std::make_shared<Candidate>();
+  candidate->config = std::move(*loaded_config);
+  const proxy::ProxyConfig& next = candidate->config.config;
+  const std::string& source = next.topology.source;
   if (source != config_.topology.source &&
       (source == "static" || config_.topology.source == "static")) {
     return fail(Errc::kConfig, config_path_ + ": topology.source: needs a restart to change");
   }
-  auto files = load_proxy_files(*next);
+  auto files = load_proxy_files(next);
   if (!files) {
     return fail(std::move(files.error()));
   }
-  TopologyFiles topology;
+  candidate->files = std::move(*files);
   if (feed_ != nullptr) {
-    auto loaded = load_topology_files(*next);
+    auto loaded = load_topology_files(next);
     if (!loaded) {
       return fail(std::move(loaded.error()));
     }
-    topology = std::move(*loaded);
+    candidate->topology = std::move(*loaded);
   }
+  return candidate;
+}
+
+Expected<void> ProxyControl::take(Candidate& candidate) {
+  ProxyFiles* const files = &candidate.files;
+  TopologyFiles& topology = candidate.topology;
   if (auto taken = verifier_->reload(files->client_ca); !taken) {
     return taken;
   }
-  std::vector<std::string> stuck = apply_config(config_, std::move(*next));
-  config_text_ = std::move(loaded_config->text);
+  std::vector<std::string> stuck = apply_config(config_, std::move(candidate.config.config));
+  config_text_ = std::move(candidate.config.text);
   if (admin_ != nullptr) {
     admin_->set_config_text(config_text_);
   }
@@ -69,6 +84,7 @@ Expected<void> ProxyControl::try_reload() {
     }
   }
   backend_tls_ = files->backend;
+  routes_ = files->routes;
   net::use_ticket_keys(*files->serving, ticket_keys_);
   for (const auto& one : loops_) {
     one->set_serving_tls(files->serving);
@@ -88,6 +104,9 @@ Expected<void> ProxyControl::try_reload() {
     slots_->fix(config_.topology.generation, static_uids());
     feed_->put_static(static_specs());
   }
+  if (judge_ != nullptr) {
+    judge_->use(backend_pairs());
+  }
   watch_->set_poll(config_.reload.poll);
   for (const std::string& key : stuck) {
     log_warn("needs a restart to change", {{"file", config_path_}, {"key", key}});
@@ -101,7 +120,28 @@ void ProxyControl::reload(const std::vector<std::string>& changed) {
   }
   // Old names: a new configuration may drop one that has changed.
   const std::vector<FollowedFile> followed = followed_files(config_path_, config_);
-  const auto result = try_reload();
+  auto candidate = load_candidate();
+  if (!candidate || judge_ == nullptr) {
+    reloaded(changed, followed,
+             candidate ? take(**candidate) : Expected<void>(fail(candidate.error().clone())));
+    return;
+  }
+  reloading_.insert(reloading_.end(), changed.begin(), changed.end());
+  // What callers would be at the servers is known before the pairs are used.
+  judge_->judge(
+      {(*candidate)->files.backend, (*candidate)->files.shards, (*candidate)->files.routes},
+      (*candidate)->config.config.mapping_file,
+      [this, candidate = *candidate, followed](const Expected<void>& verdict) {
+        if (!stopping_) {
+          reloaded(std::exchange(reloading_, {}), followed,
+                   verdict ? take(*candidate) : Expected<void>(fail(verdict.error().clone())));
+        }
+      });
+}
+
+void ProxyControl::reloaded(const std::vector<std::string>& changed,
+                            const std::vector<FollowedFile>& followed,
+                            const Expected<void>& result) {
   const auto count = [&](const std::string& key) {
     auto row = std::find_if(reloads_.begin(), reloads_.end(),
                             [&](const proxy::ReloadCount& one) { return one.key == key; });

@@ -8,6 +8,7 @@ namespace kintsugi::cmd {
 namespace {
 
 constexpr Duration kFeedRetry = milliseconds(20);
+constexpr Duration kBackendRetry = milliseconds(500);
 
 void tell_audit_level(const auth::AuditPolicy& policy) {
   if (policy.wants_bodies()) {
@@ -76,19 +77,21 @@ Expected<void> ProxyControl::check_backend() {
   if (!shard) {
     return fail(std::move(shard.error()));
   }
-  backend_check_ =
-      std::make_unique<BackendCheck>(loop_, std::move(*shard), [this](Expected<void> result) {
-        backend_check_.reset();
-        if (!result) {
-          complain("proxy",
-                   config_.backend.kubeconfig + ": " + std::string(result.error().message()));
-          exit_status_ = 1;
-          loop_.stop();
-          return;
-        }
-        backend_proven_ = true;
-        try_feed();
-      });
+  std::vector<BackendTarget> targets;
+  targets.push_back({config_.backend.kubeconfig, std::move(*shard)});
+  const auto told = [this](const Expected<void>& result) {
+    backend_check_.reset();
+    if (!result) {
+      complain("proxy", std::string(result.error().message()));
+      exit_status_ = 1;
+      loop_.stop();
+      return;
+    }
+    backend_proven_ = true;
+    try_feed();
+  };
+  backend_check_ = std::make_unique<BackendCheck>(loop_, std::move(targets),
+                                                  BackendCheck::Hooks{told}, kBackendRetry);
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "auth/border_tokens.h"
 #include "auth/service_account_tokens.h"
 #include "cmd/kintsugi/files.h"
 #include "cmd/kintsugi/kubeconfig.h"
@@ -14,6 +15,13 @@ namespace kintsugi::cmd {
 namespace {
 
 constexpr Duration kMostCached = seconds(10);  // SE-046
+
+using Source = auth::BorderTokens::Source;
+
+std::shared_ptr<auth::TokenAuthenticator> bordered(std::shared_ptr<auth::TokenAuthenticator> tokens,
+                                                   Source source, const auth::BorderRules& rules) {
+  return std::make_shared<auth::BorderTokens>(std::move(tokens), source, rules);
+}
 
 Expected<proxy::TokenWebhookConfig> load_webhook(const proxy::AuthenticationConfig& config) {
   const std::string& file = config.webhook.kubeconfig;
@@ -108,20 +116,19 @@ void ProxyTokens::take(const proxy::AuthenticationConfig& config, const TokenFil
                        proxy::TokenGate& gate) {
   std::vector<std::shared_ptr<auth::TokenAuthenticator>> members;
   if (files.file != nullptr) {
-    members.push_back(files.file);
+    members.push_back(bordered(files.file, Source::kOthers, config.border));
   }
   if (!files.account_keys.empty()) {
     auth::ServiceAccountAuthenticator::Params params;
     params.tokens = std::make_shared<const auth::ServiceAccountTokens>(
         auth::ServiceAccountTokenConfig{files.account_keys, config.service_accounts.issuers,
                                         config.service_accounts.audiences});
+    std::shared_ptr<auth::TokenAuthenticator> accounts =
+        std::make_shared<auth::ServiceAccountAuthenticator>(std::move(params));
     if (config.service_accounts.lookup) {
-      params.check = [this](const auth::ServiceAccountClaims& claims,
-                            std::function<void(Expected<void>)> done) {
-        accounts_.check(claims, std::move(done));
-      };
+      accounts = std::make_shared<proxy::CheckedAccounts>(std::move(accounts), accounts_);
     }
-    members.push_back(std::make_shared<auth::ServiceAccountAuthenticator>(std::move(params)));
+    members.push_back(bordered(std::move(accounts), Source::kOurs, config.border));
   }
   const bool same = std::equal(
       files.issuers.begin(), files.issuers.end(), known_issuers_.begin(), known_issuers_.end(),
@@ -132,12 +139,14 @@ void ProxyTokens::take(const proxy::AuthenticationConfig& config, const TokenFil
                                                     auth::IssuerTokens::Limits(), issuers_.get());
   }
   if (!known_issuers_.empty()) {
-    members.push_back(issuers_);
+    members.push_back(bordered(issuers_, Source::kOthers, config.border));
   }
   if (files.has_webhook) {
-    members.push_back(std::make_shared<proxy::TokenWebhook>(loop_, files.webhook));
+    members.push_back(bordered(std::make_shared<proxy::TokenWebhook>(loop_, files.webhook),
+                               Source::kServer, config.border));
   }
   proxy::TokenGate::Methods methods;
+  methods.border = config.border;
   methods.tokens = !members.empty();
   methods.request_header = !config.request_header.client_ca_file.empty();
   methods.must_have = methods.tokens && !config.pass_failed;
@@ -153,7 +162,7 @@ void ProxyTokens::take(const proxy::AuthenticationConfig& config, const TokenFil
       workspaces_ = std::make_shared<proxy::WorkspaceTokens>(loop_, view_);
     }
     auto all = members;
-    all.push_back(workspaces_);
+    all.push_back(bordered(workspaces_, Source::kOurs, config.border));
     params.tokens = std::make_shared<auth::TokenUnion>(std::move(all));
     params.no_credentials = config.pass_failed ? Authenticator::NoCredentials::kPass
                                                : Authenticator::NoCredentials::kReject;

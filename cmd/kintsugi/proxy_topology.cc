@@ -13,6 +13,16 @@ namespace {
 constexpr Duration kHoldPoll = milliseconds(10);
 constexpr Duration kExportsLimit = seconds(5);  // slices wait no longer for a shard
 
+/// What is left of a mapping file when a backend takes the proxy for a user, until the file is
+/// another: entries that assert nothing by a certificate.
+std::shared_ptr<const proxy::RouteTable> without_pairs(const proxy::RouteTable& routes) {
+  std::vector<proxy::MappingEntry> left = routes.entries();
+  std::erase_if(left, [](const proxy::MappingEntry& entry) {
+    return !entry.is_clusters() && !entry.cert_file.empty();
+  });
+  return std::make_shared<const proxy::RouteTable>(std::move(left));
+}
+
 http::HeaderList agent_headers() {
   http::HeaderList headers;
   headers.add("user-agent", "kintsugi-proxy/" + std::string(version()));
@@ -28,6 +38,8 @@ std::vector<std::string> ProxyControl::static_uids() const {
   }
   return uids;
 }
+
+BackendPairs ProxyControl::backend_pairs() const { return {backend_tls_, static_shards_, routes_}; }
 
 std::vector<topology::ShardSpec> ProxyControl::static_specs() const {
   std::vector<topology::ShardSpec> specs;
@@ -85,6 +97,18 @@ Expected<void> ProxyControl::start_feed() {
           }
         });
   }
+  const auto fault = [this](const std::string& text) {
+    complain("proxy", text);
+    exit_status_ = 1;
+    loop_.stop();
+  };
+  judge_ = std::make_unique<BackendJudge>(loop_, trust_, fault, [this](const std::string& shard) {
+    const auto routes = shard.empty() ? without_pairs(*routes_) : nullptr;
+    for (const auto& one : loops_) {
+      routes != nullptr ? one->set_routes(routes, config_.clusters) : one->block(shard);
+    }
+  });
+  judge_->start(*feed_, backend_pairs(), config_.mapping_file);
   start_controllers();
   const bool is_static = config_.topology.source == "static";
   if (!is_static) {
@@ -234,6 +258,7 @@ void ProxyControl::release_controllers() {
   }
   if (partitions_held_) {
     partitions_held_ = false;
+    judge_->shards_listed();
     listed_at_ = loop_.now();
     partitions_->release();
   }

@@ -7,6 +7,7 @@
 #include "krm/json.h"
 #include "proxy/merge/jitter.h"
 #include "proxy/merge/watch_coding.h"
+#include "shards/own_requests.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -62,7 +63,7 @@ void GrantWatch::list(Line& line) {
   if (upstream == nullptr) {
     return;
   }
-  line.call = net::fetch(
+  line.call = shards::own_fetch(
       loop_, *upstream, std::move(request), [this, &line](Expected<net::FetchResponse> answer) {
         line.call.reset();
         if (!answer || answer->status == 429 || answer->status >= 500) {
@@ -102,7 +103,7 @@ void GrantWatch::watch(Line& line, const std::string& revision) {
     fail(line);
   };
   line.events = EventSplitter(kMaxEvent);
-  line.call = net::stream(loop_, *upstream, std::move(request), std::move(callbacks));
+  line.call = shards::own_stream(loop_, *upstream, std::move(request), std::move(callbacks));
 }
 
 void GrantWatch::take(Line& line, std::string_view bytes) {

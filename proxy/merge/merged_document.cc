@@ -128,6 +128,7 @@ class MergedDocument final : public http::RequestHandler {
     net::FetchRequest request;
     request.target = source.target;
     request.headers = head_.headers;
+    client->dress(request.headers);
     request.timeout = shared_.timeout;
     if (part.known != nullptr && !part.known->etag.empty()) {
       request.headers.add("if-none-match", '"' + part.known->etag + '"');

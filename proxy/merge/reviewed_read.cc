@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/merge/merged_list.h"
 #include "proxy/merge/merged_watch.h"
 #include "proxy/merge/shard_answer.h"
+#include "shards/own_requests.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -101,6 +103,14 @@ class ReviewedRead final : public http::RequestHandler, private Permit::Holder {
 
   void go_on() {
     strip_caller(head_.headers);
+    http::RequestHead own;
+    own.method = "GET";
+    own.target = route_.path;
+    own.headers = head_.headers;
+    if (!shards::is_own_request(shards::OwnRole::kReviewed, own)) {
+      next_ = answer_error(head_, stream_, krm::internal("this cannot be read for a caller"));
+      return;
+    }
     query_.passed_on = reviewed_query(query_, route_.info);
     route_.reviews = nullptr;
     route_.reviewed = true;

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "proxy/access_review.h"
+#include "shards/own_requests.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -42,7 +43,8 @@ ReviewBook::Known Reviewer::follow(const ReviewServer& server, const std::string
 void Reviewer::unfollow(ReviewBook::Ticket ticket) noexcept { book_.unfollow(ticket); }
 
 shards::ShardClient* Reviewer::client_of(const ReviewServer& server) const {
-  return shared_.own_pool == nullptr ? nullptr : shared_.own_pool->find(server.shard);
+  ShardPool* pool = pool_ != nullptr ? pool_ : shared_.own_pool;
+  return pool == nullptr ? nullptr : pool->find(server.shard);
 }
 
 void Reviewer::hold_grants(const ReviewServer& server) {
@@ -132,7 +134,7 @@ void Reviewer::send(const ReviewBook::Question& question) {
   net::FetchRequest request = review_request(
       question.server.prefix + std::string(kAccessReviewPath), question.body, kTimeout);
   client->dress(request.headers);
-  calls_[question.key] = net::fetch(
+  calls_[question.key] = shards::own_fetch(
       shared_.loop, *client->upstream(), std::move(request),
       [this, key = question.key, server = question.server](Expected<net::FetchResponse> response) {
         take(key, server, std::move(response));

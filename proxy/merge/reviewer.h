@@ -22,6 +22,9 @@ class Reviewer {
   Reviewer(const Reviewer&) = delete;
   Reviewer& operator=(const Reviewer&) = delete;
 
+  /// Connections that reviews and grants are asked by; null: those of reads that were reviewed.
+  void use_pool(ShardPool* pool) noexcept { pool_ = pool; }
+
   /// As ReviewBook; nobody is told before it returns.
   [[nodiscard]] ReviewBook::Known follow(const ReviewServer& server, const std::string& body,
                                          ReviewBook::Follower& follower);
@@ -50,6 +53,7 @@ class Reviewer {
   void sweep();
 
   MergeLoop& shared_;
+  ShardPool* pool_ = nullptr;
   ReviewBook book_;
   std::map<std::string, std::unique_ptr<net::Call>> calls_;  // by key
   std::map<ReviewServer, Grants> grants_;

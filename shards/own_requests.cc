@@ -1,0 +1,186 @@
+#include "shards/own_requests.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "base/log.h"
+#include "krm/request_info.h"
+
+namespace kintsugi::shards {
+namespace {
+
+constexpr std::string_view kReads = "get,list,watch";
+constexpr std::string_view kLists = "list,watch";
+constexpr std::string_view kRbac = "rbac.authorization.k8s.io";
+
+struct Row {
+  std::string_view group, resource, verbs;
+};
+/// In any logical cluster, and in all of them.
+constexpr std::array<Row, 17> kTable = {{
+    {"core.kcp.io", "logicalclusters", kReads},
+    {"core.kcp.io", "shards", kReads},
+    {"tenancy.kcp.io", "workspaces", kReads},
+    {"tenancy.kcp.io", "workspacetypes", kReads},
+    {"tenancy.kcp.io", "workspaceauthenticationconfigurations", kReads},
+    {"apis.kcp.io", "apiexports", kReads},
+    {"apis.kcp.io", "apibindings", kReads},
+    {"apis.kcp.io", "apiexportendpointslices", kReads},
+    {"topology.kcp.io", "partitions", kReads},
+    {"topology.kcp.io", "partitionsets", kReads},
+    {kRbac, "roles", kLists},
+    {kRbac, "rolebindings", kLists},
+    {kRbac, "clusterroles", kLists},
+    {kRbac, "clusterrolebindings", kLists},
+    {"authorization.k8s.io", "subjectaccessreviews", "create"},
+    {"authentication.k8s.io", "tokenreviews", "create"},
+    {"authentication.k8s.io", "selfsubjectreviews", "create"},
+}};
+
+constexpr std::array<std::string_view, 12> kHeaders = {
+    "accept",         "accept-encoding",
+    "content-type",   "content-length",
+    "user-agent",
+    "authorization",  // the proxy's own token
+    "x-remote-user",  // the proxy's own name
+    "x-remote-group", "x-kcp-internal-deep-subjectaccessreview",
+    "if-none-match",  "te",
+    "host",
+};
+/// What a read for others also tells of where it comes from.
+constexpr std::array<std::string_view, 3> kWayHeaders = {"audit-id", "via",
+                                                         "x-kcp-virtual-resource-hops"};
+
+template <std::size_t N>
+bool is_one_of(std::string_view text, const std::array<std::string_view, N>& table) noexcept {
+  return std::find(table.begin(), table.end(), text) != table.end();
+}
+
+bool has_verb(std::string_view verbs, std::string_view verb) {
+  for (std::size_t begin = 0; begin <= verbs.size();) {
+    const std::size_t end = std::min(verbs.find(',', begin), verbs.size());
+    if (verbs.substr(begin, end - begin) == verb) {
+      return true;
+    }
+    begin = end + 1;
+  }
+  return false;
+}
+
+bool below(std::string_view path, std::string_view prefix) {
+  return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/');
+}
+
+bool is_own_path(const krm::RequestInfo& info) {
+  if (info.verb != "get") {
+    return false;
+  }
+  const std::string& path = info.path;
+  return path == "/livez" || path == "/readyz" || path == "/version" || below(path, "/api") ||
+         below(path, "/apis") || below(path, "/openapi");
+}
+
+bool is_in_table(const krm::RequestInfo& info) {
+  if (!info.subresource.empty()) {
+    return false;
+  }
+  const std::string_view resource =
+      std::string_view(info.resource).substr(0, info.resource.find(':'));  // without identity
+  return std::any_of(kTable.begin(), kTable.end(), [&](const Row& row) {
+    return row.group == info.group && row.resource == resource && has_verb(row.verbs, info.verb);
+  });
+}
+
+bool has_own_headers(OwnRole role, const http::HeaderList& headers) {
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    const std::string_view name = headers[i].name;
+    if (!is_one_of(name, kHeaders) &&
+        !(role == OwnRole::kReviewed && is_one_of(name, kWayHeaders))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// What is asked below the logical cluster, or the virtual workspace, that the target names.
+krm::RequestInfo asked_by(OwnRole role, const http::RequestHead& head, std::string_view target) {
+  if (const auto cluster = krm::split_cluster_path(target)) {
+    return krm::parse_request_info(head.method, cluster->rest.empty() ? "/" : cluster->rest);
+  }
+  constexpr std::string_view kPeers = "/services/admin";
+  if (below(target.substr(0, target.find('?')), kPeers)) {
+    return krm::parse_request_info(head.method, target.substr(kPeers.size()));
+  }
+  constexpr std::string_view kEverywhere = "/clusters/*";
+  const std::size_t everywhere = target.find(kEverywhere);
+  if (role == OwnRole::kReviewed && target.starts_with("/services/") &&
+      everywhere != std::string_view::npos) {
+    return krm::parse_request_info(head.method, target.substr(everywhere + kEverywhere.size()));
+  }
+  return krm::parse_request_info(head.method, target);
+}
+
+/// Tells in a later turn that a request was not sent.
+class NotSent final : public net::Call {
+ public:
+  NotSent(net::Loop& loop, std::function<void()> tell) : timer_(loop) {
+    timer_.start(Duration{}, std::move(tell));
+  }
+
+ private:
+  net::Timer timer_;
+};
+
+bool may_be_sent(const net::FetchRequest& request) {
+  http::RequestHead head;
+  head.method = request.method;
+  head.target = request.target;
+  head.headers = request.headers;
+  const bool allowed = is_own_request(OwnRole::kTopology, head);
+  if (!allowed) {
+    log_error("a request that the proxy's own credential is not for was not sent",
+              {{"method", head.method}, {"path", head.target.substr(0, head.target.find('?'))}});
+  }
+  return allowed;
+}
+
+}  // namespace
+
+bool is_own_request(OwnRole role, const http::RequestHead& head, const std::string& prefix) {
+  std::string_view target = head.target;
+  if (!target.starts_with(prefix) || !has_own_headers(role, head.headers) ||
+      !head.protocol.empty()) {
+    return false;
+  }
+  target.remove_prefix(prefix.size());
+  const krm::RequestInfo info = asked_by(role, head, target);
+  if (!info.is_resource) {
+    return is_own_path(info);
+  }
+  return role == OwnRole::kReviewed ? info.subresource.empty() && has_verb(kLists, info.verb)
+                                    : is_in_table(info);
+}
+
+std::unique_ptr<net::Call> own_fetch(net::Loop& loop, net::Upstream& upstream,
+                                     net::FetchRequest request,
+                                     std::function<void(Expected<net::FetchResponse>)> done) {
+  if (may_be_sent(request)) {
+    return net::fetch(loop, upstream, std::move(request), std::move(done));
+  }
+  return std::make_unique<NotSent>(loop, [done = std::move(done)] {
+    done(fail(Errc::kForbidden, "the proxy's own credential is not for this"));
+  });
+}
+
+std::unique_ptr<net::Call> own_stream(net::Loop& loop, net::Upstream& upstream,
+                                      net::FetchRequest request, net::StreamCallbacks callbacks) {
+  if (may_be_sent(request)) {
+    return net::stream(loop, upstream, std::move(request), std::move(callbacks));
+  }
+  return std::make_unique<NotSent>(loop,
+                                   [end = std::move(callbacks.on_end)] { end(Errc::kForbidden); });
+}
+
+}  // namespace kintsugi::shards
