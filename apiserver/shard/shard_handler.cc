@@ -35,13 +35,17 @@ void send_text(http::ResponseStream& stream, const TextAnswer& answer) {
 
 std::unique_ptr<http::RequestHandler> ShardHandler::on_request(
     http::RequestHead head, http::ResponseStream& stream) noexcept {
-  if (const std::optional<TextAnswer> answer = text_answer(index_, head.target)) {
-    send_text(stream, *answer);
-    return std::make_unique<Answered>(stream);
+  if (!hides_existence_) {
+    if (const std::optional<TextAnswer> answer = text_answer(index_, head.target)) {
+      send_text(stream, *answer);
+      return std::make_unique<Answered>(stream);
+    }
+    if (std::optional<std::string> health = health_target(index_, head.target)) {
+      head.target = std::move(*health);
+      return server_.on_request(std::move(head), stream);
+    }
   }
-  if (std::optional<std::string> health = health_target(index_, head.target)) {
-    head.target = std::move(*health);
-  } else if (std::optional<std::string> plain = without_identity(head.target, is_identity_)) {
+  if (std::optional<std::string> plain = without_identity(head.target, is_identity_)) {
     head.target = std::move(*plain);
   }
   return server_.on_request(std::move(head), stream);

@@ -18,6 +18,10 @@
 #include "net/tls.h"
 #include "store/store.h"
 
+namespace kintsugi::net {
+struct OutgoingPolicy;
+}
+
 namespace kintsugi::apiserver {
 
 class ShardLoop;
@@ -39,6 +43,11 @@ struct ShardServerParams {
   std::string root_ca_pem;                      ///< for ConfigMaps kube-root-ca.crt
   std::function<void(std::string line)> audit;  ///< ServerParams::audit of every loop
   ConcurrencyLimits concurrency;                ///< of every loop
+  /// Where webhooks of tenants may be (net/outgoing.h); null: the defaults.
+  std::shared_ptr<const net::OutgoingPolicy> outgoing;
+  /// Strangers hear the same of a logical cluster that exists and of none (SE-160); else what kcp
+  /// tells them.
+  bool hides_existence = true;
   RootAddress root;  ///< where the root shard is; unused on the root shard
 };
 

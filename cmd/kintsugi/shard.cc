@@ -18,6 +18,7 @@
 #include "cmd/kintsugi/pki.h"
 #include "cmd/kintsugi/shard_files.h"
 #include "cmd/kintsugi/signals.h"
+#include "cmd/kintsugi/tenant_options.h"
 #include "krm/names.h"
 #include "net/loop.h"
 #include "net/tls.h"
@@ -37,10 +38,11 @@ struct Options {
   std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
                 watch_starts = kRequests.watch_starts;
   std::vector<std::string> labels;
+  TenantOptions tenants;
 };
 
 std::vector<Flag> flag_table(Options& options) {
-  return {
+  std::vector<Flag> flags = {
       {"join", "DIR", "", "folder of the installation to join, made by `kintsugi up`",
        into(options.join)},
       {"name", "NAME", "", "name of the shard; `root` is the shard that the others join",
@@ -62,6 +64,8 @@ std::vector<Flag> flag_table(Options& options) {
       {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
        "the same for watches that begin", into(options.watch_starts)},
   };
+  add_tenant_flags(options.tenants, "", flags);
+  return flags;
 }
 
 Expected<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& texts) {
@@ -108,6 +112,12 @@ class Running {
     params.loops = options_.loops;
     params.concurrency = {options_.reads, options_.writes, options_.watch_starts};
     params.external_url = proxy_url(layout_);
+    auto outgoing = net::make_outgoing_policy(*options_.tenants.rules());
+    if (!outgoing) {
+      return fail(std::move(outgoing.error()));
+    }
+    params.outgoing = std::make_shared<const net::OutgoingPolicy>(std::move(*outgoing));
+    params.hides_existence = options_.tenants.hides_existence();
     if (auto ready = load_credentials(params); !ready) {
       return ready;
     }
@@ -293,7 +303,7 @@ Expected<void> check_options(const Options& options) {
   if (options.loops == 0 || options.loops > kMostLoops) {
     return fail(Errc::kConfig, "--loops: must be 1 to " + std::to_string(kMostLoops));
   }
-  return {};
+  return check_tenant_options(options.tenants);
 }
 
 }  // namespace
