@@ -8,6 +8,7 @@
 #include "auth/jwk.h"
 #include "base/time.h"
 #include "net/loop.h"
+#include "net/outgoing.h"
 #include "net/upstream.h"
 
 namespace kintsugi::auth {
@@ -28,6 +29,9 @@ class IssuerKeys {
     Duration first_retry = seconds(1), longest_retry = seconds(30);
     Duration close_retry = milliseconds(50);  ///< the first of close_retries, each twice as long
     int close_retries = 3;                    ///< at the start, while there are no keys
+    /// Asks servers that a tenant names, for `cluster`; null: the operator has named this one.
+    std::shared_ptr<net::Outgoing> outgoing;
+    std::string cluster;
   };
   IssuerKeys(net::Loop& loop, Params params);
   ~IssuerKeys();
@@ -52,6 +56,8 @@ class IssuerKeys {
   void finish(const std::string& fault);
   [[nodiscard]] bool request(const std::string& url,
                              std::function<void(const Expected<net::FetchResponse>&)> done);
+  void request_outgoing(const std::string& url,
+                        std::function<void(const Expected<net::FetchResponse>&)> done);
 
   net::Loop& loop_;
   Params params_;

@@ -42,7 +42,7 @@ IssuerTokens::IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager)
 
 IssuerTokens::IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager, Limits limits,
                            const IssuerTokens* before)
-    : loop_(loop), limits_(limits) {
+    : loop_(loop), limits_(std::move(limits)) {
   for (auto& rules : issuers) {
     Issuer& issuer = issuers_.emplace_back(Issuer{std::move(rules), nullptr});
     for (std::size_t i = 0; before != nullptr && i < before->issuers_.size(); ++i) {
@@ -73,6 +73,8 @@ void IssuerTokens::start(Issuer& issuer) {
   params.discovery_url = issuer.rules->discovery_url();
   params.ca_pem = issuer.rules->config().ca_pem;
   params.timeout = limits_.timeout;
+  params.outgoing = limits_.outgoing;
+  params.cluster = limits_.cluster;
   issuer.keys = std::make_shared<IssuerKeys>(loop_, std::move(params));
 }
 

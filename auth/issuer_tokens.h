@@ -24,6 +24,9 @@ class IssuerTokens final : public TokenAuthenticator {
     std::size_t max_token = 64U << 10;  ///< [bytes]
     Duration wait = seconds(2);         ///< of a token for keys that are being fetched
     Duration timeout = seconds(10);     ///< of a fetch
+    /// Fetches keys of issuers that a tenant names, for `cluster`; null: the operator names them.
+    std::shared_ptr<net::Outgoing> outgoing;
+    std::string cluster;
   };
   /// @param eager  keys are fetched now, not with the first token of their issuer.
   IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager);

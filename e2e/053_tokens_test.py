@@ -16,7 +16,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 def setUpModule():
     global installation
-    installation = kit.Installation(shards=2).start()
+    installation = kit.Installation("--existence", "kcp", shards=2).start()  # refusals name the caller
     installation.make_workspace("beta", selector={"name": "shard-1"})
 
 
@@ -52,7 +52,7 @@ class Tokens(unittest.TestCase):
     def test_a_token_file_follows_its_changes(self):
         file = installation.dir / "tokens.csv"
         file.write_text('abc,carol,uid1,"team,system:masters"\n')
-        with kit.Proxy(installation, {"authentication": {"token_file": file}}) as proxy:
+        with kit.Proxy(installation, {"existence": "kcp", "authentication": {"token_file": file}}) as proxy:
             status, user = token_user(proxy, "abc")
             if status == 201:
                 self.assertEqual((user["username"], user["uid"]), ("carol", "uid1"))
@@ -76,7 +76,7 @@ class Tokens(unittest.TestCase):
         webhook = Webhook({"good": {"username": "erin", "uid": "u", "groups": ["ops"], "extra": {"a": ["b"]}}})
         self.addCleanup(webhook.close)
         config = webhook.kubeconfig(installation.dir)
-        with kit.Proxy(installation, {"authentication": {"webhook": f"{{kubeconfig: {config}}}"}}, loops=1) as proxy:
+        with kit.Proxy(installation, {"existence": "kcp", "authentication": {"webhook": f"{{kubeconfig: {config}}}"}}, loops=1) as proxy:
             for _ in range(3):
                 self.assertIn("erin", json.dumps(token_user(proxy, "good")[1]))
                 self.assertEqual(token_user(proxy, "bad")[0], 401)
@@ -87,7 +87,7 @@ class Tokens(unittest.TestCase):
             webhook.down = False
             self.assertEqual(token_user(proxy, "other")[0], 401, "an outage is not remembered")
         # on_failure: pass. The shard judges what failed here; a certificate that does not hold stays E5.
-        with kit.Proxy(installation, {"authentication": {"webhook": f"{{kubeconfig: {config}}}", "on_failure": "pass"}}) as proxy:
+        with kit.Proxy(installation, {"existence": "kcp", "authentication": {"webhook": f"{{kubeconfig: {config}}}", "on_failure": "pass"}}) as proxy:
             self.assertIn("erin", json.dumps(token_user(proxy, "good")[1]))
             token = self.account_token("webhook-pass")
             self.assertIn("system:serviceaccount:default:webhook-pass", json.dumps(token_user(proxy, token)[1]))
@@ -160,7 +160,7 @@ class Groups(unittest.TestCase):
 
 class OwnCredentials(unittest.TestCase):
     def test_FP_138_shards_with_certificates_of_different_authorities(self):
-        own = kit.Installation(shards=2).start()
+        own = kit.Installation("--existence", "kcp", shards=2).start()
         self.addCleanup(own.__exit__, None, None, None)
         own.make_workspace("far", selector={"name": "shard-1"})
         folder, pki = own.dir, own.pki
@@ -189,14 +189,14 @@ class OwnCredentials(unittest.TestCase):
 
         kit.eventually(shown, 10, "the shard has its new certificate")
         # The pair of shard-1 is used there: everybody would be whom it names, so the proxy does not start (FP-162).
-        overrides = {"shards": {"shard-1": f"{{ca_file: {folder}/ca.crt, server_name: inside.example, "
+        overrides = {"existence": "kcp", "shards": {"shard-1": f"{{ca_file: {folder}/ca.crt, server_name: inside.example, "
                                            f"cert_file: {folder}/user-the-proxy.crt, key_file: {folder}/user-the-proxy.key}}"}}
         refused = kit.Proxy(own, overrides)
         run = subprocess.run([str(kit.BINARY), "proxy", "--config", str(refused.dir / "proxy.yaml")], capture_output=True, text=True,
                              timeout=60, check=False)
         self.assertEqual(run.returncode, 1, run.stderr)
         self.assertIn('shard shard-1: the client certificate does not assert identities there: every caller would be user "the-proxy"', run.stderr)
-        overrides = {"shards": {"shard-1": f"{{ca_file: {folder}/ca.crt, server_name: inside.example}}"}}
+        overrides = {"existence": "kcp", "shards": {"shard-1": f"{{ca_file: {folder}/ca.crt, server_name: inside.example}}"}}
         with kit.Proxy(own, overrides) as proxy:
             self.assertEqual(kit.eventually(lambda: (a := proxy.client("/clusters/root:far").get(CORE)).status == 200 and a, 10).status,
                              200)

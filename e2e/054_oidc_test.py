@@ -285,7 +285,7 @@ class Workspaces(unittest.TestCase):
                                     ("c", ["user-c"], ["developers"])):
             grant(f"root:types:team-{name}", [{"kind": "User", "name": f"oidc:{user}@example.com"} for user in users]
                   + [{"kind": "Group", "name": f"oidc:{group}"} for group in groups])
-        cls.proxy = kit.Proxy(installation, {"authentication": {"workspaces": "true"}})
+        cls.proxy = kit.Proxy(installation, {"authentication": {"workspaces": "true"}, "outgoing": {"allow": "[127.0.0.1]"}})
         cls.proxy.__enter__()
 
     @classmethod
@@ -461,7 +461,8 @@ class Workspaces(unittest.TestCase):
         token = self.a.token(email="user-a@example.com")
         with kit.Proxy(installation) as proxy:
             self.assertEqual(self.status("a", token, proxy), 401, "off: the shard does not know it")
-        with kit.Proxy(installation, flags=["--feature-gates=WorkspaceAuthentication=true"]) as proxy:
+        with kit.Proxy(installation, {"outgoing": {"allow": "[127.0.0.1]"}},
+                       flags=["--feature-gates=WorkspaceAuthentication=true"]) as proxy:
             kit.eventually(lambda: self.status("a", token, proxy) == 200, 5)
 
 

@@ -67,6 +67,14 @@ void describe(const Address& address, http::PeerInfo& peer) {
   }
 }
 
+/// The peer of a Unix socket is this user, or root (SE-164).
+bool is_ours(int fd) noexcept {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == ::geteuid() || peer.uid == 0);
+}
+
 class ListenerImpl final : public Listener,
                            public FdHandler,
                            public ServerConnectionOwner,
@@ -285,6 +293,10 @@ void ListenerImpl::adopt(int fd, const Address& address) {
   describe(address, peer);
   if (!is_unix_) {
     tune_tcp(fd);
+  } else if (!is_ours(fd)) {
+    ++totals_.handshake_errors;
+    ::close(fd);
+    return;
   }
   SslPtr ssl;
   if (params_.tls != nullptr) {

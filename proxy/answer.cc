@@ -1,5 +1,6 @@
 #include "proxy/answer.h"
 
+#include "krm/not_permitted.h"
 #include "krm/protobuf.h"
 #include "krm/status.h"
 #include "krm/yaml.h"
@@ -63,40 +64,6 @@ std::unique_ptr<http::RequestHandler> answer(const http::RequestHead& head,
   headers.add("x-content-type-options", "nosniff");
   send(stream, AnswerForm::of(head), status, std::move(headers), body);
   return swallow(stream);
-}
-
-/// Go's %q without the quotes, then the entities that kcp writes.
-std::string quoted_path(std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (byte < 0x20 || byte == 0x7F) {
-      out += "\\x";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-  }
-  return out;
 }
 
 Error with_status(Errc code, int status, std::string message) {
@@ -175,7 +142,8 @@ std::unique_ptr<http::RequestHandler> answer_redirect(const http::RequestHead& h
   http::HeaderList headers;
   headers.add("content-type", "text/html; charset=utf-8");
   headers.add("location", location);
-  const std::string body = "<a href=\"" + quoted_path(location) + "\">Temporary Redirect</a>.\n\n";
+  const std::string body =
+      "<a href=\"" + krm::quoted_path(location) + "\">Temporary Redirect</a>.\n\n";
   send(stream, AnswerForm::of(head), 307, std::move(headers), body);
   return swallow(stream);
 }
@@ -185,9 +153,7 @@ std::unique_ptr<http::RequestHandler> swallow(http::ResponseStream& stream) {
 }
 
 Error not_permitted(std::string_view method, std::string_view target) {
-  return Error(Errc::kForbidden, "forbidden: User \"\" cannot " + lower(method) + " path \"" +
-                                     quoted_path(krm::shown_path(target)) +
-                                     "\": workspace access not permitted");
+  return krm::not_permitted(method, krm::shown_path(target));
 }
 
 Error not_known_yet() {

@@ -221,7 +221,12 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"wildcard", one_of<std::string>(config.wildcard, {{"deny", "deny"}, {"serve", "serve"}})},
       {"cors.allowed_origins", pattern_list(config.cors_origins)},
       {"mounts.allowed_hosts", text_list(config.mount_hosts)},
+      {"outgoing.allow", address_list(config.outgoing.allow)},
+      {"outgoing.deny", address_list(config.outgoing.deny)},
+      {"outgoing.ports", port_list(config.outgoing.ports)},
+      {"existence", one_of<std::string>(config.existence, {{"hide", "hide"}, {"kcp", "kcp"}})},
       {"admin.bind", text(config.admin.bind)},
+      {"admin.token_file", file(config.admin.token_file, folder)},
       {"admin.socket", file(config.admin.socket, folder)},
       {"audit.policy_file", file(config.audit.policy_file, folder)},
       {"audit.log_file", file(config.audit.log_file, folder)},
@@ -431,6 +436,9 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::st
   }
   const bool is_static = config.topology.source == "static";
   const bool has_backend = !is_static && config.backend.kubeconfig.empty();
+  if (config.existence.empty()) {
+    config.existence = config.kcp_command_line ? "kcp" : "hide";
+  }
   if (config.wildcard.empty()) {
     config.wildcard = is_static ? "serve" : "deny";
   }

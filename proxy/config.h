@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "endpointslice/slice_builder.h"
+#include "net/address_rules.h"
 #include "net/revocation.h"
 #include "net/serving_options.h"
 #include "proxy/forward.h"
@@ -152,7 +153,11 @@ struct ProxyConfig {
   endpointslice::SliceDefaults endpoint_slice;
   std::string wildcard;                   ///< "deny", "serve"
   std::vector<std::string> cors_origins;  ///< regular expressions (cors.h); none: no CORS
-  std::vector<std::string> mount_hosts;   ///< where mounts may lead, besides shards and the proxy
+  net::OutgoingRules outgoing;            ///< what tenants' objects may make the proxy talk to
+  /// "hide": strangers hear the same of what exists and of what does not; "kcp": what kcp tells
+  /// them (SE-160).
+  std::string existence;
+  std::vector<std::string> mount_hosts;  ///< where mounts may lead, besides shards and the proxy
   MergeOptions aggregation;
   MergeParams merge;
   std::string sequence_journal;  ///< keeps the vectors behind sequence cursors; "": nothing does
@@ -162,8 +167,9 @@ struct ProxyConfig {
   /// Whom a plain server with request headers is told, when the proxy reads for itself.
   std::string own_user = "system:kintsugi";
   struct {
-    std::string bind;    ///< "127.0.0.1:0"; empty: no TCP admin listener
-    std::string socket;  ///< path of a Unix socket; empty: none
+    std::string bind;        ///< "127.0.0.1:0"; empty: no TCP admin listener. TLS
+    std::string socket;      ///< path of a Unix socket; empty: none
+    std::string token_file;  ///< whose content lets in at `bind`, besides certificates; empty: none
   } admin;
   AuditConfig audit;
   ForwardLimits limits;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "net/address_rules.h"
 #include "proxy/cors.h"
 
 namespace kintsugi::proxy {
@@ -74,6 +75,35 @@ ConfigSetter text_list(std::vector<std::string>& target) {
       }
       target.emplace_back(item.as_string());
     }
+    return {};
+  };
+}
+
+ConfigSetter address_list(std::vector<std::string>& target) {
+  return [&target, read = text_list(target)](const Json& value) -> std::string {
+    std::string wrong = read(value);
+    if (wrong.empty()) {
+      if (const auto list = net::AddressList::parse(target); !list) {
+        wrong = list.error().message();
+      }
+    }
+    return wrong;
+  };
+}
+
+ConfigSetter port_list(std::vector<std::uint16_t>& target) {
+  return [&target](const Json& value) -> std::string {
+    std::vector<std::uint16_t> ports;
+    for (const Json& one : value.is_array() ? value.items() : std::vector<Json>()) {
+      if (!one.is_integer() || one.as_integer() < 1 || one.as_integer() > 65'535) {
+        return must_be("a list of ports");
+      }
+      ports.push_back(static_cast<std::uint16_t>(one.as_integer()));
+    }
+    if (ports.empty()) {
+      return must_be("a list of ports");
+    }
+    target = std::move(ports);
     return {};
   };
 }

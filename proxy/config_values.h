@@ -27,6 +27,10 @@ using ConfigSetter = std::function<std::string(const krm::Json&)>;
 [[nodiscard]] ConfigSetter share(double& target, double most);
 [[nodiscard]] ConfigSetter boolean(bool& target);
 [[nodiscard]] ConfigSetter text_list(std::vector<std::string>& target);
+/// What net::AddressList reads.
+[[nodiscard]] ConfigSetter address_list(std::vector<std::string>& target);
+/// One or more of 1 to 65535.
+[[nodiscard]] ConfigSetter port_list(std::vector<std::uint16_t>& target);
 /// Regular expressions.
 [[nodiscard]] ConfigSetter pattern_list(std::vector<std::string>& target);
 /// Texts by name, sorted.

@@ -32,6 +32,12 @@ Error not_available() {
   return krm::unavailable("the token issuer is not available yet", kRetryAfter);
 }
 
+/// The logical cluster of a WorkspaceIssuers::Key.
+std::string cluster_of_key(const std::string& key) {
+  const std::size_t begin = key.find(' ') + 1;
+  return key.substr(begin, key.find(' ', begin) - begin);
+}
+
 /// Drops the entries of a shard.
 template <class Map>
 void drop_shard(Map& map, topology::ShardId shard) {
@@ -141,8 +147,13 @@ struct WorkspaceTokens::Waiting {
 };
 
 WorkspaceTokens::WorkspaceTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
-                                 Duration patience)
-    : loop_(loop), view_(std::move(view)), patience_(patience) {
+                                 Duration patience,
+                                 const std::shared_ptr<const net::OutgoingPolicy>& policy)
+    : loop_(loop),
+      view_(std::move(view)),
+      patience_(patience),
+      outgoing_(std::make_shared<net::Outgoing>(
+          loop, policy == nullptr ? net::OutgoingPolicy() : *policy)) {
   view_->on_change([this, alive = alive_](const topology::Snapshot& /*before*/,
                                           const topology::Snapshot& /*now*/) {
     if (*alive) {
@@ -279,7 +290,11 @@ void WorkspaceTokens::ask(const Found& found, std::string_view token,
     Tokens& one = tokens_[key];
     if (one.tokens == nullptr) {
       one.issuers = issuers;
-      one.tokens = std::make_shared<auth::IssuerTokens>(loop_, *one.issuers, false);
+      auth::IssuerTokens::Limits limits;
+      limits.outgoing = outgoing_;
+      limits.cluster = cluster_of_key(key);
+      one.tokens =
+          std::make_shared<auth::IssuerTokens>(loop_, *one.issuers, false, std::move(limits));
     }
     members.push_back(one.tokens);
   }

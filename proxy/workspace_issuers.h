@@ -59,8 +59,10 @@ class WorkspaceIssuerBook final : public topology::FeedListener {
 class WorkspaceTokens final : public auth::TokenAuthenticator {
  public:
   /// @param patience  of a token whose workspace's issuers are not known yet, as just after a start
+  /// @param policy  where issuers may be; null: the defaults (net/outgoing.h)
   WorkspaceTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
-                  Duration patience = seconds(2));
+                  Duration patience = seconds(2),
+                  const std::shared_ptr<const net::OutgoingPolicy>& policy = nullptr);
   /// Whoever still waits is told kUnavailable.
   ~WorkspaceTokens() override;
   void set_issuers(WorkspaceIssuersPtr issuers);
@@ -90,6 +92,7 @@ class WorkspaceTokens final : public auth::TokenAuthenticator {
   net::Loop& loop_;
   std::shared_ptr<topology::SnapshotView> view_;
   Duration patience_;
+  std::shared_ptr<net::Outgoing> outgoing_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Waiting>> waiting_;
   std::uint64_t last_ticket_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

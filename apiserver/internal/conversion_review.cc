@@ -189,6 +189,27 @@ std::string encode_review(const ConversionRequest& request) {
   return out;
 }
 
+std::string failure_message(const ConversionRequest& request, std::string_view body) {
+  constexpr std::size_t kLongest = 256;
+  const Expected<Json> review = Json::parse(body);
+  const Json* response = review ? review->find("response") : nullptr;
+  if (response == nullptr || !response->is_object() ||
+      (request.review_version == "v1" && response->text({"uid"}) != request.uid) ||
+      response->text({"result", "status"}) == "Success") {
+    return {};
+  }
+  std::string out;
+  for (const char c : response->text({"result", "message"})) {
+    if (out.size() == kLongest) {
+      break;
+    }
+    if (c >= ' ' && c < 0x7f) {
+      out += c;
+    }
+  }
+  return out;
+}
+
 Expected<std::vector<Json>> decode_review(const ConversionRequest& request, std::string_view body) {
   const std::string subject = conversion_subject(request.objects.front());
   const Expected<Json> review = Json::parse(body);

@@ -25,9 +25,12 @@ struct ConversionRequest {
 [[nodiscard]] std::string encode_review(const ConversionRequest& request);
 /// The converted objects, as many as were asked for, in their order, with the metadata of the
 /// originals but labels and annotations.
-/// @error kProtocol  the webhook's own message, or what is wrong with its answer.
+/// @error kProtocol  what is wrong with its answer; for logs, as it may hold what the webhook sent.
 [[nodiscard]] Expected<std::vector<krm::Json>> decode_review(const ConversionRequest& request,
                                                              std::string_view body);
+/// Why the webhook says that it failed: result.message as far as callers may read it, its first 256
+/// characters without those that cannot be printed (SE-108). "": it says nothing.
+[[nodiscard]] std::string failure_message(const ConversionRequest& request, std::string_view body);
 
 /// A failed conversion: 500 with exactly this message.
 [[nodiscard]] Error conversion_failure(std::string message);

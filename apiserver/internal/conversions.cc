@@ -4,27 +4,27 @@
 #include <utility>
 
 #include "apiserver/internal/conversion_review.h"
+#include "base/log.h"
 #include "base/strings.h"
-#include "krm/go_text.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
 
 constexpr seconds kTimeout{30};
 constexpr std::string_view kQuery = "?timeout=30s";
-constexpr std::size_t kMaxPools = 256;
-constexpr std::size_t kMaxShownBody = 256;
+constexpr std::size_t kMostAnswer = 32U << 20, kLeastAnswer = 1U << 20;  // [bytes], SE-107
+constexpr std::size_t kGrows = 3;  // times may an answer be as long as its question
 
 }  // namespace
 
 struct Conversions::Job {
   std::uint64_t id = 0;
+  std::string cluster;
   ServedKindPtr kind;
   std::vector<krm::Json> objects;   ///< all of them, replaced when converted
   std::vector<std::size_t> places;  ///< of those that are sent
   ConversionRequest request;
   Done done;
-  std::shared_ptr<net::Upstream> upstream;
   std::unique_ptr<net::Call> call;
 };
 
@@ -32,46 +32,6 @@ Conversions::~Conversions() {
   for (auto& [id, job] : running_) {
     job->call.reset();
   }
-}
-
-Expected<std::shared_ptr<net::Upstream>> Conversions::upstream_of(
-    const ConversionWebhook& webhook) {
-  if (webhook.url.empty()) {
-    return fail(Errc::kInternal, "service " + krm::go_quote(webhook.service) +
-                                     " not found: this server has no services, "
-                                     "clientConfig.url is needed");
-  }
-  std::string key = webhook.url + '\n' + webhook.ca_bundle;
-  Pool& known = pools_[key];
-  known.last_use = ++next_;
-  if (known.upstream != nullptr) {
-    return known.upstream;
-  }
-  net::UpstreamParams params;
-  Expected<net::Url> url = net::Url::parse(webhook.url);
-  Expected<std::shared_ptr<net::TlsContext>> tls = fail(Errc::kConfig, "no https");
-  if (url) {
-    params.url = std::move(*url);
-    net::TlsParams trust;
-    trust.ca_pem = webhook.ca_bundle;
-    tls = net::TlsContext::client(trust);
-  }
-  if (!url || !tls) {
-    pools_.erase(key);
-    return fail(!url ? std::move(url.error()) : std::move(tls.error()));
-  }
-  params.tls = std::move(*tls);
-  known.upstream = net::Upstream::make(loop_, std::move(params));
-  if (pools_.size() > kMaxPools) {
-    // Calls keep the pool that they use.
-    const auto oldest = std::min_element(
-        pools_.begin(), pools_.end(),
-        [](const auto& a, const auto& b) { return a.second.last_use < b.second.last_use; });
-    std::shared_ptr<net::Upstream> upstream = std::move(oldest->second.upstream);
-    pools_.erase(oldest);
-    loop_.defer([upstream = std::move(upstream)] {});
-  }
-  return known.upstream;
 }
 
 void Conversions::finish(const std::shared_ptr<Job>& job,
@@ -91,56 +51,61 @@ void Conversions::finish(const std::shared_ptr<Job>& job,
 
 void Conversions::send(const std::shared_ptr<Job>& job) {
   const ConversionWebhook& webhook = *job->kind->def->webhook;
-  const std::string subject = conversion_subject(job->request.objects.front());
-  const std::string post =
-      subject + " failed: Post \"" + webhook.url + std::string(kQuery) + "\": ";
+  const std::string subject = conversion_subject(job->request.objects.front()) + " failed: ";
   Expected<std::string> version = review_version(webhook);
-  Expected<std::shared_ptr<net::Upstream>> upstream = upstream_of(webhook);
-  if (!version || !upstream) {
-    const Error& error = version ? upstream.error() : version.error();
-    finish(job, fail(conversion_failure((version ? post : "") + std::string(error.message()))));
+  if (!version) {
+    finish(job, fail(conversion_failure(subject + std::string(version.error().message()))));
     return;
   }
   job->request.review_version = std::move(*version);
-  job->upstream = std::move(*upstream);
-  net::FetchRequest fetch;
-  fetch.method = "POST";
-  fetch.target = kQuery;
-  fetch.headers.add("accept", "application/json, */*");
-  fetch.headers.add("content-type", "application/json");
-  fetch.body = encode_review(job->request);
-  fetch.timeout = kTimeout;
-  fetch.kind = net::UpstreamClass::kWrite;
-  job->call = net::fetch(
-      loop_, *job->upstream, std::move(fetch),
-      [this, weak = std::weak_ptr<Job>(job), subject, post](Expected<net::FetchResponse> answer) {
-        const std::shared_ptr<Job> kept = weak.lock();
-        if (kept == nullptr) {
-          return;
-        }
-        // Neither may go inside its own callback.
-        loop_.defer([call = std::shared_ptr<net::Call>(std::move(kept->call)),
-                     pool = std::move(kept->upstream)] {});
-        if (!answer) {
-          const std::string why = answer.error().code() == Errc::kDeadline
-                                      ? "context deadline exceeded"
-                                      : std::string(answer.error().message());
-          finish(kept, fail(conversion_failure(post + why)));
-        } else if (answer->status != 200) {
-          finish(kept, fail(conversion_failure(
-                           subject + " failed: an error on the server (" +
-                           krm::go_quote(std::string_view(answer->body).substr(0, kMaxShownBody)) +
-                           ") has prevented the request from succeeding: status code " +
-                           std::to_string(answer->status))));
-        } else {
-          finish(kept, decode_review(kept->request, answer->body));
-        }
-      });
+  net::OutgoingRequest post;
+  post.cluster = job->cluster;
+  post.url = webhook.url;  // "" for a service: there are none
+  post.query = kQuery;
+  post.ca_pem = webhook.ca_bundle;
+  post.method = "POST";
+  post.headers.add("accept", "application/json, */*");
+  post.headers.add("content-type", "application/json");
+  post.body = encode_review(job->request);
+  post.timeout = kTimeout;
+  post.max_body = std::min(kMostAnswer, kGrows * post.body.size() + kLeastAnswer);
+  job->call =
+      outgoing_.send(std::move(post),
+                     [this, weak = std::weak_ptr<Job>(job)](Expected<net::OutgoingAnswer> answer) {
+                       if (const std::shared_ptr<Job> kept = weak.lock()) {
+                         take_answer(kept, std::move(answer));
+                       }
+                     });
 }
 
-void Conversions::convert(ServedKindPtr kind, std::vector<krm::Json> objects, Done done) {
+void Conversions::take_answer(const std::shared_ptr<Job>& job,
+                              Expected<net::OutgoingAnswer> answer) {
+  // It may not go inside its own callback.
+  loop_.defer([call = std::shared_ptr<net::Call>(std::move(job->call))] {});
+  const std::string subject = conversion_subject(job->request.objects.front()) + " failed: ";
+  if (!answer) {
+    finish(job, fail(conversion_failure(subject + std::string(answer.error().message()))));
+    return;
+  }
+  Expected<std::vector<krm::Json>> objects = decode_review(job->request, answer->body);
+  if (!objects) {
+    log_warn("the answer of a conversion webhook cannot be used",
+             {{"cluster", job->cluster}, {"error", objects.error().message().substr(0, 1'024)}});
+    // Definitions serve their own logical cluster alone; schemas of exports serve others.
+    const bool is_own = job->kind->def->identity.empty();
+    const std::string message = is_own ? failure_message(job->request, answer->body) : "";
+    finish(job, fail(conversion_failure(
+                    subject + (message.empty() ? std::string(net::kNotUnderstood) : message))));
+    return;
+  }
+  finish(job, std::move(objects));
+}
+
+void Conversions::convert(std::string cluster, ServedKindPtr kind, std::vector<krm::Json> objects,
+                          Done done) {
   auto job = std::make_shared<Job>();
   job->id = ++next_;
+  job->cluster = std::move(cluster);
   job->kind = std::move(kind);
   job->objects = std::move(objects);
   job->done = std::move(done);
@@ -166,11 +131,11 @@ void Conversions::convert(ServedKindPtr kind, std::vector<krm::Json> objects, Do
   });
 }
 
-void Conversions::convert_one(ServedKindPtr kind, krm::Json object,
+void Conversions::convert_one(std::string cluster, ServedKindPtr kind, krm::Json object,
                               std::function<void(Expected<krm::Json>)> done) {
   std::vector<krm::Json> objects;
   objects.push_back(std::move(object));
-  convert(std::move(kind), std::move(objects),
+  convert(std::move(cluster), std::move(kind), std::move(objects),
           [done = std::move(done)](Expected<std::vector<krm::Json>> converted) {
             if (!converted) {
               done(fail(std::move(converted.error())));

@@ -10,13 +10,14 @@ constexpr std::size_t kGuessedBytes = 512;  ///< of an event that is still to be
 
 }  // namespace
 
-ConvertedEvents::ConvertedEvents(net::Loop& loop, Conversions& conversions,
+ConvertedEvents::ConvertedEvents(net::Loop& loop, Conversions& conversions, std::string cluster,
                                  WatchEncodingPtr encoding,
                                  std::function<void(const SharedBytes&, bool)> emit,
                                  std::function<void()> drained,
                                  std::function<void(const Error&)> failed)
     : loop_(loop),
       conversions_(conversions),
+      cluster_(std::move(cluster)),
       encoding_(std::move(encoding)),
       emit_(std::move(emit)),
       drained_(std::move(drained)),
@@ -62,7 +63,7 @@ void ConvertedEvents::send_batch() {
     return;
   }
   conversions_.convert(
-      encoding_->kind(), std::exchange(batch_, {}),
+      cluster_, encoding_->kind(), std::exchange(batch_, {}),
       [this, alive = std::weak_ptr<char>(alive_),
        slots = std::exchange(batch_slots_, {})](const Expected<std::vector<krm::Json>>& converted) {
         if (alive.expired()) {

@@ -22,7 +22,8 @@ class ConvertedEvents {
   /// @param emit   gets the bytes in order; whether they are an event (else a bookmark).
   /// @param drained some of what waited has been emitted.
   /// @param failed  the webhook failed; nothing is emitted any more.
-  ConvertedEvents(net::Loop& loop, Conversions& conversions, WatchEncodingPtr encoding,
+  ConvertedEvents(net::Loop& loop, Conversions& conversions, std::string cluster,
+                  WatchEncodingPtr encoding,
                   std::function<void(const SharedBytes&, bool is_event)> emit,
                   std::function<void()> drained, std::function<void(const Error&)> failed);
 
@@ -49,6 +50,7 @@ class ConvertedEvents {
 
   net::Loop& loop_;
   Conversions& conversions_;
+  std::string cluster_;  ///< as asked for
   WatchEncodingPtr encoding_;
   std::function<void(const SharedBytes&, bool)> emit_;
   std::function<void()> drained_;

@@ -103,9 +103,10 @@ void handle_health(const RequestPtr& request) {
     log_warn("health check failed",
              {{"check", check.name}, {"reason", outcome.error().to_string()}});
   }
+  const bool terse = request->terse;
   if (failed) {
-    send_text(*request, 500, lines + std::string(root) + " check failed\n");
-  } else if (request->info.query.get("verbose")) {
+    send_text(*request, 500, (terse ? "" : lines) + std::string(root) + " check failed\n");
+  } else if (request->info.query.get("verbose") && !terse) {
     send_text(*request, 200, lines + std::string(root) + " check passed\n");
   } else {
     send_text(*request, 200, "ok");

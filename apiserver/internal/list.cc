@@ -288,7 +288,7 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
       return;
     }
     request->server.conversions().convert(
-        plan->encoder.kind(), std::move(objects),
+        request->cluster, plan->encoder.kind(), std::move(objects),
         [self = shared_from_this()](Expected<std::vector<krm::Json>> converted) {
           if (self->request->is_gone()) {
             return;

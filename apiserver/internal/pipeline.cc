@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "apiserver/internal/existence.h"
 #include "apiserver/internal/health.h"
 #include "apiserver/internal/options.h"
 #include "apiserver/internal/respond.h"
@@ -52,7 +53,7 @@ void check_access(const RequestPtr& request) {
   }
   if (!request->exchange->enter(pool_of(*request))) {
     request->server.request_refused();
-    send_error(*request, Error(Errc::kTooManyRequests));
+    refuse(request, Error(Errc::kTooManyRequests));
     return;
   }
   if (request->outside) {
@@ -63,10 +64,15 @@ void check_access(const RequestPtr& request) {
     send_error(*request, auth::denied(attributes_of(*request), auth::Decision()));
     return;
   }
-  authorize(request, attributes_of(*request), [request] {
+  const auto allowed = [request] {
     act(*request);
     route(request);
-  });
+  };
+  if (has_own_access_rule(*request)) {
+    with_own_access_rule(request, allowed);
+  } else {
+    authorize(request, attributes_of(*request), allowed);
+  }
 }
 
 /// Resolves the logical cluster for a user; answers itself and returns false when there is none.
@@ -75,7 +81,7 @@ bool find_cluster(const RequestPtr& request) {
       request->server.params().resolve(request->head, request->user);
   if (!target) {
     request->info = krm::parse_request_info(request->head.method, request->head.target);
-    send_error(*request, target.error());
+    refuse(request, std::move(target.error()));
     return false;
   }
   if (*target && !is_stored_cluster((*target)->name)) {
@@ -103,7 +109,7 @@ bool start_deadline(const RequestPtr& request) {
   }
   Expected<Duration> timeout = parse_timeout(request->info.query);
   if (!timeout) {
-    send_error(*request, timeout.error());
+    refuse(request, std::move(timeout.error()));
     return false;
   }
   request->deadline.start(*timeout, [weak = std::weak_ptr<Request>(request)] {
@@ -149,7 +155,7 @@ void identified(const RequestPtr& request) {
           return;
         }
         if (!effective) {
-          send_error(*request, effective.error());
+          refuse(request, std::move(effective.error()));
           return;
         }
         const bool changed = !(effective->user == request->user);
@@ -220,7 +226,7 @@ void authorize(const RequestPtr& request, auth::Attributes attributes,
         if (!decision) {
           send_error(*request, decision.error());
         } else if (!decision->allowed) {
-          send_error(*request, auth::denied(*asked, *decision));
+          refuse(request, auth::denied(*asked, *decision));
         } else {
           allowed();
         }

@@ -257,7 +257,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
       if (written.def->webhook != nullptr) {
         ++converting_;
         op_->server.conversions().convert_one(
-            form.kind, std::move(copy),
+            op_->cluster, form.kind, std::move(copy),
             [self = shared_from_this(), &form, member](Expected<Json> converted) {
               self->converted(form, member, std::move(converted));
             });

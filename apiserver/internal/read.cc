@@ -35,7 +35,7 @@ void send_converted(const RequestPtr& request, const Target& target, IncludeObje
     return;
   }
   request->server.conversions().convert_one(
-      target.kind, std::move(*object),
+      request->cluster, target.kind, std::move(*object),
       [request, target, include](const Expected<krm::Json>& converted) {
         if (request->is_gone()) {
           return;

@@ -40,6 +40,8 @@ struct Request {
   TimePoint received;
   std::int64_t received_at = 0;  ///< [us since 1970]; set for the audit log only
   bool outside = false;          ///< not in any logical cluster
+  std::string_view access;       ///< krm::kAccessHeader of a refusal; "": not asked
+  bool terse = false;            ///< health checks are not listed
   bool caught_up = false;        ///< has waited for definitions that were on their way
   std::string cluster;
   std::shared_ptr<View> view;  ///< null: the cluster as it is

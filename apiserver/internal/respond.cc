@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "http/gzip.h"
 #include "krm/json.h"
+#include "krm/not_permitted.h"
 #include "krm/protobuf.h"
 #include "krm/status.h"
 #include "krm/yaml.h"
@@ -114,6 +115,9 @@ http::HeaderList answer_headers(const Request& request, std::string_view type) {
   headers.add("date", http_date());
   headers.add("x-kubernetes-pf-flowschema-uid", "");
   headers.add("x-kubernetes-pf-prioritylevel-uid", "");
+  if (!request.access.empty()) {
+    headers.add(krm::kAccessHeader, request.access);
+  }
   add_warnings(headers, request.warnings);
   return headers;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "apiserver/internal/existence.h"
 #include "apiserver/internal/handlers.h"
 #include "apiserver/internal/health.h"
 #include "apiserver/internal/pipeline.h"
@@ -356,6 +357,8 @@ void route(const RequestPtr& request) {
     handle_health(request);
   } else if (request->info.path == "/version" || request->info.path == "/version/") {
     handle_version(request);
+  } else if (is_shard_endpoint(*request)) {
+    answer_shard_endpoint(request);
   } else if (!send_own_document(request)) {
     handle_discovery(request);
   }

@@ -153,6 +153,11 @@ void Server::commit(std::vector<store::Op> ops,
   });
 }
 
+void Server::set_tenants(TenantRules rules) {
+  tenants_ = std::move(rules);
+  conversions_ = std::make_unique<Conversions>(loop(), tenants_.outgoing);
+}
+
 void Server::watch_started(Watcher& watcher) {
   watcher.set_server_slot(watchers_.size());
   watchers_.push_back(&watcher);
@@ -173,4 +178,9 @@ void Server::watch_ended(Watcher& watcher) noexcept {
 }
 
 }  // namespace internal
+
+void set_tenant_rules(ApiServer& server, TenantRules rules) {
+  static_cast<internal::Server&>(server).set_tenants(std::move(rules));  // there is no other
+}
+
 }  // namespace kintsugi::apiserver

@@ -20,6 +20,7 @@
 #include "apiserver/internal/watch_hub.h"
 #include "apiserver/internal/watch_review.h"
 #include "apiserver/server.h"
+#include "apiserver/tenant_rules.h"
 #include "auth/impersonation.h"
 
 namespace kintsugi::apiserver::internal {
@@ -61,7 +62,9 @@ class Server final : public ApiServer {
   [[nodiscard]] PolicyIndex& policies() noexcept { return policies_; }
   [[nodiscard]] Discovery& discovery(const Request& request);
   [[nodiscard]] OpenApi& openapi(const Request& request);
-  [[nodiscard]] Conversions& conversions() noexcept { return conversions_; }
+  [[nodiscard]] Conversions& conversions() noexcept { return *conversions_; }
+  [[nodiscard]] const TenantRules& tenants() const noexcept { return tenants_; }
+  void set_tenants(TenantRules rules);
   [[nodiscard]] WatchReview& watch_review() noexcept { return *watch_review_; }
   [[nodiscard]] const std::vector<Watcher*>& watchers() const noexcept { return watchers_; }
   [[nodiscard]] bool is_draining() const noexcept { return draining_; }
@@ -95,7 +98,8 @@ class Server final : public ApiServer {
 
   Documents documents_{params_.registry};
   std::map<const View*, std::unique_ptr<Documents>> view_documents_;
-  Conversions conversions_{params_.loop};
+  TenantRules tenants_;
+  std::unique_ptr<Conversions> conversions_ = std::make_unique<Conversions>(params_.loop, nullptr);
   Concurrency concurrency_{params_.concurrency};
   auth::Impersonator impersonator_{params_.authorizer};
   Stats stats_;

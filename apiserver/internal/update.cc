@@ -382,7 +382,7 @@ void attempt(const WriteOpPtr& op) {
   Expected<krm::Json> current = op->kind->decode(op->entry.value.view(), op->entry.modified);
   if (current && op->kind->needs_webhook(op->entry.value.view())) {
     op->server.conversions().convert_one(
-        op->kind, std::move(*current),
+        op->cluster, op->kind, std::move(*current),
         [op](Expected<krm::Json> converted) { change_current(op, std::move(converted)); });
     return;
   }

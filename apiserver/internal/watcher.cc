@@ -47,7 +47,7 @@ Watcher::Watcher(Exchange& exchange, Server& server, Params params)
       initial_end_(params.initial_end) {
   if (encoding_->kind()->def->webhook != nullptr) {
     converted_ = std::make_unique<ConvertedEvents>(
-        server_.loop(), server_.conversions(), encoding_,
+        server_.loop(), server_.conversions(), cluster_, encoding_,
         [this](const SharedBytes& bytes, bool is_event) { emit(bytes, is_event); },
         [this] {
           if (phase_ == Phase::kState || phase_ == Phase::kHistory) {

@@ -233,7 +233,8 @@ void with_stored_form(const WriteOpPtr& op, std::function<void()> next) {
   }
   const ServedKindPtr storage = make_served_kind(kind.def, nullptr);
   op->server.conversions().convert_one(
-      storage, *op->object, [op, storage, next = std::move(next)](Expected<krm::Json> converted) {
+      op->cluster, storage, *op->object,
+      [op, storage, next = std::move(next)](Expected<krm::Json> converted) {
         if (!converted) {
           op->finish(fail(std::move(converted.error())));
           return;

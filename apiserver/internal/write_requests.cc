@@ -29,7 +29,7 @@ void send_converted(const RequestPtr& request, const WriteOp& op, const WriteRes
     return;
   }
   request->server.conversions().convert_one(
-      op.kind, std::move(*object),
+      op.cluster, op.kind, std::move(*object),
       [request, kind = op.kind, status = result.status,
        scaled = op.subresource == "scale"](Expected<krm::Json> converted) {
         Expected<krm::Json> shown =

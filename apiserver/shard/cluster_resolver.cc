@@ -133,7 +133,7 @@ std::optional<TextAnswer> text_answer(ClusterIndex& index, std::string_view targ
     return TextAnswer{429, "Not found on this shard\n", 1};
   }
   if (where == ClusterIndex::Where::kHere &&
-      (is_below(path->rest, "/metrics") || is_below(path->rest, "/debug"))) {
+      path->rest.substr(0, path->rest.find('?')) == "/metrics") {
     return TextAnswer{501, "shard-level endpoint not available at workspace scope\n", 0};
   }
   return std::nullopt;

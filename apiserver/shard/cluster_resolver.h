@@ -43,7 +43,7 @@ struct TextAnswer {
   std::string text;
   int retry_after = 0;  ///< [s], 0: no header
 };
-/// 501 for /metrics and /debug below a cluster, 429 for paths that lead to another shard.
+/// 501 for /metrics below a cluster, 429 for paths that lead to another shard.
 [[nodiscard]] std::optional<TextAnswer> text_answer(ClusterIndex& index, std::string_view target);
 
 /// The target that is served in place of a health check below a cluster of this shard ("/livez" for

@@ -204,7 +204,8 @@ TEST_F(ClusterResolverTest, WhenMetricsAreAsked_AM476_SaysNotHere) {
   ASSERT_TRUE(text);
   EXPECT_EQ(text->status, 501);
   EXPECT_EQ(text->text, "shard-level endpoint not available at workspace scope\n");
-  EXPECT_TRUE(text_answer(index_, "/clusters/root/debug/pprof"));
+  EXPECT_FALSE(text_answer(index_, "/clusters/root/debug/pprof"));  // rights come first (KK-367)
+  EXPECT_FALSE(text_answer(index_, "/clusters/root/metrics/slis"));
   EXPECT_FALSE(text_answer(index_, "/clusters/root/metricsx"));
   EXPECT_FALSE(text_answer(index_, "/clusters/nope/metrics"));
   EXPECT_FALSE(text_answer(index_, "/metrics"));

@@ -85,13 +85,17 @@ std::unique_ptr<http::RequestHandler> ShardHandler::begin(http::RequestHead head
   if (target.escaped || !target.plain_prefix.empty()) {
     head.target = krm::canonical_target(head.target, target);
   }
-  if (const std::optional<TextAnswer> answer = text_answer(index_, head.target)) {
-    send_text(stream, *answer);
-    return std::make_unique<Answered>(stream);
+  if (!hides_existence_) {
+    if (const std::optional<TextAnswer> answer = text_answer(index_, head.target)) {
+      send_text(stream, *answer);
+      return std::make_unique<Answered>(stream);
+    }
+    if (std::optional<std::string> health = health_target(index_, head.target)) {
+      head.target = std::move(*health);
+      return server_.on_request(std::move(head), stream);
+    }
   }
-  if (std::optional<std::string> health = health_target(index_, head.target)) {
-    head.target = std::move(*health);
-  } else if (std::optional<std::string> plain = without_identity(head.target, is_identity_)) {
+  if (std::optional<std::string> plain = without_identity(head.target, is_identity_)) {
     head.target = std::move(*plain);
   }
   return server_.on_request(std::move(head), stream);

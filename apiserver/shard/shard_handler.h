@@ -14,8 +14,13 @@ namespace kintsugi::apiserver {
 /// and takes identities out of wildcard paths. Threads: its loop.
 class ShardHandler final : public http::Handler {
  public:
-  ShardHandler(http::Handler& server, ClusterIndex& index, IdentityCheck is_identity)
-      : server_(server), index_(index), is_identity_(std::move(is_identity)) {}
+  /// @param hides_existence  who may know of a cluster comes first: the server answers all of that.
+  ShardHandler(http::Handler& server, ClusterIndex& index, IdentityCheck is_identity,
+               bool hides_existence)
+      : server_(server),
+        index_(index),
+        is_identity_(std::move(is_identity)),
+        hides_existence_(hides_existence) {}
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
 
@@ -25,6 +30,7 @@ class ShardHandler final : public http::Handler {
   http::Handler& server_;
   ClusterIndex& index_;
   IdentityCheck is_identity_;
+  const bool hides_existence_;
 };
 
 }  // namespace kintsugi::apiserver

@@ -15,6 +15,8 @@
 #include "apiserver/shard/reserved_metadata.h"
 #include "apiserver/shard/shard_kinds.h"
 #include "apiserver/shard/views/claim_labels.h"
+#include "apiserver/tenant_rules.h"
+#include "net/outgoing.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -163,6 +165,16 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   params.server_address = params_.address;
   params.audit = params_.audit;
   params.concurrency = params_.concurrency;
+  TenantRules tenants;
+  tenants.outgoing = params_.outgoing;
+  tenants.has_shard_endpoints = true;
+  if (params_.hides_existence) {
+    tenants.cluster_of = [this](std::string_view segment) {
+      const ClusterIndex::Answer answer = index_.resolve(segment);
+      return answer.where == ClusterIndex::Where::kHere ? std::string(answer.cluster)
+                                                        : std::string();
+    };
+  }
   params.checks.push_back({"store-open", false, [this] { return store_.health(); }});
   params.checks.push_back({"loop-alive", false, [] { return Expected<void>(); }});
   params.checks.push_back({"crds-loaded", true, [this]() -> Expected<void> {
@@ -192,6 +204,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
     return proof_of(head, peer, cluster, requester);
   };
   server_ = ApiServer::make(std::move(params));
+  set_tenant_rules(*server_, std::move(tenants));
   homes_.start(*server_);
   // The order is the order in which changes are seen: clusters and kinds before rights.
   index_.start(*server_);
@@ -229,7 +242,18 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
     remember_root();
     remote_root_ = std::make_unique<RemoteRootFeed>(loop_, root_, params_.root);
   }
-  handler_ = std::make_unique<ShardHandler>(*server_, index_, in_root_);
+  if (params_.outgoing != nullptr) {
+    root_.listen([this] {
+      std::vector<std::string> hosts;
+      for (const auto& [name, shard] : root_.shards()) {
+        if (auto url = net::Url::parse(shard.base_url)) {
+          hosts.push_back(std::move(url->host));
+        }
+      }
+      params_.outgoing->own->set_hosts(std::move(hosts));
+    });
+  }
+  handler_ = std::make_unique<ShardHandler>(*server_, index_, in_root_, params_.hides_existence);
 }
 
 /// Until the root shard answers, what was copied from it holds.

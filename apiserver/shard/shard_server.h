@@ -18,6 +18,10 @@
 #include "net/tls.h"
 #include "store/store.h"
 
+namespace kintsugi::net {
+struct OutgoingPolicy;
+}
+
 namespace kintsugi::apiserver {
 
 class ShardLoop;
@@ -41,6 +45,11 @@ struct ShardServerParams {
   ConcurrencyLimits concurrency;                ///< of every loop
   /// Whoever may write an APIBinding may accept claims for verbs that he does not hold (KK-166).
   bool claims_escalation = false;
+  /// Where webhooks of tenants may be (net/outgoing.h); null: the defaults.
+  std::shared_ptr<const net::OutgoingPolicy> outgoing;
+  /// Strangers hear the same of a logical cluster that exists and of none (SE-160); else what kcp
+  /// tells them.
+  bool hides_existence = true;
   RootAddress root;  ///< where the root shard is; unused on the root shard
 };
 

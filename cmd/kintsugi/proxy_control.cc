@@ -117,6 +117,10 @@ Expected<void> ProxyControl::open() {
       config_.loops != 0 ? config_.loops : std::max(1U, std::thread::hardware_concurrency());
   backend_tls_ = files->backend;
   routes_ = files->routes;
+  auto outgoing = net::make_outgoing_policy(config_.outgoing);
+  if (!outgoing) {
+    return fail(std::move(outgoing.error()).at("outgoing"));
+  }
   shared_ = std::make_unique<ProxyShared>(ProxyShared{
       .config = config_,
       .store = *store_,
@@ -129,6 +133,7 @@ Expected<void> ProxyControl::open() {
       .audit_policy = files->audit_policy,
       .verifier = verifier_,
       .group = count > 1 ? std::make_shared<net::ListenerGroup>() : nullptr,
+      .outgoing = std::make_shared<const net::OutgoingPolicy>(std::move(*outgoing)),
       .ready = [this] { return ready_.load(std::memory_order_relaxed) && trust_->is_open(); },
       .instance = hex_encode(random_bytes(4)),
       .loop_count = count,

@@ -26,6 +26,7 @@
 #include "net/loop.h"
 #include "net/ticket_keys.h"
 #include "proxy/admin.h"
+#include "proxy/admin_gate.h"
 #include "proxy/config.h"
 #include "proxy/feed_world.h"
 #include "store/lmdb/lmdb_store.h"
@@ -139,6 +140,7 @@ class ProxyControl {
   bool partitions_held_ = true, slices_held_ = true;
   TimePoint listed_at_{};
   std::unique_ptr<proxy::AdminHandler> admin_;
+  std::unique_ptr<proxy::AdminGate> admin_gate_;  ///< in front of it on TCP
   std::vector<std::unique_ptr<net::Listener>> admin_listeners_;
   net::Timer feed_timer_, stop_timer_, hold_timer_;
   std::size_t draining_ = 0;

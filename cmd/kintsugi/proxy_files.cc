@@ -534,6 +534,8 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   };
   keep("external_url", next.external_url, running.external_url);
   keep("mounts.allowed_hosts", next.mount_hosts, running.mount_hosts);
+  keep("outgoing", next.outgoing, running.outgoing);
+  keep("existence", next.existence, running.existence);
   keep("data_dir", next.data_dir, running.data_dir);
   keep("loops", next.loops, running.loops);
   keep("listener.address", next.listener.address, running.listener.address);
@@ -564,6 +566,7 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   audit.policy_file = next.audit.policy_file;
   keep("audit", next.audit, audit);
   keep("admin.bind", next.admin.bind, running.admin.bind);
+  keep("admin.token_file", next.admin.token_file, running.admin.token_file);
   keep("admin.socket", next.admin.socket, running.admin.socket);
   next.endpoint_slice.external_url = running.endpoint_slice.external_url;
   running = std::move(next);

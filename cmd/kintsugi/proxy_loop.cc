@@ -32,6 +32,19 @@ auth::CertificateProofs::Kind identities_of(const proxy::AuthenticationConfig& c
                           config.border);
 }
 
+/// Where shards are: no tenant's webhook or issuer is there.
+std::vector<std::string> hosts_of(const topology::Snapshot& snapshot) {
+  std::vector<std::string> hosts;
+  for (const auto& shard : snapshot.shards()) {
+    for (const std::string* text : {&shard->spec.base_url, &shard->spec.virtual_workspace_url}) {
+      if (auto url = net::Url::parse(*text)) {
+        hosts.push_back(std::move(url->host));
+      }
+    }
+  }
+  return hosts;
+}
+
 /// The owner shard of a cluster as the target of reviews.
 Expected<proxy::ReviewTarget> find_reviewer(const topology::Snapshot& snapshot,
                                             proxy::ShardPool* pool, std::string_view cluster) {
@@ -178,10 +191,25 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       shared_.config.topology.source == "static") {
     make_own_pools();
   }
-  audit_ = std::make_unique<proxy::AuditGate>(loop_, shared_.audit, *handler_);
+  http::Handler* answers = handler_.get();
+  // Servers of source `static` are no secret, and judge themselves who may ask them what.
+  if (shared_.config.existence == "hide" && shared_.config.topology.source != "static") {
+    existence_ = std::make_unique<proxy::ExistenceGate>(view_, own_root ? *authorizer : *reviews_,
+                                                        *handler_);
+    answers = existence_.get();
+  }
+  audit_ = std::make_unique<proxy::AuditGate>(loop_, shared_.audit, *answers);
   audit_->set_policy(shared_.audit_policy);
   gate_ = std::make_unique<proxy::TokenGate>(view_, *audit_);
-  tokens_of_requests_ = std::make_unique<ProxyTokens>(loop_, view_, find);
+  tokens_of_requests_ = std::make_unique<ProxyTokens>(loop_, view_, find, shared_.outgoing);
+  if (first_ && shared_.outgoing != nullptr) {
+    view_->on_change([own = shared_.outgoing->own](const topology::Snapshot& before,
+                                                   const topology::Snapshot& now) {
+      if (before.shards() != now.shards()) {
+        own->set_hosts(hosts_of(now));
+      }
+    });
+  }
   tokens_of_requests_->take(shared_.config.authentication, shared_.token_files, *gate_);
   gate_->follow_proofs(loop_, [this] { end_unproven(); });
   cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *gate_);

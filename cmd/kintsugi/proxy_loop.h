@@ -13,12 +13,14 @@
 #include "cmd/kintsugi/proxy_tokens.h"
 #include "net/listener.h"
 #include "net/loop.h"
+#include "net/outgoing.h"
 #include "proxy/admin.h"
 #include "proxy/audit_gate.h"
 #include "proxy/backend_trust.h"
 #include "proxy/bind_check.h"
 #include "proxy/config.h"
 #include "proxy/cors.h"
+#include "proxy/existence_gate.h"
 #include "proxy/goaway.h"
 #include "proxy/handler.h"
 #include "proxy/merge/stream_share.h"
@@ -53,6 +55,7 @@ struct ProxyShared {
   proxy::AuditGate::Write audit = {};                          ///< empty: no log. Any thread.
   std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier;
   std::shared_ptr<net::ListenerGroup> group;
+  std::shared_ptr<const net::OutgoingPolicy> outgoing = nullptr;
   std::function<bool()> ready;
   std::string instance;
   std::uint32_t loop_count = 1;
@@ -149,6 +152,7 @@ class ProxyLoop {
   std::unique_ptr<proxy::Overlay> overlay_;
   std::unique_ptr<proxy::ProxyHandler> handler_;
   std::unique_ptr<ProxyTokens> tokens_of_requests_;
+  std::unique_ptr<proxy::ExistenceGate> existence_;  ///< null: nothing is hidden
   std::unique_ptr<proxy::AuditGate> audit_;
   std::unique_ptr<proxy::TokenGate> gate_;
   std::unique_ptr<proxy::CorsHandler> cors_;

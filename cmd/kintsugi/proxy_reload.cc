@@ -86,6 +86,11 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
   backend_tls_ = files->backend;
   routes_ = files->routes;
   net::use_ticket_keys(*files->serving, ticket_keys_);
+  for (const auto& one : admin_listeners_) {
+    if (one->port() != 0) {  // not the Unix socket
+      one->set_tls(files->serving);
+    }
+  }
   for (const auto& one : loops_) {
     one->set_serving_tls(files->serving);
     one->set_shard_tls(files->backend, topology.shards);

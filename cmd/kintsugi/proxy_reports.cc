@@ -1,8 +1,11 @@
 // What the proxy tells those who run it: the admin listeners, and the figures behind them.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/strings.h"
+#include "cmd/kintsugi/files.h"
 #include "cmd/kintsugi/proxy_control.h"
 
 namespace kintsugi::cmd {
@@ -31,8 +34,8 @@ Expected<void> ProxyControl::open_admin() {
                          .topology = [this] { return topology_report(); },
                          .explain = explain_sources(),
                          .config_text = config_text_});
-  const auto add = [this](net::ListenerParams params) -> Expected<void> {
-    auto listener = net::Listener::open(loop_, std::move(params), *admin_);
+  const auto add = [this](net::ListenerParams params, http::Handler& handler) -> Expected<void> {
+    auto listener = net::Listener::open(loop_, std::move(params), handler);
     if (!listener) {
       return fail(std::move(listener.error()).at("admin listener"));
     }
@@ -44,7 +47,7 @@ Expected<void> ProxyControl::open_admin() {
     net::ListenerParams params;
     params.address = config_.admin.socket;
     ::unlink(config_.admin.socket.c_str());
-    if (auto result = add(std::move(params)); !result) {
+    if (auto result = add(std::move(params), *admin_); !result) {
       return result;
     }
   }
@@ -61,7 +64,20 @@ Expected<void> ProxyControl::open_admin() {
                   "admin.bind: \"" + config_.admin.bind + "\" is not <address>:<port>");
     }
     params.port = *port;
-    return add(std::move(params));
+    params.tls = shared_->serving_tls;
+    params.identify = auth::make_identify_hook(verifier_);
+    std::string token;
+    if (!config_.admin.token_file.empty()) {
+      auto text = read_file(config_.admin.token_file);
+      if (!text) {
+        return fail(std::move(text.error()).at("admin.token_file"));
+      }
+      token = *text;
+      token.erase(std::find_if(token.begin(), token.end(), [](char c) { return c <= ' '; }),
+                  token.end());
+    }
+    admin_gate_ = std::make_unique<proxy::AdminGate>(token, *admin_);
+    return add(std::move(params), *admin_gate_);
   }
   return {};
 }

@@ -97,14 +97,16 @@ Expected<TokenFiles> load_token_files(const proxy::AuthenticationConfig& config)
 }
 
 ProxyTokens::ProxyTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
-                         proxy::FindReviewTarget find)
+                         proxy::FindReviewTarget find,
+                         std::shared_ptr<const net::OutgoingPolicy> outgoing)
     : loop_(loop),
       accounts_(loop, std::move(find),
                 [view](std::string_view cluster) {
                   const topology::Resolution found = topology::resolve(view->current(), cluster);
                   return found.kind == topology::Resolution::Kind::kNotFound;
                 }),
-      view_(std::move(view)) {}
+      view_(std::move(view)),
+      outgoing_(std::move(outgoing)) {}
 
 void ProxyTokens::set_workspace_issuers(proxy::WorkspaceIssuersPtr issuers) {
   if (workspaces_ != nullptr) {
@@ -159,7 +161,7 @@ void ProxyTokens::take(const proxy::AuthenticationConfig& config, const TokenFil
   params.filter = true;
   if (config.workspaces) {
     if (workspaces_ == nullptr) {
-      workspaces_ = std::make_shared<proxy::WorkspaceTokens>(loop_, view_);
+      workspaces_ = std::make_shared<proxy::WorkspaceTokens>(loop_, view_, seconds(2), outgoing_);
     }
     auto all = members;
     all.push_back(bordered(workspaces_, Source::kOurs, config.border));

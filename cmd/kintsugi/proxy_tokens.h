@@ -31,8 +31,10 @@ struct TokenFiles {
 class ProxyTokens {
  public:
   /// @param find  where reviews of a logical cluster are asked.
+  /// @param outgoing  where issuers of workspaces may be; null: the defaults.
   ProxyTokens(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view,
-              proxy::FindReviewTarget find);
+              proxy::FindReviewTarget find,
+              std::shared_ptr<const net::OutgoingPolicy> outgoing = nullptr);
   /// Takes what is configured now. The old methods go at the end of the turn.
   void take(const proxy::AuthenticationConfig& config, const TokenFiles& files,
             proxy::TokenGate& gate);
@@ -43,7 +45,8 @@ class ProxyTokens {
   net::Loop& loop_;
   proxy::AccountCheck accounts_;
   std::shared_ptr<topology::SnapshotView> view_;
-  std::shared_ptr<proxy::WorkspaceTokens> workspaces_;  ///< null: not looked at
+  std::shared_ptr<const net::OutgoingPolicy> outgoing_;  ///< where issuers of tenants may be
+  std::shared_ptr<proxy::WorkspaceTokens> workspaces_;   ///< null: not looked at
   auth::JwtIssuers known_issuers_;
   std::shared_ptr<auth::IssuerTokens> issuers_;  ///< with the keys that it has
 };

@@ -19,6 +19,7 @@
 #include "cmd/kintsugi/pki.h"
 #include "cmd/kintsugi/shard_files.h"
 #include "cmd/kintsugi/signals.h"
+#include "cmd/kintsugi/tenant_options.h"
 #include "krm/names.h"
 #include "net/loop.h"
 #include "net/tls.h"
@@ -40,10 +41,11 @@ struct Options {
   std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
                 watch_starts = kRequests.watch_starts;
   std::vector<std::string> labels;
+  TenantOptions tenants;
 };
 
 std::vector<Flag> flag_table(Options& options) {
-  return {
+  std::vector<Flag> flags = {
       {"join", "DIR", "", "folder of the installation to join, made by `kintsugi up`",
        into(options.join)},
       {"name", "NAME", "", "name of the shard; `root` is the shard that the others join",
@@ -79,6 +81,8 @@ std::vector<Flag> flag_table(Options& options) {
        "whether one may accept permission claims for verbs that one does not hold oneself",
        into(options.claims_escalation)},
   };
+  add_tenant_flags(options.tenants, "", flags);
+  return flags;
 }
 
 Expected<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& texts) {
@@ -134,6 +138,12 @@ class Running {
     params.concurrency = {options_.reads, options_.writes, options_.watch_starts};
     params.claims_escalation = options_.claims_escalation == "allow";
     params.external_url = proxy_url(layout_);
+    auto outgoing = net::make_outgoing_policy(*options_.tenants.rules());
+    if (!outgoing) {
+      return fail(std::move(outgoing.error()));
+    }
+    params.outgoing = std::make_shared<const net::OutgoingPolicy>(std::move(*outgoing));
+    params.hides_existence = options_.tenants.hides_existence();
     if (auto ready = load_credentials(params); !ready) {
       return ready;
     }
@@ -387,7 +397,7 @@ Expected<void> check_options(const Options& options) {
     return fail(Errc::kConfig, "--binding-claims-escalation: must be refuse or allow, not \"" +
                                    options.claims_escalation + "\"");
   }
-  return {};
+  return check_tenant_options(options.tenants);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "cmd/kintsugi/pki.h"
 #include "cmd/kintsugi/signals.h"
 #include "cmd/kintsugi/supervisor.h"
+#include "cmd/kintsugi/tenant_options.h"
 #include "net/loop.h"
 #include "net/tls.h"
 #include "net/upstream.h"
@@ -41,10 +42,12 @@ struct Options {
   std::uint16_t admin_port = 0;
   std::string wildcard = "serve";
   std::string consumers = "ignored";
+  TenantOptions tenants;
+  bool loopback_allowed = false;  ///< nobody asked for that
 };
 
 std::vector<Flag> flag_table(Options& options) {
-  return {
+  std::vector<Flag> flags = {
       {"dir", "DIR", ".kintsugi",
        "folder of the installation; made when missing, reused when there", into(options.dir)},
       {"port", "PORT", "6443", "port of the proxy", into(options.port)},
@@ -56,7 +59,8 @@ std::vector<Flag> flag_table(Options& options) {
        "region labels, given to the shards in turn", into(options.regions)},
       {"store", "KIND", "lmdb", "store of shards and proxy", into(options.store)},
       {"admin-port", "PORT", "0",
-       "TCP port of the proxy's admin listener on 127.0.0.1; 0: only run/admin.sock",
+       "TCP port of the proxy's admin listener on 127.0.0.1, for the admin's certificate; 0: only "
+       "run/admin.sock",
        into(options.admin_port)},
       {"wildcard", "serve|deny", "serve",
        "what the proxy does with /clusters/*: merges all shards, or refuses as kcp does",
@@ -65,6 +69,19 @@ std::vector<Flag> flag_table(Options& options) {
        "endpoints of slices: of every selected shard, or as kcp of those with a consumer",
        into(options.consumers)},
   };
+  add_tenant_flags(options.tenants, "127.0.0.0/8,::1 if --bind is one of them, else none", flags);
+  return flags;
+}
+
+/// What runs on one machine for one developer has its webhooks and issuers there, too.
+void allow_loopback(Options& options) {
+  const auto bound = net::canonical_ip(options.bind);
+  const bool local = options.bind == "localhost" ||
+                     (bound && (options.bind == "::1" || net::ip_text(*bound).starts_with("127.")));
+  if (local && options.tenants.outgoing_allow.empty()) {
+    options.tenants.outgoing_allow = {"127.0.0.0/8", "::1"};
+    options.loopback_allowed = true;
+  }
 }
 
 /// What is wrong with an option that names one of a few things; "" if nothing is.
@@ -131,11 +148,15 @@ class Installation {
       const std::string name = shard_name(i);
       const std::string labels =
           "region=" + options_.regions[i % options_.regions.size()] + ",cloud=" + kClouds[i % 3];
-      auto result = supervisor_.start({name,
-                                       {"shard", "--join", layout_.dir, "--name", name, "--labels",
-                                        labels, "--loops", std::to_string(options_.shard_loops)},
-                                       layout_.log_file(name),
-                                       layout_.pid_file(name)});
+      std::vector<std::string> arguments = {
+          "shard",  "--join",  layout_.dir,
+          "--name", name,      "--labels",
+          labels,   "--loops", std::to_string(options_.shard_loops)};
+      for (std::string& more : options_.tenants.arguments()) {
+        arguments.push_back(std::move(more));
+      }
+      auto result = supervisor_.start(
+          {name, std::move(arguments), layout_.log_file(name), layout_.pid_file(name)});
       if (!result) {
         return result;
       }
@@ -228,6 +249,12 @@ class Installation {
         "Logs are in %s. Ctrl-C stops everything; the data stays in %s.\n",
         options_.bind.c_str(), options_.port, shards.c_str(), config.c_str(), options_.bind.c_str(),
         options_.port, layout_.logs().c_str(), layout_.dir.c_str());
+    if (options_.loopback_allowed) {
+      std::printf(
+          "\nConversion webhooks and token issuers of workspaces may be on this machine "
+          "(--outgoing-allow %s).\n",
+          join(options_.tenants.outgoing_allow, ",").c_str());
+    }
     std::fflush(stdout);
   }
 
@@ -352,8 +379,7 @@ std::string proxy_config_text(const Options& options, const Layout& layout) {
       options.consumers +
       "\n"
       "wildcard: " +
-      options.wildcard +
-      "\n"
+      options.wildcard + "\n" + options.tenants.config_text() +
       "admin:\n"
       "  socket: " +
       layout.admin_socket() + "\n";
@@ -438,6 +464,10 @@ int run_up(const std::vector<std::string>& arguments) {
   }
   if (const std::string fault = unknown_choice(options); !fault.empty()) {
     return complain("up", fault, 2);
+  }
+  allow_loopback(options);
+  if (auto valid = check_tenant_options(options.tenants); !valid) {
+    return complain("up", std::string(valid.error().message()), 2);
   }
   const Layout layout{absolute_path(options.dir)};
   // The lock comes first: what a running installation uses is not touched.

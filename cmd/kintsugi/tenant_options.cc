@@ -1,0 +1,89 @@
+#include "cmd/kintsugi/tenant_options.h"
+
+#include <utility>
+
+#include "base/strings.h"
+
+namespace kintsugi::cmd {
+
+Expected<net::OutgoingRules> TenantOptions::rules() const {
+  net::OutgoingRules rules;
+  rules.allow = outgoing_allow;
+  rules.deny = outgoing_deny;
+  for (const auto& [name, list] :
+       {std::pair("--outgoing-allow", &rules.allow), std::pair("--outgoing-deny", &rules.deny)}) {
+    if (const auto parsed = net::AddressList::parse(*list); !parsed) {
+      return fail(Errc::kConfig, std::string(name) + ": " + std::string(parsed.error().message()));
+    }
+  }
+  if (!outgoing_ports.empty()) {
+    rules.ports.clear();
+  }
+  for (const std::string& text : outgoing_ports) {
+    const auto port = parse_decimal<std::uint16_t>(text);
+    if (!port || *port == 0) {
+      return fail(Errc::kConfig, "--outgoing-ports: \"" + text + "\" is not a port");
+    }
+    rules.ports.push_back(*port);
+  }
+  return rules;
+}
+
+std::vector<std::string> TenantOptions::arguments() const {
+  std::vector<std::string> out = {"--existence", existence};
+  const auto add = [&out](const char* name, const std::vector<std::string>& list) {
+    if (!list.empty()) {
+      out.insert(out.end(), {name, join(list, ",")});
+    }
+  };
+  add("--outgoing-allow", outgoing_allow);
+  add("--outgoing-deny", outgoing_deny);
+  add("--outgoing-ports", outgoing_ports);
+  return out;
+}
+
+std::string TenantOptions::config_text() const {
+  std::string text = "existence: " + existence + "\n";
+  std::string section;
+  const auto add = [&section](const char* key, const std::vector<std::string>& list, bool quoted) {
+    if (!list.empty()) {
+      const std::string mark = quoted ? "\"" : "";
+      section +=
+          std::string("  ") + key + ": [" + mark + join(list, mark + ", " + mark) + mark + "]\n";
+    }
+  };
+  add("allow", outgoing_allow, true);
+  add("deny", outgoing_deny, true);
+  add("ports", outgoing_ports, false);
+  return section.empty() ? text : text + "outgoing:\n" + section;
+}
+
+void add_tenant_flags(TenantOptions& options, const std::string& allow_default,
+                      std::vector<Flag>& flags) {
+  flags.push_back({"outgoing-allow", "LIST", allow_default,
+                   "addresses, ranges and hosts that conversion webhooks and token issuers of "
+                   "tenants may be at, besides public ones; at any port",
+                   into(options.outgoing_allow)});
+  flags.push_back({"outgoing-deny", "LIST", "", "the same: that they may not be at",
+                   into(options.outgoing_deny)});
+  flags.push_back({"outgoing-ports", "LIST", "443,8443,9443", "ports of public ones",
+                   into(options.outgoing_ports)});
+  flags.push_back({"existence", "hide|kcp", "hide",
+                   "whether strangers hear the same of workspaces that exist and of none, or what "
+                   "kcp tells them",
+                   into(options.existence)});
+}
+
+Expected<void> check_tenant_options(const TenantOptions& options) {
+  if (options.existence != "hide" && options.existence != "kcp") {
+    return fail(Errc::kConfig, "--existence: \"" + options.existence +
+                                   "\" is not a choice that this version has; known: hide, kcp");
+  }
+  auto rules = options.rules();
+  if (!rules) {
+    return fail(std::move(rules.error()));
+  }
+  return {};
+}
+
+}  // namespace kintsugi::cmd
