@@ -8,6 +8,7 @@
 #include "krm/request_info.h"
 #include "topology/resolver.h"
 #include "topology/source.h"
+#include "topology/testing_reports.h"
 
 namespace kintsugi::topology {
 namespace {
@@ -23,7 +24,7 @@ ShardSpec shard(const std::string& name, const std::string& url = {}) {
 
 WorkspaceReport workspace(const std::string& cluster, const std::string& name,
                           const std::string& child, const std::string& phase = "Ready") {
-  return {cluster, name, phase, child, false, {}};
+  return edge(cluster, name, child, phase);
 }
 
 WorkspaceReport mount(const std::string& cluster, const std::string& name, const std::string& url,
@@ -49,13 +50,18 @@ class IndexTest : public ::testing::Test {
                const std::string& type = {}) {
     index.upsert_cluster(id, {name, path, type, false});
   }
+  /// One that belongs to the Workspace `ws` in `parent`.
+  void own(ShardId id, const std::string& name, const std::string& parent, const std::string& ws,
+           const std::string& path = {}, const std::string& type = {}) {
+    index.upsert_cluster(id, owned(name, parent, ws, path, type));
+  }
   void fixture() {
     root = add("root");
     beta = add("beta");
     gama = add("gama");
     cluster(root, "root", "root");
-    cluster(beta, "one", "root:org");
-    cluster(gama, "two", "root:org:rh");
+    own(beta, "one", "root", "org", "root:org");
+    own(gama, "two", "one", "rh", "root:org:rh");
     index.upsert_workspace(root, workspace("root", "org", "one"));
     index.upsert_workspace(beta, workspace("one", "rh", "two"));
     index.set_shards_listed();
@@ -111,7 +117,7 @@ TEST_F(IndexTest, FP003_WhenAWorkspaceIsScheduling_ItIsNotRouted) {
 TEST_F(IndexTest, FP004_WhenThereIsOneShard_ResolvesThere) {
   root = add("root");
   cluster(root, "root");
-  cluster(root, "one");
+  own(root, "one", "root", "org");
   index.upsert_workspace(root, workspace("root", "org", "one"));
   index.set_shards_listed();
   expect("root:org", "root", "one");
@@ -175,7 +181,7 @@ TEST_F(IndexTest, FP013_WhenTheOwnerDeletesACluster_NothingResolvesThroughIt) {
 TEST_F(IndexTest, FP088_WhenAClusterMovesAndTheDeleteComesFirst_ThePathResolvesAgain) {
   fixture();
   index.delete_cluster(beta, "one");
-  cluster(gama, "one");
+  own(gama, "one", "root", "org");
   expect("root:org", "gama", "one");
   expect_unknown("root:org:rh");  // that Workspace object is still on beta
   index.upsert_workspace(gama, workspace("one", "rh", "two"));
@@ -213,6 +219,7 @@ TEST_F(IndexTest, FP016_FP117_WhenTwoShardsReport_TheNewestOwnsAndTheOtherInheri
 
 TEST_F(IndexTest, AGG11_WhenTheOwnerChanges_TheShardItWasIsKnown) {
   fixture();
+  index.delete_workspace(root, "root", "org");
   const auto away = [this] {
     const Snapshot& now = index.now();
     return std::vector<std::uint64_t>{now.moved_away(root), now.moved_away(beta),
@@ -252,7 +259,7 @@ TEST_F(IndexTest, FP017_FP018_FP027_WhenTheBaseUrlChanges_TheNextRequestUsesIt) 
   root = add("root", "https://root.io/");
   index.set_shards_listed();
   cluster(root, "root");
-  cluster(root, "34");
+  own(root, "34", "root", "org");
   index.upsert_workspace(root, workspace("root", "org", "34"));
   Resolution r = at("root:org");
   EXPECT_EQ(shard_url(*r.shard, r.cluster, ""), "https://root.io/clusters/34");
@@ -272,9 +279,9 @@ TEST_F(IndexTest, FP017_FP018_FP027_WhenTheBaseUrlChanges_TheNextRequestUsesIt) 
 TEST_F(IndexTest, FP019_WhenTheChildChanges_FollowsTheNewOne) {
   root = add("root");
   index.set_shards_listed();
-  for (const char* name : {"root", "34", "44"}) {
-    cluster(root, name);
-  }
+  cluster(root, "root");
+  own(root, "34", "root", "org");
+  own(root, "44", "root", "org");
   index.upsert_workspace(root, workspace("root", "org", "34"));
   index.upsert_workspace(root, workspace("root", "org", "44"));
   expect("root:org", "root", "44");
@@ -329,14 +336,14 @@ TEST_F(IndexTest, FP110_FP111_WhenAShardIsNotSynced_OnlyWhatItCouldKnowIsOpen) {
   gama = add("gama", {}, false);
   index.set_shards_listed();
   cluster(root, "root");
-  cluster(beta, "one");
+  own(beta, "one", "root", "org");
   index.upsert_workspace(root, workspace("root", "org", "one"));
   index.upsert_workspace(beta, workspace("one", "rh", "two"));
   expect("two", Kind::kNotKnown);
   expect("root:org:rh", Kind::kNotKnown);
   expect_unknown("root:nope");
   expect("nope", Kind::kNotKnown);
-  cluster(gama, "two");
+  own(gama, "two", "one", "rh");
   sync(gama);
   expect("two", "gama", "two");
   expect_unknown("nope");
@@ -360,12 +367,13 @@ TEST_F(IndexTest, FP115_WhenAClusterWithoutParentHasAPath_IsFoundByItUntilTwoCla
   fixture();
   cluster(beta, "3zz", "acme");
   expect("acme", "beta", "3zz");
-  index.upsert_workspace(beta, workspace("3zz", "team", "two"));
-  expect("acme:team", "gama", "two");
+  index.upsert_workspace(beta, workspace("3zz", "team", "5zz"));
+  own(gama, "5zz", "3zz", "team");
+  expect("acme:team", "gama", "5zz");
   cluster(gama, "4zz", "acme");
   EXPECT_EQ(at("acme").kind, Kind::kNotFound);
   EXPECT_EQ(at("acme").reason, NotFoundReason::kPathConflict);
-  index.upsert_workspace(root, workspace("root", "x", "4zz"));  // 4zz has a parent now
+  own(gama, "4zz", "root", "x", "acme");  // 4zz has a parent now
   expect("acme", "beta", "3zz");
   cluster(root, "acme");  // a real name wins
   expect("acme", "root", "acme");
@@ -397,7 +405,7 @@ TEST_F(IndexTest, FP119_WhenAPathHasAHundredLevels_Resolves) {
   std::string parent = "root";
   for (int i = 0; i < 100; ++i) {
     const std::string child = "c" + std::to_string(i);
-    cluster(root, child);
+    own(root, child, parent, "w");
     index.upsert_workspace(root, workspace(parent, "w", child));
     path += ":w";
     parent = child;
@@ -417,7 +425,8 @@ TEST_F(IndexTest, FP119_WhenAHundredThousandClustersAreKnown_EachTakesAtMostTwoH
     const std::string name = "2bqfj6xlth" + std::to_string(100'000 + i);
     const std::string parent =
         i % 10 == 0 ? "root" : "2bqfj6xlth" + std::to_string(100'000 + i / 10 * 10);
-    cluster(ids[i % 3], name, "root:team-" + std::to_string(i / 10) + ":w", "root:universal");
+    own(ids[i % 3], name, parent, "team-" + std::to_string(i),
+        "root:team-" + std::to_string(i / 10) + ":w", "root:universal");
     index.upsert_workspace(ids[i % 3], workspace(parent, "team-" + std::to_string(i), name));
   }
   EXPECT_LE(index.now().bytes() / kCount, 200U);
@@ -503,6 +512,130 @@ TEST_F(IndexTest, AGG904_WhenAnExportClaimsAnothersApi_ItIsKnownUntilItDoesNot) 
   EXPECT_FALSE(index.now().claims_foreign("c1", "e", "any", "thing"));
 }
 
+TEST_F(IndexTest, KKT035_WhenAClusterNamesAnotherOwner_TheEdgeLeadsNowhere) {
+  fixture();
+  const auto untrusted = [this] { return index.now().untrusted(UntrustedFact::kWorkspaceEdge); };
+  // Whoever else names the cluster, by whatever name, uid, parent or shard.
+  const WorkspaceReport forged[] = {
+      workspace("root", "eve", "root"),
+      workspace("root", "eve", "two"),
+      workspace("one", "eve", "one"),
+      workspace("one", "eve", "two", "Unavailable"),
+      workspace("two", "eve", "two"),
+      {"root", "eve", "Ready", "one", true, "https://m", "u"},
+      {"root", "eve", "Ready", "one", false, {}, testing_uid("root", "org")},
+      {"root", "eve", "Ready", "one", false, {}, {}}};
+  for (const WorkspaceReport& report : forged) {
+    SCOPED_TRACE(report.cluster + " -> " + report.child);
+    const std::uint64_t before = untrusted();
+    const ShardId where = report.cluster == "root" ? root : report.cluster == "one" ? beta : gama;
+    const std::string path = report.cluster + ":eve";
+    index.upsert_workspace(where, report);
+    EXPECT_EQ(at(path).kind, Kind::kNotFound);
+    EXPECT_EQ(at(path).reason, NotFoundReason::kUnconfirmed);
+    EXPECT_EQ(at(path + ":rh").kind, Kind::kNotFound);
+    EXPECT_EQ(untrusted(), before + 1);
+    index.delete_workspace(where, report.cluster, "eve");
+  }
+  // The same name again: a Workspace that was deleted and made anew is another.
+  index.upsert_workspace(root, {"root", "org", "Ready", "one", false, {}, "another uid"});
+  EXPECT_EQ(at("root:org").reason, NotFoundReason::kUnconfirmed);
+  expect("root", "root", "root");
+  expect("one:rh", "gama", "two");
+  index.upsert_workspace(root, {"root", "org", "Scheduling", "one", false, {}, "a third"});
+  expect_unknown("root:org");
+  index.upsert_workspace(root, workspace("root", "org", "one"));
+  expect("root:org:rh", "gama", "two");
+}
+
+TEST_F(IndexTest, KK064_WhenTheWorkspaceComesBeforeItsCluster_NothingIsDecidedTooEarly) {
+  root = add("root");
+  beta = add("beta", {}, false);
+  index.set_shards_listed();
+  cluster(root, "root");
+  index.upsert_workspace(root, workspace("root", "org", "one"));
+  expect("root:org", Kind::kNotKnown);
+  own(beta, "one", "root", "org");
+  expect("root:org", "beta", "one");
+  EXPECT_EQ(index.now().untrusted(UntrustedFact::kWorkspaceEdge), 0U);
+  // And after it.
+  own(beta, "two", "root", "team");
+  index.upsert_workspace(root, workspace("root", "team", "two"));
+  expect("root:team", "beta", "two");
+  EXPECT_EQ(index.now().untrusted(UntrustedFact::kWorkspaceEdge), 0U);
+}
+
+TEST_F(IndexTest, SET013_WhenAShardClaimsWhatAnotherHas_TheFirstThatIsConfirmedStays) {
+  fixture();
+  const ShardId liar = add("liar");
+  cluster(root, "v1u4alow0iv9", "user:alice");
+  index.upsert_cluster(root, {"v1u4alow0iv9", "user:alice", {}, false, {}, {}, {}, true});
+  index.upsert_workspace(liar, workspace("mine", "w", "two"));
+  index.upsert_workspace(liar, workspace("root", "org", "mine"));
+  // The owner copied, one of its own that it confirms itself, none, a home.
+  own(liar, "one", "root", "org", "root:org");
+  own(liar, "two", "mine", "w");
+  cluster(liar, "root", "root");
+  index.upsert_cluster(liar, {"v1u4alow0iv9", "user:alice", {}, false, {}, {}, {}, true});
+  own(liar, "mine", "root", "org", "root:org");
+  expect("root", "root", "root");
+  expect("root:org", "beta", "one");
+  expect("root:org:rh", "gama", "two");
+  expect("two", "gama", "two");
+  expect("user:alice", "root", "v1u4alow0iv9");
+  EXPECT_EQ(index.now().conflicts(), 4U);
+  EXPECT_EQ(index.now().untrusted(UntrustedFact::kClusterName), 4U);
+  // A home never belongs to a Workspace.
+  own(liar, "2okdry95y5lkv", "mine", "w", "user:bob");
+  EXPECT_EQ(at("user:bob").reason, NotFoundReason::kUnconfirmed);
+  // What its own shard does not have any more is the other's.
+  index.delete_cluster(beta, "one");
+  expect("root:org", "liar", "one");
+  index.delete_shard("liar");
+  EXPECT_EQ(index.now().conflicts(), 0U);
+  expect("root:org", Kind::kNotFound);
+}
+
+TEST_F(IndexTest, SE006_WhenTheOtherShardCameFirst_TheConfirmedOneTakesTheNameBack) {
+  const ShardId liar = add("liar");
+  index.set_shards_listed();
+  cluster(liar, "root", "root");
+  expect("root", "liar", "root");  // no shard is called root
+  root = add("root", {}, false);
+  expect("root", Kind::kNotKnown);
+  sync(root);
+  EXPECT_EQ(at("root").reason, NotFoundReason::kUnconfirmed);
+  cluster(root, "root", "root");
+  expect("root", "root", "root");
+  cluster(liar, "one");
+  own(root, "one", "root", "org");
+  index.upsert_workspace(root, workspace("root", "org", "one"));
+  expect("root:org", "root", "one");
+  index.upsert_cluster(liar, {"one", {}, "root:other", false});
+  expect("one", "root", "one");
+}
+
+TEST_F(IndexTest, SE006_WhenAShardSpeaksOfAnothersExport_ItsWordDoesNotCount) {
+  const ShardId one = add("one");
+  const ShardId liar = add("liar");
+  cluster(one, "c1");
+  index.upsert_export(one, {"c1", "e", {"west.test/sheriffs"}});
+  index.upsert_export(liar, {"c1", "e", {"none/at-all"}});
+  EXPECT_TRUE(index.now().claims_foreign("c1", "e", "west.test", "sheriffs"));
+  EXPECT_FALSE(index.now().claims_foreign("c1", "e", "none", "at-all"));
+  index.upsert_export(liar, {"c1", "e", {}});
+  EXPECT_TRUE(index.now().claims_foreign("c1", "e", "west.test", "sheriffs"));
+}
+
+TEST_F(IndexTest, KK103_WhenAnOwnedClusterSaysAPath_ItHasNone) {
+  fixture();
+  cluster(beta, "3zz", "acme");
+  own(gama, "two", "one", "rh", "acme");  // forged on a cluster that has a parent
+  expect("acme", "beta", "3zz");
+  own(gama, "4zz", "gone", "w", "other");
+  expect_unknown("other");
+}
+
 TEST(Source, WhenObjectsAreRead_TakesWhatRoutingNeeds) {
   const auto object = krm::Json::parse(R"({"metadata":{"name":"cluster","annotations":{
     "kcp.io/cluster":"one","kcp.io/path":"root:org","internal.tenancy.kcp.io/type":"root:universal",
@@ -511,6 +644,15 @@ TEST(Source, WhenObjectsAreRead_TakesWhatRoutingNeeds) {
   EXPECT_EQ(report.path, "root:org");
   EXPECT_EQ(report.type, "root:universal");
   EXPECT_TRUE(report.inactive);
+  const auto home = krm::Json::parse(R"({"spec":{"createdBy":{"username":"alice"}}})");
+  EXPECT_TRUE(cluster_from_json("v1u4alow0iv9", *home).is_home);
+  EXPECT_FALSE(cluster_from_json("one", *home).is_home);
+  const auto child = krm::Json::parse(R"({"spec":{"createdBy":{"username":"alice"},"owner":{
+    "apiVersion":"tenancy.kcp.io/v1alpha1","resource":"workspaces","name":"w","cluster":"c",
+    "uid":"u"}}})");
+  const ClusterReport owned_by = cluster_from_json("v1u4alow0iv9", *child);
+  EXPECT_FALSE(owned_by.is_home);
+  EXPECT_EQ(owned_by.owner_cluster + owned_by.owner_name + owned_by.owner_uid, "cwu");
   const auto ws = krm::Json::parse(R"({"metadata":{"name":"m"},"spec":{"URL":"https://x",
     "mount":{"ref":{"kind":"K"}}},"status":{"phase":"Unavailable"}})");
   const WorkspaceReport w = workspace_from_json("one", *ws);
