@@ -57,7 +57,8 @@ void set_initialized_condition(krm::Json& object);
 /// @error kForbidden in kcp's words.
 [[nodiscard]] Expected<void> check_lifecycle(const krm::Json& now, const krm::Json& old);
 
-/// Whether a write to status takes `name`, and nothing else, out of its list; conditions are free.
+/// Whether a write to status takes `name` and nothing else out of its list, or leaves the list as
+/// it is; conditions are free, nothing else may change (KK-350).
 /// @error kInvalid `only removing the "<name>" initializer is supported`
 [[nodiscard]] Expected<void> check_only_removes(const krm::Json& now, const krm::Json& old,
                                                 Lifecycle lifecycle, std::string_view name);
