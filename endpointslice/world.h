@@ -13,7 +13,7 @@ namespace kintsugi::endpointslice {
 struct ExportRecord {
   std::string cluster;  ///< logical cluster name
   std::string name, uid;
-  std::string path;  ///< its kcp.io/path annotation, may be empty
+  std::string path;  ///< its kcp.io/path annotation, may be empty: a word for clients, no fact
   bool skip_default_slice =
       false;  ///< annotation apiexports.apis.kcp.io/skip-endpointslice is there
 };

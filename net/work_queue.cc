@@ -1,15 +1,20 @@
 #include "net/work_queue.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace kintsugi::net {
 namespace {
 
-constexpr Duration kFirstRetry = milliseconds(10);
-constexpr Duration kLastRetry = seconds(30);
+constexpr Duration kFirstRetry = milliseconds(5);
+constexpr Duration kLastRetry = seconds(300);
 
-Duration back_off(std::uint32_t failures) {
-  return std::min<Duration>(kLastRetry, kFirstRetry * (1LL << std::min(failures, 20U)));
+/// Spread by the key, so that what failed together does not come back together.
+Duration back_off(const std::string& key, std::uint32_t failures) {
+  const Duration pause =
+      std::min<Duration>(kLastRetry, kFirstRetry * (1LL << std::min(failures, 20U)));
+  const std::size_t spread = (std::hash<std::string>{}(key) + failures * 7919U) % 401U;
+  return pause * static_cast<std::int64_t>(800 + spread) / 1'000;
 }
 
 }  // namespace
@@ -52,6 +57,26 @@ void WorkQueue::add_after(std::string_view key, Duration delay) {
   });
 }
 
+void WorkQueue::add_once_after(std::string_view key, Duration delay) {
+  const TimePoint due = loop_.now() + delay;
+  auto [look, added] = looks_.try_emplace(std::string(key), due);
+  if (!added && look->second <= due) {
+    return;
+  }
+  look->second = due;
+  loop_.after(delay, [alive = alive_, key = std::string(key), due] {
+    WorkQueue* self = *alive;
+    if (self == nullptr) {
+      return;
+    }
+    const auto found = self->looks_.find(key);
+    if (found != self->looks_.end() && found->second == due) {
+      self->looks_.erase(found);
+      self->add(key);
+    }
+  });
+}
+
 void WorkQueue::pump() {
   while (running_ < parallel_ && !waiting_.empty()) {
     const std::string key = std::move(waiting_.front());
@@ -85,7 +110,7 @@ void WorkQueue::finish(const std::string& key, bool ok) {
   item.failures = ok ? 0 : item.failures + 1;
   const bool again = item.queued;
   if (!ok && !again) {
-    add_after(key, back_off(item.failures - 1));
+    add_once_after(key, back_off(key, item.failures - 1));
   } else if (again) {
     const TimePoint since = item.added;
     item.queued = false;

@@ -37,8 +37,8 @@ struct TimeHistogram {
 
 /// The queue of a level-based controller: keys, not events. A key waits once however often it is
 /// added, never runs twice at a time, runs again when it was added while running, and is retried
-/// with back-off (10 ms doubled up to 30 s) when its work fails. Threads: one loop. Lifetime: work
-/// that is running when the queue dies is forgotten.
+/// with back-off (5 ms doubled up to 5 min, ± 20 %: SE-100) when its work fails. Threads: one loop.
+/// Lifetime: work that is running when the queue dies is forgotten.
 class WorkQueue {
  public:
   using Finished = std::function<void(bool ok)>;
@@ -53,6 +53,9 @@ class WorkQueue {
 
   void add(std::string_view key);
   void add_after(std::string_view key, Duration delay);
+  /// The same, but one at a time: nothing happens when one that is due earlier waits already. For
+  /// work that asks for its own next run, so that many events do not make many such chains.
+  void add_once_after(std::string_view key, Duration delay);
   /// Keys waiting or running now; retries that rest are not counted.
   struct Times {
     TimeHistogram work;  ///< of one run, from its begin to its end
@@ -80,6 +83,7 @@ class WorkQueue {
   bool pump_posted_ = false;
   Times times_;
   StringMap<Item> items_;
+  StringMap<TimePoint> looks_;  // when add_once_after is due
   std::deque<std::string> waiting_;
   std::shared_ptr<WorkQueue*> alive_;
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "topology/index.h"
+#include "topology/testing_reports.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -25,9 +26,9 @@ class Explain : public ::testing::Test {
       }
     }
     index.upsert_cluster(1, {"root", "root", {}, false});
-    index.upsert_cluster(1, {"one", "root:org", {}, false});
+    index.upsert_cluster(1, topology::owned("one", "root", "org", "root:org"));
     index.upsert_cluster(2, {"two", "", {}, false});
-    index.upsert_workspace(1, {"root", "org", "Ready", "one", false, {}});
+    index.upsert_workspace(1, topology::edge("root", "org", "one"));
     index.set_shards_listed();
     topology::ConsumerChanges changes;
     index.upsert_binding(2, {"two", "w", "one", "", "widgets"}, changes);

@@ -94,9 +94,7 @@ endpointslice::ExportFacts FeedWorld::find_export(std::string_view path,
     return {target.shard->is_synced(Resource::kExports) ? State::kAbsent : State::kUnknown,
             std::string(target.cluster)};
   }
-  if (const auto found = by_path_.find(key(path, name)); found != by_path_.end()) {
-    return {State::kFound, exports_.find(*found->second.begin())->second.record.cluster};
-  }
+  // The path that an export says is nobody's (KK-103).
   return {target.kind == topology::Resolution::Kind::kNotKnown ? State::kUnknown : State::kAbsent,
           {}};
 }
@@ -117,22 +115,10 @@ const endpointslice::ExportRecord* FeedWorld::export_record(std::string_view clu
   return &found->second.record;
 }
 
-void FeedWorld::forget_path(const std::string& id, const endpointslice::ExportRecord& record) {
-  const auto found = by_path_.find(key(record.path, record.name));
-  if (found != by_path_.end() && found->second.erase(id) > 0 && found->second.empty()) {
-    by_path_.erase(found);
-  }
-}
-
 void FeedWorld::on_change(const topology::ShardChanged& change) {
   if (change.removed) {
-    std::erase_if(exports_, [&](const auto& entry) {
-      const bool gone = entry.second.shard == change.shard.id;
-      if (gone) {
-        forget_path(entry.first, entry.second.record);
-      }
-      return gone;
-    });
+    std::erase_if(exports_,
+                  [&](const auto& entry) { return entry.second.shard == change.shard.id; });
   }
   forget_table();
   if (change.removed && events_.shards_relisted) {
@@ -147,11 +133,9 @@ void FeedWorld::on_change(const topology::ExportChanged& change) {
     if (found == exports_.end() || found->second.shard != change.shard) {
       return;
     }
-    forget_path(id, found->second.record);
     exports_.erase(found);
   } else {
     Export& one = exports_[id];
-    forget_path(id, one.record);
     one.shard = change.shard;
     const Json& object = *change.object;
     one.record = {std::string(change.cluster), std::string(change.name),
@@ -159,9 +143,6 @@ void FeedWorld::on_change(const topology::ExportChanged& change) {
                   std::string(object.text({"metadata", "annotations", "kcp.io/path"})),
                   object.at({"metadata", "annotations",
                              "apiexports.apis.kcp.io/skip-endpointslice"}) != nullptr};
-    if (!one.record.path.empty()) {
-      by_path_[key(one.record.path, one.record.name)].insert(id);
-    }
   }
   if (events_.export_changed) {
     events_.export_changed(change.cluster, change.name);

@@ -63,15 +63,12 @@ class FeedWorld final : public endpointslice::World, public topology::FeedListen
   };
   static std::string key(std::string_view cluster, std::string_view name);
   void forget_table();
-  void forget_path(const std::string& id, const endpointslice::ExportRecord& record);
 
   topology::Feed& feed_;
   Events events_;
   std::map<std::string, Export, std::less<>> exports_;  ///< cluster|name
-  /// Exports by the kcp.io/path that they carry: <path>|<name> to <cluster>|<name>.
-  StringMap<std::set<std::string, std::less<>>> by_path_;
-  mutable std::vector<topology::ShardFacts> table_;   ///< sorted by name
-  mutable std::vector<topology::ShardId> table_ids_;  ///< parallel to table_
+  mutable std::vector<topology::ShardFacts> table_;     ///< sorted by name
+  mutable std::vector<topology::ShardId> table_ids_;    ///< parallel to table_
   mutable bool table_known_ = false;
 };
 

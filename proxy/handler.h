@@ -35,7 +35,7 @@ namespace kintsugi::proxy {
 /// Why requests got E1, by topology::NotFoundReason; the client is never told.
 struct LookupStats {
   std::uint64_t resolved = 0, not_known = 0, unavailable = 0;
-  std::uint64_t not_found[7] = {};
+  std::uint64_t not_found[8] = {};
 };
 
 /// Merges the local part into a shard's discovery document; see proxy/overlay.h.

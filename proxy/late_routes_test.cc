@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "topology/index.h"
+#include "topology/testing_reports.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -70,11 +71,11 @@ TEST_F(LateRoutesTest, WhenTheWorkspaceBecomesKnown_GoesOnAtOnceWithItsBody) {
   const auto request = hold(late, "root:a");
   const auto other = hold(late, "root:b");
   request->on_data("half ", false);
-  index_.upsert_workspace(shard_, {"root", "a", "Ready", "one", false, {}});
+  index_.upsert_workspace(shard_, topology::edge("root", "a", "one"));
   publisher_.publish(index_.freeze());  // its cluster is not known yet
   run_until([&] { return view_->current().generation() == publisher_.last()->generation(); });
   EXPECT_TRUE(went_.empty());
-  index_.upsert_cluster(shard_, {"one", {}, {}, false});
+  index_.upsert_cluster(shard_, topology::owned("one", "root", "a"));
   publisher_.publish(index_.freeze());
   run_until([&] { return !went_.empty(); });
   EXPECT_EQ(went_, std::vector<std::string>{"/clusters/root:a"});

@@ -114,6 +114,14 @@ void shard_families(Text& text, const topology::Feed& feed, const std::vector<Lo
           shard.resources[i].objects);
     }
   }
+  text.family("kintsugi_untrusted_fact_total", "counter",
+              "values in objects that were not believed, by what they claim");
+  for (std::size_t i = 0; i < topology::kUntrustedFacts; ++i) {
+    const auto fact = static_cast<topology::UntrustedFact>(i);
+    text.sample("fact=\"" + std::string(untrusted_fact_name(fact)) + "\"", index.untrusted(fact));
+  }
+  text.single("kintsugi_topology_conflicting_clusters", "gauge",
+              "logical clusters that several shards report", index.conflicts());
   const topology::Feed::Stats stats = feed.stats();
   text.single("kintsugi_index_changes_total", "counter", "events that changed a routing fact",
               stats.changes);

@@ -5,6 +5,7 @@
 
 #include "krm/status.h"
 #include "topology/index.h"
+#include "topology/testing_reports.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -20,11 +21,12 @@ class ServiceRouting : public ::testing::Test {
     beta = add("beta", "eu");
     gama = add("gama", "us");
     index.upsert_cluster(root, {"root", "root", {}, false});
-    index.upsert_cluster(beta, {"one", "root:org", {}, false});
-    index.upsert_cluster(gama, {"two", "root:org:rh", {}, false});
-    index.upsert_workspace(root, {"root", "org", "Ready", "one", false, {}});
-    index.upsert_workspace(beta, {"one", "rh", "Ready", "two", false, {}});
-    index.upsert_workspace(root, {"root", "away", "Unavailable", "one", false, {}});
+    index.upsert_cluster(beta, topology::owned("one", "root", "org", "root:org"));
+    index.upsert_cluster(gama, topology::owned("two", "one", "rh", "root:org:rh"));
+    index.upsert_cluster(beta, topology::owned("off", "root", "away"));
+    index.upsert_workspace(root, topology::edge("root", "org", "one"));
+    index.upsert_workspace(beta, topology::edge("one", "rh", "two"));
+    index.upsert_workspace(root, topology::edge("root", "away", "off", "Unavailable"));
     index.set_shards_listed();
   }
   ShardId add(const std::string& name, const std::string& region) {

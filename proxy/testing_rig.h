@@ -19,6 +19,7 @@
 #include "proxy/identity.h"
 #include "proxy/overlay.h"
 #include "topology/index.h"
+#include "topology/testing_reports.h"
 
 namespace kintsugi::proxy::testing {
 
@@ -176,9 +177,10 @@ class Rig {
     index.set_synced(alpha, topology::Resource::kWorkspaces, true);
     index.set_synced(alpha, topology::Resource::kLogicalClusters, true);
     index.upsert_cluster(alpha, {"root", "root", {}, false});
-    index.upsert_cluster(alpha, {"c1", "root:one", {}, false});
-    index.upsert_workspace(alpha, {"root", "one", "Ready", "c1", false, {}});
-    index.upsert_workspace(alpha, {"root", "closed", "Unavailable", "c1", false, {}});
+    index.upsert_cluster(alpha, topology::owned("c1", "root", "one", "root:one"));
+    index.upsert_cluster(alpha, topology::owned("c0", "root", "closed", "root:closed"));
+    index.upsert_workspace(alpha, topology::edge("root", "one", "c1"));
+    index.upsert_workspace(alpha, topology::edge("root", "closed", "c0", "Unavailable"));
     index.set_shards_listed();
     publisher.publish(index.freeze());
     view = publisher.attach(loop);

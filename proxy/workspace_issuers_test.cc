@@ -7,6 +7,7 @@
 
 #include "net/test_support.h"
 #include "topology/index.h"
+#include "topology/testing_reports.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -28,10 +29,10 @@ class WorkspaceIssuersTest : public ::testing::Test {
       }
     }
     index_.upsert_cluster(one_, {"root", "root", "", false});
-    index_.upsert_cluster(one_, {"c-types", "root:types", "", false});
+    index_.upsert_cluster(one_, topology::owned("c-types", "root", "types", "root:types"));
     index_.upsert_cluster(two_, {"c-team", "root:team", "root:types:t", false});
     index_.upsert_cluster(two_, {"c-plain", "root:plain", "", false});
-    index_.upsert_workspace(one_, {"root", "types", "Ready", "c-types", false, ""});
+    index_.upsert_workspace(one_, topology::edge("root", "types", "c-types"));
     publisher_.publish(index_.freeze());
     tokens_ = std::make_unique<WorkspaceTokens>(loop_, publisher_.attach(loop_), seconds(60));
     book_ = std::make_unique<WorkspaceIssuerBook>(loop_, feed_,

@@ -5,6 +5,7 @@
 
 #include "topology/index.h"
 #include "topology/source.h"
+#include "topology/testing_reports.h"
 
 namespace kintsugi::topology {
 namespace {
@@ -81,13 +82,13 @@ TEST_F(Consumers, WhenABindingNamesAnotherExport_BothAreTold) {
 TEST_F(Consumers, WhenAnUnboundBindingNamesAPath_ItIsFollowed) {
   bind(1, "x", "", "root:org");
   EXPECT_THAT(news(), IsEmpty()) << "the path leads nowhere yet";
-  index.upsert_workspace(1, {"root", "org", "Ready", "one", false, {}});
-  index.upsert_cluster(2, {"one", "root:org", {}, false});
+  index.upsert_workspace(1, edge("root", "org", "one"));
+  index.upsert_cluster(2, owned("one", "root", "org"));
   EXPECT_TRUE(index.settle_bindings(changes));
   EXPECT_THAT(news(), ElementsAre("+1 one|widgets"));
   EXPECT_FALSE(index.settle_bindings(changes));
-  index.upsert_workspace(1, {"root", "org", "Ready", "two", false, {}});
-  index.upsert_cluster(2, {"two", "root:org", {}, false});
+  index.upsert_workspace(1, edge("root", "org", "two"));
+  index.upsert_cluster(2, owned("two", "root", "org"));
   index.settle_bindings(changes);
   EXPECT_THAT(news(), ElementsAre("+1 two|widgets", "-1 one|widgets"));
   bind(1, "x", "one", "root:org");  // bound: its status has the word, whatever the path becomes
@@ -108,7 +109,7 @@ TEST_F(Consumers, WhenAShardGoes_ItsConsumersGo) {
   index.delete_shard("b");
   EXPECT_THAT(of("org"), ElementsAre(1));
   news();
-  index.upsert_workspace(1, {"root", "org", "Ready", "root", false, {}});
+  index.upsert_workspace(1, edge("root", "org", "root"));
   index.settle_bindings(changes);
   EXPECT_THAT(news(), IsEmpty());
   bind(7, "x", "org");

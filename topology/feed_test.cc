@@ -9,6 +9,7 @@
 
 #include "shards/test_support.h"
 #include "topology/resolver.h"
+#include "topology/testing_reports.h"
 
 namespace kintsugi::topology {
 namespace {
@@ -72,7 +73,7 @@ class FeedTest : public ::testing::Test {
     put_shard("root", root.url());
     put_shard("beta", beta.url());
     put_cluster(root, "root");
-    put_cluster(beta, "one");
+    put_cluster(beta, "one", "root:org");
     put_workspace(root, "root", "org", "one");
     params.root = FakeServer::upstream(root.url());
     params.shard = [](const std::string&, const std::string& url) -> Expected<net::UpstreamParams> {
@@ -91,13 +92,23 @@ class FeedTest : public ::testing::Test {
     root.put(kShards, "root", name, R"(,"spec":{"baseURL":")" + url + R"("})",
              R"(,"labels":{"region":")" + region + R"("})");
   }
-  static void put_cluster(FakeServer& server, const std::string& cluster) {
-    server.put(kClusters, cluster, "cluster");
+  /// @param owner  "<cluster>:<name>" of the Workspace that it belongs to.
+  static void put_cluster(FakeServer& server, const std::string& cluster,
+                          const std::string& owner = {}) {
+    const std::size_t colon = owner.find(':');
+    server.put(kClusters, cluster, "cluster",
+               owner.empty()
+                   ? std::string()
+                   : R"(,"spec":{"owner":{"apiVersion":"tenancy.kcp.io/v1alpha1",)"
+                     R"("resource":"workspaces","cluster":")" +
+                         owner.substr(0, colon) + R"(","name":")" + owner.substr(colon + 1) +
+                         R"(","uid":"uid of )" + owner + R"("}})");
   }
   static void put_workspace(FakeServer& server, const std::string& cluster, const std::string& name,
                             const std::string& child, const std::string& hash = "h1") {
     server.put(kWorkspaces + hash, cluster, name,
-               R"(,"spec":{"cluster":")" + child + R"("},"status":{"phase":"Ready"})");
+               R"(,"spec":{"cluster":")" + child + R"("},"status":{"phase":"Ready"})",
+               R"(,"uid":")" + testing_uid(cluster, name) + R"(")");
   }
   void start() {
     feed = std::make_unique<Feed>(loop, params, publisher);
@@ -201,7 +212,7 @@ TEST_F(FeedTest, FP103_WhenTheIdentityIsMissing_NothingElseIsAsked) {
 TEST_F(FeedTest, WhenObjectsChange_RoutesFollowAndListenersHear) {
   start();
   ASSERT_TRUE(until([&] { return answer("root:org") == "beta/one"; }));
-  put_cluster(beta, "two");
+  put_cluster(beta, "two", "one:rh");
   put_workspace(beta, "one", "rh", "two");
   ASSERT_TRUE(until([&] { return answer("root:org:rh") == "beta/two"; }));
   beta.remove(kWorkspaces + "h1", "one", "rh");
@@ -242,7 +253,7 @@ TEST_F(FeedTest, FP018_FP026_WhenTheBaseUrlChanges_FactsStayAndAreListedAnew) {
   put_cluster(beta, "vanished");
   start();
   ASSERT_TRUE(until([&] { return answer("vanished") == "beta/vanished"; }));
-  put_cluster(moved, "one");
+  put_cluster(moved, "one", "root:org");
   put_shard("beta", moved.url());
   ASSERT_TRUE(until([&] { return view->current().shard("beta")->spec.base_url == moved.url(); }));
   EXPECT_EQ(answer("root:org"), "beta/one") << "old facts stay usable";
@@ -260,11 +271,12 @@ TEST_F(FeedTest, FP118_WhenTheIdentityHashChanges_TheInformerRestartsWithTheNewO
   for (FakeServer* server : {&root, &beta}) {
     server->add_collection(kWorkspaces + "n1");
   }
-  put_workspace(root, "root", "fresh", "one", "n1");
+  put_cluster(beta, "nova", "root:fresh");
+  put_workspace(root, "root", "fresh", "nova", "n1");
   for (FakeServer* server : {&root, &beta}) {
     server->remove_collection(kWorkspaces + "h1");
   }
-  ASSERT_TRUE(until([&] { return answer("root:fresh") == "beta/one"; }));
+  ASSERT_TRUE(until([&] { return answer("root:fresh") == "beta/nova"; }));
   EXPECT_EQ(answer("root:org"), "not-found") << "what the new collection does not list is gone";
   EXPECT_EQ(feed->identity("tenancy.kcp.io"), "n1");
 }

@@ -43,11 +43,12 @@ ShardSpec normalised(ShardSpec spec) {
   return spec;
 }
 
-/// a path of one segment, other than root and other than the cluster's own name.
+/// a path of one segment, other than root and other than the cluster's own name. A cluster
+/// that belongs to a Workspace has that one's path, whatever it says (KK-103).
 std::string claim_of(const ClusterReport& report) {
   const bool claims = !report.path.empty() && report.path.find(':') == std::string::npos &&
-                      report.path != "root" && report.path != report.cluster &&
-                      report.path.size() <= 63;
+                      report.path != kRootName && report.path != report.cluster &&
+                      report.path.size() <= 63 && report.owner_name.empty();
   return claims ? report.path : std::string();
 }
 
@@ -72,6 +73,17 @@ std::string consumers_key(std::string_view cluster, std::string_view name) {
   if (key.size() > kLongest) {
     const auto digest = sha256(key);
     key.assign(reinterpret_cast<const char*>(digest.data()), digest.size());
+  }
+  return key;
+}
+
+std::string claims_key(ShardId shard, std::string_view cluster, std::string_view name) {
+  constexpr std::size_t kLongest = 255;
+  std::string key = FactWriter().u32(shard).raw(consumers_key(cluster, name)).bytes();
+  if (key.size() > kLongest) {
+    const auto digest = sha256(key);
+    key = FactWriter().u32(shard).bytes();
+    key.append(reinterpret_cast<const char*>(digest.data()), digest.size());
   }
   return key;
 }
@@ -149,10 +161,11 @@ bool Index::delete_shard(std::string_view name) {
   for (const std::string& key : keys) {
     FactReader in(facts_.workspaces_.find(key)->value);
     in.u8();
+    const std::uint64_t mark = in.u64();
     in.u32();
     const std::string child(in.text());
     facts_.workspaces_.erase(key);
-    add_parents(child, -1);
+    drop_parent(child, mark);
   }
   keys.clear();
   facts_.clusters_.for_each([&](const IndexMap::Entry& entry) { keys.emplace_back(entry.key); });
@@ -164,7 +177,7 @@ bool Index::delete_shard(std::string_view name) {
   take_consumers(consumers, 0);
   keys.clear();
   facts_.foreign_claims_.for_each([&](const IndexMap::Entry& entry) {
-    if (FactReader(entry.value).u32() == id) {
+    if (FactReader(entry.key).u32() == id) {
       keys.emplace_back(entry.key);
     }
   });
@@ -203,12 +216,17 @@ Index::ClusterRecord Index::read_cluster(std::string_view name) const {
   ClusterRecord record;
   if (const auto entry = facts_.clusters_.find(name); entry) {
     FactReader in(entry->value);
-    record.parents = in.u32();
+    for (FactReader marks(in.text()); !marks.empty();) {
+      record.parents.push_back(marks.u64());
+    }
     while (!in.empty()) {
       Report report;
       report.shard = in.u32();
       report.changed = in.u32();
-      report.inactive = in.u8() != 0;
+      const std::uint8_t flags = in.u8();
+      report.inactive = (flags & kInactiveFlag) != 0;
+      report.home = (flags & kHomeFlag) != 0;
+      report.owner = (flags & kOwnedFlag) != 0 ? in.u64() : 0;
       report.type = in.text();
       report.claim = in.text();
       record.reports.push_back(std::move(report));
@@ -231,14 +249,26 @@ bool Index::write_cluster(std::string_view name, const ClusterRecord& before,
     facts_.cluster_count_ += (new_owner != 0 ? 1U : 0U);
     facts_.cluster_count_ -= (old_owner != 0 ? 1U : 0U);
   }
+  facts_.conflicts_ += (now.reports.size() > 1 ? 1U : 0U);
+  facts_.conflicts_ -= (before.reports.size() > 1 ? 1U : 0U);
   bool changed = false;
-  if (now.parents == 0 && now.reports.empty()) {
+  if (now.parents.empty() && now.reports.empty()) {
     changed = facts_.clusters_.erase(name);
   } else {
+    FactWriter marks;
+    for (const std::uint64_t mark : now.parents) {
+      marks.u64(mark);
+    }
     FactWriter out;
-    out.u32(now.parents);
+    out.text(marks.bytes());
     for (auto report = now.reports.rbegin(); report != now.reports.rend(); ++report) {
-      out.u32(report->shard).u32(report->changed).u8(report->inactive ? 1 : 0);
+      const unsigned flags = (report->inactive ? kInactiveFlag : 0U) |
+                             (report->owner != 0 ? kOwnedFlag : 0U) |
+                             (report->home ? kHomeFlag : 0U);
+      out.u32(report->shard).u32(report->changed).u8(static_cast<std::uint8_t>(flags));
+      if (report->owner != 0) {
+        out.u64(report->owner);
+      }
       out.text(report->type).text(report->claim);
     }
     changed = facts_.clusters_.put(name, out.bytes());
@@ -300,16 +330,6 @@ void Index::count_move(ShardId from) noexcept {
   }
 }
 
-void Index::add_parents(std::string_view child, int by) {
-  if (child.empty()) {
-    return;
-  }
-  const ClusterRecord before = read_cluster(child);
-  ClusterRecord now = before;
-  now.parents += static_cast<std::uint32_t>(by);
-  write_cluster(child, before, now);
-}
-
 bool Index::upsert_cluster(ShardId shard, const ClusterReport& given) {
   if (shard_row(shard) == facts_.shards_.size() || given.cluster.empty() ||
       given.cluster.size() > 200) {
@@ -317,18 +337,45 @@ bool Index::upsert_cluster(ShardId shard, const ClusterReport& given) {
   }
   const ClusterRecord before = read_cluster(given.cluster);
   ClusterRecord now = before;
-  Report report{shard, time_, given.inactive, given.type.substr(0, 1'024), claim_of(given)};
+  const std::uint64_t owner = given.cluster == kRootName
+                                  ? 0
+                                  : mark_of(given.owner_cluster, given.owner_name, given.owner_uid);
+  Report report{shard,          time_, given.inactive,
+                given.is_home,  owner, given.type.substr(0, 1'024),
+                claim_of(given)};
   const auto known = std::find_if(now.reports.begin(), now.reports.end(),
                                   [&](const Report& r) { return r.shard == shard; });
-  if (known != now.reports.end()) {
-    if (known + 1 == now.reports.end() && known->inactive == report.inactive &&
-        known->type == report.type && known->claim == report.claim) {
+  const bool is_new = known == now.reports.end();
+  const bool has_it = !is_new && known + 1 == now.reports.end();
+  if (!is_new) {
+    if (has_it && known->inactive == report.inactive && known->home == report.home &&
+        known->owner == report.owner && known->type == report.type &&
+        known->claim == report.claim) {
       return false;
     }
     now.reports.erase(known);
   }
-  now.reports.push_back(std::move(report));
-  return write_cluster(given.cluster, before, now);
+  // Among equals of which nothing speaks for any, the newest counts.
+  const int weight = rank(given.cluster, now, report);
+  const bool takes = now.reports.empty() || has_it || weight == 0 ||
+                     weight > rank(given.cluster, now, now.reports.back());
+  now.reports.insert(takes ? now.reports.end() : now.reports.end() - 1, std::move(report));
+  elect(given.cluster, now);
+  const bool changed = write_cluster(given.cluster, before, now);
+  if (is_new && now.reports.size() > 1) {
+    const ShardInfo* teller = facts_.shard(shard);
+    const ShardInfo* routed = facts_.shard(now.reports.back().shard);
+    distrust(UntrustedFact::kClusterName, given.cluster,
+             "also reported by shard " + teller->spec.name + "; requests go to shard " +
+                 (routed == nullptr ? std::string() : routed->spec.name));
+  }
+  const bool foreign = std::any_of(now.parents.begin(), now.parents.end(),
+                                   [&](std::uint64_t mark) { return mark != owner; });
+  if (is_new && foreign) {
+    distrust(UntrustedFact::kWorkspaceEdge, given.cluster,
+             "a workspace that is not its owner names it");
+  }
+  return changed;
 }
 
 bool Index::delete_cluster(ShardId shard, std::string_view cluster) {
@@ -340,36 +387,50 @@ bool Index::delete_cluster(ShardId shard, std::string_view cluster) {
     return false;
   }
   now.reports.erase(gone, now.reports.end());
+  elect(cluster, now);
   return write_cluster(cluster, before, now);
 }
 
 bool Index::upsert_workspace(ShardId shard, const WorkspaceReport& report) {
-  if (shard_row(shard) == facts_.shards_.size() || report.phase == "Scheduling") {
+  const std::string key = workspace_key(shard, report.cluster, report.name);
+  if (shard_row(shard) == facts_.shards_.size() || key.empty() || report.child.size() > 200) {
     return false;
   }
-  const std::string key = workspace_key(shard, report.cluster, report.name);
-  if (key.empty() || report.child.size() > 200) {
-    return false;
+  const std::uint64_t mark = mark_of(report.cluster, report.name, report.uid);
+  if (report.phase == "Scheduling") {
+    const auto known = facts_.workspace(shard, report.cluster, report.name);
+    return known && known->mark != mark && delete_workspace(shard, report.cluster, report.name);
   }
   const bool unavailable = report.phase == "Unavailable";
   const bool mounted = report.mount && report.child.empty() && report.url.size() <= kMaxUrl;
   const std::string_view mount_url =
       mounted ? without_trailing_slash(report.url) : std::string_view();
   std::string old_child;
+  std::uint64_t old_mark = 0;
   if (const auto fact = facts_.workspace(shard, report.cluster, report.name); fact) {
-    if (fact->unavailable == unavailable && fact->child == report.child &&
+    if (fact->unavailable == unavailable && fact->child == report.child && fact->mark == mark &&
         fact->mount_url == mount_url) {
       return false;
     }
     old_child = fact->child;
+    old_mark = fact->mark;
   }
-  facts_.workspaces_.put(
-      key,
-      FactWriter().u8(unavailable ? 1 : 0).u32(time_).text(report.child).text(mount_url).bytes());
+  facts_.workspaces_.put(key, FactWriter()
+                                  .u8(unavailable ? 1 : 0)
+                                  .u64(mark)
+                                  .u32(time_)
+                                  .text(report.child)
+                                  .text(mount_url)
+                                  .bytes());
   paths_moved_ = true;
-  if (old_child != report.child) {
-    add_parents(report.child, 1);
-    add_parents(old_child, -1);
+  if (old_child != report.child || old_mark != mark) {
+    add_parent(report.child, mark);
+    drop_parent(old_child, old_mark);
+    const auto child = facts_.cluster(report.child);
+    if (child && (mark == 0 || child->parent != mark)) {
+      distrust(UntrustedFact::kWorkspaceEdge, report.child,
+               "named by workspace " + report.cluster + ":" + report.name + ", not its owner");
+    }
   }
   return true;
 }
@@ -380,9 +441,10 @@ bool Index::delete_workspace(ShardId shard, std::string_view cluster, std::strin
     return false;
   }
   const std::string child(fact->child);
+  const std::uint64_t mark = fact->mark;
   facts_.workspaces_.erase(workspace_key(shard, cluster, name));
   paths_moved_ = true;
-  add_parents(child, -1);
+  drop_parent(child, mark);
   return true;
 }
 
@@ -445,19 +507,16 @@ bool Index::upsert_export(ShardId shard, const ExportReport& report) {
     return false;
   }
   FactWriter out;
-  out.u32(shard);
   for (const std::string& claim : report.foreign_claims) {
     out.text(claim);
   }
-  const std::string all = FactWriter().u32(shard).text(kAnyResource).bytes();
-  return facts_.foreign_claims_.put(consumers_key(report.cluster, report.name),
+  const std::string all = FactWriter().text(kAnyResource).bytes();
+  return facts_.foreign_claims_.put(claims_key(shard, report.cluster, report.name),
                                     out.bytes().size() > kMost ? all : out.bytes());
 }
 
 bool Index::delete_export(ShardId shard, std::string_view cluster, std::string_view name) {
-  const std::string key = consumers_key(cluster, name);
-  const auto entry = facts_.foreign_claims_.find(key);
-  return entry && FactReader(entry->value).u32() == shard && facts_.foreign_claims_.erase(key);
+  return facts_.foreign_claims_.erase(claims_key(shard, cluster, name));
 }
 
 SnapshotPtr Index::freeze() {

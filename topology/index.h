@@ -17,6 +17,12 @@ struct ClusterReport {
   std::string path;  ///< kcp.io/path
   std::string type;  ///< internal.tenancy.kcp.io/type
   bool inactive = false;
+  /// @{ spec.owner when it is a Workspace: the cluster that holds it, its name and uid.
+  std::string owner_cluster = {};
+  std::string owner_name = {};
+  std::string owner_uid = {};
+  /// @}
+  bool is_home = false;  ///< of the user in spec.createdBy: named by the hash of his name
 };
 
 /// A Workspace object as far as routing needs it.
@@ -27,6 +33,7 @@ struct WorkspaceReport {
   std::string child;   ///< spec.cluster
   bool mount = false;  ///< spec.mount is set
   std::string url;     ///< spec.URL
+  std::string uid = {};
 };
 
 /// An APIExport object as far as merged reads of its consumers need it.
@@ -41,11 +48,17 @@ struct ExportReport {
 /// long as its Workspace object is listed. When a logical cluster goes, its edges stop to resolve
 /// with it; should it come back on another shard they resolve again, because the Workspace objects
 /// are still there and nobody would report them a second time.
+/// Objects are hints (KK-064, KK-103, KK-294): the edge of a Workspace leads somewhere only as long
+/// as the logical cluster that it names has that Workspace, with uid, as its owner. Of several
+/// shards that report one logical cluster the first whose report an edge confirms is the owner and
+/// stays it; `root` and homes are those of the shard `root`; what nobody confirms is the newest
+/// reporter's. What does not fit is counted (Snapshot::untrusted) and logged.
 /// Every function returns whether a routing fact changed. Unknown shard ids change nothing.
 /// Cost: 1-3 us; delete_shard is O(all facts). Threads: one at a time. Time comes in as an
 /// argument.
 class Index {
  public:
+  Index();
   /// Time stamped on facts from now on, for explain() [unix seconds].
   void set_time(std::uint32_t unix_seconds) noexcept { time_ = unix_seconds; }
 
@@ -62,7 +75,7 @@ class Index {
   bool set_synced(ShardId shard, Resource resource, bool synced);
   bool set_health(ShardId shard, bool up, std::string_view cause);
 
-  /// The newest reporter owns. A second claimant of a path is logged.
+  /// A second claimant of a path, and a second shard, are logged.
   bool upsert_cluster(ShardId shard, const ClusterReport& report);
   bool delete_cluster(ShardId shard, std::string_view cluster);
   /// Phase Scheduling is ignored, what was known before stays.
@@ -90,16 +103,25 @@ class Index {
     ShardId shard = 0;
     std::uint32_t changed = 0;
     bool inactive = false;
+    bool home = false;
+    std::uint64_t owner = 0;  // mark of the Workspace that it names, 0: none
     std::string type, claim;
   };
   struct ClusterRecord {
-    std::uint32_t parents = 0;
-    std::vector<Report> reports;  // newest last
+    std::vector<std::uint64_t> parents;  // marks of the Workspaces that name it
+    std::vector<Report> reports;         // newest last, but the owner behind all
   };
   [[nodiscard]] ClusterRecord read_cluster(std::string_view name) const;
   bool write_cluster(std::string_view name, const ClusterRecord& before, const ClusterRecord& now);
   void move_claim(std::string_view cluster, std::string_view from, std::string_view to);
-  void add_parents(std::string_view child, int by);
+  void add_parent(std::string_view child, std::uint64_t mark);
+  void drop_parent(std::string_view child, std::uint64_t mark);
+  [[nodiscard]] std::uint64_t mark_of(std::string_view cluster, std::string_view name,
+                                      std::string_view uid) const;
+  [[nodiscard]] int rank(std::string_view name, const ClusterRecord& record,
+                         const Report& report) const;
+  void elect(std::string_view name, ClusterRecord& record) const;
+  void distrust(UntrustedFact fact, std::string_view cluster, std::string_view detail);
   std::size_t shard_row(ShardId id) const noexcept;
   template <class Change>
   bool change_shard(ShardId id, Change change);
@@ -108,6 +130,7 @@ class Index {
   bool take_consumers(const ConsumerChanges& changes, std::size_t first);
 
   Snapshot facts_;
+  std::string salt_;  // of marks: nobody outside can look for two that are equal
   ConsumerTable consumers_;
   bool paths_moved_ = false;  ///< since settle_bindings
   ShardId last_id_ = 0;
@@ -116,6 +139,14 @@ class Index {
 
 /// Key of an export in the maps of consumers and claims.
 [[nodiscard]] std::string consumers_key(std::string_view cluster, std::string_view name);
+/// Key of a shard's word on what an export claims.
+[[nodiscard]] std::string claims_key(ShardId shard, std::string_view cluster,
+                                     std::string_view name);
+/// The logical cluster and the shard that has it.
+inline constexpr std::string_view kRootName = "root";
+/// @{ Bits of a report in the map of facts.
+inline constexpr std::uint8_t kInactiveFlag = 1, kOwnedFlag = 2, kHomeFlag = 4;
+/// @}
 /// Claim that stands for more of them than a map holds.
 inline constexpr std::string_view kAnyResource = "*/*";
 /// Key of a Workspace in the map of facts. Empty when a part is too long to be a name.

@@ -143,6 +143,12 @@ class FactWriter {
     out_.append(raw, sizeof(raw));
     return *this;
   }
+  FactWriter& u64(std::uint64_t value) {
+    char raw[sizeof(value)];
+    std::memcpy(raw, &value, sizeof(value));
+    out_.append(raw, sizeof(raw));
+    return *this;
+  }
   /// Length in two bytes; longer texts are cut (callers check before).
   FactWriter& text(std::string_view value) {
     const auto length = static_cast<std::uint16_t>(value.size());
@@ -171,6 +177,12 @@ class FactReader {
   }
   std::uint32_t u32() noexcept {
     std::uint32_t value = 0;
+    std::memcpy(&value, rest_.data(), sizeof(value));
+    rest_.remove_prefix(sizeof(value));
+    return value;
+  }
+  std::uint64_t u64() noexcept {
+    std::uint64_t value = 0;
     std::memcpy(&value, rest_.data(), sizeof(value));
     rest_.remove_prefix(sizeof(value));
     return value;

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "topology/index.h"
@@ -19,17 +20,15 @@ using Kind = Resolution::Kind;
 
 struct Model {
   struct Cluster {
-    std::string path, type;
-    std::uint64_t order = 0;
+    std::string shard, path, type, owner;  // owner: "<cluster> <name> <uid>"
   };
   struct Workspace {
-    std::string child, url;
+    std::string child, url, uid;
     bool unavailable = false;
   };
   bool listed = false;
-  std::uint64_t order = 0;
-  std::map<std::string, std::set<Resource>> shards;                 // name -> synced
-  std::map<std::pair<std::string, std::string>, Cluster> clusters;  // shard, cluster
+  std::map<std::string, std::set<Resource>> shards;      // name -> synced
+  std::map<std::string, std::vector<Cluster>> clusters;  // the one that counts stands last
   std::map<std::tuple<std::string, std::string, std::string>, Workspace> workspaces;
 
   [[nodiscard]] bool all_synced() const {
@@ -37,26 +36,53 @@ struct Model {
              return s.second.count(Resource::kLogicalClusters) != 0;
            });
   }
-  [[nodiscard]] const std::pair<const std::pair<std::string, std::string>, Cluster>* owner(
-      const std::string& name) const {
-    const std::pair<const std::pair<std::string, std::string>, Cluster>* best = nullptr;
-    for (const auto& entry : clusters) {
-      if (entry.first.second == name &&
-          (best == nullptr || best->second.order < entry.second.order)) {
-        best = &entry;
+  [[nodiscard]] static std::string mark(const std::string& cluster, const std::string& name,
+                                        const std::string& uid) {
+    return cluster + " " + name + " " + uid;
+  }
+  [[nodiscard]] bool confirmed(const std::string& name, const Cluster& cluster) const {
+    return std::any_of(workspaces.begin(), workspaces.end(), [&](const auto& w) {
+      return w.second.child == name &&
+             mark(std::get<1>(w.first), std::get<2>(w.first), w.second.uid) == cluster.owner;
+    });
+  }
+  /// Confirmed before unconfirmed, then the one that counted, then the newest.
+  void settle() {
+    for (auto& [name, all] : clusters) {
+      const auto best = std::find_if(all.rbegin(), all.rend(), [&, n = name](const Cluster& one) {
+        return confirmed(n, one);
+      });
+      if (best != all.rend()) {
+        std::rotate(best.base() - 1, best.base(), all.end());
       }
     }
-    return best;
+    std::erase_if(clusters, [](const auto& entry) { return entry.second.empty(); });
+  }
+  void put(const std::string& name, const Cluster& report) {
+    std::vector<Cluster>& all = clusters[name];
+    const bool had = !all.empty() && all.back().shard == report.shard;
+    std::erase_if(all, [&](const Cluster& one) { return one.shard == report.shard; });
+    const bool is_confirmed = confirmed(name, report);
+    const bool takes = all.empty() || had || !is_confirmed || !confirmed(name, all.back());
+    all.insert(takes ? all.end() : all.end() - 1, report);
+    settle();
+  }
+  void drop(const std::string& shard, const std::string& name) {
+    if (const auto found = clusters.find(name); found != clusters.end()) {
+      std::erase_if(found->second, [&](const Cluster& one) { return one.shard == shard; });
+    }
+    settle();
+  }
+  [[nodiscard]] const Cluster* owner(const std::string& name) const {
+    const auto found = clusters.find(name);
+    return found == clusters.end() ? nullptr : &found->second.back();
   }
   [[nodiscard]] std::string answer(const std::vector<std::string>& path) const {
     std::string name = path[0];
     if (owner(name) == nullptr) {
       std::set<std::string> claims;
-      for (const auto& entry : clusters) {
-        const std::string& cluster = entry.first.second;
-        const bool parent = std::any_of(workspaces.begin(), workspaces.end(),
-                                        [&](const auto& w) { return w.second.child == cluster; });
-        if (!parent && owner(cluster)->second.path == name) {
+      for (const auto& [cluster, all] : clusters) {
+        if (all.back().owner.empty() && all.back().path == name) {
           claims.insert(cluster);
         }
       }
@@ -69,14 +95,13 @@ struct Model {
     }
     bool unavailable = false;
     for (std::size_t i = 1;; ++i) {
-      const auto* at = owner(name);
+      const Cluster* at = owner(name);
       if (at == nullptr) {
         return all_synced() ? "not-found unknown" : "not-known ";
       }
-      const std::string& shard = at->first.first;
+      const std::string& shard = at->shard;
       if (i == path.size()) {
-        return (unavailable ? "unavailable " : "resolved ") + shard + " " + name + " " +
-               at->second.type;
+        return (unavailable ? "unavailable " : "resolved ") + shard + " " + name + " " + at->type;
       }
       const auto w = workspaces.find({shard, name, path[i]});
       if (w == workspaces.end()) {
@@ -93,7 +118,10 @@ struct Model {
         }
         return unavailable ? "unavailable " : "mount " + w->second.url;
       }
-      name = w->second.child;
+      const std::string parent = std::exchange(name, w->second.child);
+      if (owner(name) != nullptr && owner(name)->owner != mark(parent, path[i], w->second.uid)) {
+        return "not-found unconfirmed";
+      }
     }
   }
 };
@@ -120,6 +148,12 @@ std::string text(const Resolution& r) {
           .append(r.type);
   }
   return out;
+}
+
+/// The Workspace that a cluster belongs to, most of the time.
+std::pair<std::string, std::string> usual_owner(const std::string& cluster) {
+  const int number = cluster.back() - '0';
+  return {"c" + std::to_string(number / 2), "w" + std::to_string(number % 3)};
 }
 
 TEST(IndexProperty, WhenEventsComeInAnyOrder_AnswersAsTheObjectsSay) {
@@ -155,9 +189,12 @@ TEST(IndexProperty, WhenEventsComeInAnyOrder_AnswersAsTheObjectsSay) {
             index.delete_shard(shard);
             ids.erase(shard);
             model.shards.erase(shard);
-            std::erase_if(model.clusters, [&](const auto& e) { return e.first.first == shard; });
             std::erase_if(model.workspaces,
                           [&](const auto& e) { return std::get<0>(e.first) == shard; });
+            model.settle();
+            for (int i = 0; i < 8; ++i) {
+              model.drop(shard, "c" + std::to_string(i));
+            }
           }
           break;
         case 2: {
@@ -178,19 +215,30 @@ TEST(IndexProperty, WhenEventsComeInAnyOrder_AnswersAsTheObjectsSay) {
         case 5: {
           const std::string path = random() % 3 == 0 ? pick("p", 2) : "root:x";
           const std::string type = pick("t", 2);
-          index.upsert_cluster(known ? ids[shard] : 999, {cluster, path, type, false});
+          ClusterReport report{cluster, path, type, false};
+          std::string owner;
+          if (random() % 4 != 0) {
+            const auto usual = usual_owner(cluster);
+            const bool odd = random() % 4 == 0;
+            report.owner_cluster = odd ? pick("c", 8) : usual.first;
+            report.owner_name = odd ? pick("w", 3) : usual.second;
+            report.owner_uid = random() % 8 == 0 ? "other" : "u";
+            owner = Model::mark(report.owner_cluster, report.owner_name, report.owner_uid);
+          }
+          index.upsert_cluster(known ? ids[shard] : 999, report);
           if (known) {
-            model.clusters[{shard, cluster}] = {path, type, ++model.order};
+            model.put(cluster, {shard, path, type, owner});
           }
           break;
         }
         case 6:
           index.delete_cluster(known ? ids[shard] : 999, cluster);
-          model.clusters.erase({shard, cluster});
+          model.drop(shard, cluster);
           break;
         case 7:
           index.delete_workspace(known ? ids[shard] : 999, cluster, name);
           model.workspaces.erase({shard, cluster, name});
+          model.settle();
           break;
         default: {
           WorkspaceReport report{cluster, name, pick("phase", 2), {}, false, {}};
@@ -202,13 +250,22 @@ TEST(IndexProperty, WhenEventsComeInAnyOrder_AnswersAsTheObjectsSay) {
             report.url = pick("https://m", 2);
           } else if (random() % 10 != 0) {
             report.child = pick("c", 8);
+            for (int i = 0; i < 8 && random() % 8 != 0; ++i) {
+              const std::string child = "c" + std::to_string(i);
+              report.child = usual_owner(child) == std::pair(cluster, name) ? child : report.child;
+            }
           }
+          report.uid = random() % 8 == 0 ? "other" : "u";
           index.upsert_workspace(known ? ids[shard] : 999, report);
+          const auto at = model.workspaces.find({shard, cluster, name});
           if (known && report.phase != "Scheduling") {
             model.workspaces[{shard, cluster, name}] = {
-                report.child, report.mount && report.child.empty() ? report.url : "",
+                report.child, report.mount && report.child.empty() ? report.url : "", report.uid,
                 report.phase == "Unavailable"};
+          } else if (at != model.workspaces.end() && at->second.uid != report.uid) {
+            model.workspaces.erase(at);
           }
+          model.settle();
           break;
         }
       }
@@ -234,16 +291,12 @@ TEST(IndexProperty, WhenEventsComeInAnyOrder_AnswersAsTheObjectsSay) {
       }
     }
     // What is counted equals what is there.
-    std::set<std::string> names;
-    for (const auto& [key, value] : model.clusters) {
-      names.insert(key.second);
-    }
-    EXPECT_EQ(index.now().cluster_count(), names.size());
+    EXPECT_EQ(index.now().cluster_count(), model.clusters.size());
     EXPECT_EQ(index.now().workspace_count(), model.workspaces.size());
     for (const auto& [shard, id] : ids) {
-      const auto owned = std::count_if(names.begin(), names.end(), [&, s = shard](const auto& n) {
-        return model.owner(n)->first.first == s;
-      });
+      const auto owned =
+          std::count_if(model.clusters.begin(), model.clusters.end(),
+                        [s = shard](const auto& entry) { return entry.second.back().shard == s; });
       EXPECT_EQ(index.now().owned(id), static_cast<std::size_t>(owned));
     }
   }

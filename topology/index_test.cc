@@ -5,77 +5,13 @@
 
 #include <string>
 
-#include "krm/request_info.h"
-#include "topology/resolver.h"
 #include "topology/source.h"
+#include "topology/testing_index.h"
 
 namespace kintsugi::topology {
 namespace {
 
 using Kind = Resolution::Kind;
-
-ShardSpec shard(const std::string& name, const std::string& url = {}) {
-  ShardSpec spec;
-  spec.name = name;
-  spec.base_url = url.empty() ? "https://" + name + ".io" : url;
-  return spec;
-}
-
-WorkspaceReport workspace(const std::string& cluster, const std::string& name,
-                          const std::string& child, const std::string& phase = "Ready") {
-  return {cluster, name, phase, child, false, {}};
-}
-
-WorkspaceReport mount(const std::string& cluster, const std::string& name, const std::string& url,
-                      const std::string& phase = "Ready") {
-  return {cluster, name, phase, {}, true, url};
-}
-
-/// Fixture S of section 18.1.
-class IndexTest : public ::testing::Test {
- protected:
-  ShardId add(const std::string& name, const std::string& url = {}, bool synced = true) {
-    const ShardId id = index.upsert_shard(shard(name, url)).id;
-    if (synced) {
-      sync(id);
-    }
-    return id;
-  }
-  void sync(ShardId id) {
-    index.set_synced(id, Resource::kWorkspaces, true);
-    index.set_synced(id, Resource::kLogicalClusters, true);
-  }
-  void cluster(ShardId id, const std::string& name, const std::string& path = {},
-               const std::string& type = {}) {
-    index.upsert_cluster(id, {name, path, type, false});
-  }
-  void fixture() {
-    root = add("root");
-    beta = add("beta");
-    gama = add("gama");
-    cluster(root, "root", "root");
-    cluster(beta, "one", "root:org");
-    cluster(gama, "two", "root:org:rh");
-    index.upsert_workspace(root, workspace("root", "org", "one"));
-    index.upsert_workspace(beta, workspace("one", "rh", "two"));
-    index.set_shards_listed();
-  }
-  [[nodiscard]] Resolution at(std::string_view path) const { return resolve(index.now(), path); }
-  void expect(std::string_view path, const std::string& shard_name, const std::string& name) const {
-    const Resolution r = at(path);
-    ASSERT_EQ(r.kind, Kind::kResolved) << path;
-    EXPECT_EQ(r.shard->spec.name, shard_name) << path;
-    EXPECT_EQ(r.cluster, name) << path;
-  }
-  void expect_unknown(std::string_view path) const {
-    EXPECT_EQ(at(path).kind, Kind::kNotFound) << path;
-    EXPECT_EQ(at(path).reason, NotFoundReason::kUnknown) << path;
-  }
-  void expect(std::string_view path, Kind kind) const { EXPECT_EQ(at(path).kind, kind) << path; }
-
-  Index index;
-  ShardId root = 0, beta = 0, gama = 0;
-};
 
 TEST_F(IndexTest, FP001_WhenEmptyAndSynced_NothingIsFound) {
   index.set_shards_listed();
@@ -111,7 +47,7 @@ TEST_F(IndexTest, FP003_WhenAWorkspaceIsScheduling_ItIsNotRouted) {
 TEST_F(IndexTest, FP004_WhenThereIsOneShard_ResolvesThere) {
   root = add("root");
   cluster(root, "root");
-  cluster(root, "one");
+  own(root, "one", "root", "org");
   index.upsert_workspace(root, workspace("root", "org", "one"));
   index.set_shards_listed();
   expect("root:org", "root", "one");
@@ -175,7 +111,7 @@ TEST_F(IndexTest, FP013_WhenTheOwnerDeletesACluster_NothingResolvesThroughIt) {
 TEST_F(IndexTest, FP088_WhenAClusterMovesAndTheDeleteComesFirst_ThePathResolvesAgain) {
   fixture();
   index.delete_cluster(beta, "one");
-  cluster(gama, "one");
+  own(gama, "one", "root", "org");
   expect("root:org", "gama", "one");
   expect_unknown("root:org:rh");  // that Workspace object is still on beta
   index.upsert_workspace(gama, workspace("one", "rh", "two"));
@@ -213,6 +149,7 @@ TEST_F(IndexTest, FP016_FP117_WhenTwoShardsReport_TheNewestOwnsAndTheOtherInheri
 
 TEST_F(IndexTest, AGG11_WhenTheOwnerChanges_TheShardItWasIsKnown) {
   fixture();
+  index.delete_workspace(root, "root", "org");
   const auto away = [this] {
     const Snapshot& now = index.now();
     return std::vector<std::uint64_t>{now.moved_away(root), now.moved_away(beta),
@@ -252,7 +189,7 @@ TEST_F(IndexTest, FP017_FP018_FP027_WhenTheBaseUrlChanges_TheNextRequestUsesIt) 
   root = add("root", "https://root.io/");
   index.set_shards_listed();
   cluster(root, "root");
-  cluster(root, "34");
+  own(root, "34", "root", "org");
   index.upsert_workspace(root, workspace("root", "org", "34"));
   Resolution r = at("root:org");
   EXPECT_EQ(shard_url(*r.shard, r.cluster, ""), "https://root.io/clusters/34");
@@ -272,9 +209,9 @@ TEST_F(IndexTest, FP017_FP018_FP027_WhenTheBaseUrlChanges_TheNextRequestUsesIt) 
 TEST_F(IndexTest, FP019_WhenTheChildChanges_FollowsTheNewOne) {
   root = add("root");
   index.set_shards_listed();
-  for (const char* name : {"root", "34", "44"}) {
-    cluster(root, name);
-  }
+  cluster(root, "root");
+  own(root, "34", "root", "org");
+  own(root, "44", "root", "org");
   index.upsert_workspace(root, workspace("root", "org", "34"));
   index.upsert_workspace(root, workspace("root", "org", "44"));
   expect("root:org", "root", "44");
@@ -329,14 +266,14 @@ TEST_F(IndexTest, FP110_FP111_WhenAShardIsNotSynced_OnlyWhatItCouldKnowIsOpen) {
   gama = add("gama", {}, false);
   index.set_shards_listed();
   cluster(root, "root");
-  cluster(beta, "one");
+  own(beta, "one", "root", "org");
   index.upsert_workspace(root, workspace("root", "org", "one"));
   index.upsert_workspace(beta, workspace("one", "rh", "two"));
   expect("two", Kind::kNotKnown);
   expect("root:org:rh", Kind::kNotKnown);
   expect_unknown("root:nope");
   expect("nope", Kind::kNotKnown);
-  cluster(gama, "two");
+  own(gama, "two", "one", "rh");
   sync(gama);
   expect("two", "gama", "two");
   expect_unknown("nope");
@@ -360,12 +297,13 @@ TEST_F(IndexTest, FP115_WhenAClusterWithoutParentHasAPath_IsFoundByItUntilTwoCla
   fixture();
   cluster(beta, "3zz", "acme");
   expect("acme", "beta", "3zz");
-  index.upsert_workspace(beta, workspace("3zz", "team", "two"));
-  expect("acme:team", "gama", "two");
+  index.upsert_workspace(beta, workspace("3zz", "team", "5zz"));
+  own(gama, "5zz", "3zz", "team");
+  expect("acme:team", "gama", "5zz");
   cluster(gama, "4zz", "acme");
   EXPECT_EQ(at("acme").kind, Kind::kNotFound);
   EXPECT_EQ(at("acme").reason, NotFoundReason::kPathConflict);
-  index.upsert_workspace(root, workspace("root", "x", "4zz"));  // 4zz has a parent now
+  own(gama, "4zz", "root", "x", "acme");  // 4zz has a parent now
   expect("acme", "beta", "3zz");
   cluster(root, "acme");  // a real name wins
   expect("acme", "root", "acme");
@@ -397,7 +335,7 @@ TEST_F(IndexTest, FP119_WhenAPathHasAHundredLevels_Resolves) {
   std::string parent = "root";
   for (int i = 0; i < 100; ++i) {
     const std::string child = "c" + std::to_string(i);
-    cluster(root, child);
+    own(root, child, parent, "w");
     index.upsert_workspace(root, workspace(parent, "w", child));
     path += ":w";
     parent = child;
@@ -417,7 +355,8 @@ TEST_F(IndexTest, FP119_WhenAHundredThousandClustersAreKnown_EachTakesAtMostTwoH
     const std::string name = "2bqfj6xlth" + std::to_string(100'000 + i);
     const std::string parent =
         i % 10 == 0 ? "root" : "2bqfj6xlth" + std::to_string(100'000 + i / 10 * 10);
-    cluster(ids[i % 3], name, "root:team-" + std::to_string(i / 10) + ":w", "root:universal");
+    own(ids[i % 3], name, parent, "team-" + std::to_string(i),
+        "root:team-" + std::to_string(i / 10) + ":w", "root:universal");
     index.upsert_workspace(ids[i % 3], workspace(parent, "team-" + std::to_string(i), name));
   }
   EXPECT_LE(index.now().bytes() / kCount, 200U);
@@ -511,6 +450,15 @@ TEST(Source, WhenObjectsAreRead_TakesWhatRoutingNeeds) {
   EXPECT_EQ(report.path, "root:org");
   EXPECT_EQ(report.type, "root:universal");
   EXPECT_TRUE(report.inactive);
+  const auto home = krm::Json::parse(R"({"spec":{"createdBy":{"username":"alice"}}})");
+  EXPECT_TRUE(cluster_from_json("v1u4alow0iv9", *home).is_home);
+  EXPECT_FALSE(cluster_from_json("one", *home).is_home);
+  const auto child = krm::Json::parse(R"({"spec":{"createdBy":{"username":"alice"},"owner":{
+    "apiVersion":"tenancy.kcp.io/v1alpha1","resource":"workspaces","name":"w","cluster":"c",
+    "uid":"u"}}})");
+  const ClusterReport owned_by = cluster_from_json("v1u4alow0iv9", *child);
+  EXPECT_FALSE(owned_by.is_home);
+  EXPECT_EQ(owned_by.owner_cluster + owned_by.owner_name + owned_by.owner_uid, "cwu");
   const auto ws = krm::Json::parse(R"({"metadata":{"name":"m"},"spec":{"URL":"https://x",
     "mount":{"ref":{"kind":"K"}}},"status":{"phase":"Unavailable"}})");
   const WorkspaceReport w = workspace_from_json("one", *ws);

@@ -1,6 +1,7 @@
 #include "topology/resolver.h"
 
 #include "krm/request_info.h"
+#include "topology/index.h"
 
 namespace kintsugi::topology {
 namespace {
@@ -60,6 +61,13 @@ Resolution not_known() {
   return result;
 }
 
+/// Where a shard is called root, nobody else has the logical cluster of that name (SE-006).
+bool is_at_root(const Snapshot& snapshot, const ClusterFact& fact) {
+  const ShardInfo* owner = snapshot.shard(fact.owner);
+  return (owner != nullptr && owner->spec.name == kRootName) ||
+         snapshot.shard(kRootName) == nullptr;
+}
+
 /// A logical cluster by name, with the rule for names that nobody has reported.
 struct ByName {
   std::optional<ClusterFact> fact;
@@ -68,7 +76,14 @@ struct ByName {
 
 ByName cluster_by_name(const Snapshot& snapshot, std::string_view name, const Trace& trace) {
   ByName result{snapshot.cluster(name), {}};
-  if (result.fact) {
+  if (result.fact && name == kRootName && !is_at_root(snapshot, *result.fact)) {
+    trace.note(name, "reported, but not by the shard of this name");
+    const ShardInfo& root = *snapshot.shard(kRootName);
+    result.fact.reset();
+    result.otherwise = root.is_synced(Resource::kLogicalClusters)
+                           ? not_found(NotFoundReason::kUnconfirmed)
+                           : not_known();
+  } else if (result.fact) {
     Trace::What what;
     what.segment = name;
     what.shard = result.fact->owner;
@@ -141,6 +156,10 @@ Resolution walk(const Snapshot& snapshot, std::string_view path, const Trace& tr
   }
   std::size_t end = path.find(':');
   ByName at = first_cluster(snapshot, path.substr(0, end), trace);
+  if (!rewritten.empty() && at.fact && at.fact->parent != 0) {
+    trace.note(path.substr(0, end), "a workspace's logical cluster, and no home");
+    return not_found(NotFoundReason::kUnconfirmed);
+  }
   bool unavailable = false;
   while (at.fact && end != std::string_view::npos) {
     const std::size_t begin = end + 1;
@@ -183,6 +202,10 @@ Resolution walk(const Snapshot& snapshot, std::string_view path, const Trace& tr
     what.note = edge->unavailable ? "a workspace that is Unavailable" : "a workspace";
     trace.step(what);
     at = cluster_by_name(snapshot, edge->child, trace);
+    if (at.fact && !edge->leads_to(*at.fact)) {
+      trace.note(segment, "the logical cluster does not name this workspace as its owner");
+      return not_found(NotFoundReason::kUnconfirmed);
+    }
   }
   return at.fact ? finish(snapshot, *at.fact, unavailable, trace) : at.otherwise;
 }
@@ -205,6 +228,8 @@ std::string_view reason_name(NotFoundReason reason) noexcept {
       return "mount-host";
     case NotFoundReason::kPathConflict:
       return "path-conflict";
+    case NotFoundReason::kUnconfirmed:
+      return "unconfirmed";
   }
   return "";
 }

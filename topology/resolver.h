@@ -18,8 +18,10 @@ enum class NotFoundReason : std::uint8_t {
   kMountSuffix,   ///< segments after a mount (R-08)
   kMountHost,     ///< set by the caller that checks mount URLs (R-16)
   kPathConflict,  ///< several logical clusters claim the path (R-07)
+  kUnconfirmed,   ///< the cluster that a Workspace names has another owner (KK-064)
 };
-/// "invalid", "wildcard", "unknown", "mount-suffix", "mount-host", "path-conflict", "".
+/// "invalid", "wildcard", "unknown", "mount-suffix", "mount-host", "path-conflict", "unconfirmed",
+/// "".
 [[nodiscard]] std::string_view reason_name(NotFoundReason reason) noexcept;
 
 /// Where a cluster segment leads. Views and pointers live as long as the snapshot.

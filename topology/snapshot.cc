@@ -20,6 +20,10 @@ std::string_view resource_name(Resource resource) noexcept {
   return "";
 }
 
+std::string_view untrusted_fact_name(UntrustedFact fact) noexcept {
+  return fact == UntrustedFact::kWorkspaceEdge ? "workspace-edge" : "cluster-name";
+}
+
 const std::string* ShardSpec::label(std::string_view key) const noexcept {
   const auto at =
       std::lower_bound(labels.begin(), labels.end(), key,
@@ -56,13 +60,20 @@ std::optional<ClusterFact> Snapshot::cluster(std::string_view name) const noexce
   FactReader in(entry->value);
   ClusterFact fact;
   fact.name = entry->key;
-  fact.parents = in.u32();
+  const std::string_view parents = in.text();
   if (in.empty()) {
     return std::nullopt;  // only a Workspace knows it
   }
-  fact.owner = in.u32();  // the newest report stands first
+  fact.owner = in.u32();  // the owner's report stands first
   fact.changed = in.u32();
-  fact.inactive = in.u8() != 0;
+  const std::uint8_t flags = in.u8();
+  fact.inactive = (flags & kInactiveFlag) != 0;
+  if ((flags & kOwnedFlag) != 0) {
+    fact.parent = in.u64();
+    for (FactReader marks(parents); !marks.empty();) {
+      fact.parents += marks.u64() == fact.parent ? 1U : 0U;
+    }
+  }
   fact.type = in.text();
   return fact;
 }
@@ -85,6 +96,7 @@ std::optional<WorkspaceFact> Snapshot::workspace(ShardId shard, std::string_view
   FactReader in(entry->value);
   WorkspaceFact fact;
   fact.unavailable = in.u8() != 0;
+  fact.mark = in.u64();
   fact.changed = in.u32();
   fact.child = in.text();
   fact.mount_url = in.text();
@@ -97,7 +109,7 @@ std::vector<std::string_view> Snapshot::claimants(std::string_view path) const {
     FactReader in(entry->value);
     while (!in.empty()) {
       const auto fact = cluster(in.text());
-      if (fact && fact->parents == 0) {
+      if (fact && fact->parent == 0) {
         names.push_back(fact->name);
       }
     }
@@ -151,21 +163,23 @@ std::vector<std::string> Snapshot::consumed_exports(ShardId shard) const {
 
 bool Snapshot::claims_foreign(std::string_view export_cluster, std::string_view export_name,
                               std::string_view group, std::string_view resource) const noexcept {
-  const auto entry = foreign_claims_.find(consumers_key(export_cluster, export_name));
-  if (!entry) {
-    return false;
-  }
-  FactReader in(entry->value);
-  in.u32();
-  while (!in.empty()) {
-    const std::string_view claim = in.text();
-    const std::size_t slash = claim.find('/');
-    if (claim == kAnyResource ||
-        (claim.substr(0, slash) == group && claim.substr(slash + 1) == resource)) {
-      return true;
+  const std::optional<ClusterFact> home = cluster(export_cluster);
+  const auto claims = [&](ShardId shard) {
+    const auto entry = foreign_claims_.find(claims_key(shard, export_cluster, export_name));
+    for (FactReader in(entry ? entry->value : std::string_view()); !in.empty();) {
+      const std::string_view claim = in.text();
+      const std::size_t slash = claim.find('/');
+      if (claim == kAnyResource ||
+          (claim.substr(0, slash) == group && claim.substr(slash + 1) == resource)) {
+        return true;
+      }
     }
-  }
-  return false;
+    return false;
+  };
+  // Of an export the shard knows that has its logical cluster; nobody else's word counts.
+  return home ? claims(home->owner)
+              : std::any_of(shards_.begin(), shards_.end(),
+                            [&](const auto& shard) { return claims(shard->id); });
 }
 
 std::size_t Snapshot::owned(ShardId id) const noexcept {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,13 +53,23 @@ struct ShardInfo {
   }
 };
 
+/// What an object said and nothing confirmed, so that it was not obeyed (KK-292).
+enum class UntrustedFact : std::uint8_t {
+  kWorkspaceEdge,  ///< spec.cluster of a Workspace; that cluster has another owner
+  kClusterName,    ///< a shard reports a logical cluster that another one has
+};
+inline constexpr std::size_t kUntrustedFacts = 2;
+/// As metrics say it ("workspace-edge").
+[[nodiscard]] std::string_view untrusted_fact_name(UntrustedFact fact) noexcept;
+
 /// A known logical cluster. Views point into the snapshot.
 struct ClusterFact {
   std::string_view name;
   ShardId owner = 0;
   std::string_view type;      ///< "<path>:<name>", "" when not annotated
   bool inactive = false;      ///< core.kcp.io/inactive
-  std::uint32_t parents = 0;  ///< Workspaces that name it as child
+  std::uint32_t parents = 0;  ///< Workspaces that name it as child and that it names as owner
+  std::uint64_t parent = 0;   ///< mark of the Workspace that it names as owner, 0: none
   std::uint32_t changed = 0;  ///< when the owner's report last changed [unix seconds]
 };
 
@@ -67,7 +78,12 @@ struct WorkspaceFact {
   std::string_view child;      ///< logical cluster name, "" for none
   std::string_view mount_url;  ///< "" for none
   bool unavailable = false;
+  std::uint64_t mark = 0;     ///< of its cluster, name and uid; 0: has none
   std::uint32_t changed = 0;  ///< [unix seconds]
+  /// The edge holds: `child` names this Workspace as its owner (KK-064).
+  [[nodiscard]] bool leads_to(const ClusterFact& to) const noexcept {
+    return mark != 0 && to.parent == mark;
+  }
 };
 
 /// Everything that routing reads, at one instant.
@@ -119,6 +135,12 @@ class Snapshot {
   [[nodiscard]] std::uint64_t moved_away(ShardId id) const noexcept;
   [[nodiscard]] std::size_t cluster_count() const noexcept { return cluster_count_; }
   [[nodiscard]] std::size_t workspace_count() const noexcept { return workspaces_.size(); }
+  /// How often something was said that was not believed, since the process began.
+  [[nodiscard]] std::uint64_t untrusted(UntrustedFact fact) const noexcept {
+    return untrusted_[static_cast<std::size_t>(fact)];
+  }
+  /// Logical clusters that several shards report now.
+  [[nodiscard]] std::size_t conflicts() const noexcept { return conflicts_; }
   /// Heap of the facts [bytes]; at 100,000 logical clusters at most 200 each.
   [[nodiscard]] std::size_t bytes() const noexcept;
 
@@ -126,7 +148,9 @@ class Snapshot {
   friend class Index;
   std::uint64_t generation_ = 0;
   bool shards_listed_ = false;
-  std::size_t cluster_count_ = 0;  // entries with a report; others only count parents
+  std::size_t cluster_count_ = 0;  // entries with a report; others only know parents
+  std::size_t conflicts_ = 0;      // entries with several
+  std::array<std::uint64_t, kUntrustedFacts> untrusted_{};
   std::vector<std::shared_ptr<const ShardInfo>> shards_;
   struct Owned {
     ShardId shard = 0;
@@ -139,7 +163,7 @@ class Snapshot {
   IndexMap workspaces_;           // shard, cluster, name -> fact
   IndexMap claims_;               // one-segment path -> cluster names
   IndexMap consumers_;            // export -> its key, shards with bindings
-  IndexMap foreign_claims_;       // export -> its shard, "group/resource"s
+  IndexMap foreign_claims_;       // shard, export -> "group/resource"s
 };
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 

@@ -12,6 +12,7 @@
 
 #include "topology/index.h"
 #include "topology/resolver.h"
+#include "topology/testing_reports.h"
 
 namespace kintsugi::topology {
 namespace {
@@ -75,14 +76,14 @@ TEST(SnapshotView, WhenTheWriterMovesAClusterAllTheTime_ReadersNeverSeeHalfAMove
   }
   index.set_shards_listed();
   index.upsert_cluster(ids[0], {"root", {}, {}, false});
-  index.upsert_workspace(ids[0], {"root", "org", "Ready", "one", false, {}});
+  index.upsert_workspace(ids[0], edge("root", "org", "one"));
   SnapshotPublisher publisher;
   const auto place = [&](int round) {
     const ShardId now = ids[round % 2];
     const ShardId before = ids[(round + 1) % 2];
-    index.upsert_cluster(now, {"one", {}, "t:" + std::to_string(round % 2), false});
-    index.upsert_workspace(now, {"one", "ws", "Ready", "two", false, {}});
-    index.upsert_cluster(now, {"two", {}, "t:" + std::to_string(round % 2), false});
+    index.upsert_cluster(now, owned("one", "root", "org", {}, "t:" + std::to_string(round % 2)));
+    index.upsert_workspace(now, edge("one", "ws", "two"));
+    index.upsert_cluster(now, owned("two", "one", "ws", {}, "t:" + std::to_string(round % 2)));
     index.delete_workspace(before, "one", "ws");
     index.delete_cluster(before, "one");
     index.delete_cluster(before, "two");

@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <string>
 
+#include "krm/request_info.h"
+
 namespace kintsugi::topology {
 
 using krm::Json;
+
+namespace {
+constexpr std::string_view kTenancy = "tenancy.kcp.io/";
+}  // namespace
 
 ShardSpec shard_from_json(const Json& object) {
   ShardSpec spec;
@@ -30,6 +36,16 @@ ClusterReport cluster_from_json(std::string_view cluster, const Json& object) {
   for (std::string_view key : {"core.kcp.io/inactive", "internal.kcp.io/inactive"}) {
     report.inactive = report.inactive || object.text({"metadata", "annotations", key}) == "true";
   }
+  const Json* owner = object.at({"spec", "owner"});
+  if (owner == nullptr) {
+    const std::string_view creator = object.text({"spec", "createdBy", "username"});
+    report.is_home = !creator.empty() && krm::home_cluster_name(creator) == cluster;
+  } else if (owner->text({"resource"}) == "workspaces" &&
+             owner->text({"apiVersion"}).substr(0, kTenancy.size()) == kTenancy) {
+    report.owner_cluster = owner->text({"cluster"});
+    report.owner_name = owner->text({"name"});
+    report.owner_uid = owner->text({"uid"});
+  }
   return report;
 }
 
@@ -37,6 +53,7 @@ WorkspaceReport workspace_from_json(std::string_view cluster, const Json& object
   WorkspaceReport report;
   report.cluster = cluster;
   report.name = object.text({"metadata", "name"});
+  report.uid = object.text({"metadata", "uid"});
   report.phase = object.text({"status", "phase"});
   report.child = object.text({"spec", "cluster"});
   report.url = object.text({"spec", "URL"});

@@ -75,8 +75,51 @@ void ControllerBase::create(const ObjectKey& key, Json object, WriteDone done) {
   send(std::move(request), std::move(done));
 }
 
+/// Says on the object why nothing more happens to it.
+void ControllerBase::stall(const ObjectKey& key) {
+  log_warn("an object is written again and again; it rests until somebody changes it",
+           {{"controller", manager_}, {"object", key.pack()}});
+  std::optional<Json> object = get(key);
+  if (!object || !set_condition(*object, "Stalled", "True", "WriteLoop",
+                                manager_ + " came to the same state again and again; a change of "
+                                           "the spec wakes it")) {
+    return;
+  }
+  ApiServer::WriteRequest request;
+  request.verb = "update";
+  request.cluster = key.cluster;
+  request.group = key.group;
+  request.resource = key.resource;
+  request.subresource = "status";
+  request.ns = key.ns;
+  request.name = key.name;
+  request.object = std::move(*object);
+  request.manager = manager_;
+  request.skip_admission = true;
+  send(std::move(request), [](const Expected<Json>&) {});
+}
+
 void ControllerBase::update(const ObjectKey& key, std::string subresource, Json object,
                             WriteDone done) {
+  const std::string place = key.pack();
+  const WriteGuard::Verdict verdict = counts_others()
+                                          ? WriteGuard::Verdict::kWrite
+                                          : guard_.ask(place, object, context_.loop.now());
+  if (verdict != WriteGuard::Verdict::kWrite) {
+    if (guard_.rests_newly(place)) {
+      stall(key);
+    }
+    context_.loop.post([alive = std::weak_ptr<bool>(alive_), done = std::move(done)] {
+      if (!alive.expired()) {
+        done(fail(Errc::kConflict, "written too often"));
+      }
+    });
+    return;
+  }
+  const Json* stalled = subresource == "status" ? find_condition(object, "Stalled") : nullptr;
+  if (stalled != nullptr && stalled->text({"reason"}) == "WriteLoop" && !guard_.rests(place)) {
+    set_condition(object, "Stalled", "False", "Moving", "");
+  }
   ApiServer::WriteRequest request;
   request.verb = "update";
   request.cluster = key.cluster;

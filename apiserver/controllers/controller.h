@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "apiserver/controllers/write_guard.h"
 #include "apiserver/server.h"
 #include "net/loop.h"
 #include "net/work_queue.h"
@@ -45,6 +46,8 @@ struct ObjectKey {
 };
 
 /// Common ground: context, one queue, writes whose answers are dropped when the controller is gone.
+/// An object that the controller would write for ever gets condition Stalled and rests
+/// (write_guard.h).
 class ControllerBase : public Controller {
  public:
   [[nodiscard]] std::size_t busy() const override { return queue_.busy(); }
@@ -56,6 +59,8 @@ class ControllerBase : public Controller {
   ControllerBase(const ControllerContext& context, const char* manager, std::size_t parallel = 32);
   /// The work of one key; calls `finished` once.
   virtual void process(const std::string& key, Finished finished) = 0;
+  /// What it writes counts other objects, which come and go as often as their users like.
+  [[nodiscard]] virtual bool counts_others() const noexcept { return false; }
 
   [[nodiscard]] const ObjectReader& reader() const { return context_.server.reader(); }
   [[nodiscard]] std::optional<krm::Json> get(const ObjectKey& key) const;
@@ -63,6 +68,7 @@ class ControllerBase : public Controller {
               std::function<void(const ApiServer::Change&)> listener);
   void create(const ObjectKey& key, krm::Json object, WriteDone done);
   /// @param object as read, changed; its resourceVersion guards the write.
+  /// @error (in done) also kConflict when the object was written too often: to be tried later.
   void update(const ObjectKey& key, std::string subresource, krm::Json object, WriteDone done);
   void remove(const ObjectKey& key, std::string uid, WriteDone done);
 
@@ -71,7 +77,9 @@ class ControllerBase : public Controller {
 
  private:
   void send(ApiServer::WriteRequest request, WriteDone done);
+  void stall(const ObjectKey& key);
   std::string manager_;
+  WriteGuard guard_;
   std::vector<std::shared_ptr<void>> subscriptions_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -46,6 +46,7 @@ class QuotaUsage final : public ControllerBase {
   [[nodiscard]] Expected<std::int64_t> counted(const std::string& key, Space& space,
                                                std::string_view resource);
   void process(const std::string& key, Finished finished) override;
+  [[nodiscard]] bool counts_others() const noexcept override { return true; }
   void arm();
 
   StringMap<Space> spaces_;  ///< by "<cluster>/<namespace>"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/trust.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -30,8 +31,9 @@ std::string known_key(bool is_export, bool replica, std::string_view cluster,
 
 }  // namespace
 
-void ApiCatalog::start(ApiServer& server) {
+void ApiCatalog::start(ApiServer& server, Paths paths) {
   server_ = &server;
+  paths_ = std::move(paths);
   for (std::size_t i = 0; i < std::size(kSources); ++i) {
     follow(server, static_cast<Kind>(i), kSources[i].group, kSources[i].resource);
     follow(server, static_cast<Kind>(i), kReplicaGroup, kSources[i].resource);
@@ -78,11 +80,11 @@ void ApiCatalog::note(Kind kind, bool replica, std::string_view cluster, std::st
     now.hash = object->text({"status", "identityHash"});
   }
   if (found == known_.end()) {
-    enter(cluster, now.path);
+    enter(cluster, now.path, replica);
     ++places_.find(cluster)->second.objects;
     ++count_of(kind, replica);
   } else if (found->second.path != now.path) {
-    enter(cluster, now.path);
+    enter(cluster, now.path, replica);
   }
   identify({std::string(cluster), std::string(name)}, before, now.hash);
   known_.insert_or_assign(key, std::move(now));
@@ -95,10 +97,27 @@ std::size_t& ApiCatalog::count_of(Kind kind, bool replica) noexcept {
   return replica ? counts_.replicated_types : counts_.types;
 }
 
-/// The cluster has the path from now on.
-void ApiCatalog::enter(std::string_view cluster, std::string_view path) {
+/// An object of the cluster says that this is its path. Own clusters have theirs whatever is said;
+/// of others nobody takes a path that this shard knows to be another's, or that another has.
+void ApiCatalog::enter(std::string_view cluster, std::string_view said, bool replica) {
   Place& place = places_[std::string(cluster)];
+  const std::string own = !replica && paths_.of_own ? paths_.of_own(cluster) : std::string();
+  const std::string path = own.empty() ? std::string(said) : own;
+  if (!own.empty() && !said.empty() && own != said) {
+    note_untrusted(UntrustedValue::kPath, cluster, "", said);
+  }
   if (path.empty() || place.path == path) {
+    return;
+  }
+  const std::string known = own.empty() && paths_.leads_to ? paths_.leads_to(path) : std::string();
+  const auto holder = clusters_.find(path);
+  const bool is_held =
+      own.empty() && holder != clusters_.end() && holder->second != cluster && known != cluster;
+  if (is_held || (!known.empty() && known != cluster)) {
+    note_untrusted(UntrustedValue::kPath, cluster, "", path);
+    if (is_held && known.empty() && place.path.empty()) {
+      place.path = path;  // should the other go
+    }
     return;
   }
   if (const auto old = clusters_.find(place.path);
@@ -171,6 +190,9 @@ void ApiCatalog::tell(Kind kind, std::string_view cluster, std::string_view name
 
 /// A path that is none of a known cluster may be the name of one.
 std::string_view ApiCatalog::cluster_at(std::string_view path) const {
+  if (places_.find(path) != places_.end()) {
+    return path;  // no path is the name of another cluster
+  }
   const auto known = clusters_.find(path);
   return known == clusters_.end() ? path : std::string_view(known->second);
 }

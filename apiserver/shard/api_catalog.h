@@ -29,8 +29,17 @@ struct ExportRef {
 /// type, none for schemas. Threads: its loop.
 class ApiCatalog {
  public:
-  /// Reads what is stored and follows every change. The server must outlive this or stop().
-  void start(ApiServer& server);
+  /// Where a path leads, as far as this shard knows better than the objects say (KK-103).
+  struct Paths {
+    /// Canonical path of a logical cluster of this shard; "": it is on another one.
+    std::function<std::string(std::string_view cluster)> of_own;
+    /// The logical cluster at the path, wherever it is; "": not known.
+    std::function<std::string(std::string_view path)> leads_to;
+  };
+  /// Reads what is stored and follows every change. The server, and what `paths` asks, must outlive
+  /// this or stop(). Without `paths` what objects say counts; of two clusters that say one path the
+  /// first has it, as long as it is there.
+  void start(ApiServer& server, Paths paths = {});
   void stop() noexcept { subscriptions_.clear(); }
 
   /// The export that a reference means. @param path  canonical path ("root:acme") or name of a
@@ -79,7 +88,7 @@ class ApiCatalog {
   void follow(ApiServer& server, Kind kind, std::string_view group, std::string_view resource);
   void note(Kind kind, bool replica, std::string_view cluster, std::string_view name,
             const krm::Json* object);
-  void enter(std::string_view cluster, std::string_view path);
+  void enter(std::string_view cluster, std::string_view path, bool replica);
   void leave(std::string_view cluster);
   void identify(const ExportRef& ref, std::string_view before, std::string_view now);
   void tell(Kind kind, std::string_view cluster, std::string_view name) const;
@@ -89,6 +98,7 @@ class ApiCatalog {
   [[nodiscard]] std::size_t& count_of(Kind kind, bool replica) noexcept;
 
   const ApiServer* server_ = nullptr;
+  Paths paths_;
   Counts counts_;
   StringMap<Known> known_;                         // "<e|t><l|r><cluster>/<name>"
   StringMap<Place> places_;                        // by cluster

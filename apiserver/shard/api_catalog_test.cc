@@ -141,13 +141,14 @@ TEST_F(ApiCatalogTest, WhenObjectsChange_ListenersSeeTheNewState) {
   EXPECT_THAT(told_, ElementsAre("schema c1 v1.widgets.ex.io", "type c1 team"));
 }
 
-TEST_F(ApiCatalogTest, WhenAWorkspaceIsMadeAgain_ThePathLeadsToTheNewCluster) {
+TEST_F(ApiCatalogTest, WhenAWorkspaceIsMadeAgain_ThePathLeadsToTheNewClusterOnceTheOldIsGone) {
   start();
   server_.put(copy(kApiExports, "old", "widgets"), object_at("root:acme"));
   settle();
   server_.put(copy(kApiExports, "new", "widgets"), object_at("root:acme"));
   settle();
-  EXPECT_THAT(paths_to("root:acme", "widgets"), ElementsAre("new"));
+  // KK-103: nobody takes a path by saying it, as long as another has it.
+  EXPECT_THAT(paths_to("root:acme", "widgets"), ElementsAre("old"));
   server_.erase(copy(kApiExports, "old", "widgets"));
   settle();
   EXPECT_THAT(paths_to("root:acme", "widgets"), ElementsAre("new"));
@@ -185,6 +186,44 @@ TEST_F(ApiCatalogTest, AM496_WhenExportsShareAKey_BothHaveTheIdentity) {
   settle();
   EXPECT_THAT(catalog_.exports_with_identity("h"), ElementsAre(ExportRef{"c2", "b"}));
   EXPECT_THAT(catalog_.exports_with_identity("g"), ElementsAre(ExportRef{"c1", "a"}));
+}
+
+TEST_F(ApiCatalogTest, KK103_WhenThisShardKnowsThatItWasMadeAgain_ThePathLeadsThereAtOnce) {
+  catalog_.start(server_, {nullptr, [](std::string_view path) {
+                             return path == "root:acme" ? std::string("new") : std::string();
+                           }});
+  server_.put(copy(kApiExports, "old", "widgets"), object_at("root:acme"));
+  server_.put(copy(kApiExports, "new", "widgets"), object_at("root:acme"));
+  settle();
+  EXPECT_THAT(paths_to("root:acme", "widgets"), ElementsAre("new"));
+}
+
+TEST_F(ApiCatalogTest, KKT056_WhenAPathIsForged_ItStaysWhereItWas) {
+  server_.put(own(kApiExports, "prov", "things"), object_at("root:prov"));
+  server_.put(copy(kApiExports, "far", "things"), object_at("root:far"));
+  std::map<std::string, std::string> paths = {{"prov", "root:prov"}, {"eve", "root:eve"}};
+  catalog_.start(server_, {[&](std::string_view cluster) { return paths[std::string(cluster)]; },
+                           [](std::string_view path) {
+                             return path == "root:prov" ? std::string("prov") : std::string();
+                           }});
+  // By an own cluster, by another shard's, under a path, under the name of a cluster.
+  server_.put(own(kApiExports, "eve", "things"), object_at("root:prov"));
+  server_.put(own(kWorkspaceTypes, "eve", "t"), object_at("root:far"));
+  server_.put(copy(kApiExports, "liar", "things"), object_at("root:prov"));
+  server_.put(copy(kApiExports, "liar2", "things"), object_at("root:far"));
+  server_.put(copy(kApiExports, "liar3", "things"), object_at("prov"));
+  settle();
+  EXPECT_THAT(paths_to("root:prov", "things"), ElementsAre("prov"));
+  EXPECT_THAT(paths_to("prov", "things"), ElementsAre("prov"));
+  EXPECT_THAT(paths_to("root:far", "things"), ElementsAre("far"));
+  EXPECT_THAT(paths_to("root:eve", "things"), ElementsAre("eve"));
+  EXPECT_EQ(catalog_.path_of("eve"), "root:eve");
+  // Also when what was there first says another path later.
+  server_.put(own(kApiExports, "eve", "things"), object_at("root:far"));
+  server_.put(copy(kApiExports, "liar", "things"), object_at("root:far"));
+  settle();
+  EXPECT_THAT(paths_to("root:far", "things"), ElementsAre("far"));
+  EXPECT_THAT(paths_to("root:prov", "things"), ElementsAre("prov"));
 }
 
 }  // namespace

@@ -211,7 +211,9 @@ std::vector<Json> settle_binding(Json& binding, std::string_view cluster,
   const std::string_view given = binding.text({"spec", "reference", "export", "path"});
   const std::string path(given.empty() ? cluster : given);
   const std::string name(binding.text({"spec", "reference", "export", "name"}));
-  const std::optional<ExportRef> ref = sources.find_export(given, name);
+  // Once decided, it is that one: whoever answers to the path later is another (KK-173).
+  const std::string_view pinned = binding.text({"status", "apiExportClusterName"});
+  const std::optional<ExportRef> ref = sources.find_export(pinned.empty() ? given : pinned, name);
   const std::optional<Json> api_export = ref ? sources.get_export(*ref) : std::nullopt;
   if (!api_export) {
     mark_false(binding, kExportValid, "APIExportNotFound",

@@ -4,7 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "apiserver/shard/home_workspace.h"
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/server_facts.h"
+#include "krm/request_info.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -14,9 +17,12 @@ using krm::Json;
 ClusterInfo info_of(std::string_view name, const Json& object) {
   ClusterInfo info;
   info.name = name;
-  info.path = annotation(object, kPathAnnotation);
-  if (info.path.empty()) {
-    info.path = name;
+  info.uid = object.text({"metadata", "uid"});
+  if (const Json* owner = object.at({"spec", "owner"});
+      owner != nullptr && owner->text({"resource"}) == kWorkspaces) {
+    info.owner_cluster = owner->text({"cluster"});
+    info.owner_name = owner->text({"name"});
+    info.owner_uid = owner->text({"uid"});
   }
   info.type = annotation(object, kTypeAnnotation);
   info.phase = object.text({"status", "phase"});
@@ -45,12 +51,13 @@ void ClusterIndex::start(ApiServer& server) {
       server.on_change(kTenancyGroup, kWorkspaces, [this](const ApiServer::Change& change) {
         put_workspace(change.cluster, change.name, change.object.get());
       }));
-  reader_->list("*", kCoreGroup, kLogicalClusters, "", [this](const Json& object) {
-    put_cluster(cluster_of(object), &object);
-    return true;
-  });
   reader_->list("*", kTenancyGroup, kWorkspaces, "", [this](const Json& object) {
     put_workspace(cluster_of(object), object.text({"metadata", "name"}), &object);
+    return true;
+  });
+  // In any order: a child whose parent comes later gets its path with it.
+  reader_->list("*", kCoreGroup, kLogicalClusters, "", [this](const Json& object) {
+    put_cluster(cluster_of(object), &object);
     return true;
   });
 }
@@ -78,13 +85,18 @@ ClusterIndex::Answer ClusterIndex::walk(std::string_view start, std::string_view
   while (!rest.empty()) {
     const std::size_t colon = std::min(rest.find(':'), rest.size());
     const auto child = children_.find(child_key(cluster, rest.substr(0, colon)));
-    if (child == children_.end()) {
+    if (child == children_.end() || child->second.cluster.empty()) {
       return {};
     }
-    if (find_now(child->second) == nullptr) {
-      return {Where::kElsewhere, child->second};
+    const ClusterInfo* info = find_now(child->second.cluster);
+    if (info == nullptr) {
+      return {Where::kElsewhere, child->second.cluster};
     }
-    cluster = child->second;
+    if (child->second.uid.empty() || info->owner_uid != child->second.uid ||
+        child_key(info->owner_cluster, info->owner_name) != child->first) {
+      return {};  // it is another's (KK-064)
+    }
+    cluster = child->second.cluster;
     rest.remove_prefix(std::min(colon + 1, rest.size()));
   }
   return {Where::kHere, std::move(cluster)};
@@ -127,6 +139,73 @@ std::vector<std::string> ClusterIndex::names() const {
   return names;
 }
 
+/// The path that follows from what this shard knows, and whether it is sure.
+void ClusterIndex::derive_path(ClusterInfo& info, const Json* object,
+                               const ClusterInfo* before) const {
+  info.path_is_sure = true;
+  if (info.name == kRootCluster) {
+    info.path = kRootCluster;
+    return;
+  }
+  const ClusterInfo* parent = info.owner_cluster.empty() ? nullptr : find(info.owner_cluster);
+  if (parent != nullptr) {
+    const auto child = children_.find(child_key(info.owner_cluster, info.owner_name));
+    const bool owned = child != children_.end() && child->second.uid == info.owner_uid &&
+                       (child->second.cluster.empty() || child->second.cluster == info.name);
+    if (owned) {
+      info.path = parent->path + ":" + info.owner_name;
+      return;
+    }
+  }
+  const std::string_view creator =
+      object == nullptr ? std::string_view() : object->text({"spec", "createdBy", "username"});
+  if (info.owner_uid.empty() && !creator.empty() && krm::home_cluster_name(creator) == info.name) {
+    info.path = home_path(creator);
+    return;
+  }
+  info.path_is_sure = false;
+  if (before != nullptr && before->uid == info.uid) {
+    info.path = before->path;  // what was said first
+    return;
+  }
+  if (reader_ != nullptr) {
+    if (const std::optional<Json> fact =
+            read_fact(*reader_, info.name, kLogicalClusters, kClusterName);
+        fact && fact->text({"uid"}) == info.uid) {
+      info.path = fact->text({"path"});
+      return;
+    }
+  }
+  info.path = object == nullptr ? std::string() : annotation(*object, kPathAnnotation);
+  const bool fits = info.owner_name.empty()
+                        ? !info.path.starts_with("user:") && info.path != kRootCluster
+                        : info.path.ends_with(":" + info.owner_name);
+  if (!fits || parent != nullptr) {
+    info.path.clear();
+  }
+}
+
+/// Leaves a path to the cluster that has it.
+void ClusterIndex::settle_path(ClusterInfo& info) {
+  if (info.path.empty()) {
+    info.path = info.name;
+  }
+  const auto holder = by_path_.find(info.path);
+  if (holder == by_path_.end() || holder->second == info.name) {
+    return;
+  }
+  const ClusterInfo* other = find(holder->second);
+  if (other == nullptr || (info.path_is_sure && !other->path_is_sure)) {
+    if (other != nullptr) {
+      ClusterInfo loser = *other;
+      loser.path = loser.name;
+      change(*other, std::move(loser));
+    }
+    return;
+  }
+  info.path = info.name;
+}
+
 void ClusterIndex::put_cluster(std::string_view name, const Json* logical_cluster) {
   const auto found = clusters_.find(name);
   std::optional<ClusterInfo> before;
@@ -136,36 +215,79 @@ void ClusterIndex::put_cluster(std::string_view name, const Json* logical_cluste
   std::optional<ClusterInfo> now;
   if (logical_cluster != nullptr) {
     now = info_of(name, *logical_cluster);
+    derive_path(*now, logical_cluster, before ? &*before : nullptr);
+    settle_path(*now);
   }
+  change(before, std::move(now));
+}
+
+void ClusterIndex::change(const std::optional<ClusterInfo>& before,
+                          std::optional<ClusterInfo> now) {
   if (before == now) {
     return;
   }
-  if (before && (!now || now->path != before->path)) {
+  const bool moved = now && (!before || now->path != before->path);
+  if (before && (!now || moved)) {
     const auto path = by_path_.find(before->path);
-    if (path != by_path_.end() && path->second == name) {
+    if (path != by_path_.end() && path->second == before->name) {
       by_path_.erase(path);
     }
   }
   if (now) {
     by_path_.insert_or_assign(now->path, now->name);
-    clusters_.insert_or_assign(std::string(name), *now);
+    clusters_.insert_or_assign(now->name, *now);
   } else {
-    clusters_.erase(found);
+    clusters_.erase(before->name);
   }
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     listeners_[i](now ? &*now : nullptr, before ? &*before : nullptr);
+  }
+  if (moved) {
+    follow_path(now->name);
+  }
+}
+
+/// The paths of those below follow that of the cluster.
+void ClusterIndex::follow_path(std::string_view name) {
+  const std::string prefix = child_key(name, "");
+  std::vector<std::string> below;
+  for (auto at = children_.lower_bound(prefix);
+       at != children_.end() && at->first.starts_with(prefix); ++at) {
+    const ClusterInfo* info = find(at->second.cluster);
+    if (info != nullptr && child_key(info->owner_cluster, info->owner_name) == at->first) {
+      below.push_back(at->second.cluster);
+    }
+  }
+  for (const std::string& child : below) {
+    const ClusterInfo before = clusters_.find(child)->second;
+    ClusterInfo now = before;
+    derive_path(now, nullptr, &before);
+    settle_path(now);
+    change(before, std::move(now));
   }
 }
 
 void ClusterIndex::put_workspace(std::string_view cluster, std::string_view name,
                                  const Json* workspace) {
   const std::string key = child_key(cluster, name);
-  const std::string_view child =
-      workspace == nullptr ? std::string_view() : workspace->text({"spec", "cluster"});
-  if (child.empty()) {
+  if (workspace == nullptr) {
     children_.erase(key);
-  } else {
-    children_.insert_or_assign(key, std::string(child));
+    return;
+  }
+  Child child{std::string(workspace->text({"spec", "cluster"})),
+              std::string(workspace->text({"metadata", "uid"}))};
+  Child& known = children_[key];
+  if (known.cluster == child.cluster && known.uid == child.uid) {
+    return;
+  }
+  known = std::move(child);
+  if (const ClusterInfo* info = find(known.cluster);
+      info != nullptr && child_key(info->owner_cluster, info->owner_name) == key) {
+    const ClusterInfo before = *info;
+    ClusterInfo now = before;
+    derive_path(now, nullptr, &before);
+    settle_path(now);
+    change(before, std::move(now));
   }
 }
 

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,17 +17,28 @@ namespace kintsugi::apiserver {
 /// What a shard needs to know of one of its logical clusters at every request.
 struct ClusterInfo {
   std::string name;
-  std::string path;   ///< annotation kcp.io/path; the name when it has none
+  std::string path;   ///< canonical path, derived (KK-103); the name when it has none
   std::string type;   ///< annotation internal.tenancy.kcp.io/type ("root:universal"), may be empty
   std::string phase;  ///< status.phase
   /// Annotation authorization.kcp.io/required-groups: "a,b;c" lets in who is in a and b, or in c.
   std::string required_groups;
   bool inactive = false;  ///< annotation core.kcp.io/inactive or internal.kcp.io/inactive
   bool deleting = false;
+  /// @{ spec.owner when it is a Workspace: where that is, its name and uid.
+  std::string owner_cluster = {}, owner_name = {}, owner_uid = {};
+  /// @}
+  std::string uid = {};  ///< of the LogicalCluster
+  /// `path` follows from a Workspace of this shard, or from the name: nobody can claim it.
+  bool path_is_sure = false;
   bool operator==(const ClusterInfo&) const = default;
 };
 
-/// The logical clusters and workspaces of this shard, as stored. One instance per loop.
+/// The logical clusters and workspaces of this shard. One instance per loop.
+/// A Workspace leads to a logical cluster of this shard only when that names it, with uid, as its
+/// owner (KK-064). Paths are derived (KK-103): path of the parent and name of the Workspace where
+/// the parent is here; `user:<name>` for the home of the one who made it; `root`. Where the parent
+/// is elsewhere, what that shard said when it made the cluster counts (server_facts.h), never a
+/// later word. Of two clusters with one path the one whose path is sure has it, else the first.
 /// Source: specs/front-proxy.md 17.3, specs/api-machinery.md AM-470 to AM-473. Threads: its loop.
 class ClusterIndex {
  public:
@@ -61,11 +74,18 @@ class ClusterIndex {
   void put_workspace(std::string_view cluster, std::string_view name, const krm::Json* workspace);
 
  private:
+  struct Child {
+    std::string cluster, uid;  // spec.cluster, of the Workspace
+  };
   [[nodiscard]] Answer walk(std::string_view start, std::string_view rest);
+  void derive_path(ClusterInfo& info, const krm::Json* object, const ClusterInfo* before) const;
+  void settle_path(ClusterInfo& info);
+  void follow_path(std::string_view name);
+  void change(const std::optional<ClusterInfo>& before, std::optional<ClusterInfo> now);
 
   StringMap<ClusterInfo> clusters_;
-  StringMap<std::string> by_path_;   // canonical path -> name
-  StringMap<std::string> children_;  // "<parent> <workspace>" -> name
+  StringMap<std::string> by_path_;                      // canonical path -> name
+  std::map<std::string, Child, std::less<>> children_;  // "<parent> <workspace>"
   std::vector<Listener> listeners_;
   std::vector<std::shared_ptr<void>> subscriptions_;
   const ObjectReader* reader_ = nullptr;

@@ -18,7 +18,18 @@ Json logical_cluster(std::string_view path, const char* phase = "Ready") {
 
 Json workspace(std::string_view cluster) {
   Json object;
+  object.make({"metadata", "uid"}) = "of " + std::string(cluster);
   object.make({"spec", "cluster"}) = cluster;
+  return object;
+}
+
+/// Belongs to the Workspace `name` in `parent` that names the cluster.
+Json owned(Json object, std::string_view parent, std::string_view name, std::string_view cluster) {
+  object.make({"spec", "owner"}) = Json::object({{"apiVersion", "tenancy.kcp.io/v1alpha1"},
+                                                 {"resource", "workspaces"},
+                                                 {"cluster", parent},
+                                                 {"name", name},
+                                                 {"uid", "of " + std::string(cluster)}});
   return object;
 }
 
@@ -33,8 +44,8 @@ class ClusterResolverTest : public ::testing::Test {
  protected:
   ClusterResolverTest() {
     put("root", logical_cluster("root"));
-    put("aaa", logical_cluster("root:org"));
-    put("bbb", logical_cluster("root:org:team"));
+    put("aaa", owned(logical_cluster("root:org"), "root", "org", "aaa"));
+    put("bbb", owned(logical_cluster("root:org:team"), "aaa", "team", "bbb"));
     Json inactive = logical_cluster("root:off");
     inactive.make({"metadata", "annotations", "core.kcp.io/inactive"}) = "true";
     put("off", inactive);
@@ -197,6 +208,66 @@ TEST_F(ClusterResolverTest, WhenClusterGoesAway_ForgetsNameAndPath) {
   EXPECT_EQ(status_of("/clusters/root:org/api"), 429);  // its workspace is still there
   index_.put_workspace("root", "org", nullptr);
   EXPECT_EQ(status_of("/clusters/root:org/api"), 404);
+}
+
+TEST_F(ClusterResolverTest, KK064_WhenAWorkspaceNamesAnothersCluster_LeadsNowhere) {
+  child("root", "eve", "bbb");
+  child("aaa", "eve", "root");
+  child("bbb", "eve", "aaa");
+  Json other = workspace("bbb");
+  other.make({"metadata", "uid"}) = "another";
+  index_.put_workspace("aaa", "same", &other);
+  for (const char* path : {"root:eve", "root:eve:x", "aaa:eve", "root:org:eve", "bbb:eve",
+                           "root:org:team:eve:team", "aaa:same"}) {
+    EXPECT_EQ(status_of("/clusters/" + std::string(path) + "/api"), 404) << path;
+  }
+  EXPECT_EQ(name_of("/clusters/root:org:team/api"), "bbb");
+  // Made anew under the old name: another Workspace, until its cluster names it.
+  index_.put_workspace("aaa", "team", &other);
+  EXPECT_EQ(status_of("/clusters/aaa:team/api"), 404);
+  child("aaa", "team", "bbb");
+  EXPECT_EQ(name_of("/clusters/aaa:team/api"), "bbb");
+}
+
+TEST_F(ClusterResolverTest, KKT056_WhenAPathIsForged_ItIsWhereItsWorkspaceIs) {
+  for (const char* forged : {"root", "root:org", "root:org:team:x", "user:alice", "bbb", ""}) {
+    SCOPED_TRACE(forged);
+    // On a cluster that is known, on one that is new, and on one that nobody's Workspace names.
+    put("bbb", owned(logical_cluster(forged), "aaa", "team", "bbb"));
+    EXPECT_EQ(index_.path_of("bbb"), "root:org:team");
+    Json lone = owned(logical_cluster(forged), "aaa", "none", "lone");
+    put("lone", lone);
+    EXPECT_EQ(index_.path_of("lone"), "lone");
+    index_.put_cluster("lone", nullptr);
+    put("fresh", logical_cluster(forged));
+    EXPECT_EQ(name_of("/clusters/root/api"), "root");
+    EXPECT_EQ(name_of("/clusters/root:org/api"), "aaa");
+    EXPECT_EQ(index_.path_of("aaa"), "root:org");
+    index_.put_cluster("fresh", nullptr);
+    EXPECT_EQ(name_of("/clusters/root:org:team/api"), "bbb");
+  }
+  // A home has its user's.
+  Json home = logical_cluster("root:org");
+  home.make({"spec", "createdBy", "username"}) = "alice";
+  put("v1u4alow0iv9", home);
+  EXPECT_EQ(index_.path_of("v1u4alow0iv9"), "user:alice");
+  // Of a cluster whose parent is elsewhere the first word counts, and only one that fits.
+  put("far", owned(logical_cluster("root:away:w"), "elsewhere", "w", "far"));
+  EXPECT_EQ(index_.path_of("far"), "root:away:w");
+  put("far", owned(logical_cluster("root:other:w"), "elsewhere", "w", "far"));
+  EXPECT_EQ(index_.path_of("far"), "root:away:w");
+  put("odd", owned(logical_cluster("root:prov"), "elsewhere", "w", "odd"));
+  EXPECT_EQ(index_.path_of("odd"), "odd");
+}
+
+TEST_F(ClusterResolverTest, KK103_WhenParentsComeLater_PathsFollow) {
+  index_.put_cluster("aaa", nullptr);
+  index_.put_cluster("bbb", nullptr);
+  put("bbb", owned(logical_cluster("forged:team"), "aaa", "team", "bbb"));
+  put("aaa", owned(logical_cluster("forged"), "root", "org", "aaa"));
+  EXPECT_EQ(index_.path_of("aaa"), "root:org");
+  EXPECT_EQ(index_.path_of("bbb"), "root:org:team");
+  EXPECT_EQ(status_of("/clusters/forged:team/api"), 404);
 }
 
 TEST_F(ClusterResolverTest, WhenMetricsAreAsked_AM476_SaysNotHere) {

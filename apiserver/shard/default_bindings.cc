@@ -352,7 +352,7 @@ void DefaultBindings::wait(const WorkPtr& work, std::string_view severity, std::
     return;
   }
   const auto [since, is_new] = waiting_since_.try_emplace(work->cluster, Clock::now());
-  queue_.add_after(work->cluster, is_new ? kQuietWait : kLookAgain);
+  queue_.add_once_after(work->cluster, is_new ? kQuietWait : kLookAgain);
   Json object = work->object;
   if (Clock::now() - since->second < kQuietWait ||
       !set_kcp_condition(object, kCondition, "False", severity, reason, message)) {

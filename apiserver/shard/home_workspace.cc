@@ -5,6 +5,7 @@
 
 #include "apiserver/shard/names.h"
 #include "apiserver/shard/shard_kinds.h"
+#include "apiserver/shard/trust.h"
 #include "auth/effective_users.h"
 #include "auth/user_document.h"
 #include "krm/request_info.h"
@@ -24,9 +25,10 @@ Error being_made() {
   return error;
 }
 
-std::string owner_name(const Json& logical_cluster) {
-  const Expected<Json> owner = Json::parse(annotation(logical_cluster, kOwnerAnnotation));
-  return owner ? std::string(owner->text({"username"})) : std::string();
+/// A home is nobody's Workspace, and his who made it (KK-104, KK-107).
+bool is_home_of(std::string_view user, const Json& logical_cluster) {
+  return logical_cluster.at({"spec", "owner"}) == nullptr &&
+         logical_cluster.text({"spec", "createdBy", "username"}) == user;
 }
 
 Json shown(const std::string& cluster, const Json& logical_cluster) {
@@ -78,9 +80,9 @@ bool HomeWorkspaces::get(const auth::UserInfo& user, std::string_view cluster,
     make(user, home, done);
     return true;
   }
-  if (owner_name(*found) != user.name) {
-    done(fail(krm::forbidden(kTenancyGroup, kWorkspaces, kHomeName,
-                             "the home workspace belongs to another user")));
+  if (!is_home_of(user.name, *found)) {
+    note_untrusted(UntrustedValue::kHome, home, user.name, "made for somebody else");
+    done(fail(Error(Errc::kConflict, "home workspace name is taken")));
     return true;
   }
   const std::string_view phase = found->text({"status", "phase"});
@@ -102,7 +104,7 @@ void HomeWorkspaces::make(const auth::UserInfo& user, std::string cluster,
   Json object = Json::object({{"apiVersion", "core.kcp.io/v1alpha1"}, {"kind", "LogicalCluster"}});
   object.make({"metadata", "name"}) = kClusterName;
   object.make({"metadata", "finalizers"}).push_back(Json(kLogicalClusterFinalizer));
-  Json owner = user_document(user);
+  Json owner = clean_owner(user_document(user));
   Json& annotations = object.make({"metadata", "annotations"});
   annotations[kPathAnnotation] = home_path(user.name);
   annotations[kTypeAnnotation] = type->full_name();

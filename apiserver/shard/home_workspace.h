@@ -42,8 +42,9 @@ class HomeWorkspaces {
   void start(ApiServer& server) noexcept { server_ = &server; }
 
   /// For Hooks::computed of Workspaces.
-  /// @error kTooManyRequests it is being made; kForbidden it belongs to another user (names with
-  ///        equal hashes); kUnavailable the type is not known yet.
+  /// @error kTooManyRequests it is being made; kConflict the logical cluster under its name was
+  ///        made by another user or for a Workspace (KK-107); kUnavailable the type is not known
+  ///        yet.
   [[nodiscard]] bool get(const auth::UserInfo& user, std::string_view cluster,
                          std::string_view name, const Hooks::GetDone& done);
 

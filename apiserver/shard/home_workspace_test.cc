@@ -96,13 +96,48 @@ TEST_F(HomeWorkspacesTest, WhenItIsNotReady_ClientsWait) {
   EXPECT_EQ(answer_.text({"status", "phase"}), "Ready");
 }
 
-TEST_F(HomeWorkspacesTest, WhenAnotherUserHasTheSameHash_IsForbidden) {
+TEST_F(HomeWorkspacesTest, KK107_WhenTheNameIsTaken_NobodyGetsThatCluster) {
+  const std::string workspace =
+      R"("owner": {"apiVersion": "tenancy.kcp.io/v1alpha1", "resource": "workspaces", "name": "w",
+          "cluster": "root", "uid": "u"})";
+  const std::string taken[] = {R"({"createdBy": {"username": "eve"}})", "{}",
+                               R"({"createdBy": {}})",
+                               R"({"createdBy": {"groups": ["alice"], "uid": "alice"}})",
+                               R"({"createdBy": {"username": "Alice"}})",
+                               // A Workspace that captured it, and says the right creator.
+                               R"({"createdBy": {"username": "alice"}, )" + workspace + "}"};
+  for (const std::string& spec : taken) {
+    SCOPED_TRACE(spec);
+    server_.put(key("v1u4alow0iv9"), R"({"metadata": {"annotations": {
+        "experimental.tenancy.kcp.io/owner": "{\"username\":\"alice\"}",
+        "kcp.io/path": "user:alice"}}, "spec": )" +
+                                         spec + "}");
+    for (const char* phase : {"Scheduling", "Ready"}) {
+      set_phase("v1u4alow0iv9", phase);
+      EXPECT_EQ(get(user("alice")), Errc::kConflict) << phase;
+    }
+  }
+}
+
+TEST_F(HomeWorkspacesTest, KK104_WhenTheAnnotationIsChanged_CreatedByCounts) {
   EXPECT_EQ(get(user("alice")), Errc::kTooManyRequests);
   Json object = *server_.find(key("v1u4alow0iv9"));
   object.make({"metadata", "annotations", kOwnerAnnotation}) = R"({"username":"eve"})";
   server_.put(key("v1u4alow0iv9"), std::move(object));
   set_phase("v1u4alow0iv9", "Ready");
-  EXPECT_EQ(get(user("alice")), Errc::kForbidden);
+  EXPECT_EQ(get(user("alice")), Errc::kOk);
+}
+
+TEST_F(HomeWorkspacesTest, KK107_WhenTheUserHasSpecialGroups_TheyAreNotStored) {
+  auth::UserInfo alice = user("alice");
+  alice.groups.insert(alice.groups.end(), {"system:masters", "system:kcp:admin"});
+  alice.extra = {{"authorization.kcp.io/warrant", {"{}"}}, {"kcp.io/x", {"y"}}, {"mine", {"v"}}};
+  EXPECT_EQ(get(alice), Errc::kTooManyRequests);
+  const Json* made = server_.find(key("v1u4alow0iv9"));
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(
+      made->at({"spec", "createdBy"})->dump(),
+      R"({"extra":{"mine":["v"]},"groups":["dev","system:authenticated"],"username":"alice"})");
 }
 
 TEST_F(HomeWorkspacesTest, WhenTheTypeIsNotKnownYet_IsUnavailable) {

@@ -155,9 +155,11 @@ Expected<void> check_only_removes(const Json& now, const Json& old, Lifecycle li
   const Json* before = list_of(old, "status", lifecycle);
   const Json* after = list_of(now, "status", lifecycle);
   const std::size_t count = after == nullptr ? 0 : after->size();
-  if (before != nullptr && before->size() == count + 1 && is_within(after, before) &&
-      holds(before, Json(name)) && !holds(after, Json(name)) &&
-      fixed_status(now, lifecycle) == fixed_status(old, lifecycle)) {
+  const std::size_t had = before == nullptr ? 0 : before->size();
+  const bool removes = had == count + 1 && is_within(after, before) && holds(before, Json(name)) &&
+                       !holds(after, Json(name));
+  const bool same = had == count && (had == 0 || *before == *after);
+  if ((removes || same) && fixed_status(now, lifecycle) == fixed_status(old, lifecycle)) {
     return {};
   }
   const LifecycleNames& names = lifecycle_names(lifecycle);
@@ -165,8 +167,8 @@ Expected<void> check_only_removes(const Json& now, const Json& old, Lifecycle li
       "status." + std::string(names.list), after == nullptr ? Json::array() : *after,
       "only removing the " + krm::go_quote(name) + " " + std::string(names.one) + " is supported");
   const bool initializing = lifecycle == Lifecycle::kInitializing;
-  return fail(krm::invalid(initializing ? kTenancyGroup : kCoreGroup,
-                           initializing ? "Workspace" : "LogicalCluster", kClusterName, {cause}));
+  return fail(krm::invalid(initializing ? kTenancyGroup : kCoreGroup, "LogicalCluster",
+                           kClusterName, {cause}));
 }
 
 }  // namespace kintsugi::apiserver

@@ -52,7 +52,8 @@ void keep_lifecycle(krm::Json& logical_cluster);
 /// its status.
 void set_initialized_condition(krm::Json& object);
 
-/// Whether a write to status takes `name`, and nothing else, out of its list; conditions are free.
+/// Whether a write to status takes `name` and nothing else out of its list, or leaves the list as
+/// it is; conditions are free, nothing else may change (KK-350).
 /// @error kInvalid `only removing the "<name>" initializer is supported`
 [[nodiscard]] Expected<void> check_only_removes(const krm::Json& now, const krm::Json& old,
                                                 Lifecycle lifecycle, std::string_view name);

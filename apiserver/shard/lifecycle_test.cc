@@ -118,8 +118,22 @@ TEST(Lifecycle, WhenViewWrites_TP073_OnlyRemovesItsName) {
   EXPECT_FALSE(
       allowed(R"({"phase": "Initializing", "initializers": ["a:c"], "URL": "https://y"})"));
   EXPECT_FALSE(allowed(R"({"phase": "Ready", "initializers": ["a:c"], "URL": "https://x"})"));
-  EXPECT_FALSE(allowed(R"({"phase": "Initializing", "initializers": ["a:b", "a:c"],
+  EXPECT_TRUE(allowed(R"({"phase": "Initializing", "initializers": ["a:b", "a:c"],
+                          "URL": "https://x"})"));
+  EXPECT_TRUE(allowed(R"({"phase": "Initializing", "initializers": ["a:b", "a:c"],
+                          "URL": "https://x", "conditions": [{"type": "Mine"}]})"));
+  // KK-350: another's entry swapped, one added, one twice, the order, the phase, the URL.
+  for (const char* list : {R"(["a:b", "a:d"])", R"(["a:d", "a:c"])", R"(["a:b", "a:c", "a:d"])",
+                           R"(["a:b", "a:b"])", R"(["a:c", "a:b"])", R"(["a:c", "a:c"])"}) {
+    const std::string status = std::string(R"({"phase": "Initializing", "URL": "https://x",)") +
+                               R"("initializers": )" + list + "}";
+    EXPECT_FALSE(allowed(status.c_str())) << list;
+  }
+  EXPECT_FALSE(allowed(R"({"phase": "Ready", "initializers": ["a:b", "a:c"],
                            "URL": "https://x"})"));
+  EXPECT_FALSE(allowed(R"({"phase": "Initializing", "initializers": ["a:b", "a:c"]})"));
+  EXPECT_FALSE(allowed(R"({"phase": "Initializing", "initializers": ["a:c"], "URL": "https://x",
+                           "terminators": ["a:b"]})"));
 }
 
 TEST(Lifecycle, WhenTheLastTerminatorGoes_TP075_ThePhaseMayFollow) {

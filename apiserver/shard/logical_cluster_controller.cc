@@ -8,6 +8,7 @@
 #include "apiserver/keys.h"
 #include "apiserver/shard/lifecycle.h"
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/trust.h"
 #include "base/log.h"
 
 namespace kintsugi::apiserver {
@@ -49,6 +50,17 @@ Json make_admin_binding(std::string_view user) {
   return object;
 }
 
+constexpr std::string_view kAdminBinding = "workspace-admin";
+
+/// Gives the creator, and nobody else, all rights.
+bool is_admin_binding(const Json& binding, std::string_view user) {
+  const Json* subjects = binding.find("subjects");
+  return binding.text({"roleRef", "kind"}) == "ClusterRole" &&
+         binding.text({"roleRef", "name"}) == "cluster-admin" && subjects != nullptr &&
+         subjects->size() == 1 && subjects->items()[0].text({"kind"}) == "User" &&
+         subjects->items()[0].text({"name"}) == user;
+}
+
 /// Deleted through another view, or never stored.
 bool is_content(const ResourceDef& def) {
   return !def.virtual_create_only && !def.stored_under_group && def.has_verb("delete") &&
@@ -88,7 +100,9 @@ struct LogicalClusterController::Fill {
 };
 
 LogicalClusterController::LogicalClusterController(const ControllerContext& context, Params params)
-    : ControllerBase(context, "kintsugi-logical-cluster"), params_(std::move(params)) {}
+    : ControllerBase(context, "kintsugi-logical-cluster"),
+      params_(std::move(params)),
+      facts_(context.loop, params_.store) {}
 
 void LogicalClusterController::start() {
   follow(kCoreGroup, kLogicalClusters, [this](const ApiServer::Change& change) {
@@ -96,6 +110,13 @@ void LogicalClusterController::start() {
       queue_.add(change.cluster);
     } else {
       queue_.add_after(change.cluster, kSweepAfter);
+    }
+  });
+  follow(kRbacGroup, "clusterrolebindings", [this](const ApiServer::Change& change) {
+    const ClusterInfo* info =
+        change.name == kAdminBinding ? params_.index.find(change.cluster) : nullptr;
+    if (info != nullptr && !info->deleting) {
+      queue_.add(change.cluster);
     }
   });
   // The last object of a deleted cluster lets it go.
@@ -127,24 +148,82 @@ void LogicalClusterController::process(const std::string& cluster, Finished fini
     }
     return;
   }
+  if (keep_path(cluster, *object, finished) || keep_admin(cluster, *object, finished)) {
+    return;  // what was written queues it again
+  }
   auto work = std::make_shared<Fill>();
   work->cluster = cluster;
   work->object = std::move(*object);
   work->finished = std::move(finished);
+  const auto want = [&](std::string_view group, std::string_view resource, Json wanted) {
+    const ObjectKey key{cluster, std::string(group), std::string(resource), "",
+                        std::string(wanted.text({"metadata", "name"}))};
+    work->wanted.emplace_back(key, std::move(wanted));
+  };
   if (work->object.text({"status", "phase"}).empty()) {
-    const auto want = [&](std::string_view group, std::string_view resource, Json wanted) {
-      const ObjectKey key{cluster, std::string(group), std::string(resource), "",
-                          std::string(wanted.text({"metadata", "name"}))};
-      work->wanted.emplace_back(key, std::move(wanted));
-    };
     want("", "namespaces", make_namespace("default", true));
     want("", "namespaces", make_namespace("kube-system", false));
-    const std::string_view creator = work->object.text({"spec", "createdBy", "username"});
-    if (!creator.empty()) {
-      want(kRbacGroup, "clusterrolebindings", make_admin_binding(creator));
-    }
+  }
+  const std::string_view creator = work->object.text({"spec", "createdBy", "username"});
+  if (!creator.empty()) {
+    want(kRbacGroup, "clusterrolebindings", make_admin_binding(creator));
   }
   fill(work);
+}
+
+/// The annotation says the path that the cluster has (KK-103); what another shard said of it when
+/// it was made is kept. Returns whether something is written.
+bool LogicalClusterController::keep_path(const std::string& cluster, const Json& object,
+                                         const Finished& finished) {
+  const ClusterInfo* info = params_.index.find(cluster);
+  if (info == nullptr || info->path == cluster || info->uid != uid_of(object)) {
+    return false;
+  }
+  const ObjectKey key = cluster_key(cluster);
+  if (!info->path_is_sure && !info->owner_uid.empty()) {
+    const std::optional<Json> known = facts_.get(key);
+    if (!known || known->text({"uid"}) != info->uid) {
+      facts_.put(key, Json::object({{"uid", Json(info->uid)}, {"path", Json(info->path)}}),
+                 nullptr);
+    }
+  }
+  const std::string said = annotation(object, kPathAnnotation);
+  if (said == info->path) {
+    return false;
+  }
+  note_untrusted(UntrustedValue::kPath, cluster, kClusterName, said);
+  Json repaired = object;
+  repaired.make({"metadata", "annotations", kPathAnnotation}) = info->path;
+  update(key, "", std::move(repaired),
+         [finished](Expected<Json> stored) { finished(stored.has_value()); });
+  return true;
+}
+
+/// ClusterRoleBinding workspace-admin is the creator's, whoever changed it (KK-104); only createdBy
+/// tells who that is. Returns whether something is written; a missing one is made by fill().
+bool LogicalClusterController::keep_admin(const std::string& cluster, const Json& object,
+                                          const Finished& finished) {
+  const std::string creator(object.text({"spec", "createdBy", "username"}));
+  const ObjectKey key{cluster, std::string(kRbacGroup), "clusterrolebindings", "",
+                      std::string(kAdminBinding)};
+  std::optional<Json> binding = creator.empty() ? std::nullopt : get(key);
+  if (!binding || is_deleted(*binding) || is_admin_binding(*binding, creator)) {
+    return false;
+  }
+  note_untrusted(UntrustedValue::kAdminBinding, cluster, kAdminBinding, creator);
+  const Json wanted = make_admin_binding(creator);
+  const auto written = [this, cluster, finished](const Expected<Json>& stored) {
+    queue_.add(cluster);
+    finished(stored.has_value());
+  };
+  if (*binding->find("roleRef") == *wanted.find("roleRef")) {
+    (*binding)["subjects"] = *wanted.find("subjects");
+    update(key, "", std::move(*binding), written);
+  } else {
+    const std::string uid = uid_of(*binding);
+    ControllerBase::remove(key, uid, written);  // nobody can change a roleRef
+  }
+  return true;
 }
 
 void LogicalClusterController::fill(const std::shared_ptr<Fill>& work) {
@@ -228,7 +307,8 @@ void LogicalClusterController::empty(const std::string& cluster, Json object, Fi
   pass->done = [this, cluster, is_empty, object = std::move(object),
                 finished = std::move(finished)]() mutable {
     if (!is_empty) {
-      queue_.add_after(cluster, kLookAgain);  // what has no deletion event (conversions, views)
+      queue_.add_once_after(cluster,
+                            kLookAgain);  // what has no deletion event (conversions, views)
       finished(true);
       return;
     }

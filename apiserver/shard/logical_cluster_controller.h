@@ -7,6 +7,7 @@
 
 #include "apiserver/controllers/controller.h"
 #include "apiserver/shard/cluster_index.h"
+#include "apiserver/shard/server_facts.h"
 #include "store/store.h"
 
 namespace kintsugi::apiserver {
@@ -14,7 +15,8 @@ namespace kintsugi::apiserver {
 /// Fills new logical clusters of this shard and empties those that are being deleted.
 /// Source: specs/api-machinery.md AM-484, AM-488, AM-489.
 /// New: namespaces default and kube-system, ClusterRoleBinding workspace-admin for the creator,
-/// then status (URL, initializers, terminators, phase, conditions). Initializers whose work this
+/// then status (URL, initializers, terminators, phase, conditions). The binding and the annotation
+/// kcp.io/path are restored whenever they differ (KK-103, KK-104). Initializers whose work this
 /// controller does are done at once; the cluster is Ready when no other is left.
 /// Deleted: once all terminators are gone, every object of every kind that the cluster serves,
 /// honouring finalizers; cluster-wide RBAC last, so that whoever must take finalizers off still
@@ -39,10 +41,13 @@ class LogicalClusterController final : public ControllerBase {
   void process(const std::string& cluster, Finished finished) override;
   void fill(const std::shared_ptr<Fill>& work);
   void set_status(const std::shared_ptr<Fill>& work);
+  bool keep_path(const std::string& cluster, const krm::Json& object, const Finished& finished);
+  bool keep_admin(const std::string& cluster, const krm::Json& object, const Finished& finished);
   void empty(const std::string& cluster, krm::Json object, Finished finished);
   void sweep(const std::string& cluster, Finished finished);
 
   Params params_;
+  ServerFacts facts_;  // of LogicalClusters: {uid, path}
 };
 
 }  // namespace kintsugi::apiserver

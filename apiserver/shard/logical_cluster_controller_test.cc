@@ -112,5 +112,46 @@ TEST_F(LivingClusterTest, WhenDeleted_TP075_ContentStaysUntilTheTerminatorsAreGo
   EXPECT_EQ(server_.find(config_map("kept")), nullptr);
 }
 
+TEST_F(LivingClusterTest, KK104_WhenTheAdminBindingIsChanged_ItIsRestored) {
+  const ObjectKey binding{"c", "rbac.authorization.k8s.io", "clusterrolebindings", "",
+                          "workspace-admin"};
+  krm::Json info = *krm::Json::parse(R"({"status": {"phase": "Ready"}})");
+  index_.put_cluster("c", &info);
+  put(R"({"metadata": {"annotations": {"experimental.tenancy.kcp.io/owner":
+          "{\"username\":\"eve\"}"}}, "spec": {"createdBy": {"username": "ann"}}})");
+  const auto holds = [&] {
+    const krm::Json* found = server_.find(binding);
+    return found != nullptr && found->text({"roleRef", "name"}) == "cluster-admin" &&
+           found->find("subjects") != nullptr &&
+           found->find("subjects")->dump() ==
+               R"([{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"ann"}])";
+  };
+  EXPECT_TRUE(holds());
+  const char* changed[] = {
+      R"({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+          "name": "cluster-admin"}, "subjects": [{"kind": "User", "name": "eve"}]})",
+      R"({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+          "name": "cluster-admin"}, "subjects": []})",
+      R"({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+          "name": "cluster-admin"}})",
+      R"({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+          "name": "cluster-admin"}, "subjects": [{"kind": "User", "name": "ann"},
+          {"kind": "Group", "name": "system:authenticated"}]})",
+      R"({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+          "name": "view"}, "subjects": [{"kind": "User", "name": "ann"}]})",
+      R"({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+          "name": "view"}, "subjects": [{"kind": "User", "name": "eve"}]})"};
+  for (const char* text : changed) {
+    server_.put(binding, text);
+    server_.run_until(holds);
+  }
+  server_.erase(binding);
+  server_.run_until(holds);
+  server_.run(controller_);
+  const int writes = server_.writes;
+  server_.run(controller_);
+  EXPECT_EQ(server_.writes, writes);
+}
+
 }  // namespace
 }  // namespace kintsugi::apiserver

@@ -14,6 +14,7 @@
 #include "apiserver/shard/names.h"
 #include "apiserver/shard/reserved_metadata.h"
 #include "apiserver/shard/shard_kinds.h"
+#include "apiserver/shard/trust.h"
 #include "apiserver/shard/views/claim_labels.h"
 #include "apiserver/tenant_rules.h"
 #include "net/outgoing.h"
@@ -211,7 +212,12 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   own_kinds_->follow(*server_);
   bound_.start(*server_);
   policies_.start([this](std::string_view cluster) { server_->review_watches(cluster); });
-  catalog_.start(*server_);
+  catalog_.start(*server_,
+                 {[this](std::string_view cluster) {
+                    const ClusterInfo* info = index_.find_now(cluster);
+                    return info == nullptr ? std::string() : info->path;
+                  },
+                  [this](std::string_view path) { return index_.resolve(path).cluster; }});
   bindings_.start(*server_);
   export_views_->start(*server_);
   rbac_.start(*server_);
@@ -314,7 +320,7 @@ std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
                                          {"replicatedExports", number(counts.replicated_exports)},
                                          {"types", number(counts.types)},
                                          {"replicatedTypes", number(counts.replicated_types)}});
-  return metrics ? krm::Json(replication_metrics(report)) : std::move(report);
+  return metrics ? krm::Json(replication_metrics(report) + untrusted_metrics()) : std::move(report);
 }
 
 std::optional<krm::Json> ShardLoop::key_document(std::string_view api_root,

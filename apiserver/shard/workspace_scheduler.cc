@@ -5,7 +5,9 @@
 
 #include "apiserver/shard/conditions.h"
 #include "apiserver/shard/lifecycle.h"
+#include "apiserver/shard/managed_workspace.h"
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/trust.h"
 #include "base/log.h"
 
 namespace kintsugi::apiserver {
@@ -16,9 +18,6 @@ using krm::Json;
 constexpr Duration kFirstWait = milliseconds(10);
 constexpr Duration kLongestWait = seconds(2);
 constexpr Duration kLongestRemoval = seconds(10);
-constexpr Duration kLookForShards = seconds(5);
-
-bool is_mount(const Json& workspace) { return workspace.at({"spec", "mount"}) != nullptr; }
 
 /// Workspaces that some finalizer of another holds keep ours until last, as kcp does.
 bool only_our_finalizer(const Json& workspace) {
@@ -42,24 +41,12 @@ void copy_lifecycle(Json& workspace, const Json& logical_cluster) {
   }
 }
 
-std::string placed_cluster(const Json& workspace) {
-  const std::string_view published = workspace.text({"spec", "cluster"});
-  return published.empty() ? annotation(workspace, kPlacedClusterAnnotation)
-                           : std::string(published);
-}
-
 }  // namespace
 
-struct WorkspaceScheduler::Job {
-  std::string text;
-  ObjectKey key;
-  Json workspace;
-  std::string shard, cluster;  // placement
-  Finished finished;
-};
-
 WorkspaceScheduler::WorkspaceScheduler(const ControllerContext& context, Params params)
-    : ControllerBase(context, "kintsugi-workspace-scheduler"), params_(std::move(params)) {}
+    : ControllerBase(context, "kintsugi-workspace-scheduler"),
+      params_(std::move(params)),
+      facts_(context.loop, params_.store) {}
 
 void WorkspaceScheduler::start() {
   follow(kTenancyGroup, kWorkspaces,
@@ -117,35 +104,41 @@ void WorkspaceScheduler::follow_workspace(const ApiServer::Change& change) {
   if (change.object == nullptr) {
     unplaced_.erase(key);
     waits_.erase(key);
+    first_.erase(key);
+    facts_.erase(ObjectKey::unpack(key));
     return;
+  }
+  if (change.previous == nullptr) {
+    // As it was made: whoever changes it later changes nobody's identity.
+    first_.insert_or_assign(key, fact_of(*change.object));
   }
   queue_.add(key);
 }
 
 void WorkspaceScheduler::process(const std::string& text, Finished finished) {
-  auto job = std::make_shared<Job>();
-  job->text = text;
-  job->key = ObjectKey::unpack(text);
-  job->finished = std::move(finished);
-  std::optional<Json> workspace = get(job->key);
-  if (!workspace) {
-    unplaced_.erase(text);
-    job->finished(true);
+  if (text == kLookKey) {
+    for (const std::string& key : unplaced_) {
+      queue_.add(key);
+    }
+    finished(true);
     return;
   }
-  job->workspace = std::move(*workspace);
-  job->shard = annotation(job->workspace, kPlacedShardAnnotation);
-  job->cluster = placed_cluster(job->workspace);
+  const JobPtr job = read(text, std::move(finished));
+  if (job == nullptr) {
+    return;
+  }
   if (is_deleted(job->workspace)) {
     remove(job);
-  } else if (is_mount(job->workspace)) {
-    job->finished(true);  // traffic goes to spec.URL; there is no logical cluster
-  } else if (job->shard.empty() || job->cluster.empty() ||
-             !has_finalizer(job->workspace, kWorkspaceFinalizer)) {
-    place(job);
-  } else {
+  } else if (job->is_mount()) {
+    job->finished(true);  // traffic goes to spec.URL; there is no logical cluster (KK-053)
+  } else if (job->cluster.empty()) {
+    // Without a fact the names in it are claims.
+    job->hint_cluster().empty() ? place(job) : adopt(job);
+  } else if (job->is_shown()) {
     unplaced_.erase(text);
     check_cluster(job);
+  } else {
+    show_placement(job);
   }
 }
 
@@ -153,98 +146,21 @@ void WorkspaceScheduler::wait(const JobPtr& job, Duration longest) {
   unsigned& waits = waits_[job->text];
   const Duration pause = std::min<Duration>(longest, kFirstWait * (1LL << std::min(waits, 16U)));
   ++waits;
-  queue_.add_after(job->text, pause);
+  queue_.add_once_after(job->text, pause);
   job->finished(true);
 }
 
 void WorkspaceScheduler::progress(const JobPtr& job) { waits_.erase(job->text); }
 
-void WorkspaceScheduler::place(const JobPtr& job) {
-  if (!job->shard.empty() && !job->cluster.empty()) {
-    note_placement(job, job->shard);  // somebody took the finalizer away
-    return;
-  }
-  if (!params_.root.synced()) {
-    unplaced_.insert(job->text);
-    wait(job, kLongestWait);
-    return;
-  }
-  Expected<std::vector<std::string>> shards = placement_candidates(
-      params_.root, job->workspace.at({"spec", "location", "selector"}), counts_);
-  if (!shards) {
-    unschedulable(job, "spec.location.selector: " + std::string(shards.error().message()));
-  } else if (shards->empty()) {
-    unschedulable(job, "No available shards to schedule the workspace");
-  } else {
-    try_shard(job, std::move(*shards), 0);
-  }
-}
-
-void WorkspaceScheduler::try_shard(const JobPtr& job, std::vector<std::string> shards,
-                                   std::size_t next) {
-  if (next == shards.size()) {
-    unplaced_.insert(job->text);
-    wait(job, kLongestWait);
-    return;
-  }
-  const std::string shard = shards[next];
-  params_.access.probe(shard, [this, job, shards = std::move(shards), next, shard](bool up) {
-    if (up) {
-      note_placement(job, shard);
-    } else {
-      try_shard(job, shards, next + 1);
-    }
-  });
-}
-
-void WorkspaceScheduler::note_placement(const JobPtr& job, const std::string& shard) {
-  Json workspace = job->workspace;
-  const std::string cluster = job->cluster.empty() ? random_cluster_name() : job->cluster;
-  workspace.make({"metadata", "annotations", kPlacedShardAnnotation}) = shard;
-  workspace.make({"metadata", "annotations", kPlacedClusterAnnotation}) = cluster;
-  if (!has_finalizer(workspace, kWorkspaceFinalizer)) {
-    workspace.make({"metadata", "finalizers"}).push_back(Json(kWorkspaceFinalizer));
-  }
-  if (const ShardRecord* record = params_.root.shard(shard)) {
-    const std::string_view region = record->labels.text({"region"});
-    if (!region.empty() && workspace.text({"metadata", "labels", "region"}).empty()) {
-      workspace.make({"metadata", "labels", "region"}) = region;
-    }
-  }
-  update(job->key, "", std::move(workspace), [this, job](Expected<Json> stored) {
-    if (stored) {
-      progress(job);
-      unplaced_.erase(job->text);
-    }
-    job->finished(stored.has_value());  // the change queues the workspace again
-  });
-}
-
-void WorkspaceScheduler::forget_placement(const JobPtr& job) {
-  Json workspace = job->workspace;
-  if (Json* annotations = workspace.at({"metadata", "annotations"})) {
-    annotations->erase(kPlacedShardAnnotation);
-    annotations->erase(kPlacedClusterAnnotation);
-  }
-  update(job->key, "", std::move(workspace),
-         [job](Expected<Json> stored) { job->finished(stored.has_value()); });
-}
-
-void WorkspaceScheduler::unschedulable(const JobPtr& job, std::string_view message) {
-  unplaced_.insert(job->text);
-  queue_.add_after(job->text, kLookForShards);
-  Json workspace = job->workspace;
-  if (!set_kcp_condition(workspace, "WorkspaceScheduled", "False", "Error", "Unschedulable",
-                         message)) {
-    job->finished(true);
-    return;
-  }
-  update(job->key, "status", std::move(workspace),
-         [job](Expected<Json> stored) { job->finished(stored.has_value()); });
-}
-
 void WorkspaceScheduler::check_cluster(const JobPtr& job) {
-  const bool published = !job->workspace.text({"spec", "cluster"}).empty();
+  const std::string_view named = job->workspace.text({"spec", "cluster"});
+  if (!named.empty() && named != job->cluster) {
+    note_untrusted(UntrustedValue::kNamedCluster, job->key.cluster, job->key.name, named);
+    stall(job, "spec.cluster is \"" + std::string(named) + "\", but logical cluster \"" +
+                   job->cluster + "\" belongs to this workspace");
+    return;
+  }
+  const bool published = !named.empty();
   if (published && job->workspace.text({"status", "phase"}) == "Ready") {
     progress(job);
     job->finished(true);
@@ -255,20 +171,28 @@ void WorkspaceScheduler::check_cluster(const JobPtr& job) {
     forget_placement(job);
     return;
   }
-  params_.access.get(job->shard, job->cluster, [this, job](Expected<std::optional<Json>> found) {
-    if (!found) {
-      log_warn(
-          "logical cluster cannot be read",
-          {{"shard", job->shard}, {"cluster", job->cluster}, {"error", found.error().to_string()}});
-      wait(job, kLongestWait);
-    } else if (!*found) {
-      make_cluster(job);
-    } else if ((*found)->text({"spec", "owner", "uid"}) != uid_of(job->workspace)) {
-      forget_placement(job);  // the name is somebody else's
-    } else {
-      publish(job, **found);
-    }
-  });
+  params_.access.get(
+      job->shard, job->cluster, [this, job, published](Expected<std::optional<Json>> found) {
+        if (!found) {
+          log_warn("logical cluster cannot be read", {{"shard", job->shard},
+                                                      {"cluster", job->cluster},
+                                                      {"error", found.error().to_string()}});
+          wait(job, kLongestWait);
+        } else if (!*found) {
+          make_cluster(job);
+        } else if (!job->owns(**found)) {
+          note_untrusted(UntrustedValue::kClusterOwner, job->cluster, job->key.name,
+                         "another owner");
+          if (published) {
+            stall(job,
+                  "logical cluster \"" + job->cluster + "\" does not belong to this workspace");
+          } else {
+            forget_placement(job);
+          }
+        } else {
+          publish(job, **found);
+        }
+      });
 }
 
 void WorkspaceScheduler::make_cluster(const JobPtr& job) {
@@ -288,10 +212,15 @@ void WorkspaceScheduler::make_cluster(const JobPtr& job) {
   annotations[kTypeAnnotation] = type->full_name();
   annotations[kShardAnnotation] = job->shard;
   annotations["internal.apis.kcp.io/resource-bindings"] = "{}";
-  const std::string owner = annotation(workspace, kOwnerAnnotation);
-  annotations[kOwnerAnnotation] = owner;
-  if (const std::string groups = annotation(workspace, kRequiredGroupsAnnotation);
-      !groups.empty()) {
+  Json creator = job->creator();
+  annotations[kOwnerAnnotation] = creator.dump();
+  const ClusterInfo* parent = params_.index.find(job->key.cluster);
+  const std::string groups = parent == nullptr ? std::string() : parent->required_groups;
+  if (annotation(workspace, kRequiredGroupsAnnotation) != groups) {
+    note_untrusted(UntrustedValue::kRequiredGroups, job->key.cluster, job->key.name,
+                   annotation(workspace, kRequiredGroupsAnnotation));
+  }
+  if (!groups.empty()) {
     annotations[kRequiredGroupsAnnotation] = groups;
   }
   object.make({"spec", "owner"}) = Json::object({{"apiVersion", "tenancy.kcp.io/v1alpha1"},
@@ -299,8 +228,8 @@ void WorkspaceScheduler::make_cluster(const JobPtr& job) {
                                                  {"name", Json(job->key.name)},
                                                  {"cluster", Json(job->key.cluster)},
                                                  {"uid", Json(uid_of(workspace))}});
-  if (Expected<Json> user = Json::parse(owner); user) {
-    object.make({"spec", "createdBy"}) = std::move(*user);
+  if (creator.size() > 0) {
+    object.make({"spec", "createdBy"}) = std::move(creator);
   }
   object.make({"spec", "directlyDeletable"}) = false;
   for (const std::string& name : params_.types.initializers(reader(), *type)) {
@@ -338,6 +267,12 @@ void WorkspaceScheduler::publish(const JobPtr& job, const Json& logical_cluster)
                                       job->key.name;
   }
   workspace.make({"metadata", "labels", kPhaseLabel}) = phase;
+  const Json creator = job->creator();
+  if (phase == "Ready" && !creator.text({"username"}).empty()) {
+    // Nobody needs his groups any more (KK-056).
+    workspace.make({"metadata", "annotations", kOwnerAnnotation}) =
+        Json::object({{"username", creator.text({"username"})}}).dump();
+  }
   if (workspace == job->workspace) {
     publish_status(job, std::move(workspace), logical_cluster);
     return;
@@ -358,6 +293,9 @@ void WorkspaceScheduler::publish_status(const JobPtr& job, Json workspace,
   const bool ready = phase == "Ready";
   copy_lifecycle(workspace, logical_cluster);
   set_kcp_condition(workspace, "WorkspaceScheduled", "True");
+  if (find_condition(workspace, kStalled) != nullptr) {
+    set_kcp_condition(workspace, kStalled, "False");
+  }
   set_initialized_condition(workspace);
   constexpr std::string_view kBindings = "APIBindingsInitialized";
   if (const Json* known = find_condition(logical_cluster, kBindings)) {
@@ -388,19 +326,31 @@ void WorkspaceScheduler::publish_status(const JobPtr& job, Json workspace,
 void WorkspaceScheduler::remove(const JobPtr& job) {
   if (!has_finalizer(job->workspace, kWorkspaceFinalizer)) {
     job->finished(true);
-    return;
+  } else if (!job->cluster.empty()) {
+    remove_cluster_of(job);
+  } else if (job->is_mount() || job->hint_cluster().empty()) {
+    release(job);  // a mount never has a logical cluster (KK-053)
+  } else {
+    find_own(job, [this, job](bool found, bool sure) {
+      if (found) {
+        remove_cluster_of(job);
+      } else if (sure) {
+        release(job);
+      } else {
+        wait(job, kLongestRemoval);
+      }
+    });
   }
-  if (job->shard.empty() || job->cluster.empty()) {
-    release(job);
-    return;
-  }
+}
+
+void WorkspaceScheduler::remove_cluster_of(const JobPtr& job) {
   params_.access.get(job->shard, job->cluster, [this, job](Expected<std::optional<Json>> found) {
     if (!found) {
       wait(job, kLongestRemoval);
       return;
     }
-    if (!*found || (*found)->text({"spec", "owner", "uid"}) != uid_of(job->workspace)) {
-      release(job);
+    if (!*found || !job->owns(**found)) {
+      release(job);  // another's, whatever this Workspace says (KK-063)
       return;
     }
     if (is_deleted(**found)) {

@@ -88,7 +88,7 @@ void WorkspaceTypeController::process(const std::string& text, Finished finished
     }
   }
   if (!missing.empty()) {
-    queue_.add_after(text, kLookAgain);
+    queue_.add_once_after(text, kLookAgain);
   }
   Json updated = *type;
   if (root_.synced()) {

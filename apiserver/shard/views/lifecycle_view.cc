@@ -5,6 +5,7 @@
 
 #include "apiserver/shard/cluster_resolver.h"
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/trust.h"
 #include "krm/go_text.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
@@ -30,36 +31,57 @@ ResourcePtr only_read(const ResourceDef& whole, bool with_status) {
   return std::make_shared<const ResourceDef>(std::move(def));
 }
 
-/// The user that spec.createdBy, before that the owner annotation, tells.
-std::optional<auth::UserInfo> owner_of(const Json& logical_cluster) {
-  std::optional<Json> document;
-  if (const Json* creator = logical_cluster.at({"spec", "createdBy"})) {
-    document = *creator;
-  } else if (Expected<Json> owner = Json::parse(annotation(logical_cluster, kOwnerAnnotation))) {
-    document = std::move(*owner);
-  }
-  if (!document || document->text({"username"}).empty()) {
-    return std::nullopt;
-  }
+/// As whom one works in a cluster that was made by this user (KK-352): his name with what every
+/// user has, in this cluster alone. Groups and extras that the system gives meaning to are no
+/// facts: a creator with system:masters is an ordinary user.
+auth::UserInfo creator_in(std::string_view cluster, const Json& creator) {
   auth::UserInfo user;
-  user.name = document->text({"username"});
-  user.uid = document->text({"uid"});
-  const auto texts = [](const Json& list) {
-    std::vector<std::string> out;
-    for (const Json& item : list.items()) {
-      out.emplace_back(item.as_string());
+  user.name = creator.text({"username"});
+  user.uid = creator.text({"uid"});
+  user.groups = {std::string(auth::kGroupAuthenticated)};
+  bool dropped = false;
+  if (const Json* groups = creator.find("groups"); groups != nullptr && groups->is_array()) {
+    for (const Json& group : groups->items()) {
+      const std::string_view name = group.as_string();
+      if (!name.starts_with("system:")) {
+        user.groups.emplace_back(name);
+      }
+      dropped = dropped || name == auth::kGroupMasters || name.starts_with("system:kcp:");
     }
-    return out;
-  };
-  if (const Json* groups = document->find("groups")) {
-    user.groups = texts(*groups);
   }
-  if (const Json* extra = document->find("extra")) {
+  if (const Json* extra = creator.find("extra"); extra != nullptr && extra->is_object()) {
     for (const krm::JsonMember& member : extra->members()) {
-      user.extra.emplace_back(std::string(std::string_view(member.key)), texts(member.value));
+      if (is_kcp_extra(member.key)) {
+        dropped = true;
+        continue;
+      }
+      std::vector<std::string> values;
+      for (const Json& value : member.value.items()) {
+        values.emplace_back(value.as_string());
+      }
+      user.extra.emplace_back(std::string(std::string_view(member.key)), std::move(values));
     }
+  }
+  user.extra.emplace_back(std::string(auth::kExtraScopes),
+                          std::vector<std::string>{"cluster:" + std::string(cluster)});
+  if (dropped) {
+    note_untrusted(UntrustedValue::kCreator, cluster, user.name, "groups or extras of the system");
   }
   return user;
+}
+
+/// What the status of a binding or export says is the server's own (KK-311).
+bool is_server_status(const auth::Attributes& attributes) {
+  return attributes.is_resource && attributes.group == kApisGroup &&
+         attributes.subresource == "status" &&
+         (attributes.resource == kApiBindings || attributes.resource == kApiExports);
+}
+
+/// What a type's permissions never grant, whatever they say (KK-074).
+bool is_never_granted(const auth::Attributes& attributes) {
+  return is_server_status(attributes) || attributes.verb == "impersonate" ||
+         attributes.verb == "escalate" || attributes.verb == "bind" ||
+         (attributes.is_resource && is_logical_clusters(attributes.group, attributes.resource));
 }
 
 /// "core/secrets (name) in namespace ns", or the path.
@@ -175,11 +197,16 @@ Expected<LifecycleView::Content> LifecycleView::content(const auth::Attributes& 
     content.rules = parse_rules(Json::object({{"rules", *permissions}}));
     return content;
   }
-  content.owner = owner_of(*cluster);
-  if (!content.owner) {
-    return fail(Errc::kInternal, "LogicalCluster " + attributes.cluster + "|" +
-                                     std::string(kClusterName) + " had no createdBy recorded");
+  const std::string where =
+      "LogicalCluster " + attributes.cluster + "|" + std::string(kClusterName);
+  const Json* creator = cluster->at({"spec", "createdBy"});
+  if (creator == nullptr) {
+    return fail(Errc::kInternal, where + " had no createdBy recorded");
   }
+  if (creator->text({"username"}).empty()) {
+    return fail(Errc::kForbidden, where + " had no createdBy username recorded");
+  }
+  content.owner = creator_in(attributes.cluster, *creator);
   return content;
 }
 
@@ -195,13 +222,17 @@ Expected<auth::Decision> LifecycleView::decide(const auth::Attributes& attribute
   if (found->owner) {
     auth::Attributes as_owner = attributes;
     as_owner.user = *found->owner;
+    if (is_server_status(attributes) || attributes.verb == "impersonate") {
+      return fail(auth::denied(as_owner, {false, "access denied"}));
+    }
     auth::Decision decision = context_.rbac.decide(as_owner);
     if (!decision.allowed) {
       return fail(auth::denied(as_owner, decision));
     }
     return decision;
   }
-  if (std::any_of(found->rules.begin(), found->rules.end(),
+  if (!is_never_granted(attributes) &&
+      std::any_of(found->rules.begin(), found->rules.end(),
                   [&](const PolicyRule& rule) { return rule_allows(rule, attributes); })) {
     return granted;
   }

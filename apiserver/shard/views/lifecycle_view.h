@@ -52,7 +52,8 @@ class LifecycleRegistry final : public Registry {
 /// is. Of LogicalClusters only those exist that wait for the name in that phase; writes to their
 /// status may take the name away and nothing else. Everything else of such a cluster is open to
 /// what the type's initializerPermissions (terminatorPermissions) say, as oneself; without them as
-/// the cluster's owner, with his rights. Then also while the cluster is closed to the owner.
+/// the user in spec.createdBy, with his rights in this cluster: as his name and nothing that the
+/// system gives meaning to (KK-352). Then also while the cluster is closed to him.
 class LifecycleView final : public View,
                             public auth::Authorizer,
                             public std::enable_shared_from_this<LifecycleView> {
@@ -70,8 +71,9 @@ class LifecycleView final : public View,
   [[nodiscard]] std::optional<auth::UserInfo> acts_as(
       const auth::Attributes& attributes) const override;
 
-  /// @error (in done) kForbidden the cluster does not wait for this name, or the permissions do not
-  ///        say so; kUnavailable the type is not known here; kInternal the cluster has no owner.
+  /// @error (in done) kForbidden the cluster does not wait for this name, the permissions do not
+  ///        say so, or createdBy has no name; kUnavailable the type is not known here; kInternal
+  ///        the cluster has no createdBy.
   void authorize(const auth::Attributes& attributes, Done done) override;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }

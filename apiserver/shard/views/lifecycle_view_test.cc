@@ -4,6 +4,7 @@
 
 #include "apiserver/controllers/testing_server.h"
 #include "apiserver/shard/names.h"
+#include "apiserver/shard/trust.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -121,7 +122,9 @@ TEST_F(LifecycleViewTest, WhenItWaits_TP073_ContentIsOpenWithTheOwnersRights) {
   const std::optional<auth::UserInfo> acting = view()->acts_as(asks("carol", "", "configmaps"));
   ASSERT_TRUE(acting);
   EXPECT_EQ(acting->name, "owner");
-  EXPECT_EQ(acting->groups, std::vector<std::string>{"g"});
+  EXPECT_EQ(acting->groups,
+            (std::vector<std::string>{std::string(auth::kGroupAuthenticated), "g"}));
+  EXPECT_EQ(*acting->extra_values(auth::kExtraScopes), std::vector<std::string>{"cluster:c"});
   EXPECT_FALSE(view()->acts_as(asks("carol", kCoreGroup, kLogicalClusters)));
 }
 
@@ -133,6 +136,72 @@ TEST_F(LifecycleViewTest, WhenItDoesNotWait_TP073_ContentIsClosed) {
   EXPECT_EQ(verdict(asks("carol", "", "configmaps")), refused);
   EXPECT_EQ(verdict(asks("carol", "", "configmaps", "absent")), refused);
   EXPECT_FALSE(view()->acts_as(asks("carol", "", "configmaps")));
+}
+
+TEST_F(LifecycleViewTest, KKT053_KKT145_WhenCreatedByIsForged_HeIsAnOrdinaryUser) {
+  const char* forged[] = {
+      R"({"username": "owner", "groups": ["system:masters"]})",
+      R"({"username": "owner", "groups": ["system:kcp:admin", "system:cluster:other", "g"]})",
+      R"({"username": "owner", "groups": ["system:kcp:logical-cluster-admin", "system:nodes"]})",
+      R"({"username": "owner", "extra": {"authorization.kcp.io/warrant": ["{}"]}})",
+      R"({"username": "owner", "extra": {"kcp.io/x": ["1"], "authentication.kcp.io/scopes":
+          ["cluster:c,cluster:root"], "authentication.kcp.io/cluster-name": ["root"]}})",
+      R"({"username": "owner", "groups": ["system:serviceaccounts"], "extra": {"mine": ["v"]}})"};
+  for (const char* creator : forged) {
+    SCOPED_TRACE(creator);
+    put_cluster((std::string(R"({"spec": {"createdBy": )") + creator +
+                 R"(}, "status": {"phase": "Initializing", "initializers": ["root:t"]}})")
+                    .c_str());
+    const std::optional<auth::UserInfo> acting = view()->acts_as(asks("carol", "", "configmaps"));
+    ASSERT_TRUE(acting);
+    EXPECT_EQ(acting->groups.front(), auth::kGroupAuthenticated);
+    for (std::size_t i = 1; i < acting->groups.size(); ++i) {
+      EXPECT_EQ(acting->groups[i], "g");
+    }
+    for (const auto& [key, values] : acting->extra) {
+      EXPECT_TRUE(key == "mine" ||
+                  (key == auth::kExtraScopes && values == std::vector<std::string>{"cluster:c"}))
+          << key;
+    }
+    EXPECT_EQ(verdict(asks("carol", "", "configmaps")), "yes");
+    EXPECT_NE(verdict(asks("carol", "", "secrets")), "yes");
+    auth::Attributes status = asks("carol", kApisGroup, kApiBindings);
+    status.verb = "patch";
+    status.subresource = "status";
+    EXPECT_NE(verdict(status), "yes");
+  }
+  EXPECT_GT(untrusted_count(UntrustedValue::kCreator), 0U);
+  // The annotation is nobody's identity, and a creator without a name is none.
+  put_cluster(R"({"metadata": {"annotations": {"experimental.tenancy.kcp.io/owner":
+      "{\"username\":\"owner\"}"}}, "spec": {"createdBy": {"groups": ["system:masters"]}},
+      "status": {"phase": "Initializing", "initializers": ["root:t"]}})");
+  EXPECT_EQ(verdict(asks("carol", "", "configmaps")),
+            "LogicalCluster c|cluster had no createdBy username recorded");
+  EXPECT_FALSE(view()->acts_as(asks("carol", "", "configmaps")));
+}
+
+TEST_F(LifecycleViewTest, KK074_WhenPermissionsGrantEverything_WhatIsTheServersStaysClosed) {
+  set_type(R"({"initializerPermissions": [
+      {"apiGroups": ["*"], "resources": ["*", "*/*"], "verbs": ["*"]}]})");
+  grant("c", "owner", R"([{"apiGroups": ["*"], "resources": ["*", "*/*"], "verbs": ["*"]}])");
+  EXPECT_EQ(verdict(asks("carol", "", "secrets")), "yes");
+  for (const std::string_view verb : {"get", "update", "patch", "list", "delete"}) {
+    for (const std::string_view resource : {kApiBindings, kApiExports}) {
+      auth::Attributes status = asks("carol", kApisGroup, resource);
+      status.verb = verb;
+      status.subresource = "status";
+      EXPECT_NE(verdict(status), "yes") << verb << " " << resource;
+      set_type("{}");  // as the owner, who may everything
+      EXPECT_NE(verdict(status), "yes") << verb << " " << resource;
+      set_type(R"({"initializerPermissions": [
+          {"apiGroups": ["*"], "resources": ["*", "*/*"], "verbs": ["*"]}]})");
+    }
+  }
+  for (const std::string_view verb : {"impersonate", "escalate", "bind"}) {
+    auth::Attributes attributes = asks("carol", "rbac.authorization.k8s.io", "clusterroles");
+    attributes.verb = verb;
+    EXPECT_NE(verdict(attributes), "yes") << verb;
+  }
 }
 
 TEST_F(LifecycleViewTest, WhenTheTypeHasPermissions_TP074_TheyCountAndNobodyElseActs) {
