@@ -10,6 +10,7 @@
 #include "auth/impersonation.h"
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
+#include "http/wire.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -54,9 +55,13 @@ void check_access(const RequestPtr& request) {
     send_error(*request, krm::unavailable("the server is shutting down", 1));
     return;
   }
-  if (!request->exchange->enter(pool_of(*request))) {
-    request->server.request_refused();
-    send_error(*request, Error(Errc::kTooManyRequests));
+  if (!http::is_known_method(request->head.method)) {
+    send_error(*request, krm::method_not_allowed());
+    return;
+  }
+  // A body that is not whole holds nobody up (SE-075).
+  request->seat_due = !request->body_complete && pool_of(*request) == Pool::kWrites;
+  if (!request->seat_due && !take_seat(*request)) {
     return;
   }
   if (request->outside) {
@@ -245,7 +250,9 @@ void with_body(const RequestPtr& request, std::function<void()> ready) {
     return;
   }
   if (request->body_complete) {
-    ready();
+    if (!request->seat_due || take_seat(*request)) {
+      ready();
+    }
     return;
   }
   request->on_body = [request = std::weak_ptr<Request>(request), ready = std::move(ready), limit] {
@@ -257,7 +264,9 @@ void with_body(const RequestPtr& request, std::function<void()> ready) {
       send_error(*self, too_large(limit));
       return;
     }
-    ready();
+    if (!self->seat_due || take_seat(*self)) {
+      ready();
+    }
   };
 }
 

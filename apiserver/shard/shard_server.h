@@ -14,6 +14,7 @@
 #include "auth/jwt.h"
 #include "auth/x509_identity.h"
 #include "base/error.h"
+#include "base/memory_budget.h"
 #include "net/loop.h"
 #include "net/tls.h"
 #include "store/store.h"
@@ -39,6 +40,7 @@ struct ShardServerParams {
   std::string root_ca_pem;                      ///< for ConfigMaps kube-root-ca.crt
   std::function<void(std::string line)> audit;  ///< ServerParams::audit of every loop
   ConcurrencyLimits concurrency;                ///< of every loop
+  std::shared_ptr<MemoryBudget> memory;         ///< of the process; null: without a bound
   RootAddress root;  ///< where the root shard is; unused on the root shard
 };
 
