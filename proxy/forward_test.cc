@@ -403,6 +403,82 @@ TEST(ForwardLimits, ManyWatchesSpreadOverConnectionsAndWritesAreNotDelayed_FP134
   EXPECT_EQ(rig.handler->forward_stats().watches, 250U);
 }
 
+TEST(ForwardLimits, WhenABodyIsNotWhole_SE075_TheShardHearsNothingOfIt) {
+  Rig rig;
+  rig.shard.complete = [](Exchange& exchange) { FakeShard::reply(exchange, 200, "{}"); };
+  std::list<Answer> answers;
+  for (int i = 0; i < 100; ++i) {
+    rig.send(answers.emplace_back(), Rig::request("POST", "/clusters/root/api", false));
+    answers.back().stream->send_data(std::string_view("{"), false);
+  }
+  Answer other;
+  rig.ask(other, Rig::get("/clusters/root/api"));
+  EXPECT_EQ(other.status, 200);
+  EXPECT_EQ(rig.shard.exchanges.size(), 1U);
+  answers.front().stream->send_data(std::string_view("}"), true);
+  ASSERT_TRUE(rig.until([&] { return answers.front().closed; }));
+  EXPECT_EQ(answers.front().status, 200);
+  ASSERT_EQ(rig.shard.exchanges.size(), 2U);
+  EXPECT_EQ(rig.shard.exchanges.back().body, "{}");
+}
+
+TEST(ForwardLimits, WhenABodyIsLarger_SE075_ItGoesToTheShardAsItComes) {
+  Rig rig;
+  rig.shard.complete = [](Exchange& exchange) { FakeShard::reply(exchange, 200, "{}"); };
+  Answer answer;
+  rig.send(answer, Rig::request("POST", "/clusters/root/api", false));
+  const std::string part(40U << 10, 'x');
+  answer.stream->send_data(part, false);
+  answer.stream->send_data(part, false);
+  ASSERT_TRUE(rig.until([&] {
+    return !rig.shard.exchanges.empty() && rig.shard.exchanges.front().body.size() == 80U << 10;
+  }));
+  EXPECT_FALSE(rig.shard.exchanges.front().complete);
+  answer.stream->send_data(std::string_view("end"), true);
+  ASSERT_TRUE(rig.until([&] { return answer.closed; }));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(rig.shard.exchanges.front().body, part + part + "end");
+}
+
+TEST(ForwardLimits, WhenAnEmptyBodyEnds_SE075_TheRequestHasNone) {
+  Rig rig;
+  rig.shard.answer = [](Exchange& exchange) { FakeShard::reply(exchange, 200, "{}"); };
+  Answer answer;
+  rig.send(answer, Rig::request("POST", "/clusters/root/api", false));
+  answer.stream->send_data(std::string_view(), true);
+  ASSERT_TRUE(rig.until([&] { return answer.closed; }));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(rig.shard.exchanges.front().head.end_stream);
+}
+
+TEST(ForwardLimits, WhenTheMethodIsUnknown_SE116_Says405) {
+  Rig rig;
+  rig.log_in();
+  for (const char* method : {"get", "TRACE", "Post", "PROPFIND"}) {
+    for (const char* target : {"/clusters/root/api", "/livez", "/readyz", "/metrics"}) {
+      Answer answer;
+      rig.ask(answer, Rig::request(method, target));
+      EXPECT_EQ(answer.status, 405) << method << " " << target;
+    }
+  }
+  for (const char* target : {"/livez", "/readyz"}) {
+    Answer answer;
+    rig.ask(answer, Rig::request("POST", target));
+    EXPECT_EQ(answer.status, 405) << target;
+  }
+  EXPECT_TRUE(rig.shard.exchanges.empty());
+}
+
+TEST(ForwardLimits, WhenTheLengthIsOverTheLimit_Says413BeforeItComes) {
+  Rig rig;
+  Answer answer;
+  http::RequestHead head = Rig::request("POST", "/clusters/root/api", false);
+  head.headers.add("content-length", "1048577");
+  rig.send(answer, head);
+  ASSERT_TRUE(rig.until([&] { return answer.status != 0; }));
+  EXPECT_EQ(answer.status, 413);
+}
+
 TEST(ForwardLimits, WhenTheBodyIsOverTheLimit_Says413_FP139) {
   Rig rig;
   Answer post;
@@ -443,6 +519,7 @@ TEST(ForwardDrain, WatchesEndWithBookmarkAtABoundaryAndPostsGoOn_FP145) {
   rig.send(bookmarked, Rig::get(kWatch));
   rig.send(plain, Rig::get("/clusters/root/api/v1/configmaps?watch=1"));
   rig.send(post, Rig::request("POST", "/clusters/root/api", false));
+  post.stream->send_data(std::string(70'000, 'x'), false);  // what is shorter waits for its end
   const std::string both = event(4) + event(5);
   ASSERT_TRUE(rig.until([&] {
     return bookmarked.body == both && plain.body == both && halfway.body == both &&

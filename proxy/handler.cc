@@ -4,6 +4,7 @@
 
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
+#include "http/wire.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
@@ -32,7 +33,7 @@ std::string_view path_of(std::string_view target) { return target.substr(0, targ
 
 ProxyHandler::ProxyHandler(ProxyHandlerParams params)
     : params_(std::move(params)),
-      forward_(params_.loop),
+      forward_(params_.loop, params_.memory),
       merge_(params_.loop, params_.pool, params_.view, forward_.watches, params_.merge_options,
              params_.merge_params),
       documents_{params_.loop, params_.pool, params_.local,
@@ -43,6 +44,7 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       clusters_(params_.clusters),
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
+  merge_.memory = forward_.memory;
   merge_.find_deliveries = params_.find_deliveries;
   merge_.homes = params_.homes;
   merge_.rolled_back = params_.rolled_back;
@@ -131,9 +133,11 @@ ProxyHandler::Answer ProxyHandler::built_in(const http::RequestHead& head,
   if (path.size() < 2 || (path[1] != 'l' && path[1] != 'r' && path[1] != 'm')) {
     return nullptr;
   }
+  const bool reads = head.method == "GET" || head.method == "HEAD";
   if (path == "/livez" || path == "/livez/ping" || path == "/readyz" ||
       path == "/readyz/informer-sync") {
-    return probe(head, stream, path);
+    return reads ? probe(head, stream, path)
+                 : answer_error(head, stream, krm::method_not_allowed());
   }
   if (path != "/metrics") {
     return nullptr;
@@ -141,6 +145,9 @@ ProxyHandler::Answer ProxyHandler::built_in(const http::RequestHead& head,
   const ConnectionIdentity* identity = identity_of(stream.peer());
   if (identity == nullptr || !identity->user) {
     return answer_error(head, stream, krm::unauthorized());
+  }
+  if (!reads) {
+    return answer_error(head, stream, krm::method_not_allowed());
   }
   http::RequestHead copy = head;
   return authorized_request(std::move(copy), stream, "/metrics",
@@ -379,6 +386,9 @@ ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::Respo
     auto answer = answer_error(head, stream, krm::unauthorized());
     stream.close_connection_after();
     return answer;
+  }
+  if (!http::is_known_method(head.method)) {
+    return answer_error(head, stream, krm::method_not_allowed());
   }
   forward_.stats.identity_headers_stripped += auth::strip_identity_headers(
       head.headers, entry != nullptr ? entry->identity : params_.identity_headers);

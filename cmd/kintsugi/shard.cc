@@ -7,6 +7,7 @@
 #include "apiserver/shard/shard_server.h"
 #include "auth/x509_identity.h"
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/strings.h"
 #include "cmd/kintsugi/audit_log.h"
 #include "cmd/kintsugi/commands.h"
@@ -36,6 +37,7 @@ struct Options {
   std::uint32_t loops = 1;
   std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
                 watch_starts = kRequests.watch_starts;
+  std::uint32_t memory_budget = 0;  // [MiB]
   std::vector<std::string> labels;
 };
 
@@ -61,6 +63,9 @@ std::vector<Flag> flag_table(Options& options) {
        into(options.writes)},
       {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
        "the same for watches that begin", into(options.watch_starts)},
+      {"memory-budget", "MIB", "0",
+       "what clients may make the shard keep; 0: 75 % of what the process may use",
+       into(options.memory_budget)},
   };
 }
 
@@ -107,6 +112,9 @@ class Running {
     params.address = options_.bind;
     params.loops = options_.loops;
     params.concurrency = {options_.reads, options_.writes, options_.watch_starts};
+    params.memory = std::make_shared<MemoryBudget>(options_.memory_budget != 0
+                                                       ? std::size_t{options_.memory_budget} << 20
+                                                       : memory_limit() / 4 * 3);
     params.external_url = proxy_url(layout_);
     if (auto ready = load_credentials(params); !ready) {
       return ready;
