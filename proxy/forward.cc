@@ -17,6 +17,7 @@ constexpr std::size_t kHighMark = 64U << 10;
 constexpr std::size_t kAwaited = 64U
                                  << 10;  ///< bodies up to this size are sent when they are whole
 constexpr std::uint8_t kMaxAttempts = 3;
+constexpr std::size_t kUnread = 3U << 20;  ///< servers refuse what is longer before they read it
 constexpr Duration kRetryPause = milliseconds(25);
 constexpr Duration kRetryWindow = seconds(5);
 
@@ -77,7 +78,7 @@ class Forward final : public http::RequestHandler,
       pending_->replay = std::move(body);
       pending_->body_ended = true;
     } else if (!head.end_stream && !upgrade_) {
-      pending_->awaits = true;
+      pending_->awaits = announced(head) <= kUnread;
       pending_->hold =
           std::make_unique<net::BodyHold>(shared.bodies, static_cast<net::BodyHold::Owner&>(*this));
     }
@@ -87,10 +88,10 @@ class Forward final : public http::RequestHandler,
     ++stats().requests;
     ++stats().streams;
     stats().watches += watch_ ? 1U : 0U;
-    if (!pending_->awaits) {
-      open();
-    } else if (announces_too_much()) {
+    if (pending_->hold != nullptr && announced(pending_->head) > shared.limits.body_bytes) {
       refuse(body_too_large(shared.limits.body_bytes));
+    } else if (!pending_->awaits) {
+      open();
     }
   }
   ~Forward() override {
@@ -200,9 +201,9 @@ class Forward final : public http::RequestHandler,
     }
   }
 
-  [[nodiscard]] bool announces_too_much() const {
-    const auto length = parse_decimal(pending_->head.headers.get("content-length"));
-    return length && *length > shared_.limits.body_bytes;
+  /// How long the body is said to be; 0: nobody knows.
+  [[nodiscard]] static std::uint64_t announced(const http::RequestHead& head) {
+    return parse_decimal(head.headers.get("content-length")).value_or(0);
   }
 
   /// More of a body of which nothing has been sent is kept now.
