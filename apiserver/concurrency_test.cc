@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
 
@@ -30,6 +35,13 @@ class Concurrency : public ::testing::Test {
       head.headers.add("x-user", user);
     }
     return {server.server(), std::move(head), ""};
+  }
+  static http::RequestHead half_sent() {
+    http::RequestHead head;
+    head.method = "POST";
+    head.target = kMaps;
+    head.headers.add("content-type", "application/json");
+    return head;
   }
   Exchange create(const char* name) { return server.send("POST", kMaps, config_map(name)); }
   static void expect_busy(Exchange& answer) {
@@ -83,32 +95,93 @@ TEST_F(Concurrency, WhenOnePoolIsFull_AM067_TheOthersHaveRoom) {
   EXPECT_EQ(server.held(), 1U) << "a watch that has begun is not counted";
 }
 
-TEST_F(Concurrency, WhenClientsLeave_AM067_TheirPlacesAreFree) {
+TEST_F(Concurrency, WhenClientsLeave_SE076_WhatRunsKeepsItsPlaceToItsEnd) {
   server.hold_decisions();
   {
     Exchange gone = begin("DELETE", std::string(kMaps) + "/a");
     EXPECT_EQ(server.held(), 1U);
   }
+  server.settle();
+  Exchange refused = begin("DELETE", std::string(kMaps) + "/a");
+  expect_busy(refused);
+  EXPECT_EQ(server.held(), 1U) << "a client that resets makes no further work";
+  server.give_decisions();
+  server.settle();
   Exchange next = begin("DELETE", std::string(kMaps) + "/a");
-  EXPECT_EQ(server.held(), 2U);
+  EXPECT_EQ(server.held(), 1U);
 }
 
-TEST_F(Concurrency, WhenABodyIsOnItsWay_AM067_TheWriteCounts) {
-  http::RequestHead head;
-  head.method = "POST";
-  head.target = kMaps;
-  head.headers.add("content-type", "application/json");
-  testing::FakeStream stream;
-  const auto handler = server.server().on_request(std::move(head), stream);
+TEST_F(Concurrency, WhenClientsLeaveBeforeTheirBodyIsWhole_SE076_NothingIsLeftOfThem) {
+  for (int i = 0; i < 100; ++i) {
+    testing::FakeStream stream;
+    const auto handler = server.server().on_request(half_sent(), stream);
+    handler->on_data("{", false);
+    handler->on_close(Errc::kReset);
+  }
   server.settle();
-  EXPECT_EQ(stream.status, 0);
-  Exchange refused = create("b");
-  expect_busy(refused);
-  handler->on_data(config_map("a").dump(), true);
-  ASSERT_TRUE(server.run_until([&] { return stream.ended; }));
-  EXPECT_EQ(stream.status, 201);
   EXPECT_EQ(create("b").status(), 201);
+}
+
+TEST_F(Concurrency, WhenBodiesAreOnTheirWay_SE075_OthersWrite) {
+  std::deque<testing::FakeStream> streams(1'045);
+  std::vector<std::unique_ptr<http::RequestHandler>> handlers;
+  for (testing::FakeStream& stream : streams) {
+    handlers.push_back(server.server().on_request(half_sent(), stream));
+    handlers.back()->on_data("{", false);
+  }
+  server.settle();
+  EXPECT_EQ(create("b").status(), 201);
+  EXPECT_EQ(server.send("DELETE", std::string(kMaps) + "/b").status(), 200);
+  handlers.front()->on_data(config_map("a").dump().substr(1), true);
+  ASSERT_TRUE(server.run_until([&] { return streams.front().ended; }));
+  EXPECT_EQ(streams.front().status, 201);
+  for (std::size_t i = 1; i < streams.size(); ++i) {
+    EXPECT_EQ(streams[i].status, 0);
+  }
+  for (const auto& handler : handlers) {
+    handler->on_close(Errc::kOk);
+  }
+}
+
+TEST_F(Concurrency, WhenABodyIsWholeAndItsPoolIsFull_SE075_ItIsRefusedThen) {
+  testing::FakeStream stream;
+  const auto handler = server.server().on_request(half_sent(), stream);
+  handler->on_data("{", false);
+  server.hold_decisions();
+  Exchange running = begin("DELETE", std::string(kMaps) + "/a");
+  EXPECT_EQ(stream.status, 0);
+  handler->on_data("}", true);
+  EXPECT_EQ(stream.status, 429);
   handler->on_close(Errc::kOk);
+  server.give_decisions();
+  server.settle();
+}
+
+TEST_F(Concurrency, WhenMoreComesThanMayBeKept_SE079_TheClientIsToldAndOthersAreServed) {
+  std::deque<testing::FakeStream> streams(64);
+  std::vector<std::unique_ptr<http::RequestHandler>> handlers;
+  const std::string part(1U << 20, ' ');
+  std::size_t refused = 0, credit = 0;
+  for (testing::FakeStream& stream : streams) {
+    handlers.push_back(server.server().on_request(half_sent(), stream));
+    handlers.back()->on_data(part, false);
+    refused += stream.status == 429 ? 1U : 0U;
+    credit += stream.status == 0 ? stream.consumed : 0U;
+  }
+  EXPECT_GT(refused, 50U);
+  EXPECT_LE(credit, 4U << 20) << "windows stay shut";
+  EXPECT_EQ(server.send("DELETE", std::string(kMaps) + "/b").status(), 404);
+  for (const auto& handler : handlers) {
+    handler->on_close(Errc::kOk);
+  }
+}
+
+TEST_F(Concurrency, WhenAMethodIsUnknown_SE116_Says405AfterAuthentication) {
+  for (const std::string_view method : {"get", "Post", "TRACE", "PROPFIND", "CONNECT"}) {
+    EXPECT_EQ(server.send(method, kMaps).status(), 405) << method;
+    EXPECT_EQ(server.send(method, "/livez").status(), 405) << method;
+    EXPECT_EQ(server.send(method, "/apis").status(), 405) << method;
+  }
 }
 
 TEST_F(Concurrency, WhenAListIsStillBeingSent_AM067_ItCounts) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "http/wire.h"
 
 namespace kintsugi::auth {
 namespace {
@@ -118,17 +119,10 @@ std::size_t strip_identity_headers(http::HeaderList& headers, const RequestHeade
     return is_identity_header(field.name, config) || is_identity_header(field.name, kDefault);
   });
 
-  std::vector<std::string> named;
+  std::vector<std::string_view> nominating;  // stay where they are while fields are removed
   for (std::size_t i = 0; i < headers.size(); ++i) {
-    const http::HeaderView field = headers[i];
-    if (field.name != "connection") {
-      continue;
-    }
-    for (const std::string_view token : split(field.value, ',')) {
-      const std::string_view name = trim(token);
-      if (!name.empty()) {
-        named.push_back(to_lower(name));
-      }
+    if (const http::HeaderView field = headers[i]; field.name == "connection") {
+      nominating.push_back(field.value);
     }
   }
   headers.remove_if([&](const http::HeaderView& field) {
@@ -136,7 +130,9 @@ std::size_t strip_identity_headers(http::HeaderList& headers, const RequestHeade
       return !equals_ignore_case(trim(field.value), "trailers");
     }
     return std::find(kHopByHop.begin(), kHopByHop.end(), field.name) != kHopByHop.end() ||
-           std::find(named.begin(), named.end(), field.name) != named.end();
+           std::any_of(nominating.begin(), nominating.end(), [&](std::string_view list) {
+             return http::list_contains(list, field.name);
+           });
   });
   return stripped;
 }

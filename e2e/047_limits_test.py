@@ -8,6 +8,7 @@ import subprocess
 import unittest
 
 import kit
+import raw_h2
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -103,12 +104,6 @@ class Concurrency(unittest.TestCase):
 
             yield finish
 
-    def refused(self, answer):
-        self.assertEqual((answer.status, answer.headers["Retry-After"]), (429, "1"), answer)
-        self.assertEqual((answer.json["reason"], answer.json["message"], answer.json["details"]["retryAfterSeconds"]),
-                         ("TooManyRequests", BUSY, 1))
-        return True
-
     def test_AM_026_AM_067_a_shard_that_is_full_of_writes_still_reads(self):
         with kit.Installation(shards=1) as own:  # a Shard that is gone afterwards would keep other tests waiting
             command = [str(kit.BINARY), "shard", "--join", str(own.state), "--name", "narrow", "--labels", "region=sa-east-1",
@@ -134,28 +129,46 @@ class Concurrency(unittest.TestCase):
             return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
 
         for client, name in ((proxied, "by-proxy"), (direct, "direct")):
-            with self.half_sent(client, MAPS, make(name)) as finish:
-                # What would do nothing if it came before the half-sent write tells that this one is there.
-                kit.eventually(lambda c=client: self.refused(c.request("DELETE", MAPS + "/nothing")))
-                self.refused(client.request("POST", MAPS, make("refused")))
+            with self.half_sent(client, MAPS, make(name)) as finish:  # takes no place (SE-075)
+                self.assertEqual(client.request("DELETE", MAPS + "/nothing").status, 404)
+                self.crowd(client, MAPS, lambda number, n=name: make(f"{n}-{number}"))
                 self.assertEqual(client.get(MAPS).status, 200)
                 self.assertEqual(next(client.watch(MAPS + "?watch=1"))["type"], "ADDED")
                 self.assertEqual(kit.Client(shard, ca).get("/livez").status, 200)
                 self.assertEqual(finish(), b"HTTP/1.1 201 Created")
             kit.eventually(lambda c=client, n=name: c.request("DELETE", f"{MAPS}/{n}").status == 200, what="its place is free")
-            self.assertEqual(client.get(MAPS + "/refused").status, 404)
+
+    def crowd(self, client, path, thing):
+        """Whole writes that come at once: one of them has the place, others are told to come again."""
+        with raw_h2.Connection(client) as connection:
+            with connection.at_once():
+                streams = []
+                for number in range(30):
+                    streams.append(connection.open("POST", path, [("content-type", "application/json")], end=False))
+                    connection.data(streams[-1], json.dumps(thing(number)).encode(), end=True)
+            self.assertTrue(connection.until(lambda: all(s.over for s in streams)))
+            refused = [json.loads(s.body) for s in streams if s.status == 429]
+            self.assertEqual({s.status for s in streams}, {201, 429}, [s.body for s in streams])
+            self.assertEqual({(r["reason"], r["message"], r["details"]["retryAfterSeconds"]) for r in refused},
+                             {("TooManyRequests", BUSY, 1)})
 
     def test_AM_067_what_the_proxy_serves_is_limited_by_its_configuration(self):
         with kit.Proxy(installation, {"limits": {"served": "{writes: 1}"}}, loops=1) as proxy:
             client = proxy.client()
-            thing = {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": "held"},
-                     "spec": {"selector": {}}}
-            with self.half_sent(client, SERVED["partitions"], thing) as finish:
-                kit.eventually(lambda: self.refused(client.request("DELETE", SERVED["partitions"] + "/nothing")))
+
+            def thing(name):
+                return {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": f"held-{name}"},
+                        "spec": {"selector": {}}}
+
+            with self.half_sent(client, SERVED["partitions"], thing("late")) as finish:  # takes no place (SE-075)
+                self.assertEqual(client.request("DELETE", SERVED["partitions"] + "/nothing").status, 404)
+                self.crowd(client, SERVED["partitions"], thing)
                 self.assertEqual(client.get(SERVED["partitions"]).status, 200)
                 self.assertGreaterEqual(proxy.metric('kintsugi_limited_total{limit="served"}'), 1)
                 self.assertEqual(finish(), b"HTTP/1.1 201 Created")
-            self.assertEqual(client.request("DELETE", SERVED["partitions"] + "/held").status, 200)
+            for item in client.must("GET", SERVED["partitions"])["items"]:
+                kit.eventually(lambda n=item["metadata"]["name"]:
+                               client.request("DELETE", f"{SERVED['partitions']}/{n}").status in (200, 404))
 
 
 class Rights(unittest.TestCase):

@@ -10,6 +10,8 @@
 namespace kintsugi::http {
 namespace {
 
+constexpr int kMaxHints = 16;  ///< 1xx heads before the final one (SE-135)
+
 class H1Client final : public H1SessionOf<ClientSession, RequestStream> {
  public:
   H1Client(SessionHost& host, const SessionLimits& limits) : H1SessionOf(true, host, limits) {}
@@ -52,6 +54,7 @@ class H1Client final : public H1SessionOf<ClientSession, RequestStream> {
  private:
   bool head_request_ = false;
   bool upgrade_ = false;
+  int hints_ = 0;  // 1xx heads of this exchange so far
 };
 
 Expected<RequestStream*> H1Client::open(const RequestHead& head,
@@ -62,11 +65,11 @@ Expected<RequestStream*> H1Client::open(const RequestHead& head,
   if (exchange_) {
     return fail(Errc::kOverloaded, "an exchange is running");
   }
-  if (!is_token(head.method) || !is_target(head.target) || !is_authority(head.authority) ||
-      !is_field_value(head.protocol)) {
-    return fail(Errc::kBadRequest, "forbidden character in a request line");
+  if (const std::string_view fault = request_fault(head); !fault.empty()) {
+    return fail(Errc::kBadRequest, std::string(fault));
   }
   begin_exchange(&handler);
+  hints_ = 0;
   head_request_ = head.method == "HEAD";
   upgrade_ = !head.protocol.empty();
   input_ = Input::kHead;
@@ -108,6 +111,9 @@ H1Result<void> H1Client::on_head_text(std::string_view text) noexcept {
   }
   ResponseHead& head = parsed->head;
   if (head.status < 200 && head.status != 101) {
+    if (++hints_ > kMaxHints) {
+      return tl::unexpected<H1Fault>(H1Fault{400, "too many interim answers"});
+    }
     return {};
   }
   auto* listener = static_cast<ResponseHandler*>(finishing() ? nullptr : handler_);
@@ -127,7 +133,7 @@ H1Result<void> H1Client::on_head_text(std::string_view text) noexcept {
     out_ended_ = true;
     out_done_ = true;
   }
-  reader_.start(parsed->framing, limits_.max_header_list);
+  reader_.start(parsed->framing, limits_);
   const bool end = reader_.done();
   input_ = end ? Input::kWait : Input::kBody;
   in_done_ = end;

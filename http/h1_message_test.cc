@@ -41,12 +41,12 @@ TEST(H1Request, WhenHeadsAreAmbiguous_TheyAreRefused) {
       {0, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"},
       {0, "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"},
       {0, "GET / HTTP/1.1\r\nhOsT:a:80\r\n\r\n"},
-      {0, "GET / HTTP/1.1\r\nHost:\r\n\r\n"},
+      {400, "GET / HTTP/1.1\r\nHost:\r\n\r\n"},
       {0, "GET / HTTP/1.0\r\n\r\n"},
       {0, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"},
       {0, "GET / HTTP/1.1\r\nHost: a\r\nx: \t caf\xc3\xa9 \r\n\r\n"},
       {0, "GET / HTTP/1.1\r\nHost: [::1]:6443\r\n\r\n"},
-      {0, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc"},
+      {400, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc"},
       {0, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n"},
       // framing
       {400,
@@ -176,7 +176,9 @@ std::string decode(std::string_view body, std::size_t step, HeaderList* trailers
   H1BodyReader reader;
   H1Framing framing;
   framing.kind = H1Framing::Kind::kChunked;
-  reader.start(framing, 1'000);
+  SessionLimits limits;
+  limits.max_header_list = 1'000;
+  reader.start(framing, limits);
   std::string kept, out;
   for (std::size_t at = 0; at < body.size() || !kept.empty(); at += step) {
     kept.append(body.substr(std::min(at, body.size()), step));
@@ -242,6 +244,7 @@ TEST(H1BodyReader, WhenChunksBreakInsideARequest_HandlerHearsProtocolError) {
   EXPECT_EQ(handler.at(0).in.body, "ab");
   EXPECT_EQ(handler.at(0).in.cause, Errc::kProtocol);
   EXPECT_EQ(handler.at(0).in.ends, 0);
+  EXPECT_TRUE(take_all(*server).starts_with("HTTP/1.1 400 "));
   EXPECT_TRUE(server->finished());
 }
 

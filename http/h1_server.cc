@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "http/internal/abuse_watched.h"
 #include "http/internal/h1_engine.h"
 #include "http/session.h"
 #include "http/wire.h"
@@ -10,11 +11,14 @@
 namespace kintsugi::http {
 namespace {
 
-class H1Server final : public H1SessionOf<Session, ResponseStream> {
+class H1Server final : public H1SessionOf<Session, ResponseStream>, public AbuseWatched {
  public:
   H1Server(Handler& handler, const PeerInfo& peer, SessionHost& host, const SessionLimits& limits)
       : H1SessionOf(false, host, limits), handler_factory_(handler), peer_(peer) {}
   ~H1Server() override { close_all(Errc::kClosed); }
+  void set_abuse(AbuseCounters& counters, bool /*speaks_for_many*/) noexcept override {
+    abuse_ = &counters;
+  }
 
   void send_head(int status, const HeaderList& headers, bool end) noexcept override;
   [[nodiscard]] const PeerInfo& peer() const noexcept override { return peer_; }
@@ -41,9 +45,16 @@ class H1Server final : public H1SessionOf<Session, ResponseStream> {
  protected:
   H1Result<void> on_head_text(std::string_view text) noexcept override;
   void on_fault(const H1Fault& fault) noexcept override {
+    if (abuse_ != nullptr) {
+      abuse_->add(fault.status == 431 ? Abuse::kHead : Abuse::kFraming);
+    }
     if (exchange_) {
+      const bool silent = !head_out_;
       drop_output();
       finish(Errc::kProtocol);
+      if (silent) {
+        refuse({400, fault.message});
+      }
     } else if (input_ != Input::kDiscard) {
       refuse(fault);
     }
@@ -96,6 +107,7 @@ class H1Server final : public H1SessionOf<Session, ResponseStream> {
   bool head_request_ = false;
   std::uint64_t requests_ = 0;
   bool continue_owed_ = false;  // the client waits for 100
+  AbuseCounters* abuse_ = nullptr;
 };
 
 H1Result<void> H1Server::on_head_text(std::string_view text) noexcept {
@@ -112,7 +124,7 @@ H1Result<void> H1Server::on_head_text(std::string_view text) noexcept {
   closing_ = closing_ || !parsed->keep_alive;
   ++requests_;
   begin_exchange(nullptr);
-  reader_.start(parsed->framing, limits_.max_header_list);
+  reader_.start(parsed->framing, limits_);
   const bool has_body = !reader_.done();
   in_done_ = !has_body && head.protocol.empty();
   input_ = has_body ? Input::kBody : Input::kWait;

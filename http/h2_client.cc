@@ -7,9 +7,12 @@
 #include "http/internal/h2_callbacks.h"
 #include "http/internal/h2_engine.h"
 #include "http/session.h"
+#include "http/wire.h"
 
 namespace kintsugi::http {
 namespace {
+
+constexpr std::uint8_t kMaxHints = 16;  ///< 1xx heads before the final one (SE-135)
 
 class H2ClientStream final : public H2StreamOf<RequestStream> {
  public:
@@ -39,6 +42,9 @@ class H2Client final : public H2SessionOf<ClientSession> {
     if (open_streams() >= slot_limit()) {
       return fail(Errc::kOverloaded, "all streams of the connection are in use");
     }
+    if (const std::string_view fault = request_fault(head); !fault.empty()) {
+      return fail(Errc::kBadRequest, std::string(fault));
+    }
     if (!head.protocol.empty() && nghttp2_session_get_remote_settings(
                                       session_, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) != 1) {
       return fail(Errc::kNotProcessed, "the peer does not support extended CONNECT");
@@ -64,8 +70,11 @@ class H2Client final : public H2SessionOf<ClientSession> {
                                                    head_only ? nullptr : &provider,
                                                    static_cast<H2Stream*>(stream.get()));
     if (id < 0) {
-      goaway_seen_ = goaway_seen_ || id == NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE;
-      return fail(Errc::kNotProcessed, nghttp2_strerror(id));
+      if (id == NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE) {
+        goaway_seen_ = true;
+        return fail(Errc::kNotProcessed, nghttp2_strerror(id));
+      }
+      return fail(Errc::kBadRequest, nghttp2_strerror(id));
     }
     stream->id = id;
     stream->handler = &handler;
@@ -118,7 +127,7 @@ class H2Client final : public H2SessionOf<ClientSession> {
     }
   }
   void on_block_end(std::int32_t, H2Stream* found, bool, bool end) noexcept override {
-    if (found == nullptr || found->closed) {
+    if (found == nullptr || found->closed || !alive()) {
       return;
     }
     auto& stream = static_cast<H2ClientStream&>(*found);
@@ -136,6 +145,9 @@ class H2Client final : public H2SessionOf<ClientSession> {
       return;
     }
     if (status_ < 200) {
+      if (++stream.hints > kMaxHints) {
+        fail_connection(NGHTTP2_ENHANCE_YOUR_CALM);
+      }
       return;
     }
     stream.head_done = true;

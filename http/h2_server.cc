@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "base/strings.h"
+#include "http/internal/abuse_watched.h"
 #include "http/internal/h2_callbacks.h"
 #include "http/internal/h2_engine.h"
 #include "http/session.h"
@@ -30,13 +32,16 @@ class H2ServerStream final : public H2StreamOf<ResponseStream> {
   H2Server& server_;
 };
 
-class H2Server final : public H2SessionOf<Session> {
+class H2Server final : public H2SessionOf<Session>, public AbuseWatched {
  public:
   H2Server(Handler& handler, const PeerInfo& peer, SessionHost& host, const SessionLimits& limits)
       : H2SessionOf<Session>(host, limits), handler_(handler), peer_(peer) {
     start(true);
   }
   ~H2Server() override { close_all(Errc::kClosed); }
+  void set_abuse(AbuseCounters& counters, bool speaks_for_many) noexcept override {
+    watch_.count_in(counters, speaks_for_many);
+  }
 
   void start_drain() noexcept override {
     if (draining_ || !alive()) {
@@ -129,6 +134,14 @@ class H2Server final : public H2SessionOf<Session> {
  private:
   void open(std::int32_t id, bool end) noexcept {
     ++requests_;
+    watch_.on_request(id);
+    const std::string_view host = fields_.get("host");
+    if (host.data() != nullptr && !head_.authority.empty() &&
+        !equals_ignore_case(host, head_.authority)) {
+      watch_.glitch(Abuse::kAuthority);
+      (void)nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_PROTOCOL_ERROR);
+      return;
+    }
     auto* stream = new H2ServerStream(*this, *this);
     stream->id = id;
     stream->remote_ended = end;
@@ -137,19 +150,24 @@ class H2Server final : public H2SessionOf<Session> {
     link(*stream);
     (void)nghttp2_session_set_stream_user_data(session_, id, static_cast<H2Stream*>(stream));
     if (oversized_) {
-      refuse_oversized(*stream);
+      refuse(*stream, 431, "request header fields are too large", Abuse::kHead);
       return;
     }
+    if (head_.method == "CONNECT" && head_.protocol.empty()) {
+      refuse(*stream, 405, "CONNECT is not supported", Abuse::kAuthority);
+      return;
+    }
+    if (head_.authority.empty()) {
+      head_.authority = fields_.get("host");
+    }
+    if (!is_authority(head_.authority)) {
+      refuse(*stream, 400, "malformed authority", Abuse::kAuthority);
+      return;
+    }
+    fields_.remove("host");
     if (limits_.stream_window > 65'535) {
       (void)nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, id,
                                                   static_cast<std::int32_t>(limits_.stream_window));
-    }
-    const std::string_view host = fields_.get("host");
-    if (host.data() != nullptr) {
-      if (head_.authority.empty()) {
-        head_.authority = host;
-      }
-      fields_.remove("host");
     }
     head_.headers = fields_;  // copied to size; the scratch list keeps its room
     head_.version = 2;
@@ -179,13 +197,13 @@ class H2Server final : public H2SessionOf<Session> {
     }
   }
 
-  void refuse_oversized(H2ServerStream& stream) noexcept {
-    watch_.glitch();
-    const std::string body = status_body(431, "request header fields are too large");
+  void refuse(H2ServerStream& stream, int status, std::string_view why, Abuse kind) noexcept {
+    watch_.glitch(kind);
+    const std::string body = status_body(status, why);
     HeaderList headers;
     headers.add("content-type", "application/json");
     headers.add("content-length", std::to_string(body.size()));
-    stream.send_head(431, headers, false);
+    stream.send_head(status, headers, false);
     stream.send_data(std::string_view(body), true);
   }
 

@@ -1,15 +1,19 @@
 #include "http/wire.h"
 
+#include <arpa/inet.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
 
 #include "base/strings.h"
+#include "http/handler.h"
 
 namespace kintsugi::http {
 namespace {
 
-enum Class : std::uint8_t { kToken = 1, kValue = 2, kTarget = 4, kAuthority = 8 };
+enum Class : std::uint8_t { kToken = 1, kValue = 2, kTarget = 4, kName = 8 };
 
 constexpr std::array<std::uint8_t, 256> make_classes() {
   std::array<std::uint8_t, 256> classes{};
@@ -27,9 +31,8 @@ constexpr std::array<std::uint8_t, 256> make_classes() {
     if (c > 0x20 && c < 0x7f) {
       mask |= kTarget;
     }
-    if (alphanumeric || std::string_view("-._~%!$&'()*+;=:[]").find(static_cast<char>(c)) !=
-                            std::string_view::npos) {
-      mask |= kAuthority;
+    if (alphanumeric || c == '.' || c == '_' || c == '~' || c == '-') {
+      mask |= kName;
     }
     classes[c] = mask;
   }
@@ -44,6 +47,26 @@ bool all_of(std::string_view text, std::uint8_t mask) noexcept {
     }
   }
   return true;
+}
+
+constexpr std::size_t kMaxHost = 253;
+
+/// 1 to 65535, without a sign and leading zeros.
+bool is_port(std::string_view text) noexcept {
+  const bool digits =
+      !text.empty() && text.size() <= 5 &&
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return digits && text.front() != '0' && parse_decimal<std::uint32_t>(text).value_or(0) <= 65'535;
+}
+
+bool is_ipv6(std::string_view text) noexcept {
+  std::array<char, INET6_ADDRSTRLEN> copy{};
+  if (text.size() >= copy.size()) {
+    return false;
+  }
+  std::copy(text.begin(), text.end(), copy.begin());
+  in6_addr address{};
+  return ::inet_pton(AF_INET6, copy.data(), &address) == 1;
 }
 
 /// The Kubernetes reason of the few codes an engine answers itself; 431 and 5xx have none.
@@ -182,10 +205,54 @@ bool is_hop_by_hop(std::string_view name) noexcept {
   }
 }
 
+bool is_known_method(std::string_view method) noexcept {
+  static constexpr std::array<std::string_view, 7> kMethods = {"GET",   "HEAD",   "POST",   "PUT",
+                                                               "PATCH", "DELETE", "OPTIONS"};
+  return std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end();
+}
+
 bool is_token(std::string_view text) noexcept { return !text.empty() && all_of(text, kToken); }
 bool is_field_value(std::string_view text) noexcept { return all_of(text, kValue); }
 bool is_target(std::string_view text) noexcept { return !text.empty() && all_of(text, kTarget); }
-bool is_authority(std::string_view text) noexcept { return all_of(text, kAuthority); }
+
+bool is_authority(std::string_view text) noexcept {
+  std::string_view host = text, port;
+  bool has_port = false;
+  if (!text.empty() && text.front() == '[') {
+    const std::size_t close = text.find(']');
+    if (close == std::string_view::npos || !is_ipv6(text.substr(1, close - 1))) {
+      return false;
+    }
+    const std::string_view rest = text.substr(close + 1);
+    if (!rest.empty() && rest.front() != ':') {
+      return false;
+    }
+    has_port = !rest.empty();
+    port = rest.substr(has_port ? 1 : 0);
+    return !has_port || is_port(port);
+  }
+  if (const std::size_t colon = text.find(':'); colon != std::string_view::npos) {
+    has_port = true;
+    host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+  }
+  return !host.empty() && host.size() <= kMaxHost && all_of(host, kName) &&
+         (!has_port || is_port(port));
+}
+
+std::string_view request_fault(const RequestHead& head) noexcept {
+  if (!is_token(head.method)) {
+    return "malformed method";
+  }
+  const bool has_target = head.method != "CONNECT" || !head.protocol.empty();
+  if (has_target && !is_target(head.target)) {
+    return "malformed request target";
+  }
+  if (!head.authority.empty() && !is_authority(head.authority)) {
+    return "malformed authority";
+  }
+  return is_field_value(head.protocol) ? std::string_view() : "malformed protocol";
+}
 
 bool list_contains(std::string_view list, std::string_view lower_case_token) noexcept {
   while (!list.empty()) {

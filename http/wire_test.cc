@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "http/handler.h"
 #include "http/internal/protocol_limits.h"
 #include "http/internal/send_queue.h"
 
@@ -34,9 +35,80 @@ TEST(Wire, WhenCharactersAreForbidden_TextIsRefused) {
   EXPECT_TRUE(is_target("/a?b=%20#c"));
   EXPECT_FALSE(is_target(""));
   EXPECT_FALSE(is_target("/a b"));
-  EXPECT_TRUE(is_authority("[::1]:80"));
-  EXPECT_FALSE(is_authority("a,b"));
-  EXPECT_FALSE(is_authority("user@a"));
+}
+
+TEST(Wire, SE115_OnlyWhatNamesAServerIsAnAuthority) {
+  const std::string longest(253, 'a');
+  for (const std::string& text :
+       {std::string("a"), std::string("A-z_0.~"), std::string("a.example:1"),
+        std::string("127.0.0.1:65535"), std::string("[::1]"), std::string("[::1]:80"),
+        std::string("[2001:db8::1:2]:443"), std::string("[::ffff:192.0.2.1]"), longest,
+        longest + ":443"}) {
+    EXPECT_TRUE(is_authority(text)) << text;
+  }
+  for (const std::string& text : {std::string(),
+                                  std::string("a@b"),
+                                  std::string("user@a"),
+                                  std::string("a b"),
+                                  std::string("a,b"),
+                                  std::string("a%20"),
+                                  std::string("a/b"),
+                                  std::string("a:"),
+                                  std::string("a:0"),
+                                  std::string("a:65536"),
+                                  std::string("a:080"),
+                                  std::string("a:1:2"),
+                                  std::string("a:b"),
+                                  std::string(":80"),
+                                  std::string("[::1"),
+                                  std::string("[::1]x"),
+                                  std::string("[::1]:"),
+                                  std::string("[]"),
+                                  std::string("[a]"),
+                                  std::string("::1"),
+                                  std::string("[::1%eth0]"),
+                                  std::string("[::1]:99999"),
+                                  longest + "a",
+                                  std::string("a\xc3"),
+                                  std::string("a\0b", 3),
+                                  "[" + std::string(300, ':') + "]",
+                                  std::string("a:+1")}) {
+    EXPECT_FALSE(is_authority(text)) << text;
+  }
+}
+
+TEST(Wire, SE116_MethodsAreToldApartByCase) {
+  for (const std::string_view method :
+       {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}) {
+    EXPECT_TRUE(is_known_method(method));
+  }
+  for (const std::string_view method : {"get", "Get", "TRACE", "CONNECT", "PROPFIND", "", "GETS"}) {
+    EXPECT_FALSE(is_known_method(method)) << method;
+  }
+}
+
+TEST(Wire, SE118_WhatNoConnectionTakesIsToldBeforeItIsSent) {
+  const auto fault = [](std::string method, std::string target, std::string authority) {
+    RequestHead head;
+    head.method = std::move(method);
+    head.target = std::move(target);
+    head.authority = std::move(authority);
+    return std::string(request_fault(head));
+  };
+  EXPECT_EQ(fault("GET", "/a?b", "a:1"), "");
+  EXPECT_EQ(fault("GET", "/", ""), "");
+  EXPECT_EQ(fault("GE T", "/", "a"), "malformed method");
+  EXPECT_EQ(fault("", "/", "a"), "malformed method");
+  EXPECT_EQ(fault("GET", "/a b", "a"), "malformed request target");
+  EXPECT_EQ(fault("GET", "", "a"), "malformed request target");
+  EXPECT_EQ(fault("GET", "/\r\nx: y", "a"), "malformed request target");
+  EXPECT_EQ(fault("GET", "/", "a@b"), "malformed authority");
+  EXPECT_EQ(fault("CONNECT", "", "a:1"), "");
+  RequestHead upgrade;
+  upgrade.method = "GET";
+  upgrade.target = "/";
+  upgrade.protocol = "x\r\ny";
+  EXPECT_EQ(request_fault(upgrade), "malformed protocol");
 }
 
 TEST(Wire, WhenListHoldsToken_CaseAndBlanksDoNotMatter) {
@@ -141,7 +213,7 @@ TEST(ProtocolLimits, WhenTimePasses_TokensComeBack) {
   EXPECT_EQ(limits.glitches(), 11U);
   EXPECT_FALSE(limits.should_warn());
   for (int i = 0; i < 64; ++i) {
-    limits.glitch();
+    limits.glitch(Abuse::kField);
   }
   EXPECT_TRUE(limits.should_warn());
   EXPECT_FALSE(limits.should_close());

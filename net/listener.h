@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "http/abuse.h"
 #include "http/handler.h"
 #include "http/session.h"
 #include "net/listener_group.h"
@@ -49,6 +50,8 @@ struct ListenerParams {
   std::function<PeerVerdict(const std::shared_ptr<const void>& identity)> review;
   /// So long may streams go on that run when their connection's identity ends (SE-042).
   Duration ended_grace = seconds(60);
+  /// Connections that carry requests of many, as those of a proxy do (SE-126). Empty: none.
+  std::function<bool(const http::PeerInfo&)> speaks_for_many;
 };
 
 struct ListenerStats {
@@ -59,6 +62,7 @@ struct ListenerStats {
   std::uint64_t slow_readers = 0;  ///< streams reset: the client took nothing
   std::uint64_t handed_over = 0;   ///< accepted here, served by another loop
   std::size_t largest_queue = 0;   ///< [bytes]
+  http::AbuseCounters abuse;       ///< what clients did that costs and brings nothing
 };
 
 class Listener {

@@ -5,7 +5,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "http/wire.h"
+
 namespace kintsugi::net {
+namespace {
+
+/// Another connection may take the request.
+constexpr bool may_pass(Errc cause) noexcept {
+  return cause == Errc::kOverloaded || cause == Errc::kNotProcessed;
+}
+
+}  // namespace
 
 Pool::Pool(Origin& origin, UpstreamClass kind)
     : origin_(origin),
@@ -62,6 +72,7 @@ std::size_t Pool::room(const ClientConnection& connection) const noexcept {
 http::RequestStream& Pool::open(const http::RequestHead& head, http::ResponseHandler& handler) {
   ++counters_.requests;
   const bool exclusive = !head.protocol.empty();
+  bool refused = false;
   if (!exclusive && queue_.empty()) {
     for (const auto& connection : connections_) {
       if (room(*connection) == 0) {
@@ -72,11 +83,19 @@ http::RequestStream& Pool::open(const http::RequestHead& head, http::ResponseHan
         connection->output_ready();
         return **opened;
       }
+      if (!may_pass(opened.error().code())) {
+        refused = true;
+        break;
+      }
     }
   }
   auto* stream = new QueuedStream(loop_, *this, head, handler, exclusive);
   StreamList& list = exclusive ? exclusive_ : queue_;
   list.push_back(*stream);
+  if (refused || !http::request_fault(head).empty()) {
+    fail_later(*stream, Errc::kBadRequest);
+    return *stream;
+  }
   if (closing_ || list.size() > params().max_queued) {
     fail_later(*stream, closing_ ? Errc::kCancelled : Errc::kOverloaded);
     return *stream;
@@ -144,11 +163,16 @@ void Pool::dispatch() {
     bool used = false;
     while (!queue_.empty() && room(connection) > 0) {
       QueuedStream* stream = queue_.pop_front();
-      if (!stream->attach(*connection.session())) {
-        queue_.push_front(*stream);
+      const Errc result = stream->attach(*connection.session());
+      if (result == Errc::kOk) {
+        used = true;
+        continue;
+      }
+      queue_.push_front(*stream);
+      if (may_pass(result)) {
         break;
       }
-      used = true;
+      fail_later(*stream, result);  // nobody behind it waits for what no connection takes
     }
     if (used) {
       connection.output_ready();
@@ -366,9 +390,9 @@ void Pool::on_established(ClientConnection& connection) noexcept {
       return;
     }
     exclusive_.remove(*stream);
-    if (!stream->attach(*connection.session())) {
+    if (const Errc result = stream->attach(*connection.session()); result != Errc::kOk) {
       exclusive_.push_back(*stream);
-      fail_later(*stream, Errc::kNotProcessed);
+      fail_later(*stream, result);
     }
     return;
   }

@@ -6,10 +6,10 @@
 
 namespace kintsugi::net {
 
-bool QueuedStream::attach(http::ClientSession& session) {
+Errc QueuedStream::attach(http::ClientSession& session) {
   Expected<http::RequestStream*> opened = session.open(waiting_->head, *this);
   if (!opened) {
-    return false;
+    return opened.error().code();
   }
   target_ = *opened;
   pool_ = nullptr;
@@ -22,7 +22,7 @@ bool QueuedStream::attach(http::ClientSession& session) {
   } else if (!sent->body.empty() || sent->end) {
     target_->send_data(sent->body, sent->end);
   }
-  return true;
+  return Errc::kOk;
 }
 
 void QueuedStream::close_unsent(Errc cause) {

@@ -29,8 +29,10 @@ class QueuedStream final : public http::RequestStream, public http::ResponseHand
     waiting_->head = std::move(head);
   }
 
-  /// Moves the request into a session. False: the session did not take it, the stream still waits.
-  [[nodiscard]] bool attach(http::ClientSession& session);
+  /// Moves the request into a session. @returns kOk; or why the session did not take it, and the
+  /// stream still waits: kOverloaded and kNotProcessed may pass with another connection, everything
+  /// else is a fault of the request (SE-118).
+  [[nodiscard]] Errc attach(http::ClientSession& session);
   /// on_close(cause) now, then the end.
   void close_unsent(Errc cause);
 

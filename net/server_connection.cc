@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "http/abuse_watch.h"
+
 namespace kintsugi::net {
 namespace {
 
@@ -75,6 +77,8 @@ void ServerConnection::choose(bool http2) noexcept {
   http::Handler& handler = owner_->handler();
   set_session(http2 ? http::make_h2_server(handler, peer_, *this, limits)
                     : http::make_h1_server(handler, peer_, *this, limits));
+  const auto& speaks_for_many = owner_->params().speaks_for_many;
+  http::watch_abuse(*session_, owner_->counters().abuse, speaks_for_many && speaks_for_many(peer_));
 }
 
 void ServerConnection::on_bytes(std::string_view bytes) noexcept {

@@ -109,6 +109,56 @@ TEST(Upstream, WhenHttp1IsSpoken_OneExchangePerConnectionUpToTheMaximum) {
   EXPECT_EQ(pair.upstream->stats(UpstreamClass::kRead).opened, 4U);
 }
 
+TEST(Upstream, SE118_WhatNoConnectionTakes_FailsAtOnceAndDelaysNobody) {
+  struct Case {
+    const char *method, *target, *authority;
+  };
+  constexpr Case kCases[] = {{"GET", "/small", "a@b"}, {"GET", "/small", "a b"},
+                             {"GET", "/sm all", "a"},  {"GE T", "/small", "a"},
+                             {"GET", "", "a"},         {"GET", "/\r\nx: y", "a"}};
+  for (const Pair::Mode mode : Pair::kModes) {
+    Pair pair(mode, [](ListenerParams&, UpstreamParams& params) {
+      params.max_connections = 1;
+      params.queue_timeout = seconds(600);
+    });
+    std::deque<Client> bad(std::size(kCases)), good(std::size(kCases) + 1);
+    Client busy;
+    pair.send(busy, make_request("GET", "/hold"));
+    for (std::size_t i = 0; i < bad.size(); ++i) {  // before there is a connection, then with one
+      http::RequestHead head = make_request(kCases[i].method, kCases[i].target);
+      head.authority = kCases[i].authority;
+      pair.send(bad[i], head);
+      pair.send(good[i], make_request("GET", "/small"));
+    }
+    ASSERT_TRUE(pair.until([&] { return all_closed(bad) && pair.server.held.size() == 1; }));
+    http::RequestHead late = make_request("GET", "/small");
+    late.authority = "c@d";
+    Client late_one;
+    pair.send(late_one, late);
+    pair.send(good.back(), make_request("GET", "/small"));
+    ASSERT_TRUE(pair.until([&] { return late_one.closed; }));
+    pair.server.release();
+    ASSERT_TRUE(pair.until([&] { return all_closed(good) && busy.closed; }));
+    for (const Client& client : bad) {
+      EXPECT_EQ(client.result, Errc::kBadRequest);
+    }
+    EXPECT_EQ(late_one.result, Errc::kBadRequest);
+    for (const Client& client : good) {
+      EXPECT_EQ(client.status, 200);
+    }
+  }
+}
+
+TEST(Upstream, SE118_AnUpgradeThatNoConnectionTakes_FailsAtOnce) {
+  Pair pair(Pair::Mode::kH1Plain);
+  http::RequestHead head = make_request("GET", "/small", false);
+  head.protocol = "x\r\ny";
+  Client client;
+  pair.send(client, head);
+  ASSERT_TRUE(pair.until([&] { return client.closed; }));
+  EXPECT_EQ(client.result, Errc::kBadRequest);
+}
+
 TEST(Upstream, WhenClassesDiffer_TheyShareNoConnection) {
   Pair pair(Pair::Mode::kH2Tls);
   std::array<Client, 3> clients;

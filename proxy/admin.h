@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "endpointslice/slice_controller.h"
 #include "http/handler.h"
 #include "net/listener.h"
@@ -37,7 +39,10 @@ struct LoopReport {
   DocumentStats documents;
   std::map<std::string, std::uint64_t> ignored_applies;  ///< by shard
   ShardReviews::Stats reviews;
-  std::uint64_t served_refused = 0;  ///< requests over `limits.served`
+  std::uint64_t served_refused = 0;                   ///< requests over `limits.served`
+  std::uint64_t late_bodies = 0, crowded_bodies = 0;  ///< 408 and 429 before a body was whole
+  std::array<std::size_t, kMemoryAccounts> memory{};  ///< of the process, in one loop's report
+  std::size_t memory_budget = 0;                      ///< the same
   struct Upstream {
     std::string shard;
     TimePoint failed_at{}, answered_at{};  ///< see shards::ShardClient

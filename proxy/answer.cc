@@ -182,6 +182,10 @@ Error body_too_large(std::size_t limit) {
                "Request entity too large: limit is " + std::to_string(limit));
 }
 
+Error not_sendable() {
+  return Error(Errc::kBadRequest, "the request cannot be sent to the backend");
+}
+
 Error loop_detected() { return with_status(Errc::kReset, 508, "proxy loop detected"); }
 
 Error malformed_path(std::string_view reason) {

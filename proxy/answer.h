@@ -53,6 +53,7 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
 [[nodiscard]] Error backend_not_secured();                                            ///< E7
 [[nodiscard]] Error backend_lost();                                                   ///< E8
 [[nodiscard]] Error body_too_large(std::size_t limit);                                ///< E12
+[[nodiscard]] Error not_sendable();                                                   ///< SE-118
 [[nodiscard]] Error loop_detected();                                                  ///< E15
 [[nodiscard]] Error malformed_path(std::string_view reason);                          ///< E16
 [[nodiscard]] Error target_too_long();                                                /// @}

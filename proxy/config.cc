@@ -234,6 +234,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"audit.max_backups", number(config.audit.max_backups, 0, 1'000'000)},
       {"audit.max_age_days", number(config.audit.max_age_days, 0, 100'000)},
       {"limits.body_bytes", number(config.limits.body_bytes, 1024, 1LL << 32)},
+      {"memory.budget", number(config.memory_budget, 0, 1LL << 50)},
       {"limits.served.reads", number(config.served_limits.reads, 0, 1'000'000)},
       {"limits.served.writes", number(config.served_limits.writes, 0, 1'000'000)},
       {"limits.served.watch_starts", number(config.served_limits.watch_starts, 0, 1'000'000)},

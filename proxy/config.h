@@ -173,6 +173,8 @@ struct ProxyConfig {
   } admin;
   AuditConfig audit;
   ForwardLimits limits;
+  /// What clients may make the process keep [bytes]; 0: 75 % of what it may use.
+  std::size_t memory_budget = 0;
   ServedLimits served_limits;
   struct {
     /// Every so often the rights of open watches are asked about again: with the 10 s of a cached

@@ -9,14 +9,14 @@
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
 #include "krm/not_permitted.h"
-#include "krm/request_info.h"
+#include "krm/request_target.h"
+#include "krm/service_path.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/identity.h"
 #include "proxy/in_cluster.h"
+#include "proxy/parse_for.h"
 #include "proxy/pass_through.h"
-#include "proxy/path.h"
-#include "proxy/service_path.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -24,10 +24,7 @@ namespace {
 
 using Kind = topology::Resolution::Kind;
 
-constexpr std::string_view kShards = "/shards/";
-constexpr std::string_view kPartitions = "/partitions/";
 constexpr std::string_view kSystem = "system:";
-constexpr std::string_view kServices = "/services/";
 constexpr std::size_t kMostHeld = 256U
                                   << 10;  // [bytes] of a refusal, until it is known whose it is
 
@@ -40,29 +37,32 @@ struct Place {
   bool by_shard = false;  ///< below /shards/, and no virtual workspace
 };
 
-Place place_of(std::string_view target) {
+/// Who owns what a virtual workspace serves; "": nobody's workspace.
+std::string service_owner(std::string_view target, const krm::RequestTarget& parsed) {
+  std::string inner(target.substr(parsed.inner));
+  if (!parsed.plain_prefix.empty()) {  // from its plain words on
+    inner = parsed.plain_prefix + std::string(target.substr(parsed.trail));
+    inner.erase(0, std::min(inner.find("/services/"), inner.size()));
+  }
+  auto path = krm::parse_service_path(inner);
+  return path && !path->owner.starts_with(kSystem) ? std::move(path->owner) : std::string();
+}
+
+Place place_of(std::string_view target, const krm::RequestTarget& parsed) {
   Place place;
-  std::string_view rest = target;
-  if (target.starts_with(kShards)) {
-    place.concerns = true;
-    rest.remove_prefix(std::min(target.find('/', kShards.size()), target.size()));
-  } else if (target.starts_with(kPartitions)) {
+  if (parsed.scope == krm::TargetScope::kPartition) {
     place.concerns = place.by_partition = true;
-    const std::string_view both = target.substr(kPartitions.size());
-    place.cluster = percent_decode(both.substr(0, both.find_first_of("/?"))).value_or("");
+    place.cluster = parsed.scope_cluster;
     return place;
   }
-  if (rest.starts_with(kServices)) {
-    place.is_service = virtual_workspace_of(rest) != VirtualWorkspace::kOther;
-    place.concerns = place.concerns || place.is_service;
-    if (auto path = place.is_service ? parse_service_path(rest) : std::nullopt) {
-      const bool is_system = path->owner.starts_with(kSystem);  // in no workspace
-      place.cluster = is_system ? std::string() : std::move(path->owner);
-    }
-  } else if (auto path = krm::split_cluster_path(rest)) {
+  place.concerns = parsed.scope == krm::TargetScope::kShard;
+  if (parsed.form == krm::TargetForm::kService) {
+    place.is_service = place.concerns = true;
+    place.cluster = service_owner(target, parsed);
+  } else if (parsed.form == krm::TargetForm::kCluster) {
+    place.by_shard = place.concerns;
     place.concerns = true;
-    place.by_shard = rest.size() != target.size();
-    place.cluster = path->segment == "*" ? std::string() : std::move(path->segment);
+    place.cluster = parsed.cluster == "*" ? std::string() : parsed.cluster;
   }
   return place;
 }
@@ -279,14 +279,16 @@ ExistenceGate::ExistenceGate(std::shared_ptr<topology::SnapshotView> view,
 
 std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
     http::RequestHead head, http::ResponseStream& stream) noexcept {
-  if (judge_path(head.target) == PathVerdict::kUnclean) {
+  krm::RequestTarget target = parse_for(view_->current(), head);
+  if (target.fault != krm::TargetFault::kNone) {
     return inner_.on_request(std::move(head), stream);
   }
   auth::adopt_web_socket_token(head);
-  if (std::optional<std::string> inside = in_cluster_target(head)) {
+  if (std::optional<std::string> inside = in_cluster_target(head, target)) {
     head.target = std::move(*inside);
+    target = parse_for(view_->current(), head);
   }
-  Place place = place_of(head.target);
+  Place place = place_of(head.target, target);
   if (!place.concerns) {
     return inner_.on_request(std::move(head), stream);
   }

@@ -8,13 +8,17 @@
 #include "base/strings.h"
 #include "krm/request_target.h"
 #include "proxy/answer.h"
+#include "proxy/identity.h"
 #include "proxy/watch_tail.h"
 
 namespace kintsugi::proxy {
 namespace {
 
 constexpr std::size_t kHighMark = 64U << 10;
+constexpr std::size_t kAwaited = 64U
+                                 << 10;  ///< bodies up to this size are sent when they are whole
 constexpr std::uint8_t kMaxAttempts = 3;
+constexpr std::size_t kUnread = 3U << 20;  ///< servers refuse what is longer before they read it
 constexpr Duration kRetryPause = milliseconds(25);
 constexpr Duration kRetryWindow = seconds(5);
 
@@ -38,6 +42,8 @@ struct Pending {
   std::size_t body_bytes = 0;
   std::uint8_t attempts = 0;
   TimePoint first_attempt;
+  bool awaits = false;                  // the body is not whole, and nothing has been sent
+  std::unique_ptr<net::BodyHold> hold;  // of a body that is not whole
   net::Timer timer;
   std::function<void()> unreachable;
   explicit Pending(net::Loop& loop) : timer(loop) {}
@@ -49,7 +55,9 @@ bool allows_bookmarks(std::string_view target) {
   return krm::asks_for_watch(query.get("allowWatchBookmarks"));  // read as every flag
 }
 
-class Forward final : public http::RequestHandler, private WatchDrain::Watch {
+class Forward final : public http::RequestHandler,
+                      private WatchDrain::Watch,
+                      private net::BodyHold::Owner {
  public:
   Forward(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
           shards::ShardClient& client, std::function<void()> unreachable, std::string body = {})
@@ -67,8 +75,13 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
     pending_->bodiless = pending_->body_ended = head.end_stream;
     if (!body.empty()) {
       pending_->body_bytes = body.size();
+      pending_->replayable = body.size() <= shared.limits.replay_bytes;
       pending_->replay = std::move(body);
       pending_->body_ended = true;
+    } else if (!head.end_stream && !upgrade_) {
+      pending_->awaits = announced(head) <= kUnread;
+      pending_->hold =
+          std::make_unique<net::BodyHold>(shared.bodies, static_cast<net::BodyHold::Owner&>(*this));
     }
     pending_->first_attempt = shared.loop.now();
     pending_->head = std::move(head);
@@ -76,7 +89,11 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
     ++stats().requests;
     ++stats().streams;
     stats().watches += watch_ ? 1U : 0U;
-    open();
+    if (pending_->hold != nullptr && announced(pending_->head) > shared.limits.body_bytes) {
+      refuse(body_too_large(shared.limits.body_bytes));
+    } else if (!pending_->awaits) {
+      open();
+    }
   }
   ~Forward() override {
     leave();
@@ -95,6 +112,10 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
       return;
     }
     if (pending_ && !keep_for_replay(bytes, end)) {
+      return;
+    }
+    if (pending_ && pending_->awaits) {
+      await(bytes.size(), end);
       return;
     }
     if (up_ == nullptr) {
@@ -148,6 +169,11 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
   };
 
   void open() {
+    if (pending_->attempts > 0 && !pending_->replayable) {  // the client sent more meanwhile
+      tell_unreachable();
+      refuse(shard_unreachable(watch_));
+      return;
+    }
     shards::ShardClient* client = *client_;
     net::Upstream* upstream = client == nullptr ? nullptr : client->upstream();
     if (upstream == nullptr || !client->admit()) {
@@ -160,16 +186,74 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
       client->dress(head.headers);
     }
     const bool has_replay = !pending_->replay.empty();
+    pending_->awaits = false;
     head.end_stream = pending_->body_ended && !has_replay;
     if (const std::string& prefix = upstream->params().url.path; prefix != pending_->prefix) {
       head.target.replace(0, pending_->prefix.size(), prefix);
       pending_->prefix = prefix;
     }
     up_ = &upstream->open(class_of(head.method, watch_), head, up_side_);
-    if (has_replay || (pending_->body_ended && !pending_->bodiless && pending_->attempts > 1)) {
+    if (has_replay && !pending_->replayable) {
+      up_->send_data(SharedBytes(pending_->replay), pending_->body_ended);
+      give_back(pending_->replay);
+    } else if (has_replay ||
+               (pending_->body_ended && !pending_->bodiless && pending_->attempts > 1)) {
       up_->send_data(pending_->replay, pending_->body_ended);
     }
   }
+
+  /// How long the body is said to be; 0: nobody knows.
+  [[nodiscard]] static std::uint64_t announced(const http::RequestHead& head) {
+    return parse_decimal(head.headers.get("content-length")).value_or(0);
+  }
+
+  /// More of a body of which nothing has been sent is kept now.
+  void await(std::size_t bytes, bool end) {
+    if (end || pending_->body_bytes > std::min(kAwaited, shared_.limits.replay_bytes)) {
+      down_.consume(bytes);
+      open();
+      if (pending_) {
+        keep_or_drop(bytes, end);
+      }
+    } else if (Expected<void> room = pending_->hold->add(bytes); !room) {
+      refuse_body(room.error());
+    }
+  }
+
+  /// The copy of a body that is on its way stays as long as it may be needed and there is room.
+  void keep_or_drop(std::size_t bytes, bool end) {
+    if (pending_->replayable && pending_->body_bytes > shared_.limits.replay_bytes) {
+      pending_->replayable = false;
+    }
+    if (pending_->hold == nullptr) {
+      return;
+    }
+    if (end) {
+      pending_->hold->finish();
+    }
+    if (pending_->replayable) {
+      pending_->replayable = pending_->hold->keep(bytes) || end;
+    } else {
+      pending_->hold->pass(bytes);
+    }
+    if (!pending_->replayable) {
+      give_back(pending_->replay);
+      pending_->hold->shrink(0);
+    }
+  }
+
+  // The body's hold.
+  [[nodiscard]] net::BodyPayer body_payer() const override {
+    return payer_of(shared_, down_.peer(), pending_->head.headers);
+  }
+  void give_body_credit(std::size_t bytes) noexcept override { down_.consume(bytes); }
+  void refuse_body(const Error& error) noexcept override {
+    if (pending_->head.version < 2) {
+      down_.close_connection_after();
+    }
+    refuse(error);
+  }
+  [[nodiscard]] bool body_is_stuck() const noexcept override { return down_credit_ > 0; }
 
   /// False: the body is over the limit and the request has been answered.
   bool keep_for_replay(std::string_view bytes, bool end) {
@@ -180,12 +264,14 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
       refuse(body_too_large(shared_.limits.body_bytes));
       return false;
     }
-    if (pending_->body_bytes > shared_.limits.replay_bytes) {
-      pending_->replayable = false;
-      give_back(pending_->replay);
-    } else if (pending_->replayable) {
+    if (pending_->awaits) {
+      pending_->replay.append(bytes);
+      return true;
+    }
+    if (pending_->replayable && pending_->body_bytes <= shared_.limits.replay_bytes) {
       pending_->replay.append(bytes);
     }
+    keep_or_drop(bytes.size(), end);
     return true;
   }
 
@@ -206,6 +292,9 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
       tail_ = std::make_unique<WatchTail>(
           web_socket_ ? WatchTail::Form::kWebSocket : WatchTail::Form::kOpaque, false);
       shared_.tunnels.add(*this);
+    }
+    if (pending_->hold != nullptr && head.status != 401) {
+      shared_.bearers.note_accepted(pending_->head.headers, shared_.loop.now());
     }
     pending_.reset();
     down_.send_head(head.status, head.headers, end);
@@ -275,7 +364,8 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
       return;
     }
     shards::ShardClient* client = *client_;
-    if (client != nullptr && cause != Errc::kOk && cause != Errc::kCancelled) {
+    if (client != nullptr && cause != Errc::kOk && cause != Errc::kCancelled &&
+        cause != Errc::kBadRequest) {
       client->on_failure(cause);
     }
     if (pending_) {
@@ -293,6 +383,10 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
   }
 
   void before_head(Errc cause) {
+    if (cause == Errc::kBadRequest) {  // our own client does not send it (SE-118)
+      refuse(not_sendable());
+      return;
+    }
     const bool untouched = cause == Errc::kNotProcessed || cause == Errc::kRefused ||
                            cause == Errc::kUnreachable || cause == Errc::kOverloaded ||
                            cause == Errc::kTls;
@@ -350,6 +444,26 @@ class Forward final : public http::RequestHandler, private WatchDrain::Watch {
 };
 
 }  // namespace
+
+net::BodyPayer payer_of(const http::PeerInfo& peer) {
+  const ConnectionIdentity* identity = identity_of(peer);
+  const bool known = identity != nullptr && identity->user;
+  net::BodyPayer payer = auth::payer_of(known ? *identity->user : auth::UserInfo(), peer.address);
+  payer.connection = auth::connection_of(peer);
+  return payer;
+}
+
+net::BodyPayer payer_of(const ForwardLoop& shared, const http::PeerInfo& peer,
+                        const http::HeaderList& headers) {
+  net::BodyPayer payer = payer_of(peer);
+  if (!payer.known) {
+    if (std::string bearer = shared.bearers.payer(headers, shared.loop.now()); !bearer.empty()) {
+      payer.name = std::move(bearer);
+      payer.known = true;
+    }
+  }
+  return payer;
+}
 
 std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::RequestHead head,
                                               http::ResponseStream& stream,

@@ -4,8 +4,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "auth/payer.h"
+#include "base/memory_budget.h"
 #include "http/handler.h"
+#include "net/body_gate.h"
 #include "net/loop.h"
 #include "proxy/watch_drain.h"
 #include "shards/shard_client.h"
@@ -28,13 +32,16 @@ struct ForwardLimits {
 
 /// What the forwarded requests of one loop share. Outlives every stream.
 struct ForwardLoop {
-  explicit ForwardLoop(net::Loop& l)
+  /// @param budget  of the process, for what is kept of requests; null: without a bound
+  explicit ForwardLoop(net::Loop& l, std::shared_ptr<MemoryBudget> budget = nullptr)
       : loop(l),
         unproven(l),
         unproven_tunnels(l),
         watches(l, &unproven),
         moving(l),
-        tunnels(l, &unproven_tunnels) {}
+        tunnels(l, &unproven_tunnels),
+        memory(budget != nullptr ? std::move(budget) : std::make_shared<MemoryBudget>(0)),
+        bodies(l, memory) {}
   /// Proofs have ended: streams that rest on them end in order (SE-042).
   void end_unproven() {
     unproven.end_unproven(watches);
@@ -47,10 +54,20 @@ struct ForwardLoop {
   WatchDrain watches;
   WatchDrain moving;  ///< watches of shards that are somewhere else now, until they end (FP-116)
   WatchDrain tunnels;
+  const std::shared_ptr<MemoryBudget> memory;
+  net::BodyGate bodies;
+  auth::BearerBook bearers;
 };
 
+/// Whom the proxy charges for a request (SE-071): who authenticated, never whom he impersonates.
+[[nodiscard]] net::BodyPayer payer_of(const http::PeerInfo& peer);
+/// The same; a bearer that a shard has accepted pays for itself.
+[[nodiscard]] net::BodyPayer payer_of(const ForwardLoop& shared, const http::PeerInfo& peer,
+                                      const http::HeaderList& headers);
+
 /// Sends one request to a shard and its answer back, with flow control both ways
-/// (specs/front-proxy.md sections 11, 13).
+/// (specs/front-proxy.md sections 11, 13). A body of up to 64 KiB goes there when it is whole, so
+/// that one that never ends takes no place there (SE-075).
 /// @param head    complete: path, identity and forwarding headers as the shard shall see them.
 /// @param stream  the client's side.
 /// @param client  must live as long as the loop's snapshot names the shard; looked up again for a

@@ -6,6 +6,7 @@
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
 #include "http/guarded_answer.h"
+#include "http/wire.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
@@ -26,6 +27,8 @@ namespace {
 constexpr Duration kMoveSpread = seconds(2);
 constexpr std::string_view kRoot = "root";
 
+bool is_read(std::string_view method) { return method == "GET" || method == "HEAD"; }
+
 /// The place that rules of impersonation know; clusters/* of plain servers is one like others.
 auth::ImpersonationPlace place_of_request(const topology::Snapshot& facts, std::string_view target,
                                           std::string_view leads_to) {
@@ -41,7 +44,7 @@ auth::ImpersonationPlace place_of_request(const topology::Snapshot& facts, std::
 
 ProxyHandler::ProxyHandler(ProxyHandlerParams params)
     : params_(std::move(params)),
-      forward_(params_.loop),
+      forward_(params_.loop, params_.memory),
       merge_(params_.loop, params_.pool, params_.view, forward_.watches, params_.merge_options,
              params_.merge_params),
       documents_{params_.loop, params_.pool, params_.local,
@@ -52,6 +55,7 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       clusters_(params_.clusters),
       via_("2.0 kintsugi-" + params_.instance) {
   forward_.limits = params_.limits;
+  merge_.memory = forward_.memory;
   merge_.find_deliveries = params_.find_deliveries;
   merge_.homes = params_.homes;
   merge_.rolled_back = params_.rolled_back;
@@ -95,7 +99,8 @@ std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
 ProxyHandler::Answer ProxyHandler::begin(http::RequestHead head, http::ResponseStream& stream) {
   krm::RequestTarget target = parse_for(params_.view->current(), head);
   if (target.form == krm::TargetForm::kProbe) {
-    return probe(head, stream);
+    return is_read(head.method) ? probe(head, stream)
+                                : answer_error(head, stream, krm::method_not_allowed());
   }
   if (target.form == krm::TargetForm::kMetrics) {
     return metrics(std::move(head), stream);
@@ -142,6 +147,9 @@ ProxyHandler::Answer ProxyHandler::metrics(http::RequestHead head, http::Respons
   const ConnectionIdentity* identity = identity_of(stream.peer());
   if (identity == nullptr || !identity->user) {
     return answer_error(head, stream, krm::unauthorized());
+  }
+  if (!is_read(head.method)) {
+    return answer_error(head, stream, krm::method_not_allowed());
   }
   return authorized_request(std::move(head), stream, "/metrics",
                             [this, &stream](const http::RequestHead& authorized) {
@@ -387,6 +395,9 @@ ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::Respo
   if (identity != nullptr && !identity->user) {
     stream.close_connection_after();
     return answer_error(head, stream, krm::unauthorized());
+  }
+  if (!http::is_known_method(head.method)) {
+    return answer_error(head, stream, krm::method_not_allowed());
   }
   if (auth::has_impersonation(head.headers)) {
     if (const auto error =

@@ -69,6 +69,7 @@ struct ProxyHandlerParams {
   std::shared_ptr<ReadGate> list_gate = nullptr;     ///< of the process; nullptr: one per handler
   std::shared_ptr<ReadGate> initial_gate = nullptr;  ///< the same
   std::shared_ptr<QueueBudget> queue_budget = nullptr;  ///< the same
+  std::shared_ptr<MemoryBudget> memory = nullptr;       ///< the same; nullptr: without a bound
   std::shared_ptr<StreamHomes> homes = nullptr;         ///< of the process, if it has several loops
   std::shared_ptr<SequenceBook> sequences = nullptr;    ///< the same
   std::shared_ptr<MoveBook> moves = nullptr;            ///< the same
@@ -95,6 +96,7 @@ class ProxyHandler final : public http::Handler {
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
   [[nodiscard]] const ForwardStats& forward_stats() const noexcept { return forward_.stats; }
+  [[nodiscard]] const net::BodyGate& bodies() const noexcept { return forward_.bodies; }
   [[nodiscard]] const LookupStats& lookup_stats() const noexcept { return lookup_stats_; }
   /// Reports of shards about slices that were answered and not stored, by shard.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& ignored_applies() const noexcept {

@@ -366,6 +366,32 @@ void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   list_families(text, sum);
 }
 
+/// What clients cost: SE-090, SE-136.
+void cost_families(Text& text, const std::vector<LoopReport>& loops) {
+  http::AbuseCounters abuse;
+  std::array<std::size_t, kMemoryAccounts> memory{};
+  std::size_t budget = 0;
+  for (const LoopReport& loop : loops) {
+    for (std::size_t i = 0; i < http::kAbuseKinds; ++i) {
+      abuse.counts[i] += loop.listener.abuse.counts[i];
+    }
+    abuse.counts[static_cast<std::size_t>(http::Abuse::kSlowBody)] += loop.late_bodies;
+    for (std::size_t i = 0; i < kMemoryAccounts; ++i) {
+      memory[i] += loop.memory[i];
+    }
+    budget = std::max(budget, loop.memory_budget);
+  }
+  text.family("kintsugi_abuse_total", "counter", "what clients did that costs and brings nothing");
+  for (std::size_t i = 0; i < http::kAbuseKinds; ++i) {
+    text.sample("kind=\"" + std::string(http::abuse_name(static_cast<http::Abuse>(i))) + "\"",
+                abuse.counts[i]);
+  }
+  text.family("kintsugi_memory_bytes", "gauge", "what clients make the process keep");
+  text.sample("account=\"bodies\"", memory[static_cast<std::size_t>(MemoryAccount::kBodies)]);
+  text.sample("account=\"lists\"", memory[static_cast<std::size_t>(MemoryAccount::kLists)]);
+  text.single("kintsugi_memory_budget_bytes", "gauge", "what the accounts have parts of", budget);
+}
+
 void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
   ForwardStats sum;
   LookupStats lookups;
@@ -373,6 +399,7 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
   std::size_t connections = 0, streams = 0;
   std::uint64_t handshake_errors = 0, protocol_errors = 0;
   std::uint64_t no_request = 0, slow_readers = 0, handed_over = 0, served_refused = 0;
+  std::uint64_t crowded_bodies = 0;
   for (const LoopReport& loop : loops) {
     sum.requests += loop.forward.requests;
     sum.retries += loop.forward.retries;
@@ -402,6 +429,7 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
     slow_readers += loop.listener.slow_readers;
     handed_over += loop.listener.handed_over;
     served_refused += loop.served_refused;
+    crowded_bodies += loop.crowded_bodies;
   }
   text.single("kintsugi_caught_exceptions_total", "counter",
               "faults of the program that ended one request instead of the process",
@@ -419,6 +447,7 @@ void traffic_families(Text& text, const std::vector<LoopReport>& loops) {
               "connections that went to a loop with fewer", handed_over);
   text.family("kintsugi_limited_total", "counter", "requests refused with 429");
   text.sample("limit=\"served\"", served_refused);
+  text.sample("limit=\"bodies\"", crowded_bodies);
   text.single("kintsugi_forwarded_requests_total", "counter", "requests sent to shards",
               sum.requests);
   text.family("kintsugi_forwarded_responses_total", "counter", "answers of shards by class");
@@ -565,6 +594,7 @@ std::string render_metrics(const topology::Feed& feed, const std::vector<LoopRep
                            const TopologyReport& topology) {
   Text text;
   shard_families(text, feed, loops);
+  cost_families(text, loops);
   traffic_families(text, loops);
   merge_families(text, loops);
   upstream_families(text, loops);

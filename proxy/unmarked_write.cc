@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "base/strings.h"
 #include "krm/request_info.h"
 #include "proxy/answer.h"
 #include "proxy/merge/marker.h"
@@ -15,29 +16,43 @@ namespace {
 
 constexpr std::string_view kProtobuf = "application/vnd.kubernetes.protobuf";
 
-class UnmarkedWrite final : public http::RequestHandler {
+class UnmarkedWrite final : public http::RequestHandler, private net::BodyHold::Owner {
  public:
   UnmarkedWrite(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
                 shards::ShardClient& client)
-      : shared_(shared), head_(std::move(head)), down_(stream), client_(client.handle()) {}
+      : shared_(shared),
+        head_(std::move(head)),
+        down_(stream),
+        client_(client.handle()),
+        hold_(std::make_unique<net::BodyHold>(shared.bodies,
+                                              static_cast<net::BodyHold::Owner&>(*this))) {
+    const auto length = parse_decimal(head_.headers.get("content-length"));
+    if (length && *length > shared.limits.body_bytes) {
+      refuse(body_too_large(shared.limits.body_bytes));
+    }
+  }
 
   void on_data(std::string_view bytes, bool end) noexcept override {
     if (next_) {
       next_->on_data(bytes, end);
       return;
     }
-    down_.consume(bytes.size());
     if (refused_) {
+      down_.consume(bytes.size());
       return;
     }
     if (body_.size() + bytes.size() > shared_.limits.body_bytes) {
-      refused_ = true;
-      give_back(body_);
-      send_error(down_, AnswerForm::of(head_), body_too_large(shared_.limits.body_bytes));
+      down_.consume(bytes.size());
+      refuse(body_too_large(shared_.limits.body_bytes));
+      return;
+    }
+    if (Expected<void> room = hold_->add(bytes.size()); !room) {
+      refuse_body(room.error());
       return;
     }
     body_ += bytes;
     if (end) {
+      hold_->finish();
       go_on();
     }
   }
@@ -55,13 +70,38 @@ class UnmarkedWrite final : public http::RequestHandler {
   }
 
  private:
-  void go_on() {
-    const bool binary = media_type(head_.headers.get("content-type")) == kProtobuf;
-    if (auto bare = binary ? protobuf_without_marker(body_) : without_marker(body_)) {
+  [[nodiscard]] net::BodyPayer body_payer() const override {
+    return payer_of(shared_, down_.peer(), head_.headers);
+  }
+  void give_body_credit(std::size_t bytes) noexcept override { down_.consume(bytes); }
+  void refuse_body(const Error& error) noexcept override {
+    if (head_.version < 2) {
+      down_.close_connection_after();
+    }
+    refuse(error);
+  }
+
+  void refuse(const Error& error) {
+    refused_ = true;
+    give_back(body_);
+    hold_.reset();
+    send_error(down_, AnswerForm::of(head_), error);
+  }
+
+  [[nodiscard]] bool remove_marker() {
+    if (media_type(head_.headers.get("content-type")) != kProtobuf) {
+      return proxy::remove_marker(body_);
+    }
+    auto bare = protobuf_without_marker(body_);
+    if (bare) {
       body_ = std::move(*bare);
-      if (head_.headers.contains("content-length")) {
-        head_.headers.set("content-length", std::to_string(body_.size()));
-      }
+    }
+    return bare.has_value();
+  }
+
+  void go_on() {
+    if (remove_marker() && head_.headers.contains("content-length")) {
+      head_.headers.set("content-length", std::to_string(body_.size()));
     }
     if (shards::ShardClient* client = *client_) {
       next_ = forward_whole(shared_, std::move(head_), down_, *client, std::move(body_));
@@ -75,6 +115,7 @@ class UnmarkedWrite final : public http::RequestHandler {
   http::RequestHead head_;
   http::ResponseStream& down_;
   shards::ShardClient::Handle client_;
+  std::unique_ptr<net::BodyHold> hold_;  // until all is over: the body waits for the shard, too
   std::string body_;
   std::unique_ptr<http::RequestHandler> next_;
   bool refused_ = false;

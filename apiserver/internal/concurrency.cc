@@ -27,17 +27,17 @@ Pool pool_of(const Request& request) noexcept {
   return reads ? Pool::kReads : Pool::kWrites;
 }
 
-Concurrency::Concurrency(const ConcurrencyLimits& limits) noexcept
+Concurrency::Concurrency(const ConcurrencyLimits& limits)
     : limits_{limit_of(0), limit_of(limits.reads), limit_of(limits.writes),
               limit_of(limits.watch_starts)} {}
 
-bool Concurrency::try_enter(Pool pool) noexcept {
+std::optional<Seat> Concurrency::try_enter(Pool pool) noexcept {
   const auto index = static_cast<std::size_t>(pool);
-  if (running_[index] >= limits_[index]) {
-    return false;
+  if ((*running_)[index].load(std::memory_order_relaxed) >= limits_[index]) {
+    return std::nullopt;
   }
-  ++running_[index];
-  return true;
+  (*running_)[index].fetch_add(1, std::memory_order_relaxed);
+  return Seat(running_, pool);
 }
 
 }  // namespace kintsugi::apiserver::internal

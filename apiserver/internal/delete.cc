@@ -224,6 +224,10 @@ void delete_object(const WriteOpPtr& op, const DeleteOptions& options) {
   op->key = *key;
   op->server.key_queue().acquire(op->key, [op, options](std::shared_ptr<KeyQueue::Turn> turn) {
     op->turn = std::move(turn);
+    if (op->is_abandoned()) {
+      op->finish(fail(Errc::kCancelled));
+      return;
+    }
     attempt(op, options);
   });
 }

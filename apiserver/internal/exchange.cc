@@ -4,7 +4,10 @@
 #include "apiserver/internal/audit.h"
 #include "apiserver/internal/pipeline.h"
 #include "apiserver/internal/request.h"
+#include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
+#include "auth/payer.h"
+#include "auth/x509_identity.h"
 #include "base/guard.h"
 #include "base/time.h"
 
@@ -16,24 +19,18 @@ void Request::warn(std::string text) {
   }
 }
 
-Exchange::~Exchange() {
-  release_request();
-  leave_pool();
-}
-
-bool Exchange::enter(Pool pool) noexcept {
-  if (!server_.concurrency().try_enter(pool)) {
+bool take_seat(Request& request) {
+  request.seat_due = false;
+  std::optional<Seat> seat = request.server.concurrency().try_enter(pool_of(request));
+  if (!seat) {
+    request.server.request_refused();
     return false;
   }
-  pool_ = pool;
+  request.seat = std::move(*seat);
   return true;
 }
 
-void Exchange::leave_pool() noexcept {
-  if (pool_ != Pool::kNone) {
-    server_.concurrency().leave(std::exchange(pool_, Pool::kNone));
-  }
-}
+Exchange::~Exchange() { release_request(); }
 
 void Exchange::start(RequestPtr request) {
   request_ = std::move(request);
@@ -42,21 +39,69 @@ void Exchange::start(RequestPtr request) {
     request_->received_at = unix_microseconds();
   }
   request_->body_complete = request_->head.end_stream;
+  if (!request_->head.end_stream && request_->head.protocol.empty()) {
+    request_->hold = std::make_unique<net::BodyHold>(server_.bodies(),
+                                                     static_cast<net::BodyHold::Owner&>(*this));
+  }
   server_.request_started();
   begin_request(request_);
 }
 
-void Exchange::on_data(std::string_view bytes, bool end) noexcept {
-  const RequestPtr request = request_;
-  if (request != nullptr && !request->body_too_large) {
-    if (request->body.size() + bytes.size() > server_.params().max_body) {
-      request->body_too_large = true;
-      request->body = std::string();
-    } else {
-      request->body.append(bytes);
+net::BodyPayer Exchange::body_payer() const {
+  const Request& request = *request_;
+  const auth::CertificateIdentity* certificate = auth::certificate_of(stream_.peer());
+  const bool is_proxy =
+      certificate != nullptr && certificate->valid && certificate->from_request_header_ca;
+  const auth::UserInfo& user = request.impersonator ? *request.impersonator : request.user;
+  net::BodyPayer payer = auth::payer_of(
+      user, is_proxy ? auth::last_forwarded(request.head.headers) : stream_.peer().address);
+  if (!is_proxy) {
+    payer.connection = auth::connection_of(stream_.peer());
+  }
+  return payer;
+}
+
+void Exchange::refuse_body(const Error& error) noexcept {
+  if (const RequestPtr request = request_) {
+    if (request->head.version < 2) {
+      stream_.close_connection_after();
+    }
+    send_error(*request, error);
+  }
+}
+
+bool Exchange::take_body(Request& request, std::string_view bytes) {
+  if (request.body.size() + bytes.size() > server_.params().max_body) {
+    request.body_too_large = true;
+    request.body = std::string();
+    if (request.hold != nullptr) {
+      request.hold->shrink(0);
     }
   }
-  stream_.consume(bytes.size());
+  if (request.body_too_large || request.hold == nullptr) {
+    stream_.consume(bytes.size());
+  } else if (Expected<void> room = request.hold->add(bytes.size()); !room) {
+    stream_.consume(bytes.size());
+    request.body = std::string();
+    refuse_body(room.error());
+    return false;
+  }
+  if (!request.body_too_large) {
+    request.body.append(bytes);
+  }
+  return true;
+}
+
+void Exchange::on_data(std::string_view bytes, bool end) noexcept {
+  const RequestPtr request = request_;
+  if (request == nullptr) {
+    stream_.consume(bytes.size());
+  } else if (!take_body(*request, bytes)) {
+    return;
+  }
+  if (request != nullptr && end && request->hold != nullptr) {
+    request->hold->finish();
+  }
   if (request == nullptr && producer_ != nullptr) {
     producer_->on_data(bytes, end);
   }
@@ -87,7 +132,7 @@ void Exchange::on_close(Errc cause) noexcept {
   (void)cause;
   release_request();
   producer_.reset();
-  leave_pool();
+  seat_.give_back();
 }
 
 void Exchange::release_request() noexcept {
@@ -100,11 +145,16 @@ void Exchange::release_request() noexcept {
   request_->exchange = nullptr;
   request_->on_body = nullptr;
   request_->deadline.cancel();
-  server_.request_ended();
-  if (producer_ == nullptr || pool_ == Pool::kWatchStarts) {
-    leave_pool();
+  if (request_->hold != nullptr) {
+    request_->hold->abandon();
   }
-  // The caller may still be working with it.
+  server_.request_ended();
+  if (request_->seat.pool() == Pool::kWatchStarts) {
+    request_->seat.give_back();
+  } else if (producer_ != nullptr) {
+    seat_ = std::move(request_->seat);
+  }
+  // The caller may still be working with it; what does keeps the seat.
   server_.loop().defer([request = std::move(request_)] {});
   request_ = nullptr;
 }

@@ -13,6 +13,7 @@
 #include "auth/impersonation_gate.h"
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
+#include "http/wire.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -51,8 +52,13 @@ void check_access(const RequestPtr& request) {
     send_error(*request, krm::unavailable("the server is shutting down", 1));
     return;
   }
-  if (!request->exchange->enter(pool_of(*request))) {
-    request->server.request_refused();
+  if (!http::is_known_method(request->head.method)) {
+    refuse(request, krm::method_not_allowed());
+    return;
+  }
+  // A body that is not whole holds nobody up (SE-075).
+  request->seat_due = !request->body_complete && pool_of(*request) == Pool::kWrites;
+  if (!request->seat_due && !take_seat(*request)) {
     refuse(request, Error(Errc::kTooManyRequests));
     return;
   }
@@ -170,6 +176,15 @@ void identified(const RequestPtr& request) {
       });
 }
 
+/// For a write whose body is whole now.
+void with_seat(Request& request, const std::function<void()>& ready) {
+  if (!request.seat_due || take_seat(request)) {
+    ready();
+  } else {
+    send_error(request, Error(Errc::kTooManyRequests));
+  }
+}
+
 /// Nobody brings a warrant along (KK-325).
 void drop_warrants(Request& request) {
   const std::size_t dropped = std::erase_if(
@@ -271,7 +286,7 @@ void with_body(const RequestPtr& request, std::function<void()> ready) {
     return;
   }
   if (request->body_complete) {
-    ready();
+    with_seat(*request, ready);
     return;
   }
   request->on_body = [request = std::weak_ptr<Request>(request), ready = std::move(ready), limit] {
@@ -283,7 +298,7 @@ void with_body(const RequestPtr& request, std::function<void()> ready) {
       send_error(*self, too_large(limit));
       return;
     }
-    ready();
+    with_seat(*self, ready);
   };
 }
 

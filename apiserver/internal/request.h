@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "http/handler.h"
 #include "krm/request_info.h"
+#include "net/body_gate.h"
 #include "net/loop.h"
 
 namespace kintsugi::apiserver::internal {
@@ -52,7 +53,11 @@ struct Request {
   Form form;
   std::vector<std::string> warnings;
   std::vector<std::pair<std::string, std::string>> annotations;  ///< for the audit log
+  /// Its place among those that run: from when its body is whole (SE-075) to the end of the work.
+  Seat seat;
+  bool seat_due = false;  ///< it has none yet, since its body is not whole
   std::string body;
+  std::unique_ptr<net::BodyHold> hold;  ///< of the body; null: there is none
   bool body_complete = false;
   bool body_too_large = false;
   std::function<void()> on_body;  ///< waits for the body
@@ -87,7 +92,7 @@ class Producer {
 
 /// The server's side of one stream. Small, because idle watches keep it: request data goes away
 /// when the answer has begun.
-class Exchange final : public http::RequestHandler {
+class Exchange final : public http::RequestHandler, private net::BodyHold::Owner {
  public:
   Exchange(Server& server, http::ResponseStream& stream) : server_(server), stream_(stream) {}
   ~Exchange() override;
@@ -99,21 +104,26 @@ class Exchange final : public http::RequestHandler {
   void on_close(Errc cause) noexcept override;
 
   [[nodiscard]] http::ResponseStream& stream() noexcept { return stream_; }
-  /// Counts the request until its answer is complete, a watch until it has begun. False: too many
-  /// of its pool run.
-  [[nodiscard]] bool enter(Pool pool) noexcept;
   /// The answer is complete or in a producer's hands: lets go of the request.
   void release_request() noexcept;
   void set_producer(std::unique_ptr<Producer> producer) { producer_ = std::move(producer); }
 
  private:
+  [[nodiscard]] net::BodyPayer body_payer() const override;
+  void give_body_credit(std::size_t bytes) noexcept override { stream_.consume(bytes); }
+  void refuse_body(const Error& error) noexcept override;
+  /// False: there is no room, and it has been said.
+  [[nodiscard]] bool take_body(Request& request, std::string_view bytes);
+
   Server& server_;
   http::ResponseStream& stream_;
-  void leave_pool() noexcept;
-
   RequestPtr request_;
   std::unique_ptr<Producer> producer_;
-  Pool pool_ = Pool::kNone;
+  Seat seat_;  // of a list, while it is sent
 };
+
+/// Takes a place among those that run (AM-067): reads until their answer is complete, watches until
+/// they have begun, writes until nothing works for them any more. False: its pool is full.
+[[nodiscard]] bool take_seat(Request& request);
 
 }  // namespace kintsugi::apiserver::internal

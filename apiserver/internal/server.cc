@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apiserver/body_bounds.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/watcher.h"
 #include "apiserver/keys.h"
@@ -10,6 +11,17 @@ namespace kintsugi::apiserver {
 
 std::unique_ptr<ApiServer> ApiServer::make(ServerParams params) {
   return std::make_unique<internal::Server>(std::move(params));
+}
+
+void bound_bodies(ApiServer& server, std::shared_ptr<MemoryBudget> memory,
+                  const net::BodyLimits& limits) {
+  auto& made = static_cast<internal::Server&>(server);
+  made.set_bodies(std::make_unique<net::BodyGate>(made.loop(), std::move(memory), limits));
+}
+
+BodyCounts body_counts(const ApiServer& server) noexcept {
+  const net::BodyGate& bodies = static_cast<const internal::Server&>(server).bodies();
+  return {bodies.late(), bodies.crowded()};
 }
 
 namespace internal {

@@ -78,6 +78,8 @@ class Server final : public ApiServer {
   void request_ended() noexcept { --stats_.requests_running; }
   void request_refused() noexcept { ++stats_.requests_refused; }
   [[nodiscard]] Concurrency& concurrency() noexcept { return concurrency_; }
+  [[nodiscard]] net::BodyGate& bodies() const noexcept { return *bodies_; }
+  void set_bodies(std::unique_ptr<net::BodyGate> bodies) { bodies_ = std::move(bodies); }
   [[nodiscard]] auth::Impersonator& impersonator() noexcept { return impersonator_; }
 
  private:
@@ -101,6 +103,8 @@ class Server final : public ApiServer {
   TenantRules tenants_;
   std::unique_ptr<Conversions> conversions_ = std::make_unique<Conversions>(params_.loop, nullptr);
   Concurrency concurrency_{params_.concurrency};
+  std::unique_ptr<net::BodyGate> bodies_ =
+      std::make_unique<net::BodyGate>(params_.loop, std::make_shared<MemoryBudget>(0));
   auth::Impersonator impersonator_{params_.authorizer};
   Stats stats_;
   std::vector<Watcher*> watchers_;

@@ -406,6 +406,10 @@ void update_object(const WriteOpPtr& op) {
   op->key = *key;
   op->server.key_queue().acquire(op->key, [op](std::shared_ptr<KeyQueue::Turn> turn) {
     op->turn = std::move(turn);
+    if (op->is_abandoned()) {
+      op->finish(fail(Errc::kCancelled));
+      return;
+    }
     attempt(op);
   });
 }

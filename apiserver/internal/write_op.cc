@@ -114,6 +114,14 @@ std::string encode_custom(const WriteOp& op) {
 
 }  // namespace
 
+bool WriteOp::is_abandoned() const {
+  if (!request) {
+    return false;
+  }
+  const RequestPtr client = request->lock();
+  return client == nullptr || client->is_gone();
+}
+
 void WriteOp::finish(Expected<WriteResult> result) {
   const auto self = shared_from_this();
   turn.reset();

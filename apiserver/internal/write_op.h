@@ -20,6 +20,7 @@
 namespace kintsugi::apiserver::internal {
 
 class Server;
+struct Request;
 
 /// What came of a write: an object as it is stored, or a JSON document that is not.
 struct WriteResult {
@@ -61,6 +62,9 @@ struct WriteOp : std::enable_shared_from_this<WriteOp> {
   /// Makes the new object (request version) from the present one, null when there is none; may run
   /// several times.
   std::function<Expected<krm::Json>(const krm::Json& current)> change;
+  std::optional<std::weak_ptr<Request>> request;  ///< unset: a controller's
+  /// The client left while the write waited for its turn: it does not begin (SE-076).
+  [[nodiscard]] bool is_abandoned() const;
   std::shared_ptr<KeyQueue::Turn> turn;
   std::shared_ptr<KeyQueue::Turn> quota_turn;  ///< create in a namespace with quotas
   std::optional<WriteContext> hook_context;

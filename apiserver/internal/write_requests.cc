@@ -244,6 +244,7 @@ void pass_policy_notes(Request& request, WriteOp& op) {
 
 WriteOpPtr make_write_op(const RequestPtr& request, const Target& target, std::string_view verb) {
   auto op = std::make_shared<WriteOp>(request->server);
+  op->request = request;
   op->kind = target.kind;
   op->view = request->view;
   op->cluster = request->cluster;

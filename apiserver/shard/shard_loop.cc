@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "apiserver/body_bounds.h"
 #include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/policies/param_rights.h"
 #include "apiserver/rbac_escalation.h"
@@ -206,6 +207,9 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   };
   server_ = ApiServer::make(std::move(params));
   set_tenant_rules(*server_, std::move(tenants));
+  if (params_.memory != nullptr) {
+    bound_bodies(*server_, params_.memory);
+  }
   homes_.start(*server_);
   // The order is the order in which changes are seen: clusters and kinds before rights.
   index_.start(*server_);
@@ -345,6 +349,10 @@ Expected<void> ShardLoop::listen(std::uint16_t port, bool shared_port) {
   params.reuse_port = shared_port;
   params.tls = params_.server_tls;
   certificate_proofs_.serve(params);
+  params.speaks_for_many = [](const http::PeerInfo& peer) {
+    const auth::CertificateIdentity* certificate = auth::certificate_of(peer);
+    return certificate != nullptr && certificate->valid && certificate->from_request_header_ca;
+  };
   auto listener = net::Listener::open(loop_, std::move(params), *handler_);
   if (!listener) {
     return fail(std::move(listener.error()));

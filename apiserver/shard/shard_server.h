@@ -14,6 +14,7 @@
 #include "auth/jwt.h"
 #include "auth/x509_identity.h"
 #include "base/error.h"
+#include "base/memory_budget.h"
 #include "net/loop.h"
 #include "net/tls.h"
 #include "store/store.h"
@@ -50,7 +51,8 @@ struct ShardServerParams {
   /// Strangers hear the same of a logical cluster that exists and of none (SE-160); else what kcp
   /// tells them.
   bool hides_existence = true;
-  RootAddress root;  ///< where the root shard is; unused on the root shard
+  std::shared_ptr<MemoryBudget> memory;  ///< of the process; null: without a bound
+  RootAddress root;                      ///< where the root shard is; unused on the root shard
 };
 
 /// A whole shard: API servers on N loops over one store, the controllers of logical clusters on the

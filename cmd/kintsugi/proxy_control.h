@@ -8,6 +8,7 @@
 
 #include "apiserver/controllers/garbage_collector.h"
 #include "apiserver/server.h"
+#include "auth/certificate_proofs.h"
 #include "cmd/kintsugi/api_objects.h"
 #include "cmd/kintsugi/audit_log.h"
 #include "cmd/kintsugi/backend_check.h"
@@ -140,7 +141,8 @@ class ProxyControl {
   bool partitions_held_ = true, slices_held_ = true;
   TimePoint listed_at_{};
   std::unique_ptr<proxy::AdminHandler> admin_;
-  std::unique_ptr<proxy::AdminGate> admin_gate_;  ///< in front of it on TCP
+  std::unique_ptr<auth::CertificateProofs> admin_identities_;  ///< of its clients on TCP
+  std::unique_ptr<proxy::AdminGate> admin_gate_;               ///< in front of it on TCP
   std::vector<std::unique_ptr<net::Listener>> admin_listeners_;
   net::Timer feed_timer_, stop_timer_, hold_timer_;
   std::size_t draining_ = 0;

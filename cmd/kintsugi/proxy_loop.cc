@@ -1,5 +1,6 @@
 #include "cmd/kintsugi/proxy_loop.h"
 
+#include "apiserver/body_bounds.h"
 #include "apiserver/kcp_kinds/kcp_kinds.h"
 #include "apiserver/shard/reserved_metadata.h"
 #include "base/strings.h"
@@ -143,6 +144,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
              return apiserver::receive_metadata({}, context, def, object, old);
            },
        .concurrency = {served.reads, served.writes, served.watch_starts}});
+  apiserver::bound_bodies(*local_, shared_.memory);
   overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);
   proxy::MergeParams merge = shared_.config.merge;
   merge.rights_entries /= shared_.loop_count;
@@ -174,6 +176,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .list_gate = shared_.list_gate,
       .initial_gate = shared_.initial_gate,
       .queue_budget = shared_.queue_budget,
+      .memory = shared_.memory,
       .homes = shared_.loop_count > 1 ? shared_.homes : nullptr,
       .sequences = shared_.sequences,
       .moves = shared_.moves,
@@ -472,6 +475,15 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
     report.ignored_applies = handler_->ignored_applies();
     report.reviews = reviews_->stats();
     report.served_refused = local_->stats().requests_refused;
+    const apiserver::BodyCounts served = apiserver::body_counts(*local_);
+    report.late_bodies = served.late + handler_->bodies().late();
+    report.crowded_bodies = served.crowded + handler_->bodies().crowded();
+    if (first_) {
+      for (std::size_t i = 0; i < kMemoryAccounts; ++i) {
+        report.memory[i] = shared_.memory->used(static_cast<MemoryAccount>(i));
+      }
+      report.memory_budget = shared_.memory->limit();
+    }
     pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
       if (const net::Upstream* upstream = client.upstream()) {
         report.upstreams.push_back({client.name(), client.failed_at(), client.answered_at(),

@@ -8,6 +8,7 @@
 #include "apiserver/server.h"
 #include "auth/certificate_proofs.h"
 #include "auth/x509_identity.h"
+#include "base/memory_budget.h"
 #include "base/memory_limit.h"
 #include "cmd/kintsugi/proxy_files.h"
 #include "cmd/kintsugi/proxy_tokens.h"
@@ -67,6 +68,8 @@ struct ProxyShared {
   bool first_start = false;
   std::shared_ptr<proxy::QueueBudget> queue_budget = std::make_shared<proxy::QueueBudget>(
       config.merge.queue_total != 0 ? config.merge.queue_total : memory_limit() / 4);
+  std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>(
+      config.memory_budget != 0 ? config.memory_budget : memory_limit() / 4 * 3);
   std::shared_ptr<proxy::ReadGate> list_gate =
       std::make_shared<proxy::ReadGate>(proxy::ReadGate::for_lists(config.merge.list_streams));
   std::shared_ptr<proxy::ReadGate> initial_gate =

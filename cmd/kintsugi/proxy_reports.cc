@@ -65,7 +65,9 @@ Expected<void> ProxyControl::open_admin() {
     }
     params.port = *port;
     params.tls = shared_->serving_tls;
-    params.identify = auth::make_identify_hook(verifier_);
+    admin_identities_ = std::make_unique<auth::CertificateProofs>(loop_, verifier_,
+                                                                  auth::CertificateProofs::plain());
+    admin_identities_->serve(params);
     std::string token;
     if (!config_.admin.token_file.empty()) {
       auto text = read_file(config_.admin.token_file);

@@ -8,6 +8,7 @@
 #include "apiserver/shard/shard_server.h"
 #include "auth/x509_identity.h"
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/strings.h"
 #include "cmd/kintsugi/audit_log.h"
 #include "cmd/kintsugi/commands.h"
@@ -40,6 +41,7 @@ struct Options {
   std::uint32_t loops = 1;
   std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
                 watch_starts = kRequests.watch_starts;
+  std::uint32_t memory_budget = 0;  // [MiB]
   std::vector<std::string> labels;
   TenantOptions tenants;
 };
@@ -80,6 +82,9 @@ std::vector<Flag> flag_table(Options& options) {
       {"binding-claims-escalation", "refuse|allow", "refuse",
        "whether one may accept permission claims for verbs that one does not hold oneself",
        into(options.claims_escalation)},
+      {"memory-budget", "MIB", "0",
+       "what clients may make the shard keep; 0: 75 % of what the process may use",
+       into(options.memory_budget)},
   };
   add_tenant_flags(options.tenants, "", flags);
   return flags;
@@ -137,6 +142,9 @@ class Running {
     params.loops = options_.loops;
     params.concurrency = {options_.reads, options_.writes, options_.watch_starts};
     params.claims_escalation = options_.claims_escalation == "allow";
+    params.memory = std::make_shared<MemoryBudget>(options_.memory_budget != 0
+                                                       ? std::size_t{options_.memory_budget} << 20
+                                                       : memory_limit() / 4 * 3);
     params.external_url = proxy_url(layout_);
     auto outgoing = net::make_outgoing_policy(*options_.tenants.rules());
     if (!outgoing) {

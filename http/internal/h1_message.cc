@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/strings.h"
+#include "http/internal/head_limits.h"
 #include "http/wire.h"
 
 namespace kintsugi::http {
 namespace {
 
-constexpr std::size_t kMaxChunkLine = 1'024;
+constexpr std::size_t kMaxChunkDigits = 16;
+constexpr std::size_t kMaxExtension = 256, kMaxExtensions = 16 * 1024;  ///< [bytes]
 
 tl::unexpected<H1Fault> bad(std::string_view message, int status = 400) {
   return tl::unexpected<H1Fault>(H1Fault{status, message});
@@ -69,8 +72,8 @@ H1Result<void> note_field(FieldFacts& facts, std::string_view name, std::string_
       break;
     case 14:
       if (equals_ignore_case(name, "content-length")) {
-        if (facts.lengths > 0 && facts.length != value) {
-          return bad("conflicting Content-Length fields");
+        if (facts.lengths > 0) {
+          return bad("more than one Content-Length field");
         }
         facts.length = value;
         ++facts.lengths;
@@ -88,9 +91,8 @@ H1Result<void> note_field(FieldFacts& facts, std::string_view name, std::string_
   return {};
 }
 
-/// Reads field lines up to the empty one. Host and a repeated, equal Content-Length do not go to
-/// the list.
-H1Result<void> parse_fields(std::string_view text, std::size_t max_field, HeaderList& out,
+/// Reads field lines up to the empty one. Host does not go to the list.
+H1Result<void> parse_fields(std::string_view text, const SessionLimits& limits, HeaderList& out,
                             FieldFacts& facts) {
   while (!text.empty()) {
     const std::string_view line = take_line(text);
@@ -103,46 +105,45 @@ H1Result<void> parse_fields(std::string_view text, std::size_t max_field, Header
     }
     const std::string_view name = line.substr(0, colon);
     const std::string_view value = trim(line.substr(colon + 1));
-    if (name.size() + value.size() > max_field) {
+    if (name.size() + value.size() > limits.max_header) {
       return bad("a header field is too large", 431);
+    }
+    if (out.size() >= kMaxFields) {
+      return bad("too many header fields", 431);
     }
     if (!is_field_value(value)) {
       return bad("forbidden character in a header field");
     }
-    const bool repeated_length = facts.lengths > 0;
     if (auto noted = note_field(facts, name, value); !noted) {
       return noted;
     }
-    const bool is_host = name.size() == 4 && equals_ignore_case(name, "host");
-    if (is_host || (repeated_length && equals_ignore_case(name, "content-length"))) {
-      continue;
+    if (name.size() != 4 || !equals_ignore_case(name, "host")) {
+      out.add(name, value);
     }
-    out.add(name, value);
   }
   return {};
 }
 
-/// Removes the fields that `Connection` names. The list is as long as the peer likes, so the work
-/// is bounded by the head.
-void drop_nominated(HeaderList& fields) {
-  std::string nominated;
+/// Removes the fields that `Connection` names.
+H1Result<void> drop_nominated(HeaderList& fields) {
+  std::vector<std::string_view> lists;  // their bytes stay where they are
+  std::size_t options = 0;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (fields[i].name == "connection") {
-      nominated.append(fields[i].value) += ',';
+      const std::string_view list = fields[i].value;
+      options += 1 + static_cast<std::size_t>(std::count(list.begin(), list.end(), ','));
+      lists.push_back(list);
     }
   }
-  std::string_view rest = nominated;
-  int names = 0;
-  while (!rest.empty() && names < 32) {
-    const std::size_t comma = rest.find(',');
-    const std::string name = to_lower(trim(rest.substr(0, comma)));
-    rest.remove_prefix(comma + 1);
-    if (name.empty() || name == "close" || is_hop_by_hop(name) || name == "content-length") {
-      continue;
-    }
-    ++names;
-    fields.remove(name);
+  if (options > kMaxConnectionOptions) {
+    return bad("too many connection options");
   }
+  fields.remove_if([&lists](const HeaderView& field) {
+    return !is_hop_by_hop(field.name) && field.name != "content-length" &&
+           std::any_of(lists.begin(), lists.end(),
+                       [&field](std::string_view list) { return list_contains(list, field.name); });
+  });
+  return {};
 }
 
 H1Result<H1Framing> framing_of(const FieldFacts& facts, bool http10) {
@@ -206,8 +207,8 @@ H1Result<void> set_target(RequestHead& head, std::string_view target, const Fiel
   rest.remove_prefix(colon + 3);
   const std::size_t path = std::min(rest.find_first_of("/?"), rest.size());
   const std::string_view authority = rest.substr(0, path);
-  if (authority.empty() || !is_authority(authority)) {
-    return bad("malformed request target");
+  if (!is_authority(authority)) {
+    return bad("malformed authority");
   }
   rest.remove_prefix(path);
   head.authority = authority;
@@ -260,7 +261,7 @@ H1Result<H1Request> parse_h1_request(std::string_view text, const SessionLimits&
   head.method = line.substr(0, first);
   head.version = 1;
   FieldFacts facts;
-  if (auto fields = parse_fields(text, limits.max_header, head.headers, facts); !fields) {
+  if (auto fields = parse_fields(text, limits, head.headers, facts); !fields) {
     return tl::unexpected<H1Fault>(fields.error());
   }
   if (head.headers.list_size() > limits.max_header_list) {
@@ -269,8 +270,8 @@ H1Result<H1Request> parse_h1_request(std::string_view text, const SessionLimits&
   if (facts.hosts > 1 || (facts.hosts == 0 && !request.http10)) {
     return bad("a request needs exactly one Host field");
   }
-  if (!is_authority(facts.host)) {
-    return bad("malformed Host field");
+  if (facts.hosts != 0 && !is_authority(facts.host)) {
+    return bad("malformed authority");
   }
   if (facts.expects_more) {
     return bad("unknown expectation", 417);
@@ -292,7 +293,9 @@ H1Result<H1Request> parse_h1_request(std::string_view text, const SessionLimits&
   }
   head.end_stream = !has_body && head.protocol.empty();
   if (facts.nominates) {
-    drop_nominated(head.headers);
+    if (auto dropped = drop_nominated(head.headers); !dropped) {
+      return tl::unexpected<H1Fault>(dropped.error());
+    }
   }
   return request;
 }
@@ -311,7 +314,7 @@ H1Result<H1Response> parse_h1_response(std::string_view text, const SessionLimit
   }
   response.head.status = *status;
   FieldFacts facts;
-  if (auto fields = parse_fields(text, limits.max_header, response.head.headers, facts); !fields) {
+  if (auto fields = parse_fields(text, limits, response.head.headers, facts); !fields) {
     return tl::unexpected<H1Fault>(fields.error());
   }
   if (response.head.headers.list_size() > limits.max_header_list) {
@@ -334,17 +337,20 @@ H1Result<H1Response> parse_h1_response(std::string_view text, const SessionLimit
   response.keep_alive = response.framing.kind != H1Framing::Kind::kUntilClose && !facts.close &&
                         (!*http10 || facts.keep_alive);
   if (facts.nominates && *status != 101) {
-    drop_nominated(response.head.headers);
+    if (auto dropped = drop_nominated(response.head.headers); !dropped) {
+      return tl::unexpected<H1Fault>(dropped.error());
+    }
   }
   return response;
 }
 
-void H1BodyReader::start(const H1Framing& framing, std::size_t max_trailers) {
-  max_trailers_ = max_trailers;
+void H1BodyReader::start(const H1Framing& framing, const SessionLimits& limits) {
+  limits_ = &limits;
+  extensions_ = 0;
   left_ = framing.length;
   line_ = 0;
   carriage_return_ = false;
-  has_digit_ = false;
+  trailer_text_ = std::string();
   trailers_ = HeaderList();
   switch (framing.kind) {
     case H1Framing::Kind::kNone:
@@ -378,20 +384,20 @@ H1Result<std::size_t> H1BodyReader::read_chunk_line(std::string_view in) {
       } else {
         state_ = left_ > 0 ? State::kChunkData : State::kTrailers;
       }
-      has_digit_ = false;
       return i + 1;
     }
-    if (++line_ > kMaxChunkLine) {
-      return bad("chunk line too long");
-    }
     if (c == '\r') {
-      if (state_ == State::kChunkSize && !has_digit_) {
+      if (state_ == State::kChunkSize && line_ == 0) {
         return bad("malformed chunk size");
       }
       carriage_return_ = true;
       continue;
     }
+    ++line_;
     if (state_ == State::kChunkExtension) {
+      if (line_ > kMaxExtension || ++extensions_ > kMaxExtensions) {
+        return bad("chunk extensions are too long");
+      }
       if (!is_field_value({&c, 1})) {
         return bad("malformed chunk extension");
       }
@@ -400,8 +406,9 @@ H1Result<std::size_t> H1BodyReader::read_chunk_line(std::string_view in) {
     if (state_ != State::kChunkSize) {
       return bad("malformed chunk");
     }
-    if (c == ';' && has_digit_) {
+    if (c == ';' && line_ > 1) {
       state_ = State::kChunkExtension;
+      line_ = 0;
       continue;
     }
     unsigned digit = 0;
@@ -412,11 +419,10 @@ H1Result<std::size_t> H1BodyReader::read_chunk_line(std::string_view in) {
     } else {
       return bad("malformed chunk size");
     }
-    if (left_ >> 58 != 0) {
+    if (line_ > kMaxChunkDigits || left_ >> 58 != 0) {
       return bad("chunk size out of range");
     }
     left_ = left_ * 16 + digit;
-    has_digit_ = true;
   }
   return in.size();
 }
@@ -424,7 +430,7 @@ H1Result<std::size_t> H1BodyReader::read_chunk_line(std::string_view in) {
 H1Result<std::size_t> H1BodyReader::read_trailers(std::string_view in) {
   const std::size_t end = in.find('\n');
   const std::size_t used = end == std::string_view::npos ? in.size() : end + 1;
-  if (trailer_text_.size() + used > max_trailers_) {
+  if (trailer_text_.size() + used > limits_->max_header_list) {
     return bad("trailer fields are too large", 431);
   }
   trailer_text_.append(in.substr(0, used));
@@ -437,7 +443,7 @@ H1Result<std::size_t> H1BodyReader::read_trailers(std::string_view in) {
   }
   if (line_ == 2) {
     FieldFacts facts;
-    if (auto fields = parse_fields(trailer_text_, max_trailers_, trailers_, facts); !fields) {
+    if (auto fields = parse_fields(trailer_text_, *limits_, trailers_, facts); !fields) {
       return tl::unexpected<H1Fault>(fields.error());
     }
     // A trailer must not change what was decided with the head (RFC 9110, section 6.5.1).

@@ -70,7 +70,8 @@ class H1HeadScanner {
 /// Takes a body out of its framing, piece by piece.
 class H1BodyReader {
  public:
-  void start(const H1Framing& framing, std::size_t max_trailers);
+  /// @param limits  of its trailers; must outlive the body
+  void start(const H1Framing& framing, const SessionLimits& limits);
   struct Piece {
     std::size_t consumed = 0;  ///< bytes of the input that are used up
     std::string_view data;     ///< body bytes inside the input, may be empty
@@ -98,11 +99,11 @@ class H1BodyReader {
   [[nodiscard]] H1Result<std::size_t> read_trailers(std::string_view in);
 
   std::uint64_t left_ = 0;
-  std::size_t max_trailers_ = 0;
-  std::size_t line_ = 0;  // length of the chunk line so far, or of the trailer line
+  const SessionLimits* limits_ = nullptr;
+  std::size_t line_ = 0;        // length of the chunk line so far, or of the trailer line
+  std::size_t extensions_ = 0;  // of all chunks so far [bytes]
   State state_ = State::kDone;
   bool carriage_return_ = false;
-  bool has_digit_ = false;
   std::string trailer_text_;
   HeaderList trailers_;
 };

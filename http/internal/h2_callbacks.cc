@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "http/internal/h2_engine.h"
+#include "http/internal/head_limits.h"
 
 namespace kintsugi::http {
 namespace {
@@ -31,6 +32,11 @@ struct H2Callbacks {
 
   static int begin_frame(nghttp2_session*, const nghttp2_frame_hd* header, void* user) noexcept {
     H2Engine& self = engine(user);
+    if (header->type == NGHTTP2_HEADERS) {
+      self.block_wire_ = header->length;
+    } else if (header->type == NGHTTP2_CONTINUATION) {
+      self.block_wire_ += header->length;
+    }
     if (self.server_) {
       self.count_frame(*header);
       if (self.watch_.should_close()) {
@@ -55,11 +61,12 @@ struct H2Callbacks {
     H2Engine& self = engine(user);
     const std::size_t size = name_length + value_length;
     self.block_size_ += size + 32;
-    if (size > self.limits_.max_header || self.block_size_ > self.limits_.max_header_list) {
+    if (size > self.limits_.max_header || self.block_size_ > self.limits_.max_header_list ||
+        self.fields_.size() >= kMaxFields) {
       self.oversized_ = true;
       if (self.block_size_ > 4 * self.limits_.max_header_list) {
-        self.watch_.glitch();
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        self.watch_.count(Abuse::kHead);
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
       }
     }
     const std::string_view key(reinterpret_cast<const char*>(name), name_length);
@@ -77,14 +84,14 @@ struct H2Callbacks {
   static int invalid_header(nghttp2_session*, const nghttp2_frame*, const std::uint8_t*,
                             std::size_t, const std::uint8_t*, std::size_t, std::uint8_t,
                             void* user) noexcept {
-    engine(user).watch_.glitch();
+    engine(user).watch_.glitch(Abuse::kField);
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   }
 
   static int invalid_frame(nghttp2_session* session, const nghttp2_frame* frame, int code,
                            void* user) noexcept {
     if (code != NGHTTP2_ERR_REFUSED_STREAM) {
-      engine(user).watch_.glitch();
+      engine(user).watch_.glitch(Abuse::kMadeReset);
     }
     if (H2Stream* s = stream(session, frame->hd.stream_id)) {
       s->invalid = true;
@@ -98,10 +105,16 @@ struct H2Callbacks {
     const bool end = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
     switch (frame->hd.type) {
       case NGHTTP2_HEADERS:
+        if (self.server_) {
+          self.watch_.on_block(self.block_wire_, self.block_size_);
+        }
         self.on_block_end(frame->hd.stream_id, stream(session, frame->hd.stream_id),
                           frame->headers.cat == NGHTTP2_HCAT_REQUEST, end);
         break;
       case NGHTTP2_DATA:
+        if (self.server_) {
+          self.count_data(frame->data, stream(session, frame->hd.stream_id));
+        }
         if (end) {
           if (self.requests_wait_) {
             self.serve_waiting();
@@ -112,6 +125,7 @@ struct H2Callbacks {
         }
         break;
       case NGHTTP2_RST_STREAM:
+        self.watch_.on_reset(frame->hd.stream_id);
         if (H2Stream* s = stream(session, frame->hd.stream_id)) {
           s->peer_reset = true;
         }

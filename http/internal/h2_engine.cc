@@ -275,9 +275,14 @@ Expected<void> H2Engine::receive(std::string_view bytes) noexcept {
 Expected<void> H2Engine::receive_slice(std::string_view bytes) noexcept {
   const auto result = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-  const bool abused = (server_ && watch_.should_close()) ||
-                      nghttp2_session_get_outbound_queue_size(session_) >
-                          kMaxQueuedControl + 2 * std::size_t{limits_.max_streams};
+  const bool unread = nghttp2_session_get_outbound_queue_size(session_) >
+                      kMaxQueuedControl + 2 * std::size_t{limits_.max_streams};
+  const bool abused = (server_ && watch_.should_close()) || unread;
+  if (unread || result == NGHTTP2_ERR_FLOODED) {
+    watch_.count(Abuse::kUnread);
+  } else if (result == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS) {
+    watch_.count(Abuse::kContinuation);
+  }
   if (result < 0 || abused) {
     const bool calm =
         abused || result == NGHTTP2_ERR_FLOODED || result == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
@@ -411,6 +416,16 @@ void H2Engine::stop_request(H2Stream& stream) noexcept {
   }
   stream.stopped = true;
   (void)nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_NO_ERROR);
+}
+
+void H2Engine::count_data(const nghttp2_data& frame, const H2Stream* stream) noexcept {
+  const std::size_t padding = std::min(frame.padlen, frame.hd.length);
+  const std::size_t payload = frame.hd.length - padding;
+  const bool last = (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+  // Tunnels carry single keystrokes.
+  if ((stream == nullptr || !stream->tunnel) && !(last && payload == 0)) {
+    watch_.on_data(static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(padding));
+  }
 }
 
 void H2Engine::count_frame(const nghttp2_frame_hd& header) noexcept {

@@ -60,6 +60,7 @@ class H2Stream {
   bool moved : 1 = false;       // body bytes left since reset_stalled() looked
   bool lingers : 1 = false;     // our end left first; a small rest of the request is awaited
   bool stopped : 1 = false;     // lingered enough: RST_STREAM is on its way
+  std::uint8_t hints = 0;       // client: 1xx heads so far
   Errc cause = Errc::kOk;
   std::uint32_t late = 0;            // request bytes that came after our end
   StreamHandler* handler = nullptr;  // null: nobody listens (431, detached)
@@ -163,7 +164,8 @@ class H2Engine {
   ProtocolLimits watch_;
   HeaderList fields_;  // of the block that is being received
   std::size_t block_size_ = 0;
-  bool oversized_ = false;  // the block broke a limit; fields_ is incomplete
+  std::size_t block_wire_ = 0;  // the same before it was decoded
+  bool oversized_ = false;      // the block broke a limit; fields_ is incomplete
   /// Requests of which the handler has not heard yet: whoever resets one at once costs little.
   bool requests_wait_ = false;
   bool server_ = false;
@@ -172,6 +174,7 @@ class H2Engine {
  private:
   friend struct H2Callbacks;
   void count_frame(const nghttp2_frame_hd& header) noexcept;
+  void count_data(const nghttp2_data& frame, const H2Stream* stream) noexcept;
   void take_late(H2Stream& stream, std::size_t bytes) noexcept;
   void stop_request(H2Stream& stream) noexcept;
   [[nodiscard]] std::size_t copy_pending(char* out, std::size_t room) noexcept;

@@ -8,6 +8,18 @@ namespace {
 constexpr std::uint32_t kFrame = 1000;
 constexpr std::uint32_t kBurst = 100 * kFrame;
 constexpr std::uint32_t kPerMillisecond = 10;
+constexpr std::uint32_t kManyRequests = 200;
+constexpr std::uint32_t kDataFrames = 4'096, kDataGlitch = 256, kSmall = 64;
+constexpr std::uint32_t kWindow = 1U << 20;
+constexpr std::uint64_t kExpansion = 32;
+/// Fields that a client sends with every request come from its table, too: only large heads count.
+constexpr std::uint64_t kLargeHead = 16 * 1024;
+
+constexpr Abuse abuse_of(ProtocolLimits::Kind kind) noexcept {
+  constexpr std::array<Abuse, 5> kAbuses = {Abuse::kPing, Abuse::kSettings, Abuse::kPriority,
+                                            Abuse::kEmptyData, Abuse::kWindowUpdate};
+  return kAbuses[static_cast<std::size_t>(kind)];
+}
 
 }  // namespace
 
@@ -18,8 +30,13 @@ ProtocolLimits::ProtocolLimits(std::uint32_t max_glitches) noexcept : max_glitch
 void ProtocolLimits::set_now(TimePoint now) noexcept {
   if (!has_time_) {
     has_time_ = true;
-    refilled_ = now;
+    refilled_ = second_ = now;
+    requests_ = resets_ = 0;
     return;
+  }
+  if (now - second_ >= seconds(1)) {
+    second_ = now;
+    requests_ = resets_ = 0;
   }
   const auto passed = std::chrono::duration_cast<milliseconds>(now - refilled_).count();
   if (passed <= 0) {
@@ -39,9 +56,55 @@ void ProtocolLimits::take(Kind kind) noexcept {
   }
   std::uint32_t& tokens = tokens_[static_cast<std::size_t>(kind)];
   if (tokens < kFrame) {
-    glitch();
+    glitch(abuse_of(kind));
   } else {
     tokens -= kFrame;
+  }
+}
+
+void ProtocolLimits::on_reset(std::int32_t id) noexcept {
+  if (requests_ == 0 || id < first_) {
+    return;
+  }
+  ++resets_;
+  if (has_time_ && !spare_resets_ && !resets_at_once_ && requests_ >= kManyRequests &&
+      resets_ > requests_ / 2) {
+    resets_at_once_ = true;
+    count(Abuse::kReset);
+  }
+}
+
+void ProtocolLimits::on_data(std::uint32_t payload, std::uint32_t padding) noexcept {
+  padding_ += padding;
+  padded_ += payload + padding;
+  if (padded_ >= kWindow) {
+    if (padding_ > padded_ / 2) {
+      glitch(Abuse::kPadding);
+    }
+    padding_ = padded_ = 0;
+  }
+  data_bytes_ += payload;
+  if (++data_frames_ >= kDataFrames) {
+    small_data_ = data_bytes_ < kDataFrames * kSmall;
+    data_frames_ = data_bytes_ = 0;
+  }
+  if (small_data_ && data_frames_ % kDataGlitch == 0) {
+    glitch(Abuse::kSmallData);
+  }
+}
+
+void ProtocolLimits::on_block(std::uint64_t wire, std::uint64_t decoded) noexcept {
+  if (decoded < kLargeHead) {
+    return;
+  }
+  heads_wire_ += wire;
+  heads_decoded_ += decoded;
+  if (heads_decoded_ >= kWindow) {
+    expands_ = heads_decoded_ / kExpansion > heads_wire_;
+    heads_wire_ = heads_decoded_ = 0;
+  }
+  if (expands_) {
+    glitch(Abuse::kHpack);
   }
 }
 

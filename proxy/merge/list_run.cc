@@ -130,6 +130,7 @@ ListQuestion ListRun::question() const { return question_of(route_, query_); }
 void ListRun::ask_all() {
   text_ = JsonListText();
   spool_ = ProtoSpool();
+  spooled_.reset();
   envelope_ = {};
   shard_info_.clear();
   count_ = 0;

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "proxy/answer.h"
 #include "proxy/merge/list_output.h"
 #include "proxy/merge/list_part.h"
@@ -90,6 +92,9 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   void go_on();
   /// True when there is more to do now.
   bool take(ListPart& part);
+  /// What is spooled fits into what the list, and its payer, may keep. Else the shards are asked
+  /// for JSON, which needs no spool, or the list is refused.
+  [[nodiscard]] bool spool_fits();
   /// A shard that was asked late answers in the form that was decided on.
   bool fits(ListPart& part);
   void add_item(ListPart& part, std::string_view item);
@@ -137,8 +142,9 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   ListFormat format_ = ListFormat::kJson;
   JsonListText text_;
   ProtoSpool spool_;
-  ListEnvelope envelope_;    // kind, apiVersion and columns of the answer
-  std::size_t current_ = 0;  // whose items come now
+  std::optional<MemoryBudget::Claim> spooled_;  // what the spool takes
+  ListEnvelope envelope_;                       // kind, apiVersion and columns of the answer
+  std::size_t current_ = 0;                     // whose items come now
   std::int64_t count_ = 0;
   int longest_wait_ = 0;  // [s] that busy shards asked for
   std::string shard_info_, member_token_;

@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "krm/protobuf.h"
 #include "krm/status.h"
+#include "proxy/forward.h"
 #include "proxy/merge/list_run.h"
 #include "proxy/merge/marker.h"
 #include "proxy/merge/proto_build.h"
@@ -13,6 +14,13 @@ namespace {
 
 using Fault = ListSplitter::Fault;
 using Kind = ListStep::Kind;
+
+/// Other lists of the payer, or of everybody, wait already.
+Error too_much_spooled() {
+  Error error(Errc::kTooManyRequests, "too many protobuf lists are being put together");
+  error.edit().retry_after_seconds = 1;
+  return error;
+}
 
 }  // namespace
 
@@ -68,9 +76,8 @@ bool ListRun::take(ListPart& part) {
     return false;
   }
   flush(false);
-  if (spool_.size() > shared_.params.protobuf_spool) {
-    ask_all_as(without_protobuf(accept_));
-    return true;
+  if (!spool_fits()) {
+    return !done_;
   }
   const bool complete = fault == Fault::kNone && part.complete();
   if (fault != Fault::kNone || !good || (complete && !is_of_kind(part.envelope()))) {
@@ -85,6 +92,30 @@ bool ListRun::take(ListPart& part) {
     return false;
   }
   return end_part(part);
+}
+
+bool ListRun::spool_fits() {
+  if (format_ != ListFormat::kProtobuf) {
+    return true;
+  }
+  const std::size_t most = shared_.params.protobuf_spool;
+  if (!spooled_) {
+    spooled_.emplace(shared_.memory, MemoryAccount::kLists, payer_of(down_.peer()).name,
+                     MemoryBudget::Bounds{most, false});
+  }
+  const bool fits = spooled_->set(spool_.size()) == MemoryBudget::Fit::kFits;
+  if (fits && spool_.size() <= most) {
+    return true;
+  }
+  std::string others = without_protobuf(accept_);
+  if (others.empty() && spool_.size() <= most) {
+    spool_ = ProtoSpool();
+    spooled_.reset();
+    refuse(too_much_spooled());
+  } else {
+    ask_all_as(std::move(others));
+  }
+  return false;
 }
 
 bool ListRun::fits(ListPart& part) {
@@ -253,6 +284,9 @@ void ListRun::finish() {
 void ListRun::send_spooled() {
   const std::string piece = spool_.take_piece();
   const bool last = spool_.empty();
+  if (spooled_) {
+    (void)spooled_->set(spool_.size());
+  }
   output_.write(piece, last);
   if (last) {
     stop(200);

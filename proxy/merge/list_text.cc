@@ -1,5 +1,6 @@
 #include "proxy/merge/list_text.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "krm/json.h"
@@ -85,6 +86,7 @@ void ProtoSpool::close(const ListEnvelope& envelope, const ListEnd& end) {
 std::string ProtoSpool::take_piece() {
   std::string piece = std::move(pieces_.front());
   pieces_.pop_front();
+  size_ -= std::min(size_, piece.size());
   return piece;
 }
 

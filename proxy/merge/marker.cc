@@ -49,11 +49,8 @@ std::string applied(std::string_view text, const Edits& edits) {
 /// Collects what has to change in one text, in the order of the text.
 class Marking {
  public:
-  /// @param cluster  "": the marker is taken away.
   Marking(std::string_view text, std::string_view cluster)
-      : text_(text),
-        entry_(cluster.empty() ? std::string()
-                               : '"' + std::string(kMarker) + "\":" + krm::Json(cluster).dump()) {}
+      : text_(text), entry_('"' + std::string(kMarker) + "\":" + krm::Json(cluster).dump()) {}
 
   void take_object(std::string_view object) {
     MemberWalk walk(object);
@@ -120,11 +117,11 @@ class Marking {
       const std::size_t at = offset(member->value);
       if (is_object(member->value)) {
         take_annotations(member->value);
-      } else if (!entry_.empty()) {
+      } else {
         edits_.push_back({at, at + member->value.size(), '{' + entry_ + '}'});
       }
     }
-    if (!has_annotations && !entry_.empty() && !walk.broken()) {
+    if (!has_annotations && !walk.broken()) {
       const std::size_t inside = offset(metadata) + 1;
       edits_.push_back({inside, inside, "\"annotations\":{" + entry_ + (is_empty ? "}" : "},")});
     }
@@ -141,7 +138,7 @@ class Marking {
       has_marker = has_marker || key_is(member->key, kMarker);
       members.push_back(*member);
     }
-    if (walk.broken() || (!has_marker && entry_.empty())) {
+    if (walk.broken()) {
       return;
     }
     if (!has_marker) {
@@ -151,7 +148,7 @@ class Marking {
     std::string body = entry_;
     for (const MemberWalk::Member& member : members) {
       if (!key_is(member.key, kMarker)) {
-        body += body.empty() ? "\"" : ",\"";
+        body += ",\"";
         body += text_.substr(offset(member.key), member.key.size() + 1);
         body += ':';
         body += member.value;
@@ -163,6 +160,89 @@ class Marking {
   std::string_view text_;
   std::string entry_;
   Edits edits_;
+};
+
+/// Takes markers out of a text, from its beginning to its end, by moving what stays to the front.
+/// What has not been read yet is never touched.
+class Cutting {
+ public:
+  explicit Cutting(std::string& text) noexcept : text_(text) {}
+
+  void take_object(std::string_view object) {
+    MemberWalk walk(object);
+    while (const auto member = walk.next()) {
+      if (!key_is(member->key, "metadata") || !is_object(member->value)) {
+        continue;
+      }
+      MemberWalk inner(member->value);
+      while (const auto part = inner.next()) {
+        if (key_is(part->key, "annotations") && is_object(part->value) && has_marker(part->value)) {
+          take_annotations(part->value);
+        }
+      }
+    }
+  }
+
+  /// False: nothing was cut.
+  bool finish() {
+    if (read_ == 0) {
+      return false;
+    }
+    cut(text_.size(), text_.size());
+    text_.resize(written_);
+    return true;
+  }
+
+ private:
+  [[nodiscard]] std::size_t offset(const char* at) const {
+    return static_cast<std::size_t>(at - text_.data());
+  }
+
+  static bool has_marker(std::string_view annotations) {
+    bool found = false;
+    MemberWalk walk(annotations);
+    while (const auto member = walk.next()) {
+      found = found || key_is(member->key, kMarker);
+    }
+    return found && !walk.broken();
+  }
+
+  /// A marker goes with the comma before it, or behind it where nothing stays before it.
+  void take_annotations(std::string_view annotations) {
+    std::size_t kept = offset(annotations.data()) + 1;  // the end of what stays
+    bool any = false, leading = false;
+    MemberWalk walk(annotations);
+    while (const auto member = walk.next()) {
+      const std::size_t end = offset(member->value.data()) + member->value.size();
+      if (key_is(member->key, kMarker)) {
+        leading = leading || !any;
+        if (any) {
+          cut(kept, end);
+          kept = end;
+        }
+        continue;
+      }
+      if (leading && !any) {
+        cut(kept, offset(member->key.data()) - 1);  // up to its quote
+      }
+      any = true;
+      kept = end;
+    }
+    if (leading && !any) {
+      cut(kept, offset(annotations.data()) + annotations.size() - 1);
+    }
+  }
+
+  void cut(std::size_t begin, std::size_t end) {
+    std::copy(text_.begin() + static_cast<std::ptrdiff_t>(read_),
+              text_.begin() + static_cast<std::ptrdiff_t>(begin),
+              text_.begin() + static_cast<std::ptrdiff_t>(written_));
+    written_ += begin - read_;
+    read_ = end;
+  }
+
+  std::string& text_;
+  std::size_t read_ = 0, written_ = 0;
 };
 
 // Protobuf.
@@ -264,10 +344,15 @@ std::string document_with_marker(std::string_view document, std::string_view clu
   return marking.text();
 }
 
+bool remove_marker(std::string& object) {
+  Cutting cutting(object);
+  cutting.take_object(without_space(object));
+  return cutting.finish();
+}
+
 std::optional<std::string> without_marker(std::string_view object) {
-  Marking marking(object, {});
-  marking.take_object(without_space(object));
-  return marking.edits().empty() ? std::nullopt : std::optional(marking.text());
+  std::string bare(object);
+  return remove_marker(bare) ? std::optional(std::move(bare)) : std::nullopt;
 }
 
 std::optional<std::string> protobuf_without_marker(std::string_view document) {

@@ -26,6 +26,9 @@ inline constexpr std::string_view kMarker = "kcp.io/cluster";
 /// The same for the answer to a GET: an object, or a Table.
 [[nodiscard]] std::string document_with_marker(std::string_view document, std::string_view cluster);
 
+/// Takes the marker out of an object, where the object is. False: it has none, or this is no
+/// object; then it stays as it is. Cost: no memory, every byte is moved once.
+[[nodiscard]] bool remove_marker(std::string& object);
 /// An object without the marker; nullopt: it has none, or this is no object.
 [[nodiscard]] std::optional<std::string> without_marker(std::string_view object);
 

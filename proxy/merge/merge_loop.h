@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "base/time.h"
 #include "http/handler.h"
 #include "krm/request_info.h"
@@ -143,6 +144,8 @@ struct MergeLoop {
       std::make_shared<ReadGate>(ReadGate::for_initial_events());
   /// Of the whole process; one of its own until another is set.
   std::shared_ptr<QueueBudget> queue_budget = std::make_shared<QueueBudget>(params.queue_total);
+  /// Of the whole process; one of its own, without a bound, until another is set.
+  std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>(0);
   /// Of the whole process; null: this loop is all there is.
   std::shared_ptr<StreamHomes> homes;
   /// Of the whole process; one of its own until another is set.

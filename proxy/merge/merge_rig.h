@@ -33,6 +33,7 @@ class MergedReads : public ::testing::Test {
           params.wildcard = true;
           params.merge_options = options;
           set(params.merge_params);
+          params.memory = memory_;
         });
     rig_->log_in();
     scripts_.resize(names.size());
@@ -84,6 +85,7 @@ class MergedReads : public ::testing::Test {
     return found == all.end() ? 0 : found->second;
   }
 
+  std::shared_ptr<MemoryBudget> memory_ = std::make_shared<MemoryBudget>(0);
   std::unique_ptr<Rig> rig_;
   std::vector<std::unique_ptr<FakeShard>> more_;
   std::vector<Script> scripts_;

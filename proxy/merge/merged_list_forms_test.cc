@@ -61,6 +61,37 @@ TEST_F(MergedLists, WhenProtobufIsTooMuchToWaitFor_T10_JsonOfTheSameStateComes) 
   EXPECT_EQ(ask("", kProtobuf).status, 406);
 }
 
+TEST_F(MergedLists, WhenThePayersOtherListsWait_SE090_JsonComesInsteadOrHeIsTold) {
+  start();
+  for (std::size_t i = 0; i < 3; ++i) {
+    scripts_[i] = [i](Exchange& exchange) {
+      if (exchange.head.headers.get("accept") == "application/json") {
+        FakeShard::reply(exchange, 200, list_of("4" + std::to_string(i), {item(all_[i])}));
+      } else {
+        FakeShard::reply(exchange, 200, encoded_list("4" + std::to_string(i), {all_[i]}),
+                         kProtobuf);
+      }
+    };
+  }
+  const std::size_t most = MergeParams().protobuf_spool;
+  {
+    MemoryBudget::Claim others(memory_, MemoryAccount::kLists, "user bob", {most, false});
+    (void)others.set(most);
+    EXPECT_EQ(ask("", kTypedClient).header("content-type"), kProtobuf);
+  }
+  MemoryBudget::Claim own(memory_, MemoryAccount::kLists, "user alice", {most, false});
+  (void)own.set(most);
+  const Answer& answer = ask("", kTypedClient);
+  EXPECT_EQ(answer.header("content-type"), "application/json");
+  EXPECT_EQ(names(answer), all_);
+  const Answer& refused = ask("", kProtobuf);
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  (void)own.set(0);
+  EXPECT_EQ(ask("", kProtobuf).status, 200);
+  EXPECT_EQ(memory_->used(MemoryAccount::kLists), 0U);
+}
+
 TEST_F(MergedLists, WhenMediaTypesDiffer_T19_AllAreAskedForTheCommonOne) {
   start();
   scripts_[0] = [](Exchange& exchange) {
