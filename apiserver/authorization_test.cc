@@ -3,7 +3,7 @@
 #include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
 
-/// What the server itself asks and refuses (specs/api-machinery.md sections 15 and 17.1).
+/// What the server itself asks and refuses (docs/spec/api-machinery.md).
 namespace kintsugi::apiserver {
 namespace {
 

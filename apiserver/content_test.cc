@@ -6,7 +6,7 @@
 #include "krm/protobuf_wire.h"
 #include "krm/types/builtin_types.h"
 
-/// In what form objects come and go (specs/api-machinery.md section 4).
+/// In what form objects come and go (AM-076 to AM-101).
 namespace kintsugi::apiserver {
 namespace {
 

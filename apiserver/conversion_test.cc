@@ -1,4 +1,4 @@
-// Conversion webhooks, over TLS on the loop of the server (specs/api-machinery.md AM-338, AM-399).
+// Conversion webhooks, over TLS on the loop of the server (AM-338, AM-399).
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Kinds of CustomResourceDefinitions over a whole server (specs/api-machinery.md 13.2, 13.3).
+// Kinds of CustomResourceDefinitions over a whole server (AM-380 to AM-389, AM-390 to AM-405).
 #include <gtest/gtest.h>
 
 #include "apiserver/kinds/builtin_kinds.h"

@@ -4,7 +4,7 @@
 #include "apiserver/testing/fake_server.h"
 #include "krm/protobuf.h"
 
-/// Discovery, version and health (specs/api-machinery.md sections 5.1 and 5.2).
+/// Discovery, version and health (AM-102 to AM-116, AM-117 to AM-123).
 namespace kintsugi::apiserver {
 namespace {
 

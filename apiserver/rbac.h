@@ -16,7 +16,7 @@
 namespace kintsugi::apiserver {
 
 struct RbacParams {
-  /// Groups that may do everything in every logical cluster and read `*` (design section 12).
+  /// Groups that may do everything in every logical cluster and read `*` (KK-300).
   std::vector<std::string> admin_groups{std::string(auth::kGroupKcpAdmin)};
   /// A request in a logical cluster first needs non-resource verb `access` on `/` there (AM-491);
   /// its own ServiceAccounts do not.

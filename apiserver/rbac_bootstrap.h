@@ -10,7 +10,7 @@
 /// The policy that every logical cluster has without storing it: the ClusterRoles of Kubernetes and
 /// kcp that bindings may refer to, and the bindings of the groups that every user is in and of the
 /// group of kcp's shards.
-/// Source: specs/api-machinery.md AM-449, AM-491; kcp's workspaces show none of these as objects.
+/// Source: AM-449, AM-491; kcp's workspaces show none of these as objects.
 namespace kintsugi::apiserver {
 
 /// Bits of roles that others are gathered into by labels

@@ -7,7 +7,7 @@
 #include "apiserver/resource.h"
 #include "base/error.h"
 
-/// Nobody gives away rights that he does not have (specs/api-machinery.md AM-444 to AM-447).
+/// Nobody gives away rights that he does not have (AM-444 to AM-447).
 namespace kintsugi::apiserver {
 
 /// A Role or ClusterRole about to be written. `old` null on create. Holders of system:masters and

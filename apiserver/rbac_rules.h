@@ -9,7 +9,7 @@
 #include "auth/authorizer.h"
 #include "krm/json.h"
 
-/// RBAC rules as values: reading, matching, comparing (specs/api-machinery.md 15.2). No state.
+/// RBAC rules as values: reading, matching, comparing (AM-437 to AM-454). No state.
 namespace kintsugi::apiserver {
 
 struct PolicyRule {

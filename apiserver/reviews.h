@@ -12,7 +12,7 @@
 #include "auth/service_account_tokens.h"
 
 /// Kinds that are answered and never stored: who am I, what may I, is this token good, give me a
-/// token (specs/api-machinery.md AM-430 to AM-434, AM-451 to AM-453).
+/// token (AM-430 to AM-434, AM-451 to AM-453).
 namespace kintsugi::apiserver {
 
 struct ReviewParams {

@@ -27,7 +27,7 @@ struct ClusterTarget {
 };
 
 /// Finds the cluster of a request target. An error is sent as it is (400, 403, 404, 429 of
-/// specs/front-proxy.md 17.3). nullopt: a path outside of clusters (health, version, 403).
+/// KK-361, KK-362). nullopt: a path outside of clusters (health, version, 403).
 using ClusterResolver = std::function<Expected<std::optional<ClusterTarget>>(
     const http::RequestHead& head, const auth::UserInfo& user)>;
 
@@ -88,7 +88,7 @@ struct ServerParams {
 };
 
 /// The Kubernetes-grade API server on one loop: discovery, CRUD, lists, watches, patches, tables
-/// (specs/api-machinery.md). Serves what its Registry names out of its Store. Used by the embedded
+/// (AM-001 and on). Serves what its Registry names out of its Store. Used by the embedded
 /// shard for everything and by the proxy for its own kinds. Threads: its loop. Several servers (one
 /// per loop) may share a Store.
 class ApiServer : public http::Handler {

@@ -6,7 +6,7 @@
 #include "apiserver/testing/fake_server.h"
 #include "krm/structural.h"
 
-/// Bodies and patches as clients send them: rows of sections 6 and 7 that crud_test.cc leaves out.
+/// Bodies and patches as clients send them: AM rows that crud_test.cc leaves out.
 namespace kintsugi::apiserver {
 namespace {
 

@@ -84,7 +84,7 @@ class TokenUnion final : public TokenAuthenticator {
 /// Authorization header is.
 enum class CredentialSource : std::uint8_t { kNone, kRequestHeader, kCertificate, kToken };
 
-/// The union of specs/front-proxy.md 9.1: request header, client certificate, token file,
+/// The union of methods: request header, client certificate, token file,
 /// ServiceAccount, further tokens. Used by shards and by the proxy.
 class RequestAuthenticator final : public Authenticator {
  public:

@@ -37,7 +37,7 @@ class Authorizer {
   virtual void authorize(const Attributes& attributes, Done done) = 0;
 };
 
-/// The 403 of specs/api-machinery.md AM-014 to AM-019.
+/// The 403 of AM-014 to AM-019.
 [[nodiscard]] Error denied(const Attributes& attributes, const Decision& decision);
 
 }  // namespace kintsugi::auth

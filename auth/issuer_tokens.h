@@ -14,7 +14,7 @@
 
 namespace kintsugi::auth {
 
-/// Tokens of OIDC and other JWT issuers (specs/front-proxy.md 9.1, R-19). A token that holds is
+/// Tokens of OIDC and other JWT issuers. A token that holds is
 /// believed for `cache`, never beyond its time. Threads: its loop.
 class IssuerTokens final : public TokenAuthenticator {
  public:

@@ -13,7 +13,7 @@
 namespace kintsugi::auth {
 
 /// Names of the headers that carry an identity between a proxy and a server behind it
-/// (specs/front-proxy.md 1, 10, 17.1). Letter case is free.
+/// (FP-101, R-21, FP-049). Letter case is free.
 struct RequestHeaderConfig {
   std::vector<std::string> user_headers{"X-Remote-User"};
   std::vector<std::string> group_headers{"X-Remote-Group"};
@@ -32,7 +32,7 @@ struct RequestHeaderConfig {
 [[nodiscard]] std::optional<UserInfo> read_identity_headers(const http::HeaderList& headers,
                                                             const RequestHeaderConfig& config);
 
-/// Steps 1 and 2 of specs/front-proxy.md 10 on a request on its way to a shard: removes every
+/// What remove, from a request on its way to a shard: removes every
 /// identity header (names of `config` and the default names, also with `_` for `-`), then the
 /// hop-by-hop headers and those named in Connection. `Te: trailers` stays. Works on trailers too.
 /// @returns the number of identity headers removed, for the counter of forged ones.
@@ -45,7 +45,7 @@ std::size_t strip_identity_headers(http::HeaderList& headers, const RequestHeade
 [[nodiscard]] Expected<void> stamp_identity(http::HeaderList& headers, const UserInfo& user,
                                             const RequestHeaderConfig& config);
 
-/// specs/front-proxy.md 9.3: pass list first (empty = all), then the drop list; entries are exact
+/// FP-062 to FP-071: pass list first (empty = all), then the drop list; entries are exact
 /// or `prefix*`. The result is sorted and without duplicates.
 [[nodiscard]] std::vector<std::string> filter_groups(const std::vector<std::string>& groups,
                                                      const std::vector<std::string>& pass,

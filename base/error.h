@@ -64,7 +64,7 @@ struct Cause {
 /// Everything about a failure that a client or a log line can use. All members are optional.
 struct ErrorDetail {
   std::string message;
-  std::string kind;   ///< Status.details.kind (plural resource or Kind, specs/api-machinery.md 2.1)
+  std::string kind;   ///< Status.details.kind (plural resource or Kind, AM-011)
   std::string group;  ///< Status.details.group
   std::string name;   ///< Status.details.name
   std::string uid;    ///< Status.details.uid

@@ -2,7 +2,7 @@
 ///   GET …                   1 kB (--body) with a content-length
 ///   GET …watch=true…        held; gets its share of the events
 ///   what a proxy with topology source `kcp` asks at start: the smallest answers that make
-///   `/clusters/bench` known (specs/front-proxy.md 17.4)
+///   `/clusters/bench` known (FP-151)
 /// With --objects N it is a plain server of N ConfigMaps instead (collection.h): lists of them, and
 /// watches that all get every event, from a resourceVersion or with the initial events.
 /// Flags: --port 0 --cert --key --max-streams 100 --body 1024 --size 500 --seconds 900

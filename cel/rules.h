@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "krm/json.h"
 
-/// x-kubernetes-validations (specs/api-machinery.md section 14).
+/// x-kubernetes-validations (AM-406 to AM-424).
 namespace kintsugi::cel {
 
 /// Cost that one evaluation and one object may take [cost units]: roughly 0.1 s and 1 s.

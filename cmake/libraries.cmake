@@ -1,4 +1,4 @@
-# Third-party libraries, as Debian 12 packages them. Each is used by one module (guides: docs/architecture.md).
+# Third-party libraries, as Debian 12 packages them. Each is used by one module (docs/architecture.md).
 find_package(Threads REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED)
 find_package(PkgConfig REQUIRED)

@@ -74,7 +74,7 @@ class Topology(unittest.TestCase):
         self.assertEqual(self.installation.kubectl("get", "partitions").splitlines()[0].split(), ["NAME", "OWNER", "AGE"])
 
     def test_TP013_to_TP018_shards_that_nobody_can_reach(self):
-        """Shards with unreachable URLs are legal and count (specs/topology.md section 3)."""
+        """Shards with unreachable URLs are legal and count (TP-014)."""
         self.make_set("test", {"dimensions": ["partition-test-region"], "shardSelector": {
             "matchExpressions": [{"key": "excluded", "operator": "DoesNotExist"}]}})
         self.settled("test", 0)

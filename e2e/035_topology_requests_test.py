@@ -1,4 +1,4 @@
-"""The kinds that the proxy serves, request by request (specs/topology.md T-01, T-03), and what a killed proxy leaves."""
+"""The kinds that the proxy serves, request by request (T-01, T-03), and what a killed proxy leaves."""
 import http.client
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Topology source `objects`: Shards stored and served by the proxy, with their conditions (specs/topology.md T-05)."""
+"""Topology source `objects`: Shards stored and served by the proxy, with their conditions (T-05)."""
 import json
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Single cases of Partitions and APIExportEndpointSlices (specs/topology.md 16), named by number: admission, rights, selection."""
+"""Single cases of Partitions and APIExportEndpointSlices (docs/spec/topology.md), named by number: admission, rights, selection."""
 import json
 import re
 import signal

@@ -1,4 +1,4 @@
-"""What every shard offers to all others is known on all of them (specs/topology.md 12, 13): exports, schemas, types, rights."""
+"""What every shard offers to all others is known on all of them (T-13): exports, schemas, types, rights."""
 import json
 import signal
 import time

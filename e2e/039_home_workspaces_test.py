@@ -1,4 +1,4 @@
-"""Home workspaces: `workspaces/~` in root and the path user:<name> (specs/front-proxy.md 6 and 17.3, topology.md 4, 10)."""
+"""Home workspaces: `workspaces/~` in root and the path user:<name> (KK-105, KK-106, FP-093)."""
 import json
 import subprocess
 import unittest

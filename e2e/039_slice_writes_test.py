@@ -1,4 +1,4 @@
-"""Who writes endpoint slices: shards of kcp, third parties, and the proxy itself (specs/topology.md 9.1, 11, 13.3)."""
+"""Who writes endpoint slices: shards of kcp, third parties, and the proxy itself (T-10, T-12, T-09)."""
 import json
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What only shards of kcp have, through the proxy (specs/topology.md, the cases that need one): virtual workspaces replication and
+"""What only shards of kcp have, through the proxy (docs/spec/topology.md, the cases that need one): virtual workspaces replication and
 apiresourceschema against a server that plays them, and the endpoint slices of cached resources, whose controller is played."""
 import http.server
 import json

@@ -1,4 +1,4 @@
-"""Virtual workspaces through the proxy (specs/topology.md 9, specs/front-proxy.md 8): routing against servers that echo, consumers."""
+"""Virtual workspaces through the proxy (T-10, R-15): routing against servers that echo, consumers."""
 import contextlib
 import http.server
 import json

@@ -1,4 +1,4 @@
-"""Endpoints of slices as provider controllers use them (specs/topology.md 10): read the URLs, then discovery, lists, watches and
+"""Endpoints of slices as provider controllers use them (TP-136): read the URLs, then discovery, lists, watches and
 writes below each of them with the same credentials; real bindings on several shards."""
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Single cases of the front proxy (specs/front-proxy.md 18), named by number: names, state of clusters, what shards answer."""
+"""Single cases of the front proxy (docs/spec/front-proxy.md), named by number: names, state of clusters, what shards answer."""
 import contextlib
 import json
 import re

@@ -1,4 +1,4 @@
-"""Workspaces that are mounts (specs/front-proxy.md 8.3): where they lead, and where they do not."""
+"""Workspaces that are mounts (R-16): where they lead, and where they do not."""
 import json
 import unittest
 

@@ -1,4 +1,4 @@
-"""Every command of the kubectl table (specs/api-machinery.md section 18) in a workspace, through the proxy: the newest and
+"""Every command of the kubectl table (AM-519 to AM-544) in a workspace, through the proxy: the newest and
 the oldest kubectl that there is. $KUBECTLS names programs (separated by ':'); `kubectl` of the PATH if it is not set."""
 import json
 import os

@@ -1,4 +1,4 @@
-"""What curl and browsers need (specs/api-machinery.md AM-557): text for people, and CORS for listed origins."""
+"""What curl and browsers need (AM-557): text for people, and CORS for listed origins."""
 import unittest
 
 import kit

@@ -1,4 +1,4 @@
-"""Kintsugi in the place of kcp-front-proxy: its command line and mapping file (specs/front-proxy.md 1 and 2)."""
+"""Kintsugi in the place of kcp-front-proxy: its command line and mapping file (FP-101, R-03)."""
 import json
 import pathlib
 import re

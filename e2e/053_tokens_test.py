@@ -1,4 +1,4 @@
-"""Bearer tokens that the proxy itself checks (specs/front-proxy.md 9), and shards with credentials of their own."""
+"""Bearer tokens that the proxy itself checks (R-17), and shards with credentials of their own."""
 import json
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Tokens of OIDC and structured JWT issuers (specs/front-proxy.md 9), also by type of workspace."""
+"""Tokens of OIDC and structured JWT issuers (R-17), also by type of workspace."""
 import base64
 import http.server
 import json
@@ -267,7 +267,7 @@ def make_typed(parent, name, kind, shard):
 
 
 class Workspaces(unittest.TestCase):
-    """specs/front-proxy.md 9.4."""
+    """R-19."""
 
     @classmethod
     def setUpClass(cls):

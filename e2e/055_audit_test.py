@@ -1,4 +1,4 @@
-"""The proxy's audit log (specs/front-proxy.md 15, FP-143)."""
+"""The proxy's audit log (R-31, FP-143)."""
 import json
 import os
 import subprocess

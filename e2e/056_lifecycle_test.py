@@ -1,5 +1,5 @@
-"""Initializers and terminators of WorkspaceTypes with controllers of one's own (specs/topology.md TP-073 to TP-075,
-specs/api-machinery.md AM-488): they find their work in the virtual workspaces initializingworkspaces and terminatingworkspaces."""
+"""Initializers and terminators of WorkspaceTypes with controllers of one's own (TP-073 to TP-075,
+AM-488): they find their work in the virtual workspaces initializingworkspaces and terminatingworkspaces."""
 import queue
 import threading
 import unittest

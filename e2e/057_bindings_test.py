@@ -1,4 +1,4 @@
-"""APIExports bound across shards (specs/api-machinery.md 17.3): what a binding brings, what it keeps apart, and that bound
+"""APIExports bound across shards (AM-492 to AM-509): what a binding brings, what it keeps apart, and that bound
 APIs are served while the shard of their export is away."""
 import signal
 import time

@@ -1,4 +1,4 @@
-"""The apiexport virtual workspace of shards (specs/topology.md 14, specs/api-machinery.md 17.4), provider and consumers
+"""The apiexport virtual workspace of shards (KK-341, AM-510 to AM-518), provider and consumers
 on different shards: rights, claims, isolation. Through the proxy unless said otherwise."""
 import json
 import threading

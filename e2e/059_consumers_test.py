@@ -1,4 +1,4 @@
-"""Providers and consumers on every shard (specs/topology.md 16.3, 16.4): what discovery, claims, conflicts and the first consumer
+"""Providers and consumers on every shard (TP-068, TP-134): what discovery, claims, conflicts and the first consumer
 look like through the proxy, and what becomes of all of it when exports, schemas, claims or bindings go while they are used."""
 import json
 import threading

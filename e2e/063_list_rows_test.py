@@ -1,4 +1,4 @@
-"""Rows of specs/api-machinery.md on patches, applies, lists, watches and exports (AM-199 to AM-518), each under its number,
+"""Rows of docs/spec/api-machinery.md on patches, applies, lists, watches and exports (AM-199 to AM-518), each under its number,
 through the proxy."""
 import base64
 import collections

@@ -1,4 +1,4 @@
-"""The Python client, unmodified (specs/api-machinery.md AM-554): its typed, custom-object and dynamic clients, watches and its
+"""The Python client, unmodified (AM-554): its typed, custom-object and dynamic clients, watches and its
 informer, in a workspace of another shard than root's, through the proxy. The library is the interpreter's own if it has one,
 else it comes from the package index into a temporary environment; without either the tests are skipped."""
 import datetime

@@ -1,4 +1,4 @@
-"""The Java clients, unmodified (specs/api-machinery.md AM-555): fabric8's and the official one, in a workspace of another shard
+"""The Java clients, unmodified (AM-555): fabric8's and the official one, in a workspace of another shard
 than root's, through the proxy. Maven fetches the libraries into a temporary folder; $KINTSUGI_JAVA_LIBRARIES names a folder that
 has them already. Without Maven, a JDK or the libraries the tests are skipped."""
 import json

@@ -1,4 +1,4 @@
-"""Watches over WebSockets through the proxy (specs/api-machinery.md AM-313): with a certificate, and as browsers do it, with a
+"""Watches over WebSockets through the proxy (AM-313): with a certificate, and as browsers do it, with a
 token among the subprotocols."""
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Lists and watches of clusters/* over three shards (specs/aggregation.md; the numbers T.. are its cases)."""
+"""Lists and watches of clusters/* over three shards (docs/spec/aggregation.md; the numbers T.. are its cases)."""
 import json
 import re
 import signal

@@ -1,4 +1,4 @@
-"""Forms and failures of merged lists over three shards (specs/aggregation.md; the numbers T.. are its cases)."""
+"""Forms and failures of merged lists over three shards (docs/spec/aggregation.md; the numbers T.. are its cases)."""
 import gzip
 import json
 import signal

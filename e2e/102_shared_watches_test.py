@@ -1,4 +1,4 @@
-"""Watches that share streams (specs/aggregation.md 9, 12; the numbers T.. are its cases)."""
+"""Watches that share streams (AGG-901, AGG-1201; the numbers T.. are its cases)."""
 import json
 import signal
 import socket

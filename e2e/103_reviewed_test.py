@@ -1,4 +1,4 @@
-"""Merged reads that reviewed callers share (specs/aggregation.md 9.2), over an APIExport with consumers on every shard."""
+"""Merged reads that reviewed callers share (AGG-904), over an APIExport with consumers on every shard."""
 import json
 import subprocess
 import time

@@ -1,4 +1,4 @@
-"""Parameters and forms of merged reads over three embedded shards (specs/aggregation.md; the numbers T.. are its cases)."""
+"""Parameters and forms of merged reads over three embedded shards (docs/spec/aggregation.md; the numbers T.. are its cases)."""
 import urllib.parse
 
 from merged import MAPS, NEWEST, MergedCase, Stream, is_end

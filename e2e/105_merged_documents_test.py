@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI of clusters/* over three shards (specs/aggregation.md 16 and 17)."""
+"""Discovery and OpenAPI of clusters/* over three shards (AGG-1601, AGG-1705)."""
 import signal
 import unittest
 

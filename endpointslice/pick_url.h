@@ -9,7 +9,7 @@
 #include "krm/selector.h"
 
 /// How a client finds the virtual workspace URL of one shard in an endpoint slice. Source:
-/// specs/topology.md 9.2. Pure functions, any thread.
+/// TP-053. Pure functions, any thread.
 namespace kintsugi::endpointslice {
 
 /// One element of status.endpoints.

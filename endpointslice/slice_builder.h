@@ -9,7 +9,7 @@
 #include "krm/json.h"
 #include "topology/partition_set.h"
 
-/// APIExportEndpointSlice, computed (specs/topology.md sections 8, 9, 13.3). Pure functions.
+/// APIExportEndpointSlice, computed (T-09, T-10). Pure functions.
 namespace kintsugi::endpointslice {
 
 enum class EndpointMode : std::uint8_t { kDirect, kProxied, kAggregated };
@@ -64,7 +64,7 @@ struct SliceInput {
 
 /// URLs of status.endpoints that a field manager owns who is neither the proxy nor named like a
 /// Shard, also when the proxy owns them too: they stay until everybody has released them
-/// (specs/topology.md 11).
+/// (T-12).
 [[nodiscard]] std::vector<std::string> foreign_urls(
     const krm::Json& slice, const std::vector<topology::ShardFacts>& shards);
 

@@ -22,7 +22,7 @@
 namespace kintsugi::endpointslice {
 
 /// Keeps the status of every APIExportEndpointSlice right, and one default slice per export
-/// (specs/topology.md 13.2, 13.3). Level-based; endpoints and conditions are one write, and no
+/// (TP-052, T-09). Level-based; endpoints and conditions are one write, and no
 /// write when nothing changed. What a Partition selects is worked out once for all its slices.
 /// An export that cannot be looked up is only reported when that lasts for a second, and entries of
 /// relabelled shards stay for SliceDefaults::leave_grace.

@@ -4,7 +4,7 @@
 
 #include "http/internal/h2_abuse_rig.h"
 
-// A hostile or broken peer, byte by byte. Limits: guides/performance.md 3.9.
+// A hostile or broken peer, byte by byte. Limits: SE-124 to SE-132.
 namespace kintsugi::http {
 namespace {
 

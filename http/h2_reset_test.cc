@@ -2,7 +2,7 @@
 
 #include "http/internal/h2_abuse_rig.h"
 
-// Clients that open streams and reset them. Limits: guides/performance.md 3.9.
+// Clients that open streams and reset them. Limits: SE-124 to SE-132.
 namespace kintsugi::http {
 namespace {
 

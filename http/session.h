@@ -15,7 +15,7 @@
 /// a session from inside one of its callbacks.
 namespace kintsugi::http {
 
-/// Limits of one connection (guides/performance.md 3.3, 3.6, 3.9). Defaults are the product's.
+/// Limits of one connection (PERF-221, PERF-251, SE-124 to SE-132). Defaults are the product's.
 struct SessionLimits {
   std::uint32_t max_streams = 250;
   std::uint32_t stream_window = 65'535;  ///< receive window per stream [bytes]
@@ -55,7 +55,7 @@ class Session {
   /// while the peer pipe is full). The owner asks before every read; when it turns true again the
   /// engine calls output_ready(). HTTP/2 engines always say true.
   [[nodiscard]] virtual bool wants_read() const noexcept { return true; }
-  /// Time for the rate limits of guides/performance.md 3.9. The owner calls it once per turn,
+  /// Time for the rate limits of SE-124 to SE-132. The owner calls it once per turn,
   /// before feed(). While it was never called the limits that need time are off.
   virtual void set_now(TimePoint now) noexcept { (void)now; }
   /// True while the first bytes of a request head (HTTP/2: of a header block) wait for the rest:

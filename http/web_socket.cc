@@ -22,7 +22,7 @@ std::uint16_t code_of(std::string_view payload) noexcept {
   return static_cast<std::uint16_t>(high << 8U | low);
 }
 
-/// Section 7.4: what may stand in a frame.
+/// RFC 6455 7.4: what may stand in a frame.
 bool is_sendable(std::uint16_t code) noexcept {
   return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
          (code >= 3000 && code <= 4999);

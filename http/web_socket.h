@@ -29,7 +29,7 @@ inline constexpr std::uint16_t kWebSocketTooBig = 1009;  ///< close code: a fram
 
 /// A GET that asks for a WebSocket; its handshake may still be wrong.
 [[nodiscard]] bool asks_for_web_socket(const RequestHead& head) noexcept;
-/// Sec-WebSocket-Accept for the request's key (section 4.2.2).
+/// Sec-WebSocket-Accept for the request's key (RFC 6455 4.2.2).
 /// @error kBadRequest  no version 13, or no key of 16 bytes.
 [[nodiscard]] Expected<std::string> web_socket_accept(const RequestHead& head);
 

@@ -4,7 +4,7 @@
 #include "krm/json.h"
 #include "krm/managed_fields.h"
 
-/// Server-side apply (specs/api-machinery.md section 8), as structured-merge-diff v6 and the field
+/// Server-side apply (AM-217 to AM-250), as structured-merge-diff v6 and the field
 /// managers of Kubernetes do it: pure, no defaults, no validation beyond the schema's types.
 namespace kintsugi::krm {
 

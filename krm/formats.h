@@ -6,7 +6,7 @@
 
 namespace kintsugi::krm {
 
-/// Formats of strings in structural schemas (specs/api-machinery.md AM-393): bsonobjectid, uri,
+/// Formats of strings in structural schemas (AM-393): bsonobjectid, uri,
 /// email, hostname, ipv4, ipv6, cidr, mac, uuid, uuid3, uuid4, uuid5, isbn, isbn10, isbn13,
 /// creditcard, ssn, hexcolor, rgbcolor, byte, password, date, duration, date-time, k8s-short-name,
 /// k8s-long-name. Dashes in a format's name do not count.

@@ -13,8 +13,8 @@ namespace kintsugi::krm {
 /// A JSON patch (RFC 6902) as Kubernetes applies it: `replace` of an absent member adds it
 /// (AM-195), `test` takes an absent member for null, negative array indices count from the end, a
 /// path's text before its first `/` is ignored, an absent `value` is null, `copy` of an absent
-/// member copies null,  holds 3 and 3.0 to be different. Source: specs/api-machinery.md 3.4
-/// and 7.2.
+/// member copies null,  holds 3 and 3.0 to be different. Source: AM-062,
+/// AM-194 to AM-206.
 class JsonPatch {
  public:
   static constexpr std::size_t kMaxOperations = 10'000;    ///< AM-062

@@ -5,7 +5,7 @@
 /// What track_update() and apply_configuration() share.
 namespace kintsugi::krm {
 
-/// Fields that nobody owns (specs/api-machinery.md 8.1 rule 3).
+/// Fields that nobody owns (AM-237).
 [[nodiscard]] const FieldSet& never_owned();
 
 /// What of a set a write through an endpoint can own.

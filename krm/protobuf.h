@@ -8,7 +8,7 @@
 #include "krm/json.h"
 #include "krm/schema.h"
 
-/// Kubernetes' protobuf form of builtin objects (specs/api-machinery.md 4.1): bytes 6b 38 73 00 and
+/// Kubernetes' protobuf form of builtin objects (AM-082): bytes 6b 38 73 00 and
 /// a message {1: {1: apiVersion, 2: kind}, 2: raw object, 3: contentEncoding, 4: contentType}.
 /// Threads: any.
 namespace kintsugi::krm {

@@ -75,7 +75,7 @@ struct ClusterPath {
 [[nodiscard]] bool is_cluster_name(std::string_view text) noexcept;
 /// names joined by ':'
 [[nodiscard]] bool is_workspace_path(std::string_view text) noexcept;
-/// Logical cluster name of a user's home workspace (specs/front-proxy.md section 6).
+/// Logical cluster name of a user's home workspace.
 [[nodiscard]] std::string home_cluster_name(std::string_view user_name);
 
 }  // namespace kintsugi::krm

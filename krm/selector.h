@@ -34,8 +34,8 @@ struct Requirement {
   bool operator==(const Requirement&) const = default;
 };
 
-/// A valid label selector: all requirements hold. Source: specs/api-machinery.md 9.1 and
-/// specs/topology.md 5. Immutable use from any thread.
+/// A valid label selector: all requirements hold. Source: AM-251 to AM-260 and
+/// T-07. Immutable use from any thread.
 class Selector {
  public:
   /// Matches everything.

@@ -16,12 +16,12 @@ namespace kintsugi::krm {
 [[nodiscard]] int retry_after_seconds(const Error& error) noexcept;
 
 /// The only place that turns a failure into a Kubernetes Status object
-/// (specs/api-machinery.md 2.1). Transport and store causes become what a client can act on:
+/// (AM-011). Transport and store causes become what a client can act on:
 /// kRefused, kUnreachable, kOverloaded -> 503 ServiceUnavailable; kCompacted -> 410 Expired;
 /// kFutureRevision -> 504 Timeout; kIo, kFull -> 500 ServerTimeout; …
 [[nodiscard]] Json to_status(const Error& error);
 
-// The catalogue of specs/api-machinery.md 2.2, as constructors. `group` "" is core.
+// The catalogue of AM-001 to AM-035, as constructors. `group` "" is core.
 [[nodiscard]] Error not_found(std::string_view group, std::string_view resource,
                               std::string_view name);
 [[nodiscard]] Error path_not_found();  ///< AM-002
@@ -62,7 +62,7 @@ namespace kintsugi::krm {
 [[nodiscard]] Error unrecognized_error(std::string_view kind, std::string_view cause,
                                        std::string_view body);
 
-// Causes of kInvalid (2.1): FieldValueRequired and so on. `value` is printed as JSON.
+// Causes of kInvalid (AM-011): FieldValueRequired and so on. `value` is printed as JSON.
 [[nodiscard]] Cause field_required(std::string field, std::string_view detail = {});
 [[nodiscard]] Cause field_invalid(std::string field, const Json& value, std::string_view detail);
 [[nodiscard]] Cause field_not_supported(std::string field, const Json& value,

@@ -27,7 +27,7 @@ namespace kintsugi::krm {
 ///                    directives, lists that do not fit; in Kubernetes' words (AM-215).
 /// @error kInvalid    lists of lists: krm::invalid_patch().
 /// @error kRequestEntityTooLarge more than 100,000 elements in one merge of lists.
-/// Source: specs/api-machinery.md 7.3, k8s.io/apimachinery/pkg/util/strategicpatch.
+/// Source: AM-207 to AM-216, k8s.io/apimachinery/pkg/util/strategicpatch.
 /// Cost: O(n log n) of both values' sizes.
 [[nodiscard]] Expected<Json> apply_strategic_merge(const Schema& schema, Json target, Json& patch);
 

@@ -9,7 +9,7 @@
 #include "krm/json.h"
 #include "krm/schema.h"
 
-/// Custom objects by their structural schema (specs/api-machinery.md 13.3). Order on the way in:
+/// Custom objects by their structural schema (AM-390 to AM-405). Order on the way in:
 /// prune, coerce_metadata, apply_defaults, then validation.
 namespace kintsugi::krm {
 

@@ -6,7 +6,7 @@
 #include "krm/json.h"
 #include "krm/schema.h"
 
-/// How server-side apply sees values (specs/api-machinery.md 8): the schema decides, free-form
+/// How server-side apply sees values (AM-217 to AM-250): the schema decides, free-form
 /// values (schema null) decide themselves.
 namespace kintsugi::krm {
 

@@ -9,7 +9,7 @@
 
 namespace kintsugi::net {
 
-/// The addresses of one host and how they did (specs/front-proxy.md R-28): connections are spread
+/// The addresses of one host and how they did: connections are spread
 /// by rotation; an address with 5 failures in a row is left out for 30 s, then 60 s and so on up to
 /// 300 s, but never more than half of them. No clock. Threads: one.
 class AddressBook {

@@ -11,7 +11,7 @@
 namespace kintsugi::net {
 
 /// Listeners of several loops on one port (SO_REUSEPORT) that even out their connections: the
-/// kernel spreads few long-lived connections badly (guides/performance.md PERF-203). Threads:
+/// kernel spreads few long-lived connections badly (PERF-203). Threads:
 /// join() before the loops run, everything else from any loop. Must outlive the loops' threads.
 class ListenerGroup {
  public:

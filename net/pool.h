@@ -67,7 +67,7 @@ struct Origin {
 };
 
 /// The connections of one class to one origin, and the streams that wait for them
-/// (performance.md 3.7). Threads: its loop.
+/// (PERF-261). Threads: its loop.
 class Pool final : public ClientConnectionOwner {
  public:
   Pool(Origin& origin, UpstreamClass kind);

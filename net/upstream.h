@@ -62,7 +62,7 @@ struct UpstreamStats {
                 tls_other = 0;
 };
 
-/// The pool of one origin on one loop (guides/performance.md 3.7). Threads: its loop only.
+/// The pool of one origin on one loop (PERF-261). Threads: its loop only.
 class Upstream {
  public:
   [[nodiscard]] static std::unique_ptr<Upstream> make(Loop& loop, UpstreamParams params);

@@ -116,7 +116,7 @@ Json loops_json(const std::vector<LoopReport>& loops) {
   return Json::object({{"loops", std::move(list)}});
 }
 
-/// Groups of merged watches: who shares what (specs/aggregation.md 9).
+/// Groups of merged watches: who shares what (AGG-901).
 Json streams_json(const std::vector<LoopReport>& loops) {
   Json list = Json::array();
   for (const LoopReport& loop : loops) {

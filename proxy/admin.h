@@ -89,7 +89,7 @@ struct AdminParams {
   std::string config_text;  ///< effective configuration without secrets
 };
 
-/// /metrics, /debug/{shards,routes,loops,config} and /explain?path= (specs/front-proxy.md 15.3).
+/// /metrics, /debug/{shards,routes,loops,config} and /explain?path= (R-32).
 /// Served on the admin listener only. Threads: the control loop's.
 class AdminHandler final : public http::Handler {
  public:
@@ -103,7 +103,7 @@ class AdminHandler final : public http::Handler {
   AdminParams params_;
 };
 
-/// The Prometheus text of everything (specs/front-proxy.md 15.1, specs/topology.md 15).
+/// The Prometheus text of everything.
 [[nodiscard]] std::string render_metrics(const topology::Feed& feed,
                                          const std::vector<LoopReport>& loops,
                                          const TopologyReport& topology);

@@ -10,7 +10,7 @@
 
 namespace kintsugi::proxy {
 
-/// Answers that the proxy gives itself (specs/front-proxy.md section 12). Each sends a complete
+/// Answers that the proxy gives itself (E1 to E17). Each sends a complete
 /// response and returns the handler that swallows the rest of the request.
 
 /// What an answer needs of a request after its head has been moved on.
@@ -34,7 +34,7 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
 [[nodiscard]] std::unique_ptr<http::RequestHandler> answer_json(const http::RequestHead& head,
                                                                 http::ResponseStream& stream,
                                                                 int status, std::string_view json);
-/// E4: no route. Plain text, as the reference answers (specs/front-proxy.md R-23 asks for a
+/// E4: no route. Plain text, as the reference answers (R-23 asks for a
 /// Status).
 [[nodiscard]] std::unique_ptr<http::RequestHandler> answer_no_route(const http::RequestHead& head,
                                                                     http::ResponseStream& stream);
@@ -45,7 +45,7 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
 /// Reads and drops a request body.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> swallow(http::ResponseStream& stream);
 
-/// @{ The errors of section 12.
+/// @{ The errors E1 to E15.
 [[nodiscard]] Error not_permitted(std::string_view method, std::string_view target);  ///< E1
 [[nodiscard]] Error not_known_yet();                                                  ///< E2
 [[nodiscard]] Error workspace_unavailable();                                          ///< E3

@@ -14,7 +14,7 @@
 
 namespace kintsugi::proxy {
 
-/// Admission of APIExportEndpointSlices (specs/topology.md 12.1): may this user bind the export
+/// Admission of APIExportEndpointSlices (T-13): may this user bind the export
 /// that the slice names? Threads: one loop.
 class BindCheck {
  public:

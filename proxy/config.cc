@@ -104,7 +104,7 @@ std::vector<Key> shard_keys(StaticShard& shard, const std::string& at, const std
   };
 }
 
-/// Section `aggregation` (specs/aggregation.md 10 and 19).
+/// Section `aggregation` (AGG-1001, docs/configuration.md).
 std::vector<Key> aggregation_keys(MergeOptions& options, MergeParams& params,
                                   std::string& own_user) {
   constexpr std::int64_t kMostBytes = 1LL << 34;

@@ -38,7 +38,7 @@ struct ServedLimits {
   bool operator==(const ServedLimits&) const = default;
 };
 
-/// How a plain server is told who asks (specs/front-proxy.md 7.3).
+/// How a plain server is told who asks (FP-149).
 enum class CallerIdentity : std::uint8_t {
   kRequestHeader,  ///< X-Remote-*, asserted with a request-header client certificate
   kImpersonate,    ///< Impersonate-*, with a credential of the proxy that may do that
@@ -67,7 +67,7 @@ struct ShardOverride {
   bool operator==(const ShardOverride&) const = default;
 };
 
-/// Who callers are, besides client certificates (specs/front-proxy.md 9).
+/// Who callers are, besides client certificates.
 struct AuthenticationConfig {
   std::string client_ca_file;   ///< "": no client certificate is an identity
   std::string client_crl_file;  ///< what it revoked; "": nothing that is known
@@ -100,7 +100,7 @@ struct AuthenticationConfig {
     bool operator==(const Oidc&) const = default;
   } oidc;
   std::string config_file;               ///< AuthenticationConfiguration with issuers of tokens
-  bool workspaces = false;               ///< issuers of workspace types count, too (9.4)
+  bool workspaces = false;               ///< issuers of workspace types count, too (R-19)
   std::vector<std::string> pass_groups;  ///< 9.3; none: all
   std::vector<std::string> drop_groups = auth::default_drop_groups();
   auth::BorderRules border;  ///< peers, and users of the system that tokens may name

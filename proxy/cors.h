@@ -12,7 +12,7 @@ class RE2;
 
 namespace kintsugi::proxy {
 
-/// Lets browsers of listed origins read answers (specs/front-proxy.md 15.4, AM-557). An origin that
+/// Lets browsers of listed origins read answers (FP-147, AM-557). An origin that
 /// a pattern is found in gets the Access-Control fields with every answer but those of probes, and
 /// 204 to OPTIONS; for all other requests nothing changes. Threads: its loop. Cost without an
 /// Origin field: one look-up.

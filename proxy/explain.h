@@ -23,7 +23,7 @@ struct ExplainSources {
       slice_shards;
 };
 
-/// The document of /explain?path= (specs/front-proxy.md 15.3, specs/topology.md 15): how a request
+/// The document of /explain?path= (R-32, FP-142): how a request
 /// would be routed, and for slices and virtual workspaces which shards are selected, effective and
 /// contacted and why each other one is not.
 /// @param path a workspace path, a logical cluster name, a URL path, or a URL of an endpoint.

@@ -66,7 +66,7 @@ struct ForwardLoop {
                                       const http::HeaderList& headers);
 
 /// Sends one request to a shard and its answer back, with flow control both ways
-/// (specs/front-proxy.md sections 11, 13). A body of up to 64 KiB goes there when it is whole, so
+/// . A body of up to 64 KiB goes there when it is whole, so
 /// that one that never ends takes no place there (SE-075).
 /// @param head    complete: path, identity and forwarding headers as the shard shall see them.
 /// @param stream  the client's side.

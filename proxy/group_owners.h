@@ -17,8 +17,8 @@
 
 namespace kintsugi::proxy {
 
-/// Which groups of mode `auto` the shard of a logical cluster serves itself (specs/topology.md
-/// section 2): its discovery there is asked, with the proxy's own credentials. Answers hold for 30
+/// Which groups of mode `auto` the shard of a logical cluster serves itself
+/// (T-01): its discovery there is asked, with the proxy's own credentials. Answers hold for 30
 /// s; while none can be had the last one does. Threads: one loop.
 class GroupOwners {
  public:

@@ -253,7 +253,7 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
                             });
 }
 
-/// One store, one space of resourceVersions: nothing has to be merged (specs/topology.md 2).
+/// One store, one space of resourceVersions: nothing has to be merged (T-01).
 ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
                                                     http::ResponseStream& stream,
                                                     std::string_view trail) {

@@ -88,7 +88,7 @@ struct ProxyHandlerParams {
   std::function<std::string()> metrics;  ///< text of /metrics
 };
 
-/// The main listener's handler on one loop: the pipeline of specs/front-proxy.md section 4.
+/// The main listener's handler on one loop: the pipeline of docs/architecture.md.
 class ProxyHandler final : public http::Handler {
  public:
   explicit ProxyHandler(ProxyHandlerParams params);

@@ -1,4 +1,4 @@
-// ProxyHandler: entries of the mapping file (specs/front-proxy.md 2 and 8.1).
+// ProxyHandler: entries of the mapping file (R-03, FP-048).
 #include "auth/request_header.h"
 #include "krm/status.h"
 #include "proxy/answer.h"

@@ -1,4 +1,4 @@
-// ProxyHandler: Workspaces that are mounts (specs/front-proxy.md 8.3).
+// ProxyHandler: Workspaces that are mounts.
 #include "base/log.h"
 #include "krm/status.h"
 #include "proxy/answer.h"

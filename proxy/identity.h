@@ -17,7 +17,7 @@ namespace kintsugi::proxy {
 
 /// What a client certificate means at the proxy, worked out once per chain: the user, and the
 /// identity headers that every request of its connections carries to the shards
-/// (specs/front-proxy.md sections 9, 10).
+///
 struct ConnectionIdentity : auth::CertificateIdentity {
   std::optional<auth::UserInfo>
       user;  ///< absent: the certificate does not hold, every request gets E5
@@ -39,7 +39,7 @@ struct IdentityParams {
 [[nodiscard]] const ConnectionIdentity* identity_of(const http::PeerInfo& peer) noexcept;
 
 /// The proxy does not know who asks, and there is nothing that could tell a shard: merged reads
-/// take more (specs/aggregation.md AGG-1705).
+/// take more (AGG-1705).
 [[nodiscard]] bool is_nobody(const http::RequestHead& head, const http::PeerInfo& peer) noexcept;
 
 }  // namespace kintsugi::proxy

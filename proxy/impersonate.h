@@ -7,7 +7,7 @@
 #include "http/handler.h"
 
 /// Callers of plain servers that go as Impersonate-* of the proxy's own credential
-/// (specs/front-proxy.md 7.3).
+/// (FP-149).
 namespace kintsugi::proxy {
 
 /// Why a request cannot be sent so: its caller is not known, so that it would go as the proxy

@@ -9,8 +9,8 @@
 namespace kintsugi::proxy {
 
 /// Clients that know no logical clusters (in-cluster configurations) send plain API paths with a
-/// ServiceAccount token: the token's own logical cluster is put in front (specs/front-proxy.md 9.5,
-/// Nothing is verified here; the shard does that. A claim that is no cluster name is
+/// ServiceAccount token: the token's own logical cluster is put in front (R-13
+/// ). Nothing is verified here; the shard does that. A claim that is no cluster name is
 /// ignored.
 /// @param parsed   of head.target; the result is to be parsed anew (SE-024).
 /// @returns the target to use instead; nullopt: as it came.

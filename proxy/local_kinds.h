@@ -6,8 +6,8 @@
 
 namespace kintsugi::proxy {
 
-/// What the proxy does with the API path of a logical cluster (design, section 6; specs/topology.md
-/// section 2).
+/// What the proxy does with the API path of a logical cluster
+/// (docs/architecture.md, T-01).
 enum class LocalUse : std::uint8_t {
   kForward,  ///< not ours
   kServe,    ///< a resource that the proxy stores
@@ -30,7 +30,7 @@ struct GroupModes {
 };
 
 /// The API groups that the proxy stores and serves in a logical cluster (`topology.groups`); what
-/// is not among them is its shard's (specs/topology.md section 2).
+/// is not among them is its shard's (T-01).
 struct LocalGroups {
   bool partitions = true;  ///< topology.kcp.io
   bool slices = true;      ///< of apis.kcp.io: APIExportEndpointSlice

@@ -10,7 +10,7 @@
 
 namespace kintsugi::proxy {
 
-/// One entry of a mapping file: requests below `path` go to `backend` (specs/front-proxy.md 2).
+/// One entry of a mapping file: requests below `path` go to `backend`.
 struct MappingEntry {
   std::string path;                    ///< pattern as written
   std::vector<std::string> segments;   ///< of the pattern; "{name}" stands for any one

@@ -242,7 +242,7 @@ void watch_families(Text& text, const std::vector<LoopReport>& loops) {
   family("kintsugi_watch_events_total", "counter", "events that merged watches sent", &Sum::events);
 }
 
-/// Reads over several shards (specs/aggregation.md 19).
+/// Reads over several shards (docs/configuration.md).
 void merge_families(Text& text, const std::vector<LoopReport>& loops) {
   MergeStats sum;
   std::size_t upstream = 0, unshared = 0, reviewed = 0, log_bytes = 0;

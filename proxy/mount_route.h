@@ -9,7 +9,7 @@
 
 namespace kintsugi::proxy {
 
-/// Where mounts may lead. Source: specs/front-proxy.md 8.3, R-16.
+/// Where mounts may lead. Source: R-16.
 struct MountRules {
   std::string external_url;                ///< the proxy's own, as users see it; may be empty
   std::vector<std::string> allowed_hosts;  ///< "host" or "host:port"; "*": all

@@ -6,7 +6,7 @@
 
 #include "krm/json.h"
 
-/// OpenAPI documents that both the proxy and a shard have parts of (specs/api-machinery.md 5.3).
+/// OpenAPI documents that both the proxy and a shard have parts of (AM-124 to AM-136).
 namespace kintsugi::proxy {
 
 /// The document of this key is made of both sides' documents; those of the proxy's own group

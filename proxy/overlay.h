@@ -9,7 +9,7 @@
 
 namespace kintsugi::proxy {
 
-/// Discovery documents of a logical cluster with the proxy's own kinds merged in (REQUIRED T-02):
+/// Discovery documents of a logical cluster with the proxy's own kinds merged in (T-02):
 /// /apis (legacy and aggregated), /apis/apis.kcp.io and /apis/apis.kcp.io/v1alpha1, and of
 /// /openapi/v3 the index and the document of apis.kcp.io/v1alpha1, whose hash is made of those of
 /// its parts; /openapi/v2. A shard that is down does not hide the proxy's kinds.

@@ -11,7 +11,7 @@
 #include "topology/resolver.h"
 #include "topology/snapshot.h"
 
-/// Where a request to a virtual workspace goes (specs/front-proxy.md 8.2, specs/topology.md 9.4).
+/// Where a request to a virtual workspace goes (R-15, T-11).
 /// Pure functions over one snapshot, any thread.
 namespace kintsugi::proxy {
 
@@ -36,7 +36,7 @@ struct ServiceQuestion {
 };
 
 struct ServiceRoute {
-  /// E1 to E4 are told before authentication, other refusals after it (section 4).
+  /// E1 to E4 are told before authentication, other refusals after it (SE-160).
   std::optional<Error> refusal;
   bool refused_before_identity = false;
   topology::ShardId shard = 0;
@@ -64,7 +64,7 @@ struct WildcardShard {
                                                          const ServicePath& path,
                                                          std::string_view owner);
 
-/// The shards of the scope for a merged read of clusters/* (specs/topology.md 9.4); where none has
+/// The shards of the scope for a merged read of clusters/* (T-11); where none has
 /// to be contacted, one stands in, whose list is empty.
 [[nodiscard]] std::vector<WildcardShard> read_shards(const ServiceQuestion& question);
 

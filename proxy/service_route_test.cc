@@ -13,7 +13,7 @@ namespace {
 using topology::Resource;
 using topology::ShardId;
 
-/// Fixture S of specs/front-proxy.md 18.1 with the export widgets in `one`.
+/// Fixture S of docs/spec/front-proxy.md with the export widgets in `one`.
 class ServiceRouting : public ::testing::Test {
  protected:
   ServiceRouting() {

@@ -15,7 +15,7 @@ struct ShardApply {
   std::string shard, slice;
 };
 
-/// Recognises such a report (specs/topology.md 11, REQUIRED T-12): a server-side apply to the
+/// Recognises such a report (T-12, T-12): a server-side apply to the
 /// status of a slice whose field manager is a registered Shard, by a caller of group
 /// system:kcp:external-logical-cluster-admin who impersonates nobody. The proxy knows consumers
 /// from its own view: the report is answered with the slice as it is.

@@ -38,7 +38,7 @@ class ShardReviews final : public auth::Authorizer {
   ShardReviews(net::Loop& loop, FindReviewTarget find, ReviewLimits limits = {});
   ~ShardReviews() override;
   void authorize(const auth::Attributes& attributes, Done done) override;
-  /// Skips workspace access checks at the shard (bind checks of slices, specs/topology.md 12.1).
+  /// Skips workspace access checks at the shard (bind checks of slices, T-13).
   /// @error kUnavailable as above; kInternal the shard answers, but not with a review.
   void authorize_deep(const auth::Attributes& attributes, Done done);
 

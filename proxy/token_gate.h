@@ -17,7 +17,7 @@
 namespace kintsugi::proxy {
 
 /// Identities that a connection does not have: bearer tokens, and what proxies in front of this one
-/// assert (specs/front-proxy.md 9.1). Stands before the ProxyHandler, which sees the identity as if
+/// assert. Stands before the ProxyHandler, which sees the identity as if
 /// the connection had it, and answers what does not hold in its own order: an unknown cluster with
 /// a bad token is E1. A token that made an identity is not forwarded. Threads: its loop. Cost with
 /// a client certificate, or without anything configured: a comparison.

@@ -12,7 +12,7 @@
 namespace kintsugi::proxy {
 
 /// The running forwarded watches of one loop, so that a drain can end them one after another
-/// instead of all at once (specs/front-proxy.md R-34). Threads: its loop.
+/// instead of all at once. Threads: its loop.
 class WatchDrain {
  public:
   /// A member of the list while it runs.

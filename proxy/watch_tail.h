@@ -10,7 +10,7 @@
 namespace kintsugi::proxy {
 
 /// Follows the bytes of a forwarded event stream just enough to end it in order: where an event
-/// ends, and what the last one was about (specs/front-proxy.md R-34). Cost: a look for the last
+/// ends, and what the last one was about. Cost: a look for the last
 /// newline per piece of bytes; with bookmarks also a walk through the last event up to its
 /// metadata.resourceVersion. Threads: any.
 class WatchTail {

@@ -14,7 +14,7 @@
 #include "topology/feed.h"
 #include "topology/snapshot.h"
 
-/// Authentication by type of workspace (specs/front-proxy.md 9.4, R-19).
+/// Authentication by type of workspace.
 namespace kintsugi::proxy {
 
 /// What the shards' WorkspaceTypes and WorkspaceAuthenticationConfigurations say. Immutable once

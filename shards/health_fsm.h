@@ -8,7 +8,7 @@
 
 namespace kintsugi::shards {
 
-/// Decides whether a shard counts as up. Source: specs/front-proxy.md R-27: 3 failed probes, or 5
+/// Decides whether a shard counts as up. Source: R-27: 3 failed probes, or 5
 /// connection-level failures in a row within 10 s, make it down; 1 success makes it up. While it is
 /// down one trial request a second is let through, but for the first 10 s after the first failure,
 /// when it may just be starting again: then all are, to wait in the pool for their second. Answers

@@ -46,7 +46,7 @@ struct InformerParams {
 
 /// Decides what an informer asks next: WatchList, else LIST in pages, then watches from the last
 /// revision, with rests between failures. No sockets, no clock.
-/// Source: specs/front-proxy.md 7.1; Kubernetes API concepts, "Efficient detection of changes".
+/// Source: FP-151; Kubernetes API concepts, "Efficient detection of changes".
 /// Every answer that is not kNone replaces what runs: the driver first cancels request and timer.
 /// Threads: one at a time.
 class InformerFsm {

@@ -28,7 +28,7 @@ struct ShardClientParams {
 };
 
 /// One shard as seen from one loop: its connections, and whether it is up.
-/// Source: specs/front-proxy.md. Threads: the loop's.
+/// Source. Threads: the loop's.
 class ShardClient {
  public:
   /// @param on_health runs after each change between up and down; must not destroy the client.

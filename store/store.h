@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 /// An MVCC key-value store with one revision counter, history for watches and snapshot reads.
-/// Source: specs/api-machinery.md section 16. Backends: store/lmdb (embedded); etcd later.
+/// Source: AM-456 to AM-467. Backends: store/lmdb (embedded); etcd later.
 namespace kintsugi::store {
 
 /// Position in the store's history. +1 per committed transaction, never repeated, also across

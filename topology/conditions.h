@@ -8,7 +8,7 @@
 
 namespace kintsugi::topology {
 
-/// One status condition of the kcp kinds (specs/topology.md section 2).
+/// One status condition of the kcp kinds (KK-022).
 struct Condition {
   std::string type;
   std::string status = "True";  ///< True, False, Unknown

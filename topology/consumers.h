@@ -29,7 +29,7 @@ struct ConsumerChange {
 using ConsumerChanges = std::vector<ConsumerChange>;
 
 /// Counts the APIBindings of every export on every shard. A binding counts from the moment it is
-/// there, bound or not (specs/topology.md 0): it belongs to the export in the cluster that its
+/// there, bound or not (docs/glossary.md): it belongs to the export in the cluster that its
 /// status names, else in the one that its path leads to now, which is looked up again by settle().
 /// Memory: about 150 bytes a binding. Threads: one at a time.
 class ConsumerTable {

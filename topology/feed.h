@@ -95,14 +95,14 @@ struct FeedParams {
   Duration identity_pause = seconds(5);  ///< between re-reads that refusals ask for
   Duration identity_refresh = seconds(600);
   Duration publish_after = milliseconds(5);  ///< changes that come together are published together
-  Duration ready_limit = seconds(30);        ///< readiness waits no longer for a shard (15.2)
+  Duration ready_limit = seconds(30);        ///< readiness waits no longer for a shard (FP-141)
   std::uint64_t seed = 1;
   /// Called with each change of Feed::ready(). May be empty.
   std::function<void(bool)> on_ready;
 };
 
 /// Topology source `kcp`: learns shards, logical clusters, workspaces, exports and bindings, keeps
-/// the index and publishes snapshots. Source: specs/front-proxy.md 7, 17.4, R-09, R-10.
+/// the index and publishes snapshots. Source: R-09, FP-151, R-10.
 /// Start-up: identity hashes of four exports in root, of which only tenancy.kcp.io holds up the
 /// rest; then Shards (those that peers show at once); then per Shard four wildcard informers.
 /// Everything is retried, nothing blocks. Threads: the control loop's. Lifetime: after the

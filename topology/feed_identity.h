@@ -13,7 +13,7 @@
 namespace kintsugi::topology {
 
 /// Reads the identity hashes of kcp's own exports, which are part of wildcard URLs.
-/// Source: specs/front-proxy.md 7.1, 17.4 row 1, R-10. Threads: the loop's.
+/// Source: FP-151, R-10. Threads: the loop's.
 class IdentityReader {
  public:
   struct Params {

@@ -45,7 +45,7 @@ struct ImportParams {
 };
 
 /// Copies the PartitionSets, Partitions and APIExportEndpointSlices that a kcp shard holds into the
-/// proxy's store, once each (specs/topology.md T-04): name, uid, labels, annotations, owners,
+/// proxy's store, once each (T-04): name, uid, labels, annotations, owners,
 /// creation time and spec. Status is computed again. An object that is here already, by any uid,
 /// is not touched. A shard that does not serve the kinds has nothing to copy. Threads: the control
 /// loop's. Lifetime: registers with the feed by the caller; destroyed outside of its callbacks.

@@ -44,7 +44,7 @@ struct ExportReport {
 };
 
 /// Where every logical cluster lives: the only writer of the facts that snapshots show.
-/// Source: specs/front-proxy.md 7.2, R-06, R-07, R-10. Facts follow the objects: an edge lives as
+/// Source. Facts follow the objects: an edge lives as
 /// long as its Workspace object is listed. When a logical cluster goes, its edges stop to resolve
 /// with it; should it come back on another shard they resolve again, because the Workspace objects
 /// are still there and nobody would report them a second time.

@@ -16,7 +16,7 @@
 namespace kintsugi::topology {
 
 /// Keeps the Partitions and the status of every PartitionSet equal to what the shards demand
-/// (specs/topology.md 13.1). Level-based: an event marks the set, a run reads everything and writes
+/// (T-15). Level-based: an event marks the set, a run reads everything and writes
 /// the difference; a full pass every 10 minutes finds what no event told. Threads: one loop.
 class PartitionController {
  public:

@@ -10,7 +10,7 @@
 #include "krm/json.h"
 #include "krm/selector.h"
 
-/// PartitionSet, computed (specs/topology.md section 13.1). Pure functions: objects in, wanted
+/// PartitionSet, computed (T-15). Pure functions: objects in, wanted
 /// writes out.
 namespace kintsugi::topology {
 
@@ -23,11 +23,11 @@ struct ShardFacts {
   bool synced = true;  ///< everything that routing needs has been listed
 };
 
-/// A stored label selector; absent and null select everything (REQUIRED T-07).
-/// @error kInvalid with the text of specs/topology.md section 5.
+/// A stored label selector; absent and null select everything (T-07).
+/// @error kInvalid with the text of Kubernetes.
 [[nodiscard]] Expected<krm::Selector> selector_of(const krm::Json* label_selector);
 
-/// Names are deterministic: same set name and same dimension values, same name (REQUIRED T-15).
+/// Names are deterministic: same set name and same dimension values, same name (T-15).
 /// @param dimensions sorted by key, exact values
 /// @param attempt    0, then 1, 2, … while the name is taken by something else
 [[nodiscard]] std::string partition_name(
@@ -53,7 +53,7 @@ struct PartitionSetPlan {
                                                   const std::vector<ShardFacts>& shards,
                                                   const std::vector<krm::Json>& partitions);
 
-/// status of a set: count and both conditions (section 7).
+/// status of a set: count and both conditions (TP-006 to TP-008).
 /// @param failure message of PartitionsReady when a step failed ("old partition could not get
 /// deleted"), "" otherwise
 [[nodiscard]] krm::Json partition_set_status(const krm::Json& set, const PartitionSetPlan& plan,

@@ -22,7 +22,7 @@ ShardFacts shard(std::string name, std::string_view labels) {
   return facts;
 }
 
-/// Fixture T of specs/topology.md 16.1.
+/// Fixture T of docs/spec/topology.md.
 std::vector<ShardFacts> fixture() {
   return {shard("a", R"({"environment":"prod","region":"Europe","cloud":"Azure","az":"EU-1"})"),
           shard("b", R"({"environment":"prod","region":"Europe","cloud":"Azure","az":"EU-2"})"),

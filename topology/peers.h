@@ -11,7 +11,7 @@
 
 namespace kintsugi::topology {
 
-/// Several servers that answer alike, as one (specs/front-proxy.md 17.5). Requests begin at one
+/// Several servers that answer alike, as one (FP-154). Requests begin at one
 /// after another of them. One that fails before it answers is not asked for `pause`, unless all
 /// are so; a request without a body goes on to the next, others have one attempt.
 /// Threads: its loop's.

@@ -56,7 +56,7 @@ struct ExplainStep {
 };
 
 /// Resolves a decoded cluster segment (a name, a workspace path, `user:<name>[:rest]`).
-/// Source: specs/front-proxy.md 6. Cost: about 0.2 us per segment; allocates only for `user:`.
+/// Source: R-06. Cost: about 0.2 us per segment; allocates only for `user:`.
 /// Threads: any.
 [[nodiscard]] Resolution resolve(const Snapshot& snapshot, std::string_view path);
 /// The same, telling every step.
@@ -67,7 +67,7 @@ struct ExplainStep {
 [[nodiscard]] std::string rewrite_home(std::string_view path);
 
 /// Path and query for the shard, below its base URL: "/clusters/<cluster><rest>"; a lone "/" is
-/// dropped (section 5). Plain shards get `rest` alone, at least "/".
+/// dropped (FP-038). Plain shards get `rest` alone, at least "/".
 /// @param rest undecoded, begins with '/' or '?' or is empty.
 [[nodiscard]] std::string shard_target(const ShardInfo& shard, std::string_view cluster,
                                        std::string_view rest);

@@ -13,7 +13,7 @@
 namespace kintsugi::topology {
 
 /// Where the Shard objects are read: in `root` at the root shard or, with peers, in their admin
-/// virtual workspace, which shows the same (specs/front-proxy.md 17.5). While no peer has shown
+/// virtual workspace, which shows the same (FP-154). While no peer has shown
 /// them for `limit` they are read at the root shard, and one is looked for every `pause`.
 /// Threads: its loop's.
 class ShardSource {

@@ -13,7 +13,7 @@
 
 namespace kintsugi::topology {
 
-/// Ready and Synced of a Shard as its status says them (specs/topology.md T-05).
+/// Ready and Synced of a Shard as its status says them (T-05).
 [[nodiscard]] std::vector<Condition> shard_conditions(const Feed::ShardStatus& shard);
 
 /// Writes the conditions of Shards that the proxy stores (source `objects`), when their status or

@@ -20,7 +20,7 @@ namespace kintsugi::topology {
 /// none.
 using ShardId = std::uint32_t;
 
-/// What is listed from every shard; each has its own synced flag (specs/front-proxy.md R-06).
+/// What is listed from every shard; each has its own synced flag.
 enum class Resource : std::uint8_t { kWorkspaces, kLogicalClusters, kExports, kBindings };
 inline constexpr std::size_t kResources = 4;
 /// Plural name ("workspaces").
@@ -34,7 +34,7 @@ struct ShardSpec {
   std::string external_url;           ///< default base_url
   std::string virtual_workspace_url;  ///< default base_url
   std::string uid;           ///< of the Shard object; "" for sources without (then the name counts)
-  bool plain = false;        ///< source `static`: requests carry no /clusters/ prefix (7.3)
+  bool plain = false;        ///< source `static`: requests carry no /clusters/ prefix (FP-149)
   bool impersonate = false;  ///< plain: callers go as Impersonate-*, not as X-Remote-*
   bool operator==(const ShardSpec&) const = default;
   [[nodiscard]] const std::string* label(std::string_view key) const noexcept;

@@ -6,7 +6,7 @@
 #include "krm/json.h"
 #include "topology/index.h"
 
-/// Reads the objects that describe the topology. Source: specs/topology.md 3 and 4.
+/// Reads the objects that describe the topology. Source: T-05, KK-065.
 namespace kintsugi::topology {
 
 /// A Shard object. Missing URLs get their defaults from the index.
@@ -21,7 +21,7 @@ namespace kintsugi::topology {
 /// An APIBinding object of `cluster`.
 [[nodiscard]] BindingReport binding_from_json(std::string_view cluster, const krm::Json& object);
 
-/// Source `static` (specs/front-proxy.md 7.3): makes the index hold exactly these shards, each with
+/// Source `static` (FP-149): makes the index hold exactly these shards, each with
 /// one logical cluster of its own name and everything synced.
 void apply_static(Index& index, const std::vector<ShardSpec>& shards);
 

@@ -11,7 +11,7 @@ namespace kintsugi::apiserver {
 
 /// Status and end of CustomResourceDefinitions: names accepted or in conflict, Established,
 /// storedVersions, approval of protected groups, and deletion of the instances before the
-/// definition goes (specs/api-machinery.md 13.2). What is served is the registry's business.
+/// definition goes (AM-380 to AM-389). What is served is the registry's business.
 /// Cost: one definition's change looks at the names of its group only.
 class CrdLifecycle final : public ControllerBase {
  public:

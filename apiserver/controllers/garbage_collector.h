@@ -13,7 +13,7 @@ namespace kintsugi::apiserver {
 
 /// Deletes objects whose owners are gone, makes owners wait for their dependents (finalizer
 /// foregroundDeletion) and sets dependents free (finalizer orphan). Owners are matched by uid and
-/// only inside their logical cluster (specs/api-machinery.md 12.2).
+/// only inside their logical cluster (AM-342 to AM-353).
 /// Shape: an index of the objects that have owners, nothing about others.
 /// What cannot be resolved now (unknown owner kind, definitions still loading) is never deleted and
 /// tried again with back-off.

@@ -9,7 +9,7 @@
 namespace kintsugi::apiserver {
 
 /// Empties namespaces that are being deleted, keeps their conditions, and takes the finalizer
-/// `kubernetes` from spec.finalizers when nothing is left (specs/api-machinery.md 12.1). Works over
+/// `kubernetes` from spec.finalizers when nothing is left (AM-335 to AM-341). Works over
 /// whatever the registry serves, needs no conversion, and goes on after a restart.
 class NamespaceLifecycle final : public ControllerBase {
  public:

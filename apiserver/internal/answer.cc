@@ -30,7 +30,7 @@ Hooks::CreateDone answer_with(const RequestPtr& request, const WriteOpPtr& op, i
 }
 
 /// Only system:masters, as which the proxy comes, may leave out the check of workspace access
-/// (specs/topology.md 12.1).
+/// (T-13).
 bool asks_deep(const Request& request, const auth::UserInfo& user) {
   return request.head.headers.get("x-kcp-internal-deep-subjectaccessreview") == "true" &&
          user.in_group(auth::kGroupMasters);

@@ -3,7 +3,7 @@
 #include "apiserver/internal/handlers.h"
 #include "apiserver/internal/write_op.h"
 
-/// Server-side apply over HTTP (specs/api-machinery.md section 8).
+/// Server-side apply over HTTP (AM-217 to AM-250).
 namespace kintsugi::apiserver::internal {
 
 /// PATCH with application/apply-patch+yaml on an object, its status or its scale. The form of the

@@ -8,7 +8,7 @@
 
 namespace kintsugi::apiserver::internal {
 
-/// Where a list goes on (specs/api-machinery.md 9.3): base64url of
+/// Where a list goes on (AM-276 to AM-284): base64url of
 /// {"v":"meta.k8s.io/v1","rv":517,"start":"lc/t1/b\u0000"}. Binds revision and position, not the
 /// resource.
 struct ContinueToken {

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "krm/json.h"
 
-/// ConversionReview documents of apiextensions.k8s.io (specs/api-machinery.md AM-399). Pure.
+/// ConversionReview documents of apiextensions.k8s.io (AM-399). Pure.
 namespace kintsugi::apiserver::internal {
 
 /// What one review asks.

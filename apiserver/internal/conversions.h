@@ -15,7 +15,7 @@
 
 namespace kintsugi::apiserver::internal {
 
-/// Calls the conversion webhooks of custom kinds (specs/api-machinery.md AM-399), wherever tenants
+/// Calls the conversion webhooks of custom kinds (AM-399), wherever tenants
 /// may have them called (net/outgoing.h). Threads: its loop; nothing blocks.
 class Conversions {
  public:

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "krm/json.h"
 
-/// Request bodies to objects (specs/api-machinery.md 6.1, 6.2).
+/// Request bodies to objects (AM-137 to AM-145, AM-146 to AM-154).
 namespace kintsugi::apiserver::internal {
 
 /// A parsed body and what strict validation says about its text, one text each (duplicate keys).

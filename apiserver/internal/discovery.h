@@ -12,7 +12,7 @@
 
 namespace kintsugi::apiserver::internal {
 
-/// Discovery documents of logical clusters (specs/api-machinery.md 5.1), made again only when
+/// Discovery documents of logical clusters (AM-102 to AM-116), made again only when
 /// Registry::generation changes. Threads: one loop. Limit: kMaxClusters documents are kept, then
 /// all are dropped.
 class Discovery {

@@ -4,7 +4,7 @@
 
 #include "apiserver/internal/request.h"
 
-/// /healthz, /livez, /readyz and /version (specs/api-machinery.md 5.2).
+/// /healthz, /livez, /readyz and /version (AM-117 to AM-123).
 namespace kintsugi::apiserver::internal {
 
 /// True for /healthz, /livez, /readyz and what is below them.

@@ -363,7 +363,7 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
   }
 };
 
-/// The revision that the list shows (9.2).
+/// The revision that the list shows (AM-264).
 Expected<store::Revision> list_revision(const ListOptions& options, const store::Store& store) {
   const store::Revision current = store.current();
   if (options.revision > current) {

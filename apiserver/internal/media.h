@@ -9,7 +9,7 @@
 
 #include "http/headers.h"
 
-/// What a client may be sent and what it sent (specs/api-machinery.md section 4).
+/// What a client may be sent and what it sent (AM-076 to AM-101).
 namespace kintsugi::apiserver::internal {
 
 enum class Format : std::uint8_t { kJson, kYaml, kProtobuf };

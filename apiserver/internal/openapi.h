@@ -15,7 +15,7 @@
 
 namespace kintsugi::apiserver::internal {
 
-/// OpenAPI documents of logical clusters (specs/api-machinery.md 5.3), made when they are first
+/// OpenAPI documents of logical clusters (AM-124 to AM-136), made when they are first
 /// asked for and again only when Registry::generation changes. Clusters that serve the same
 /// resources of a group version share one document. Threads: one loop. Limit: kMaxClusters
 /// clusters are kept, then all are dropped; documents live as long as a cluster shows them.

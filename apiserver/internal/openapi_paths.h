@@ -9,7 +9,7 @@
 namespace kintsugi::apiserver::internal {
 
 /// Adds the paths of one resource version to `paths`, one operation per verb that is served
-/// (specs/api-machinery.md AM-131). The deprecated /watch/ forms are served but not shown.
+/// (AM-131). The deprecated /watch/ forms are served but not shown.
 /// Schemas that the operations mention are added to `schemas`.
 void add_openapi_paths(const ResourceDef& def, const ResourceVersion& version,
                        OpenApiSchemas& schemas, krm::Json& paths);

@@ -9,7 +9,7 @@
 
 namespace kintsugi::apiserver::internal {
 
-/// components.schemas of the document of one group version (specs/api-machinery.md AM-130, AM-132,
+/// components.schemas of the document of one group version (AM-130, AM-132,
 /// AM-133): made from krm::Schema, builtin types as components of their own, custom kinds with
 /// everything but ObjectMeta inline. Descriptions of builtin types come from openapi_texts.h. A
 /// builtin `required` list names the scalars

@@ -7,7 +7,7 @@
 
 #include "krm/json.h"
 
-/// OpenAPI v2 (Swagger 2.0) documents, made of v3 documents (specs/api-machinery.md AM-135,
+/// OpenAPI v2 (Swagger 2.0) documents, made of v3 documents (AM-135,
 /// AM-136).
 namespace kintsugi::apiserver::internal {
 

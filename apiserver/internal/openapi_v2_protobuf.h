@@ -6,7 +6,7 @@
 #include "krm/json.h"
 
 /// The protobuf form of OpenAPI v2 documents: messages of package openapi.v2 of gnostic
-/// (specs/api-machinery.md AM-135). What the messages have no field for is left out.
+/// (AM-135). What the messages have no field for is left out.
 namespace kintsugi::apiserver::internal {
 
 /// Document {swagger, info, paths, definitions}.

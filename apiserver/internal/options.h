@@ -12,7 +12,7 @@
 #include "krm/request_info.h"
 #include "store/store.h"
 
-/// Query and body options of requests, read and checked (specs/api-machinery.md 6.2, 6.5, 9.2, 10).
+/// Query and body options of requests, read and checked (AM-146 to AM-154, AM-182, AM-261, AM-291).
 namespace kintsugi::apiserver::internal {
 
 enum class VersionMatch : std::uint8_t { kUnset, kExact, kNotOlderThan };

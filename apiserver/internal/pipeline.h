@@ -3,7 +3,7 @@
 #include "apiserver/internal/request.h"
 #include "auth/authorizer.h"
 
-/// The stages of specs/api-machinery.md 3.1, in their order.
+/// The stages of a request (docs/spec/api-machinery.md), in their order.
 namespace kintsugi::apiserver::internal {
 
 /// Audit-Id, deadline, authentication, impersonation, cluster, authorization, then route().

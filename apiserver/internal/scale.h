@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "krm/json.h"
 
-/// The scale subresource of custom kinds (specs/api-machinery.md AM-180, AM-181).
+/// The scale subresource of custom kinds (AM-180, AM-181).
 namespace kintsugi::apiserver::internal {
 
 /// autoscaling/v1 Scale of an object. @error kInternal the replicas path is absent.

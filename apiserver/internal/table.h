@@ -10,7 +10,7 @@
 #include "krm/json.h"
 #include "krm/json_path.h"
 
-/// Tables as kubectl prints them (specs/api-machinery.md AM-085 to AM-091, AM-316).
+/// Tables as kubectl prints them (AM-085 to AM-091, AM-316).
 namespace kintsugi::apiserver::internal {
 
 enum class IncludeObject : std::uint8_t { kMetadata, kObject, kNone };

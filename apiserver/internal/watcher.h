@@ -16,7 +16,7 @@
 namespace kintsugi::apiserver::internal {
 
 /// One watch stream: present state if asked for, then history, then live events, until its deadline
-/// (specs/api-machinery.md 10.1). Size: below 400 bytes when idle. Threads: its loop.
+/// (AM-285 to AM-315). Size: below 400 bytes when idle. Threads: its loop.
 class Watcher final : public Producer {
  public:
   struct Params {

@@ -5,7 +5,7 @@
 /// APIExports and APIBindings between v1alpha2, in which they are stored, and v1alpha1. What
 /// v1alpha1 cannot express travels in annotations under apis.v1alpha2.kcp.io/, and what v1alpha2
 /// cannot express is kept in one, so that neither direction loses anything that clients wrote
-/// (specs/api-machinery.md AM-497). Of an APIBinding's status v1alpha1 shows no verbs.
+/// (AM-497). Of an APIBinding's status v1alpha1 shows no verbs.
 namespace kintsugi::apiserver {
 
 void export_from_storage(krm::Json& object);

@@ -6,8 +6,8 @@
 #include "apiserver/resource.h"
 
 /// The kcp kinds: each a CustomResourceDefinition document (schema, columns, names) plus the rules
-/// that a schema cannot say. Source: specs/topology.md sections 2 to 8, specs/api-machinery.md
-/// section 17. Made once, shared by all loops.
+/// that a schema cannot say. Source: docs/spec/topology.md,
+/// docs/spec/kcp-kinds.md. Made once, shared by all loops.
 namespace kintsugi::apiserver {
 
 [[nodiscard]] ResourcePtr shard_kind();            ///< core.kcp.io/v1alpha1 shards

@@ -67,7 +67,7 @@ constexpr std::string_view kPartitionSetDocument = R"json({
 
 constexpr std::size_t kMaxPrefix = 253;
 
-/// Dots are allowed in prefixes (REQUIRED T-08).
+/// Dots are allowed in prefixes (T-08).
 bool is_label_key(std::string_view key) {
   static const re2::RE2 kPrefix("[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*");
   static const re2::RE2 kName("[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?");

@@ -10,7 +10,7 @@ namespace kintsugi::apiserver {
 
 /// Namespaces, ConfigMaps, Secrets, ServiceAccounts, ResourceQuotas, Events (core and
 /// events.k8s.io), ValidatingAdmissionPolicies, Leases, RBAC and CustomResourceDefinitions
-/// (specs/api-machinery.md 11.1), in
+/// (AM-316), in
 /// discovery order: core first, then groups by name. Reviews and subresources with answers of their
 /// own are added by their owners. Cost: builds new definitions at each call; schemas are shared.
 [[nodiscard]] std::vector<ResourcePtr> builtin_kinds();

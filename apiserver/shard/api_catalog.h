@@ -23,8 +23,8 @@ struct ExportRef {
 
 /// The APIs that can be bound: APIExports, APIResourceSchemas and WorkspaceTypes of this shard as
 /// stored, and those of all other shards as replicas (replication.h), which are stored too: what
-/// was known stays known while their shard is away, and after a restart. Source: specs/topology.md
-/// 13, specs/api-machinery.md 17.3. One instance per loop, fed by ApiServer::on_change. Cost of a
+/// was known stays known while their shard is away, and after a restart. Source: T-13,
+/// AM-492 to AM-509. One instance per loop, fed by ApiServer::on_change. Cost of a
 /// look-up: a hash look-up and a read of the store. Memory: about 300 bytes for each export and
 /// type, none for schemas. Threads: its loop.
 class ApiCatalog {

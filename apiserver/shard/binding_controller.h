@@ -18,7 +18,7 @@
 
 namespace kintsugi::apiserver {
 
-/// Status and end of APIBindings (specs/api-machinery.md AM-499 to AM-507).
+/// Status and end of APIBindings (AM-499 to AM-507).
 /// Bound: the schemas are copied into rows of this shard before the status names them, so that the
 /// resources are served (BoundKinds) also when the export's shard is away. Deleted: the objects of
 /// the bound resources go first, honouring finalizers. A resource of a cluster belongs to the

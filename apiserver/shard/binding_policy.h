@@ -21,7 +21,7 @@ namespace kintsugi::apiserver {
 [[nodiscard]] bool allows_in_policy(const RbacAuthorizer& rbac, const auth::Attributes& attributes,
                                     std::string_view export_cluster);
 
-/// Maximal permission policies (specs/api-machinery.md AM-509): what `rbac` allows on a bound
+/// Maximal permission policies (AM-509): what `rbac` allows on a bound
 /// resource must also be allowed in the cluster of its APIExport, to the user
 /// "apis.kcp.io:binding:<name>" or a group with that prefix, when the export says so. Deep reviews
 /// and system:masters are not asked. Cost: a hash look-up, and another decision where there is a

@@ -10,7 +10,7 @@
 #include "krm/json.h"
 
 /// What the status of an APIBinding says, as a function of what is known. Conditions, reasons and
-/// messages are those of kcp. Source: specs/api-machinery.md AM-499 to AM-507.
+/// messages are those of kcp. Source: AM-499 to AM-507.
 namespace kintsugi::apiserver {
 
 inline constexpr std::string_view kBindingFinalizer = "apis.kcp.io/apibinding-finalizer";

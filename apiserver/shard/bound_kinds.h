@@ -20,7 +20,7 @@ namespace kintsugi::apiserver {
 /// status.boundResources, made from the stored copy of its APIResourceSchema (bound_schema.h).
 /// All clusters that bind the same schema under the same identity share one ResourceDef.
 /// One instance per loop. Memory: about 200 bytes for each bound resource of a cluster.
-/// Source: specs/api-machinery.md 17.3, AM-479, AM-503. Threads: its loop.
+/// Source: AM-492 to AM-509, AM-479, AM-503. Threads: its loop.
 class BoundKinds {
  public:
   /// Reads what is stored and follows every change; watches of a resource end in the clusters where

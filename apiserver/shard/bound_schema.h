@@ -8,7 +8,7 @@
 #include "krm/json.h"
 
 /// What APIResourceSchemas mean: nearly CustomResourceDefinitions, whose names and versions they
-/// carry. Source: specs/api-machinery.md 13, 17.3.
+/// carry. Source: AM-354 to AM-405, AM-492 to AM-509.
 namespace kintsugi::apiserver {
 
 /// Where the schemas that bindings of this shard use are kept: rows of their own, named by UID, so

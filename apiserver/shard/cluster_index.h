@@ -39,7 +39,7 @@ struct ClusterInfo {
 /// the parent is here; `user:<name>` for the home of the one who made it; `root`. Where the parent
 /// is elsewhere, what that shard said when it made the cluster counts (server_facts.h), never a
 /// later word. Of two clusters with one path the one whose path is sure has it, else the first.
-/// Source: specs/front-proxy.md 17.3, specs/api-machinery.md AM-470 to AM-473. Threads: its loop.
+/// Source: AM-470 to AM-473, KK-362. Threads: its loop.
 class ClusterIndex {
  public:
   /// `now` null: gone; `before` null: new.

@@ -9,7 +9,7 @@
 #include "apiserver/shard/cluster_index.h"
 
 /// Which logical cluster a request target of a shard means, and what is answered when it means
-/// none. Source: specs/front-proxy.md 17.3, specs/api-machinery.md AM-470 to AM-481.
+/// none. Source: AM-470 to AM-481, KK-361.
 namespace kintsugi::apiserver {
 
 /// For ServerParams::resolve. `index` must outlive it. Errors:

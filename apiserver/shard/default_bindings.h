@@ -19,7 +19,7 @@ namespace kintsugi::apiserver {
 /// (spec.defaultAPIBindings): in a new logical cluster as the initializer `system:apibindings`,
 /// which it takes away when all of them are bound; later on for types with the lifecycle Maintain.
 /// Permission claims of the exports are accepted. Why a cluster still waits stands in its condition
-/// APIBindingsInitialized. Source: specs/api-machinery.md AM-484, AM-488.
+/// APIBindingsInitialized. Source: AM-484, AM-488.
 class DefaultBindings final : public ControllerBase {
  public:
   DefaultBindings(const ControllerContext& context, const WorkspaceTypeLookup& types,

@@ -11,7 +11,7 @@
 #include "auth/authorizer.h"
 
 /// The workspace that every user has without asking anybody for it.
-/// Source: specs/front-proxy.md 6 and 17.3, specs/topology.md 4 and 10.
+/// Source: KK-105, KK-106, KK-107.
 namespace kintsugi::apiserver {
 
 /// Its name among the Workspaces of root; nothing is stored there.

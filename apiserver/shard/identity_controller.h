@@ -7,7 +7,7 @@
 
 namespace kintsugi::apiserver {
 
-/// Gives each APIExport its identity (specs/api-machinery.md AM-494 to AM-496): a Secret of its
+/// Gives each APIExport its identity (AM-494 to AM-496): a Secret of its
 /// name in namespace kcp-system with `key`, unless spec.identity.secretRef names another;
 /// status.identityHash is the hex SHA-256 of the key and never changes by itself; condition
 /// IdentityValid tells whether the Secret still says so.

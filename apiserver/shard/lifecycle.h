@@ -11,7 +11,7 @@
 
 /// Initializers and terminators of a LogicalCluster: names "<type cluster>:<type>" of those who
 /// have work to do before the cluster is Ready, or before its content is deleted. Source:
-/// specs/api-machinery.md AM-488, specs/topology.md 4. Plain functions on objects; no state.
+/// AM-488, KK-065. Plain functions on objects; no state.
 namespace kintsugi::apiserver {
 
 enum class Lifecycle : std::uint8_t { kInitializing, kTerminating };

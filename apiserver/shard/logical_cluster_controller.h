@@ -13,7 +13,7 @@
 namespace kintsugi::apiserver {
 
 /// Fills new logical clusters of this shard and empties those that are being deleted.
-/// Source: specs/api-machinery.md AM-484, AM-488, AM-489.
+/// Source: AM-484, AM-488, AM-489.
 /// New: namespaces default and kube-system, ClusterRoleBinding workspace-admin for the creator,
 /// then status (URL, initializers, terminators, phase, conditions). The binding and the annotation
 /// kcp.io/path are restored whenever they differ (KK-103, KK-104). Initializers whose work this

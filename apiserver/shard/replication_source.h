@@ -18,7 +18,7 @@ namespace kintsugi::apiserver {
 /// Keeps the copies of one other shard: its APIExports, APIResourceSchemas and WorkspaceTypes by
 /// wildcard list and watch; of the root shard also the Shards; and of each logical cluster there
 /// that holds an export or a type the ClusterRoles and ClusterRoleBindings, because rights on these
-/// are decided where they are used. Source: specs/topology.md 12, 13. While the shard is away
+/// are decided where they are used. Source: T-13. While the shard is away
 /// everything stays; with the first complete list after a start what has gone meanwhile goes. At
 /// most kMostClusters clusters: in others nobody but administrators has rights here. Threads: one
 /// loop.

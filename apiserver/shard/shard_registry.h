@@ -8,7 +8,7 @@ namespace kintsugi::apiserver {
 /// What a logical cluster of a shard serves: fixed kinds, then its CustomResourceDefinitions, then
 /// what its APIBindings bring; the first hides the others. "<plural>:<identity>" means the resource
 /// of one APIExport: in a cluster that has bound it, or in "*" as any cluster of this shard has it.
-/// Source: specs/api-machinery.md AM-477, AM-479. Threads: one loop. Both parts outlive it.
+/// Source: AM-477, AM-479. Threads: one loop. Both parts outlive it.
 class ShardRegistry final : public Registry {
  public:
   ShardRegistry(const StaticPlusCrdRegistry& own, const BoundKinds& bound)

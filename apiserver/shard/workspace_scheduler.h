@@ -18,7 +18,7 @@
 namespace kintsugi::apiserver {
 
 /// Gives each Workspace of this shard its logical cluster, on whichever shard fits, and takes that
-/// away again. Source: specs/api-machinery.md AM-483, AM-489; specs/topology.md 4.
+/// away again. Source: AM-483, AM-489; KK-065.
 /// Steps, each safe to repeat after a restart of either shard: 1. note shard and cluster name as a
 /// fact of the server, then with the finalizer on the Workspace; 2. make the LogicalCluster there,
 /// owned by the Workspace's uid; 3. wait until it is Ready; 4. write spec.cluster, spec.URL and the

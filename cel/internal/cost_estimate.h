@@ -8,7 +8,7 @@
 namespace kintsugi::cel {
 
 /// The most that a checked expression can cost with values that fit the schema, saturating
-/// (specs/api-machinery.md AM-418). `self` and `oldSelf` have the declaration `root`.
+/// (AM-418). `self` and `oldSelf` have the declaration `root`.
 [[nodiscard]] std::uint64_t estimate_cost(const Expr& expr, const Declaration& root);
 
 }  // namespace kintsugi::cel

@@ -12,7 +12,7 @@
 
 namespace kintsugi::cmd {
 
-/// Deletes what the proxy stores for logical clusters that are gone (specs/topology.md T-03), also
+/// Deletes what the proxy stores for logical clusters that are gone (T-03), also
 /// what finalizers hold: nobody can take them off any more. A cluster that moves is reported gone
 /// by the one shard and there by the other in any order, so it is looked at again after a while.
 /// Threads: one loop.

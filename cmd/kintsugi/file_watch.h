@@ -12,7 +12,7 @@ namespace kintsugi::cmd {
 /// Tells when files have other content than when they were last looked at: within a moment by
 /// inotify on their folders, also when a symbolic link on the way is swapped (Kubernetes'
 /// `..data`), and every `poll` by content, for file systems that announce nothing. A file that is
-/// missing or unreadable has a content of its own. Source: specs/front-proxy.md R-33. Threads: the
+/// missing or unreadable has a content of its own. Source: R-33. Threads: the
 /// loop's; reads small local files on it.
 class FileWatch final : public net::FdHandler {
  public:

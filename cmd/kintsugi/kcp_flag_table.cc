@@ -1,4 +1,4 @@
-// The command line of kcp-front-proxy (specs/front-proxy.md 1).
+// The command line of kcp-front-proxy (docs/kcp-front-proxy.md).
 #include "cmd/kintsugi/kcp_flags.h"
 
 namespace kintsugi::cmd {

@@ -4,7 +4,7 @@
 
 namespace kintsugi::cmd {
 
-/// Paths of an installation (design, section 12). All below `dir`, which is absolute.
+/// Paths of an installation (docs/configuration.md). All below `dir`, which is absolute.
 struct Layout {
   std::string dir;
 

@@ -43,7 +43,7 @@ void print_usage(std::FILE* out) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  // A drop-in replacement under its own name (specs/front-proxy.md 17.5).
+  // A drop-in replacement under its own name (FP-154).
   const std::string_view called = argc > 0 ? argv[0] : "";
   if (called.substr(called.rfind('/') + 1) == kFrontProxy) {
     if (!arguments.empty() && arguments.front() == "--version") {

@@ -9,8 +9,8 @@
 
 namespace kintsugi::cmd {
 
-/// Keeps in the proxy's store what is known of logical clusters that moved (specs/aggregation.md
-/// 11), a quarter of a second behind, so that watches that resume after a restart are told of the
+/// Keeps in the proxy's store what is known of logical clusters that moved (AGG-1101),
+/// a quarter of a second behind, so that watches that resume after a restart are told of the
 /// move. Threads: the control loop's.
 class MoveKeeper {
  public:

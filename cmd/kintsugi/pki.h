@@ -8,7 +8,7 @@
 
 namespace kintsugi::cmd {
 
-/// The certificates of an installation, below `<dir>/pki` (design, section 12). Files are made when
+/// The certificates of an installation, below `<dir>/pki` (SE-145). Files are made when
 /// they are missing and kept when they are there; keys are 0600.
 class Pki {
  public:

@@ -10,7 +10,7 @@
 namespace kintsugi::cmd {
 
 /// What `kintsugi proxy` was started with: its own options, and those of kcp-front-proxy
-/// (specs/front-proxy.md 1).
+/// (docs/kcp-front-proxy.md).
 struct ProxyCommandLine {
   std::string config;  ///< --config, absolute; "": none
   bool validate = false, help = false, version = false;

@@ -11,7 +11,7 @@
 
 namespace kintsugi::cmd {
 
-/// What replicas have in common (specs/aggregation.md AGG-509, 5.5, 6.2).
+/// What replicas have in common (AGG-509, AGG-516 to AGG-518, AGG-612).
 struct SharedContent {
   proxy::SlotHistory slots;
   std::string token_secret;  ///< that continue tokens are made with; "": none yet

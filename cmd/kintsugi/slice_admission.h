@@ -5,7 +5,7 @@
 #include "apiserver/resource.h"
 #include "proxy/bind_check.h"
 
-/// What the proxy lets into its store of APIExportEndpointSlices (specs/topology.md 12.1).
+/// What the proxy lets into its store of APIExportEndpointSlices (T-13, TP-042).
 namespace kintsugi::cmd {
 
 /// May this user bind the export? As proxy::BindCheck::check.

@@ -17,7 +17,7 @@
 
 namespace kintsugi::cmd {
 
-/// Keeps what cursors and continue tokens mean (specs/aggregation.md 5.3, 6.2) in the proxy's
+/// Keeps what cursors and continue tokens mean (AGG-509, AGG-612) in the proxy's
 /// store: the slot table, which follows the shards of the snapshot, and the key that tokens are
 /// made with. A table is stored before any loop hears of it, so that no cursor outlives its
 /// meaning. With a shared record all that is in it instead, and the replicas that have the same one

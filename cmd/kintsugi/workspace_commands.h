@@ -13,7 +13,7 @@
 #include "krm/json.h"
 
 /// What `kintsugi ws` does, once its command line is understood.
-/// Source: specs/topology.md 10 (requests of kcp's kubectl plugins).
+/// Source: TP-136 (requests of kcp's kubectl plugins).
 namespace kintsugi::cmd {
 
 struct WorkspaceOptions {

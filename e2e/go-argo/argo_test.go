@@ -1,5 +1,5 @@
 // Package argo runs the GitOps engine of Argo CD, unmodified, against a workspace behind the proxy
-// (specs/api-machinery.md AM-556).
+// (AM-556).
 package argo
 
 import (

@@ -1,5 +1,5 @@
 // Package flux runs the server-side apply engine of Flux, unmodified, against a workspace behind the proxy
-// (specs/api-machinery.md AM-556).
+// (AM-556).
 package flux
 
 import (

@@ -1,4 +1,4 @@
-// Package helm runs Helm, unmodified, against a workspace behind the proxy (specs/api-machinery.md AM-556).
+// Package helm runs Helm, unmodified, against a workspace behind the proxy (AM-556).
 package helm
 
 import (

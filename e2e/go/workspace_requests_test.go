@@ -25,7 +25,7 @@ var (
 )
 
 // traveller sends what kcp's kubectl plugins send when a user goes from workspace to workspace
-// (specs/topology.md 10), with client-go, and notes every answer that is not a success.
+// (TP-136), with client-go, and notes every answer that is not a success.
 type traveller struct {
 	t            *testing.T
 	installation *Installation

@@ -8,7 +8,7 @@ namespace kintsugi::http {
 
 class H2Engine;
 
-/// A session with the options and SETTINGS of guides/performance.md 3.3, whose callbacks act on
+/// A session with the options and SETTINGS of protocol_limits.h, whose callbacks act on
 /// `engine`.
 [[nodiscard]] nghttp2_session* make_nghttp2_session(H2Engine& engine, const SessionLimits& limits,
                                                     bool server) noexcept;

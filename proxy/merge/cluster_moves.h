@@ -37,7 +37,7 @@ struct ClusterArrival {
   [[nodiscard]] bool has(const ObjectFacts& facts) const { return keys.contains(key(facts)); }
 };
 
-/// Logical clusters that two shards show, as one of them is being moved (specs/aggregation.md 11):
+/// Logical clusters that two shards show, as one of them is being moved (AGG-1101):
 /// only what the owner says of it counts. When the owner changes to a shard whose events of the
 /// cluster were left out, the cluster is listed there, and its objects are told as ADDED; no client
 /// sees the other shard's deletions of what is there. Of one group. Memory: for each cluster that

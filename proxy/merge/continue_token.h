@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "proxy/merge/cursor.h"
 
-/// Continue tokens of merged lists (specs/aggregation.md 6.2).
+/// Continue tokens of merged lists (AGG-612).
 namespace kintsugi::proxy {
 
 /// Secrets that tokens are authenticated with; shared by replicas. Tokens are made with the first

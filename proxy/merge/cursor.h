@@ -12,7 +12,7 @@
 #include "proxy/merge/slot_table.h"
 
 /// The composite cursor: one decimal number that says how far each shard has been delivered
-/// (specs/aggregation.md 5): all of it, or in sequence mode a number that stands for it.
+/// (AGG-501 to AGG-518): all of it, or in sequence mode a number that stands for it.
 namespace kintsugi::proxy {
 
 /// More slots than these do not fit into a vector cursor (AGG-516).
@@ -31,14 +31,14 @@ struct Scope {
   bool operator==(const Scope&) const = default;
 };
 
-/// K of a scope under a list of UIDs (5.2). @param era  of the history
+/// K of a scope under a list of UIDs (AGG-508). @param era  of the history
 [[nodiscard]] std::uint32_t cursor_check(const Scope& scope, const std::vector<std::string>& uids,
                                          std::uint32_t era);
 
 /// The generation that a vector cursor says it is of, whatever else it is; nullopt: no vector.
 [[nodiscard]] std::optional<std::uint32_t> named_generation(std::string_view text) noexcept;
 
-/// What a resourceVersion that a client sent is (5.6).
+/// What a resourceVersion that a client sent is (AGG-503).
 enum class VersionClass : std::uint8_t {
   kUnset,      ///< ""
   kZero,       ///< "0"
@@ -72,7 +72,7 @@ class CursorCodec {
   /// A cursor of the current generation. @param components  one per slot of its table
   [[nodiscard]] std::string format(const Components& components) const;
   /// The same position in the words of an earlier generation that is still kept: a list that began
-  /// under it ends under it (6.2).
+  /// under it ends under it (T28).
   [[nodiscard]] std::string format_as_of(std::uint32_t generation,
                                          const Components& components) const;
   /// @param members  by slot of the current table: whether the route covers it now. Components of
@@ -96,7 +96,7 @@ class CursorCodec {
                                   const Components& components) const;
   [[nodiscard]] DecodedVersion decode_sequence(std::uint64_t number,
                                                const std::vector<bool>& members) const;
-  /// A position of an earlier table in the words of the current one (5.3).
+  /// A position of an earlier table in the words of the current one (AGG-511).
   [[nodiscard]] DecodedVersion translate(const SlotTable& table, const Components& components,
                                          const std::vector<bool>& members) const;
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-/// Events that are too large, by their beginning (specs/aggregation.md AGG-1205).
+/// Events that are too large, by their beginning (AGG-1205).
 namespace kintsugi::proxy {
 
 /// "namespace/name", or "name", of the object in a watch event of which only the beginning is

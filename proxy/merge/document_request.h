@@ -7,7 +7,7 @@
 
 namespace kintsugi::proxy {
 
-/// A request for a document of `clusters/*` understood (specs/aggregation.md 16).
+/// A request for a document of `clusters/*` understood (AGG-1601).
 struct DocumentRequest {
   enum class Kind : std::uint8_t {
     kGroups,           ///< /api, /apis

@@ -10,7 +10,7 @@
 #include "proxy/merge/cursor.h"
 #include "proxy/merge/ring.h"
 
-/// The recent events of a group of merged watches (specs/aggregation.md 9, 5.6 AGG-520). Pure.
+/// The recent events of a group of merged watches (AGG-901, AGG-519, AGG-520). Pure.
 namespace kintsugi::proxy {
 
 /// In the order in which the shards sent them. Readers go through it by index; what is older than

@@ -15,7 +15,7 @@
 namespace kintsugi::proxy {
 
 /// Learns what the readers of a stream have that began at a cursor, so that a lost history can be
-/// repaired for them too (specs/aggregation.md AGG-1002): some time after the stream began it lists
+/// repaired for them too (AGG-1002): some time after the stream began it lists
 /// the shard's objects as they were at the stream's position, and what the stream tells meanwhile
 /// takes precedence. Only a few of a loop at a time, and none while the indexes take all the memory
 /// that they may. Threads: its loop.

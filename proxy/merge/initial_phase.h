@@ -15,7 +15,7 @@
 namespace kintsugi::proxy {
 
 /// Brings the initial events of one shard to an end where its watch does not do so by itself
-/// (specs/aggregation.md 8, table "emulation per shard"): a server that refuses them is listed, one
+/// (AGG-806): a server that refuses them is listed, one
 /// that falls silent is asked whether there is more. Lives while they come. Threads: its loop.
 class InitialPhase final : private ShardPages::Listener {
  public:

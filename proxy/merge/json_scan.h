@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-/// Finding the ends of JSON values without parsing them (specs/aggregation.md 14.2,
-/// guides PERF-233). Only braces, brackets and strings are looked at; what is between them is
+/// Finding the ends of JSON values without parsing them (AGG-1401,
+/// PERF-233). Only braces, brackets and strings are looked at; what is between them is
 /// somebody else's to check.
 namespace kintsugi::proxy {
 

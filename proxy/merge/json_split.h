@@ -11,7 +11,7 @@
 #include "proxy/merge/json_scan.h"
 
 /// Taking JSON lists and event streams of shards apart into spans of bytes, as they arrive
-/// (specs/aggregation.md 14).
+/// (AGG-1401).
 namespace kintsugi::proxy {
 
 /// Cuts a watch stream into events. An event inside one piece of bytes is not copied.

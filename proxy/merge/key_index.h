@@ -14,7 +14,7 @@
 namespace kintsugi::proxy {
 
 /// What the readers of a stream have of one shard's objects: enough to tell them what they missed
-/// when the shard has forgotten it (specs/aggregation.md AGG-1002). Pure.
+/// when the shard has forgotten it (AGG-1002). Pure.
 class KeyIndex {
  public:
   struct Entry {

@@ -11,7 +11,7 @@
 namespace kintsugi::proxy {
 
 /// Whose objects of several plain servers have one namespace and name: clients that know no marker
-/// keep only one of them (specs/aggregation.md AGG-1504). Remembers one server for each name, by
+/// keep only one of them (AGG-1504). Remembers one server for each name, by
 /// hash. Pure.
 class KeyNames {
  public:

@@ -117,7 +117,7 @@ class ListPart final : private MemberCall::Listener {
 /// The logical cluster of an object if it is one of those that exist on every shard (AGG-1501); "":
 /// it is not. @param item  an object or a row of a Table
 [[nodiscard]] std::string system_cluster_of(std::string_view item, ListFormat format);
-/// Whether rows under both definitions fit together: names and types (14.1). Raw JSON.
+/// Whether rows under both definitions fit together: names and types (T08). Raw JSON.
 [[nodiscard]] bool same_columns(std::string_view a, std::string_view b);
 
 }  // namespace kintsugi::proxy

@@ -9,7 +9,7 @@
 #include "proxy/merge/cursor.h"
 #include "proxy/merge/merge_query.h"
 
-/// Which question each shard is asked for one page of a merged list (specs/aggregation.md 4, 6.2).
+/// Which question each shard is asked for one page of a merged list (V01 to V17, AGG-612).
 namespace kintsugi::proxy {
 
 struct ListStep {
@@ -35,7 +35,7 @@ struct ListPlan {
 
 /// The first page, or the only one. @param version  what MergeQuery::resource_version is;
 /// components by slot. @param slots  slot of each member.
-/// @error kBadRequest, kExpired by the matrix of section 4
+/// @error kBadRequest, kExpired by AGG-403
 [[nodiscard]] Expected<ListPlan> plan_list(const MergeQuery& query, const DecodedVersion& version,
                                            const std::vector<std::size_t>& slots);
 /// A later page. `token` has been decoded; its pins are by slot of the current table.

@@ -12,7 +12,7 @@
 namespace kintsugi::proxy {
 
 /// Asks one shard for a list of at most one object, to learn what a stream's objects are, or how
-/// far the shard is (specs/aggregation.md AGG-512, AGG-522). Tries again until it knows. Threads:
+/// far the shard is (AGG-512, AGG-522). Tries again until it knows. Threads:
 /// its loop.
 class ListProbe final : private MemberCall::Listener {
  public:

@@ -73,7 +73,7 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   bool end_page_before(ListPart& part);
   /// The shard's own Status goes to the client.
   void pass_on(ListPart& part);
-  /// A pin that the shard has forgotten. Pages may go on with what it has now (6.2).
+  /// A pin that the shard has forgotten. Pages may go on with what it has now (T24).
   void expire(ListPart& part);
 
   // When every shard has answered.

@@ -1,4 +1,4 @@
-// ListRun: what the answers of shards mean for the list (specs/aggregation.md 10).
+// ListRun: what the answers of shards mean for the list (AGG-1001).
 #include <algorithm>
 #include <utility>
 

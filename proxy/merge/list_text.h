@@ -7,7 +7,7 @@
 
 #include "proxy/merge/json_split.h"
 
-/// The bodies of merged lists (specs/aggregation.md 6.1, 14.1).
+/// The bodies of merged lists (AGG-601, AGG-1401).
 namespace kintsugi::proxy {
 
 /// What a list says when all of it has been read.

@@ -7,7 +7,7 @@
 #include "proxy/merge/json_split.h"
 
 /// The marker: annotation kcp.io/cluster, which says of an object that was read over several plain
-/// servers whose it is (specs/aggregation.md 15). Objects stay the bytes that they are around it.
+/// servers whose it is (AGG-1502). Objects stay the bytes that they are around it.
 namespace kintsugi::proxy {
 
 inline constexpr std::string_view kMarker = "kcp.io/cluster";

@@ -28,12 +28,12 @@
 #include "proxy/watch_drain.h"
 #include "topology/snapshot.h"
 
-/// Lists and watches that cover several shards (specs/aggregation.md).
+/// Lists and watches that cover several shards (docs/spec/aggregation.md).
 namespace kintsugi::proxy {
 
 /// Counters of one loop.
 struct MergeStats {
-  /// By name of a shard and reason (specs/aggregation.md 19).
+  /// By name of a shard and reason (docs/configuration.md).
   using ByShard = std::map<std::pair<std::string, std::string_view>, std::uint64_t>;
   /// Watches of resources of one API group.
   struct OfApiGroup {
@@ -134,7 +134,7 @@ struct MergeLoop {
   std::shared_ptr<SequenceBook> sequences = std::make_shared<SequenceBook>();
   /// Requests that come before a new shard has its slot, or whose cursor or token is of a
   /// generation that another replica, or another loop, made a moment ago: they wait for the record
-  /// (5.3).
+  /// (AGG-511).
   HeldRequests late_slots;
   /// Of the whole process; one of its own until another is set.
   std::shared_ptr<ReadGate> list_gate =
@@ -156,7 +156,7 @@ struct MergeLoop {
 
   std::size_t index_bytes = 0;  ///< of all key indexes, a second ago at most
   std::size_t index_fills = 0;  ///< lists that run for them
-  /// Tells that shards may serve what they lacked (8); may be null.
+  /// Tells that shards may serve what they lacked (T02); may be null.
   std::shared_ptr<const DocumentCache> documents;
   /// Connections with the proxy's own credential; null: it is not known yet, or not needed.
   ShardPool* own_pool = nullptr;
@@ -175,12 +175,12 @@ struct MergeLoop {
   std::function<void(const std::string& uid)> rolled_back;
   [[nodiscard]] ResumeRing::Found find_delivery(const std::string& key, std::uint64_t revision,
                                                 const std::vector<bool>& members) const;
-  /// Initial events of this shard and resource are taken by LIST for `duration` (8).
+  /// Initial events of this shard and resource are taken by LIST for `duration` (AGG-806).
   void list_first(topology::ShardId shard, const Scope& scope, Duration duration);
   [[nodiscard]] bool lists_first(topology::ShardId shard, const Scope& scope) const;
 
   /// @{ Streams of the scope that the shard was asked for before this revision lack what came to
-  /// it with a logical cluster (11); 0: nothing did, as far as is known here.
+  /// it with a logical cluster (T110); 0: nothing did, as far as is known here.
   void note_arrival(topology::ShardId shard, const Scope& scope, const std::string& cluster,
                     std::uint64_t revision);
   [[nodiscard]] std::uint64_t arrival(const Member& member, const Scope& scope) const;  /// @}
@@ -231,7 +231,7 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
-/// What an object gets as its marker (15): its plain server's name, or "<shard>:<cluster>" if it is
+/// What an object gets as its marker: its plain server's name, or "<shard>:<cluster>" if it is
 /// of a cluster that every shard has and these are qualified; "": it stays as it is. @param room
 /// what the answer may be kept in
 [[nodiscard]] std::string_view marker_of(const MergeOptions& options, const Member& member,
@@ -246,7 +246,7 @@ struct MergeRoute {
   bool virtual_url = false;  ///< below the shards' virtual workspace URLs
   /// The shards that it covers now, by slot. Asked again when the topology changes.
   std::function<std::vector<Member>()> members;
-  /// The caller has to be allowed this first (9.2); null: shards judge the caller themselves.
+  /// The caller has to be allowed this first (AGG-904); null: shards judge the caller themselves.
   std::shared_ptr<const ReviewPlan> reviews = {};
   /// @{ It was: the shards are asked with the proxy's own credential.
   bool reviewed = false;
@@ -265,7 +265,7 @@ struct MergeQuery;
     std::optional<std::uint32_t> generation,
     std::function<std::unique_ptr<http::RequestHandler>()> ask);
 
-/// The request goes on without shards that are away (10).
+/// The request goes on without shards that are away (AGG-1001).
 [[nodiscard]] bool asks_partial(const MergeOptions& options, const http::HeaderList& headers);
 /// A shard's connections for this route; null: not known yet.
 [[nodiscard]] shards::ShardClient* client_of(MergeLoop& shared, const MergeRoute& route,

@@ -6,7 +6,7 @@
 #include "base/time.h"
 #include "proxy/discovery_merge.h"
 
-/// What operators may set of merged reads (specs/aggregation.md 9.2, 10, 19; `aggregation` in
+/// What operators may set of merged reads (AGG-904, AGG-1001; `aggregation` in
 /// proxy.yaml).
 namespace kintsugi::proxy {
 
@@ -22,7 +22,7 @@ enum class Resync : std::uint8_t {
   kExpire,  ///< ERROR 410: it lists again
 };
 
-/// With whose credential shards are asked (9.2).
+/// With whose credential shards are asked (AGG-904).
 enum class Share : std::uint8_t {
   kCaller,    ///< the caller's: equal callers share streams
   kReviewed,  ///< the proxy's own, for callers whom SubjectAccessReviews allow it
@@ -34,7 +34,7 @@ struct MergeOptions {
   Resync resync = Resync::kDiff;
   bool watch_list = true;  ///< false: WatchList is refused as by servers without it (AGG-805)
   Join discovery = Join::kUnion;  ///< of what several shards serve (AGG-1601)
-  bool sequence = false;          ///< cursors are numbers although vectors would do (5.5)
+  bool sequence = false;          ///< cursors are numbers although vectors would do (AGG-516)
   Share share = Share::kCaller;
   /// Objects of the logical clusters that every shard has are named after their shard too; false:
   /// they are left out (AGG-1501).

@@ -36,7 +36,7 @@ Expected<std::int64_t> integer(const krm::Query& query, std::string_view key) {
   return std::max<std::int64_t>(value, 0);
 }
 
-/// What the rules of section 4 look at.
+/// What V01 to V17 look at.
 struct Facts {
   bool watch, has_match, exact, not_older, known_match, has_version, zero_version, has_continue,
       has_initial;

@@ -11,7 +11,7 @@
 #include "krm/request_info.h"
 #include "proxy/merge/continue_token.h"
 
-/// What a merged list or watch asks for (specs/aggregation.md 4 and 14.1).
+/// What a merged list or watch asks for (V01 to V17, AGG-1401).
 namespace kintsugi::proxy {
 
 enum class RvMatch : std::uint8_t { kNone, kExact, kNotOlderThan };
@@ -23,7 +23,7 @@ struct MergeQuery {
   std::int64_t limit = 0;  ///< 0: none
   std::string continue_token;
   bool bookmarks = false;
-  bool partial = false;                ///< without the shards that are away (10)
+  bool partial = false;                ///< without the shards that are away (AGG-1001)
   std::optional<bool> initial_events;  ///< sendInitialEvents
   std::int64_t timeout_seconds = 0;    ///< 0: not said
   std::string label_selector, field_selector, shard_selector;
@@ -32,7 +32,7 @@ struct MergeQuery {
   std::string passed_on;
 };
 
-/// Checks numbers, selectors and combinations in the order of section 4. Labels of fields and names
+/// Checks numbers, selectors and combinations in the order of V01. Labels of fields and names
 /// in paths are others' business: the shards', and read_wildcard()'s.
 /// @error kBadRequest V01, V11; kInvalid V03-V10 with a cause per rule
 [[nodiscard]] Expected<MergeQuery> parse_merge_query(const krm::RequestInfo& info);

@@ -174,7 +174,7 @@ class MergedDocument final : public http::RequestHandler {
     }
   }
 
-  /// HTML is a shard that is down (section 10).
+  /// HTML is a shard that is down (AGG-1001).
   [[nodiscard]] bool is_document(std::string_view type) const {
     return type.starts_with("application/json") ||
            (request_.type.empty() && type.starts_with("application/com.github"));

@@ -7,7 +7,7 @@
 
 namespace kintsugi::proxy {
 
-/// Answers a GET by name over plain servers (specs/aggregation.md 6.3): all of them are asked, the
+/// Answers a GET by name over plain servers (AGG-613): all of them are asked, the
 /// one that has the object answers, with its marker. None has it: 404. More than one: 409, which
 /// names them. @param route  its path ends in the name
 [[nodiscard]] std::unique_ptr<http::RequestHandler> answer_merged_get(MergeLoop& shared,

@@ -12,7 +12,7 @@
 
 namespace kintsugi::proxy {
 
-/// Starts a merged list (specs/aggregation.md 6): all shards are asked at once, items pass as bytes
+/// Starts a merged list (AGG-601): all shards are asked at once, items pass as bytes
 /// in slot order, `metadata` comes last. Shards whose turn has not come wait in their windows, and
 /// all of them when the client does not read. @param accept  of mergeable_accept()
 [[nodiscard]] std::unique_ptr<http::RequestHandler> make_merged_list(

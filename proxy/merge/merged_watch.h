@@ -11,7 +11,7 @@ namespace kintsugi::proxy {
 
 class Permit;
 
-/// Starts a merged watch (specs/aggregation.md 7, 8): the events of all shards pass as bytes on one
+/// Starts a merged watch (AGG-701, AGG-801): the events of all shards pass as bytes on one
 /// stream, with bookmarks of our own that carry the composite cursor. A shard that goes away is
 /// asked again from where it was while the others go on. Clients that ask the same have one stream
 /// to each shard (watch_group.h); what is one client's alone, initial events and what it missed,

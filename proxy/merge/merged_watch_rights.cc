@@ -1,4 +1,4 @@
-// MergedWatch: the reviews that it lives by (specs/aggregation.md AGG-905 to AGG-907).
+// MergedWatch: the reviews that it lives by (AGG-905 to AGG-907).
 #include <algorithm>
 
 #include "proxy/merge/merged_watch_run.h"

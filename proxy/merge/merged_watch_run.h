@@ -102,7 +102,7 @@ class MergedWatch final : public http::RequestHandler,
                        [](const Part& part) { return part.attached; });
   }
 
-  // Whose rights it lives by (specs/aggregation.md 9.2).
+  // Whose rights it lives by (AGG-904).
   [[nodiscard]] bool covers(const Member& member) const noexcept override;
   [[nodiscard]] std::string_view caller() const noexcept override;
   void on_members() noexcept override {

@@ -16,7 +16,7 @@
 
 namespace kintsugi::proxy {
 
-/// What a process knows of logical clusters that move between shards (specs/aggregation.md 11), for
+/// What a process knows of logical clusters that move between shards (AGG-1101), for
 /// streams that begin later, on whatever loop. By shard (its UID in the slot table) and scope.
 /// Bounded: of shards by scope the first ones are forgotten, of clusters the last ones. Threads:
 /// any; without moves no lock is taken.

@@ -20,7 +20,7 @@ namespace kintsugi::proxy {
 class Reviewer;
 
 /// What a caller has to be allowed before it gets what the proxy reads with its own credential
-/// (specs/aggregation.md 9.2).
+/// (AGG-904).
 struct ReviewPlan {
   struct Check {
     auth::Attributes attributes;

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "proxy/merge/watch_text.h"
 
-/// Protobuf that no shard has sent (specs/aggregation.md 5.4, 13, 14.2, 15): the counterpart of
+/// Protobuf that no shard has sent (AGG-512, AGG-1301, AGG-1401, AGG-1502): the counterpart of
 /// watch_text.h, and the marker.
 namespace kintsugi::proxy {
 

@@ -10,7 +10,7 @@
 #include "proxy/merge/json_split.h"
 
 /// The protobuf forms of lists and watch streams taken apart into spans of bytes, as they arrive
-/// (specs/aggregation.md 14.2). Only envelopes and metadata are looked at; the rest of an object is
+/// (AGG-1401). Only envelopes and metadata are looked at; the rest of an object is
 /// somebody else's to check. Cost is linear, memory bounded, whatever the bytes are.
 namespace kintsugi::proxy {
 

@@ -7,8 +7,8 @@
 
 namespace kintsugi::proxy {
 
-/// Bytes that wait for the clients of all merged watches of a process (specs/aggregation.md
-/// AGG-1203). Threads: any.
+/// Bytes that wait for the clients of all merged watches of a process
+/// (AGG-1203). Threads: any.
 class QueueBudget {
  public:
   /// @param limit  [bytes]; 0: none

@@ -25,7 +25,7 @@ class ReadGate {
     std::size_t waiting = 0;      ///< [visitors] of one scope
   };
   /// For lists, which take all of their streams to shards at once: two of them never wait for each
-  /// other (specs/aggregation.md AGG-601).
+  /// other (AGG-601).
   [[nodiscard]] static constexpr Limits for_lists(std::size_t streams) noexcept {
     return {.at_once = streams, .of_identity = 0, .waiting = 1'024};
   }

@@ -10,7 +10,7 @@
 #include "proxy/merge/ring.h"
 
 /// Where the readers of a group were when an event was delivered, so that a watch can be resumed at
-/// an event's own resourceVersion (specs/aggregation.md 5.6, AGG-519). Pure.
+/// an event's own resourceVersion (AGG-519). Pure.
 namespace kintsugi::proxy {
 
 class ResumeRing {

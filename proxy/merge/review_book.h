@@ -19,7 +19,7 @@
 #include "base/time.h"
 #include "topology/snapshot.h"
 
-/// What is known of who may do what on which server (specs/aggregation.md AGG-904 to AGG-907).
+/// What is known of who may do what on which server (AGG-904 to AGG-907).
 namespace kintsugi::proxy {
 
 /// A server that answers reviews: a shard, and the path of a logical cluster on it ("": itself).

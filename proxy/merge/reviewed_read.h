@@ -10,7 +10,7 @@
 
 namespace kintsugi::proxy {
 
-/// Answers a merged list or watch with `share: reviewed` (specs/aggregation.md 9.2): asks for the
+/// Answers a merged list or watch with `share: reviewed` (AGG-904): asks for the
 /// caller's rights (route.reviews), refuses, or reads with the proxy's own credential what the
 /// caller may see. Of the request's fields the shards get none that speaks for the caller.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> answer_reviewed(

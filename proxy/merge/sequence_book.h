@@ -15,7 +15,7 @@
 #include "base/time.h"
 
 /// What sequence cursors stand for: numbers of at most 64 bits in the place of vectors
-/// (specs/aggregation.md 5.5).
+/// (AGG-516 to AGG-518).
 namespace kintsugi::proxy {
 
 /// Numbers from here on are cursors, smaller ones a shard's own (AGG-517).

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "proxy/merge/sequence_book.h"
 
-/// Vectors of sequence cursors on disk, so that they outlive the process (specs/aggregation.md
-/// 5.5).
+/// Vectors of sequence cursors on disk, so that they outlive the process
+/// (AGG-518).
 ///
 /// A file of a fixed size, in two halves that are filled in turn: at least a half of it is known at
 /// any time. Little-endian.

@@ -10,7 +10,7 @@
 #include "http/handler.h"
 #include "krm/json.h"
 
-/// What the answer of one shard means for a merged read (specs/aggregation.md 10).
+/// What the answer of one shard means for a merged read (AGG-1001).
 namespace kintsugi::proxy {
 
 enum class ShardVerdict : std::uint8_t {
@@ -47,7 +47,7 @@ void ensure_audit_id(http::RequestHead& head);
 /// The Status of an answer, in either encoding; null: none.
 [[nodiscard]] krm::Json status_of(const http::ResponseHead& answer, std::string_view body);
 
-/// Values of Warning fields of one answer: at most 64, each once (specs/aggregation.md 17).
+/// Values of Warning fields of one answer: at most 64, each once (AGG-1705).
 class Warnings {
  public:
   /// What a shard has warned of.

@@ -16,7 +16,7 @@
 namespace kintsugi::proxy {
 
 /// Lists one shard's objects after its history was lost, and tells the difference to what an index
-/// knows as events (specs/aggregation.md AGG-1002). Tries again until the shard answers. Threads:
+/// knows as events (AGG-1002). Tries again until the shard answers. Threads:
 /// its loop.
 class SlotResync final : private MemberCall::Listener {
  public:

@@ -17,7 +17,7 @@ namespace kintsugi::proxy {
 inline constexpr std::uint32_t kMaxGeneration = 999'999;
 inline constexpr std::size_t kGenerationsKept = 256;
 
-/// Which shard stands at which position of a cursor, in one generation (specs/aggregation.md 5.3).
+/// Which shard stands at which position of a cursor, in one generation (AGG-509).
 struct SlotTable {
   std::uint32_t generation = 1;   ///< 1..kMaxGeneration
   std::vector<std::string> uids;  ///< by slot; slots of removed shards keep their UID

@@ -14,7 +14,7 @@
 #include "base/spsc_ring.h"
 #include "net/loop.h"
 
-/// One upstream watch for all loops of a process (specs/aggregation.md AGG-902). Of the streams
+/// One upstream watch for all loops of a process (AGG-902). Of the streams
 /// that ask one shard the same for one identity, the first that is live is home. Those of other
 /// loops read what it brings, and close their own as soon as they have everything that came
 /// before. When the home goes each of them asks the shard again from where it is, and the first

@@ -9,7 +9,7 @@
 #include "proxy/merge/json_split.h"
 #include "proxy/merge/watch_text.h"
 
-/// The encodings that merged watches speak (specs/aggregation.md 14): one per stream of a client,
+/// The encodings that merged watches speak (AGG-1401): one per stream of a client,
 /// and the same for all its shards.
 namespace kintsugi::proxy {
 

@@ -78,7 +78,7 @@ class IndexFill;
 class ListProbe;
 
 /// Watches that ask one question for one identity share one stream per shard and one log of what
-/// came (specs/aggregation.md 9). Streams and log live until `group_linger` after the last reader,
+/// came (AGG-901). Streams and log live until `group_linger` after the last reader,
 /// the ring as long as ResumeRing promises, and the group as long as either, or as who has it.
 /// Threads: its loop.
 class WatchGroup final : private MemberWatch::Sink,

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "proxy/merge/json_split.h"
 
-/// The events of merged watches that no shard has sent (specs/aggregation.md 5.4, 13).
+/// The events of merged watches that no shard has sent (AGG-512, AGG-1301).
 namespace kintsugi::proxy {
 
 /// What the objects of a stream are.

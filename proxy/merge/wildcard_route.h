@@ -9,7 +9,7 @@
 
 namespace kintsugi::proxy {
 
-/// A request for `clusters/*` understood (specs/aggregation.md 2).
+/// A request for `clusters/*` understood (U1 to U7).
 struct WildcardRequest {
   enum class Use : std::uint8_t {
     kMerge,     ///< list or watch of a resource

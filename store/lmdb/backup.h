@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "store/store.h"
 
-/// Backup and restore of an LMDB store (specs/api-machinery.md AM-465). For tools: the calls block.
+/// Backup and restore of an LMDB store (AM-465). For tools: the calls block.
 namespace kintsugi::store {
 
 /// What a restore adds to the revision counter: revisions that were given out after the backup are

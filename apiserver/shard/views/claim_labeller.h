@@ -10,7 +10,7 @@ namespace kintsugi::apiserver {
 /// Brings the labels of claimed objects up to date when bindings change, and after writes that knew
 /// an older state of them: it writes such objects again unchanged, and keep_claim_labels does the
 /// rest. Cost: one pass over a resource of a cluster for each claim on it that changes; a look at
-/// each change of an object in a cluster with claims. Source: specs/api-machinery.md AM-508.
+/// each change of an object in a cluster with claims. Source: AM-508.
 class ClaimLabeller final : public ControllerBase {
  public:
   ClaimLabeller(const ControllerContext& context, BindingIndex& bindings, IdentityCheck in_root);

@@ -11,7 +11,7 @@
 
 /// Permission claims: what an APIExport asks for and an APIBinding grants in its cluster. Labels on
 /// the claimed objects say which export may see them; they are those of kcp. Source:
-/// specs/topology.md 14, specs/api-machinery.md AM-507, AM-508.
+/// KK-341, AM-507, AM-508.
 namespace kintsugi::apiserver {
 
 inline constexpr std::string_view kClaimedLabelPrefix = "claimed.internal.apis.kcp.io/";

@@ -35,7 +35,7 @@ struct ExportKindSources {
 /// claimed). Its own resources hide claims on the same. Claims on unknown resources, and on what
 /// nobody may claim (SelfSubjectAccessReview and its like), bring nothing; so does an export
 /// without identity, but for its bindings. Subresources of claimed kinds are status and scale.
-/// Source: specs/topology.md 14.
+/// Source: KK-341.
 /// @param before  definitions with the same fingerprint are taken from there.
 [[nodiscard]] std::vector<ExportKind> export_kinds(const ExportKindSources& sources,
                                                    const ExportRef& ref,

@@ -5,8 +5,8 @@
 #include "apiserver/shard/views/binding_index.h"
 #include "auth/authorizer.h"
 
-/// Who may do what in the virtual workspace of an APIExport. Source: specs/topology.md 14,
-/// specs/api-machinery.md AM-509, AM-515.
+/// Who may do what in the virtual workspace of an APIExport. Source: KK-341,
+/// AM-509, AM-515.
 namespace kintsugi::apiserver {
 
 /// What decisions rest on; all outlive their users. Threads: one loop.

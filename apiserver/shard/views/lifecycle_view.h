@@ -14,7 +14,7 @@
 #include "apiserver/view.h"
 #include "base/strings.h"
 
-/// The virtual workspaces initializingworkspaces and terminatingworkspaces (specs/topology.md 9.3,
+/// The virtual workspaces initializingworkspaces and terminatingworkspaces (T-11,
 /// TP-073 to TP-075): where the one behind an initializer or terminator "<type cluster>:<type>"
 /// finds logical clusters that wait for it, and works in them.
 namespace kintsugi::apiserver {

@@ -10,8 +10,8 @@
 #include "apiserver/shard/cluster_index.h"
 #include "base/strings.h"
 
-/// Virtual workspaces of a shard: request targets below "/services/". Source: specs/topology.md 9.3
-/// and 14, specs/api-machinery.md 17.4.
+/// Virtual workspaces of a shard: request targets below "/services/". Source: T-11,
+/// KK-340 to KK-355, AM-510 to AM-518.
 namespace kintsugi::apiserver {
 
 /// A request for a virtual workspace: "/services/<name><rest>".

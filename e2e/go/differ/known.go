@@ -34,7 +34,7 @@ var (
 	immutable     = regexp.MustCompile(`AdditionalErrorMsg: `)
 )
 
-// rules are specs/api-machinery.md 20, and where the recordings of a kcp and a kube-apiserver differ.
+// rules are what differs on purpose, and where the recordings of a kcp and a kube-apiserver differ.
 var rules = []rule{
 	{"an unknown group below /apis is answered with a Status", func(_ step, want, got *answer, d difference) bool {
 		return want.status == http.StatusNotFound && got.status == http.StatusNotFound &&

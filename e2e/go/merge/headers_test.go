@@ -54,7 +54,7 @@ func mergedReads(t *testing.T, c *Client, name string, header ...string) map[str
 	return out
 }
 
-// Section 17: what comes back of the shards' headers.
+// AGG-1705: what comes back of the shards' headers.
 func TestT67h_headers_of_answers(t *testing.T) {
 	begin(t)
 	plainOnly(t) // GET
@@ -112,7 +112,7 @@ func TestT67i_at_most_64_warnings(t *testing.T) {
 	}
 }
 
-// Section 17: what the shards get of the client's headers.
+// AGG-1705: what the shards get of the client's headers.
 func TestT89h_headers_of_requests(t *testing.T) {
 	begin(t)
 	plainOnly(t)
@@ -142,7 +142,7 @@ func TestT89h_headers_of_requests(t *testing.T) {
 	}
 }
 
-// Section 17: fields of one connection end there, whatever the protocol, also those that Connection names.
+// AGG-1705: fields of one connection end there, whatever the protocol, also those that Connection names.
 func TestT89i_fields_of_the_connection(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
@@ -176,7 +176,7 @@ func TestT89i_fields_of_the_connection(t *testing.T) {
 	}
 }
 
-// Section 17: impersonation needs an identity.
+// AGG-1705: impersonation needs an identity.
 func TestT89j_nobody_impersonates(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
@@ -200,7 +200,7 @@ func TestT89j_nobody_impersonates(t *testing.T) {
 	})
 }
 
-// Section 17: a shard that has seen the request too often says so.
+// AGG-1705: a shard that has seen the request too often says so.
 func TestT104h_a_shards_508_is_passed_on(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
@@ -218,7 +218,7 @@ func TestT104h_a_shards_508_is_passed_on(t *testing.T) {
 	}
 }
 
-// Section 17: a list or watch over shards of which one is the proxy itself.
+// AGG-1705: a list or watch over shards of which one is the proxy itself.
 func TestT104m_merged_reads_in_a_circle(t *testing.T) {
 	begin(t)
 	plainOnly(t)
@@ -235,7 +235,7 @@ func TestT104m_merged_reads_in_a_circle(t *testing.T) {
 	r.All.Refused(t, http.StatusLoopDetected, ConfigMaps.Path()+"?watch=1")
 }
 
-// Section 17: refusals have an Audit-ID too, and Retry-After is the longest.
+// AGG-1705: refusals have an Audit-ID too, and Retry-After is the longest.
 func TestT96r_refusals_have_an_audit_id(t *testing.T) {
 	begin(t)
 	r := NewRig(t)

@@ -38,7 +38,7 @@ func askHTTP1(t *testing.T, r *Rig, path string) *http.Response {
 	return answer
 }
 
-// Section 13, over HTTP/1.1: a list that breaks has no last chunk.
+// AGG-1301, over HTTP/1.1: a list that breaks has no last chunk.
 func TestT65h_a_list_that_breaks_has_no_last_chunk(t *testing.T) {
 	begin(t)
 	r := NewRig(t, Set("aggregation.list.deadline_ms", 3000))
@@ -64,7 +64,7 @@ func TestT65h_a_list_that_breaks_has_no_last_chunk(t *testing.T) {
 	}
 }
 
-// Section 13, over HTTP/1.1: watches end with their last chunk, after a second and a bookmark or an ERROR event.
+// AGG-1301, over HTTP/1.1: watches end with their last chunk, after a second and a bookmark or an ERROR event.
 func TestT37h_watches_end_with_a_last_chunk(t *testing.T) {
 	begin(t)
 	r := NewRig(t, Set("aggregation.resync.mode", "expire"))

@@ -23,7 +23,7 @@ func (f *Fake) refusing(code int, reason string, pairs ...string) *Intercept {
 	return f.Answer(0, code, header, statusText(code, reason, f.Name+" says no"))
 }
 
-// Section 10: 403 with the caller's identity is the client's (strict), or the shard is left out (partial).
+// AGG-1001: 403 with the caller's identity is the client's (strict), or the shard is left out (partial).
 func TestT90w_partial_watches_leave_out_who_forbids(t *testing.T) {
 	begin(t)
 	r := NewRig(t, PartialPolicy())
@@ -70,7 +70,7 @@ func TestT90w_partial_watches_leave_out_who_forbids(t *testing.T) {
 	})
 }
 
-// Section 10: 401 is the client's where its own token went to the shard.
+// AGG-1001: 401 is the client's where its own token went to the shard.
 func TestT67t_a_callers_own_token(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
@@ -87,7 +87,7 @@ func TestT67t_a_callers_own_token(t *testing.T) {
 	r.All.Refused(t, http.StatusTooManyRequests, ConfigMaps.Path()+"?watch=1")
 }
 
-// Section 10: a busy shard at the start of a watch; the longest Retry-After counts.
+// AGG-1001: a busy shard at the start of a watch; the longest Retry-After counts.
 func TestT67w_busy_shards_at_the_start_of_a_watch(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
@@ -101,7 +101,7 @@ func TestT67w_busy_shards_at_the_start_of_a_watch(t *testing.T) {
 	}
 }
 
-// Section 10: strict watches end in order when a shard has been away for max-stall, partial ones never.
+// AGG-1001: strict watches end in order when a shard has been away for max-stall, partial ones never.
 func TestT59s_max_stall(t *testing.T) {
 	begin(t)
 	const stall = 2 * time.Second
@@ -148,7 +148,7 @@ func TestT59s_max_stall(t *testing.T) {
 	orderly(t, partial.Objects())
 }
 
-// Section 10: a request cannot have what the operator does not allow.
+// AGG-1001: a request cannot have what the operator does not allow.
 func TestT63d_partial_is_the_operators_to_allow(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
@@ -186,7 +186,7 @@ func TestT63e_partial_on_request_for_watches(t *testing.T) {
 	modelled(t, w, Object{}, r, patience)
 }
 
-// Section 10: what a shard answers when a running stream is opened again.
+// AGG-1001: what a shard answers when a running stream is opened again.
 func TestT67m_answers_in_the_middle_of_a_watch(t *testing.T) {
 	begin(t)
 	r := NewRig(t)

@@ -11,7 +11,7 @@ type Combination struct {
 	Code         int
 }
 
-// Combinations that are forbidden (section 4 of the specification). cursor is of a list of now.
+// Combinations that are forbidden (V01 to V17). cursor is of a list of now.
 func Combinations(cursor string) []Combination {
 	return []Combination{
 		{"limit=abc", "", 400}, {"limit=9223372036854775808", "", 400}, {"timeoutSeconds=x", "", 400},

@@ -25,7 +25,7 @@ import (
 	"kintsugi.dev/e2e"
 )
 
-// testProfile are the parameters of all rigs (section 19 of the specification).
+// testProfile are the parameters of all rigs (docs/configuration.md has the defaults).
 var testProfile = map[string]any{
 	"aggregation.watch.bookmark_min_interval_ms": 200, "aggregation.watch.bookmark_idle_ms": 60_000,
 	"aggregation.watch.headers_wait_ms": 1000, "aggregation.watch.max_stall_ms": 90_000,

@@ -1,5 +1,5 @@
 // Package merge tests lists and watches over several shards from outside: scriptable shards, one proxy in front of them,
-// and clients that record every byte. The tests T01 … T112 are those of the specification of merged reads.
+// and clients that record every byte. The tests T01 … T112 are those of docs/spec/aggregation.md.
 package merge
 
 import (

@@ -92,7 +92,7 @@ func sortedQuery(text string) string {
 	return strings.Join(parts, "&")
 }
 
-// Section 10: a list over a shard that is ten times slower ends by its deadline, whatever comes of it.
+// AGG-607: a list over a shard that is ten times slower ends by its deadline, whatever comes of it.
 func TestT66l_a_list_over_a_slow_shard(t *testing.T) {
 	begin(t)
 	r := NewRig(t, Set("aggregation.list.deadline_ms", 5000))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// aCase of the specification (section 20) that needs no fault that only a script can make.
+// aCase of docs/spec/aggregation.md that needs no fault that only a script can make.
 type aCase struct {
 	name string
 	run  func(*place)
@@ -16,7 +16,7 @@ type aCase struct {
 // cases in the order in which they run: those at the end leave servers that have started again.
 var cases = slices.Concat(listCases(), watchCases(), clientCases(), surfaceCases(), weightCases(), faultCases(), serverCases())
 
-// sizes of the test profile (section 19).
+// sizes of the test profile.
 var sizes = []string{"loops: 2", "shutdown: {spread_ms: 2000}", "aggregation:", "  allow_partial: true",
 	"  watch: {max_stall_ms: 90000, group_linger_ms: 2000}", "  watchlist: {silence_ms: 2000, initial_deadline_ms: 30000, give_up_ms: 40000}",
 	"  list: {first_byte_ms: 5000, deadline_ms: 20000, protobuf_spool_bytes: 1048576}", "  resync: {spread_ms: 2000}",

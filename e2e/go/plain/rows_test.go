@@ -56,7 +56,7 @@ func named(t *testing.T, files, pattern string) map[int]int {
 	return out
 }
 
-// Each case T01 … T112 of section 20 has a test with its number over embedded shards, or a reason why it has none; each
+// Each case T01 … T112 of docs/spec/aggregation.md has a test with its number over embedded shards, or a reason why it has none; each
 // has one over shards that are told what to do wrong, or is shown by others.
 func TestEveryRowIsShown(t *testing.T) {
 	shown := map[string]map[int]int{kubes.name: {}, shards.name: {}, installation.name: {},
