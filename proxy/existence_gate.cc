@@ -6,14 +6,17 @@
 #include <string_view>
 #include <utility>
 
+#include "auth/impersonation.h"
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
+#include "http/wire.h"
 #include "krm/not_permitted.h"
 #include "krm/request_target.h"
 #include "krm/service_path.h"
 #include "krm/status.h"
 #include "proxy/answer.h"
 #include "proxy/identity.h"
+#include "proxy/impersonation_gate.h"
 #include "proxy/in_cluster.h"
 #include "proxy/parse_for.h"
 #include "proxy/pass_through.h"
@@ -48,7 +51,7 @@ std::string service_owner(std::string_view target, const krm::RequestTarget& par
   return path && !path->owner.starts_with(kSystem) ? std::move(path->owner) : std::string();
 }
 
-Place place_of(std::string_view target, const krm::RequestTarget& parsed) {
+Place owner_of(std::string_view target, const krm::RequestTarget& parsed) {
   Place place;
   if (parsed.scope == krm::TargetScope::kPartition) {
     place.concerns = place.by_partition = true;
@@ -288,7 +291,7 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
     head.target = std::move(*inside);
     target = parse_for(view_->current(), head);
   }
-  Place place = place_of(head.target, target);
+  Place place = owner_of(head.target, target);
   if (!place.concerns) {
     return inner_.on_request(std::move(head), stream);
   }
@@ -303,6 +306,17 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
       stream.close_connection_after();
     }
     return answer;
+  }
+  // What is refused whatever the place is, before it is looked up.
+  if (!http::is_known_method(head.method)) {
+    return answer_private(head, stream,
+                          has_token ? krm::unauthorized() : krm::method_not_allowed());
+  }
+  if (auth::has_impersonation(head.headers)) {
+    if (const auto error =
+            gate_impersonation(head.headers, identity, proxy::place_of(head.target))) {
+      return answer_private(head, stream, *error);
+    }
   }
   // The way around a Partition's view takes a right in root, which nobody unknown has.
   if (has_token && place.by_shard) {

@@ -175,6 +175,10 @@ TEST_F(ClusterResolverTest, WhenClusterIsInactive_KK113_OnlyItsManagersWakeIt) {
       EXPECT_EQ(status_of(own, method, user(group)), 0) << method << " " << group;
     }
   }
+  const std::string review = "/clusters/off/apis/authorization.k8s.io/v1/subjectaccessreviews";
+  EXPECT_EQ(status_of(review, "POST", user("system:masters")), 0);
+  EXPECT_EQ(status_of(review, "POST", user("system:kcp:admin")), 403);
+  EXPECT_EQ(status_of(review, "POST"), 403);
   for (const char* path : {"/openapixyz", "/openapi%2F..", "/apis/core.kcp.io/v1alpha1/shards",
                            "/apis/core.kcp.io/v1alpha1/logicalclustersX",
                            "/apis/core.kcp.io/v1alpha1", "/livez", "/api/v1/configmaps"}) {

@@ -48,7 +48,8 @@ class ShardHandlerTest : public ::testing::Test {
   ClusterIndex index_;
   Behind behind_;
   ShardHandler handler_{behind_, index_,
-                        [](std::string_view, std::string_view, std::string_view) { return false; }};
+                        [](std::string_view, std::string_view, std::string_view) { return false; },
+                        false};
   std::unique_ptr<testing::FakeStream> stream_;
 };
 
@@ -87,8 +88,8 @@ TEST_F(ShardHandlerTest, WhenAPathIsUnclean_KK375_IsSentToTheCleanedOneOfItsClus
 }
 
 TEST_F(ShardHandlerTest, WhenSomethingBelowThrows_SE181_TheRequestEndsAlone) {
-  ShardHandler faulty(behind_, index_,
-                      [](auto, auto, auto) -> bool { throw std::out_of_range("planted"); });
+  ShardHandler faulty(
+      behind_, index_, [](auto, auto, auto) -> bool { throw std::out_of_range("planted"); }, false);
   for (const char* method : {"GET", "HEAD", "POST"}) {
     const std::uint64_t before = caught_exceptions();
     testing::FakeStream stream;
