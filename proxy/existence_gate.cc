@@ -301,11 +301,10 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
   }
   const bool has_token = identity == nullptr && head.headers.contains("authorization");
   if (identity != nullptr ? !identity->user : !has_token) {
-    auto answer = answer_private(head, stream, krm::unauthorized());
     if (identity != nullptr) {
       stream.close_connection_after();
     }
-    return answer;
+    return answer_private(head, stream, krm::unauthorized());
   }
   // What is refused whatever the place is, before it is looked up.
   if (!http::is_known_method(head.method)) {
