@@ -59,7 +59,7 @@ Place owner_of(std::string_view target, const krm::RequestTarget& parsed) {
     return place;
   }
   place.concerns = parsed.scope == krm::TargetScope::kShard;
-  if (parsed.form == krm::TargetForm::kService) {
+  if (parsed.form == krm::TargetForm::kService && parsed.service != krm::VirtualWorkspace::kOther) {
     place.is_service = place.concerns = true;
     place.cluster = service_owner(target, parsed);
   } else if (parsed.form == krm::TargetForm::kCluster) {

@@ -8,6 +8,7 @@
 #include "net/loop.h"
 #include "proxy/identity.h"
 #include "topology/index.h"
+#include "topology/testing_reports.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -90,8 +91,8 @@ class ExistenceGateTest : public ::testing::Test {
       index_.set_synced(shard, static_cast<topology::Resource>(i), true);
     }
     index_.upsert_cluster(shard, {"root", "root", "", false});
-    index_.upsert_cluster(shard, {"c-org", "root:org", "", false});
-    index_.upsert_workspace(shard, {"root", "org", "Ready", "c-org", false, ""});
+    index_.upsert_cluster(shard, topology::owned("c-org", "root", "org", "root:org"));
+    index_.upsert_workspace(shard, topology::edge("root", "org", "c-org"));
     publisher_.publish(index_.freeze());
     gate_ = std::make_unique<ExistenceGate>(publisher_.attach(loop_), access_, inner_);
   }

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "krm/request_info.h"
+#include "krm/request_target.h"
 
 namespace kintsugi::shards {
 namespace {
@@ -155,6 +156,9 @@ bool is_own_request(OwnRole role, const http::RequestHead& head, const std::stri
     return false;
   }
   target.remove_prefix(prefix.size());
+  if (krm::parse_target(head.method, target).fault != krm::TargetFault::kNone) {
+    return false;  // a name from an object that hides a path
+  }
   const krm::RequestInfo info = asked_by(role, head, target);
   if (!info.is_resource) {
     return is_own_path(info);
