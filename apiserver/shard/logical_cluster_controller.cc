@@ -109,6 +109,7 @@ void LogicalClusterController::start() {
     if (change.object != nullptr) {
       queue_.add(change.cluster);
     } else {
+      facts_.erase(cluster_key(change.cluster));
       queue_.add_after(change.cluster, kSweepAfter);
     }
   });
