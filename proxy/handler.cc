@@ -400,6 +400,9 @@ ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::Respo
     return answer_error(head, stream, krm::method_not_allowed());
   }
   if (auth::has_impersonation(head.headers)) {
+    if (is_nobody(head, stream.peer())) {
+      return answer_error(head, stream, krm::unauthorized());  // AGG-1705
+    }
     if (const auto error =
             gate_impersonation(head.headers, identity,
                                place_of_request(params_.view->current(), head.target, leads_to))) {

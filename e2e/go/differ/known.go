@@ -52,6 +52,10 @@ var rules = []rule{
 	{"reviews have no managedFields, which nobody can read back", func(s step, _, _ *answer, d difference) bool {
 		return d.path == "/metadata/managedFields" && strings.Contains(s.path, "reviews")
 	}},
+	{"who is impersonated is so in one logical cluster (KK-323)", func(s step, _, _ *answer, d difference) bool {
+		return strings.HasSuffix(s.path, "/selfsubjectreviews") && strings.HasPrefix(d.path, "/status/userInfo/extra") &&
+			strings.Contains(d.path+d.got, "authentication.kcp.io")
+	}},
 	{"controllers are called otherwise", func(_ step, _, _ *answer, d difference) bool {
 		return manager.MatchString(d.path) && (wrote(d, "kube-apiserver", "kintsugi-") || wrote(d, "differ", "resourcequota-controller"))
 	}},
