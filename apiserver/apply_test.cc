@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 #include "krm/structural.h"
 
 namespace kintsugi::apiserver {
@@ -53,7 +53,7 @@ ResourcePtr thing_kind() {
 }
 
 std::vector<ResourcePtr> kinds() {
-  std::vector<ResourcePtr> all = builtin_kinds();
+  std::vector<ResourcePtr> all = kinds::builtin_kinds();
   all.push_back(testing::widget_kind());
   all.push_back(thing_kind());
   return all;

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 
 /// What the server itself asks and refuses (docs/spec/api-machinery.md).
 namespace kintsugi::apiserver {
@@ -18,7 +18,7 @@ const testing::Fields kBob = {{"x-user", "bob"}};
 
 class Authorization : public ::testing::Test {
  protected:
-  Authorization() : server(builtin_kinds(), "lc") {
+  Authorization() : server(kinds::builtin_kinds(), "lc") {
     Json ns = Json::object();
     ns.make({"metadata", "name"}) = "t1";
     EXPECT_EQ(server.send("POST", "/api/v1/namespaces", ns).status(), 201);

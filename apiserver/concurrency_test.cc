@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 
 // How many requests may run at once, and what the next one is told; a store that fails.
 namespace kintsugi::apiserver {
@@ -21,7 +21,8 @@ constexpr std::string_view kBusyText = "Too many requests, please try again late
 
 class Concurrency : public ::testing::Test {
  protected:
-  Concurrency() : server(builtin_kinds(), "lc", {.reads = 2, .writes = 1, .watch_starts = 2}) {
+  Concurrency()
+      : server(kinds::builtin_kinds(), "lc", {.reads = 2, .writes = 1, .watch_starts = 2}) {
     krm::Json ns = krm::Json::object();
     ns.make({"metadata", "name"}) = "t1";
     EXPECT_EQ(server.send("POST", "/api/v1/namespaces", ns).status(), 201);
@@ -230,7 +231,7 @@ TEST_F(Concurrency, WhenTheClientReadsYaml_AM026_TheRefusalIsYaml) {
 }
 
 TEST(ConcurrencyLimits, WhenZero_AM067_ThereIsNoLimit) {
-  FakeServer server(builtin_kinds(), "lc", {0, 0, 0});
+  FakeServer server(kinds::builtin_kinds(), "lc", {0, 0, 0});
   server.hold_decisions();
   std::vector<Exchange> all;
   for (int i = 0; i < 5'000; ++i) {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 #include "krm/protobuf.h"
 #include "krm/protobuf_wire.h"
 #include "krm/types/builtin_types.h"
@@ -22,7 +22,7 @@ constexpr const char* kProtobuf = "application/vnd.kubernetes.protobuf";
 constexpr const char* kTable = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 std::vector<ResourcePtr> kinds() {
-  std::vector<ResourcePtr> all = builtin_kinds();
+  std::vector<ResourcePtr> all = kinds::builtin_kinds();
   all.push_back(testing::widget_kind());
   return all;
 }
@@ -154,7 +154,7 @@ TEST_F(Content, WhenProtobufIsPreferred_BuiltinKindsComeSo) {
 }
 
 TEST_F(Content, WhenAKindIsBuiltin_HasAProtobufForm) {
-  for (const ResourcePtr& def : builtin_kinds()) {
+  for (const ResourcePtr& def : kinds::builtin_kinds()) {
     for (const ResourceVersion& version : def->versions) {
       EXPECT_NE(krm::builtin_schema(def->api_version(version.name), def->kind), nullptr)
           << def->api_version(version.name) << ' ' << def->kind;

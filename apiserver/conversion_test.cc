@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "apiserver/internal/conversion_review.h"
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/tenant_rules.h"
 #include "apiserver/testing/fake_server.h"
 #include "base/strings.h"
+#include "kinds/builtin_kinds.h"
 #include "net/listener.h"
 #include "net/x509_maker.h"
 
@@ -209,7 +209,7 @@ class Webhook final : public http::Handler {
 
 class Conversion : public ::testing::Test {
  protected:
-  Conversion() : server(builtin_kinds(), "lc"), hook(server.loop()) {
+  Conversion() : server(kinds::builtin_kinds(), "lc"), hook(server.loop()) {
     net::OutgoingRules rules;
     rules.allow = {"127.0.0.0/8"};
     set_tenant_rules(server.server(), {.cluster_of = {},

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -14,7 +14,7 @@ constexpr const char* kMaps = "/api/v1/namespaces/t1/configmaps";
 constexpr const char* kWidgets = "/apis/ex.io/v1/namespaces/t1/widgets";
 
 std::vector<ResourcePtr> kinds() {
-  std::vector<ResourcePtr> all = builtin_kinds();
+  std::vector<ResourcePtr> all = kinds::builtin_kinds();
   all.push_back(testing::widget_kind());
   return all;
 }

@@ -1,8 +1,8 @@
 // Kinds of CustomResourceDefinitions over a whole server (AM-380 to AM-389, AM-390 to AM-405).
 #include <gtest/gtest.h>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -37,7 +37,7 @@ Json version(std::string_view name, bool storage, Json its_schema) {
 
 class CustomKinds : public ::testing::Test {
  protected:
-  CustomKinds() : server(builtin_kinds(), "lc") {
+  CustomKinds() : server(kinds::builtin_kinds(), "lc") {
     server.registry().follow(server.server());
     Json ns = Json::object();
     ns.make({"metadata", "name"}) = "t1";

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 #include "krm/protobuf.h"
 
 /// Discovery, version and health (AM-102 to AM-116, AM-117 to AM-123).
@@ -16,7 +16,7 @@ constexpr const char* kAggregated =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 std::vector<ResourcePtr> kinds() {
-  std::vector<ResourcePtr> all = builtin_kinds();
+  std::vector<ResourcePtr> all = kinds::builtin_kinds();
   all.push_back(testing::widget_kind());
   return all;
 }

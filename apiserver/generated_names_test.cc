@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -13,7 +13,7 @@ constexpr const char* kMaps = "/api/v1/namespaces/t1/configmaps";
 
 class GeneratedNames : public ::testing::Test {
  protected:
-  GeneratedNames() : server(builtin_kinds(), "lc") {
+  GeneratedNames() : server(kinds::builtin_kinds(), "lc") {
     krm::Json ns = krm::Json::object();
     ns.make({"metadata", "name"}) = "t1";
     EXPECT_EQ(server.send("POST", "/api/v1/namespaces", ns).status(), 201);

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
 #include "base/strings.h"
+#include "kinds/builtin_kinds.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -21,7 +21,7 @@ class List : public ::testing::Test {
     EXPECT_EQ(server.send("POST", "/api/v1/namespaces", ns).status(), 201);
   }
   static std::vector<ResourcePtr> kinds() {
-    std::vector<ResourcePtr> all = builtin_kinds();
+    std::vector<ResourcePtr> all = kinds::builtin_kinds();
     all.push_back(testing::widget_kind());
     return all;
   }

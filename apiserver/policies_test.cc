@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -33,7 +33,7 @@ class Policies : public ::testing::Test {
               201);
   }
   static std::vector<ResourcePtr> kinds() {
-    std::vector<ResourcePtr> all = builtin_kinds();
+    std::vector<ResourcePtr> all = kinds::builtin_kinds();
     all.push_back(testing::widget_kind());
     return all;
   }

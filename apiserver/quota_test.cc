@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "apiserver/controllers/quota_usage.h"
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
+#include "kinds/controllers/quota_usage.h"
 #include "store/lmdb/lmdb_store.h"
 
 namespace kintsugi::apiserver {
@@ -26,7 +26,7 @@ constexpr const char* kWidgets = "/apis/ex.io/v1/namespaces/t1/widgets";
 constexpr const char* kQuotas = "/api/v1/namespaces/t1/resourcequotas";
 
 std::vector<ResourcePtr> kinds() {
-  std::vector<ResourcePtr> all = builtin_kinds();
+  std::vector<ResourcePtr> all = kinds::builtin_kinds();
   all.push_back(testing::widget_kind());
   return all;
 }
@@ -72,7 +72,7 @@ class Quota : public ::testing::Test {
   }
   /// The controller, from now on, as after a start.
   void run_controller() {
-    controller = std::make_unique<QuotaUsage>(
+    controller = std::make_unique<kinds::QuotaUsage>(
         ControllerContext{server.loop(), server.server(), server.registry()});
     controller->start();
     controller->add_cluster("lc");
@@ -86,7 +86,7 @@ class Quota : public ::testing::Test {
   }
 
   FakeServer server;
-  std::unique_ptr<QuotaUsage> controller;
+  std::unique_ptr<kinds::QuotaUsage> controller;
 };
 
 TEST_F(Quota, WhenTheLimitIsReached_CreatesAreRefused) {
@@ -311,11 +311,11 @@ class QuotaRace : public ::testing::Test {
     auto opened = store::LmdbStore::open(std::move(params));
     ASSERT_TRUE(opened.has_value());
     store_ = std::move(*opened);
-    std::vector<StaticPlusCrdRegistry::StaticKind> fixed;
+    std::vector<kinds::StaticPlusCrdRegistry::StaticKind> fixed;
     for (ResourcePtr& kind : kinds()) {
       fixed.push_back({std::move(kind), {}});
     }
-    registry_ = std::make_unique<StaticPlusCrdRegistry>(std::move(fixed));
+    registry_ = std::make_unique<kinds::StaticPlusCrdRegistry>(std::move(fixed));
     registry_->set_ready();
     for (auto& server : servers_) {
       server = ApiServer::make({loop_, *store_, *registry_, nobody_, nobody_, {}, {}});
@@ -366,7 +366,7 @@ class QuotaRace : public ::testing::Test {
   std::atomic<bool> held_ = false;  ///< nothing is committed
   Nobody nobody_;
   std::unique_ptr<store::LmdbStore> store_;
-  std::unique_ptr<StaticPlusCrdRegistry> registry_;
+  std::unique_ptr<kinds::StaticPlusCrdRegistry> registry_;
   std::array<std::unique_ptr<ApiServer>, 2> servers_;
   int running_ = 0;
   int done_ = 0;

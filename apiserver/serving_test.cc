@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -21,7 +21,7 @@ class Serving : public ::testing::Test {
     EXPECT_EQ(server.send("POST", kMaps, config_map("a", {{"x", "1"}})).status(), 201);
   }
   static std::vector<ResourcePtr> kinds() {
-    std::vector<ResourcePtr> all = builtin_kinds();
+    std::vector<ResourcePtr> all = kinds::builtin_kinds();
     all.push_back(testing::widget_kind());
     return all;
   }
@@ -101,8 +101,8 @@ TEST_F(Serving, WhenAM021And053MethodsDoNotFit_Is405) {
 }
 
 TEST_F(Serving, WhenAM034DefinitionsAreLoading_UnknownPathsAre503) {
-  FakeServer fresh(builtin_kinds(), "lc");
-  StaticPlusCrdRegistry loading({});
+  FakeServer fresh(kinds::builtin_kinds(), "lc");
+  kinds::StaticPlusCrdRegistry loading({});
   EXPECT_FALSE(loading.ready("lc"));
   EXPECT_TRUE(fresh.registry().ready("lc"));
 }

@@ -5,8 +5,8 @@
 
 #include <map>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 #include "krm/status.h"
 
 /// What a virtual workspace changes about the same objects, and what it does not.
@@ -69,8 +69,8 @@ class HidingView final : public View, public Registry, public auth::Authorizer {
 
 class ViewTest : public ::testing::Test {
  protected:
-  ViewTest() : server(builtin_kinds()) {
-    for (const ResourcePtr& kind : builtin_kinds()) {
+  ViewTest() : server(kinds::builtin_kinds()) {
+    for (const ResourcePtr& kind : kinds::builtin_kinds()) {
       if (kind->plural == "configmaps" || kind->plural == "secrets") {
         view->kinds.push_back(kind);
       }

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
 #include "http/web_socket.h"
+#include "kinds/builtin_kinds.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -23,7 +23,7 @@ struct Frame {
 
 class WatchSocket : public ::testing::Test {
  protected:
-  WatchSocket() : server(builtin_kinds(), "lc") {
+  WatchSocket() : server(kinds::builtin_kinds(), "lc") {
     krm::Json ns = krm::Json::object();
     ns.make({"metadata", "name"}) = "t1";
     EXPECT_EQ(server.send("POST", "/api/v1/namespaces", ns).status(), 201);

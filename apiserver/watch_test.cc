@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "apiserver/internal/watcher.h"
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -15,7 +15,7 @@ constexpr const char* kMaps = "/api/v1/namespaces/t1/configmaps";
 
 class Watch : public ::testing::Test {
  protected:
-  Watch() : server(builtin_kinds(), "lc") {
+  Watch() : server(kinds::builtin_kinds(), "lc") {
     krm::Json ns = krm::Json::object();
     ns.make({"metadata", "name"}) = "t1";
     EXPECT_EQ(server.send("POST", "/api/v1/namespaces", ns).status(), 201);

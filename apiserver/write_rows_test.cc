@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 #include "krm/structural.h"
 
 /// Bodies and patches as clients send them: AM rows that crud_test.cc leaves out.
@@ -21,7 +21,7 @@ constexpr const char* kWidgets = "/apis/ex.io/v1/namespaces/t1/widgets";
 constexpr const char* kLeases = "/apis/coordination.k8s.io/v1/namespaces/t1/leases";
 
 std::vector<ResourcePtr> kinds() {
-  std::vector<ResourcePtr> all = builtin_kinds();
+  std::vector<ResourcePtr> all = kinds::builtin_kinds();
   all.push_back(testing::widget_kind());
   auto blob = std::make_shared<ResourceDef>(*testing::widget_kind());
   blob->plural = "blobs";

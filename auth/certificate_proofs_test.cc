@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "auth/testing_certificates.h"
+#include "auth/testing/certificates.h"
 
 namespace kintsugi::auth {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "auth/authenticators.h"
-#include "auth/issuer_keys.h"
+#include "auth/internal/issuer_keys.h"
 #include "auth/jwt_issuer.h"
 #include "base/strings.h"
 #include "net/loop.h"

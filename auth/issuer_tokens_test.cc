@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/time.h"
-#include "net/test_support.h"
+#include "net/testing/support.h"
 
 namespace kintsugi::auth {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "auth/jwk.h"
+#include "auth/internal/jwk.h"
 #include "auth/user.h"
 #include "base/error.h"
 #include "krm/json.h"

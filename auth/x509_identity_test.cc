@@ -7,7 +7,7 @@
 
 #include "auth/authenticators.h"
 #include "auth/certificate_proofs.h"
-#include "auth/testing_certificates.h"
+#include "auth/testing/certificates.h"
 
 namespace kintsugi::auth {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "base/strings.h"
 #include "base/time.h"
-#include "endpointslice/grace.h"
+#include "endpointslice/internal/grace.h"
 #include "endpointslice/slice_builder.h"
 #include "endpointslice/world.h"
 #include "net/loop.h"

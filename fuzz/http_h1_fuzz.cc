@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "http/internal/test_support.h"
+#include "http/testing/support.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "http/internal/test_support.h"
+#include "http/testing/support.h"
 
 namespace {
 

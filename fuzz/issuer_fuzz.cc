@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "auth/jwk.h"
+#include "auth/internal/jwk.h"
 #include "auth/jwt.h"
 #include "auth/jwt_issuer.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/route_table.h"
+#include "proxy/routing/route_table.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using kintsugi::proxy::RouteTable;

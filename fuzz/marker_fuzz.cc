@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "aggregation/bytes/marker.h"
 #include "krm/json.h"
-#include "proxy/merge/marker.h"
 
 namespace {
 

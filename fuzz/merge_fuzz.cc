@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "aggregation/bytes/cut_event.h"
+#include "aggregation/bytes/json_split.h"
+#include "aggregation/position/continue_token.h"
+#include "aggregation/position/cursor.h"
 #include "fuzz/pieces.h"
 #include "krm/json.h"
-#include "proxy/merge/continue_token.h"
-#include "proxy/merge/cursor.h"
-#include "proxy/merge/cut_event.h"
-#include "proxy/merge/json_split.h"
 
 namespace {
 

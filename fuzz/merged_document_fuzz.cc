@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/merge/document_build.h"
+#include "aggregation/documents/internal/document_build.h"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "aggregation/documents/openapi_merge.h"
 #include "krm/protobuf_wire.h"
-#include "proxy/openapi_merge.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kintsugi;
@@ -16,11 +16,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string own;
   krm::put_bytes(own, 1, "2.0");
   krm::put_bytes(own, 9, {});
-  const auto merged = proxy::merge_openapi_v2_protobuf(bytes, own);
-  if (merged && proxy::merge_openapi_v2_protobuf(*merged, own) != merged) {
+  const auto merged = aggregation::merge_openapi_v2_protobuf(bytes, own);
+  if (merged && aggregation::merge_openapi_v2_protobuf(*merged, own) != merged) {
     std::abort();
   }
-  if (proxy::merge_openapi_v2_protobuf(own, bytes).has_value() != merged.has_value()) {
+  if (aggregation::merge_openapi_v2_protobuf(own, bytes).has_value() != merged.has_value()) {
     std::abort();
   }
   return 0;

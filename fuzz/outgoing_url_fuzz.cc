@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "net/outgoing_target.h"
+#include "net/internal/outgoing_target.h"
 
 namespace {
 

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "aggregation/bytes/cut_event.h"
+#include "aggregation/bytes/proto_build.h"
+#include "aggregation/bytes/proto_split.h"
 #include "fuzz/pieces.h"
 #include "krm/protobuf.h"
-#include "proxy/merge/cut_event.h"
-#include "proxy/merge/proto_build.h"
-#include "proxy/merge/proto_split.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "krm/field_set.h"
+#include "krm/internal/field_set.h"
 #include "krm/managed_fields.h"
 #include "krm/strict.h"
 #include "krm/structural.h"

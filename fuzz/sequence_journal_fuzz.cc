@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "proxy/merge/sequence_journal.h"
+#include "aggregation/position/sequence_journal.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kintsugi::proxy;

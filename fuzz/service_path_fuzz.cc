@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/service_path.h"
+#include "proxy/internal/service_path.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using kintsugi::proxy::parse_service_path;

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "apiserver/shard/views/view_resolver.h"
+#include "controlplane/views/view_resolver.h"
 
-using kintsugi::apiserver::split_view_path;
-using kintsugi::apiserver::ViewPath;
+using controlplane::split_view_path;
+using controlplane::ViewPath;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::string_view kStart = "/services/apiexport";

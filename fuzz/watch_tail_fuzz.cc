@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "krm/json.h"
-#include "proxy/watch_tail.h"
+#include "proxy/forwarding/internal/watch_tail.h"
 
 using kintsugi::krm::Json;
 using kintsugi::proxy::WatchTail;

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "http/internal/test_support.h"
+#include "http/testing/support.h"
 
 // However the bytes of both directions are cut, and whatever the order of turns, the result is the
 // same.

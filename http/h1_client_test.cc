@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "http/internal/test_support.h"
+#include "http/testing/support.h"
 
 namespace kintsugi::http {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "http/abuse_watch.h"
 #include "http/internal/h1_message.h"
-#include "http/internal/test_support.h"
+#include "http/testing/support.h"
 
 namespace kintsugi::http {
 namespace {

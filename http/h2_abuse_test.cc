@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "http/internal/h2_abuse_rig.h"
+#include "http/testing/h2_abuse_rig.h"
 
 // A hostile or broken peer, byte by byte. Limits: SE-124 to SE-132.
 namespace kintsugi::http {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "http/internal/test_support.h"
+#include "http/testing/support.h"
 
 // Connections that are given up while streams are open.
 namespace kintsugi::http {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "http/internal/h2_abuse_rig.h"
+#include "http/testing/h2_abuse_rig.h"
 
 // Clients that open streams and reset them. Limits: SE-124 to SE-132.
 namespace kintsugi::http {

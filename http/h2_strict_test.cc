@@ -1,7 +1,7 @@
 // HTTP/2 requests that name no server, heads that grow, and frames that cost us (SE-084, SE-114 to
 // SE-116, SE-124 to SE-131).
 #include "http/abuse_watch.h"
-#include "http/internal/h2_abuse_rig.h"
+#include "http/testing/h2_abuse_rig.h"
 
 namespace kintsugi::http {
 namespace {

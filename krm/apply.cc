@@ -5,12 +5,12 @@
 #include <optional>
 #include <utility>
 
-#include "krm/apply_check.h"
-#include "krm/apply_conflicts.h"
-#include "krm/apply_merge.h"
-#include "krm/ownership.h"
+#include "krm/internal/apply_check.h"
+#include "krm/internal/apply_conflicts.h"
+#include "krm/internal/apply_merge.h"
+#include "krm/internal/ownership.h"
+#include "krm/internal/typed_walk.h"
 #include "krm/status.h"
-#include "krm/typed_walk.h"
 
 namespace kintsugi::krm {
 

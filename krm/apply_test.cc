@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "krm/field_set.h"
+#include "krm/internal/field_set.h"
 #include "krm/structural.h"
 #include "krm/types/builtin_types.h"
 

@@ -2,8 +2,8 @@
 #include <map>
 #include <utility>
 
-#include "krm/field_set.h"
-#include "krm/typed_walk.h"
+#include "krm/internal/field_set.h"
+#include "krm/internal/typed_walk.h"
 
 namespace kintsugi::krm {
 

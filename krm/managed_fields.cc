@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
-#include "krm/apply_merge.h"
-#include "krm/ownership.h"
+#include "krm/internal/apply_merge.h"
+#include "krm/internal/ownership.h"
 #include "krm/strict.h"
 #include "krm/strict_time.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "krm/field_set.h"
+#include "krm/internal/field_set.h"
 #include "krm/json.h"
 #include "krm/schema.h"
 

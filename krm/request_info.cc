@@ -4,8 +4,8 @@
 
 #include "base/sha256.h"
 #include "base/strings.h"
+#include "krm/internal/path_shape.h"
 #include "krm/names.h"
-#include "krm/path_shape.h"
 #include "krm/selector.h"
 
 namespace kintsugi::krm {

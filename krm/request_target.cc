@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 #include "krm/go_text.h"
-#include "krm/path_shape.h"
+#include "krm/internal/path_shape.h"
 #include "krm/status.h"
 
 namespace kintsugi::krm {

@@ -1,8 +1,8 @@
 #include <utility>
 
+#include "krm/internal/structural_check.h"
 #include "krm/status.h"
 #include "krm/structural.h"
-#include "krm/structural_check.h"
 
 namespace kintsugi::krm {
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "krm/internal/definition_parts.h"
+#include "krm/internal/structural_check.h"
 #include "krm/internal/structural_invariants.h"
 #include "krm/status.h"
 #include "krm/structural.h"
-#include "krm/structural_check.h"
 
 namespace kintsugi::krm {
 

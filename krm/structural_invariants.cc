@@ -3,7 +3,7 @@
 #include <re2/re2.h>
 
 #include "krm/internal/definition_parts.h"
-#include "krm/regexp_fault.h"
+#include "krm/internal/regexp_fault.h"
 
 namespace kintsugi::krm {
 

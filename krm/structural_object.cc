@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "krm/internal/structural_check.h"
 #include "krm/names.h"
 #include "krm/status.h"
 #include "krm/structural.h"
-#include "krm/structural_check.h"
 
 namespace kintsugi::krm {
 

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "krm/field_set.h"
 #include "krm/formats.h"
+#include "krm/internal/field_set.h"
 #include "krm/status.h"
 #include "krm/structural.h"
 #include "krm/types/builtin_types.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "net/dialer.h"
+#include "net/internal/dialer.h"
 
 namespace kintsugi::net {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "net/test_support.h"
+#include "net/testing/support.h"
 
 namespace kintsugi::net {
 namespace {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "net/server_connection.h"
+#include "net/internal/server_connection.h"
 
 namespace kintsugi::net {
 namespace {

@@ -10,7 +10,7 @@
 #include "http/abuse.h"
 #include "http/handler.h"
 #include "http/session.h"
-#include "net/listener_group.h"
+#include "net/internal/listener_group.h"
 #include "net/loop.h"
 #include "net/tls.h"
 

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "net/test_support.h"
-#include "net/tls_internal.h"
+#include "net/internal/tls_internal.h"
+#include "net/testing/support.h"
 
 namespace kintsugi::net {
 namespace {

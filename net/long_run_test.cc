@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "net/listener.h"
-#include "net/test_support.h"
+#include "net/testing/support.h"
 
 namespace kintsugi::net {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "base/guard.h"
 #include "base/log.h"
-#include "net/io_scratch.h"
-#include "net/timer_wheel.h"
+#include "net/internal/io_scratch.h"
+#include "net/internal/timer_wheel.h"
 
 namespace kintsugi::net {
 namespace {

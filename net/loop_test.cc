@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "net/test_support.h"
+#include "net/testing/support.h"
 
 namespace kintsugi::net {
 namespace {

@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "http/headers.h"
-#include "net/dialer.h"
+#include "net/internal/dialer.h"
+#include "net/internal/outgoing_budget.h"
+#include "net/internal/outgoing_target.h"
 #include "net/loop.h"
-#include "net/outgoing_budget.h"
-#include "net/outgoing_target.h"
 #include "net/upstream.h"
 
 namespace kintsugi::net {

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "net/test_support.h"
+#include "net/testing/support.h"
 
 namespace kintsugi::net {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "net/test_support.h"
-#include "net/tls_internal.h"
+#include "net/internal/tls_internal.h"
+#include "net/testing/support.h"
 
 namespace kintsugi::net {
 namespace {

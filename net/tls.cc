@@ -11,10 +11,10 @@
 #include <string_view>
 
 #include "base/time.h"
+#include "net/internal/tls_internal.h"
 #include "net/openssl_memory.h"
 #include "net/revocation.h"
 #include "net/ticket_keys.h"
-#include "net/tls_internal.h"
 
 namespace kintsugi::net {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "net/test_support.h"
+#include "net/testing/support.h"
 #include "net/upstream.h"
 #include "net/x509_maker.h"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "net/io_scratch.h"
-#include "net/tls_internal.h"
+#include "net/internal/io_scratch.h"
+#include "net/internal/tls_internal.h"
 
 namespace kintsugi::net {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "net/pool.h"
+#include "net/internal/pool.h"
 
 namespace kintsugi::net {
 namespace {

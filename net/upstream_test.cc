@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "net/test_support.h"
+#include "net/testing/support.h"
 
 namespace kintsugi::net {
 namespace {

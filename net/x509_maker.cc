@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "net/dialer.h"
+#include "net/internal/dialer.h"
+#include "net/internal/tls_internal.h"
 #include "net/openssl_memory.h"
-#include "net/tls_internal.h"
 
 namespace kintsugi::net {
 namespace {

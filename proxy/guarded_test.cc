@@ -2,7 +2,7 @@
 #include <stdexcept>
 
 #include "base/guard.h"
-#include "proxy/testing_rig.h"
+#include "proxy/testing/rig.h"
 
 namespace kintsugi::proxy {
 namespace {

@@ -9,16 +9,16 @@
 #include "http/wire.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
-#include "proxy/answer.h"
-#include "proxy/identity.h"
-#include "proxy/impersonate.h"
-#include "proxy/impersonation_gate.h"
-#include "proxy/in_cluster.h"
-#include "proxy/local_kinds.h"
-#include "proxy/overlay.h"
-#include "proxy/parse_for.h"
-#include "proxy/unmarked_write.h"
-#include "proxy/waiting_request.h"
+#include "proxy/forwarding/unmarked_write.h"
+#include "proxy/gates/impersonate.h"
+#include "proxy/gates/impersonation_gate.h"
+#include "proxy/overlay/overlay.h"
+#include "proxy/routing/in_cluster.h"
+#include "proxy/routing/local_kinds.h"
+#include "proxy/routing/parse_for.h"
+#include "serving/answer.h"
+#include "serving/identity.h"
+#include "serving/waiting_request.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -47,9 +47,10 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       forward_(params_.loop, params_.memory),
       merge_(params_.loop, params_.pool, params_.view, forward_.watches, params_.merge_options,
              params_.merge_params),
-      documents_{params_.loop, params_.pool, params_.local,
-                 params_.documents ? params_.documents : std::make_shared<DocumentCache>(),
-                 params_.merge_options.discovery},
+      documents_{
+          params_.loop, params_.pool, params_.local,
+          params_.documents ? params_.documents : std::make_shared<aggregation::DocumentCache>(),
+          params_.merge_options.discovery},
       late_(params_.loop, params_.view, params_.late_routes),
       routes_(params_.routes),
       clusters_(params_.clusters),
@@ -60,7 +61,7 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
   merge_.homes = params_.homes;
   merge_.rolled_back = params_.rolled_back;
   merge_.documents = documents_.cache;
-  if (params_.merge_options.share == Share::kReviewed) {
+  if (params_.merge_options.share == aggregation::Share::kReviewed) {
     merge_.start_reviews();
   }
   if (params_.queue_budget != nullptr) {
@@ -100,20 +101,20 @@ ProxyHandler::Answer ProxyHandler::begin(http::RequestHead head, http::ResponseS
   krm::RequestTarget target = parse_for(params_.view->current(), head);
   if (target.form == krm::TargetForm::kProbe) {
     return is_read(head.method) ? probe(head, stream)
-                                : answer_error(head, stream, krm::method_not_allowed());
+                                : serving::answer_error(head, stream, krm::method_not_allowed());
   }
   if (target.form == krm::TargetForm::kMetrics) {
     return metrics(std::move(head), stream);
   }
   if (target.fault != krm::TargetFault::kNone) {
-    return answer_fault(head, stream, target);
+    return serving::answer_fault(head, stream, target);
   }
   auth::adopt_web_socket_token(head);
   if (std::optional<std::string> inside = in_cluster_target(head, target)) {
     head.target = std::move(*inside);
     target = parse_for(params_.view->current(), head);
     if (target.fault != krm::TargetFault::kNone) {
-      return answer_fault(head, stream, target);
+      return serving::answer_fault(head, stream, target);
     }
   }
   if (routes_ != nullptr) {
@@ -127,34 +128,34 @@ ProxyHandler::Answer ProxyHandler::begin(http::RequestHead head, http::ResponseS
   }
   const bool is_cluster = clusters_ && target.form == krm::TargetForm::kCluster;
   if (!is_cluster && target.form != krm::TargetForm::kService) {
-    return answer_no_route(head, stream);
+    return serving::answer_no_route(head, stream);
   }
   if (target.scope == krm::TargetScope::kShard &&
       params_.view->current().shard(target.scope_name) == nullptr) {
-    return answer_no_route(head, stream);
+    return serving::answer_no_route(head, stream);
   }
   const Prefix prefix(target);
   if (!is_cluster) {
     return services_request(std::move(head), stream, prefix);
   }
   if (prefix.partition && target.cluster != "*") {
-    return answer_no_route(head, stream);
+    return serving::answer_no_route(head, stream);
   }
   return cluster_request(std::move(head), stream, prefix);
 }
 
 ProxyHandler::Answer ProxyHandler::metrics(http::RequestHead head, http::ResponseStream& stream) {
-  const ConnectionIdentity* identity = identity_of(stream.peer());
+  const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
   if (identity == nullptr || !identity->user) {
-    return answer_error(head, stream, krm::unauthorized());
+    return serving::answer_error(head, stream, krm::unauthorized());
   }
   if (!is_read(head.method)) {
-    return answer_error(head, stream, krm::method_not_allowed());
+    return serving::answer_error(head, stream, krm::method_not_allowed());
   }
-  return authorized_request(std::move(head), stream, "/metrics",
-                            [this, &stream](const http::RequestHead& authorized) {
-                              return answer_text(authorized, stream, 200, params_.metrics());
-                            });
+  return authorized_request(
+      std::move(head), stream, "/metrics", [this, &stream](const http::RequestHead& authorized) {
+        return serving::answer_text(authorized, stream, 200, params_.metrics());
+      });
 }
 
 ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head,
@@ -169,7 +170,7 @@ ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head,
       question != std::string::npos &&
       krm::Query(std::string_view(head.target).substr(question + 1)).get("verbose").has_value();
   if (ok && !verbose) {
-    return answer_text(head, stream, 200, "ok");
+    return serving::answer_text(head, stream, 200, "ok");
   }
   std::string text = "[+]ping ok\n";
   if (!live) {
@@ -177,7 +178,7 @@ ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head,
     text += open ? "[+]shutdown ok\n" : "[-]shutdown failed: reason withheld\n";
   }
   text += std::string(live ? "livez" : "readyz") + (ok ? " check passed\n" : " check failed\n");
-  return answer_text(head, stream, ok ? 200 : 500, text);
+  return serving::answer_text(head, stream, ok ? 200 : 500, text);
 }
 
 ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
@@ -206,10 +207,10 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
       break;
     case topology::Resolution::Kind::kNotKnown:
       ++lookup_stats_.not_known;
-      return answer_error(head, stream, not_known_yet());
+      return serving::answer_error(head, stream, serving::not_known_yet());
     case topology::Resolution::Kind::kUnavailable:
       ++lookup_stats_.unavailable;
-      return answer_error(head, stream, workspace_unavailable());
+      return serving::answer_error(head, stream, serving::workspace_unavailable());
     case topology::Resolution::Kind::kMount:
       if (prefix.length == 0) {
         return mount_request(std::move(head), stream, std::string(found.mount_url),
@@ -224,11 +225,11 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
                           });
       }
       ++lookup_stats_.not_found[static_cast<std::size_t>(found.reason)];
-      return answer_error(head, stream, not_permitted(head.method, head.target));
+      return serving::answer_error(head, stream, serving::not_permitted(head.method, head.target));
   }
   if (prefix.length != 0 && found.shard->spec.name != prefix.name) {
     ++lookup_stats_.not_found[static_cast<std::size_t>(topology::NotFoundReason::kUnknown)];
-    return answer_error(head, stream, not_permitted(head.method, head.target));
+    return serving::answer_error(head, stream, serving::not_permitted(head.method, head.target));
   }
   ++lookup_stats_.resolved;
   if (auto refused = identify(head, stream)) {
@@ -242,15 +243,15 @@ ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
   // The way around a Partition's view needs a permission of its own.
   const topology::ShardId shard = found.shard->id;
   std::string path = krm::shown_path(head.target);
-  return authorized_request(std::move(head), stream, std::move(path),
-                            [this, &stream, shard, name, trail](http::RequestHead authorized) {
-                              const topology::ShardInfo* info =
-                                  params_.view->current().shard(shard);
-                              if (info == nullptr) {
-                                return answer_error(authorized, stream, not_known_yet());
-                              }
-                              return dispatch(std::move(authorized), stream, *info, name, trail);
-                            });
+  return authorized_request(
+      std::move(head), stream, std::move(path),
+      [this, &stream, shard, name, trail](http::RequestHead authorized) {
+        const topology::ShardInfo* info = params_.view->current().shard(shard);
+        if (info == nullptr) {
+          return serving::answer_error(authorized, stream, serving::not_known_yet());
+        }
+        return dispatch(std::move(authorized), stream, *info, name, trail);
+      });
 }
 
 /// One store, one space of resourceVersions: nothing has to be merged (T-01).
@@ -323,9 +324,9 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
   if (use == LocalUse::kServe) {
     const auto fact = params_.view->current().cluster(cluster);
     if (fact && fact->inactive && !trail.starts_with("/openapi")) {
-      return answer_error(head, stream,
-                          krm::forbidden("core.kcp.io", "logicalclusters", cluster,
-                                         "logical cluster is marked inactive"));
+      return serving::answer_error(head, stream,
+                                   krm::forbidden("core.kcp.io", "logicalclusters", cluster,
+                                                  "logical cluster is marked inactive"));
     }
     if (auto answer = shard_apply_request(head, stream, cluster, trail)) {
       return answer;
@@ -342,14 +343,14 @@ ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::Respon
     return params_.overlay.answer(std::move(head), stream, client, cluster, root);
   }
   if (client == nullptr) {
-    return answer_error(head, stream, not_known_yet());
+    return serving::answer_error(head, stream, serving::not_known_yet());
   }
   if (looped(head)) {
-    return answer_error(head, stream, loop_detected());
+    return serving::answer_error(head, stream, serving::loop_detected());
   }
   if (shard.spec.impersonate) {
     if (const auto error = judge_impersonation(head, stream.peer())) {
-      return answer_error(head, stream, *error);
+      return serving::answer_error(head, stream, *error);
     }
   }
   const bool unmarks = shard.spec.plain && may_carry_marker(head, trail);
@@ -365,17 +366,18 @@ ProxyHandler::Answer ProxyHandler::dispatch_when_known(http::RequestHead head,
                                                        http::ResponseStream& stream,
                                                        topology::ShardId shard, std::string cluster,
                                                        std::string trail) {
-  auto waiting = std::make_unique<WaitingRequest>();
+  auto waiting = std::make_unique<serving::WaitingRequest>();
   auto held = std::make_shared<http::RequestHead>(std::move(head));
   params_.owners->ask(cluster, [this, weak = waiting->weak(), held, &stream, shard, cluster,
                                 trail](const Expected<LocalGroups>& groups) {
-    WaitingRequest* self = *weak;
+    serving::WaitingRequest* self = *weak;
     if (self == nullptr || self->closed()) {
       return;
     }
     const topology::ShardInfo* info = params_.view->current().shard(shard);
     if (!groups || info == nullptr) {
-      self->go_on(answer_error(*held, stream, !groups ? groups.error().clone() : not_known_yet()));
+      self->go_on(serving::answer_error(
+          *held, stream, !groups ? groups.error().clone() : serving::not_known_yet()));
       return;
     }
     self->go_on(dispatch(std::move(*held), stream, *info, cluster, trail));
@@ -386,27 +388,27 @@ ProxyHandler::Answer ProxyHandler::dispatch_when_known(http::RequestHead head,
 ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::ResponseStream& stream,
                                             const MappingEntry* entry, std::string_view leads_to) {
   if (params_.trusted && !params_.trusted()) {
-    return answer_error(head, stream, not_known_yet());
+    return serving::answer_error(head, stream, serving::not_known_yet());
   }
-  const ConnectionIdentity* identity = identity_of(stream.peer());
+  const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
   if (identity != nullptr && identity->refusal != nullptr) {
-    return answer_error(head, stream, *identity->refusal);
+    return serving::answer_error(head, stream, *identity->refusal);
   }
   if (identity != nullptr && !identity->user) {
     stream.close_connection_after();
-    return answer_error(head, stream, krm::unauthorized());
+    return serving::answer_error(head, stream, krm::unauthorized());
   }
   if (!http::is_known_method(head.method)) {
-    return answer_error(head, stream, krm::method_not_allowed());
+    return serving::answer_error(head, stream, krm::method_not_allowed());
   }
   if (auth::has_impersonation(head.headers)) {
-    if (is_nobody(head, stream.peer())) {
-      return answer_error(head, stream, krm::unauthorized());  // AGG-1705
+    if (serving::is_nobody(head, stream.peer())) {
+      return serving::answer_error(head, stream, krm::unauthorized());  // AGG-1705
     }
     if (const auto error =
             gate_impersonation(head.headers, identity,
                                place_of_request(params_.view->current(), head.target, leads_to))) {
-      return answer_error(head, stream, *error);
+      return serving::answer_error(head, stream, *error);
     }
     auth::spell_impersonation(head.headers);
   }
@@ -415,7 +417,7 @@ ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::Respo
       head.headers, entry != nullptr ? entry->identity : params_.identity_headers);
   if (identity != nullptr && entry != nullptr && entry->own_names) {
     if (!auth::stamp_identity(head.headers, *identity->user, entry->identity)) {
-      return answer_error(head, stream, krm::unauthorized());
+      return serving::answer_error(head, stream, krm::unauthorized());
     }
   } else if (identity != nullptr) {
     for (std::size_t i = 0; i < identity->stamp.size(); ++i) {
@@ -451,26 +453,26 @@ ProxyHandler::Answer ProxyHandler::authorized_request(
 ProxyHandler::Answer ProxyHandler::authorized(http::RequestHead head, http::ResponseStream& stream,
                                               auth::Attributes attributes,
                                               std::function<Answer(http::RequestHead)> then) {
-  const ConnectionIdentity* identity = identity_of(stream.peer());
+  const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
   attributes.user =
       identity != nullptr && identity->user ? *identity->user : auth::anonymous_user();
-  auto waiting = std::make_unique<WaitingRequest>();
+  auto waiting = std::make_unique<serving::WaitingRequest>();
   auto shared_head = std::make_shared<http::RequestHead>(std::move(head));
-  params_.authorizer.authorize(
-      attributes, [weak = waiting->weak(), shared_head, attributes, &stream,
-                   then = std::move(then)](Expected<auth::Decision> decision) {
-        WaitingRequest* self = *weak;
-        if (self == nullptr || self->closed()) {
-          return;
-        }
-        if (!decision) {
-          self->go_on(answer_error(*shared_head, stream, decision.error()));
-        } else if (!decision->allowed) {
-          self->go_on(answer_error(*shared_head, stream, auth::denied(attributes, *decision)));
-        } else {
-          self->go_on(then(std::move(*shared_head)));
-        }
-      });
+  params_.authorizer.authorize(attributes, [weak = waiting->weak(), shared_head, attributes,
+                                            &stream, then = std::move(then)](
+                                               Expected<auth::Decision> decision) {
+    serving::WaitingRequest* self = *weak;
+    if (self == nullptr || self->closed()) {
+      return;
+    }
+    if (!decision) {
+      self->go_on(serving::answer_error(*shared_head, stream, decision.error()));
+    } else if (!decision->allowed) {
+      self->go_on(serving::answer_error(*shared_head, stream, auth::denied(attributes, *decision)));
+    } else {
+      self->go_on(then(std::move(*shared_head)));
+    }
+  });
   return waiting;
 }
 

@@ -10,24 +10,24 @@
 #include <utility>
 #include <vector>
 
+#include "aggregation/documents/merged_document.h"
+#include "aggregation/merge_loop.h"
+#include "aggregation/rights/permit.h"
+#include "aggregation/rights/reviewer.h"
 #include "auth/authorizer.h"
 #include "auth/request_header.h"
 #include "http/handler.h"
 #include "krm/request_target.h"
 #include "net/loop.h"
-#include "proxy/forward.h"
-#include "proxy/group_owners.h"
-#include "proxy/late_routes.h"
-#include "proxy/local_kinds.h"
-#include "proxy/merge/merge_loop.h"
-#include "proxy/merge/merged_document.h"
-#include "proxy/merge/permit.h"
-#include "proxy/merge/reviewer.h"
-#include "proxy/mount_route.h"
-#include "proxy/route_table.h"
-#include "proxy/service_route.h"
-#include "proxy/shard_pool.h"
+#include "proxy/forwarding/forward.h"
+#include "proxy/routing/group_owners.h"
+#include "proxy/routing/late_routes.h"
+#include "proxy/routing/local_kinds.h"
+#include "proxy/routing/mount_route.h"
+#include "proxy/routing/route_table.h"
+#include "proxy/routing/service_route.h"
 #include "topology/resolver.h"
+#include "topology/shard_pool.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::proxy {
@@ -38,13 +38,13 @@ struct LookupStats {
   std::uint64_t not_found[8] = {};
 };
 
-/// Merges the local part into a shard's discovery document; see proxy/overlay.h.
+/// Merges the local part into a shard's discovery document; see proxy/overlay/overlay.h.
 class Overlay;
 
 struct ProxyHandlerParams {
   net::Loop& loop;
   std::shared_ptr<topology::SnapshotView> view;
-  ShardPool& pool;
+  topology::ShardPool& pool;
   /// Answers the kinds that the proxy serves. Gets requests with target /clusters/<name>/… and
   /// stamped identity headers.
   http::Handler& local;
@@ -61,20 +61,22 @@ struct ProxyHandlerParams {
   std::string instance;                           ///< for Via; the same in every loop of a process
   /// Kinds that the proxy stores are listed and watched at /clusters/* too.
   bool wildcard = false;
-  MergeOptions merge_options = {};
-  MergeParams merge_params = {};
-  FindDeliveries find_deliveries = {};
+  aggregation::MergeOptions merge_options = {};
+  aggregation::MergeParams merge_params = {};
+  aggregation::FindDeliveries find_deliveries = {};
   /// A shard lost revisions that clients have seen.
   std::function<void(const std::string& uid)> rolled_back = {};
-  std::shared_ptr<ReadGate> list_gate = nullptr;     ///< of the process; nullptr: one per handler
-  std::shared_ptr<ReadGate> initial_gate = nullptr;  ///< the same
-  std::shared_ptr<QueueBudget> queue_budget = nullptr;  ///< the same
-  std::shared_ptr<MemoryBudget> memory = nullptr;       ///< the same; nullptr: without a bound
-  std::shared_ptr<StreamHomes> homes = nullptr;         ///< of the process, if it has several loops
-  std::shared_ptr<SequenceBook> sequences = nullptr;    ///< the same
-  std::shared_ptr<MoveBook> moves = nullptr;            ///< the same
+  std::shared_ptr<aggregation::ReadGate> list_gate =
+      nullptr;  ///< of the process; nullptr: one per handler
+  std::shared_ptr<aggregation::ReadGate> initial_gate = nullptr;     ///< the same
+  std::shared_ptr<aggregation::QueueBudget> queue_budget = nullptr;  ///< the same
+  std::shared_ptr<MemoryBudget> memory = nullptr;  ///< the same; nullptr: without a bound
+  std::shared_ptr<aggregation::StreamHomes> homes =
+      nullptr;  ///< of the process, if it has several loops
+  std::shared_ptr<aggregation::SequenceBook> sequences = nullptr;  ///< the same
+  std::shared_ptr<aggregation::MoveBook> moves = nullptr;          ///< the same
   /// What all loops know of the shards' discovery. Null: this one keeps its own.
-  std::shared_ptr<DocumentCache> documents = {};
+  std::shared_ptr<aggregation::DocumentCache> documents = {};
   /// The proxy serves root, which no shard has to own (sources `objects` and `static`).
   bool own_root = false;
   /// So long requests to unknown clusters wait for the topology; zero: not at all.
@@ -109,28 +111,34 @@ class ProxyHandler final : public http::Handler {
   /// Proofs of identities have ended: what rests on them ends in order (SE-042).
   void end_unproven() { forward_.end_unproven(); }
   /// What cursors and continue tokens mean.
-  void set_slots(SlotHistoryPtr slots, TokenKeys keys);
+  void set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys);
   /// Connections with the proxy's own credential, for reviews, and for reads that were reviewed;
   /// they must outlive the handler. @param reviewed  null: the same
-  void set_own_pool(ShardPool* own, ShardPool* reviewed = nullptr) noexcept {
+  void set_own_pool(topology::ShardPool* own, topology::ShardPool* reviewed = nullptr) noexcept {
     merge_.own_pool = reviewed != nullptr ? reviewed : own;
     if (merge_.reviewer != nullptr) {
       merge_.reviewer->use_pool(own);
     }
   }
-  [[nodiscard]] const MergeStats& merge_stats() const noexcept { return merge_.stats; }
+  [[nodiscard]] const aggregation::MergeStats& merge_stats() const noexcept { return merge_.stats; }
   /// Of the slot table that cursors are made with.
   [[nodiscard]] std::uint32_t slot_generation() const noexcept {
     return merge_.slots->current().generation;
   }
   /// Null without share: reviewed.
-  [[nodiscard]] const Reviewer* reviewer() const noexcept { return merge_.reviewer.get(); }
-  [[nodiscard]] ResumeRing::Found find_delivery(const std::string& key, std::uint64_t revision,
-                                                const std::vector<bool>& members) const {
+  [[nodiscard]] const aggregation::Reviewer* reviewer() const noexcept {
+    return merge_.reviewer.get();
+  }
+  [[nodiscard]] aggregation::ResumeRing::Found find_delivery(
+      const std::string& key, std::uint64_t revision, const std::vector<bool>& members) const {
     return merge_.find_delivery(key, revision, members);
   }
-  [[nodiscard]] std::vector<GroupReport> merge_groups() const { return merge_.report_groups(); }
-  [[nodiscard]] const DocumentStats& document_stats() const noexcept { return documents_.stats; }
+  [[nodiscard]] std::vector<aggregation::GroupReport> merge_groups() const {
+    return merge_.report_groups();
+  }
+  [[nodiscard]] const aggregation::DocumentStats& document_stats() const noexcept {
+    return documents_.stats;
+  }
   /// For requests that begin from now on. @param clusters false: a mapping file without an entry
   /// for them, requests for clusters are like any other's
   void set_routes(std::shared_ptr<const RouteTable> routes, bool clusters) noexcept {
@@ -173,25 +181,26 @@ class ProxyHandler final : public http::Handler {
   /// A discovery or OpenAPI document of clusters/*.
   [[nodiscard]] Answer merged_document(http::RequestHead head, http::ResponseStream& stream,
                                        Prefix prefix, std::string_view trail);
-  [[nodiscard]] DocumentRoute::Source source_of(const topology::ShardInfo& shard,
-                                                std::string target) const;
+  [[nodiscard]] aggregation::DocumentRoute::Source source_of(const topology::ShardInfo& shard,
+                                                             std::string target) const;
   /// The same of a virtual workspace.
   [[nodiscard]] Answer merged_service(http::RequestHead head, http::ResponseStream& stream,
                                       Prefix prefix, ServiceRoute route);
   /// Who speaks for all members, and what is asked there.
   struct Judge {
-    std::function<std::optional<ReviewServer>()> server;  ///< as in ReviewPlan
-    auth::Attributes right;                               ///< instead of the read itself
-    std::function<bool()> is_for_all;                     ///< as in ReviewPlan
+    std::function<std::optional<aggregation::ReviewServer>()> server;  ///< as in ReviewPlan
+    auth::Attributes right;            ///< instead of the read itself
+    std::function<bool()> is_for_all;  ///< as in ReviewPlan
   };
   /// What `share: reviewed` asks before the proxy reads with its own credential; null: the shards
   /// judge the caller themselves, as one whom the proxy does not know. @error headers that
   /// impersonate nobody
-  [[nodiscard]] Expected<std::shared_ptr<const ReviewPlan>> review_plan(
+  [[nodiscard]] Expected<std::shared_ptr<const aggregation::ReviewPlan>> review_plan(
       const http::RequestHead& head, const http::PeerInfo& peer, const krm::RequestInfo& info,
       std::optional<Judge> judge) const;
   /// The owner of a logical cluster, given by name or path, as long as it is known.
-  [[nodiscard]] std::function<std::optional<ReviewServer>()> judge_of(std::string owner) const;
+  [[nodiscard]] std::function<std::optional<aggregation::ReviewServer>()> judge_of(
+      std::string owner) const;
   /// "" or "/partitions/<cluster name>/<partition>".
   [[nodiscard]] std::string canonical(const Prefix& prefix) const;
   /// What the proxy serves in root while no shard is known to own it; nullptr: nothing.
@@ -252,8 +261,8 @@ class ProxyHandler final : public http::Handler {
 
   ProxyHandlerParams params_;
   ForwardLoop forward_;
-  MergeLoop merge_;
-  DocumentLoop documents_;
+  aggregation::MergeLoop merge_;
+  aggregation::DocumentLoop documents_;
   LateRoutes late_;
   LookupStats lookup_stats_;
   std::shared_ptr<const RouteTable> routes_;

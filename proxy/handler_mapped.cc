@@ -1,10 +1,10 @@
 // ProxyHandler: entries of the mapping file (R-03, FP-048).
 #include "auth/request_header.h"
 #include "krm/status.h"
-#include "proxy/answer.h"
 #include "proxy/handler.h"
-#include "proxy/identity.h"
-#include "proxy/service_path.h"
+#include "proxy/internal/service_path.h"
+#include "serving/answer.h"
+#include "serving/identity.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -59,10 +59,10 @@ ProxyHandler::Answer ProxyHandler::mapped_request(http::RequestHead head,
         break;
       case topology::Resolution::Kind::kNotKnown:
         ++lookup_stats_.not_known;
-        return answer_error(head, stream, not_known_yet());
+        return serving::answer_error(head, stream, serving::not_known_yet());
       case topology::Resolution::Kind::kUnavailable:
         ++lookup_stats_.unavailable;
-        return answer_error(head, stream, workspace_unavailable());
+        return serving::answer_error(head, stream, serving::workspace_unavailable());
       case topology::Resolution::Kind::kNotFound:
         if (!is_late && found.reason == topology::NotFoundReason::kUnknown && late_.has_room()) {
           return late_.hold(std::move(head), match.cluster,
@@ -71,7 +71,8 @@ ProxyHandler::Answer ProxyHandler::mapped_request(http::RequestHead head,
                             });
         }
         ++lookup_stats_.not_found[static_cast<std::size_t>(found.reason)];
-        return answer_error(head, stream, not_permitted(head.method, head.target));
+        return serving::answer_error(head, stream,
+                                     serving::not_permitted(head.method, head.target));
     }
   }
   // The path of the backend's own URL comes first there.
@@ -80,11 +81,11 @@ ProxyHandler::Answer ProxyHandler::mapped_request(http::RequestHead head,
     return refused;
   }
   if (looped(head)) {
-    return answer_error(head, stream, loop_detected());
+    return serving::answer_error(head, stream, serving::loop_detected());
   }
   shards::ShardClient* client = params_.pool.find_backend(entry.name(), entry.backend);
   if (client == nullptr) {
-    return answer_error(head, stream, not_known_yet());
+    return serving::answer_error(head, stream, serving::not_known_yet());
   }
   add_forwarding_headers(head, stream.peer());
   return forward(forward_, std::move(head), stream, *client);

@@ -1,18 +1,18 @@
 // ProxyHandler: lists and watches over several shards.
 #include <algorithm>
 
+#include "aggregation/list/merged_get.h"
+#include "aggregation/rights/reviewed_read.h"
+#include "aggregation/shard_answer.h"
+#include "aggregation/wildcard_route.h"
 #include "auth/impersonation.h"
 #include "auth/impersonation_modes.h"
 #include "krm/status.h"
-#include "proxy/answer.h"
+#include "proxy/gates/impersonate.h"
 #include "proxy/handler.h"
-#include "proxy/identity.h"
-#include "proxy/impersonate.h"
-#include "proxy/local_kinds.h"
-#include "proxy/merge/merged_get.h"
-#include "proxy/merge/reviewed_read.h"
-#include "proxy/merge/shard_answer.h"
-#include "proxy/merge/wildcard_route.h"
+#include "proxy/routing/local_kinds.h"
+#include "serving/answer.h"
+#include "serving/identity.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -48,7 +48,7 @@ auth::Attributes attributes_of(const krm::RequestInfo& info) {
   return out;
 }
 
-ReviewSelectors selectors_of(const krm::RequestInfo& info) {
+auth::ReviewSelectors selectors_of(const krm::RequestInfo& info) {
   return {std::string(info.query.get("labelSelector").value_or("")),
           std::string(info.query.get("fieldSelector").value_or(""))};
 }
@@ -74,14 +74,16 @@ bool are_claims_known(const topology::Snapshot& facts, std::string_view owner) {
 
 /// Every server understands the path as the one that is reviewed.
 bool is_reviewable(const krm::RequestInfo& info, std::string_view path) {
-  const bool plain = is_plain_segment(info.version) && is_plain_segment(info.resource) &&
-                     (info.group.empty() || is_plain_segment(info.group)) &&
-                     (info.ns.empty() || is_plain_segment(info.ns));
-  return plain && path == canonical_path(info);
+  const bool plain = aggregation::is_plain_segment(info.version) &&
+                     aggregation::is_plain_segment(info.resource) &&
+                     (info.group.empty() || aggregation::is_plain_segment(info.group)) &&
+                     (info.ns.empty() || aggregation::is_plain_segment(info.ns));
+  return plain && path == aggregation::canonical_path(info);
 }
 
 /// Shards that have no slot yet come last, as they were.
-void sort_by_slot(const SlotHistory& slots, std::vector<DocumentRoute::Source>& sources) {
+void sort_by_slot(const aggregation::SlotHistory& slots,
+                  std::vector<aggregation::DocumentRoute::Source>& sources) {
   std::stable_sort(sources.begin(), sources.end(), [&slots](const auto& a, const auto& b) {
     const std::size_t none = std::string::npos;
     return slots.slot_of(a.uid).value_or(none) < slots.slot_of(b.uid).value_or(none);
@@ -103,56 +105,58 @@ std::string ProxyHandler::canonical(const Prefix& prefix) const {
 ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
                                                   http::ResponseStream& stream, Prefix prefix,
                                                   std::string trail) {
-  ensure_audit_id(head);
+  aggregation::ensure_audit_id(head);
   const topology::Snapshot& facts = params_.view->current();
   if (!facts.shards_listed() || facts.shards().empty()) {
-    return answer_error(head, stream, not_known_yet());
+    return serving::answer_error(head, stream, serving::not_known_yet());
   }
   if (prefix.partition) {
     if (const auto scope = scope_of(head, prefix); !scope) {
-      return answer_error(head, stream, scope.error());
+      return serving::answer_error(head, stream, scope.error());
     }
   }
   if (auto refused = identify(head, stream)) {
     return refused;
   }
   if (looped(head)) {
-    return answer_error(head, stream, loop_detected());
+    return serving::answer_error(head, stream, serving::loop_detected());
   }
   if (prefix.length != 0 && !prefix.partition) {  // one shard, as it is (U6)
     const topology::ShardInfo* const only = facts.shard(prefix.name);
     if (only == nullptr) {  // it went while the request waited
-      return answer_no_route(head, stream);
+      return serving::answer_no_route(head, stream);
     }
     if (only->spec.plain) {  // it decides itself who may do what
       return dispatch(std::move(head), stream, *only, only->spec.name, trail);
     }
     const topology::ShardId shard = only->id;
     std::string path = krm::shown_path(head.target);
-    return authorized_request(std::move(head), stream, std::move(path),
-                              [this, &stream, shard, trail](http::RequestHead authorized) {
-                                const topology::ShardInfo* info =
-                                    params_.view->current().shard(shard);
-                                shards::ShardClient* client = params_.pool.find(shard);
-                                if (info == nullptr || client == nullptr) {
-                                  return answer_error(authorized, stream, not_known_yet());
-                                }
-                                authorized.target = topology::shard_target(*info, "*", trail);
-                                add_forwarding_headers(authorized, stream.peer());
-                                return forward(forward_, std::move(authorized), stream, *client);
-                              });
+    return authorized_request(
+        std::move(head), stream, std::move(path),
+        [this, &stream, shard, trail](http::RequestHead authorized) {
+          const topology::ShardInfo* info = params_.view->current().shard(shard);
+          shards::ShardClient* client = params_.pool.find(shard);
+          if (info == nullptr || client == nullptr) {
+            return serving::answer_error(authorized, stream, serving::not_known_yet());
+          }
+          authorized.target = topology::shard_target(*info, "*", trail);
+          add_forwarding_headers(authorized, stream.peer());
+          return forward(forward_, std::move(authorized), stream, *client);
+        });
   }
   const topology::ShardInfo& first = *facts.shards().front();
-  WildcardRequest request = read_wildcard(head.method, trail, first.spec.plain);
-  if (request.use != WildcardRequest::Use::kDocument && is_nobody(head, stream.peer())) {
-    return answer_error(head, stream, krm::unauthorized());  // AGG-1705
+  aggregation::WildcardRequest request =
+      aggregation::read_wildcard(head.method, trail, first.spec.plain);
+  if (request.use != aggregation::WildcardRequest::Use::kDocument &&
+      serving::is_nobody(head, stream.peer())) {
+    return serving::answer_error(head, stream, krm::unauthorized());  // AGG-1705
   }
-  std::shared_ptr<const ReviewPlan> reviews;
-  if (request.use == WildcardRequest::Use::kMerge && first.spec.plain &&
+  std::shared_ptr<const aggregation::ReviewPlan> reviews;
+  if (request.use == aggregation::WildcardRequest::Use::kMerge && first.spec.plain &&
       is_reviewable(request.info, request.path)) {
     auto plan = review_plan(head, stream.peer(), request.info, std::nullopt);
     if (!plan) {
-      return answer_error(head, stream, plan.error());
+      return serving::answer_error(head, stream, plan.error());
     }
     reviews = std::move(*plan);
   }
@@ -161,16 +165,16 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
                                         [](const auto& one) { return one->spec.impersonate; });
   if (impersonates) {
     if (const auto error = judge_impersonation(head, stream.peer())) {
-      return answer_error(head, stream, *error);
+      return serving::answer_error(head, stream, *error);
     }
   }
   if (request.refusal) {
-    return answer_error(head, stream, *request.refusal);
+    return serving::answer_error(head, stream, *request.refusal);
   }
-  if (request.use == WildcardRequest::Use::kDocument) {
+  if (request.use == aggregation::WildcardRequest::Use::kDocument) {
     return merged_document(std::move(head), stream, prefix, trail);
   }
-  MergeRoute route;
+  aggregation::MergeRoute route;
   route.scope = {canonical(prefix) + std::string(kEverywhere), request.info.group,
                  request.info.resource};
   route.info = std::move(request.info);
@@ -179,26 +183,27 @@ ProxyHandler::Answer ProxyHandler::merged_request(http::RequestHead head,
   if (prefix.partition) {
     route.members = [this, asked = asked_of(head), prefix] {
       const auto scope = scope_of(asked, prefix);
-      return scope ? members_of(merge_, scope->members) : std::vector<Member>();
+      return scope ? aggregation::members_of(merge_, scope->members)
+                   : std::vector<aggregation::Member>();
     };
   } else {
-    route.members = [this] { return all_members(merge_); };
+    route.members = [this] { return aggregation::all_members(merge_); };
   }
   add_forwarding_headers(head, stream.peer());
-  if (request.use == WildcardRequest::Use::kGet) {
-    return answer_merged_get(merge_, std::move(head), stream, std::move(route));
+  if (request.use == aggregation::WildcardRequest::Use::kGet) {
+    return aggregation::answer_merged_get(merge_, std::move(head), stream, std::move(route));
   }
-  return answer_merged(merge_, std::move(head), stream, std::move(route));
+  return aggregation::answer_merged(merge_, std::move(head), stream, std::move(route));
 }
 
-Expected<std::shared_ptr<const ReviewPlan>> ProxyHandler::review_plan(
+Expected<std::shared_ptr<const aggregation::ReviewPlan>> ProxyHandler::review_plan(
     const http::RequestHead& head, const http::PeerInfo& peer, const krm::RequestInfo& info,
     std::optional<Judge> judge) const {
-  const ConnectionIdentity* identity = identity_of(peer);
+  const serving::ConnectionIdentity* identity = serving::identity_of(peer);
   // Whom shards are told of, with nothing that is kept from them.
   const auto caller = auth::read_identity_headers(head.headers, params_.identity_headers);
   if (merge_.reviewer == nullptr || identity == nullptr || !identity->user || !caller) {
-    return std::shared_ptr<const ReviewPlan>();
+    return std::shared_ptr<const aggregation::ReviewPlan>();
   }
   auto wanted = auth::read_impersonation(head.headers, *caller);
   if (!wanted) {
@@ -206,10 +211,10 @@ Expected<std::shared_ptr<const ReviewPlan>> ProxyHandler::review_plan(
   }
   auth::Attributes read = attributes_of(info);
   read.user = *caller;
-  const ReviewSelectors selectors = selectors_of(info);
-  ReviewPlan plan;
+  const auth::ReviewSelectors selectors = selectors_of(info);
+  aggregation::ReviewPlan plan;
   plan.caller = caller->name;
-  ReviewPlan::Check right{read, selectors};
+  aggregation::ReviewPlan::Check right{read, selectors};
   if (judge) {
     plan.judge = std::move(judge->server);
     plan.is_for_all = std::move(judge->is_for_all);
@@ -218,31 +223,32 @@ Expected<std::shared_ptr<const ReviewPlan>> ProxyHandler::review_plan(
   }
   if (!*wanted) {
     plan.ways = {{std::move(right)}};
-    return std::make_shared<const ReviewPlan>(std::move(plan));
+    return std::make_shared<const aggregation::ReviewPlan>(std::move(plan));
   }
   plan.caller += " as " + (*wanted)->name;
   for (auth::Mode& mode : auth::impersonation_modes(**wanted, read)) {
-    ReviewPlan::Way& way = plan.ways.emplace_back();
+    aggregation::ReviewPlan::Way& way = plan.ways.emplace_back();
     for (auth::ModeStep& step : mode.steps) {
       // The first right of a constrained mode is one to the read, on behalf of somebody.
       const bool on_read = way.empty() && mode.name != auth::ModeName::kClassic;
-      way.push_back({std::move(step.attributes), on_read ? selectors : ReviewSelectors(),
+      way.push_back({std::move(step.attributes), on_read ? selectors : auth::ReviewSelectors(),
                      step.spares, std::move(step.fault)});
     }
     right.attributes.user = std::move(mode.user);
     way.push_back(right);
   }
-  return std::make_shared<const ReviewPlan>(std::move(plan));
+  return std::make_shared<const aggregation::ReviewPlan>(std::move(plan));
 }
 
-std::function<std::optional<ReviewServer>()> ProxyHandler::judge_of(std::string owner) const {
-  return [this, owner = std::move(owner)]() -> std::optional<ReviewServer> {
+std::function<std::optional<aggregation::ReviewServer>()> ProxyHandler::judge_of(
+    std::string owner) const {
+  return [this, owner = std::move(owner)]() -> std::optional<aggregation::ReviewServer> {
     const topology::Snapshot& facts = params_.view->current();
     const topology::Resolution where = topology::resolve(facts, owner);
     if (!where.resolved() || where.shard == nullptr) {
       return std::nullopt;
     }
-    return ReviewServer{where.shard->id, "/clusters/" + std::string(where.cluster)};
+    return aggregation::ReviewServer{where.shard->id, "/clusters/" + std::string(where.cluster)};
   };
 }
 
@@ -251,17 +257,17 @@ ProxyHandler::Answer ProxyHandler::merged_document(http::RequestHead head,
                                                    std::string_view trail) {
   const topology::Snapshot& facts = params_.view->current();
   const topology::ShardInfo& first = *facts.shards().front();
-  DocumentRoute route;
-  route.request = read_document_request(trail, head.headers.get("accept"));
-  if (route.request.kind == DocumentRequest::Kind::kOther) {  // AGG-201
-    return answer_error(
+  aggregation::DocumentRoute route;
+  route.request = aggregation::read_document_request(trail, head.headers.get("accept"));
+  if (route.request.kind == aggregation::DocumentRequest::Kind::kOther) {  // AGG-201
+    return serving::answer_error(
         head, stream,
         Error(Errc::kMethodNotAllowed,
               first.spec.plain ? "this is of one server; ask for it at /clusters/<name>/"
                                : "this is of one shard; ask for it at /shards/<name>/clusters/*/"));
   }
-  if (is_nobody(head, stream.peer())) {
-    return answer_error(head, stream, krm::unauthorized());
+  if (serving::is_nobody(head, stream.peer())) {
+    return serving::answer_error(head, stream, krm::unauthorized());
   }
   const std::string& path = route.request.path;
   const auto scope = scope_of(head, prefix);
@@ -281,25 +287,25 @@ ProxyHandler::Answer ProxyHandler::merged_document(http::RequestHead head,
     route.verbs.push_back("get");
   }
   add_forwarding_headers(head, stream.peer());
-  return answer_document(documents_, std::move(head), stream, std::move(route));
+  return aggregation::answer_document(documents_, std::move(head), stream, std::move(route));
 }
 
-DocumentRoute::Source ProxyHandler::source_of(const topology::ShardInfo& shard,
-                                              std::string target) const {
-  return {shard.id, slot_uid(shard.spec), std::move(target)};
+aggregation::DocumentRoute::Source ProxyHandler::source_of(const topology::ShardInfo& shard,
+                                                           std::string target) const {
+  return {shard.id, aggregation::slot_uid(shard.spec), std::move(target)};
 }
 
 ProxyHandler::Answer ProxyHandler::united_service(http::RequestHead head,
                                                   http::ResponseStream& stream,
                                                   ServiceRoute service) {
-  ensure_audit_id(head);
+  aggregation::ensure_audit_id(head);
   if (looped(head)) {
-    return answer_error(head, stream, loop_detected());
+    return serving::answer_error(head, stream, serving::loop_detected());
   }
   const std::size_t end = service.target.find(kEverywhere) + kEverywhere.size();
-  DocumentRoute route;
-  route.request = read_document_request(std::string_view(service.target).substr(end),
-                                        head.headers.get("accept"));
+  aggregation::DocumentRoute route;
+  route.request = aggregation::read_document_request(std::string_view(service.target).substr(end),
+                                                     head.headers.get("accept"));
   for (const topology::ShardId shard : service.union_of) {
     if (const topology::ShardInfo* info = params_.view->current().shard(shard)) {
       route.sources.push_back(source_of(*info, service.target.substr(0, end) + route.request.path));
@@ -309,27 +315,28 @@ ProxyHandler::Answer ProxyHandler::united_service(http::RequestHead head,
   route.virtual_url = true;
   route.root = client_root(head.target);
   add_forwarding_headers(head, stream.peer());
-  return answer_document(documents_, std::move(head), stream, std::move(route));
+  return aggregation::answer_document(documents_, std::move(head), stream, std::move(route));
 }
 
 ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
                                                   http::ResponseStream& stream, Prefix prefix,
                                                   ServiceRoute service) {
-  ensure_audit_id(head);
+  aggregation::ensure_audit_id(head);
   if (looped(head)) {
-    return answer_error(head, stream, loop_detected());
+    return serving::answer_error(head, stream, serving::loop_detected());
   }
   const std::size_t end = service.target.find(kEverywhere) + kEverywhere.size();
-  WildcardRequest request =
-      read_wildcard(head.method, std::string_view(service.target).substr(end), false);
+  aggregation::WildcardRequest request =
+      aggregation::read_wildcard(head.method, std::string_view(service.target).substr(end), false);
   if (request.refusal) {
-    return answer_error(head, stream, *request.refusal);
+    return serving::answer_error(head, stream, *request.refusal);
   }
-  MergeRoute route;
+  aggregation::MergeRoute route;
   // Names, which stay the same, not the paths that the client may have sent.
   if (const auto path = parse_service_path(service.target);
-      path && path->kind == VirtualWorkspace::kApiExport && is_plain_segment(path->object) &&
-      path->object == path->object_raw && is_reviewable(request.info, request.path) &&
+      path && path->kind == VirtualWorkspace::kApiExport &&
+      aggregation::is_plain_segment(path->object) && path->object == path->object_raw &&
+      is_reviewable(request.info, request.path) &&
       are_claims_known(params_.view->current(), path->owner)) {
     // Maximal permission policies of claimed APIs judge whoever the shards are told of.
     const auto is_for_all = [this, owner = path->owner, name = path->object,
@@ -342,7 +349,7 @@ ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
           head, stream.peer(), request.info,
           Judge{judge_of(path->owner), content_of(path->object, request.info), is_for_all});
       if (!plan) {
-        return answer_error(head, stream, plan.error());
+        return serving::answer_error(head, stream, plan.error());
       }
       route.reviews = std::move(*plan);
     }
@@ -353,7 +360,7 @@ ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
   route.info = std::move(request.info);
   route.virtual_url = true;
   route.members = [this, asked = asked_of(head), prefix] {
-    std::vector<Member> members;
+    std::vector<aggregation::Member> members;
     const auto scope = scope_of(asked, prefix);
     const auto path = parse_service_path(prefix.rest(asked.target));
     if (!scope || !path) {
@@ -365,8 +372,8 @@ ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
     for (const WildcardShard& one : shards) {
       all.push_back(one.shard);
     }
-    members = members_of(merge_, all);
-    for (Member& member : members) {
+    members = aggregation::members_of(merge_, all);
+    for (aggregation::Member& member : members) {
       member.needed = std::any_of(shards.begin(), shards.end(), [&](const WildcardShard& one) {
         return one.shard->id == member.id && one.contacted();
       });
@@ -374,10 +381,10 @@ ProxyHandler::Answer ProxyHandler::merged_service(http::RequestHead head,
     return members;
   };
   add_forwarding_headers(head, stream.peer());
-  return answer_merged(merge_, std::move(head), stream, std::move(route));
+  return aggregation::answer_merged(merge_, std::move(head), stream, std::move(route));
 }
 
-void ProxyHandler::set_slots(SlotHistoryPtr slots, TokenKeys keys) {
+void ProxyHandler::set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys) {
   merge_.keys = std::move(keys);
   merge_.set_slots(std::move(slots));
 }

@@ -1,10 +1,10 @@
 // ProxyHandler: Workspaces that are mounts.
 #include "base/log.h"
 #include "krm/status.h"
-#include "proxy/answer.h"
 #include "proxy/handler.h"
-#include "proxy/identity.h"
-#include "proxy/parse_for.h"
+#include "proxy/routing/parse_for.h"
+#include "serving/answer.h"
+#include "serving/identity.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -26,20 +26,22 @@ ProxyHandler::Answer ProxyHandler::mount_request(http::RequestHead head,
         if (warned_mounts_.size() < kMostWarned && warned_mounts_.insert(url).second) {
           log_warn("the URL of a mount is not followed", {{"url", url}});
         }
-        return answer_error(head, stream, not_permitted(head.method, head.target));
+        return serving::answer_error(head, stream,
+                                     serving::not_permitted(head.method, head.target));
       case MountRoute::Kind::kNoRoute:
-        return answer_no_route(head, stream);
+        return serving::answer_no_route(head, stream);
       case MountRoute::Kind::kInside: {
         const auto cluster = krm::split_cluster_path(route.target);
         if (!cluster || cluster->segment == "*") {
-          return answer_error(head, stream, not_permitted(head.method, head.target));
+          return serving::answer_error(head, stream,
+                                       serving::not_permitted(head.method, head.target));
         }
         const auto found = topology::resolve(params_.view->current(), cluster->segment);
         if (found.kind != topology::Resolution::Kind::kMount) {
           head.target = route.target;  // a new one, judged as if it had come (SE-024)
           if (const auto target = parse_for(params_.view->current(), head);
               target.fault != krm::TargetFault::kNone) {
-            return answer_fault(head, stream, target);
+            return serving::answer_fault(head, stream, target);
           }
           return cluster_request(std::move(head), stream, {});
         }
@@ -53,7 +55,7 @@ ProxyHandler::Answer ProxyHandler::mount_request(http::RequestHead head,
         return forward_mount(std::move(head), stream, route);
     }
   }
-  return answer_error(head, stream, loop_detected());
+  return serving::answer_error(head, stream, serving::loop_detected());
 }
 
 ProxyHandler::Answer ProxyHandler::forward_mount(http::RequestHead head,
@@ -63,14 +65,14 @@ ProxyHandler::Answer ProxyHandler::forward_mount(http::RequestHead head,
     return refused;
   }
   if (looped(head)) {
-    return answer_error(head, stream, loop_detected());
+    return serving::answer_error(head, stream, serving::loop_detected());
   }
   shards::ShardClient* client =
       route.kind == MountRoute::Kind::kShard      ? params_.pool.find(route.shard)
       : route.kind == MountRoute::Kind::kServices ? params_.pool.find_virtual(route.shard)
                                                   : params_.pool.find_host(route.origin);
   if (client == nullptr) {
-    return answer_error(head, stream, not_known_yet());
+    return serving::answer_error(head, stream, serving::not_known_yet());
   }
   ++lookup_stats_.resolved;
   head.target = route.target;

@@ -6,10 +6,10 @@
 #include "base/strings.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
-#include "proxy/answer.h"
+#include "proxy/forwarding/shard_apply.h"
 #include "proxy/handler.h"
-#include "proxy/identity.h"
-#include "proxy/shard_apply.h"
+#include "serving/answer.h"
+#include "serving/identity.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -68,10 +68,10 @@ Expected<ServiceScope> ProxyHandler::scope_of(const http::RequestHead& head, Pre
   const topology::Resolution where = topology::resolve(facts, cluster);
   const bool own = params_.own_root && !where.resolved() && cluster == kRoot;
   if (!where.resolved() && !own) {
-    return fail(where.kind == topology::Resolution::Kind::kNotKnown ? not_known_yet()
+    return fail(where.kind == topology::Resolution::Kind::kNotKnown ? serving::not_known_yet()
                 : where.kind == topology::Resolution::Kind::kUnavailable
-                    ? workspace_unavailable()
-                    : not_permitted(head.method, head.target));
+                    ? serving::workspace_unavailable()
+                    : serving::not_permitted(head.method, head.target));
   }
   const auto partition =
       params_.partition ? params_.partition(own ? std::string_view(cluster) : where.cluster, name)
@@ -86,34 +86,36 @@ ProxyHandler::Answer ProxyHandler::services_request(http::RequestHead head,
                                                     http::ResponseStream& stream, Prefix prefix) {
   auto scope = scope_of(head, prefix);
   if (!scope) {
-    return scope.error().code() == Errc::kNotFound ? answer_no_route(head, stream)
-                                                   : answer_error(head, stream, scope.error());
+    return scope.error().code() == Errc::kNotFound
+               ? serving::answer_no_route(head, stream)
+               : serving::answer_error(head, stream, scope.error());
   }
   const auto path = parse_service_path(prefix.rest(head.target));
   if (!path) {
-    return answer_no_route(head, stream);
+    return serving::answer_no_route(head, stream);
   }
   ServiceRoute route =
       route_service({params_.view->current(), *scope, head.method, head.target, *path});
   count(route);
   if (route.refusal && route.refused_before_identity) {
-    return route.refusal->code() == Errc::kNotFound ? answer_no_route(head, stream)
-                                                    : answer_error(head, stream, *route.refusal);
+    return route.refusal->code() == Errc::kNotFound
+               ? serving::answer_no_route(head, stream)
+               : serving::answer_error(head, stream, *route.refusal);
   }
   if (auto refused = identify(head, stream)) {
     return refused;
   }
-  if (is_nobody(head, stream.peer())) {
+  if (serving::is_nobody(head, stream.peer())) {
     // Whom a virtual workspace does not know it refuses as anonymous, not as unauthorized.
     if (route.merged || !route.union_of.empty()) {
-      return answer_error(head, stream, denied_to_nobody(head.method, route.target));
+      return serving::answer_error(head, stream, denied_to_nobody(head.method, route.target));
     }
     if (!auth::stamp_identity(head.headers, auth::anonymous_user(), params_.identity_headers)) {
-      return answer_error(head, stream, krm::unauthorized());
+      return serving::answer_error(head, stream, krm::unauthorized());
     }
   }
   if (route.refusal) {
-    return answer_error(head, stream, *route.refusal);
+    return serving::answer_error(head, stream, *route.refusal);
   }
   if (!route.union_of.empty()) {
     return united_service(std::move(head), stream, std::move(route));
@@ -126,13 +128,13 @@ ProxyHandler::Answer ProxyHandler::forward_service(http::RequestHead head,
                                                    http::ResponseStream& stream,
                                                    ServiceRoute route) {
   if (looped(head)) {
-    return answer_error(head, stream, loop_detected());
+    return serving::answer_error(head, stream, serving::loop_detected());
   }
   const bool chosen = route.any_of.empty();
   const topology::ShardId shard = chosen ? route.shard : next_of(route.any_of);
   shards::ShardClient* client = params_.pool.find_virtual(shard);
   if (client == nullptr) {
-    return answer_error(head, stream, not_known_yet());
+    return serving::answer_error(head, stream, serving::not_known_yet());
   }
   head.target = std::move(route.target);
   add_forwarding_headers(head, stream.peer());
@@ -177,7 +179,7 @@ ProxyHandler::Answer ProxyHandler::shard_apply_request(http::RequestHead& head,
                                                        http::ResponseStream& stream,
                                                        std::string_view cluster,
                                                        std::string_view trail) {
-  const ConnectionIdentity* identity = identity_of(stream.peer());
+  const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
   if (identity == nullptr || !identity->user) {
     return nullptr;
   }

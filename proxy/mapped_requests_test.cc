@@ -1,6 +1,6 @@
 // Requests that entries of a mapping file answer, and groups that a shard serves itself.
 #include "krm/json.h"
-#include "proxy/testing_rig.h"
+#include "proxy/testing/rig.h"
 
 namespace kintsugi::proxy {
 namespace {

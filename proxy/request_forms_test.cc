@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/testing_rig.h"
+#include "proxy/testing/rig.h"
 
 namespace kintsugi::proxy {
 namespace {

@@ -1,6 +1,6 @@
 // Requests to virtual workspaces on their way through the proxy.
 #include "krm/json.h"
-#include "proxy/testing_rig.h"
+#include "proxy/testing/rig.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -236,7 +236,8 @@ TEST(Services, WhenAShardReportsItsUrl_TheSliceIsReadInstead_TP119) {
 
 TEST(Services, WhenAWildcardIsRefused_AnIdentityComesFirst_TP079) {
   Rig rig;
-  rig.identity = std::make_shared<ConnectionIdentity>();  // a certificate that does not hold
+  rig.identity =
+      std::make_shared<serving::ConnectionIdentity>();  // a certificate that does not hold
   Answer post;
   rig.ask(post, Rig::request("POST", "/services/apiexport/c1/e/clusters/*/apis/g/v1/things"));
   EXPECT_EQ(post.status, 401);

@@ -3,11 +3,11 @@
 #include <optional>
 #include <string>
 
-#include "proxy/captured_answer.h"
-#include "proxy/forward.h"
-#include "proxy/merge/member_call.h"
-#include "proxy/testing_rig.h"
-#include "proxy/unmarked_write.h"
+#include "aggregation/member_call.h"
+#include "proxy/forwarding/forward.h"
+#include "proxy/forwarding/unmarked_write.h"
+#include "proxy/testing/rig.h"
+#include "serving/captured_answer.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -59,7 +59,7 @@ TEST(ForwardOfALeavingShard, WhenItWasSentInTheSameTurn_TheRequestIsAnsweredAlon
   Leaving leaving(rig);
   ForwardLoop shared(rig.loop);
   const http::PeerInfo peer;
-  CapturedAnswer answer(peer, [] {});
+  serving::CapturedAnswer answer(peer, [] {});
   const auto request = forward(shared, Rig::get("/clusters/root/api"), answer, leaving.client());
   leaving.destroy();
   EXPECT_EQ(shared.stats.retries, 1U) << "the shard has not seen it";
@@ -73,7 +73,7 @@ TEST(UnmarkedWriteOfALeavingShard, WhenItsBodyEndsLater_TheRequestIsAnsweredAlon
   Leaving leaving(rig);
   ForwardLoop shared(rig.loop);
   const http::PeerInfo peer;
-  CapturedAnswer answer(peer, [] {});
+  serving::CapturedAnswer answer(peer, [] {});
   const auto request =
       forward_unmarked(shared, Rig::request("POST", "/clusters/root/api/v1/configmaps", false),
                        answer, leaving.client());
@@ -84,7 +84,7 @@ TEST(UnmarkedWriteOfALeavingShard, WhenItsBodyEndsLater_TheRequestIsAnsweredAlon
 }
 
 TEST(MemberCallOfALeavingShard, WhenItWasSentInTheSameTurn_OnlyTheListenerHears) {
-  struct Heard final : MemberCall::Listener {
+  struct Heard final : aggregation::MemberCall::Listener {
     void on_head(const http::ResponseHead& /*head*/) noexcept override {}
     void on_data(std::string_view /*bytes*/) noexcept override {}
     void on_end(Errc cause) noexcept override { end = cause; }
@@ -92,7 +92,7 @@ TEST(MemberCallOfALeavingShard, WhenItWasSentInTheSameTurn_OnlyTheListenerHears)
   } heard;
   Rig rig;
   Leaving leaving(rig);
-  MemberCall call(rig.loop, heard);
+  aggregation::MemberCall call(rig.loop, heard);
   ASSERT_TRUE(call.open(leaving.client(), net::UpstreamClass::kRead, Rig::get("/clusters/*/api")));
   leaving.destroy();
   ASSERT_TRUE(rig.until([&] { return heard.end.has_value(); }));

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "proxy/config.h"
+#include "proxy/config/config.h"
 
 namespace kintsugi::proxy {
 namespace {

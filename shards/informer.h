@@ -7,7 +7,7 @@
 #include "http/headers.h"
 #include "net/loop.h"
 #include "net/upstream.h"
-#include "shards/informer_fsm.h"
+#include "shards/internal/informer_fsm.h"
 
 namespace kintsugi::shards {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shards/informer_fsm.h"
+#include "shards/internal/informer_fsm.h"
 
 // The machine against a model of an API server that fails in every way the protocol knows. Whatever
 // happens, once the server works the informer holds exactly the server's objects.

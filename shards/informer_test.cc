@@ -6,7 +6,7 @@
 #include <string>
 
 #include "shards/shard_client.h"
-#include "shards/test_support.h"
+#include "shards/testing/support.h"
 
 namespace kintsugi::shards {
 namespace {

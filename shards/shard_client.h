@@ -9,7 +9,7 @@
 #include "http/headers.h"
 #include "net/loop.h"
 #include "net/upstream.h"
-#include "shards/health_fsm.h"
+#include "shards/internal/health_fsm.h"
 
 namespace kintsugi::shards {
 

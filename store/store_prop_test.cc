@@ -5,7 +5,7 @@
 #include <random>
 
 #include "store/store.h"
-#include "store/test_store.h"
+#include "store/testing/test_store.h"
 
 namespace kintsugi::store {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "store/test_store.h"
+#include "store/testing/test_store.h"
 
 namespace kintsugi::store {
 namespace {

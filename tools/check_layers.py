@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Checks #include lines against the layers of docs/architecture.md: downward only, never into a foreign internal/ folder."""
+"""Checks #include lines against the layers of docs/architecture.md: downward only, internal/ as in Go, testing/ from tests."""
+import collections
 import pathlib
 import re
 import sys
 
+LOW = {"base", "krm", "http", "net", "store", "auth", "shards", "serving", "topology"}
 ALLOWED = {
     "base": set(),
     "krm": {"base"},
@@ -13,15 +15,24 @@ ALLOWED = {
     "store": {"base", "krm"},
     "auth": {"base", "krm", "cel", "http", "net"},
     "shards": {"base", "krm", "http", "net"},
+    "serving": {"base", "krm", "http", "net", "auth"},
     "topology": {"base", "krm", "http", "net", "store", "shards"},
     "endpointslice": {"base", "krm", "http", "net", "store", "shards", "topology"},
-    "proxy": {"base", "krm", "http", "net", "store", "auth", "shards", "topology", "endpointslice"},
-    "apiserver": {"base", "krm", "cel", "http", "net", "store", "auth", "shards"},
-    "workers": {"base", "krm", "http", "net", "store", "auth", "shards", "topology", "endpointslice"},
+    "apiserver": {"base", "krm", "cel", "http", "net", "store", "auth"},
+    "kinds": {"base", "krm", "cel", "http", "net", "store", "auth", "apiserver"},
+    "controlplane": {"base", "krm", "cel", "http", "net", "store", "auth", "shards", "apiserver", "kinds"},
+    "aggregation": LOW,
+    "proxy": LOW | {"endpointslice", "aggregation"},
+    "workers": LOW | {"endpointslice"},
+    "server": LOW | {"cel", "endpointslice", "apiserver", "kinds", "controlplane", "aggregation", "proxy"},
     "cmd": None,
     "bench": None,
     "fuzz": None,
 }
+# Folders that are no modules: what stands there is for themselves.
+OPEN = {"cmd", "bench", "fuzz"}
+# What tests may use besides: the machinery is tested with real kinds.
+TESTS = {"apiserver": {"kinds"}}
 # Libraries that one module owns: pattern -> modules that may include it.
 LIBRARIES = {
     r"nghttp2/": {"http", "bench"},
@@ -29,33 +40,71 @@ LIBRARIES = {
     r"lmdb\.h": {"store"},
     r"rapidjson/": {"krm"},
     r"yaml\.h": {"krm"},
-    r"re2/": {"krm", "cel", "apiserver", "proxy"},
+    r"re2/": {"krm", "cel", "kinds", "controlplane", "aggregation", "proxy"},
     r"boost/asio": {"net"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 
-def check(root: pathlib.Path):
+def is_test(path: pathlib.Path):
+    return path.name.endswith("_test.cc") or "testing" in path.parts
+
+
+def is_visible(header: str, user: pathlib.PurePath):
+    """What stands in a folder internal/ is for the files below that folder's parent, as in Go."""
+    parts = header.split("/")
+    for place, part in enumerate(parts[:-1]):
+        if part == "internal" and list(user.parts[:place]) != parts[:place]:
+            return False
+    return True
+
+
+def sources(root: pathlib.Path):
     for path in sorted(root.glob("*/**/*.[ch]*")):
-        module = path.relative_to(root).parts[0]
-        if module not in ALLOWED or path.suffix not in (".h", ".cc"):
-            continue
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        name = path.relative_to(root)
+        if name.parts[0] in ALLOWED and path.suffix in (".h", ".cc"):
+            yield name, path.read_text(encoding="utf-8")
+
+
+def check(root: pathlib.Path):
+    users = collections.defaultdict(set)
+    for name, text in sources(root):
+        module = name.parts[0]
+        for number, line in enumerate(text.splitlines(), 1):
             match = INCLUDE.match(line)
             if not match:
                 continue
             target = match.group(2)
-            where = f"{path.relative_to(root)}:{number}"
+            where = f"{name}:{number}"
             for pattern, owners in LIBRARIES.items():
-                if re.match(pattern, target) and module not in owners and not path.name.endswith("_test.cc"):
+                if re.match(pattern, target) and module not in owners and not name.name.endswith("_test.cc"):
                     yield f"{where}: <{target}> belongs to {', '.join(sorted(owners))}"
             other = target.split("/")[0]
-            if match.group(1) != '"' or other not in ALLOWED or other == module:
+            if match.group(1) != '"' or other not in ALLOWED:
                 continue
-            if ALLOWED[module] is not None and other not in ALLOWED[module]:
+            users[target].add(name)
+            if not is_visible(target, name) and module != "fuzz":
+                yield f"{where}: {target} is private to {target.split('/internal/')[0]}"
+            if "/testing/" in target and not is_test(name) and module not in ("bench", "fuzz"):
+                yield f"{where}: {target} is for tests"
+            if other == module:
+                continue
+            allowed = ALLOWED[module]
+            if allowed is not None and is_test(name):
+                allowed = allowed | TESTS.get(module, set())
+            if allowed is not None and other not in allowed:
                 yield f"{where}: {module} must not include {other} ({target})"
-            if "/internal/" in target and module != "fuzz":
-                yield f"{where}: {target} is private to {other}"
+    yield from check_private(root, users)
+
+
+def check_private(root: pathlib.Path, users):
+    """Headers that only their own folder includes say so by standing in internal/."""
+    for name, _ in sources(root):
+        if name.suffix != ".h" or name.parts[0] in OPEN or "internal" in name.parts or is_test(name):
+            continue
+        folder = name.parts[:-1]
+        if all(user.parts[:len(folder)] == folder for user in users[str(name)] if user.parts[0] != "fuzz"):
+            yield f"{name}: nothing outside of {'/'.join(folder)}/ includes it: it belongs in internal/"
 
 
 def main():

@@ -27,6 +27,20 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(self.faults("proxy/a.cc", '#include "net/internal/x.h"\n')), 1)
         self.assertEqual(len(self.faults("proxy/a.cc", "#include <nghttp2/nghttp2.h>\n")), 1)
 
+    def test_private_headers_are_for_the_folder_above_them(self):
+        line = '#include "net/tls/internal/x.h"\n'
+        self.assertEqual(self.faults("net/tls/a.cc", line), [])
+        self.assertEqual(len(self.faults("net/a.cc", line)), 1)
+
+    def test_support_of_tests_is_for_tests(self):
+        line = '#include "net/testing/x.h"\n'
+        self.assertEqual(self.faults("net/a_test.cc", line), [])
+        self.assertEqual(len(self.faults("net/a.cc", line)), 1)
+
+    def test_a_header_that_nobody_else_includes_has_to_say_so(self):
+        self.assertEqual(len(self.faults("net/a.h", "")), 1)
+        self.assertEqual(self.faults("net/internal/a.h", ""), [])
+
     def test_downward_includes_pass(self):
         self.assertEqual(self.faults("net/a.cc", '#include "base/error.h"\n#include <openssl/ssl.h>\n'), [])
 

@@ -7,10 +7,10 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "topology/feed_identity.h"
-#include "topology/feed_shard.h"
-#include "topology/shard_source.h"
-#include "topology/source.h"
+#include "topology/internal/feed_identity.h"
+#include "topology/internal/feed_shard.h"
+#include "topology/internal/shard_source.h"
+#include "topology/internal/source.h"
 
 namespace kintsugi::topology {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "shards/test_support.h"
+#include "shards/testing/support.h"
 #include "topology/resolver.h"
-#include "topology/testing_reports.h"
+#include "topology/testing/reports.h"
 
 namespace kintsugi::topology {
 namespace {

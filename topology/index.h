@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "topology/consumers.h"
+#include "topology/internal/consumers.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::topology {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "topology/source.h"
-#include "topology/testing_index.h"
+#include "topology/internal/source.h"
+#include "topology/testing/index.h"
 
 namespace kintsugi::topology {
 namespace {

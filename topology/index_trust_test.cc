@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "topology/testing_index.h"
+#include "topology/testing/index.h"
 
 // What the index believes (KK-064, KK-103, KK-294, SE-006).
 namespace kintsugi::topology {

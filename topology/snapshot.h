@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "net/loop.h"
-#include "topology/index_map.h"
+#include "topology/internal/index_map.h"
 
 namespace kintsugi::topology {
 

@@ -12,7 +12,7 @@
 
 #include "topology/index.h"
 #include "topology/resolver.h"
-#include "topology/testing_reports.h"
+#include "topology/testing/reports.h"
 
 namespace kintsugi::topology {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "apiserver/controllers/write_guard.h"
+#include "apiserver/controllers/internal/write_guard.h"
 #include "apiserver/server.h"
 #include "net/loop.h"
 #include "net/work_queue.h"

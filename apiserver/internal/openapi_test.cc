@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
 #include "krm/structural.h"
 
 namespace kintsugi::apiserver::internal {
@@ -19,7 +19,7 @@ using apiserver::testing::FakeServer;
 constexpr std::string_view kProtobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 std::vector<ResourcePtr> kinds() {
-  std::vector<ResourcePtr> all = builtin_kinds();
+  std::vector<ResourcePtr> all = kinds::builtin_kinds();
   all.push_back(apiserver::testing::widget_kind());
   return all;
 }

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "apiserver/registry.h"
 #include "apiserver/server.h"
 #include "http/handler.h"
+#include "kinds/registry.h"
 #include "krm/json.h"
 #include "net/loop.h"
 #include "store/memory/memory_store.h"
@@ -111,7 +111,7 @@ class FakeServer {
   [[nodiscard]] const std::vector<std::string>& audit() const { return audit_; }
   [[nodiscard]] ApiServer& server() { return *server_; }
   [[nodiscard]] store::MemoryStore& store() { return store_; }
-  [[nodiscard]] StaticPlusCrdRegistry& registry() { return *registry_; }
+  [[nodiscard]] kinds::StaticPlusCrdRegistry& registry() { return *registry_; }
   [[nodiscard]] net::Loop& loop() { return loop_; }
 
  private:
@@ -123,7 +123,7 @@ class FakeServer {
   std::vector<std::string> audit_;
   std::shared_ptr<View> view_;
   decltype(ServerParams::prepare_any) prepare_;
-  std::unique_ptr<StaticPlusCrdRegistry> registry_;
+  std::unique_ptr<kinds::StaticPlusCrdRegistry> registry_;
   std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<Authorizer> authorizer_;
   std::unique_ptr<ApiServer> server_;

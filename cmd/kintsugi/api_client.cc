@@ -64,7 +64,7 @@ std::optional<Duration> retry_after(const net::FetchResponse& response) {
 
 }  // namespace
 
-Expected<std::unique_ptr<ApiClient>> ApiClient::make(const KubeAccess& access,
+Expected<std::unique_ptr<ApiClient>> ApiClient::make(const server::KubeAccess& access,
                                                      const std::string& base) {
   auto url = net::Url::parse(base);
   if (!url) {

@@ -5,11 +5,11 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "cmd/kintsugi/kubeconfig.h"
 #include "http/headers.h"
 #include "krm/json.h"
 #include "net/loop.h"
 #include "net/upstream.h"
+#include "server/kubeconfig.h"
 
 namespace kintsugi::cmd {
 
@@ -19,7 +19,7 @@ class ApiClient {
  public:
   /// @param base what stands before "/clusters/…" or "/api…"; credentials and CA are those of
   ///        `access`. @error kConfig the URL, a certificate or a key is not usable.
-  [[nodiscard]] static Expected<std::unique_ptr<ApiClient>> make(const KubeAccess& access,
+  [[nodiscard]] static Expected<std::unique_ptr<ApiClient>> make(const server::KubeAccess& access,
                                                                  const std::string& base);
 
   /// The JSON of an answer below 300. Answers 429 and 503 that name a Retry-After are waited for

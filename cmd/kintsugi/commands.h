@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "server/program.h"
+
 /// The subcommands. Each takes the arguments after its name and returns the exit status: 0 after an
 /// orderly end, 1 with one line on stderr when something could not start, 2 for wrong usage.
 namespace kintsugi::cmd {
@@ -14,10 +16,7 @@ int run_store(const std::vector<std::string>& arguments);
 /// Besides: 3 time ran out, 4 no such workspace, 5 access denied.
 int run_ws(const std::vector<std::string>& arguments);
 
-/// One line "kintsugi <command>: <text>" on stderr; returns `status`.
-int complain(const std::string& command, const std::string& text, int status = 1);
-
-/// "0.1.0"
-const char* version();
+using server::complain;
+using server::version;
 
 }  // namespace kintsugi::cmd

@@ -9,10 +9,10 @@
 #include <optional>
 
 #include "base/strings.h"
-#include "cmd/kintsugi/files.h"
 #include "net/x509_maker.h"
-#include "proxy/cors.h"
-#include "proxy/mapping.h"
+#include "proxy/gates/cors.h"
+#include "proxy/routing/mapping.h"
+#include "server/files.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -49,9 +49,9 @@ struct Effect {
 
 Effect file_into(std::string_view name, std::function<std::string&(ProxyConfig&)> target) {
   return {name, [target = std::move(target)](const Values& values, ProxyConfig& config) {
-            target(config) = values.back().empty() ? "" : absolute_path(values.back());
-            auto text =
-                values.back().empty() ? Expected<std::string>("") : read_file(target(config));
+            target(config) = values.back().empty() ? "" : server::absolute_path(values.back());
+            auto text = values.back().empty() ? Expected<std::string>("")
+                                              : server::read_file(target(config));
             return text ? Expected<void>() : Expected<void>(fail(std::move(text.error())));
           }};
 }
@@ -131,8 +131,9 @@ Expected<void> take_sni(const Values& values, ProxyConfig& config) {
     if (files.size() != 2 || files[0].empty() || files[1].empty()) {
       return fail(Errc::kConfig, "\"" + value + "\" is not cert,key[:pattern,...]");
     }
-    net::SniPair pair{
-        absolute_path(std::string(files[0])), absolute_path(std::string(files[1])), {}};
+    net::SniPair pair{server::absolute_path(std::string(files[0])),
+                      server::absolute_path(std::string(files[1])),
+                      {}};
     if (colon < text.size()) {
       for (const std::string_view name : split(text.substr(colon + 1), ',')) {
         pair.names.emplace_back(name);
@@ -192,7 +193,9 @@ Effect number_into(std::string_view name, std::function<std::uint32_t&(ProxyConf
 
 Expected<void> take_audit_log(const Values& values, ProxyConfig& config) {
   const std::string& text = values.back();
-  config.audit.log_file = text.empty() ? "" : text == "-" ? "/dev/stdout" : absolute_path(text);
+  config.audit.log_file = text.empty()  ? ""
+                          : text == "-" ? "/dev/stdout"
+                                        : server::absolute_path(text);
   return {};
 }
 
@@ -221,8 +224,8 @@ const std::vector<Effect>& effects() {
        [](const Values& values, ProxyConfig& config) -> Expected<void> {
          config.topology.peer_kubeconfigs.clear();
          for (const std::string& file : values) {
-           const std::string path = absolute_path(file);
-           if (auto text = read_file(path); !text) {
+           const std::string path = server::absolute_path(file);
+           if (auto text = server::read_file(path); !text) {
              return fail(std::move(text.error()));
            }
            config.topology.peer_kubeconfigs.push_back(path);
@@ -345,7 +348,7 @@ const std::vector<Effect>& effects() {
          Values& files = config.authentication.service_accounts.key_files;
          files.clear();
          for (const std::string& file : values) {
-           files.push_back(absolute_path(file));
+           files.push_back(server::absolute_path(file));
          }
          return Expected<void>();
        }},
@@ -390,10 +393,11 @@ Expected<void> ensure_serving_pair(const KcpFlagValues& values, const std::strin
   folder = folder.empty() ? root : folder.front() == '/' ? folder : root + "/" + folder;
   config.listener.cert_file = folder + "/apiserver.crt";
   config.listener.key_file = folder + "/apiserver.key";
-  if (file_exists(config.listener.cert_file) && file_exists(config.listener.key_file)) {
+  if (server::file_exists(config.listener.cert_file) &&
+      server::file_exists(config.listener.key_file)) {
     return {};
   }
-  if (auto made = make_directories(folder); !made) {
+  if (auto made = server::make_directories(folder); !made) {
     return made;
   }
   auto authority = net::make_ca("localhost-ca", kSelfSignedDays);
@@ -410,10 +414,11 @@ Expected<void> ensure_serving_pair(const KcpFlagValues& values, const std::strin
   if (!pair) {
     return fail(std::move(pair.error()));
   }
-  if (auto result = write_file(config.listener.key_file, pair->key_pem, 0600); !result) {
+  if (auto result = server::write_file(config.listener.key_file, pair->key_pem, 0600); !result) {
     return result;
   }
-  return write_file(config.listener.cert_file, pair->certificate_pem + authority->certificate_pem);
+  return server::write_file(config.listener.cert_file,
+                            pair->certificate_pem + authority->certificate_pem);
 }
 
 }  // namespace
@@ -498,7 +503,7 @@ Expected<void> judge_kcp_flags(const KcpFlagValues& values) {
 
 Expected<void> apply_kcp_flags(const KcpFlagValues& values, bool alone, ProxyConfig& config) {
   config.kcp_command_line = true;
-  const std::string root = absolute_path(value_of(values, "root-directory", kDefaultRoot));
+  const std::string root = server::absolute_path(value_of(values, "root-directory", kDefaultRoot));
   if (alone) {
     config.listener.address = every_address();
     config.listener.port = 443;
@@ -523,7 +528,7 @@ Expected<void> apply_kcp_flags(const KcpFlagValues& values, bool alone, ProxyCon
 Expected<void> apply_mapping(bool is_kcp, ProxyConfig& config) {
   std::vector<proxy::MappingEntry> entries;
   if (!config.mapping_file.empty()) {
-    auto text = read_file(config.mapping_file);
+    auto text = server::read_file(config.mapping_file);
     if (!text) {
       return fail(std::move(text.error()).at(is_kcp ? "--mapping-file" : "mapping_file"));
     }
@@ -536,9 +541,9 @@ Expected<void> apply_mapping(bool is_kcp, ProxyConfig& config) {
   const auto clusters = std::find_if(entries.begin(), entries.end(),
                                      [](const auto& entry) { return entry.is_clusters(); });
   if (clusters != entries.end() && (is_kcp || config.backend.cert_file.empty())) {
-    config.backend.ca_file = absolute_path(clusters->ca_file);
-    config.backend.cert_file = absolute_path(clusters->cert_file);
-    config.backend.key_file = absolute_path(clusters->key_file);
+    config.backend.ca_file = server::absolute_path(clusters->ca_file);
+    config.backend.cert_file = server::absolute_path(clusters->cert_file);
+    config.backend.key_file = server::absolute_path(clusters->key_file);
   }
   if (!is_kcp) {
     return {};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "proxy/config.h"
+#include "proxy/config/config.h"
 
 namespace kintsugi::cmd {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "cmd/kintsugi/files.h"
 #include "krm/yaml.h"
+#include "server/files.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -31,7 +31,8 @@ constexpr FileField kFileFields[] = {{"clusters", "certificate-authority"},
                                      {"users", "tokenFile"}};
 
 void make_absolute(std::string_view list, Json& content, const std::string& file) {
-  const std::filesystem::path folder = std::filesystem::path(absolute_path(file)).parent_path();
+  const std::filesystem::path folder =
+      std::filesystem::path(server::absolute_path(file)).parent_path();
   for (const FileField& one : kFileFields) {
     const std::string_view name = content.text({one.field});
     if (one.list == list && !name.empty() && std::filesystem::path(name).is_relative()) {
@@ -82,10 +83,10 @@ std::vector<std::string> KubeconfigSet::default_files(const std::string& flag) {
 Expected<KubeconfigSet> KubeconfigSet::load(const std::vector<std::string>& files) {
   KubeconfigSet set;
   for (const std::string& path : files) {
-    if (!file_exists(path) && files.size() > 1) {
+    if (!server::file_exists(path) && files.size() > 1) {
       continue;
     }
-    Expected<std::string> text = read_file(path);
+    Expected<std::string> text = server::read_file(path);
     if (!text) {
       return fail(std::move(text.error()));
     }
@@ -117,7 +118,7 @@ Expected<KubeconfigSet> KubeconfigSet::load(const std::vector<std::string>& file
 
 const Json* KubeconfigSet::find(std::string_view list, std::string_view name) const {
   for (const File& file : files_) {
-    if (const Json* entry = find_named(file.document, list, name)) {
+    if (const Json* entry = server::find_named(file.document, list, name)) {
       return entry;
     }
   }
@@ -126,7 +127,7 @@ const Json* KubeconfigSet::find(std::string_view list, std::string_view name) co
 
 std::optional<Json> KubeconfigSet::content(std::string_view list, std::string_view name) const {
   for (const File& file : files_) {
-    if (const Json* entry = find_named(file.document, list, name)) {
+    if (const Json* entry = server::find_named(file.document, list, name)) {
       const Json* value = entry->find(content_key(list));
       Json copy = value == nullptr ? Json::object() : *value;
       make_absolute(list, copy, file.path);
@@ -136,7 +137,7 @@ std::optional<Json> KubeconfigSet::content(std::string_view list, std::string_vi
   return std::nullopt;
 }
 
-Expected<KubeAccess> KubeconfigSet::access() const {
+Expected<server::KubeAccess> KubeconfigSet::access() const {
   Json document = Json::object({{"current-context", Json(current_)}});
   const auto take = [&](std::string_view list, std::string_view name) {
     if (std::optional<Json> value = content(list, name)) {
@@ -157,13 +158,13 @@ Expected<KubeAccess> KubeconfigSet::access() const {
     take("clusters", context->text({"context", "cluster"}));
     take("users", user);
   }
-  return kube_access(document, "", files_[home_].path);
+  return server::kube_access(document, "", files_[home_].path);
 }
 
 void KubeconfigSet::put(std::string_view list, std::string_view name, Json value) {
   File* target = &files_[home_];
   for (File& file : files_) {
-    if (find_named(file.document, list, name) != nullptr) {
+    if (server::find_named(file.document, list, name) != nullptr) {
       target = &file;
       break;
     }
@@ -249,7 +250,8 @@ Expected<void> KubeconfigSet::save() const {
     std::error_code error;
     const std::filesystem::path real = std::filesystem::canonical(file.path, error);
     const std::string path = error ? file.path : real.string();
-    if (auto written = write_file(path, krm::to_yaml(file.document), mode_of(path)); !written) {
+    if (auto written = server::write_file(path, krm::to_yaml(file.document), mode_of(path));
+        !written) {
       return written;
     }
   }

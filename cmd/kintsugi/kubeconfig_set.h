@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cmd/kintsugi/kubeconfig.h"
 #include "krm/json.h"
+#include "server/kubeconfig.h"
 
 namespace kintsugi::cmd {
 
@@ -30,7 +30,7 @@ class KubeconfigSet {
   [[nodiscard]] const std::string& current_context() const noexcept { return current_; }
   /// Server and credentials of the current context.
   /// @error kConfig also when the user needs what only kubectl can do (exec, auth-provider, …).
-  [[nodiscard]] Expected<KubeAccess> access() const;
+  [[nodiscard]] Expected<server::KubeAccess> access() const;
 
   /// From now on the current context is `workspace.kcp.io/current`, a copy of what was current with
   /// another server; what was current is the previous one.

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cmd/kintsugi/files.h"
 #include "krm/yaml.h"
+#include "server/files.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -43,7 +43,7 @@ class KubeconfigSetTest : public ::testing::Test {
 
   std::string file(const std::string& name, std::string_view text, unsigned mode = 0600) {
     const std::string path = folder_ + "/" + name;
-    EXPECT_TRUE(write_file(path, text, mode));
+    EXPECT_TRUE(server::write_file(path, text, mode));
     return path;
   }
   static KubeconfigSet load(const std::vector<std::string>& files) {
@@ -52,14 +52,14 @@ class KubeconfigSetTest : public ::testing::Test {
     return set ? std::move(*set) : KubeconfigSet();
   }
   static Json stored(const std::string& path) {
-    const Expected<std::string> text = read_file(path);
+    const Expected<std::string> text = server::read_file(path);
     EXPECT_TRUE(text);
     Expected<Json> document = krm::parse_yaml(text ? *text : "");
     EXPECT_TRUE(document);
     return document ? std::move(*document) : Json();
   }
   static std::string server(const KubeconfigSet& set) {
-    const Expected<KubeAccess> access = set.access();
+    const Expected<server::KubeAccess> access = set.access();
     return access ? access->server : "error: " + std::string(access.error().message());
   }
 
@@ -75,20 +75,21 @@ TEST_F(KubeconfigSetTest, WhenAWorkspaceIsEntered_OtherEntriesStay) {
 
   const Json document = stored(path);
   EXPECT_EQ(document.text({"current-context"}), kCurrentWorkspace);
-  const Json* cluster = find_named(document, "clusters", kCurrentWorkspace);
+  const Json* cluster = server::find_named(document, "clusters", kCurrentWorkspace);
   ASSERT_NE(cluster, nullptr);
   EXPECT_EQ(cluster->text({"cluster", "server"}), "https://h:6443/clusters/root:a");
   EXPECT_EQ(cluster->text({"cluster", "tls-server-name"}), "proxy");
   EXPECT_EQ(cluster->text({"cluster", "unknown"}), "kept");
-  const Json* context = find_named(document, "contexts", kCurrentWorkspace);
+  const Json* context = server::find_named(document, "contexts", kCurrentWorkspace);
   ASSERT_NE(context, nullptr);
   EXPECT_EQ(context->text({"context", "user"}), "ann");
   EXPECT_EQ(context->text({"context", "namespace"}), "work");
-  EXPECT_EQ(find_named(document, "clusters", "one")->text({"cluster", "server"}),
+  EXPECT_EQ(server::find_named(document, "clusters", "one")->text({"cluster", "server"}),
             "https://h:6443/clusters/root");
-  EXPECT_NE(find_named(document, "clusters", "other"), nullptr);
-  EXPECT_EQ(find_named(document, "contexts", kPreviousWorkspace)->text({"context", "cluster"}),
-            "one");
+  EXPECT_NE(server::find_named(document, "clusters", "other"), nullptr);
+  EXPECT_EQ(
+      server::find_named(document, "contexts", kPreviousWorkspace)->text({"context", "cluster"}),
+      "one");
   EXPECT_EQ(server(load({path})), "https://h:6443/clusters/root:a");
 }
 
@@ -136,14 +137,14 @@ TEST_F(KubeconfigSetTest, WhenSaved_KeepsModeAndSymbolicLink) {
 }
 
 TEST_F(KubeconfigSetTest, WhenThereAreSeveralFiles_TheFirstWordCounts) {
-  ASSERT_TRUE(write_file(folder_ + "/ca.crt", "PEM"));
+  ASSERT_TRUE(server::write_file(folder_ + "/ca.crt", "PEM"));
   const std::string clusters = file("clusters", R"(clusters:
 - name: one
   cluster: {server: "https://first/clusters/root", certificate-authority: ca.crt}
 )");
   const std::string rest = file("rest", kPlain);
   KubeconfigSet set = load({folder_ + "/absent", clusters, rest});
-  const Expected<KubeAccess> access = set.access();
+  const Expected<server::KubeAccess> access = set.access();
   ASSERT_TRUE(access);
   EXPECT_EQ(access->server, "https://first/clusters/root");
   EXPECT_EQ(access->ca_pem, "PEM");
@@ -152,9 +153,9 @@ TEST_F(KubeconfigSetTest, WhenThereAreSeveralFiles_TheFirstWordCounts) {
   ASSERT_TRUE(set.save());
   EXPECT_EQ(stored(clusters).text({"current-context"}), "");
   const Json written = stored(rest);
-  EXPECT_EQ(find_named(written, "clusters", kCurrentWorkspace)
+  EXPECT_EQ(server::find_named(written, "clusters", kCurrentWorkspace)
                 ->text({"cluster", "certificate-authority"}),
-            absolute_path(folder_ + "/ca.crt"));
+            server::absolute_path(folder_ + "/ca.crt"));
   EXPECT_EQ(server(load({clusters, rest})), "https://first/clusters/root:a");
 }
 

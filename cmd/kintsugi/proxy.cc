@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 #include "cmd/kintsugi/commands.h"
-#include "cmd/kintsugi/proxy_control.h"
 #include "cmd/kintsugi/proxy_flags.h"
+#include "server/proxy_control.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -45,7 +45,8 @@ int run_proxy(const std::vector<std::string>& arguments) {
     std::printf("%s: ok\n", loaded->path.empty() ? "command line" : loaded->path.c_str());
     return 0;
   }
-  auto control = ProxyControl::make(*line, std::move(*loaded));
+  auto control = server::ProxyControl::make([line = *line] { return load_proxy_config(line); },
+                                            std::move(*loaded));
   if (!control) {
     return complain("proxy", std::string(control.error().message()));
   }

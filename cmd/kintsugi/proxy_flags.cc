@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "base/strings.h"
-#include "cmd/kintsugi/files.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/kcp_flags.h"
-#include "proxy/mapping.h"
+#include "proxy/routing/mapping.h"
+#include "server/files.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -79,7 +79,7 @@ Expected<ProxyCommandLine> parse_proxy_command_line(const std::vector<std::strin
   }
   line.help = parsed->help;
   if (!line.config.empty()) {
-    line.config = absolute_path(line.config);
+    line.config = server::absolute_path(line.config);
   }
   for (std::string& warning : kcp_flag_warnings(line.flags)) {
     line.warnings.push_back(std::move(warning));
@@ -96,13 +96,13 @@ std::string proxy_help_text() {
   return help_text(kUsage, kDescription, flag_table(line));
 }
 
-Expected<LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& line) {
+Expected<server::LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& line) {
   const bool is_kcp = !line.flags.empty();
-  LoadedProxyConfig loaded;
+  server::LoadedProxyConfig loaded;
   loaded.path = line.config;
   loaded.text = "apiVersion: kintsugi.dev/v1alpha1\nkind: ProxyConfiguration\n";
   if (!line.config.empty()) {
-    auto text = read_file(line.config);
+    auto text = server::read_file(line.config);
     if (!text) {
       return fail(std::move(text.error()).at("--config"));
     }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "proxy/config.h"
+#include "server/loaded_config.h"
 
 namespace kintsugi::cmd {
 
@@ -26,14 +26,9 @@ struct ProxyCommandLine {
 [[nodiscard]] std::string proxy_help_text();
 
 /// Configuration of a command line: the file that --config names, and the flags, which win.
-struct LoadedProxyConfig {
-  proxy::ProxyConfig config;
-  std::string path;  ///< of the file; "" without
-  std::string text;  ///< what it holds
-};
 /// Reads the files; the same again for a reload. A command line without --config makes what kcp
 /// makes: a self-signed serving pair in --cert-dir, if none is named and none is there.
 /// @error kConfig names flag or file, line and cause; flags that are missing all at once.
-[[nodiscard]] Expected<LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& line);
+[[nodiscard]] Expected<server::LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& line);
 
 }  // namespace kintsugi::cmd

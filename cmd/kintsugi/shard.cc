@@ -5,25 +5,25 @@
 #include <thread>
 #include <utility>
 
-#include "apiserver/shard/shard_server.h"
+#include "auth/audit_log.h"
 #include "auth/x509_identity.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/strings.h"
-#include "cmd/kintsugi/audit_log.h"
 #include "cmd/kintsugi/commands.h"
-#include "cmd/kintsugi/file_watch.h"
-#include "cmd/kintsugi/files.h"
 #include "cmd/kintsugi/flags.h"
-#include "cmd/kintsugi/kubeconfig.h"
-#include "cmd/kintsugi/layout.h"
-#include "cmd/kintsugi/pki.h"
-#include "cmd/kintsugi/shard_files.h"
-#include "cmd/kintsugi/signals.h"
 #include "cmd/kintsugi/tenant_options.h"
+#include "controlplane/shard_server.h"
 #include "krm/names.h"
 #include "net/loop.h"
 #include "net/tls.h"
+#include "server/file_watch.h"
+#include "server/files.h"
+#include "server/kubeconfig.h"
+#include "server/layout.h"
+#include "server/pki.h"
+#include "server/shard_files.h"
+#include "server/signals.h"
 #include "store/lmdb/lmdb_store.h"
 
 namespace kintsugi::cmd {
@@ -108,7 +108,7 @@ Expected<std::map<std::string, std::string>> parse_labels(const std::vector<std:
 /// The running shard: what happens between a successful start and the last connection.
 class Running {
  public:
-  Running(Options options, Layout layout)
+  Running(Options options, server::Layout layout)
       : options_(std::move(options)),
         layout_(std::move(layout)),
         pki_(layout_.pki()),
@@ -125,7 +125,7 @@ class Running {
 
   Expected<void> start(std::map<std::string, std::string> labels) {
     const std::string& name = options_.name;
-    if (auto made = make_directories(layout_.shard(name)); !made) {
+    if (auto made = server::make_directories(layout_.shard(name)); !made) {
       return made;
     }
     store::LmdbParams store;
@@ -135,7 +135,7 @@ class Running {
       return fail(std::move(opened.error()));
     }
     store_ = std::move(*opened);
-    apiserver::ShardServerParams params;
+    controlplane::ShardServerParams params;
     params.name = name;
     params.labels = std::move(labels);
     params.address = options_.bind;
@@ -145,7 +145,7 @@ class Running {
     params.memory = std::make_shared<MemoryBudget>(options_.memory_budget != 0
                                                        ? std::size_t{options_.memory_budget} << 20
                                                        : memory_limit() / 4 * 3);
-    params.external_url = proxy_url(layout_);
+    params.external_url = server::proxy_url(layout_);
     auto outgoing = net::make_outgoing_policy(*options_.tenants.rules());
     if (!outgoing) {
       return fail(std::move(outgoing.error()));
@@ -156,7 +156,7 @@ class Running {
       return ready;
     }
     if (!options_.audit_log.empty()) {
-      auto log = AuditLog::open({options_.audit_log});
+      auto log = auth::AuditLog::open({options_.audit_log});
       if (!log) {
         return fail(std::move(log.error()));
       }
@@ -174,7 +174,7 @@ class Running {
   }
 
  private:
-  Expected<void> load_credentials(apiserver::ShardServerParams& params) {
+  Expected<void> load_credentials(controlplane::ShardServerParams& params) {
     auto issued =
         pki_.ensure_server(server_name(), {options_.bind, "127.0.0.1", "::1", "localhost"});
     if (!issued) {
@@ -201,12 +201,12 @@ class Running {
     }
     verifier_ = *verifier;
     params.verifier = std::move(*verifier);
-    auto keys = ensure_account_keys(layout_);
+    auto keys = server::ensure_account_keys(layout_);
     if (!keys) {
       return fail(std::move(keys.error()));
     }
     params.account_keys = std::move(*keys);
-    auto ca = read_file(pki_.certificate("serving-ca"));
+    auto ca = server::read_file(pki_.certificate("serving-ca"));
     if (!ca) {
       return fail(std::move(ca.error()));
     }
@@ -215,19 +215,19 @@ class Running {
   }
 
   /// On the port that was asked for; else that of the last run, else another one.
-  Expected<void> serve(apiserver::ShardServerParams params) {
-    params.port = options_.port != 0 ? options_.port : last_port(layout_, options_.name);
-    auto server = apiserver::ShardServer::start(loop_, *store_, params);
+  Expected<void> serve(controlplane::ShardServerParams params) {
+    params.port = options_.port != 0 ? options_.port : server::last_port(layout_, options_.name);
+    auto server = controlplane::ShardServer::start(loop_, *store_, params);
     if (!server && options_.port == 0 && params.port != 0) {
       params.port = 0;
-      server = apiserver::ShardServer::start(loop_, *store_, std::move(params));
+      server = controlplane::ShardServer::start(loop_, *store_, std::move(params));
     }
     if (!server) {
       return fail(std::move(server.error()));
     }
     server_ = std::move(*server);
-    watch_ = std::make_unique<FileWatch>(loop_, kFilePoll,
-                                         [this](const std::vector<std::string>&) { reload(); });
+    watch_ = std::make_unique<server::FileWatch>(
+        loop_, kFilePoll, [this](const std::vector<std::string>&) { reload(); });
     std::vector<std::string> files = {
         pki_.certificate(server_name()), pki_.key(server_name()), pki_.certificate("client-ca"),
         pki_.certificate("requestheader-ca"), pki_.key("service-account")};
@@ -238,15 +238,15 @@ class Running {
     }
     watch_->set_files(files);
     log_info("shard listens", {{"shard", options_.name}, {"url", server_->base_url()}});
-    return write_shard_files(layout_, options_.name, server_->base_url(), server_->port());
+    return server::write_shard_files(layout_, options_.name, server_->base_url(), server_->port());
   }
 
   Expected<net::UpstreamParams> root_address() const {
     const std::string path = layout_.shard_kubeconfig("root");
-    if (!file_exists(path)) {
+    if (!server::file_exists(path)) {
       return fail(Errc::kConfig, path + " is not there yet");
     }
-    auto access = read_kubeconfig(path, "base");
+    auto access = server::read_kubeconfig(path, "base");
     if (!access) {
       return fail(std::move(access.error()));
     }
@@ -288,7 +288,7 @@ class Running {
     client.ca_file = pki_.certificate("serving-ca");
     client.certificate_file = pki_.certificate("shard-admin");
     client.key_file = pki_.key("shard-admin");
-    auto authorities = read_file(client.ca_file);
+    auto authorities = server::read_file(client.ca_file);
     if (!authorities) {
       return fail(std::move(authorities.error()));
     }
@@ -327,7 +327,7 @@ class Running {
   [[nodiscard]] Expected<Reloaded> load_again() {
     auto tls = server_tls();
     auto bundles = ca_bundles();
-    auto keys = ensure_account_keys(layout_);
+    auto keys = server::ensure_account_keys(layout_);
     if (!tls || !bundles || !keys) {
       return fail(std::move(!tls ? tls.error() : !bundles ? bundles.error() : keys.error()));
     }
@@ -368,16 +368,16 @@ class Running {
   }
 
   Options options_;
-  Layout layout_;
-  Pki pki_;
+  server::Layout layout_;
+  server::Pki pki_;
   net::Loop loop_;
-  Signals signals_;
-  std::unique_ptr<AuditLog> audit_;
+  server::Signals signals_;
+  std::unique_ptr<auth::AuditLog> audit_;
   std::unique_ptr<store::LmdbStore> store_;
   std::shared_ptr<net::TlsContext> client_tls_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
-  std::unique_ptr<apiserver::ShardServer> server_;
-  std::unique_ptr<FileWatch> watch_;
+  std::unique_ptr<controlplane::ShardServer> server_;
+  std::unique_ptr<server::FileWatch> watch_;
   bool draining_ = false;
   bool loading_ = false, load_once_more_ = false;
   std::thread loader_;
@@ -441,8 +441,8 @@ int run_shard(const std::vector<std::string>& arguments) {
   if (!labels) {
     return complain("shard", std::string(labels.error().message()), 2);
   }
-  const Layout layout{absolute_path(options.join)};
-  if (auto joined = check_join_folder(layout); !joined) {
+  const server::Layout layout{server::absolute_path(options.join)};
+  if (auto joined = server::check_join_folder(layout); !joined) {
     return complain("shard", std::string(joined.error().message()));
   }
   Running shard(std::move(options), layout);

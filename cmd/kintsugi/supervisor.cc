@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "cmd/kintsugi/files.h"
+#include "server/files.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -88,7 +88,7 @@ Expected<void> Supervisor::launch(Child& child) {
   child.pid = pid;
   child.started = Clock::now();
   child.term_sent = false;
-  return write_file(child.process.pid_file, std::to_string(pid) + "\n");
+  return server::write_file(child.process.pid_file, std::to_string(pid) + "\n");
 }
 
 void Supervisor::reap() {

@@ -12,17 +12,17 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
-#include "cmd/kintsugi/files.h"
 #include "cmd/kintsugi/flags.h"
-#include "cmd/kintsugi/kubeconfig.h"
-#include "cmd/kintsugi/layout.h"
-#include "cmd/kintsugi/pki.h"
-#include "cmd/kintsugi/signals.h"
 #include "cmd/kintsugi/supervisor.h"
 #include "cmd/kintsugi/tenant_options.h"
 #include "net/loop.h"
 #include "net/tls.h"
 #include "net/upstream.h"
+#include "server/files.h"
+#include "server/kubeconfig.h"
+#include "server/layout.h"
+#include "server/pki.h"
+#include "server/signals.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -110,7 +110,7 @@ std::string shard_name(std::uint32_t index) {
 /// The running installation: everything between the first fork and the last wait.
 class Installation {
  public:
-  Installation(Options options, Layout layout)
+  Installation(Options options, server::Layout layout)
       : options_(std::move(options)),
         layout_(std::move(layout)),
         loop_("up"),
@@ -138,7 +138,7 @@ class Installation {
 
   Expected<void> start() {
     net::TlsParams tls;
-    tls.ca_file = Pki(layout_.pki()).certificate("serving-ca");
+    tls.ca_file = server::Pki(layout_.pki()).certificate("serving-ca");
     auto context = net::TlsContext::client(tls);
     if (!context) {
       return fail(std::move(context.error()));
@@ -190,7 +190,7 @@ class Installation {
     const std::string name = waiting_.front();
     std::uint16_t port = options_.port;
     if (name != "proxy") {
-      const auto text = read_file(layout_.shard_port(name));
+      const auto text = server::read_file(layout_.shard_port(name));
       port = text
                  ? parse_decimal<std::uint16_t>(trim(text->substr(0, text->find('\n')))).value_or(0)
                  : 0;
@@ -224,7 +224,7 @@ class Installation {
   void on_ready() {
     call_.reset();
     upstream_.reset();
-    if (auto result = write_file(layout_.ready_file(), "ready\n"); !result) {
+    if (auto result = server::write_file(layout_.ready_file(), "ready\n"); !result) {
       log_error("cannot write the ready file", {{"error", result.error().to_string()}});
     }
     ready_ = true;
@@ -281,7 +281,7 @@ class Installation {
   }
 
   static std::string last_line(const std::string& path) {
-    const auto text = read_file(path);
+    const auto text = server::read_file(path);
     if (!text) {
       return path + " tells why";
     }
@@ -308,9 +308,9 @@ class Installation {
   }
 
   Options options_;
-  Layout layout_;
+  server::Layout layout_;
   net::Loop loop_;
-  Signals signals_;
+  server::Signals signals_;
   Supervisor supervisor_;
   net::Timer probe_timer_;
   std::shared_ptr<net::TlsContext> tls_;
@@ -321,8 +321,8 @@ class Installation {
   int exit_status_ = 0;
 };
 
-std::string proxy_config_text(const Options& options, const Layout& layout) {
-  const Pki pki(layout.pki());
+std::string proxy_config_text(const Options& options, const server::Layout& layout) {
+  const server::Pki pki(layout.pki());
   const std::string url = "https://" +
                           (options.bind == "0.0.0.0" ? std::string("127.0.0.1") : options.bind) +
                           ":" + std::to_string(options.port);
@@ -389,40 +389,41 @@ std::string proxy_config_text(const Options& options, const Layout& layout) {
   return text;
 }
 
-Expected<void> prepare(const Options& options, const Layout& layout) {
+Expected<void> prepare(const Options& options, const server::Layout& layout) {
   for (const std::string& folder :
        {layout.dir, layout.run(), layout.logs(), layout.pki(), layout.dir + "/proxy"}) {
-    if (auto result = make_directories(folder); !result) {
+    if (auto result = server::make_directories(folder); !result) {
       return result;
     }
   }
   for (std::uint32_t i = 0; i < options.shards; ++i) {
-    if (auto result = make_directories(layout.shard(shard_name(i))); !result) {
+    if (auto result = server::make_directories(layout.shard(shard_name(i))); !result) {
       return result;
     }
   }
-  const Pki pki(layout.pki());
+  const server::Pki pki(layout.pki());
   if (auto result = pki.ensure({options.bind, "127.0.0.1", "::1", "localhost"}); !result) {
     return result;
   }
-  auto ca = read_file(pki.certificate("serving-ca"));
-  auto certificate = read_file(pki.certificate("admin"));
-  auto key = read_file(pki.key("admin"));
+  auto ca = server::read_file(pki.certificate("serving-ca"));
+  auto certificate = server::read_file(pki.certificate("admin"));
+  auto key = server::read_file(pki.key("admin"));
   if (!ca || !certificate || !key) {
     return fail(Errc::kIo, "the certificates in " + layout.pki() + " cannot be read");
   }
   const std::string url = "https://" +
                           (options.bind == "0.0.0.0" ? std::string("127.0.0.1") : options.bind) +
                           ":" + std::to_string(options.port);
-  auto written = write_file(layout.admin_kubeconfig(),
-                            render_kubeconfig({{"root", url + "/clusters/root"}, {"base", url}},
-                                              "kcp-admin", *ca, *certificate, *key),
-                            0600);
+  auto written = server::write_file(
+      layout.admin_kubeconfig(),
+      server::render_kubeconfig({{"root", url + "/clusters/root"}, {"base", url}}, "kcp-admin", *ca,
+                                *certificate, *key),
+      0600);
   if (!written) {
     return written;
   }
   // A root kubeconfig of an earlier run stays: the root shard keeps its port when it can.
-  return write_file(layout.proxy_config(), proxy_config_text(options, layout));
+  return server::write_file(layout.proxy_config(), proxy_config_text(options, layout));
 }
 
 }  // namespace
@@ -469,9 +470,9 @@ int run_up(const std::vector<std::string>& arguments) {
   if (auto valid = check_tenant_options(options.tenants); !valid) {
     return complain("up", std::string(valid.error().message()), 2);
   }
-  const Layout layout{absolute_path(options.dir)};
+  const server::Layout layout{server::absolute_path(options.dir)};
   // The lock comes first: what a running installation uses is not touched.
-  if (auto result = make_directories(layout.run()); !result) {
+  if (auto result = server::make_directories(layout.run()); !result) {
     return complain("up", std::string(result.error().message()));
   }
   const std::string lock_path = layout.run() + "/lock";

@@ -1,4 +1,4 @@
-#include "krm/types/tables.h"
+#include "krm/types/internal/tables.h"
 
 namespace kintsugi::krm {
 

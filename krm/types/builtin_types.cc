@@ -1,7 +1,7 @@
 #include "krm/types/builtin_types.h"
 
-#include "krm/types/tables.h"
-#include "krm/types/type_table.h"
+#include "krm/types/internal/tables.h"
+#include "krm/types/internal/type_table.h"
 
 namespace kintsugi::krm {
 

@@ -9,10 +9,10 @@
 #include <system_error>
 #include <utility>
 
-#include "store/lmdb/environment.h"
-#include "store/lmdb/layout.h"
-#include "store/lmdb/reader.h"
-#include "store/lmdb/verify.h"
+#include "store/lmdb/internal/environment.h"
+#include "store/lmdb/internal/layout.h"
+#include "store/lmdb/internal/reader.h"
+#include "store/lmdb/internal/verify.h"
 
 namespace kintsugi::store {
 namespace {

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <string>
 
-#include "store/lmdb/environment.h"
-#include "store/lmdb/layout.h"
-#include "store/test_store.h"
+#include "store/lmdb/internal/environment.h"
+#include "store/lmdb/internal/layout.h"
+#include "store/testing/test_store.h"
 
 namespace kintsugi::store {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "store/lmdb/lmdb_store.h"
-#include "store/test_store.h"
+#include "store/testing/test_store.h"
 
 namespace kintsugi::store {
 namespace {

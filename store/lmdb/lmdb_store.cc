@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "base/log.h"
-#include "store/lmdb/environment.h"
-#include "store/lmdb/layout.h"
-#include "store/lmdb/reader.h"
-#include "store/lmdb/verify.h"
-#include "store/lmdb/writer.h"
-#include "store/subscribers.h"
+#include "store/internal/subscribers.h"
+#include "store/lmdb/internal/environment.h"
+#include "store/lmdb/internal/layout.h"
+#include "store/lmdb/internal/reader.h"
+#include "store/lmdb/internal/verify.h"
+#include "store/lmdb/internal/writer.h"
 
 namespace kintsugi::store {
 namespace {

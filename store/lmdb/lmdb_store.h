@@ -45,7 +45,7 @@ struct VerifyReport {
   Revision revision = 0, compacted = 0;
 };
 
-/// The Store on LMDB. docs/decisions/0002-lmdb-store.md; on disk: store/lmdb/layout.h.
+/// The Store on LMDB. docs/decisions/0002-lmdb-store.md; on disk: store/lmdb/internal/layout.h.
 /// Threads: as Store, plus one writer thread. A read pins the pages of its snapshot: while a
 /// range() runs, pages that writers free cannot be used again and the file grows, so a visitor must
 /// not wait for anything; long lists are read page by page with RangeQuery::at.

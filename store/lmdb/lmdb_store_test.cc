@@ -16,7 +16,7 @@
 #include <mutex>
 #include <thread>
 
-#include "store/test_store.h"
+#include "store/testing/test_store.h"
 
 namespace kintsugi::store {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "store/lmdb/lmdb_store.h"
-#include "store/test_store.h"
+#include "store/testing/test_store.h"
 
 /// Power cuts (AM-457). A commit writes its pages, syncs, then writes one meta page. Between two
 /// durable states the disk may hold any part of the new pages without the meta page, with any tail

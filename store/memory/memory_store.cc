@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "store/transaction.h"
+#include "store/internal/transaction.h"
 
 namespace kintsugi::store {
 

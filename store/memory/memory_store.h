@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "store/internal/subscribers.h"
 #include "store/store.h"
-#include "store/subscribers.h"
 
 namespace kintsugi::store {
 

@@ -1,0 +1,164 @@
+#include "aggregation/list/internal/list_part.h"
+
+#include <cstring>
+#include <utility>
+
+#include "aggregation/shard_answer.h"
+#include "krm/json.h"
+#include "krm/protobuf.h"
+
+namespace kintsugi::aggregation {
+namespace {
+
+constexpr std::size_t kMaxPeek = 32U << 10;  // within a stream's window
+constexpr std::string_view kSystem = "system:";
+
+bool contains(std::string_view text, std::string_view part) {
+  return ::memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
+}
+
+/// Names and types of columns; nullopt: not understood.
+std::optional<std::vector<std::pair<std::string, std::string>>> columns_of(std::string_view raw) {
+  const Expected<krm::Json> parsed = krm::Json::parse(raw.empty() ? std::string_view("[]") : raw);
+  if (!parsed || !parsed->is_array()) {
+    return std::nullopt;
+  }
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const krm::Json& column : parsed->items()) {
+    out.emplace_back(column.text({"name"}), column.text({"type"}));
+  }
+  return out;
+}
+
+}  // namespace
+
+bool ListPart::ask(const MergeRoute& route, http::RequestHead head, bool columns) {
+  close();
+  head.target = route.path + step.query;
+  waiting_.clear();
+  cause_.clear();
+  head_ = {};
+  seen_ = {};
+  headed_ = ended_ = finished = false;
+  items = 0;
+  peeks_ = columns;
+  peek_ = ListSplitter(shared_.params.max_event);
+  if (shared_.is_refused(member.id)) {
+    cause_ = kTooLargeVersions;
+    return false;
+  }
+  shards::ShardClient* client = client_of(shared_, route, member.id);
+  if (client == nullptr || !call_.open(*client, net::UpstreamClass::kRead, std::move(head))) {
+    cause_ = client == nullptr || client->cause().empty() ? "not known yet" : client->cause();
+    return false;
+  }
+  timer_.start(shared_.params.first_byte, [this] { owner_.on_part_late(*this); });
+  return true;
+}
+
+void ListPart::rest(Duration wait, std::function<void()> then) {
+  close();
+  headed_ = false;
+  timer_.start(wait, std::move(then));
+}
+
+void ListPart::close() noexcept {
+  call_.close();
+  timer_.cancel();
+}
+
+void ListPart::forget() noexcept {
+  close();
+  headed_ = ended_ = false;
+}
+
+void ListPart::on_head(const http::ResponseHead& head) noexcept {
+  head_ = head;
+  headed_ = true;
+  if (head.status == 200) {
+    const std::string_view type = media_type(head.headers.get("content-type"));
+    format_ = type == krm::kProtobufMediaType ? ListFormat::kProtobuf : ListFormat::kJson;
+    if (format_ == ListFormat::kProtobuf) {
+      splitter_.emplace<ProtoListSplitter>(shared_.params.max_event);
+      peeks_ = false;
+    } else {
+      splitter_.emplace<ListSplitter>(shared_.params.max_event);
+    }
+    if (step.kind == ListStep::Kind::kRead) {
+      timer_.cancel();
+    }
+  }
+  owner_.on_part_head(*this);
+}
+
+void ListPart::on_data(std::string_view bytes) noexcept {
+  waiting_ += bytes;
+  if (peeks_) {
+    peek(bytes);
+  }
+  owner_.on_part_moved(*this);
+}
+
+void ListPart::on_end(Errc cause) noexcept {
+  ended_ = true;
+  end_cause_ = cause;
+  peeks_ = false;
+  timer_.cancel();
+  owner_.on_part_moved(*this);
+}
+
+void ListPart::peek(std::string_view bytes) {
+  const auto fault = peek_.feed(bytes, [](std::string_view) {});
+  const ListEnvelope& envelope = peek_.envelope();
+  const bool told = peek_.items_begun() || !envelope.columns.empty();
+  if (told || peek_.done() || fault != ListSplitter::Fault::kNone || waiting_.size() > kMaxPeek) {
+    peeks_ = false;
+    seen_.kind = envelope.kind;
+    seen_.api_version = envelope.api_version;
+    seen_.columns = envelope.columns;
+  }
+}
+
+ListSplitter::Fault ListPart::read(const std::function<void(std::string_view)>& take) {
+  const std::string bytes = std::exchange(waiting_, {});
+  const auto fault = std::visit([&](auto& each) { return each.feed(bytes, take); }, splitter_);
+  call_.consume(bytes.size());
+  return fault;
+}
+
+bool ListPart::complete() const noexcept {
+  // Protobuf says nowhere that it ends.
+  return std::visit([](const auto& each) { return each.done(); }, splitter_) &&
+         (format_ == ListFormat::kJson || (ended_ && end_cause_ == Errc::kOk));
+}
+
+const ListEnvelope& ListPart::envelope() const noexcept {
+  return std::visit([](const auto& each) -> const ListEnvelope& { return each.envelope(); },
+                    splitter_);
+}
+
+std::string system_cluster_of(std::string_view item, ListFormat format) {
+  if (!contains(item, kSystem)) {
+    return {};
+  }
+  std::optional<ObjectFacts> facts;
+  if (format == ListFormat::kProtobuf) {
+    facts = proto_item_facts(item);
+  } else {
+    facts = object_facts(item);
+    if (!facts) {
+      facts = row_facts(item);
+    }
+  }
+  return facts && is_hidden(*facts) ? std::string(facts->cluster) : std::string();
+}
+
+bool same_columns(std::string_view a, std::string_view b) {
+  if (a == b) {
+    return true;
+  }
+  const auto first = columns_of(a);
+  return first && first == columns_of(b);
+}
+
+}  // namespace kintsugi::aggregation

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "aggregation/bytes/json_split.h"
+#include "aggregation/bytes/proto_split.h"
+#include "aggregation/bytes/watch_coding.h"
+#include "aggregation/member_call.h"
+#include "aggregation/merge_loop.h"
+
+namespace kintsugi::aggregation {
+
+/// One shard's whole list, page by page, at one revision. Threads: its loop.
+class ShardPages final : private MemberCall::Listener {
+ public:
+  enum class End : std::uint8_t {
+    kDone,     ///< everything came; revision()
+    kRefused,  ///< an answer other than 200: answer(), body()
+    kBroken,   ///< connection lost, or it cannot be understood, or is of another coding
+  };
+  /// None of these may destroy the pages; all may close() them.
+  class Listener {
+   public:
+    virtual void on_item(std::string_view item, const ListEnvelope& envelope) noexcept = 0;
+    /// What came in this turn is through; credit is owed for it.
+    virtual void on_bytes(std::size_t count) noexcept = 0;
+    /// Once, last.
+    virtual void on_pages_end(End end) noexcept = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  /// @param head  as the watch was asked for; like `route` and `shape` it has to outlive this.
+  /// @param shape  its coding is decided by the answer if it is not yet.
+  /// @param query  "&a=b&…" of every page: limit, selectors. @param first  more of the first one
+  ShardPages(MergeLoop& shared, Listener& listener, topology::ShardId shard,
+             const http::RequestHead& head, const MergeRoute& route, StreamShape& shape,
+             std::string query, std::string first = {});
+  /// False: the shard is down, nothing comes.
+  [[nodiscard]] bool start();
+  /// Nothing comes any more.
+  void close() noexcept { call_.close(); }
+  void consume(std::size_t bytes) noexcept { call_.consume(bytes); }
+
+  [[nodiscard]] const http::ResponseHead& answer() const noexcept { return answer_; }
+  [[nodiscard]] const std::string& body() const noexcept { return body_; }
+  [[nodiscard]] const ListEnvelope& envelope() const noexcept {
+    return is_protobuf() ? messages_.envelope() : splitter_.envelope();
+  }
+  /// 0: the list has none.
+  [[nodiscard]] std::uint64_t revision() const noexcept;
+  [[nodiscard]] std::size_t items() const noexcept { return items_; }
+
+ private:
+  void on_head(const http::ResponseHead& head) noexcept override;
+  void on_data(std::string_view bytes) noexcept override;
+  void on_end(Errc cause) noexcept override;
+  [[nodiscard]] bool ask(const std::string& token);
+  [[nodiscard]] bool is_protobuf() const noexcept {
+    return shape_.coding != nullptr && shape_.coding->protobuf;
+  }
+
+  MergeLoop& shared_;
+  Listener& listener_;
+  topology::ShardId shard_;
+  const http::RequestHead& head_;
+  const MergeRoute& route_;
+  StreamShape& shape_;
+  std::string query_, first_;
+  MemberCall call_;
+  ListSplitter splitter_;
+  ProtoListSplitter messages_;
+  http::ResponseHead answer_;
+  std::string body_;  // of a refusal
+  std::size_t items_ = 0;
+  bool good_ = false;  // the page has come with 200 and in the right coding
+  bool broken_ = false;
+};
+
+}  // namespace kintsugi::aggregation

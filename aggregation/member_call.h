@@ -1,0 +1,76 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "http/gunzip.h"
+#include "http/handler.h"
+#include "net/loop.h"
+#include "net/upstream.h"
+#include "shards/shard_client.h"
+
+namespace kintsugi::aggregation {
+
+/// A GET to one shard on behalf of a merged read; the other half of flow control is the caller's.
+/// A body that is compressed although identity was asked for comes out as if it were not
+/// (AGG-1402), as fast as the caller takes it. Threads: its loop.
+class MemberCall final : private http::ResponseHandler {
+ public:
+  /// Gets what comes back. None of these may destroy the call; they may close() it.
+  class Listener {
+   public:
+    virtual void on_head(const http::ResponseHead& head) noexcept = 0;
+    /// The caller gives credit for the bytes (consume) when it is done with them.
+    virtual void on_data(std::string_view bytes) noexcept = 0;
+    /// Once, last. kOk: the body is complete.
+    virtual void on_end(Errc cause) noexcept = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  MemberCall(net::Loop& loop, Listener& listener) : loop_(loop), listener_(listener) {}
+  ~MemberCall() override { close(); }
+  MemberCall(const MemberCall&) = delete;
+  MemberCall& operator=(const MemberCall&) = delete;
+
+  /// Sends the request; on_end comes later if it cannot be sent. @param head its target is below
+  /// the shard's base URL. @return false: the shard is down, nothing comes.
+  [[nodiscard]] bool open(shards::ShardClient& client, net::UpstreamClass kind,
+                          http::RequestHead head);
+  /// Nothing comes any more.
+  void close() noexcept;
+  [[nodiscard]] bool running() const noexcept { return stream_ != nullptr || packed_ != nullptr; }
+  void consume(std::size_t bytes) noexcept;
+
+ private:
+  void on_head(http::ResponseHead head, bool end) noexcept override;
+  void on_data(std::string_view bytes, bool end) noexcept override;
+  void on_close(Errc cause) noexcept override;
+
+  /// A compressed body.
+  struct Packed {
+    explicit Packed(net::Loop& loop) : later(loop) {}
+    http::Gunzip gunzip;
+    std::string waiting;   ///< received and not unpacked
+    std::size_t read = 0;  ///< bytes of `waiting` that are
+    std::size_t held = 0;  ///< unpacked bytes that the caller has not consumed
+    bool may_have_more = false;
+    bool unpacking = false;
+    std::optional<Errc> end;  ///< of the stream
+    net::Timer later;
+  };
+  void unpack();
+  void finish(Errc cause);
+
+  net::Loop& loop_;
+  Listener& listener_;
+  shards::ShardClient::Handle client_;
+  http::RequestStream* stream_ = nullptr;
+  std::unique_ptr<Packed> packed_;  // null: the body comes as it is
+  bool complete_ = false;           // END_STREAM was seen
+};
+
+}  // namespace kintsugi::aggregation

@@ -1,0 +1,274 @@
+#include "aggregation/position/cursor.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace kintsugi::aggregation {
+namespace {
+
+const Scope kDeployments{"/clusters/*", "apps", "deployments"};
+
+SlotHistory history_of(std::vector<std::string> uids, std::uint32_t generation) {
+  krm::Json list = krm::Json::array();
+  krm::Json present = krm::Json::array();
+  for (const std::string& uid : uids) {
+    list.push_back(uid);
+    present.push_back(krm::Json(true));
+  }
+  const krm::Json record = krm::Json::object(
+      {{"generations", krm::Json::array({krm::Json::object(
+                           {{"generation", krm::Json(static_cast<std::int64_t>(generation))},
+                            {"madeAt", krm::Json(std::int64_t{1})},
+                            {"uids", std::move(list)}})})},
+       {"present", std::move(present)}});
+  return *SlotHistory::from_json(record);
+}
+
+SlotHistoryPtr shared(SlotHistory history) {
+  return std::make_shared<const SlotHistory>(std::move(history));
+}
+
+SlotChange shards(std::vector<std::string> uids) {
+  SlotChange change;
+  change.present = std::move(uids);
+  return change;
+}
+
+const std::vector<bool> kThree{true, true, true};
+constexpr std::string_view kExample =
+    "120000007830422000000000000000047110000000000000000000000000000000000000982";
+
+class CursorTest : public ::testing::Test {
+ protected:
+  SlotHistory history_ = history_of({"uid-a", "uid-b", "uid-c"}, 7);
+  CursorCodec codec_{kDeployments, shared(history_)};
+};
+
+TEST_F(CursorTest, WhenFormatted_T100_IsTheWorkedExample) {
+  EXPECT_EQ(codec_.format({4711, 0, 982}), kExample);
+  EXPECT_EQ(codec_.check(), 830422U);
+  EXPECT_EQ(cursor_check({"/clusters/*", "", "configmaps"}, history_.current().uids, 0), 111506U);
+  EXPECT_EQ(cursor_check({"/partitions/2hk9/eu/clusters/*", "apps", "deployments"},
+                         history_.current().uids, 0),
+            733746U);
+}
+
+TEST_F(CursorTest, WhenAShardJoins_T100_CursorGrowsAndTheOldOneStillHolds) {
+  const auto grown = history_.changed(shards({"uid-a", "uid-b", "uid-c", "uid-d"}), 2);
+  ASSERT_TRUE(grown);
+  const CursorCodec next(kDeployments, shared(*grown));
+  const std::string text = next.format({4711, 15, 982, 0});
+  EXPECT_TRUE(text.starts_with("120000008187897")) << text;
+  EXPECT_EQ(text.size(), 95U);
+  EXPECT_TRUE(is_newer_version(text, kExample));
+  const DecodedVersion old = next.decode(kExample, {true, true, true, true});
+  EXPECT_EQ(old.kind, VersionClass::kCursor);
+  EXPECT_EQ(old.generation, 7U);
+  EXPECT_EQ(old.components, (Components{4711, 0, 982, 0}));
+  EXPECT_TRUE(old.departed.empty());
+}
+
+TEST_F(CursorTest, WhenFormatted_T12_LengthTellsTheSlots) {
+  for (const std::size_t slots : {1, 3, 8, 32, 64}) {
+    std::vector<std::string> uids;
+    for (std::size_t i = 0; i < slots; ++i) {
+      uids.push_back("shard-" + std::to_string(i));
+    }
+    const CursorCodec codec(kDeployments, shared(history_of(uids, 3)));
+    EXPECT_EQ(codec.format(Components(slots, ~std::uint64_t{0})).size(), 15 + 20 * slots);
+  }
+}
+
+TEST_F(CursorTest, WhenTextIsNoVersion_T57_IsMalformed) {
+  for (const std::string& text : {std::string("abc"), std::string("-1"), std::string("01"),
+                                  std::string("1.0"), std::string(10'000, '1')}) {
+    EXPECT_EQ(codec_.decode(text, kThree).kind, VersionClass::kMalformed) << text.substr(0, 20);
+  }
+}
+
+TEST_F(CursorTest, WhenSomebodyElseMadeIt_T57_T112_IsUnknown) {
+  const std::string good(kExample);
+  std::string layout = good;
+  layout[0] = '2';
+  std::string width = good;
+  width[2] = '1';
+  width[1] = '1';
+  std::string check = good;
+  check[10] = check[10] == '9' ? '8' : '9';
+  const std::string short_one = good.substr(0, good.size() - 1);
+  const std::string longer = good + std::string(20, '0');
+  std::string begun = good;
+  begun.replace(15, 20, "00000000000000000001");
+  std::string too_large = good;
+  too_large.replace(15, 20, "99999999999999999999");
+  for (const std::string& text : {layout, width, check, short_one, longer, begun, too_large}) {
+    EXPECT_EQ(codec_.decode(text, kThree).kind, VersionClass::kUnknown) << text;
+  }
+  const CursorCodec other({"/clusters/*", "", "configmaps"}, shared(history_));
+  EXPECT_EQ(other.decode(good, kThree).kind, VersionClass::kUnknown);
+}
+
+TEST_F(CursorTest, WhenGenerationIsAhead_T57_IsFuture) {
+  std::string text(kExample);
+  text.replace(3, 6, "000008");
+  EXPECT_EQ(codec_.decode(text, kThree).kind, VersionClass::kFuture);
+  text.replace(3, 6, "000006");
+  const DecodedVersion old = codec_.decode(text, kThree);
+  EXPECT_EQ(old.kind, VersionClass::kUnknown);
+  EXPECT_EQ(old.reason, "generation");
+}
+
+TEST_F(CursorTest, WhenShort_T17_IsNative) {
+  EXPECT_EQ(codec_.decode("4711", kThree).native, 4711U);
+  EXPECT_EQ(codec_.decode("18446744073709551615", kThree).kind, VersionClass::kNative);
+  EXPECT_EQ(codec_.decode("18446744073709551616", kThree).kind, VersionClass::kUnknown);
+  EXPECT_EQ(codec_.decode("", kThree).kind, VersionClass::kUnset);
+  EXPECT_EQ(codec_.decode("0", kThree).kind, VersionClass::kZero);
+}
+
+TEST_F(CursorTest, WhenAMemberLeft_T72_T74_OnlyAnEmptyComponentIsForgotten) {
+  const DecodedVersion without_b = codec_.decode(kExample, {true, false, true});
+  EXPECT_EQ(without_b.kind, VersionClass::kCursor);
+  EXPECT_TRUE(without_b.departed.empty());
+  const DecodedVersion without_c = codec_.decode(kExample, {true, true, false});
+  EXPECT_EQ(without_c.departed, std::vector<std::string>{"uid-c"});
+  EXPECT_EQ(without_c.reason, "removed");
+}
+
+TEST_F(CursorTest, WhenAShardWasRolledBack_T58_ItsOldComponentsAreVoid) {
+  SlotChange change = shards({"uid-a", "uid-b", "uid-c"});
+  change.rolled_back = {"uid-c"};
+  const auto after = history_.changed(change, 2);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->current().generation, 8U);
+  const CursorCodec next(kDeployments, shared(*after));
+  EXPECT_EQ(next.decode(kExample, kThree).reason, "rollback");
+  const std::string fresh = next.format({4711, 0, 40});
+  EXPECT_EQ(next.decode(fresh, kThree).kind, VersionClass::kCursor);
+}
+
+TEST(SlotHistory, WhenShardsComeAndGo_SlotsStayAndAreReused) {
+  SlotHistory history = *SlotHistory().changed(shards({"a", "b"}), 1);
+  EXPECT_EQ(history.current().generation, 1U);
+  EXPECT_FALSE(history.changed(shards({"b", "a"}), 2));
+  history = *history.changed(shards({"b"}), 3);
+  EXPECT_EQ(history.current().generation, 2U);
+  EXPECT_EQ(history.current().uids, (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(history.slot_of("a"));
+  history = *history.changed(shards({"b", "c", "d"}), 4);
+  EXPECT_EQ(history.current().uids, (std::vector<std::string>{"c", "b", "d"}));
+  EXPECT_EQ(history.slot_of("c"), 0U);
+  // One that leaves while another comes keeps its slot for now.
+  history = *history.changed(shards({"b", "c", "e"}), 5);
+  EXPECT_EQ(history.current().uids, (std::vector<std::string>{"c", "b", "d", "e"}));
+}
+
+TEST(SlotHistory, WhenLabelsChange_GenerationRises) {
+  SlotChange change = shards({"a"});
+  change.labels["a"] = "region=eu";
+  const SlotHistory history = *SlotHistory().changed(change, 1);
+  EXPECT_FALSE(history.changed(change, 2));
+  change.labels["a"] = "region=us";
+  EXPECT_EQ(history.changed(change, 2)->current().generation, 2U);
+}
+
+TEST(SlotHistory, WhenWrittenAndRead_T29_NothingIsLost) {
+  SlotHistory history = *SlotHistory().changed(shards({"a", "b"}), 1);
+  SlotChange change = shards({"b", "c"});
+  change.rolled_back = {"b"};
+  change.labels["b"] = "x";
+  history = *history.changed(change, 9);
+  const Expected<SlotHistory> read = SlotHistory::from_json(history.to_json());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->to_json(), history.to_json());
+  EXPECT_TRUE(read->rolled_back_since("b", 1));
+  EXPECT_FALSE(read->rolled_back_since("b", 2));
+}
+
+TEST(SlotHistory, WhenGenerationsRunOut_TheyBeginAnewUnderAnotherCheck) {
+  SlotHistory history = history_of({"uid-a"}, kMaxGeneration);
+  const std::uint32_t before = cursor_check(kDeployments, history.current().uids, history.era());
+  const auto next = history.changed(shards({"uid-a", "uid-b"}), 2);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->current().generation, 1U);
+  EXPECT_NE(cursor_check(kDeployments, {"uid-a"}, next->era()), before);
+}
+
+TEST(SlotHistory, WhenRecordIsBroken_SaysSo) {
+  for (const char* text :
+       {"{}", R"({"generations":[],"present":[]})",
+        R"({"generations":[{"generation":2,"uids":["a"]}],"present":[]})",
+        R"({"generations":[{"generation":2,"uids":[]},{"generation":2,"uids":[]}],"present":[]})",
+        R"({"generations":[{"generation":0,"uids":[]}],"present":[]})"}) {
+    EXPECT_FALSE(SlotHistory::from_json(*krm::Json::parse(text))) << text;
+  }
+}
+
+TEST(Cursor, WhenShardsChangeAtRandom_T13_CursorsOfOneStreamNeverShrink) {
+  std::mt19937 random(7);
+  SlotHistory history = *SlotHistory().changed(shards({"s0"}), 1);
+  std::vector<std::string> present{"s0"};
+  std::map<std::string, std::uint64_t> position;
+  std::string last;
+  int next = 1;
+  for (int step = 0; step < 2'000; ++step) {
+    if (random() % 10 == 0) {
+      if (present.size() > 1 && random() % 2 == 0) {
+        position.erase(present.back());
+        present.pop_back();
+      } else if (present.size() < 20) {
+        present.push_back("s" + std::to_string(next++));
+      }
+      if (auto changed = history.changed(shards(present), step)) {
+        history = std::move(*changed);
+      }
+    } else {
+      position[present[random() % present.size()]] += 2 + random() % 1'000;
+    }
+    Components components(history.current().uids.size());
+    for (const auto& [uid, value] : position) {
+      components[*history.slot_of(uid)] = value;
+    }
+    const CursorCodec codec(kDeployments, shared(history));
+    const std::string text = codec.format(components);
+    EXPECT_FALSE(is_newer_version(last, text)) << last << " " << text;
+    last = text;
+    std::vector<bool> members(components.size(), true);
+    EXPECT_EQ(codec.decode(text, members).components, components);
+  }
+}
+
+TEST(SlotHistory, WhenFixedByTheConfiguration_AGG509_T100_MintsWhatItSays) {
+  const SlotChange listed = shards({"uid-a", "uid-b", "uid-c"});
+  const auto history = SlotHistory().fixed(listed, 7, 100);
+  ASSERT_TRUE(history);
+  EXPECT_FALSE(history->fixed(listed, 7, 200));
+  const CursorCodec deployments({"/clusters/*", "apps", "deployments"}, shared(*history));
+  EXPECT_EQ(deployments.format({4711, 0, 982}),
+            "120000007830422000000000000000047110000000000000000000000000000000000000982");
+  const CursorCodec maps({"/clusters/*", "", "configmaps"}, shared(*history));
+  EXPECT_TRUE(maps.format({1, 2, 3}).starts_with("120000007111506"));
+}
+
+TEST(SlotHistory, WhenTheConfigurationRaisesTheGeneration_AGG511_CursorsAreCarriedOver) {
+  const SlotHistory before = *SlotHistory().fixed(shards({"a", "b"}), 7, 100);
+  const std::string cursor = CursorCodec(kDeployments, shared(before)).format({5, 6});
+  const auto after = before.fixed(shards({"c", "b", "a"}), 8, 200);
+  ASSERT_TRUE(after);
+  const DecodedVersion read =
+      CursorCodec(kDeployments, shared(*after)).decode(cursor, {true, true, true});
+  EXPECT_EQ(read.kind, VersionClass::kCursor);
+  EXPECT_EQ(read.components, (Components{0, 6, 5}));
+  const auto without = before.fixed(shards({"b"}), 8, 200);
+  ASSERT_TRUE(without);
+  EXPECT_EQ(CursorCodec(kDeployments, shared(*without)).decode(cursor, {true}).departed,
+            (std::vector<std::string>{"a"}));
+  // One that goes back cannot be told from another installation.
+  const auto older = before.fixed(shards({"a", "b", "c"}), 3, 200);
+  ASSERT_TRUE(older);
+  EXPECT_EQ(older->find(7), nullptr);
+}
+
+}  // namespace
+}  // namespace kintsugi::aggregation

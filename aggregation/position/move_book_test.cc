@@ -1,0 +1,116 @@
+#include "aggregation/position/move_book.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace kintsugi::aggregation {
+namespace {
+
+const Scope kMaps{"/clusters/*", "", "configmaps"};
+const Scope kSecrets{"/clusters/*", "", "secrets"};
+
+TEST(MoveBook, WhenAClusterArrives_T110_ItIsLeftOutNoLonger) {
+  MoveBook book;
+  EXPECT_TRUE(book.left_out("uid-b", kMaps).empty());
+  book.leave_out("uid-b", kMaps, "moving", 20);
+  book.leave_out("uid-b", kMaps, "moving", 15);  // another stream is behind
+  book.leave_out("uid-b", kMaps, "other", 3);
+  EXPECT_EQ(book.left_out("uid-b", kMaps), (MoveBook::LeftOut{{"moving", 20}, {"other", 3}}));
+  EXPECT_TRUE(book.left_out("uid-b", kSecrets).empty());
+  EXPECT_TRUE(book.left_out("uid-a", kMaps).empty());
+  EXPECT_EQ(book.arrival("uid-b", kMaps).revision, 0U);
+  book.note_arrival("uid-b", kMaps, "moving", {30, 2});
+  book.note_arrival("uid-b", kMaps, "moving", {25, 2});
+  EXPECT_EQ(book.left_out("uid-b", kMaps), (MoveBook::LeftOut{{"other", 3}}));
+  EXPECT_EQ(book.arrival("uid-b", kMaps).revision, 30U);
+  EXPECT_EQ(book.arrival("uid-b", kSecrets).revision, 0U);
+}
+
+TEST(MoveBook, WhenAProcessStartsAgain_T110_KnowsWhatTheLastOneKnew) {
+  MoveBook book;
+  book.leave_out("uid-b", kMaps, "moving", 1'000'000'000'000'000'007);
+  book.note_arrival("uid-c", kSecrets, "here", {30, 2});
+  const auto record = krm::Json::parse(book.to_json().dump());
+  ASSERT_TRUE(record);
+  MoveBook later;
+  ASSERT_TRUE(later.restore(*record));
+  EXPECT_EQ(later.left_out("uid-b", kMaps),
+            (MoveBook::LeftOut{{"moving", 1'000'000'000'000'000'007}}));
+  EXPECT_EQ(later.arrival("uid-c", kSecrets).revision, 30U);
+  EXPECT_EQ(later.arrival("uid-c", kSecrets).generation, 2U);
+  EXPECT_EQ(later.to_json().dump(), record->dump());
+}
+
+TEST(MoveBook, WhenARecordIsNoRecord_SaysSoAndStaysEmpty) {
+  for (const char* text : {"{}", "[]", R"({"leftOut":[{"of":["a"]}],"arrivals":[]})",
+                           R"({"leftOut":[]})", R"({"leftOut":[],"arrivals":[{"revision":1}]})",
+                           R"({"leftOut":[{"of":["a","b","c","d"]}],"arrivals":[]})"}) {
+    MoveBook book;
+    EXPECT_FALSE(book.restore(*krm::Json::parse(text))) << text;
+    EXPECT_TRUE(book.left_out("a", {"b", "c", "d"}).empty());
+  }
+}
+
+TEST(MoveBook, WhenThereIsSomethingNew_TellsOnceUntilItIsRead) {
+  MoveBook book;
+  int told = 0;
+  book.on_change([&] { ++told; });
+  book.leave_out("uid-b", kMaps, "moving", 20);
+  book.leave_out("uid-b", kMaps, "moving", 21);
+  EXPECT_EQ(told, 1);
+  (void)book.to_json();
+  book.leave_out("uid-b", kMaps, "moving", 21);  // is known
+  EXPECT_EQ(told, 1);
+  book.note_arrival("uid-b", kMaps, "moving", {22, 1});
+  EXPECT_EQ(told, 2);
+}
+
+TEST(MoveBook, WhenThereIsTooMuch_StaysWithinItsBounds) {
+  MoveBook book;
+  for (std::size_t i = 0; i < 2 * MoveBook::kMostClusters; ++i) {
+    book.leave_out("uid-b", kMaps, "c" + std::to_string(i), i + 1);
+  }
+  EXPECT_EQ(book.left_out("uid-b", kMaps).size(), MoveBook::kMostClusters);
+  for (std::size_t i = 0; i < MoveBook::kMost + 10; ++i) {
+    book.note_arrival("u" + std::to_string(i), kMaps, "c", {i + 1, 1});
+  }
+  EXPECT_EQ(book.to_json().find("arrivals")->items().size(), MoveBook::kMost);
+  for (int n = 0; n < 100; ++n) {
+    for (std::size_t i = 0; i < MoveBook::kMostClusters; ++i) {
+      book.leave_out("u" + std::to_string(n), kSecrets, "c" + std::to_string(i), 1);
+    }
+  }
+  std::size_t all = 0;
+  const krm::Json record = book.to_json();
+  for (const krm::Json& one : record.find("leftOut")->items()) {
+    all += one.find("clusters")->members().size();
+  }
+  EXPECT_EQ(all, 16'384U);
+}
+
+TEST(MoveBook, WhenSeveralLoopsTell_NothingIsLost) {
+  MoveBook book;
+  std::vector<std::thread> threads;
+  for (int n = 0; n < 3; ++n) {
+    threads.emplace_back([&book, n] {
+      for (std::uint64_t i = 1; i <= 500; ++i) {
+        book.leave_out("uid-b", kMaps, "c" + std::to_string(n), i);
+        (void)book.left_out("uid-b", kMaps);
+        book.note_arrival("uid-c", kMaps, "c", {i, 1});
+        (void)book.arrival("uid-c", kMaps);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(book.left_out("uid-b", kMaps),
+            (MoveBook::LeftOut{{"c0", 500}, {"c1", 500}, {"c2", 500}}));
+  EXPECT_EQ(book.arrival("uid-c", kMaps).revision, 500U);
+}
+
+}  // namespace
+}  // namespace kintsugi::aggregation

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "aggregation/position/continue_token.h"
+#include "aggregation/position/internal/shared_record.h"
+#include "aggregation/position/slot_table.h"
+#include "net/loop.h"
+#include "store/store.h"
+#include "topology/snapshot.h"
+
+namespace kintsugi::aggregation {
+
+/// Keeps what cursors and continue tokens mean (AGG-509, AGG-612) in the proxy's
+/// store: the slot table, which follows the shards of the snapshot, and the key that tokens are
+/// made with. A table is stored before any loop hears of it, so that no cursor outlives its
+/// meaning. With a shared record all that is in it instead, and the replicas that have the same one
+/// mint equal cursors; what others write shows within a tenth of a second. Threads: the control
+/// loop's.
+class SlotKeeper {
+ public:
+  using Publish = std::function<void(SlotHistoryPtr, TokenKeys)>;
+  /// @param publish  runs on the loop whenever there is something new.
+  /// @param shared_file  of the SharedRecord; "": none
+  SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotPublisher& publisher,
+             Publish publish, const std::string& shared_file = {});
+  ~SlotKeeper();
+  /// How many generations are kept besides those of a day.
+  void keep_generations(std::size_t count) noexcept { kept_ = count; }
+  SlotKeeper(const SlotKeeper&) = delete;
+  SlotKeeper& operator=(const SlotKeeper&) = delete;
+
+  /// The table is what the configuration says, once the snapshot has exactly these shards; a
+  /// generation of 0: it follows the snapshot again. @param uids  in the order of their slots
+  void fix(std::uint32_t generation, std::vector<std::string> uids);
+
+  /// Keys of continue tokens from a file; empty: those that are stored.
+  void set_keys(TokenKeys keys);
+
+  /// The shard has lost revisions that were seen of it (AGG-522).
+  void mark_rolled_back(const std::string& uid);
+
+  /// Counts the starts of processes (AGG-516). Waits for the disk: for start-up, before start().
+  /// @return 1..kMaxEpoch, one more than ever before @error kCorrupt, kIo
+  [[nodiscard]] Expected<std::uint32_t> take_epoch();
+
+  /// Reads what is stored, makes the token key where there is none, and publishes. Waits for the
+  /// disk: for start-up. @error kCorrupt, kIo
+  [[nodiscard]] Expected<void> start();
+  /// start() found nothing stored.
+  [[nodiscard]] bool is_new() const noexcept { return is_new_; }
+
+ private:
+  void look();
+  [[nodiscard]] std::optional<SlotHistory> fixed_table(SlotChange change) const;
+  void store_table(SlotHistory next);
+  void publish();
+  // slot_keeper_shared.cc
+  [[nodiscard]] Expected<std::uint32_t> take_shared_epoch();
+  void look_shared(SlotChange own);
+  void adopt(SharedContent content);
+  void follow_record();
+
+  net::Loop& loop_;
+  store::Store& store_;
+  std::shared_ptr<topology::SnapshotView> view_;
+  Publish publish_;
+  SlotHistoryPtr history_ = std::make_shared<const SlotHistory>();
+  TokenKeys keys_;             // that are stored
+  TokenKeys configured_keys_;  // go before them
+  std::uint32_t fixed_generation_ = 0;
+  std::size_t kept_ = kGenerationsKept;
+  std::vector<std::string> fixed_uids_;
+  std::vector<std::string> rolled_back_;  // not stored yet
+  net::Timer timer_;
+  std::unique_ptr<SharedRecord> shared_;
+  std::optional<SlotChange> told_;            // to the record, last
+  std::map<std::string, TimePoint> missing_;  // in the record, since then
+  net::Timer follow_timer_;
+  bool is_new_ = false;
+  bool busy_ = false;     // a table is on its way to the disk
+  bool waiting_ = false;  // for the second that changes share
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace kintsugi::aggregation

@@ -1,0 +1,202 @@
+#include "aggregation/position/slot_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kintsugi::aggregation {
+namespace {
+
+using krm::Json;
+
+constexpr std::int64_t kDay = 24 * 3600;  ///< [s]
+
+bool contains(const std::vector<std::string>& list, std::string_view text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+std::int64_t integer(const Json& object, std::string_view key) {
+  const Json* member = object.find(key);
+  return member == nullptr ? 0 : member->as_integer();
+}
+
+}  // namespace
+
+SlotHistory::SlotHistory() : tables_(1) {}
+
+Expected<SlotHistory> SlotHistory::from_json(const Json& record) {
+  SlotHistory out;
+  out.tables_.clear();
+  const Json* tables = record.find("generations");
+  const Json* present = record.find("present");
+  if (tables == nullptr || present == nullptr) {
+    return fail(Errc::kCorrupt, "the slot table has no generations");
+  }
+  for (const Json& each : tables->items()) {
+    SlotTable table;
+    table.generation = static_cast<std::uint32_t>(integer(each, "generation"));
+    table.made_at = integer(each, "madeAt");
+    if (const Json* uids = each.find("uids")) {
+      for (const Json& uid : uids->items()) {
+        table.uids.emplace_back(uid.as_string());
+      }
+    }
+    const bool rises = out.tables_.empty() || out.tables_.back().generation < table.generation;
+    if (!rises || table.generation == 0 || table.generation > kMaxGeneration) {
+      return fail(Errc::kCorrupt, "the slot table has generations out of order");
+    }
+    out.tables_.push_back(std::move(table));
+  }
+  for (const Json& each : present->items()) {
+    out.present_.push_back(each.as_bool());
+  }
+  if (out.tables_.empty() || out.present_.size() != out.tables_.back().uids.size()) {
+    return fail(Errc::kCorrupt, "the slot table does not say which shards are there");
+  }
+  if (const Json* labels = record.find("labels")) {
+    for (const krm::JsonMember& member : labels->members()) {
+      out.labels_.emplace(member.key, member.value.as_string());
+    }
+  }
+  if (const Json* rolled_back = record.find("rolledBack")) {
+    for (const krm::JsonMember& member : rolled_back->members()) {
+      out.rolled_back_.emplace(member.key, static_cast<std::uint32_t>(member.value.as_integer()));
+    }
+  }
+  out.era_ = static_cast<std::uint32_t>(integer(record, "era"));
+  return out;
+}
+
+Json SlotHistory::to_json() const {
+  Json tables = Json::array();
+  for (const SlotTable& table : tables_) {
+    Json uids = Json::array();
+    for (const std::string& uid : table.uids) {
+      uids.push_back(uid);
+    }
+    tables.push_back(
+        Json::object({{"generation", Json(static_cast<std::int64_t>(table.generation))},
+                      {"madeAt", Json(table.made_at)},
+                      {"uids", std::move(uids)}}));
+  }
+  Json present = Json::array();
+  for (const bool each : present_) {
+    present.push_back(Json(each));
+  }
+  Json record = Json::object({{"generations", std::move(tables)},
+                              {"present", std::move(present)},
+                              {"era", Json(static_cast<std::int64_t>(era_))}});
+  for (const auto& [uid, text] : labels_) {
+    record.make({"labels", uid}) = text;
+  }
+  for (const auto& [uid, generation] : rolled_back_) {
+    record.make({"rolledBack", uid}) = Json(static_cast<std::int64_t>(generation));
+  }
+  return record;
+}
+
+std::optional<SlotHistory> SlotHistory::changed(const SlotChange& change, std::int64_t now,
+                                                std::size_t kept) const {
+  SlotTable next = current();
+  std::vector<bool> present(next.uids.size());
+  for (std::size_t slot = 0; slot < next.uids.size(); ++slot) {
+    present[slot] = contains(change.present, next.uids[slot]);
+  }
+  for (const std::string& uid : change.present) {
+    if (contains(next.uids, uid)) {
+      continue;
+    }
+    const auto free = std::find(present_.begin(), present_.end(), false);
+    // A slot that this change frees is taken next time: its last cursors must still say whose it
+    // was.
+    std::size_t slot = next.uids.size();
+    for (auto at = free; at != present_.end(); at = std::find(at + 1, present_.end(), false)) {
+      const auto candidate = static_cast<std::size_t>(at - present_.begin());
+      if (!present[candidate]) {
+        slot = candidate;
+        break;
+      }
+    }
+    if (slot == next.uids.size()) {
+      next.uids.push_back(uid);
+      present.push_back(true);
+    } else {
+      next.uids[slot] = uid;
+      present[slot] = true;
+    }
+  }
+  if (next.uids == current().uids && present == present_ && change.labels == labels_ &&
+      change.rolled_back.empty()) {
+    return std::nullopt;
+  }
+  SlotHistory out = *this;
+  out.present_ = std::move(present);
+  out.labels_ = change.labels;
+  next.made_at = now;
+  const bool first = tables_.size() == 1 && current().uids.empty();
+  if (first) {
+    out.tables_.clear();
+  } else if (++next.generation > kMaxGeneration) {
+    next.generation = 1;
+    out.tables_.clear();
+    out.rolled_back_.clear();
+    ++out.era_;
+  }
+  for (const std::string& uid : change.rolled_back) {
+    out.rolled_back_[uid] = next.generation;
+  }
+  out.tables_.push_back(std::move(next));
+  while (out.tables_.size() > kept && out.tables_.front().made_at < now - kDay) {
+    out.tables_.erase(out.tables_.begin());
+  }
+  return out;
+}
+
+std::optional<SlotHistory> SlotHistory::fixed(const SlotChange& change, std::uint32_t generation,
+                                              std::int64_t now, std::size_t kept) const {
+  const bool is_whole =
+      std::all_of(present_.begin(), present_.end(), [](bool each) { return each; });
+  if (current().generation == generation && current().uids == change.present && is_whole) {
+    return std::nullopt;
+  }
+  SlotHistory out;
+  if (current().generation < generation && !current().uids.empty()) {
+    out.tables_ = tables_;
+    out.rolled_back_ = rolled_back_;
+  } else {
+    out.tables_.clear();
+  }
+  out.tables_.push_back({generation, change.present, now});
+  if (out.tables_.size() > kept) {
+    out.tables_.erase(out.tables_.begin());
+  }
+  out.present_.assign(change.present.size(), true);
+  out.labels_ = change.labels;
+  for (const std::string& uid : change.rolled_back) {
+    out.rolled_back_[uid] = generation;
+  }
+  return out;
+}
+
+const SlotTable* SlotHistory::find(std::uint32_t generation) const noexcept {
+  const auto found = std::lower_bound(
+      tables_.begin(), tables_.end(), generation,
+      [](const SlotTable& table, std::uint32_t wanted) { return table.generation < wanted; });
+  return found == tables_.end() || found->generation != generation ? nullptr : &*found;
+}
+
+std::optional<std::size_t> SlotHistory::slot_of(std::string_view uid) const noexcept {
+  const std::vector<std::string>& uids = current().uids;
+  for (std::size_t slot = 0; slot < uids.size(); ++slot) {
+    if (present_[slot] && uids[slot] == uid) {
+      return slot;
+    }
+  }
+  return std::nullopt;
+}
+
+bool SlotHistory::rolled_back_since(std::string_view uid, std::uint32_t generation) const noexcept {
+  const auto found = rolled_back_.find(uid);
+  return found != rolled_back_.end() && found->second > generation;
+}
+
+}  // namespace kintsugi::aggregation

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "aggregation/merge_loop.h"
+#include "aggregation/merge_query.h"
+#include "aggregation/rights/permit.h"
+#include "http/handler.h"
+
+namespace kintsugi::aggregation {
+
+/// Answers a merged list or watch with `share: reviewed` (AGG-904): asks for the
+/// caller's rights (route.reviews), refuses, or reads with the proxy's own credential what the
+/// caller may see. Of the request's fields the shards get none that speaks for the caller.
+[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_reviewed(
+    MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
+    MergeQuery query, std::string accept);
+
+/// The path of the collection that a request was understood as, without the query; the own
+/// credential reads nothing that is written in another way.
+[[nodiscard]] std::string canonical_path(const krm::RequestInfo& info);
+/// A path segment that every server reads as it stands.
+[[nodiscard]] bool is_plain_segment(std::string_view text) noexcept;
+
+/// Only what a list or watch is asked with, each once: "&labelSelector=…".
+[[nodiscard]] std::string reviewed_query(const MergeQuery& query, const krm::RequestInfo& info);
+
+}  // namespace kintsugi::aggregation

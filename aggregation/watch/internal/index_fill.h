@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "aggregation/bytes/watch_coding.h"
+#include "aggregation/list/shard_pages.h"
+#include "aggregation/merge_loop.h"
+#include "aggregation/watch/member_watch.h"
+#include "net/loop.h"
+
+namespace kintsugi::aggregation {
+
+/// Learns what the readers of a stream have that began at a cursor, so that a lost history can be
+/// repaired for them too (AGG-1002): some time after the stream began it lists
+/// the shard's objects as they were at the stream's position, and what the stream tells meanwhile
+/// takes precedence. Only a few of a loop at a time, and none while the indexes take all the memory
+/// that they may. Threads: its loop.
+class IndexFill final : private ShardPages::Listener {
+ public:
+  /// @param stream  the stream that has the index, until stop()
+  /// @param head  as the watch was asked for; like `route`, `passed_on` and `shape` it has to
+  /// outlive this.
+  IndexFill(MergeLoop& shared, std::function<MemberWatch*()> stream,
+            std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index,
+            const http::RequestHead& head, const MergeRoute& route, const std::string& passed_on,
+            StreamShape& shape);
+  ~IndexFill() { stop(); }
+  IndexFill(const IndexFill&) = delete;
+  IndexFill& operator=(const IndexFill&) = delete;
+
+  void start();
+  /// Nothing comes any more.
+  void stop() noexcept;
+
+ private:
+  void on_item(std::string_view item, const ListEnvelope& envelope) noexcept override;
+  void on_bytes(std::size_t count) noexcept override;
+  void on_pages_end(ShardPages::End end) noexcept override;
+
+  void list();
+  void wait(Duration delay);
+  void give_turn() noexcept;
+  /// The index that is being filled; null: somebody has taken it away.
+  [[nodiscard]] KeyIndex* index() const;
+
+  MergeLoop& shared_;
+  std::function<MemberWatch*()> stream_;
+  std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index_;
+  const http::RequestHead& head_;
+  const MergeRoute& route_;
+  const std::string& passed_on_;
+  StreamShape& shape_;
+  net::Timer timer_;
+  std::unique_ptr<ShardPages> pages_;
+  Duration delay_;
+  bool has_turn_ = false;
+  bool broken_ = false;
+};
+
+}  // namespace kintsugi::aggregation

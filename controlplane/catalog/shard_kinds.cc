@@ -1,0 +1,130 @@
+#include "controlplane/catalog/shard_kinds.h"
+
+#include <memory>
+#include <utility>
+
+#include "controlplane/admission/binding_admission.h"
+#include "controlplane/admission/logical_cluster_admission.h"
+#include "controlplane/admission/privileges.h"
+#include "controlplane/admission/workspace_admission.h"
+#include "controlplane/admission/workspace_type_admission.h"
+#include "controlplane/internal/names.h"
+#include "controlplane/kinds/kcp_kinds.h"
+#include "krm/status.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+using krm::Json;
+
+apiserver::ResourcePtr logical_clusters() {
+  apiserver::ResourceDef def = *logical_cluster_kind();
+  def.hooks.prepare = [](const apiserver::WriteContext&, Json& object, const Json* old) {
+    prepare_logical_cluster(object, old);
+  };
+  def.hooks.approve = approve_logical_cluster;
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+}
+
+apiserver::ResourcePtr workspaces(const ShardKindContext& context) {
+  apiserver::ResourceDef def = *workspace_kind();
+  const WorkspaceTypeLookup& types = context.types;
+  auth::Authorizer& authorizer = context.authorizer;
+  def.hooks.prepare = [&types](const apiserver::WriteContext& write, Json& object,
+                               const Json* old) { prepare_workspace(types, write, object, old); };
+  def.hooks.admit = [&types](const apiserver::WriteContext& write, const Json* object,
+                             const Json* old, apiserver::Hooks::AdmitDone done) {
+    admit_workspace(types, write, object, old, std::move(done));
+  };
+  def.hooks.approve = [&types, &authorizer](const apiserver::WriteContext& write,
+                                            const Json* object, const Json* old,
+                                            apiserver::Hooks::AdmitDone done) {
+    approve_workspace(types, authorizer, write, object, old, std::move(done));
+  };
+  def.hooks.computed = [&homes = context.homes](const auth::UserInfo& user,
+                                                std::string_view cluster, std::string_view name,
+                                                const apiserver::Hooks::GetDone& done) {
+    return homes.get(user, cluster, name, done);
+  };
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+}
+
+apiserver::ResourcePtr workspace_types(const ShardKindContext& context) {
+  apiserver::ResourceDef def = *workspace_type_kind();
+  def.hooks.prepare = [](const apiserver::WriteContext& write, Json& object, const Json*) {
+    prepare_workspace_type(write, object);
+  };
+  def.hooks.admit = admit_workspace_type;
+  def.hooks.approve = [&index = context.index, &catalog = context.catalog,
+                       &authorizer = context.authorizer](const apiserver::WriteContext& write,
+                                                         const Json* object, const Json* old,
+                                                         apiserver::Hooks::AdmitDone done) {
+    approve_workspace_type(index, catalog, authorizer, write, object, old, std::move(done));
+  };
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+}
+
+/// The identity says whose objects the export's virtual workspace shows, and what a binding has
+/// bound whose a resource is: only the system, which has seen the secret and asked for the right,
+/// writes these (KK-143, KK-167), by whatever way a request comes here.
+void approve_export(const apiserver::WriteContext& context, const Json* object, const Json*,
+                    const apiserver::Hooks::AdmitDone& done) {
+  if (object != nullptr && context.subresource == "status" && !has_any(context.user, kSystem)) {
+    done(fail(krm::forbidden(kApisGroup, kApiExports, object->text({"metadata", "name"}),
+                             "access denied")));
+  } else {
+    done({});
+  }
+}
+
+apiserver::ResourcePtr api_exports() {
+  apiserver::ResourceDef def = *api_export_kind();
+  const auto before = def.hooks.prepare;
+  def.hooks.prepare = [before](const apiserver::WriteContext& context, Json& object,
+                               const Json* old) {
+    if (before) {
+      before(context, object, old);
+    }
+    if (context.subresource.empty() && context.verb != "delete" &&
+        !object.text({"spec", "identity", "secretRef", "name"}).empty() &&
+        object.text({"spec", "identity", "secretRef", "namespace"}).empty()) {
+      object.make({"spec", "identity", "secretRef", "namespace"}) = "kcp-system";
+    }
+  };
+  def.hooks.approve = approve_export;
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+}
+
+apiserver::ResourcePtr api_bindings(const ShardKindContext& context) {
+  apiserver::ResourceDef def = *api_binding_kind();
+  const ApiCatalog& catalog = context.catalog;
+  auth::Authorizer& authorizer = context.authorizer;
+  def.hooks.prepare = prepare_binding;
+  def.hooks.admit = [&catalog, &authorizer](const apiserver::WriteContext& write,
+                                            const Json* object, const Json* old,
+                                            apiserver::Hooks::AdmitDone done) {
+    admit_binding(catalog, authorizer, write, object, old, std::move(done));
+  };
+  def.hooks.approve = [&authorizer, may_escalate = context.claims_escalation](
+                          const apiserver::WriteContext& write, const Json* object, const Json* old,
+                          apiserver::Hooks::AdmitDone done) {
+    approve_binding(may_escalate ? nullptr : &authorizer, write, object, old, std::move(done));
+  };
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+}
+
+}  // namespace
+
+std::vector<kinds::StaticPlusCrdRegistry::StaticKind> shard_kinds(const ShardKindContext& context) {
+  const auto in_root = [](std::string_view cluster) { return cluster == kRootCluster; };
+  return {{api_bindings(context), {}},
+          {api_exports(), {}},
+          {with_reserved_groups(api_resource_schema_kind()), {}},
+          {logical_clusters(), {}},
+          {shard_kind(), in_root},
+          {workspace_authentication_kind(), {}},
+          {workspaces(context), {}},
+          {workspace_types(context), {}}};
+}
+
+}  // namespace kintsugi::controlplane

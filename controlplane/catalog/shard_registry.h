@@ -1,0 +1,38 @@
+#pragma once
+
+#include "controlplane/catalog/bound_kinds.h"
+#include "kinds/registry.h"
+
+namespace kintsugi::controlplane {
+
+/// What a logical cluster of a shard serves: fixed kinds, then its CustomResourceDefinitions, then
+/// what its APIBindings bring; the first hides the others. "<plural>:<identity>" means the resource
+/// of one APIExport: in a cluster that has bound it, or in "*" as any cluster of this shard has it.
+/// Source: AM-477, AM-479. Threads: one loop. Both parts outlive it.
+class ShardRegistry final : public apiserver::Registry {
+ public:
+  ShardRegistry(const kinds::StaticPlusCrdRegistry& own, const BoundKinds& bound)
+      : own_(own), bound_(bound) {}
+
+  [[nodiscard]] apiserver::ResourcePtr find(std::string_view cluster, std::string_view group,
+                                            std::string_view resource) const override;
+  [[nodiscard]] apiserver::ResourcePtr find_any_identity(std::string_view group,
+                                                         std::string_view resource) const override {
+    return bound_.find_any_identity(group, resource);
+  }
+  [[nodiscard]] std::vector<apiserver::ResourcePtr> all(std::string_view cluster) const override;
+  [[nodiscard]] std::uint64_t generation(std::string_view cluster) const override;
+  [[nodiscard]] bool ready(std::string_view cluster) const override {
+    return own_.ready(cluster) && bound_.ready();
+  }
+  [[nodiscard]] bool is_known_elsewhere(std::string_view group,
+                                        std::string_view version) const override {
+    return bound_.serves(group, version);
+  }
+
+ private:
+  const kinds::StaticPlusCrdRegistry& own_;
+  const BoundKinds& bound_;
+};
+
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,233 @@
+#include "controlplane/clusters/cluster_access.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controlplane/internal/names.h"
+#include "krm/status.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+using krm::Json;
+
+constexpr std::string_view kCollection = "/apis/core.kcp.io/v1alpha1/logicalclusters";
+constexpr Duration kCallTimeout = seconds(5);
+constexpr Duration kProbeTimeout = seconds(1);
+
+std::string collection(const std::string& cluster) {
+  return "/clusters/" + cluster + std::string(kCollection);
+}
+std::string item(const std::string& cluster) {
+  return collection(cluster) + "/" + std::string(kClusterName);
+}
+
+net::FetchRequest request(const char* method, std::string target, std::string body = {}) {
+  net::FetchRequest out;
+  out.method = method;
+  out.target = std::move(target);
+  out.headers.add("accept", "application/json");
+  out.headers.add("user-agent", "kintsugi-workspace-scheduler");
+  if (!body.empty()) {
+    out.headers.add("content-type", "application/json");
+  }
+  out.body = std::move(body);
+  out.timeout = kCallTimeout;
+  out.kind = out.method == "GET" ? net::UpstreamClass::kRead : net::UpstreamClass::kWrite;
+  return out;
+}
+
+Error refused(const net::FetchResponse& response) {
+  const Expected<Json> status = Json::parse(response.body);
+  std::string text =
+      status ? std::string(status->text({"message"})) : std::string("the answer is no Status");
+  return Error(response.status == 409 ? Errc::kConflict : Errc::kUnavailable,
+               std::to_string(response.status) + ": " + std::move(text));
+}
+
+bool is_reason(const net::FetchResponse& response, std::string_view reason) {
+  const Expected<Json> status = Json::parse(response.body);
+  return status && status->text({"reason"}) == reason;
+}
+
+}  // namespace
+
+ShardClusterAccess::ShardClusterAccess(net::Loop& loop, apiserver::ApiServer& server,
+                                       const RootView& root, std::string own,
+                                       std::shared_ptr<net::TlsContext> tls)
+    : loop_(loop), server_(server), root_(root), own_(std::move(own)), tls_(std::move(tls)) {}
+
+ShardClusterAccess::~ShardClusterAccess() { calls_.clear(); }
+
+void ShardClusterAccess::later(std::function<void()> function) {
+  loop_.post([alive = std::weak_ptr<bool>(alive_), function = std::move(function)] {
+    if (!alive.expired()) {
+      function();
+    }
+  });
+}
+
+/// Connections to addresses that no Shard has any more go away.
+void ShardClusterAccess::forget_unused() {
+  if (upstreams_.size() <= root_.shards().size()) {
+    return;
+  }
+  for (auto entry = upstreams_.begin(); entry != upstreams_.end();) {
+    const auto uses = [&](const auto& shard) { return shard.second.base_url == entry->first; };
+    if (std::any_of(root_.shards().begin(), root_.shards().end(), uses)) {
+      ++entry;
+      continue;
+    }
+    std::shared_ptr<net::Upstream> unused = std::move(entry->second);
+    loop_.defer([unused] { (void)unused; });
+    entry = upstreams_.erase(entry);
+  }
+}
+
+void ShardClusterAccess::send(const std::string& shard, net::FetchRequest message, Answered done) {
+  const ShardRecord* record = root_.shard(shard);
+  if (record == nullptr) {
+    later([done = std::move(done), shard] {
+      done(fail(Errc::kUnavailable, "shard " + shard + " is not known"));
+    });
+    return;
+  }
+  forget_unused();
+  std::unique_ptr<net::Upstream>& upstream = upstreams_[record->base_url];
+  if (upstream == nullptr) {
+    Expected<net::Url> url = net::Url::parse(record->base_url);
+    if (!url) {
+      later([done = std::move(done), text = std::string(url.error().message())] {
+        done(fail(Errc::kConfig, text));
+      });
+      return;
+    }
+    net::UpstreamParams params;
+    params.url = std::move(*url);
+    params.tls = tls_;
+    params.max_connections = 4;
+    upstream = net::Upstream::make(loop_, std::move(params));
+  }
+  const std::uint64_t id = ++next_call_;
+  calls_[id] = net::fetch(loop_, *upstream, std::move(message),
+                          [this, id, done = std::move(done)](Expected<net::FetchResponse> answer) {
+                            // The call goes after its own callback.
+                            const auto found = calls_.find(id);
+                            std::shared_ptr<net::Call> call = std::move(found->second);
+                            calls_.erase(found);
+                            loop_.defer([call] { (void)call; });
+                            done(std::move(answer));
+                          });
+}
+
+void ShardClusterAccess::local(apiserver::ApiServer::WriteRequest message, Done done) {
+  message.group = kCoreGroup;
+  message.resource = kLogicalClusters;
+  message.name = kClusterName;
+  message.manager = "kintsugi-workspace-scheduler";
+  message.skip_admission = true;
+  server_.write(std::move(message), [alive = std::weak_ptr<bool>(alive_),
+                                     done = std::move(done)](Expected<Json> result) {
+    if (alive.expired()) {
+      return;
+    }
+    if (result) {
+      done({});
+    } else {
+      done(fail(std::move(result.error())));
+    }
+  });
+}
+
+void ShardClusterAccess::get(const std::string& shard, const std::string& cluster, Got done) {
+  if (shard == own_) {
+    later([this, cluster, done = std::move(done)] {
+      done(server_.reader().get(cluster, kCoreGroup, kLogicalClusters, "", kClusterName));
+    });
+    return;
+  }
+  send(shard, request("GET", item(cluster)),
+       [done = std::move(done)](Expected<net::FetchResponse> answer) {
+         if (!answer) {
+           done(fail(std::move(answer.error())));
+         } else if (answer->status == 404 && is_reason(*answer, "NotFound")) {
+           done(std::optional<Json>());
+         } else if (answer->status != 200) {
+           done(fail(refused(*answer)));
+         } else if (Expected<Json> object = Json::parse(answer->body); !object) {
+           done(fail(std::move(object.error())));
+         } else {
+           done(std::optional<Json>(std::move(*object)));
+         }
+       });
+}
+
+void ShardClusterAccess::create(const std::string& shard, const std::string& cluster, Json object,
+                                Done done) {
+  if (shard == own_) {
+    apiserver::ApiServer::WriteRequest message;
+    message.verb = "create";
+    message.cluster = cluster;
+    message.object = std::move(object);
+    local(std::move(message), std::move(done));
+    return;
+  }
+  send(shard, request("POST", collection(cluster), object.dump()),
+       [done = std::move(done)](Expected<net::FetchResponse> answer) {
+         if (!answer) {
+           done(fail(std::move(answer.error())));
+         } else if (answer->status == 409 && is_reason(*answer, "AlreadyExists")) {
+           done(fail(Errc::kAlreadyExists));
+         } else if (answer->status != 201) {
+           done(fail(refused(*answer)));
+         } else {
+           done({});
+         }
+       });
+}
+
+void ShardClusterAccess::remove(const std::string& shard, const std::string& cluster,
+                                const std::string& uid, Done done) {
+  const auto gone = [](Errc code) { return code == Errc::kNotFound || code == Errc::kConflict; };
+  if (shard == own_) {
+    apiserver::ApiServer::WriteRequest message;
+    message.verb = "delete";
+    message.cluster = cluster;
+    message.expected_uid = uid;
+    local(std::move(message), [gone, done = std::move(done)](Expected<void> result) {
+      if (!result && gone(result.error().code())) {
+        result = {};
+      }
+      done(std::move(result));
+    });
+    return;
+  }
+  const Json options = Json::object({{"apiVersion", "v1"},
+                                     {"kind", "DeleteOptions"},
+                                     {"preconditions", Json::object({{"uid", Json(uid)}})}});
+  send(shard, request("DELETE", item(cluster), options.dump()),
+       [done = std::move(done)](Expected<net::FetchResponse> answer) {
+         if (!answer) {
+           done(fail(std::move(answer.error())));
+         } else if (answer->status == 200 || answer->status == 202 || answer->status == 409 ||
+                    (answer->status == 404 && is_reason(*answer, "NotFound"))) {
+           done({});
+         } else {
+           done(fail(refused(*answer)));
+         }
+       });
+}
+
+void ShardClusterAccess::probe(const std::string& shard, std::function<void(bool up)> done) {
+  if (shard == own_) {
+    later([done = std::move(done)] { done(true); });
+    return;
+  }
+  net::FetchRequest message = request("GET", "/readyz");
+  message.timeout = kProbeTimeout;
+  send(shard, std::move(message), [done = std::move(done)](Expected<net::FetchResponse> answer) {
+    done(answer && answer->status == 200);
+  });
+}
+
+}  // namespace kintsugi::controlplane

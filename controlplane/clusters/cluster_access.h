@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "apiserver/server.h"
+#include "controlplane/clusters/root_view.h"
+#include "net/tls.h"
+#include "net/upstream.h"
+
+namespace kintsugi::controlplane {
+
+/// LogicalCluster objects on any shard. Callbacks come once, in a later turn, and not at all when
+/// the object is gone. Failures are the caller's to retry. Threads: one loop.
+class ClusterAccess {
+ public:
+  using Got = std::function<void(Expected<std::optional<krm::Json>>)>;
+  using Done = std::function<void(Expected<void>)>;
+  virtual ~ClusterAccess() = default;
+  /// nullopt: there is no such logical cluster on that shard.
+  virtual void get(const std::string& shard, const std::string& cluster, Got done) = 0;
+  /// @error kAlreadyExists
+  virtual void create(const std::string& shard, const std::string& cluster, krm::Json object,
+                      Done done) = 0;
+  /// Marks it for deletion if it still has this uid; ok when it is gone.
+  virtual void remove(const std::string& shard, const std::string& cluster, const std::string& uid,
+                      Done done) = 0;
+  /// Whether the shard answers now.
+  virtual void probe(const std::string& shard, std::function<void(bool up)> done) = 0;
+};
+
+/// The shard's own clusters in process, others over HTTPS as an administrator of shards.
+class ShardClusterAccess final : public ClusterAccess {
+ public:
+  /// @param own name of this shard.
+  /// @param tls client context with the shard administrator's certificate.
+  ShardClusterAccess(net::Loop& loop, apiserver::ApiServer& server, const RootView& root,
+                     std::string own, std::shared_ptr<net::TlsContext> tls);
+  ~ShardClusterAccess() override;
+
+  void get(const std::string& shard, const std::string& cluster, Got done) override;
+  void create(const std::string& shard, const std::string& cluster, krm::Json object,
+              Done done) override;
+  void remove(const std::string& shard, const std::string& cluster, const std::string& uid,
+              Done done) override;
+  void probe(const std::string& shard, std::function<void(bool up)> done) override;
+
+ private:
+  using Answered = std::function<void(Expected<net::FetchResponse>)>;
+  void send(const std::string& shard, net::FetchRequest request, Answered done);
+  void local(apiserver::ApiServer::WriteRequest request, Done done);
+  void later(std::function<void()> function);
+  void forget_unused();
+
+  net::Loop& loop_;
+  apiserver::ApiServer& server_;
+  const RootView& root_;
+  std::string own_;
+  std::shared_ptr<net::TlsContext> tls_;
+  std::map<std::string, std::unique_ptr<net::Upstream>> upstreams_;  // by base URL
+  std::map<std::uint64_t, std::unique_ptr<net::Call>> calls_;
+  std::uint64_t next_call_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,125 @@
+#include "controlplane/controllers/shard_controllers.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "controlplane/internal/names.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+kinds::ControllerParams common_params(const ShardServerParams& params, ShardLoop& parts) {
+  ClusterIndex& index = parts.index();
+  kinds::ControllerParams out;
+  out.token_secrets.root_ca_pem = params.root_ca_pem;
+  out.token_secrets.issue = [&parts](const auth::ServiceAccountClaims& claims) {
+    return parts.tokens().issue(claims);
+  };
+  out.namespace_defaults.root_ca_pem = params.root_ca_pem;
+  out.namespace_defaults.wanted = [&index](std::string_view cluster) {
+    const ClusterInfo* info = index.find(cluster);
+    return info != nullptr && !info->deleting;
+  };
+  return out;
+}
+
+Expected<net::UpstreamParams> replication_upstream(const std::string& base_url,
+                                                   std::shared_ptr<net::TlsContext> tls) {
+  Expected<net::Url> url = net::Url::parse(base_url);
+  if (!url) {
+    return fail(std::move(url.error()));
+  }
+  net::UpstreamParams params;
+  params.url = std::move(*url);
+  params.tls = std::move(tls);
+  return params;
+}
+
+}  // namespace
+
+ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
+                                   const ShardServerParams& params, const std::string& base_url,
+                                   std::shared_ptr<ReplicationReport> replication)
+    : parts_(parts),
+      context_{parts.loop(), parts.server(), parts.registry()},
+      access_(parts.loop(), parts.server(), parts.root(), params.name, params.client_tls),
+      common_(context_, common_params(params, parts)),
+      clusters_(
+          context_,
+          {params.name, store, parts.index(),
+           [url = params.external_url.empty() ? base_url : params.external_url] { return url; },
+           [this](std::string_view cluster, bool deleting) { on_content(cluster, deleting); }}),
+      identities_(context_),
+      bindings_(context_, {store, parts.catalog(), parts.bound_kinds()}),
+      claims_(context_, parts.bindings(), parts.identities_in_root()),
+      types_(context_, parts.types(), parts.root()),
+      default_bindings_(context_, parts.types(), parts.catalog()),
+      scheduler_(context_,
+                 {params.name, store, access_, parts.index(), parts.root(), parts.types()}),
+      registration_(parts.loop(), {params.name, base_url, params.external_url, params.labels},
+                    params.name == kRootCluster ? &parts.server() : nullptr,
+                    [&parts]() -> net::Upstream* {
+                      return parts.remote_root() == nullptr ? nullptr
+                                                            : parts.remote_root()->upstream();
+                    }),
+      replicator_(parts.loop(), {params.name, base_url, store, parts.root(),
+                                 [tls = params.client_tls](const std::string& url) {
+                                   return replication_upstream(url, tls);
+                                 },
+                                 std::move(replication)}) {
+  if (params.name == kRootCluster) {
+    bootstrap_ = std::make_unique<Bootstrap>(context_, bootstrap_objects(params.name),
+                                             [this] { registration_.kick(); });
+  }
+}
+
+ShardControllers::~ShardControllers() { registration_.stop(); }
+
+bool ShardControllers::ready() const noexcept {
+  return (bootstrap_ == nullptr || bootstrap_->complete()) && registration_.settled();
+}
+
+void ShardControllers::start() {
+  common_.start();
+  clusters_.start();
+  identities_.start();
+  bindings_.start();
+  claims_.start();
+  types_.start();
+  default_bindings_.start();
+  scheduler_.start();
+  replicator_.start();
+  parts_.index().listen([this](const ClusterInfo* now, const ClusterInfo* before) {
+    if (now == nullptr && started_.erase(before->name) > 0) {
+      common_.remove_cluster(before->name);
+      bindings_.remove_cluster(before->name);
+    }
+  });
+  for (const std::string& cluster : parts_.index().names()) {
+    clusters_.add_cluster(cluster);
+  }
+  if (bootstrap_ != nullptr) {
+    bootstrap_->start();
+  } else {
+    parts_.remote_root()->on_upstream([this] { registration_.kick(); });
+    registration_.kick();
+  }
+}
+
+void ShardControllers::on_content(std::string_view cluster, bool deleting) {
+  if (!started_.insert(std::string(cluster)).second) {
+    return;
+  }
+  // Also for one that is being deleted: namespaces and definitions need their controllers to go.
+  common_.add_cluster(cluster);
+  scheduler_.add_cluster(cluster);
+  bindings_.add_cluster(cluster);
+  claims_.add_cluster(cluster);
+  if (!deleting) {
+    identities_.add_cluster(cluster);
+    types_.add_cluster(cluster);
+    default_bindings_.add_cluster(cluster);
+  }
+}
+
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "controlplane/clusters/cluster_access.h"
+#include "controlplane/controllers/internal/binding_controller.h"
+#include "controlplane/controllers/internal/default_bindings.h"
+#include "controlplane/controllers/internal/identity_controller.h"
+#include "controlplane/controllers/internal/logical_cluster_controller.h"
+#include "controlplane/controllers/internal/workspace_scheduler.h"
+#include "controlplane/controllers/internal/workspace_type_controller.h"
+#include "controlplane/internal/bootstrap.h"
+#include "controlplane/internal/shard_loop.h"
+#include "controlplane/internal/shard_registration.h"
+#include "controlplane/replication/replication.h"
+#include "controlplane/views/claim_labeller.h"
+#include "kinds/controllers/controllers.h"
+
+namespace kintsugi::controlplane {
+
+/// Everything that writes by itself on a shard. One per store, on the first loop.
+class ShardControllers {
+ public:
+  ShardControllers(ShardLoop& parts, store::Store& store, const ShardServerParams& params,
+                   const std::string& base_url, std::shared_ptr<ReplicationReport> replication);
+  ~ShardControllers();
+  ShardControllers(const ShardControllers&) = delete;
+  ShardControllers& operator=(const ShardControllers&) = delete;
+  void start();
+  /// The shard is registered in root (or root does not answer); on the root shard its first objects
+  /// are there.
+  [[nodiscard]] bool ready() const noexcept;
+
+ private:
+  void on_content(std::string_view cluster, bool deleting);
+
+  ShardLoop& parts_;
+  apiserver::ControllerContext context_;
+  ShardClusterAccess access_;
+  kinds::ControllerSet common_;
+  LogicalClusterController clusters_;
+  IdentityController identities_;
+  BindingController bindings_;
+  ClaimLabeller claims_;
+  WorkspaceTypeController types_;
+  DefaultBindings default_bindings_;
+  WorkspaceScheduler scheduler_;
+  ShardRegistration registration_;
+  Replicator replicator_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  std::set<std::string, std::less<>> started_;  // clusters that the controllers know
+};
+
+}  // namespace kintsugi::controlplane

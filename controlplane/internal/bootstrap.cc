@@ -1,0 +1,118 @@
+#include "controlplane/internal/bootstrap.h"
+
+#include "base/log.h"
+#include "controlplane/internal/names.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+using krm::Json;
+
+constexpr std::string_view kExports[] = {"tenancy.kcp.io", "topology.kcp.io", "shards.core.kcp.io",
+                                         "migration.kcp.io"};
+
+Json object_of(std::string_view api_version, std::string_view kind, std::string_view name) {
+  Json object = Json::object({{"apiVersion", api_version}, {"kind", kind}});
+  object.make({"metadata", "name"}) = name;
+  return object;
+}
+
+Json type_reference(std::string_view name) {
+  return Json::object({{"name", name}, {"path", kRootCluster}});
+}
+
+Json types_only(std::string_view name) {
+  return Json::object({{"types", Json::array({type_reference(name)})}});
+}
+
+Json none() { return Json::object({{"none", true}}); }
+
+Json export_reference(std::string_view name) {
+  return Json::object({{"path", kRootCluster}, {"export", name}});
+}
+
+Json workspace_type(std::string_view name) {
+  Json type = object_of("tenancy.kcp.io/v1alpha1", "WorkspaceType", name);
+  Json& spec = type["spec"];
+  spec["defaultChildWorkspaceType"] = type_reference("universal");
+  const Json extend = Json::object({{"with", Json::array({type_reference("universal")})}});
+  if (name == "universal") {
+    spec["initializer"] = true;
+    spec["defaultAPIBindings"] =
+        Json::array({export_reference("tenancy.kcp.io"), export_reference("topology.kcp.io")});
+    spec["defaultAPIBindingLifecycle"] = "Maintain";
+  } else if (name != "root") {
+    spec["extend"] = extend;
+  }
+  if (name == "root" || name == "home") {
+    spec["limitAllowedParents"] = none();
+  } else if (name == "organization") {
+    spec["limitAllowedParents"] = types_only("root");
+  } else if (name == "team") {
+    spec["limitAllowedParents"] = types_only("organization");
+  }
+  return type;
+}
+
+apiserver::ObjectKey key_in_root(std::string_view group, std::string_view resource,
+                                 const Json& object) {
+  return {std::string(kRootCluster), std::string(group), std::string(resource), "",
+          std::string(object.text({"metadata", "name"}))};
+}
+
+}  // namespace
+
+std::vector<BootstrapObject> bootstrap_objects(const std::string& shard_name) {
+  std::vector<BootstrapObject> objects;
+  Json root = object_of("core.kcp.io/v1alpha1", "LogicalCluster", kClusterName);
+  Json& annotations = root.make({"metadata", "annotations"});
+  annotations[kPathAnnotation] = kRootCluster;
+  annotations[kTypeAnnotation] = "root:root";
+  annotations[kShardAnnotation] = shard_name;
+  annotations["internal.apis.kcp.io/resource-bindings"] = "{}";
+  root.make({"metadata", "finalizers"}).push_back(Json(kLogicalClusterFinalizer));
+  root.make({"spec", "directlyDeletable"}) = false;
+  objects.push_back({key_in_root(kCoreGroup, kLogicalClusters, root), root});
+  for (const std::string_view name : kExports) {
+    Json one = object_of("apis.kcp.io/v1alpha2", "APIExport", name);
+    one.make({"spec", "resources"}) = Json::array();
+    objects.push_back({key_in_root(kApisGroup, kApiExports, one), one});
+  }
+  for (const char* name : {"root", "universal", "organization", "team", "home"}) {
+    Json type = workspace_type(name);
+    objects.push_back({key_in_root(kTenancyGroup, kWorkspaceTypes, type), std::move(type)});
+  }
+  return objects;
+}
+
+Bootstrap::Bootstrap(const apiserver::ControllerContext& context,
+                     std::vector<BootstrapObject> objects, std::function<void()> done)
+    : apiserver::ControllerBase(context, "kintsugi-bootstrap", 1),
+      objects_(std::move(objects)),
+      done_(std::move(done)) {}
+
+void Bootstrap::start() { queue_.add("next"); }
+
+void Bootstrap::process(const std::string& key, Finished finished) {
+  while (next_ < objects_.size() && get(objects_[next_].key)) {
+    ++next_;
+  }
+  if (complete()) {
+    finished(true);
+    done_();
+    return;
+  }
+  const BootstrapObject& wanted = objects_[next_];
+  create(wanted.key, wanted.object, [this, key, finished](Expected<Json> created) {
+    if (!created && created.error().code() != Errc::kAlreadyExists) {
+      log_warn("bootstrap object cannot be made",
+               {{"name", objects_[next_].key.name}, {"error", created.error().to_string()}});
+      finished(false);
+      return;
+    }
+    queue_.add(key);
+    finished(true);
+  });
+}
+
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apiserver/controllers/controller.h"
+
+namespace kintsugi::controlplane {
+
+/// One object that the root shard starts with.
+struct BootstrapObject {
+  apiserver::ObjectKey key;
+  krm::Json object;
+};
+
+/// What kcp puts into `root`: its LogicalCluster first, then the exports of the system APIs and the
+/// workspace types root, universal, organization, team and home.
+[[nodiscard]] std::vector<BootstrapObject> bootstrap_objects(const std::string& shard_name);
+
+/// Makes those that are missing, in order, at every start; never changes one that is there.
+class Bootstrap final : public apiserver::ControllerBase {
+ public:
+  /// @param done runs once, when all are there.
+  Bootstrap(const apiserver::ControllerContext& context, std::vector<BootstrapObject> objects,
+            std::function<void()> done);
+  void start() override;
+  void add_cluster(std::string_view) override {}
+  [[nodiscard]] bool complete() const noexcept { return next_ == objects_.size(); }
+
+ private:
+  void process(const std::string& key, Finished finished) override;
+
+  std::vector<BootstrapObject> objects_;
+  std::size_t next_ = 0;
+  std::function<void()> done_;
+};
+
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,129 @@
+#include "controlplane/internal/shard_access.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "auth/effective_users.h"
+#include "base/strings.h"
+#include "controlplane/admission/privileges.h"
+#include "controlplane/controllers/home_workspace.h"
+#include "controlplane/internal/names.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+using NoCredentials = auth::RequestAuthenticator::NoCredentials;
+
+bool is_administrator(const auth::UserInfo& user) {
+  return user.in_group(auth::kGroupMasters) || user.in_group(auth::kGroupKcpAdmin) ||
+         user.in_group(auth::kGroupExternalLogicalClusterAdmin);
+}
+
+/// Who may use a subresource that says what the system knows; everybody else is denied.
+struct SystemStatus {
+  std::string_view group, resource;
+  bool readable;  ///< by everybody whom RBAC lets
+  Privileges writers;
+};
+constexpr SystemStatus kSystemStatuses[] = {
+    {kApisGroup, kApiBindings, false, kSystem},
+    {kApisGroup, kApiExports, false, kSystem},
+    {kCoreGroup, kLogicalClusters, true, kExempt | kAdmin},
+    {kTenancyGroup, kWorkspaces, true, kSystem | kBootstrapper | kAdmin},
+    {kTenancyGroup, kWorkspaceTypes, true, kSystem | kBootstrapper | kAdmin},
+};
+
+bool is_open(std::string_view phase) {
+  return phase == "Ready" || phase == "Terminating" || phase == "Deleting";
+}
+
+/// Groups that manage logical clusters whatever these ask of others.
+bool is_exempt(const auth::UserInfo& user) {
+  return is_administrator(user) || has_any(user, kExempt);
+}
+
+/// Groups count where the user is in scope only (KK-303, KK-304).
+bool may_pass(const ClusterInfo& cluster, const auth::Attributes& attributes) {
+  const auto any = [&](const auto& test) {
+    return auth::any_effective_user(attributes.user, cluster.name, test);
+  };
+  if (!is_open(cluster.phase) && !any(is_administrator)) {
+    return false;
+  }
+  return attributes.deep || cluster.required_groups.empty() ||
+         auth::parse_service_account_user(attributes.user.name) ||
+         any([&](const auth::UserInfo& user) {
+           return is_exempt(user) || has_required_groups(cluster.required_groups, user);
+         });
+}
+
+bool is_open_path(std::string_view target) {
+  constexpr std::string_view kOpen[] = {"/healthz", "/livez", "/readyz", "/version"};
+  return std::any_of(std::begin(kOpen), std::end(kOpen), [&](std::string_view path) {
+    return target.starts_with(path) && (target.size() == path.size() ||
+                                        target[path.size()] == '/' || target[path.size()] == '?');
+  });
+}
+
+auth::RequestAuthenticator::Params with(auth::RequestAuthenticator::Params params,
+                                        NoCredentials rule) {
+  params.no_credentials = rule;
+  return params;
+}
+
+}  // namespace
+
+bool has_required_groups(std::string_view required, const auth::UserInfo& user) {
+  if (required.empty()) {
+    return true;
+  }
+  const std::vector<std::string_view> choices = split(required, ';');
+  return std::any_of(choices.begin(), choices.end(), [&](std::string_view choice) {
+    const std::vector<std::string_view> groups = split(choice, ',');
+    return std::all_of(groups.begin(), groups.end(),
+                       [&](std::string_view group) { return user.in_group(group); });
+  });
+}
+
+bool is_systems_status(const auth::Attributes& attributes) noexcept {
+  if (!attributes.is_resource || attributes.subresource != "status") {
+    return false;
+  }
+  const bool reads =
+      attributes.verb == "get" || attributes.verb == "list" || attributes.verb == "watch";
+  return std::any_of(
+      std::begin(kSystemStatuses), std::end(kSystemStatuses), [&](const SystemStatus& one) {
+        return one.resource == attributes.resource && one.group == attributes.group &&
+               !(one.readable && reads) && !has_any(attributes.user, one.writers);
+      });
+}
+
+void PhaseAuthorizer::authorize(const auth::Attributes& attributes, Done done) {
+  if (is_systems_status(attributes)) {
+    done(auth::Decision{false, "access denied"});
+    return;
+  }
+  const ClusterInfo* info = index_.find(attributes.cluster);
+  if (info != nullptr && !may_pass(*info, attributes)) {
+    done(auth::Decision{false, "access denied"});
+    return;
+  }
+  if (is_home_request(attributes)) {
+    done(auth::Decision{true, {}});
+    return;
+  }
+  inner_.authorize(attributes, std::move(done));
+}
+
+ShardAuthenticator::ShardAuthenticator(auth::RequestAuthenticator::Params params)
+    : strict_(with(params, NoCredentials::kReject)), open_(with(params, NoCredentials::kPass)) {}
+
+void ShardAuthenticator::authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
+                                      std::string_view cluster, Done done) {
+  auth::RequestAuthenticator& rule = is_open_path(head.target) ? open_ : strict_;
+  rule.authenticate(head, peer, cluster, std::move(done));
+}
+
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+
+#include "auth/authenticators.h"
+#include "auth/authorizer.h"
+#include "controlplane/clusters/cluster_index.h"
+
+/// Who may come in: the rules of a shard around RBAC and credentials.
+namespace kintsugi::controlplane {
+
+/// Whether nobody like this user may do this to the status of a system kind, whatever RBAC says and
+/// however he asks (KK-060, KK-101, KK-311). Deep reviews are no exception.
+[[nodiscard]] bool is_systems_status(const auth::Attributes& attributes) noexcept;
+
+/// Statuses that are the system's are denied first (is_systems_status). Before a logical cluster is
+/// Ready, and when they lack the groups that it requires, only
+/// administrators get in (AM-488, AM-491); everybody may ask for their home workspace; then `inner`
+/// decides. Only the phase matters for ServiceAccounts; nothing of it for reviews of rights alone
+/// (Attributes::deep) but that.
+class PhaseAuthorizer final : public auth::Authorizer {
+ public:
+  PhaseAuthorizer(const ClusterIndex& index, auth::Authorizer& inner)
+      : index_(index), inner_(inner) {}
+  void authorize(const auth::Attributes& attributes, Done done) override;
+
+ private:
+  const ClusterIndex& index_;
+  auth::Authorizer& inner_;
+};
+
+/// Whether somebody in `groups` fulfils an annotation kRequiredGroupsAnnotation: "a,b;c" means (a
+/// and b) or c; "" asks nothing.
+[[nodiscard]] bool has_required_groups(std::string_view required, const auth::UserInfo& user);
+
+/// No anonymous requests, but for health and version outside of clusters (AM-475).
+class ShardAuthenticator final : public auth::Authenticator {
+ public:
+  explicit ShardAuthenticator(auth::RequestAuthenticator::Params params);
+  void authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
+                    std::string_view cluster, Done done) override;
+
+ private:
+  auth::RequestAuthenticator strict_;
+  auth::RequestAuthenticator open_;
+};
+
+}  // namespace kintsugi::controlplane

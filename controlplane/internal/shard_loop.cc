@@ -1,0 +1,383 @@
+#include "controlplane/internal/shard_loop.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "apiserver/body_bounds.h"
+#include "apiserver/policies/param_rights.h"
+#include "apiserver/tenant_rules.h"
+#include "controlplane/admission/binding_admission.h"
+#include "controlplane/admission/logical_cluster_admission.h"
+#include "controlplane/admission/reserved_metadata.h"
+#include "controlplane/catalog/shard_kinds.h"
+#include "controlplane/clusters/cluster_resolver.h"
+#include "controlplane/clusters/trust.h"
+#include "controlplane/internal/names.h"
+#include "controlplane/views/claim_labels.h"
+#include "kinds/builtin_kinds.h"
+#include "kinds/rbac/rbac_escalation.h"
+#include "kinds/reviews/reviews.h"
+#include "net/outgoing.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+constexpr std::string_view kRbacGroup = "rbac.authorization.k8s.io";
+
+kinds::RbacParams rbac_params() {
+  kinds::RbacParams params;
+  params.workspace_access = true;
+  params.open_clusters = {std::string(kRootCluster)};
+  params.mask_reasons = true;
+  return params;
+}
+
+auth::RequestAuthenticator::Params credential_params(
+    const ShardServerParams& params, std::shared_ptr<auth::TokenAuthenticator> accounts) {
+  auth::RequestAuthenticator::Params out;
+  out.request_header.allowed_names = params.proxy_names;
+  out.tokens = std::move(accounts);
+  return out;
+}
+
+auth::ServiceAccountTokenConfig token_config(const ShardServerParams& params) {
+  auth::ServiceAccountTokenConfig config;
+  config.keys = params.account_keys;
+  return config;
+}
+
+}  // namespace
+
+ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerParams& params,
+                     std::function<Expected<void>()> ready,
+                     std::shared_ptr<const ReplicationReport> replication)
+    : loop_(loop),
+      store_(store),
+      params_(params),
+      replication_(std::move(replication)),
+      types_(index_, root_, &catalog_),
+      homes_(types_, params.name),
+      tokens_(std::make_shared<auth::ServiceAccountTokens>(token_config(params))),
+      accounts_(std::make_shared<auth::ServiceAccountAuthenticator>(
+          auth::ServiceAccountAuthenticator::Params{
+              tokens_,
+              [this](const auth::ServiceAccountClaims& claims,
+                     std::function<void(Expected<void>)> done) {
+                if (index_.find(claims.cluster) == nullptr) {  // KK-331
+                  done(fail(Errc::kUnauthorized, "the logical cluster of the token is gone"));
+                  return;
+                }
+                kinds::make_account_check(server_->reader())(claims, std::move(done));
+              },
+              false,
+              {}})),
+      rbac_(rbac_params()),
+      other_rights_(index_, rbac_, [this](std::string_view cluster) { rights_changed(cluster); }),
+      policies_(bound_, catalog_, rbac_),
+      authorizer_(index_, policies_),
+      authenticator_(credential_params(params, accounts_)),
+      certificate_proofs_(loop, params.verifier, auth::CertificateProofs::plain()),
+      token_proofs_(loop,
+                    [this](const std::string& token, const std::string& cluster,
+                           auth::TokenProofs::Done done) {
+                      http::RequestHead head;
+                      head.headers.add("authorization", "Bearer " + token);
+                      authenticator_.authenticate(head, http::PeerInfo(), cluster, std::move(done));
+                    }),
+      in_root_([this](std::string_view group, std::string_view resource, std::string_view hash) {
+        return root_.is_identity(group, resource, hash);
+      }),
+      grace_(loop),
+      drain_timer_(loop) {
+  certificate_proofs_.on_ended([this] { end_unproven(); });
+  token_proofs_.on_ended([this] { end_unproven(); });
+  make_registry();
+  make_views();
+  make_server(std::move(ready));
+}
+
+ShardLoop::~ShardLoop() {
+  grace_.stop();  // what waits there belongs to the server
+  drain_timer_.cancel();
+  if (listener_ != nullptr) {
+    listener_->close();
+  }
+  listener_.reset();
+  remote_root_.reset();
+  local_root_.reset();
+  rights_changes_.clear();
+  other_rights_.stop();
+  lifecycle_views_->stop();
+  rbac_.stop();
+  bindings_.stop();
+  catalog_.stop();
+  index_.stop();
+  bound_.stop();
+  own_kinds_->stop();
+}
+
+void ShardLoop::make_registry() {
+  const kinds::ReviewParams reviews{authorizer_, &rbac_, accounts_, tokens_, {}};
+  std::vector<kinds::StaticPlusCrdRegistry::StaticKind> kinds;
+  for (apiserver::ResourcePtr& kind : kinds::builtin_kinds()) {
+    if (kind->group == kRbacGroup) {
+      kind = kinds::with_escalation_check(std::move(kind), rbac_);
+    } else if (kind->group.empty() && kind->plural == "serviceaccounts") {
+      kind = kinds::with_token_subresource(std::move(kind), reviews);
+    } else if (kind->plural == "customresourcedefinitions") {
+      kind = with_reserved_groups(kind);
+    } else {
+      kind = apiserver::with_param_check(
+          std::move(kind), authorizer_,
+          [this]() -> const apiserver::Registry& { return *registry_; });
+    }
+    kinds.push_back({std::move(kind), {}});
+  }
+  for (apiserver::ResourcePtr& kind : kinds::review_kinds(reviews)) {
+    kinds.push_back({std::move(kind), {}});
+  }
+  for (kinds::StaticPlusCrdRegistry::StaticKind& kind :
+       shard_kinds({index_, types_, authorizer_, homes_, catalog_, params_.claims_escalation})) {
+    kind.def = with_grace(std::move(kind.def), grace_, index_, types_);
+    kinds.push_back(std::move(kind));
+  }
+  std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
+    return a.def->group < b.def->group;  // the core group is ""
+  });
+  own_kinds_ = std::make_unique<kinds::StaticPlusCrdRegistry>(std::move(kinds));
+  registry_ = std::make_unique<ShardRegistry>(*own_kinds_, bound_);
+}
+
+void ShardLoop::make_views() {
+  lifecycle_views_ = std::make_unique<LifecycleViews>(LifecycleViewContext{
+      *registry_, authorizer_, rbac_, types_, index_,
+      [this]() -> const apiserver::ObjectReader& { return server_->reader(); }});
+  lifecycle_views_->add_to(views_);
+  export_views_ = std::make_unique<ApiExportViews>(
+      ApiExportViews::Sources{catalog_, bindings_, index_, rbac_, *own_kinds_, in_root_});
+  views_.add("apiexport",
+             [this](const ViewRequest& request) { return export_views_->resolve(request); });
+}
+
+void ShardLoop::make_server(std::function<Expected<void>()> ready) {
+  apiserver::ServerParams params{loop_,       store_,
+                                 *registry_,  authenticator_,
+                                 authorizer_, views_.wrap(make_cluster_resolver(index_)),
+                                 {}};
+  params.server_address = params_.address;
+  params.audit = params_.audit;
+  params.concurrency = params_.concurrency;
+  apiserver::TenantRules tenants;
+  tenants.outgoing = params_.outgoing;
+  tenants.has_shard_endpoints = true;
+  if (params_.hides_existence) {
+    tenants.cluster_of = [this](std::string_view segment) {
+      const ClusterIndex::Answer answer = index_.resolve(segment);
+      return answer.where == ClusterIndex::Where::kHere ? std::string(answer.cluster)
+                                                        : std::string();
+    };
+  }
+  params.checks.push_back({"store-open", false, [this] { return store_.health(); }});
+  params.checks.push_back({"loop-alive", false, [] { return Expected<void>(); }});
+  params.checks.push_back({"crds-loaded", true, [this]() -> Expected<void> {
+                             if (!registry_->ready(kRootCluster)) {
+                               return fail(Errc::kUnavailable, "definitions are being loaded");
+                             }
+                             return {};
+                           }});
+  params.checks.push_back({"informers-synced", true, std::move(ready)});
+  params.document = [this](std::string_view api_root, std::string_view path) {
+    return document(api_root, path);
+  };
+  params.receive_any = [this](const apiserver::WriteContext& context,
+                              const apiserver::ResourceDef& def, krm::Json& object,
+                              const krm::Json* old) -> Expected<void> {
+    const PathOf path_of = [this](std::string_view cluster) { return index_.path_of(cluster); };
+    if (Expected<void> done = receive_metadata(path_of, context, def, object, old); !done) {
+      return done;
+    }
+    return receive_logical_cluster(context, def, object, old);
+  };
+  params.prepare_any = [this](const apiserver::WriteContext& context,
+                              const apiserver::ResourceDef& def, krm::Json& object,
+                              const krm::Json* old) {
+    return keep_claim_labels(bindings_, in_root_, context, def, object, old);
+  };
+  params.proof = [this](const http::RequestHead& head, const http::PeerInfo& peer,
+                        std::string_view cluster, const auth::UserInfo& requester) {
+    return proof_of(head, peer, cluster, requester);
+  };
+  server_ = apiserver::ApiServer::make(std::move(params));
+  apiserver::set_tenant_rules(*server_, std::move(tenants));
+  if (params_.memory != nullptr) {
+    apiserver::bound_bodies(*server_, params_.memory);
+  }
+  homes_.start(*server_);
+  // The order is the order in which changes are seen: clusters and kinds before rights.
+  index_.start(*server_);
+  own_kinds_->follow(*server_);
+  bound_.start(*server_);
+  policies_.start([this](std::string_view cluster) { server_->review_watches(cluster); });
+  catalog_.start(*server_,
+                 {[this](std::string_view cluster) {
+                    const ClusterInfo* info = index_.find_now(cluster);
+                    return info == nullptr ? std::string() : info->path;
+                  },
+                  [this](std::string_view path) { return index_.resolve(path).cluster; }});
+  bindings_.start(*server_);
+  export_views_->start(*server_);
+  rbac_.start(*server_);
+  other_rights_.start(*server_);
+  for (const char* resource : {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}) {
+    rights_changes_.push_back(server_->on_change(
+        kRbacGroup, resource,
+        [this](const apiserver::ApiServer::Change& change) { rights_changed(change.cluster); }));
+  }
+  rights_changes_.push_back(
+      server_->on_change("", "serviceaccounts", [this](const apiserver::ApiServer::Change& change) {
+        if (change.object == nullptr) {
+          token_proofs_.ask_all();
+        }
+      }));
+  index_.listen([this](const ClusterInfo* now, const ClusterInfo* before) {
+    const bool closes = now == nullptr || (now->inactive && !before->inactive);
+    if (before != nullptr && closes) {
+      end_watches(before->name);
+    } else if (before != nullptr && now->required_groups != before->required_groups) {
+      server_->review_watches(now->name);
+    }
+  });
+  lifecycle_views_->start(*server_);
+  if (params_.name == kRootCluster) {
+    local_root_ = std::make_unique<LocalRootFeed>(*server_, root_);
+  } else {
+    remember_root();
+    remote_root_ = std::make_unique<RemoteRootFeed>(loop_, root_, params_.root);
+  }
+  if (params_.outgoing != nullptr) {
+    root_.listen([this] {
+      std::vector<std::string> hosts;
+      for (const auto& [name, shard] : root_.shards()) {
+        if (auto url = net::Url::parse(shard.base_url)) {
+          hosts.push_back(std::move(url->host));
+        }
+      }
+      params_.outgoing->own->set_hosts(std::move(hosts));
+    });
+  }
+  handler_ = std::make_unique<ShardHandler>(*server_, index_, in_root_, params_.hides_existence);
+}
+
+/// Until the root shard answers, what was copied from it holds.
+void ShardLoop::remember_root() {
+  const auto remember = [this](RootView::Part part, std::string_view resource) {
+    server_->reader().list(kRootCluster, apiserver::kReplicaGroup, resource, "",
+                           [&](const krm::Json& object) {
+                             root_.remember(part, object.text({"metadata", "name"}), object);
+                             return true;
+                           });
+  };
+  remember(RootView::Part::kShards, kShards);
+  remember(RootView::Part::kTypes, kWorkspaceTypes);
+  remember(RootView::Part::kExports, kApiExports);
+}
+
+void ShardLoop::rights_changed(std::string_view cluster) {
+  server_->review_watches(cluster);
+  policies_.rights_changed(cluster);
+  export_views_->rights_changed(cluster);
+}
+
+void ShardLoop::end_watches(std::string_view cluster) {
+  for (const apiserver::ResourcePtr& kind : registry_->all(cluster)) {
+    server_->end_watches(cluster, kind->group, kind->plural);
+  }
+}
+
+void ShardLoop::end_unproven() {
+  if (listener_ != nullptr) {
+    listener_->review();
+  }
+  server_->end_unproven();
+}
+
+auth::ProofPtr ShardLoop::proof_of(const http::RequestHead& head, const http::PeerInfo& peer,
+                                   std::string_view cluster, const auth::UserInfo& requester) {
+  const std::optional<std::string_view> token = auth::bearer_token(head.headers);
+  auth::RequestHeaderConfig config;
+  config.allowed_names = params_.proxy_names;
+  if (!token || token->empty() || auth::is_known_by_connection(head.headers, peer, config)) {
+    return auth::proof_of(peer);
+  }
+  std::shared_ptr<auth::Proof> proof = token_proofs_.begin();
+  token_proofs_.follow(proof, *token, cluster, requester);
+  return proof;
+}
+
+std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
+                                             std::string_view path) const {
+  const bool metrics = path == "/metrics";
+  if (api_root != "/clusters/*" || (!metrics && path != "/debug/replication")) {
+    return key_document(api_root, path);
+  }
+  krm::Json report = replication_->get();
+  const ApiCatalog::Counts counts = catalog_.counts();
+  const auto number = [](std::size_t value) { return krm::Json(static_cast<std::int64_t>(value)); };
+  report["catalog"] = krm::Json::object({{"exports", number(counts.exports)},
+                                         {"replicatedExports", number(counts.replicated_exports)},
+                                         {"types", number(counts.types)},
+                                         {"replicatedTypes", number(counts.replicated_types)}});
+  return metrics ? krm::Json(replication_metrics(report) + untrusted_metrics()) : std::move(report);
+}
+
+std::optional<krm::Json> ShardLoop::key_document(std::string_view api_root,
+                                                 std::string_view path) const {
+  constexpr std::string_view kKeys = "/openid/v1/jwks";
+  if (path == kKeys) {
+    return tokens_->jwks();
+  }
+  if (path != "/.well-known/openid-configuration") {
+    return std::nullopt;
+  }
+  const std::string base = params_.external_url.empty()
+                               ? "https://" + params_.address + ":" + std::to_string(port())
+                               : params_.external_url;
+  return tokens_->openid_configuration(base + std::string(api_root) + std::string(kKeys));
+}
+
+Expected<void> ShardLoop::listen(std::uint16_t port, bool shared_port) {
+  net::ListenerParams params;
+  params.address = params_.address;
+  params.port = port;
+  params.reuse_port = shared_port;
+  params.tls = params_.server_tls;
+  certificate_proofs_.serve(params);
+  params.speaks_for_many = [](const http::PeerInfo& peer) {
+    const auth::CertificateIdentity* certificate = auth::certificate_of(peer);
+    return certificate != nullptr && certificate->valid && certificate->from_request_header_ca;
+  };
+  auto listener = net::Listener::open(loop_, std::move(params), *handler_);
+  if (!listener) {
+    return fail(std::move(listener.error()));
+  }
+  listener_ = std::move(*listener);
+  return {};
+}
+
+void ShardLoop::drain(Duration limit, std::function<void()> done) {
+  auto once = std::make_shared<std::function<void()>>(std::move(done));
+  const auto finish = [once] {
+    if (const auto call = std::exchange(*once, nullptr)) {
+      call();
+    }
+  };
+  drain_timer_.start(limit, [this, finish] {
+    listener_->close();
+    finish();
+  });
+  server_->start_drain();
+  listener_->drain(finish);
+}
+
+}  // namespace kintsugi::controlplane

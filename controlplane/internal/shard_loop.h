@@ -1,0 +1,125 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apiserver/server.h"
+#include "auth/certificate_proofs.h"
+#include "auth/token_proofs.h"
+#include "controlplane/catalog/api_catalog.h"
+#include "controlplane/catalog/bound_kinds.h"
+#include "controlplane/catalog/shard_registry.h"
+#include "controlplane/clusters/cluster_index.h"
+#include "controlplane/clusters/root_view.h"
+#include "controlplane/controllers/binding_policy.h"
+#include "controlplane/controllers/home_workspace.h"
+#include "controlplane/controllers/workspace_types.h"
+#include "controlplane/internal/shard_access.h"
+#include "controlplane/internal/shard_handler.h"
+#include "controlplane/replication/replicated_rights.h"
+#include "controlplane/replication/replication.h"
+#include "controlplane/replication/replication_grace.h"
+#include "controlplane/shard_server.h"
+#include "controlplane/views/apiexport_view.h"
+#include "controlplane/views/lifecycle_view.h"
+#include "controlplane/views/view_resolver.h"
+#include "kinds/rbac/rbac.h"
+#include "kinds/registry.h"
+#include "net/listener.h"
+
+namespace kintsugi::controlplane {
+
+/// Everything that serves requests on one loop of a shard. Made, used and destroyed on that loop's
+/// thread.
+class ShardLoop {
+ public:
+  /// @param ready asked by /readyz: whether the shard as a whole may serve.
+  /// @param replication what the replicator of this shard says about itself.
+  ShardLoop(net::Loop& loop, store::Store& store, const ShardServerParams& params,
+            std::function<Expected<void>()> ready,
+            std::shared_ptr<const ReplicationReport> replication);
+  ~ShardLoop();
+  ShardLoop(const ShardLoop&) = delete;
+  ShardLoop& operator=(const ShardLoop&) = delete;
+
+  [[nodiscard]] Expected<void> listen(std::uint16_t port, bool shared_port);
+  [[nodiscard]] std::uint16_t port() const noexcept { return listener_->port(); }
+  void set_tls(std::shared_ptr<net::TlsContext> tls) { listener_->set_tls(std::move(tls)); }
+  void set_account_keys(auth::JwtKeys keys) {
+    tokens_->set_keys(std::move(keys));
+    token_proofs_.ask_all();
+  }
+  /// Ends after `limit` at the latest.
+  void drain(Duration limit, std::function<void()> done);
+
+  [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
+  [[nodiscard]] const auth::ServiceAccountTokens& tokens() const noexcept { return *tokens_; }
+  [[nodiscard]] apiserver::ApiServer& server() noexcept { return *server_; }
+  [[nodiscard]] const apiserver::Registry& registry() const noexcept { return *registry_; }
+  [[nodiscard]] ClusterIndex& index() noexcept { return index_; }
+  [[nodiscard]] RootView& root() noexcept { return root_; }
+  [[nodiscard]] ApiCatalog& catalog() noexcept { return catalog_; }
+  [[nodiscard]] const BoundKinds& bound_kinds() const noexcept { return bound_; }
+  [[nodiscard]] BindingIndex& bindings() noexcept { return bindings_; }
+  [[nodiscard]] const IdentityCheck& identities_in_root() const noexcept { return in_root_; }
+  [[nodiscard]] const WorkspaceTypeLookup& types() const noexcept { return types_; }
+  /// Null on the root shard.
+  [[nodiscard]] RemoteRootFeed* remote_root() noexcept { return remote_root_.get(); }
+
+ private:
+  void make_registry();
+  void make_server(std::function<Expected<void>()> ready);
+  void make_views();
+  void end_watches(std::string_view cluster);
+  /// Proofs of identities have ended.
+  void end_unproven();
+  [[nodiscard]] auth::ProofPtr proof_of(const http::RequestHead& head, const http::PeerInfo& peer,
+                                        std::string_view cluster, const auth::UserInfo& requester);
+  void rights_changed(std::string_view cluster);
+  void remember_root();
+  [[nodiscard]] std::optional<krm::Json> document(std::string_view api_root,
+                                                  std::string_view path) const;
+  [[nodiscard]] std::optional<krm::Json> key_document(std::string_view api_root,
+                                                      std::string_view path) const;
+
+  net::Loop& loop_;
+  store::Store& store_;
+  const ShardServerParams& params_;
+  std::shared_ptr<const ReplicationReport> replication_;
+  ClusterIndex index_;
+  RootView root_;
+  ApiCatalog catalog_;
+  WorkspaceTypeLookup types_;
+  HomeWorkspaces homes_;
+  std::shared_ptr<auth::ServiceAccountTokens> tokens_;
+  std::shared_ptr<auth::TokenAuthenticator> accounts_;
+  kinds::RbacAuthorizer rbac_;
+  ReplicatedRights other_rights_;
+  BoundKinds bound_;
+  PolicyAuthorizer policies_;
+  PhaseAuthorizer authorizer_;
+  ShardAuthenticator authenticator_;
+  auth::CertificateProofs certificate_proofs_;
+  auth::TokenProofs token_proofs_;
+  ViewResolver views_;
+  IdentityCheck in_root_;
+  BindingIndex bindings_{catalog_};
+  std::unique_ptr<kinds::StaticPlusCrdRegistry> own_kinds_;
+  std::unique_ptr<ShardRegistry> registry_;
+  std::unique_ptr<LifecycleViews> lifecycle_views_;
+  std::unique_ptr<ApiExportViews> export_views_;
+  std::unique_ptr<apiserver::ApiServer> server_;
+  std::vector<std::shared_ptr<void>> rights_changes_;
+  std::unique_ptr<LocalRootFeed> local_root_;
+  std::unique_ptr<RemoteRootFeed> remote_root_;
+  std::unique_ptr<ShardHandler> handler_;
+  std::unique_ptr<net::Listener> listener_;
+  ReplicationGrace grace_;
+  net::Timer drain_timer_;
+};
+
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,310 @@
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "controlplane/kinds/internal/apis_conversion.h"
+#include "controlplane/kinds/kcp_kinds.h"
+#include "krm/status.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+using krm::Json;
+
+constexpr std::string_view kSchemaDocument = R"json({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "apiresourceschemas.apis.kcp.io"},
+"spec": {"group": "apis.kcp.io", "scope": "Cluster",
+ "names": {"plural": "apiresourceschemas", "singular": "apiresourceschema", "kind": "APIResourceSchema",
+  "listKind": "APIResourceSchemaList", "categories": ["kcp"]},
+ "versions": [{"name": "v1alpha1", "served": true, "storage": true,
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "description": "APIResourceSchema describes a resource, identified by (group, version, resource, schema).",
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "required": ["group", "names", "scope", "versions"], "properties": {
+     "group": {"type": "string"}, "scope": {"type": "string", "enum": ["Cluster", "Namespaced"]},
+     "nameValidation": {"type": "string", "default": "DNS1123Subdomain", "enum": ["DNS1123Subdomain", "PathSegmentName"]},
+     "conversion": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+     "names": {"type": "object", "required": ["kind", "plural"], "properties": {
+      "categories": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
+      "kind": {"type": "string"}, "listKind": {"type": "string"}, "plural": {"type": "string"},
+      "shortNames": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
+      "singular": {"type": "string"}}},
+     "versions": {"type": "array", "minItems": 1, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+      "items": {"type": "object", "required": ["name", "schema", "served", "storage"], "properties": {
+       "additionalPrinterColumns": {"type": "array", "items": {"type": "object", "required": ["jsonPath", "name", "type"],
+        "properties": {"description": {"type": "string"}, "format": {"type": "string"}, "jsonPath": {"type": "string"},
+         "name": {"type": "string"}, "priority": {"type": "integer", "format": "int32"}, "type": {"type": "string"}}}},
+       "deprecated": {"type": "boolean"}, "deprecationWarning": {"type": "string"}, "name": {"type": "string", "minLength": 1, "pattern": "^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$"},
+       "schema": {"type": "object", "x-kubernetes-map-type": "atomic", "x-kubernetes-preserve-unknown-fields": true},
+       "served": {"type": "boolean", "default": true}, "storage": {"type": "boolean"},
+       "selectableFields": {"type": "array", "items": {"type": "object", "properties": {"jsonPath": {"type": "string"}}}},
+       "subresources": {"type": "object", "properties": {
+        "scale": {"type": "object", "required": ["specReplicasPath", "statusReplicasPath"], "properties": {
+         "labelSelectorPath": {"type": "string"}, "specReplicasPath": {"type": "string"}, "statusReplicasPath": {"type": "string"}}},
+        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}}}}}}}]}})json";
+
+constexpr std::string_view kExportDocument = R"json({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "apiexports.apis.kcp.io"},
+"spec": {"group": "apis.kcp.io", "scope": "Cluster",
+ "names": {"plural": "apiexports", "singular": "apiexport", "kind": "APIExport", "listKind": "APIExportList", "categories": ["kcp"]},
+ "versions": [
+ {"name": "v1alpha2", "served": true, "storage": true, "subresources": {"status": {}},
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "description": "APIExport registers an API and implementation to allow consumption by others through APIBindings.",
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "properties": {
+     "resources": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name", "group"],
+      "items": {"type": "object", "required": ["name", "schema"], "properties": {
+       "group": {"type": "string", "default": ""}, "schema": {"type": "string"},
+       "name": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"},
+       "storage": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": {"crd": {}}}}}},
+     "identity": {"type": "object", "properties": {"secretRef": {"type": "object", "x-kubernetes-map-type": "atomic",
+      "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}},
+     "maximalPermissionPolicy": {"type": "object", "oneOf": [{"required": ["local"]}], "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+     "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource", "identityHash"],
+      "items": {"type": "object", "required": ["resource", "verbs"], "properties": {
+       "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
+       "identityHash": {"type": "string", "default": ""},
+       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"},
+       "defaultSelector": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+       "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
+    "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
+     "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
+     "conditions": "$conditions"}}}}}},
+ {"name": "v1alpha1", "served": true, "storage": false, "subresources": {"status": {}},
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"},
+    "metadata": {"type": "object"},
+    "spec": {"type": "object", "properties": {
+     "latestResourceSchemas": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+     "identity": {"type": "object", "properties": {"secretRef": {"type": "object", "x-kubernetes-map-type": "atomic",
+      "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}},
+     "maximalPermissionPolicy": {"type": "object", "oneOf": [{"required": ["local"]}], "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+     "permissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource"], "properties": {
+       "all": {"type": "boolean"}, "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
+       "identityHash": {"type": "string"},
+       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"}, "resourceSelector": {"type": "array", "items": {"type": "object",
+        "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}}}}}},
+    "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
+     "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
+     "conditions": "$conditions"}}}}}}]}})json";
+
+constexpr std::string_view kBindingDocument = R"json({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "apibindings.apis.kcp.io"},
+"spec": {"group": "apis.kcp.io", "scope": "Cluster",
+ "names": {"plural": "apibindings", "singular": "apibinding", "kind": "APIBinding", "listKind": "APIBindingList", "categories": ["kcp"]},
+ "versions": [
+ {"name": "v1alpha2", "served": true, "storage": true, "subresources": {"status": {}},
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+   {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "description": "APIBinding enables a set of resources and their behaviour through an external service provider.",
+   "required": ["spec"],
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "required": ["reference"], "properties": {
+     "reference": {"type": "object", "oneOf": [{"required": ["export"]}], "x-kubernetes-validations": [
+       {"rule": "self == oldSelf", "message": "APIExport reference must not be changed"}],
+      "properties": {"export": {"type": "object", "required": ["name"], "properties": {
+      "name": {"type": "string"},
+      "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}}}},
+     "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource", "identityHash"],
+      "items": {"type": "object", "required": ["resource", "selector", "state", "verbs"], "properties": {
+       "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
+       "identityHash": {"type": "string", "default": ""},
+       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"},
+       "selector": {"type": "object", "properties": {"matchAll": {"type": "boolean"},
+        "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object", "required": ["key", "operator"],
+         "properties": {"key": {"type": "string"}, "operator": {"type": "string"},
+          "values": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"}}}},
+        "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}},
+       "state": {"type": "string", "enum": ["Accepted", "Rejected"]},
+       "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
+    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+     "phase": {"type": "string", "enum": ["", "Binding", "Bound"]}, "conditions": "$conditions"}}}}}},
+ {"name": "v1alpha1", "served": true, "storage": false, "subresources": {"status": {}},
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+   {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "required": ["reference"], "properties": {
+     "reference": {"type": "object", "oneOf": [{"required": ["export"]}], "x-kubernetes-validations": [
+       {"rule": "self == oldSelf", "message": "APIExport reference must not be changed"}],
+      "properties": {"export": {"type": "object", "required": ["name"], "properties": {
+      "name": {"type": "string"},
+      "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}}}},
+     "permissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource", "state"], "properties": {
+       "all": {"type": "boolean"}, "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
+       "identityHash": {"type": "string"},
+       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"}, "resourceSelector": {"type": "array", "items": {"type": "object",
+        "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}},
+       "state": {"type": "string", "enum": ["Accepted", "Rejected"]}}}}}},
+    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+     "phase": {"type": "string"}, "conditions": "$conditions"}}}}}}]}})json";
+
+constexpr std::string_view kSliceDocument = R"json({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+"metadata": {"name": "apiexportendpointslices.apis.kcp.io"},
+"spec": {"group": "apis.kcp.io", "scope": "Cluster",
+ "names": {"plural": "apiexportendpointslices", "singular": "apiexportendpointslice", "kind": "APIExportEndpointSlice",
+  "listKind": "APIExportEndpointSliceList", "categories": ["kcp"]},
+ "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+  "additionalPrinterColumns": [
+   {"name": "Export", "type": "string", "jsonPath": ".spec.export.name"},
+   {"name": "Partition", "type": "string", "jsonPath": ".spec.partition"},
+   {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
+   "description": "APIExportEndpointSlice is a sink for the endpoints of an APIExport. These endpoints can be filtered by a Partition.",
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "required": ["export"], "properties": {
+     "export": {"type": "object", "required": ["name"], "x-kubernetes-validations": [
+       {"rule": "self == oldSelf", "message": "APIExport reference must not be changed"}], "properties": {
+      "name": {"type": "string"},
+      "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}},
+     "partition": {"type": "string"}}},
+    "status": {"type": "object", "properties": {
+     "endpoints": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["url"],
+      "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string", "minLength": 1},
+       "shards": {"type": "object", "x-kubernetes-validations": [
+         {"rule": "!(has(self.matchAll) && has(self.selector))", "message": "matchAll and selector are mutually exclusive"}],
+        "properties": {"matchAll": {"type": "boolean"}, "selector": {"type": "object", "x-kubernetes-map-type": "atomic",
+         "x-kubernetes-preserve-unknown-fields": true}}}}}},
+     "shardSelector": {"type": "string"},
+     "conditions": "$conditions"}}}}}}]}})json";
+
+/// A kind of two versions that are converted by our own functions. Objects are not stamped: their
+/// versions differ in more than what the schemas drop.
+apiserver::ResourcePtr converted_kind(std::string_view document, void (*from_storage)(Json&),
+                           void (*to_storage)(Json&)) {
+  apiserver::ResourceDef def = resource_from_document(document);
+  for (apiserver::ResourceVersion& version : def.versions) {
+    version.schema_digest = 0;
+    if (version.name == "v1alpha1") {
+      version.from_storage = from_storage;
+      version.to_storage = to_storage;
+    }
+  }
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+}
+
+/// Members in the order in which the reference writes them; others follow by name.
+std::string in_order(const Json& object, std::initializer_list<std::string_view> order,
+                     const std::function<std::string(std::string_view key, const Json&)>& write) {
+  std::string out = "{";
+  const auto put = [&](std::string_view key, const Json& value) {
+    out += out.size() > 1 ? "," : "";
+    krm::append_json_string(out, key);
+    out += ":" + write(key, value);
+  };
+  for (const std::string_view key : order) {
+    if (const Json* value = object.find(key)) {
+      put(key, *value);
+    }
+  }
+  for (const krm::JsonMember& member : object.members()) {
+    if (std::find(order.begin(), order.end(), member.key) == order.end()) {
+      put(member.key, member.value);
+    }
+  }
+  return out + "}";
+}
+
+std::string list_of(const Json& list, const std::function<std::string(const Json&)>& write) {
+  std::string out = "[";
+  for (const Json& item : list.items()) {
+    out += (out.size() > 1 ? "," : "") + write(item);
+  }
+  return out + "]";
+}
+
+std::string plain(std::string_view, const Json& value) { return value.dump(); }
+
+std::string version_text(const Json& version) {
+  return in_order(version,
+                  {"name", "served", "storage", "deprecated", "deprecationWarning", "schema",
+                   "subresources", "additionalPrinterColumns"},
+                  [](std::string_view key, const Json& value) {
+                    if (key != "additionalPrinterColumns") {
+                      return value.dump();
+                    }
+                    return list_of(value, [](const Json& column) {
+                      return in_order(
+                          column, {"name", "type", "format", "description", "priority", "jsonPath"},
+                          plain);
+                    });
+                  });
+}
+
+std::string schema_text(const Json& spec) {
+  return in_order(
+      spec, {"group", "names", "scope", "versions", "nameValidation", "conversion"},
+      [](std::string_view key, const Json& value) {
+        if (key == "names") {
+          return in_order(
+              value, {"plural", "singular", "shortNames", "kind", "listKind", "categories"}, plain);
+        }
+        return key == "versions" ? list_of(value, version_text) : value.dump();
+      });
+}
+
+/// An APIResourceSchema never changes, and its name ends in .<plural>.<group> (AM-492, AM-493).
+void admit_schema(const apiserver::WriteContext& context, const Json* object, const Json* old,
+                  const apiserver::Hooks::AdmitDone& done) {
+  if (object == nullptr || context.verb == "delete") {
+    done({});
+    return;
+  }
+  const std::string_view name = object->text({"metadata", "name"});
+  const std::string_view group = object->text({"spec", "group"});
+  const std::string ending = "." + std::string(object->text({"spec", "names", "plural"})) + "." +
+                             std::string(group.empty() ? std::string_view("core") : group);
+  std::string fault;
+  if (old == nullptr && !name.ends_with(ending)) {
+    fault = "[metadata.name: Invalid value: " + Json(name).dump() + ": must end in " + ending + "]";
+  }
+  if (old != nullptr) {
+    const Json* now = object->find("spec");
+    const Json* before = old->find("spec");
+    if (now != nullptr && before != nullptr && !(*now == *before)) {
+      fault = "[spec: Invalid value: " + schema_text(*now) + ": is immutable]";
+    }
+  }
+  if (!fault.empty()) {
+    done(fail(krm::forbidden("apis.kcp.io", "apiresourceschemas", name, fault)));
+    return;
+  }
+  done({});
+}
+
+}  // namespace
+
+apiserver::ResourcePtr api_resource_schema_kind() {
+  static const apiserver::ResourcePtr kKind = [] {
+    apiserver::ResourceDef def = resource_from_document(kSchemaDocument);
+    def.hooks.admit = admit_schema;
+    return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+  }();
+  return kKind;
+}
+
+apiserver::ResourcePtr api_export_kind() {
+  static const apiserver::ResourcePtr kKind =
+      converted_kind(kExportDocument, export_from_storage, export_to_storage);
+  return kKind;
+}
+
+apiserver::ResourcePtr api_binding_kind() {
+  static const apiserver::ResourcePtr kKind =
+      converted_kind(kBindingDocument, binding_from_storage, binding_to_storage);
+  return kKind;
+}
+
+apiserver::ResourcePtr api_export_endpoint_slice_kind() {
+  static const apiserver::ResourcePtr kKind = [] {
+    apiserver::ResourceDef def = resource_from_document(kSliceDocument);
+    return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+  }();
+  return kKind;
+}
+
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,53 @@
+#include <cstdlib>
+#include <string>
+
+#include "base/log.h"
+#include "controlplane/kinds/kcp_kinds.h"
+#include "kinds/builtin_kinds.h"
+
+namespace kintsugi::controlplane {
+
+const char* const kConditionsSchema = R"json({"type": "array", "items": {"type": "object",
+  "required": ["lastTransitionTime", "status", "type"], "properties": {
+  "lastTransitionTime": {"type": "string", "format": "date-time"}, "message": {"type": "string"},
+  "reason": {"type": "string"}, "severity": {"type": "string"}, "status": {"type": "string"},
+  "type": {"type": "string"}}}})json";
+
+namespace {
+
+const char* const kRulesSchema = R"json({"type": "array", "items": {"type": "object",
+  "required": ["verbs"], "properties": {
+  "apiGroups": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}},
+  "nonResourceURLs": {"type": "array", "x-kubernetes-list-type": "atomic",
+   "items": {"type": "string"}},
+  "resourceNames": {"type": "array", "x-kubernetes-list-type": "atomic",
+   "items": {"type": "string"}},
+  "resources": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}},
+  "verbs": {"type": "array", "x-kubernetes-list-type": "atomic",
+   "items": {"type": "string"}}}}})json";
+
+/// Schemas that documents share by a marker, so that they are written once.
+struct Shared {
+  std::string_view marker, schema;
+};
+
+}  // namespace
+
+apiserver::ResourceDef resource_from_document(std::string_view crd_json) {
+  const Shared shared[] = {{"\"$conditions\"", kConditionsSchema}, {"\"$rules\"", kRulesSchema}};
+  std::string text(crd_json);
+  for (const Shared& one : shared) {
+    for (std::size_t at = text.find(one.marker); at != std::string::npos;
+         at = text.find(one.marker)) {
+      text.replace(at, one.marker.size(), one.schema);
+    }
+  }
+  auto crd = krm::Json::parse(text);
+  if (!crd) {
+    log_error("kind document cannot be read", {{"error", crd.error().to_string()}});
+    std::abort();
+  }
+  return *kinds::resource_from_crd(*crd);
+}
+
+}  // namespace kintsugi::controlplane

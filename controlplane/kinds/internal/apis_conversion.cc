@@ -1,0 +1,276 @@
+#include "controlplane/kinds/internal/apis_conversion.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace kintsugi::controlplane {
+namespace {
+
+using krm::Json;
+
+constexpr std::string_view kResources = "apis.v1alpha2.kcp.io/resource-schemas";
+constexpr std::string_view kClaims = "apis.v1alpha2.kcp.io/permission-claims";
+constexpr std::string_view kAcceptableClaims = "apis.v1alpha2.kcp.io/acceptable-permission-claims";
+constexpr std::string_view kOldClaims = "apis.v1alpha2.kcp.io/v1alpha1-permission-claims";
+
+/// "v1.widgets.ex.io" -> group "ex.io", name "widgets"; the group "core" is "".
+void split_schema_name(std::string_view schema, std::string& group, std::string& name) {
+  const std::size_t first = schema.find('.');
+  if (first == std::string_view::npos) {
+    return;
+  }
+  const std::size_t second = schema.find('.', first + 1);
+  name = schema.substr(first + 1, second == std::string_view::npos ? second : second - first - 1);
+  group = second == std::string_view::npos ? "" : schema.substr(second + 1);
+  if (group == "core") {
+    group.clear();
+  }
+}
+
+/// The list that an annotation holds, taken out of the object; no array when there is none.
+Json take_annotation(Json& object, std::string_view key) {
+  Json* annotations = object.at({"metadata", "annotations"});
+  Json* found = annotations == nullptr ? nullptr : annotations->find(key);
+  if (found == nullptr) {
+    return {};
+  }
+  Expected<Json> list = Json::parse(found->as_string(), {64, false});
+  annotations->erase(key);
+  if (annotations->size() == 0) {
+    object["metadata"].erase("annotations");
+  }
+  return list && list->is_array() ? std::move(*list) : Json();
+}
+
+void put_annotation(Json& object, std::string_view key, const Json& list) {
+  if (list.size() > 0) {
+    object.make({"metadata", "annotations", key}) = list.dump();
+  }
+}
+
+bool same_claim(const Json& a, const Json& b) {
+  return a.text({"group"}) == b.text({"group"}) && a.text({"resource"}) == b.text({"resource"}) &&
+         a.text({"identityHash"}) == b.text({"identityHash"});
+}
+
+const Json* find_claim(const Json& list, const Json& claim) {
+  for (const Json& one : list.items()) {
+    if (same_claim(one, claim)) {
+      return &one;
+    }
+  }
+  return nullptr;
+}
+
+bool is_true(const Json* value) { return value != nullptr && value->as_bool(); }
+
+bool is_all_verbs(const Json& claim) {
+  const Json* verbs = claim.find("verbs");
+  return verbs != nullptr && verbs->size() == 1 && verbs->items().front().as_string() == "*";
+}
+
+/// Group, resource and identity as v1alpha1 shows them: nothing that is empty.
+Json old_claim(const Json& claim) {
+  Json out = Json::object({{"resource", claim.text({"resource"})}});
+  for (const char* member : {"group", "identityHash"}) {
+    if (const std::string_view value = claim.text({member}); !value.empty()) {
+      out[member] = value;
+    }
+  }
+  return out;
+}
+
+/// And as v1alpha2 has them: always there.
+Json new_claim(const Json& claim) {
+  return Json::object({{"group", claim.text({"group"})},
+                       {"identityHash", claim.text({"identityHash"})},
+                       {"resource", claim.text({"resource"})}});
+}
+
+/// What clients wrote in v1alpha1 and v1alpha2 does not know.
+void restore_old_members(Json& claim, const Json& kept) {
+  const Json* before = find_claim(kept, claim);
+  if (before == nullptr) {
+    return;
+  }
+  claim.erase("all");
+  if (is_true(before->find("all"))) {
+    claim["all"] = true;
+  }
+  if (const Json* selector = before->find("resourceSelector")) {
+    claim["resourceSelector"] = *selector;
+  }
+}
+
+Json without_empty(const Json& claim) {
+  Json out = old_claim(claim);
+  if (is_true(claim.find("all"))) {
+    out["all"] = true;
+  }
+  for (const char* member : {"resourceSelector", "state"}) {
+    if (const Json* value = claim.find(member); value != nullptr && value->size() > 0) {
+      out[member] = *value;
+    }
+  }
+  return out;
+}
+
+Json* list_in(Json& object, std::string_view part, std::string_view member) {
+  Json* list = object.at({part, member});
+  return list != nullptr && list->is_array() ? list : nullptr;
+}
+
+bool all_selected(const Json& claim) { return is_true(claim.at({"selector", "matchAll"})); }
+
+}  // namespace
+
+void export_from_storage(Json& object) {
+  const Json kept = take_annotation(object, kOldClaims);
+  if (const Json* resources = list_in(object, "spec", "resources")) {
+    Json names = Json::array();
+    Json others = Json::array();
+    for (const Json& resource : resources->items()) {
+      if (resource.at({"storage", "crd"}) != nullptr) {
+        names.push_back(resource.text({"schema"}));
+      } else {
+        others.push_back(resource);
+      }
+    }
+    object["spec"].erase("resources");
+    if (names.size() > 0) {
+      object["spec"]["latestResourceSchemas"] = std::move(names);
+    }
+    put_annotation(object, kResources, others);
+  }
+  if (const Json* claims = list_in(object, "spec", "permissionClaims")) {
+    Json out = Json::array();
+    Json others = Json::array();
+    for (const Json& claim : claims->items()) {
+      if (!is_all_verbs(claim) || claim.find("defaultSelector") != nullptr) {
+        others.push_back(claim);
+      }
+      Json old = old_claim(claim);
+      restore_old_members(old, kept);
+      out.push_back(std::move(old));
+    }
+    put_annotation(object, kClaims, others);
+    object["spec"]["permissionClaims"] = std::move(out);
+  }
+}
+
+void export_to_storage(Json& object) {
+  const Json resources = take_annotation(object, kResources);
+  const Json claims = take_annotation(object, kClaims);
+  if (const Json* names = list_in(object, "spec", "latestResourceSchemas")) {
+    Json out = Json::array();
+    for (const Json& schema : names->items()) {
+      std::string group;
+      std::string name;
+      split_schema_name(schema.as_string(), group, name);
+      out.push_back(Json::object({{"group", group},
+                                  {"name", name},
+                                  {"schema", schema},
+                                  {"storage", Json::object({{"crd", Json::object()}})}}));
+    }
+    object["spec"]["resources"] = std::move(out);
+    object["spec"].erase("latestResourceSchemas");
+  }
+  for (const Json& resource : resources.items()) {
+    object.make({"spec", "resources"}).push_back(resource);
+  }
+  if (const Json* list = list_in(object, "spec", "permissionClaims")) {
+    Json out = Json::array();
+    Json kept = Json::array();
+    for (const Json& claim : list->items()) {
+      kept.push_back(without_empty(claim));
+      Json made = new_claim(claim);
+      const Json* full = find_claim(claims, claim);
+      const Json* verbs = full == nullptr ? nullptr : full->find("verbs");
+      made["verbs"] = verbs != nullptr && verbs->size() > 0 ? *verbs : Json::array({"*"});
+      if (const Json* selector = full == nullptr ? nullptr : full->find("defaultSelector")) {
+        made["defaultSelector"] = *selector;
+      }
+      out.push_back(std::move(made));
+    }
+    put_annotation(object, kOldClaims, kept);
+    object["spec"]["permissionClaims"] = std::move(out);
+  }
+}
+
+void binding_from_storage(Json& object) {
+  const Json kept = take_annotation(object, kOldClaims);
+  if (const Json* claims = list_in(object, "spec", "permissionClaims")) {
+    Json out = Json::array();
+    Json others = Json::array();
+    for (const Json& claim : claims->items()) {
+      if (!is_all_verbs(claim) || !all_selected(claim)) {
+        others.push_back(claim);
+      }
+      Json old = old_claim(claim);
+      if (all_selected(claim)) {
+        old["all"] = true;
+      }
+      restore_old_members(old, kept);
+      if (const Json* state = claim.find("state")) {
+        old["state"] = *state;
+      }
+      out.push_back(std::move(old));
+    }
+    put_annotation(object, kAcceptableClaims, others);
+    object["spec"]["permissionClaims"] = std::move(out);
+  }
+  for (const char* member : {"exportPermissionClaims", "appliedPermissionClaims"}) {
+    if (Json* claims = list_in(object, "status", member)) {
+      for (Json& claim : claims->edit_items()) {
+        Json old = old_claim(claim);
+        if (all_selected(claim)) {
+          old["all"] = true;
+        }
+        claim = std::move(old);
+      }
+    }
+  }
+}
+
+void binding_to_storage(Json& object) {
+  const Json full = take_annotation(object, kAcceptableClaims);
+  const Json everything = Json::object({{"matchAll", true}});
+  if (const Json* list = list_in(object, "spec", "permissionClaims")) {
+    Json out = Json::array();
+    Json kept = Json::array();
+    for (const Json& claim : list->items()) {
+      const Json* selector = claim.find("resourceSelector");
+      if (selector != nullptr && selector->size() > 0) {
+        kept.push_back(without_empty(claim));
+      }
+      Json made = new_claim(claim);
+      const Json* known = find_claim(full, claim);
+      const Json* verbs = known == nullptr ? nullptr : known->find("verbs");
+      made["verbs"] = verbs != nullptr && verbs->size() > 0 ? *verbs : Json::array({"*"});
+      const Json* selected = known == nullptr ? nullptr : known->find("selector");
+      made["selector"] = selected == nullptr ? everything : *selected;
+      if (const Json* state = claim.find("state")) {
+        made["state"] = *state;
+      }
+      out.push_back(std::move(made));
+    }
+    put_annotation(object, kOldClaims, kept);
+    object["spec"]["permissionClaims"] = std::move(out);
+  }
+  for (const char* member : {"exportPermissionClaims", "appliedPermissionClaims"}) {
+    if (Json* claims = list_in(object, "status", member)) {
+      for (Json& claim : claims->edit_items()) {
+        Json made = new_claim(claim);
+        made["verbs"] = Json::array({"*"});
+        if (is_true(claim.find("all"))) {
+          made["selector"] = everything;
+        }
+        claim = std::move(made);
+      }
+    }
+  }
+}
+
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "krm/json.h"
+
+/// APIExports and APIBindings between v1alpha2, in which they are stored, and v1alpha1. What
+/// v1alpha1 cannot express travels in annotations under apis.v1alpha2.kcp.io/, and what v1alpha2
+/// cannot express is kept in one, so that neither direction loses anything that clients wrote
+/// (AM-497). Of an APIBinding's status v1alpha1 shows no verbs.
+namespace kintsugi::controlplane {
+
+void export_from_storage(krm::Json& object);
+void export_to_storage(krm::Json& object);
+void binding_from_storage(krm::Json& object);
+void binding_to_storage(krm::Json& object);
+
+}  // namespace kintsugi::controlplane

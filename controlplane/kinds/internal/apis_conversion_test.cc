@@ -1,0 +1,91 @@
+#include "controlplane/kinds/internal/apis_conversion.h"
+
+#include <gtest/gtest.h>
+
+#include "controlplane/kinds/kcp_kinds.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+using krm::Json;
+
+Json parse(std::string_view text) {
+  Expected<Json> out = Json::parse(text);
+  EXPECT_TRUE(out) << text;
+  return out ? std::move(*out) : Json();
+}
+
+TEST(ApisConversion, WhenAnExportIsReadAndWrittenInV1alpha1_AM497_NothingIsLost) {
+  const Json stored = parse(R"json({"metadata":{"name":"e"},"spec":{
+      "resources":[
+        {"group":"ex.io","name":"widgets","schema":"v1.widgets.ex.io","storage":{"crd":{}}},
+        {"group":"ex.io","name":"views","schema":"v1.views.ex.io","storage":{"virtual":{}}}],
+      "permissionClaims":[
+        {"group":"","identityHash":"","resource":"configmaps","verbs":["get","list"]},
+        {"group":"ex.io","identityHash":"0a","resource":"gears","verbs":["*"]}]}})json");
+  Json object = stored;
+  export_from_storage(object);
+  EXPECT_EQ(object.at({"spec", "latestResourceSchemas"})->dump(), R"(["v1.widgets.ex.io"])");
+  EXPECT_EQ(
+      object.at({"spec", "permissionClaims"})->dump(),
+      R"([{"resource":"configmaps"},{"group":"ex.io","identityHash":"0a","resource":"gears"}])");
+  export_to_storage(object);
+  EXPECT_EQ(object.at({"spec", "resources"})->dump(), stored.at({"spec", "resources"})->dump());
+  EXPECT_EQ(object.at({"spec", "permissionClaims"})->dump(),
+            stored.at({"spec", "permissionClaims"})->dump());
+}
+
+TEST(ApisConversion, WhenAnExportIsWrittenInV1alpha1_AM497_ItsClaimsComeBackAsTheyWere) {
+  Json object = parse(R"json({"metadata":{"name":"e"},"spec":{
+      "latestResourceSchemas":["v1.pods.core"],
+      "permissionClaims":[{"group":"","resource":"secrets","all":true},
+        {"resource":"configmaps","resourceSelector":[{"name":"a","namespace":"n"}]}]}})json");
+  export_to_storage(object);
+  EXPECT_EQ(object.at({"spec", "resources"})->dump(),
+            R"([{"group":"","name":"pods","schema":"v1.pods.core","storage":{"crd":{}}}])");
+  EXPECT_EQ(object.at({"spec", "permissionClaims"})->items()[0].dump(),
+            R"({"group":"","identityHash":"","resource":"secrets","verbs":["*"]})");
+  export_from_storage(object);
+  EXPECT_EQ(object.at({"spec", "permissionClaims"})->dump(),
+            R"([{"all":true,"resource":"secrets"},)"
+            R"({"resource":"configmaps","resourceSelector":[{"name":"a","namespace":"n"}]}])");
+  EXPECT_EQ(object.at({"metadata", "annotations"}), nullptr);
+}
+
+TEST(ApisConversion, WhenABindingGoesThroughV1alpha1_AM497_VerbsAndSelectorsStay) {
+  const Json stored = parse(R"json({"metadata":{"name":"b"},"spec":{"permissionClaims":[
+      {"group":"","identityHash":"","resource":"secrets","selector":{"matchLabels":{"a":"b"}},
+       "state":"Accepted","verbs":["get"]},
+      {"group":"","identityHash":"","resource":"configmaps","selector":{"matchAll":true},
+       "state":"Rejected","verbs":["*"]}]},
+      "status":{"exportPermissionClaims":[{"group":"","identityHash":"","resource":"secrets","verbs":["*"]}]}})json");
+  Json object = stored;
+  binding_from_storage(object);
+  EXPECT_EQ(object.at({"spec", "permissionClaims"})->dump(),
+            R"([{"resource":"secrets","state":"Accepted"},)"
+            R"({"all":true,"resource":"configmaps","state":"Rejected"}])");
+  EXPECT_EQ(object.at({"status", "exportPermissionClaims"})->dump(), R"([{"resource":"secrets"}])");
+  binding_to_storage(object);
+  EXPECT_EQ(object.dump(), stored.dump());
+}
+
+TEST(ApisConversion, WhenAnnotationsAreNotWhatTheyShouldBe_TheyAreDropped) {
+  for (const char* text : {"", "x", "{}", "[1", "[1,null,{}]"}) {
+    Json object =
+        parse(R"({"metadata":{"annotations":{}},"spec":{"permissionClaims":[{"resource":"a"}]}})");
+    for (const char* key :
+         {"acceptable-permission-claims", "permission-claims", "resource-schemas"}) {
+      object.make({"metadata", "annotations", std::string("apis.v1alpha2.kcp.io/") + key}) = text;
+    }
+    Json binding = object;
+    binding_to_storage(binding);
+    EXPECT_EQ(binding.at({"spec", "permissionClaims"})->items()[0].at({"verbs"})->dump(),
+              R"(["*"])");
+    export_to_storage(object);
+    EXPECT_EQ(object.at({"spec", "permissionClaims"})->items()[0].at({"verbs"})->dump(),
+              R"(["*"])");
+  }
+}
+
+}  // namespace
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,222 @@
+#include "controlplane/replication/replication.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "apiserver/keys.h"
+#include "base/log.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+using krm::Json;
+
+constexpr Duration kLookWhileUnknown = milliseconds(100);
+constexpr Duration kReportInterval = seconds(1);
+
+Json number(std::uint64_t value) { return Json(static_cast<std::int64_t>(value)); }
+
+}  // namespace
+
+void ReplicationReport::set(Json report) {
+  const std::lock_guard lock(mutex_);
+  report_ = std::move(report);
+}
+
+Json ReplicationReport::get() const {
+  const std::lock_guard lock(mutex_);
+  return report_;
+}
+
+std::string replication_metrics(const Json& report) {
+  struct Metric {
+    const char* name;
+    const char* type;
+    const char* help;
+    const char* member;
+  };
+  constexpr Metric kOfShards[] = {
+      {"replication_synced", "gauge", "Another shard has been read completely.", "synced"},
+      {"replication_watching", "gauge", "Another shard is followed right now.", "watching"},
+      {"replication_objects", "gauge", "Objects of another shard.", "objects"},
+      {"replication_clusters", "gauge", "Clusters of which rights are followed.",
+       "clustersWithRights"},
+      {"replication_events_total", "counter", "Watch events.", "events"},
+      {"replication_lists_total", "counter", "Lists begun.", "lists"},
+      {"replication_failures_total", "counter", "Requests that failed.", "failures"},
+  };
+  constexpr Metric kOfRows[] = {
+      {"replication_rows_written_total", "counter", "Copies stored.", "written"},
+      {"replication_rows_removed_total", "counter", "Copies removed.", "removed"},
+      {"replication_batches_total", "counter", "Transactions begun.", "batches"},
+      {"replication_store_failures_total", "counter", "Transactions that failed.", "failures"},
+      {"replication_rows_waiting", "gauge", "Copies not stored yet.", "waiting"},
+  };
+  constexpr Metric kOfCatalog[] = {
+      {"catalog_exports", "gauge", "APIExports of this shard.", "exports"},
+      {"catalog_replicated_exports", "gauge", "APIExports of others.", "replicatedExports"},
+      {"catalog_types", "gauge", "WorkspaceTypes of this shard.", "types"},
+      {"catalog_replicated_types", "gauge", "WorkspaceTypes of others.", "replicatedTypes"},
+  };
+  std::string out;
+  const auto head = [&out](const Metric& metric) {
+    const std::string name = std::string("kintsugi_") + metric.name;
+    out += "# HELP " + name + " " + metric.help + "\n# TYPE " + name + " " + metric.type + "\n";
+    return name;
+  };
+  const auto value = [&out](const Json* member) {
+    const bool flag = member != nullptr && member->is_bool() && member->as_bool();
+    const std::int64_t count = member != nullptr && member->is_integer() ? member->as_integer() : 0;
+    out += " " + std::to_string(flag ? 1 : count) + "\n";
+  };
+  const Json* shards = report.find("shards");
+  for (const Metric& metric : kOfShards) {
+    const std::string name = head(metric);
+    for (std::size_t i = 0; shards != nullptr && i < shards->members().size(); ++i) {
+      const krm::JsonMember& shard = shards->members()[i];
+      out += name + "{shard=\"" + std::string(shard.key) + "\"}";
+      value(shard.value.find(metric.member));
+    }
+  }
+  const auto plain = [&](const Metric& metric, const char* part) {
+    out += head(metric);
+    value(report.at({part, metric.member}));
+  };
+  for (const Metric& metric : kOfRows) {
+    plain(metric, "rows");
+  }
+  for (const Metric& metric : kOfCatalog) {
+    plain(metric, "catalog");
+  }
+  return out;
+}
+
+Replicator::Replicator(net::Loop& loop, Params params)
+    : loop_(loop),
+      params_(std::move(params)),
+      rows_(loop, params_.store),
+      sync_timer_(loop),
+      report_timer_(loop) {}
+
+Replicator::~Replicator() { alive_.reset(); }
+
+void Replicator::start() {
+  params_.root.listen([this, alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired()) {
+      look_later();
+    }
+  });
+  look();
+  if (params_.report != nullptr) {
+    publish();
+  }
+}
+
+/// In a later turn: sources must not go inside of callbacks.
+void Replicator::look_later() {
+  if (std::exchange(look_posted_, true)) {
+    return;
+  }
+  loop_.post([this, alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired()) {
+      look_posted_ = false;
+      look();
+    }
+  });
+}
+
+void Replicator::look() {
+  const auto& shards = params_.root.shards();
+  for (auto source = sources_.begin(); source != sources_.end();) {
+    if (shards.contains(source->first) || !params_.root.synced()) {
+      ++source;
+      continue;
+    }
+    log_info("another shard is no longer replicated", {{"shard", source->first}});
+    source->second.feed->forget();
+    source = sources_.erase(source);
+  }
+  for (const auto& [name, shard] : shards) {
+    if (name != params_.own_shard && shard.base_url != params_.own_url) {
+      add(shard);
+    }
+  }
+  if (!params_.root.synced()) {
+    sync_timer_.start(kLookWhileUnknown, [this] { look(); });
+  } else if (!std::exchange(strangers_removed_, true)) {
+    remove_strangers();
+  }
+}
+
+void Replicator::add(const ShardRecord& shard) {
+  const auto known = sources_.find(shard.name);
+  if (known != sources_.end() && known->second.url == shard.base_url) {
+    return;
+  }
+  const bool taken = std::any_of(sources_.begin(), sources_.end(), [&](const auto& source) {
+    return source.first != shard.name && source.second.url == shard.base_url;
+  });
+  if (taken) {
+    return;
+  }
+  Expected<net::UpstreamParams> params = params_.connect(shard.base_url);
+  if (!params) {
+    log_warn("another shard cannot be replicated",
+             {{"shard", shard.name}, {"error", params.error().to_string()}});
+    return;
+  }
+  Source& source = sources_[shard.name];
+  source.url = shard.base_url;
+  if (source.feed == nullptr) {
+    source.feed = std::make_unique<ReplicationSource>(loop_, rows_, shard.name);
+  }
+  source.feed->connect(std::move(*params));
+}
+
+/// Copies of shards that went while this one was not running.
+void Replicator::remove_strangers() {
+  std::vector<std::pair<std::string, std::string>> gone;
+  for (const std::string& resource : replicated_resources()) {
+    rows_.each(apiserver::resource_prefix(resource),
+               [&](std::string_view key, std::string_view shard) {
+                 if (shard == params_.own_shard || !params_.root.shards().contains(shard)) {
+                   gone.emplace_back(key, shard);
+                 }
+               });
+  }
+  for (const auto& [key, shard] : gone) {
+    rows_.remove(key, shard);
+  }
+}
+
+Json Replicator::report() const {
+  Json out = Json::object();
+  Json& shards = out["shards"];
+  shards = Json::object();
+  for (const auto& [name, source] : sources_) {
+    const ReplicationSource::State state = source.feed->state();
+    shards[name] = Json::object({{"url", Json(source.url)},
+                                 {"synced", Json(state.synced)},
+                                 {"watching", Json(state.watching)},
+                                 {"objects", number(state.objects)},
+                                 {"clustersWithRights", number(state.clusters)},
+                                 {"events", number(state.events)},
+                                 {"lists", number(state.lists)},
+                                 {"failures", number(state.failures)}});
+  }
+  const ReplicaRows::Stats rows = rows_.stats();
+  out["rows"] = Json::object({{"written", number(rows.written)},
+                              {"removed", number(rows.removed)},
+                              {"batches", number(rows.batches)},
+                              {"failures", number(rows.failures)},
+                              {"waiting", number(rows.waiting)}});
+  return out;
+}
+
+void Replicator::publish() {
+  params_.report->set(report());
+  report_timer_.start(kReportInterval, [this] { publish(); });
+}
+
+}  // namespace kintsugi::controlplane

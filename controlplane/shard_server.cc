@@ -1,0 +1,145 @@
+#include "controlplane/shard_server.h"
+
+#include <atomic>
+#include <future>
+#include <utility>
+
+#include "controlplane/controllers/shard_controllers.h"
+#include "controlplane/internal/shard_loop.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+constexpr Duration kDrainLimit = seconds(10);
+constexpr Duration kReadyPause = milliseconds(5);
+
+}  // namespace
+
+ShardServer::ShardServer(net::Loop& loop, store::Store& store, ShardServerParams params)
+    : loop_(loop), store_(store), params_(std::move(params)), ready_timer_(loop) {}
+
+Expected<std::unique_ptr<ShardServer>> ShardServer::start(net::Loop& loop, store::Store& store,
+                                                          ShardServerParams params) {
+  std::unique_ptr<ShardServer> server(new ShardServer(loop, store, std::move(params)));
+  if (Expected<void> opened = server->open(); !opened) {
+    return fail(std::move(opened.error()));
+  }
+  return server;
+}
+
+ShardServer::~ShardServer() {
+  controllers_.reset();
+  for (const std::unique_ptr<Extra>& extra : extra_) {
+    extra->loop->post([one = extra.get()] {
+      one->parts.reset();
+      one->loop->stop();
+    });
+  }
+  for (const std::unique_ptr<Extra>& extra : extra_) {
+    extra->thread.join();
+  }
+}
+
+std::string ShardServer::base_url() const {
+  const bool ipv6 = params_.address.find(':') != std::string::npos;
+  std::string host = ipv6 ? "[" + params_.address + "]" : params_.address;
+  if (params_.address == "0.0.0.0") {
+    host = "127.0.0.1";
+  } else if (params_.address == "::") {
+    host = "[::1]";
+  }
+  return "https://" + host + ":" + std::to_string(port_);
+}
+
+Expected<void> ShardServer::open() {
+  const bool shared_port = params_.loops > 1;
+  replication_ = std::make_shared<ReplicationReport>();
+  const auto ready = [this]() -> Expected<void> {
+    if (controllers_ == nullptr || !controllers_->ready() || unready_ != 0) {
+      return fail(Errc::kUnavailable, "the root logical cluster is being set up");
+    }
+    return {};
+  };
+  first_ = std::make_unique<ShardLoop>(loop_, store_, params_, ready, replication_);
+  if (Expected<void> listening = first_->listen(params_.port, shared_port); !listening) {
+    return listening;
+  }
+  port_ = first_->port();
+  for (std::size_t i = 1; i < params_.loops; ++i) {
+    if (Expected<void> opened = open_extra(); !opened) {
+      return opened;
+    }
+  }
+  controllers_ =
+      std::make_unique<ShardControllers>(*first_, store_, params_, base_url(), replication_);
+  controllers_->start();
+  unready_ = extra_.size();
+  await_ready();
+  return {};
+}
+
+void ShardServer::await_ready() {
+  if (!controllers_->ready()) {
+    ready_timer_.start(kReadyPause, [this] { await_ready(); });
+    return;
+  }
+  for (const std::unique_ptr<Extra>& extra : extra_) {
+    extra->loop->post([this, one = extra.get()] {
+      one->ready = true;
+      --unready_;
+    });
+  }
+}
+
+Expected<void> ShardServer::open_extra() {
+  auto extra = std::make_unique<Extra>();
+  Extra* one = extra.get();
+  one->loop = std::make_unique<net::Loop>("shard-" + std::to_string(extra_.size() + 1));
+  auto opened = std::make_shared<std::promise<Expected<void>>>();
+  std::future<Expected<void>> result = opened->get_future();
+  one->loop->post([this, one, opened] {
+    one->parts = std::make_unique<ShardLoop>(
+        *one->loop, store_, params_,
+        [one]() -> Expected<void> {
+          if (!one->ready) {
+            return fail(Errc::kUnavailable, "the shard is being set up");
+          }
+          return {};
+        },
+        replication_);
+    opened->set_value(one->parts->listen(port_, true));
+  });
+  one->thread = std::thread([one] { one->loop->run(); });
+  extra_.push_back(std::move(extra));
+  return result.get();
+}
+
+void ShardServer::set_tls(const std::shared_ptr<net::TlsContext>& tls) {
+  first_->set_tls(tls);
+  for (const std::unique_ptr<Extra>& extra : extra_) {
+    extra->loop->post([one = extra.get(), tls] { one->parts->set_tls(tls); });
+  }
+}
+
+void ShardServer::set_account_keys(const auth::JwtKeys& keys) {
+  params_.account_keys = keys;
+  first_->set_account_keys(keys);
+  for (const std::unique_ptr<Extra>& extra : extra_) {
+    extra->loop->post([one = extra.get(), keys] { one->parts->set_account_keys(keys); });
+  }
+}
+
+void ShardServer::drain(std::function<void()> done) {
+  auto left = std::make_shared<std::atomic<std::size_t>>(extra_.size() + 1);
+  const auto ended = [left, &loop = loop_, done = std::move(done)] {
+    if (left->fetch_sub(1) == 1) {
+      loop.post(done);
+    }
+  };
+  first_->drain(kDrainLimit, ended);
+  for (const std::unique_ptr<Extra>& extra : extra_) {
+    extra->loop->post([one = extra.get(), ended] { one->parts->drain(kDrainLimit, ended); });
+  }
+}
+
+}  // namespace kintsugi::controlplane

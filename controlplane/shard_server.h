@@ -1,0 +1,105 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apiserver/server.h"
+#include "auth/jwt.h"
+#include "auth/x509_identity.h"
+#include "base/error.h"
+#include "base/memory_budget.h"
+#include "controlplane/clusters/root_view.h"
+#include "net/loop.h"
+#include "net/tls.h"
+#include "store/store.h"
+
+namespace kintsugi::net {
+struct OutgoingPolicy;
+}
+
+namespace kintsugi::controlplane {
+
+class ShardLoop;
+class ShardControllers;
+class ReplicationReport;
+
+struct ShardServerParams {
+  std::string name;                           ///< "root" makes it the root shard
+  std::map<std::string, std::string> labels;  ///< for the Shard object, where absent
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;    ///< 0: chosen by the kernel
+  std::size_t loops = 1;     ///< threads that serve; controllers run on the first
+  std::string external_url;  ///< the proxy's, "" = the shard's own
+  std::shared_ptr<net::TlsContext> server_tls;
+  std::shared_ptr<net::TlsContext> client_tls;  ///< as shard administrator, to other shards
+  std::shared_ptr<auth::ReloadableCertificateVerifier> verifier;
+  std::vector<std::string> proxy_names{"kcp-front-proxy"};  ///< may assert identities
+  auth::JwtKeys account_keys;                   ///< sign and verify ServiceAccount tokens
+  std::string root_ca_pem;                      ///< for ConfigMaps kube-root-ca.crt
+  std::function<void(std::string line)> audit;  ///< ServerParams::audit of every loop
+  apiserver::ConcurrencyLimits concurrency;     ///< of every loop
+  /// Whoever may write an APIBinding may accept claims for verbs that he does not hold (KK-166).
+  bool claims_escalation = false;
+  /// Where webhooks of tenants may be (net/outgoing.h); null: the defaults.
+  std::shared_ptr<const net::OutgoingPolicy> outgoing;
+  /// Strangers hear the same of a logical cluster that exists and of none (SE-160); else what kcp
+  /// tells them.
+  bool hides_existence = true;
+  std::shared_ptr<MemoryBudget> memory;  ///< of the process; null: without a bound
+  RootAddress root;                      ///< where the root shard is; unused on the root shard
+};
+
+/// A whole shard: API servers on N loops over one store, the controllers of logical clusters on the
+/// first, registration in root. Threads: all calls from the thread of the first loop.
+class ShardServer {
+ public:
+  /// Listens when it returns; ready a moment later (/readyz). `loop` and `store` must outlive it.
+  /// @error kConfig, kIo the address cannot be had.
+  [[nodiscard]] static Expected<std::unique_ptr<ShardServer>> start(net::Loop& loop,
+                                                                    store::Store& store,
+                                                                    ShardServerParams params);
+  ~ShardServer();
+  ShardServer(const ShardServer&) = delete;
+  ShardServer& operator=(const ShardServer&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  [[nodiscard]] std::string base_url() const;
+  /// New connections use the new certificate.
+  void set_tls(const std::shared_ptr<net::TlsContext>& tls);
+  /// Tokens are signed with the first private key and hold if any of the keys signed them.
+  void set_account_keys(const auth::JwtKeys& keys);
+  /// Readiness off, watches end with a bookmark, connections go; `done` on the first loop.
+  void drain(std::function<void()> done);
+
+ private:
+  struct Extra {
+    std::unique_ptr<net::Loop> loop;
+    std::unique_ptr<ShardLoop> parts;
+    std::thread thread;
+    bool ready = false;  ///< its loop's
+  };
+  ShardServer(net::Loop& loop, store::Store& store, ShardServerParams params);
+  [[nodiscard]] Expected<void> open();
+  [[nodiscard]] Expected<void> open_extra();
+  /// No loop is ready before all are: what made the first one so has come to the others.
+  void await_ready();
+
+  net::Loop& loop_;
+  store::Store& store_;
+  ShardServerParams params_;
+  std::uint16_t port_ = 0;
+  std::shared_ptr<ReplicationReport> replication_;
+  std::unique_ptr<ShardLoop> first_;
+  std::unique_ptr<ShardControllers> controllers_;
+  std::vector<std::unique_ptr<Extra>> extra_;
+  net::Timer ready_timer_;
+  std::atomic<std::size_t> unready_ = 0;  ///< extra loops that do not know yet
+};
+
+}  // namespace kintsugi::controlplane

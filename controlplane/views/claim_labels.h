@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "apiserver/resource.h"
+#include "controlplane/views/internal/binding_index.h"
+#include "krm/json.h"
+
+/// The labels that let exports see claimed objects (claims.h). Only the system sets them: at every
+/// write (keep_claim_labels) and, when bindings change, by ClaimLabeller.
+namespace kintsugi::controlplane {
+
+/// Which resource an object is of.
+struct ClaimedResource {
+  std::string_view group, resource, identity;
+};
+
+/// The labels that the object must have because of accepted claims in its cluster; an APIBinding
+/// also has those of its own export.
+[[nodiscard]] std::map<std::string, std::string> claim_labels(const BindingIndex& bindings,
+                                                              const IdentityCheck& in_root,
+                                                              std::string_view cluster,
+                                                              const ClaimedResource& resource,
+                                                              const krm::Json& object);
+/// Whether it has those and no others with their prefix.
+[[nodiscard]] bool has_claim_labels(const BindingIndex& bindings, const IdentityCheck& in_root,
+                                    std::string_view cluster, const ClaimedResource& resource,
+                                    const krm::Json& object);
+
+/// For ServerParams::prepare_any: gives the object the labels that it must have.
+/// @error kForbidden a user adds one himself (AM-508).
+[[nodiscard]] Expected<void> keep_claim_labels(const BindingIndex& bindings,
+                                               const IdentityCheck& in_root,
+                                               const apiserver::WriteContext& context,
+                                               const apiserver::ResourceDef& def, krm::Json& object,
+                                               const krm::Json* old);
+
+}  // namespace kintsugi::controlplane

@@ -1,0 +1,194 @@
+#include "kinds/rbac/internal/rbac_bootstrap.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kintsugi::kinds {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+const Texts kRead = {"get", "list", "watch"};
+const Texts kWrite = {"create", "delete", "deletecollection", "patch", "update"};
+
+PolicyRule resources(Texts groups, Texts names, Texts verbs) {
+  return PolicyRule{std::move(verbs), std::move(groups), std::move(names), {}, {}};
+}
+
+PolicyRule urls(Texts paths, Texts verbs) {
+  return PolicyRule{std::move(verbs), {}, {}, {}, std::move(paths)};
+}
+
+void append(PolicyRules& rules, const PolicyRules& more) {
+  rules.insert(rules.end(), more.begin(), more.end());
+}
+
+PolicyRules view_rules() {
+  return {
+      resources({""},
+                {"bindings",
+                 "configmaps",
+                 "endpoints",
+                 "events",
+                 "limitranges",
+                 "namespaces",
+                 "namespaces/status",
+                 "persistentvolumeclaims",
+                 "persistentvolumeclaims/status",
+                 "pods",
+                 "pods/log",
+                 "pods/status",
+                 "replicationcontrollers",
+                 "replicationcontrollers/scale",
+                 "replicationcontrollers/status",
+                 "resourcequotas",
+                 "resourcequotas/status",
+                 "serviceaccounts",
+                 "services",
+                 "services/status"},
+                kRead),
+      resources({"discovery.k8s.io"}, {"endpointslices"}, kRead),
+      resources({"apps"},
+                {"controllerrevisions", "daemonsets", "daemonsets/status", "deployments",
+                 "deployments/scale", "deployments/status", "replicasets", "replicasets/scale",
+                 "replicasets/status", "statefulsets", "statefulsets/scale", "statefulsets/status"},
+                kRead),
+      resources({"autoscaling"}, {"horizontalpodautoscalers", "horizontalpodautoscalers/status"},
+                kRead),
+      resources({"batch"}, {"cronjobs", "cronjobs/status", "jobs", "jobs/status"}, kRead),
+      resources({"policy"}, {"poddisruptionbudgets", "poddisruptionbudgets/status"}, kRead),
+      resources({"networking.k8s.io"}, {"ingresses", "ingresses/status", "networkpolicies"},
+                kRead)};
+}
+
+PolicyRules edit_rules() {
+  PolicyRules rules = {
+      resources({""},
+                {"secrets", "services/proxy", "pods/attach", "pods/exec", "pods/portforward",
+                 "pods/proxy"},
+                kRead),
+      resources({""}, {"serviceaccounts"}, {"impersonate"}),
+      resources({""}, {"serviceaccounts/token", "pods/eviction"}, {"create"}),
+      resources({""},
+                {"configmaps", "events", "persistentvolumeclaims", "pods", "pods/attach",
+                 "pods/exec", "pods/portforward", "pods/proxy", "replicationcontrollers",
+                 "replicationcontrollers/scale", "secrets", "serviceaccounts", "services",
+                 "services/proxy"},
+                kWrite),
+      resources({"apps"},
+                {"daemonsets", "deployments", "deployments/rollback", "deployments/scale",
+                 "replicasets", "replicasets/scale", "statefulsets", "statefulsets/scale"},
+                kWrite),
+      resources({"autoscaling"}, {"horizontalpodautoscalers"}, kWrite),
+      resources({"batch"}, {"cronjobs", "jobs"}, kWrite),
+      resources({"policy"}, {"poddisruptionbudgets"}, kWrite),
+      resources({"networking.k8s.io"}, {"ingresses", "networkpolicies"}, kWrite),
+      resources(
+          {"coordination.k8s.io"}, {"leases"},
+          {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})};
+  append(rules, view_rules());
+  return rules;
+}
+
+PolicyRules admin_rules() {
+  PolicyRules rules = {
+      resources({"authorization.k8s.io"}, {"localsubjectaccessreviews"}, {"create"}),
+      resources(
+          {"rbac.authorization.k8s.io"}, {"rolebindings", "roles"},
+          {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})};
+  append(rules, edit_rules());
+  return rules;
+}
+
+/// What shards of kcp may do in clusters of other shards.
+PolicyRules external_logical_cluster_admin_rules() {
+  return {
+      resources({"core.kcp.io"}, {"logicalclusters", "logicalclusters/status"},
+                {"delete", "get", "update"}),
+      resources({"tenancy.kcp.io"}, {"workspaces"}, {"delete", "get", "update"}),
+      resources({""}, {"secrets", "serviceaccounts"}, {"get"}),
+      resources({"apis.kcp.io"}, {"apiexportendpointslices"}, kRead),
+      resources({"apis.kcp.io"}, {"apiexportendpointslices/status"}, {"get", "patch", "update"}),
+      urls({"/"}, {"access"})};
+}
+
+std::vector<BootstrapRole> make_roles() {
+  const Texts health = {"/healthz", "/livez", "/readyz", "/version", "/version/"};
+  Texts discovery = {"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"};
+  discovery.insert(discovery.end(), health.begin(), health.end());
+  std::vector<BootstrapRole> roles;
+  roles.push_back({"cluster-admin", {resources({"*"}, {"*"}, {"*"}), urls({"*"}, {"*"})}, kToNone});
+  roles.push_back({"admin", admin_rules(), kToAdmin | kToEdit | kToView});
+  roles.push_back({"edit", edit_rules(), kToEdit | kToView});
+  roles.push_back({"view", view_rules(), kToView});
+  roles.push_back({"system:discovery", {urls(discovery, {"get"})}, kToNone});
+  roles.push_back({"system:public-info-viewer", {urls(health, {"get"})}, kToNone});
+  roles.push_back({"system:basic-user",
+                   {resources({"authorization.k8s.io"},
+                              {"selfsubjectaccessreviews", "selfsubjectrulesreviews"}, {"create"}),
+                    resources({"authentication.k8s.io"}, {"selfsubjectreviews"}, {"create"})},
+                   kToNone});
+  roles.push_back({"system:service-account-issuer-discovery",
+                   {urls({"/.well-known/openid-configuration", "/.well-known/openid-configuration/",
+                          "/openid/v1/jwks", "/openid/v1/jwks/"},
+                         {"get"})},
+                   kToNone});
+  roles.push_back({"system:auth-delegator",
+                   {resources({"authentication.k8s.io"}, {"tokenreviews"}, {"create"}),
+                    resources({"authorization.k8s.io"}, {"subjectaccessreviews"}, {"create"})},
+                   kToNone});
+  roles.push_back({std::string(kWorkspaceAccessRole), {urls({"/"}, {"access"})}, kToNone});
+  roles.push_back({std::string(auth::kGroupExternalLogicalClusterAdmin),
+                   external_logical_cluster_admin_rules(), kToNone});
+  return roles;
+}
+
+Binding group_binding(std::string_view role, Texts groups) {
+  Binding binding;
+  binding.name = role;
+  binding.role = role;
+  for (std::string& group : groups) {
+    binding.subjects.push_back({Subject::Kind::kGroup, std::move(group), {}});
+  }
+  return binding;
+}
+
+}  // namespace
+
+const std::vector<BootstrapRole>& bootstrap_roles() {
+  static const std::vector<BootstrapRole> kRoles = make_roles();
+  return kRoles;
+}
+
+const BootstrapRole* bootstrap_role(std::string_view name) {
+  const std::vector<BootstrapRole>& roles = bootstrap_roles();
+  const auto found = std::find_if(roles.begin(), roles.end(),
+                                  [&](const BootstrapRole& role) { return role.name == name; });
+  return found == roles.end() ? nullptr : &*found;
+}
+
+const std::vector<Binding>& bootstrap_bindings() {
+  static const std::vector<Binding> kBindings = {
+      group_binding("system:discovery", {std::string(auth::kGroupAuthenticated)}),
+      group_binding("system:basic-user", {std::string(auth::kGroupAuthenticated)}),
+      group_binding("system:public-info-viewer", {std::string(auth::kGroupAuthenticated),
+                                                  std::string(auth::kGroupUnauthenticated)}),
+      group_binding("system:service-account-issuer-discovery", {"system:serviceaccounts"}),
+      group_binding(auth::kGroupExternalLogicalClusterAdmin,
+                    {std::string(auth::kGroupExternalLogicalClusterAdmin)}),
+  };
+  return kBindings;
+}
+
+std::uint8_t aggregation_labels(const krm::Json& cluster_role) {
+  unsigned bits = kToNone;
+  const auto has = [&](std::string_view label) {
+    return cluster_role.text({"metadata", "labels", label}) == "true";
+  };
+  bits |= has("rbac.authorization.k8s.io/aggregate-to-view") ? unsigned{kToView} : 0U;
+  bits |= has("rbac.authorization.k8s.io/aggregate-to-edit") ? unsigned{kToEdit} : 0U;
+  bits |= has("rbac.authorization.k8s.io/aggregate-to-admin") ? unsigned{kToAdmin} : 0U;
+  return static_cast<std::uint8_t>(bits);
+}
+
+}  // namespace kintsugi::kinds

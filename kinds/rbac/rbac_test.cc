@@ -1,0 +1,454 @@
+#include "kinds/rbac/rbac.h"
+
+#include <gtest/gtest.h>
+
+#include "kinds/rbac/rbac_escalation.h"
+#include "krm/status.h"
+
+namespace kintsugi::kinds {
+namespace {
+
+using krm::Json;
+using Texts = std::vector<std::string>;
+
+Json json(std::string_view text) {
+  Expected<Json> parsed = Json::parse(text);
+  EXPECT_TRUE(parsed) << text;
+  return parsed ? std::move(*parsed) : Json();
+}
+
+auth::UserInfo user_of(const char* name, Texts groups = {"system:authenticated"}) {
+  auth::UserInfo user;
+  user.name = name;
+  user.groups = std::move(groups);
+  return user;
+}
+
+class NoObjects final : public apiserver::ObjectReader {
+ public:
+  std::optional<Json> get(std::string_view, std::string_view, std::string_view, std::string_view,
+                          std::string_view) const override {
+    return std::nullopt;
+  }
+  void list(std::string_view, std::string_view, std::string_view, std::string_view,
+            const std::function<bool(const Json&)>&) const override {}
+};
+
+class Rbac : public ::testing::Test {
+ protected:
+  void put(std::string_view resource, std::string_view ns, const char* name, std::string_view body,
+           std::string_view cluster = "c") {
+    Json object = json(body);
+    object.make({"metadata", "name"}) = name;
+    if (!ns.empty()) {
+      object.make({"metadata", "namespace"}) = ns;
+    }
+    rbac_->apply(cluster, resource, ns, name, &object);
+  }
+  /// A Role of these rules bound to user bob in namespace t1.
+  void give_bob(const std::string& rules) {
+    put("roles", "t1", "r", R"({"rules":)" + rules + "}");
+    put("rolebindings", "t1", "b",
+        R"({"roleRef":{"kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"bob"}]})");
+  }
+  void bind_cluster_role(const char* binding, const char* role, const char* subject,
+                         std::string_view cluster = "c") {
+    put("clusterrolebindings", "", binding,
+        std::string(R"({"roleRef":{"kind":"ClusterRole","name":")") + role + R"("},"subjects":[)" +
+            subject + "]}",
+        cluster);
+  }
+  auth::Decision ask(const auth::UserInfo& user, const char* verb, std::string_view resource,
+                     const char* ns = "t1", const char* name = "", const char* group = "",
+                     std::string_view cluster = "c") {
+    auth::Attributes attributes;
+    attributes.user = user;
+    attributes.cluster = cluster;
+    attributes.verb = verb;
+    attributes.group = group;
+    attributes.resource = resource.substr(0, resource.find('/'));
+    if (resource.find('/') != std::string_view::npos) {
+      attributes.subresource = resource.substr(resource.find('/') + 1);
+    }
+    attributes.ns = ns;
+    attributes.name = name;
+    return rbac_->decide(attributes);
+  }
+  bool get_path(const auth::UserInfo& user, const char* path, const char* verb = "get",
+                std::string_view cluster = "c") {
+    auth::Attributes attributes;
+    attributes.user = user;
+    attributes.cluster = cluster;
+    attributes.is_resource = false;
+    attributes.verb = verb;
+    attributes.path = path;
+    return rbac_->decide(attributes).allowed;
+  }
+  void options(RbacParams params) { rbac_ = std::make_unique<RbacAuthorizer>(std::move(params)); }
+
+  std::unique_ptr<RbacAuthorizer> rbac_ = std::make_unique<RbacAuthorizer>(RbacParams());
+  auth::UserInfo bob_ = user_of("bob");
+};
+
+TEST_F(Rbac, WhenResourceNamesLimit_OnlyTheNamedObjectPasses_AM437) {
+  give_bob(
+      R"([{"apiGroups":[""],"resources":["configmaps"],"resourceNames":["b"],"verbs":["*"]}])");
+  EXPECT_TRUE(ask(bob_, "get", "configmaps", "t1", "b").allowed);
+  EXPECT_FALSE(ask(bob_, "get", "configmaps", "t1", "y1").allowed);
+  EXPECT_FALSE(ask(bob_, "list", "configmaps").allowed);
+  EXPECT_FALSE(ask(bob_, "create", "configmaps").allowed);
+  auth::Attributes by_name;
+  by_name.user = bob_;
+  by_name.cluster = "c";
+  by_name.resource = "configmaps";
+  by_name.ns = "t1";
+  by_name.field_selector_name = "b";
+  by_name.verb = "list";
+  EXPECT_TRUE(rbac_->decide(by_name).allowed);
+  by_name.verb = "deletecollection";
+  EXPECT_FALSE(rbac_->decide(by_name).allowed);
+}
+
+TEST_F(Rbac, WhenARuleNamesTheResource_SubresourcesNeedTheirOwn_AM438) {
+  give_bob(R"([{"apiGroups":["ex.io"],"resources":["widgets"],"verbs":["get"]}])");
+  EXPECT_FALSE(ask(bob_, "get", "widgets/status", "t1", "w", "ex.io").allowed);
+  give_bob(R"([{"apiGroups":["ex.io"],"resources":["*/status"],"verbs":["get"]}])");
+  EXPECT_TRUE(ask(bob_, "get", "widgets/status", "t1", "w", "ex.io").allowed);
+  EXPECT_FALSE(ask(bob_, "get", "widgets", "t1", "w", "ex.io").allowed);
+  give_bob(R"([{"apiGroups":["ex.io"],"resources":["widgets/*"],"verbs":["get"]}])");
+  EXPECT_FALSE(ask(bob_, "get", "widgets/status", "t1", "w", "ex.io").allowed);
+  give_bob(R"([{"apiGroups":["*"],"resources":["*"],"verbs":["get"]}])");
+  EXPECT_TRUE(ask(bob_, "get", "widgets/status", "t1", "w", "ex.io").allowed);
+}
+
+TEST_F(Rbac, WhenTheGroupDiffers_IsDenied_AM439) {
+  give_bob(R"([{"apiGroups":[""],"resources":["*"],"verbs":["*"]}])");
+  EXPECT_FALSE(ask(bob_, "get", "widgets", "t1", "w", "ex.io").allowed);
+  EXPECT_FALSE(ask(bob_, "get", "configmaps", "t2", "a").allowed);
+  EXPECT_FALSE(ask(bob_, "get", "configmaps", "", "a").allowed);
+}
+
+TEST_F(Rbac, WhenAM116DiscoveryIsRead_EveryUserMayButAnonymousOnlyVersionAndHealth) {
+  for (const char* path : {"/api", "/api/v1", "/apis", "/apis/ex.io/v1", "/openapi/v2",
+                           "/openapi/v3", "/openapi/v3/api/v1"}) {
+    EXPECT_TRUE(get_path(bob_, path)) << path;
+    EXPECT_FALSE(get_path(bob_, path, "post")) << path;
+    EXPECT_FALSE(get_path(auth::anonymous_user(), path)) << path;
+  }
+  for (const char* path : {"/version", "/healthz", "/livez", "/readyz"}) {
+    EXPECT_TRUE(get_path(bob_, path)) << path;
+    EXPECT_TRUE(get_path(auth::anonymous_user(), path)) << path;
+  }
+}
+
+TEST_F(Rbac, WhenPathsAreGranted_StarAtTheEndIsAPrefix_AM440) {
+  put("clusterroles", "", "n",
+      R"({"rules":[{"nonResourceURLs":["/none","/deep/*"],"verbs":["get"]}]})");
+  bind_cluster_role("n", "n", R"({"kind":"User","name":"bob"})");
+  EXPECT_TRUE(get_path(bob_, "/none"));
+  EXPECT_TRUE(get_path(bob_, "/deep/x"));
+  EXPECT_FALSE(get_path(bob_, "/deep"));
+  EXPECT_FALSE(get_path(bob_, "/none/x"));
+  EXPECT_FALSE(get_path(bob_, "/none", "post"));
+  EXPECT_TRUE(get_path(bob_, "/healthz"));  // system:public-info-viewer
+  EXPECT_FALSE(get_path(bob_, "/healthz/ping"));
+  put("clusterroles", "", "n", R"({"rules":[{"nonResourceURLs":["/healthz*"],"verbs":["get"]}]})");
+  EXPECT_TRUE(get_path(bob_, "/healthz/ping"));
+  EXPECT_TRUE(get_path(auth::anonymous_user(), "/version"));
+  EXPECT_FALSE(get_path(auth::anonymous_user(), "/api"));
+  EXPECT_FALSE(get_path(bob_, "/metrics"));
+}
+
+TEST_F(Rbac, WhenAllowed_TheReasonNamesTheBinding_AM451) {
+  give_bob(R"([{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}])");
+  EXPECT_EQ(ask(bob_, "get", "configmaps").reason,
+            "RBAC: allowed by RoleBinding \"b/t1\" of Role \"r\" to User \"bob\"");
+  EXPECT_EQ(ask(bob_, "delete", "configmaps").reason, "");
+  bind_cluster_role("x", "view", R"({"kind":"Group","name":"system:authenticated"})");
+  EXPECT_EQ(ask(bob_, "list", "configmaps").reason,
+            "RBAC: allowed by ClusterRoleBinding \"x\" of ClusterRole \"view\" to Group "
+            "\"system:authenticated\"");
+}
+
+TEST_F(Rbac, WhenReasonsAreMasked_OnlyGrantedAndDeniedShow_AM019) {
+  RbacParams params;
+  params.mask_reasons = true;
+  options(params);
+  give_bob(R"([{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}])");
+  EXPECT_EQ(ask(bob_, "get", "configmaps").reason, "access granted");
+  EXPECT_EQ(ask(bob_, "delete", "configmaps").reason, "access denied");
+}
+
+TEST_F(Rbac, WhenBootstrapRolesAreBound_TheyHoldWithoutBeingStored_AM449) {
+  bind_cluster_role("admin", "cluster-admin", R"({"kind":"User","name":"bob"})");
+  EXPECT_TRUE(ask(bob_, "deletecollection", "anything", "", "", "any.io").allowed);
+  EXPECT_TRUE(get_path(bob_, "/metrics"));
+  EXPECT_FALSE(ask(user_of("carol"), "get", "configmaps").allowed);
+  EXPECT_TRUE(
+      ask(user_of("carol"), "create", "selfsubjectaccessreviews", "", "", "authorization.k8s.io")
+          .allowed);
+  EXPECT_FALSE(
+      ask(auth::anonymous_user(), "create", "selfsubjectreviews", "", "", "authentication.k8s.io")
+          .allowed);
+  EXPECT_EQ(rbac_->stored_role("c", true, "", "cluster-admin"), nullptr);
+}
+
+TEST_F(Rbac, WhenRolesAreLabelled_TheyJoinTheSharedRole_AM448_AM449) {
+  bind_cluster_role("v", "edit", R"({"kind":"User","name":"bob"})");
+  put("clusterroles", "", "mine",
+      R"({"metadata":{"labels":{"rbac.authorization.k8s.io/aggregate-to-view":"true"}},
+          "rules":[{"apiGroups":["ex.io"],"resources":["widgets"],"verbs":["get"]}]})");
+  EXPECT_TRUE(ask(bob_, "get", "widgets", "t1", "w", "ex.io").allowed);
+  EXPECT_TRUE(ask(bob_, "update", "secrets", "t1", "s").allowed);
+  EXPECT_FALSE(ask(bob_, "update", "roles", "t1", "s", "rbac.authorization.k8s.io").allowed);
+}
+
+TEST_F(Rbac, WhenObjectsChangeOrGo_TheIndexFollows_AM450) {
+  give_bob(R"([{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}])");
+  EXPECT_TRUE(ask(bob_, "get", "configmaps").allowed);
+  EXPECT_EQ(rbac_->cluster_count(), 1U);
+  rbac_->apply("c", "rolebindings", "t1", "b", nullptr);
+  EXPECT_FALSE(ask(bob_, "get", "configmaps").allowed);
+  rbac_->apply("c", "roles", "t1", "r", nullptr);
+  EXPECT_EQ(rbac_->cluster_count(), 0U);
+  rbac_->apply("other", "roles", "t1", "r", nullptr);
+  EXPECT_EQ(rbac_->cluster_count(), 0U);
+}
+
+TEST_F(Rbac, WhenServiceAccountsAreSubjects_TheirNamespaceCounts) {
+  put("roles", "t1", "r",
+      R"({"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}]})");
+  put("rolebindings", "t1", "b",
+      R"({"roleRef":{"kind":"Role","name":"r"},
+          "subjects":[{"kind":"ServiceAccount","name":"s"},
+                      {"kind":"ServiceAccount","name":"o","namespace":"t2"}]})");
+  EXPECT_TRUE(ask(user_of("system:serviceaccount:t1:s"), "get", "configmaps").allowed);
+  EXPECT_TRUE(ask(user_of("system:serviceaccount:t2:o"), "get", "configmaps").allowed);
+  EXPECT_FALSE(ask(user_of("system:serviceaccount:t2:s"), "get", "configmaps").allowed);
+}
+
+TEST_F(Rbac, WhenTheClusterIsTheWildcard_OnlyAdminsPass_AM477_AM480) {
+  bind_cluster_role("admin", "cluster-admin", R"({"kind":"User","name":"bob"})", "*");
+  EXPECT_FALSE(ask(bob_, "list", "configmaps", "", "", "", "*").allowed);
+  EXPECT_TRUE(ask(user_of("x", {"system:masters"}), "list", "configmaps", "", "", "", "*").allowed);
+  EXPECT_TRUE(
+      ask(user_of("x", {"system:kcp:admin"}), "list", "configmaps", "", "", "", "*").allowed);
+  EXPECT_TRUE(ask(user_of("x", {"system:kcp:admin"}), "delete", "any", "n", "a").allowed);
+}
+
+TEST_F(Rbac, WhenWorkspaceAccessIsAsked_ContentNeedsIt_AM491) {
+  RbacParams params;
+  params.workspace_access = true;
+  params.open_clusters = {"root"};
+  options(params);
+  give_bob(R"([{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}])");
+  EXPECT_FALSE(ask(bob_, "get", "configmaps").allowed);
+  EXPECT_FALSE(get_path(bob_, "/api"));
+  auth::Attributes deep;
+  deep.user = bob_;
+  deep.cluster = "c";
+  deep.verb = "get";
+  deep.resource = "configmaps";
+  deep.ns = "t1";
+  EXPECT_FALSE(rbac_->decide(deep).allowed);
+  deep.deep = true;
+  EXPECT_TRUE(rbac_->decide(deep).allowed) << "a bind check leaves out the way in";
+  deep.verb = "delete";
+  EXPECT_FALSE(rbac_->decide(deep).allowed) << "and nothing else";
+  bind_cluster_role("in", "system:kcp:workspace:access", R"({"kind":"User","name":"bob"})");
+  EXPECT_TRUE(ask(bob_, "get", "configmaps").allowed);
+  EXPECT_TRUE(get_path(bob_, "/api"));
+  EXPECT_FALSE(get_path(bob_, "/api", "get", "other"));
+  EXPECT_TRUE(get_path(bob_, "/api", "get", "root"));
+  EXPECT_FALSE(get_path(auth::anonymous_user(), "/version", "get", "c"));
+  auth::UserInfo account = user_of("system:serviceaccount:t1:s");
+  account.extra = {{std::string(auth::kExtraClusterName), {"c"}}};
+  EXPECT_TRUE(get_path(account, "/api"));
+  EXPECT_FALSE(get_path(account, "/api", "get", "other"));
+}
+
+TEST_F(Rbac, WhenAShardOfKcpAsks_TP119_ItMayWriteTheStatusOfSlicesEverywhere) {
+  RbacParams params;
+  params.workspace_access = true;
+  options(params);
+  const auth::UserInfo shard =
+      user_of("shard-1", {std::string(auth::kGroupExternalLogicalClusterAdmin)});
+  const char* group = "apis.kcp.io";
+  EXPECT_TRUE(ask(shard, "patch", "apiexportendpointslices/status", "", "s", group).allowed);
+  EXPECT_TRUE(
+      ask(shard, "patch", "apiexportendpointslices/status", "", "s", group, "other").allowed);
+  EXPECT_TRUE(ask(shard, "get", "apiexportendpointslices", "", "s", group).allowed);
+  EXPECT_FALSE(ask(shard, "patch", "apiexportendpointslices", "", "s", group).allowed);
+  EXPECT_FALSE(ask(shard, "create", "apiexportendpointslices", "", "s", group).allowed);
+  EXPECT_FALSE(ask(shard, "get", "configmaps").allowed);
+  EXPECT_FALSE(ask(bob_, "patch", "apiexportendpointslices/status", "", "s", group).allowed);
+}
+
+TEST_F(Rbac, WhenOutOfScope_TheUserIsAStranger_AM428) {
+  auth::UserInfo account = user_of("bob");
+  account.extra = {{std::string(auth::kExtraScopes), {"cluster:x,cluster:c"}}};
+  give_bob(R"([{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}])");
+  EXPECT_TRUE(ask(account, "get", "configmaps").allowed);
+  account.extra = {{std::string(auth::kExtraScopes), {"cluster:x"}}};
+  EXPECT_FALSE(ask(account, "get", "configmaps").allowed);
+  EXPECT_TRUE(get_path(account, "/api"));
+  account.groups = {"system:masters", "system:kcp:admin"};
+  EXPECT_FALSE(ask(account, "get", "configmaps").allowed);
+  account.extra = {{std::string(auth::kExtraScopes), {"cluster:x", "cluster:c"}}};
+  EXPECT_FALSE(ask(account, "get", "configmaps").allowed);
+}
+
+/// Writes of erin against the escalation check.
+class Escalation : public Rbac {
+ protected:
+  void SetUp() override {
+    RbacParams params;
+    params.workspace_access = true;
+    params.mask_reasons = true;
+    options(params);
+    bind_cluster_role("in", "system:kcp:workspace:access", R"({"kind":"User","name":"erin"})");
+    put("roles", "t1", "r",
+        R"({"rules":[{"apiGroups":["rbac.authorization.k8s.io"],
+                      "resources":["roles","rolebindings"],"verbs":["create"]},
+                     {"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}]})");
+    put("rolebindings", "t1", "b",
+        R"({"roleRef":{"kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"erin"}]})");
+  }
+  Error write(const char* resource, const Json& object, const Json* old = nullptr) {
+    return write_as(erin_, resource, object, old);
+  }
+  Error write_as(const auth::UserInfo& user, const char* resource, const Json& object,
+                 const Json* old = nullptr) {
+    const apiserver::WriteContext context{
+        user, "c", old == nullptr ? "create" : "update", "", false, reader_, warnings_};
+    const bool role = std::string_view(resource).find("binding") == std::string_view::npos;
+    Expected<void> checked = role
+                                 ? check_role_escalation(*rbac_, context, resource, object, old)
+                                 : check_binding_escalation(*rbac_, context, resource, object, old);
+    return checked ? Error(Errc::kOk) : std::move(checked.error());
+  }
+  Json role(const char* rules) {
+    return json(std::string(R"({"metadata":{"name":"y","namespace":"t1"},"rules":)") + rules + "}");
+  }
+  Json binding(const char* kind, const char* name) {
+    return json(std::string(R"({"metadata":{"name":"mine","namespace":"t1"},"roleRef":{"kind":")") +
+                kind + R"(","name":")" + name + R"("},"subjects":[{"kind":"User","name":"f"}]})");
+  }
+
+  auth::UserInfo erin_ = user_of("erin");
+  NoObjects reader_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(Escalation, WhenRulesAreHeld_MayBeGranted) {
+  EXPECT_EQ(
+      write("roles", role(R"([{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}])"))
+          .code(),
+      Errc::kOk);
+}
+
+TEST_F(Escalation, WhenRulesAreNotHeld_TheMissingOnesAreNamed_AM444) {
+  const Error error = write(
+      "roles",
+      role(
+          R"([{"apiGroups":[""],"resources":["configmaps","secrets"],"verbs":["get","delete"]}])"));
+  EXPECT_EQ(error.code(), Errc::kForbidden);
+  EXPECT_EQ(error.message(),
+            "roles.rbac.authorization.k8s.io \"y\" is forbidden: user \"erin\" "
+            "(groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not "
+            "currently held:\n{APIGroups:[\"\"], Resources:[\"configmaps\"], "
+            "Verbs:[\"delete\"]}\n{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" "
+            "\"delete\"]}; resolution errors: [roles.rbac.authorization.k8s.io "
+            "\"system:kcp:workspace:access\" not found]");
+  EXPECT_EQ(error.detail().kind, "roles");
+  EXPECT_EQ(error.detail().name, "y");
+}
+
+TEST_F(Escalation, WhenRulesStayOnUpdate_OtherFieldsMayChange) {
+  const Json old = role(R"([{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}])");
+  Json changed = old;
+  changed.make({"metadata", "labels", "a"}) = "b";
+  EXPECT_EQ(write("roles", changed, &old).code(), Errc::kOk);
+  changed["rules"] = json(R"([{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}])");
+  EXPECT_EQ(write("roles", changed, &old).code(), Errc::kForbidden);
+}
+
+TEST_F(Escalation, WhenUserMayEscalate_EverythingPasses_AM445) {
+  const Json wanted = role(R"([{"apiGroups":[""],"resources":["secrets"],"verbs":["delete"]}])");
+  EXPECT_EQ(write_as(user_of("x", {"system:kcp:admin"}), "roles", wanted).code(), Errc::kOk);
+  put("roles", "t1", "e",
+      R"({"rules":[{"apiGroups":["rbac.authorization.k8s.io"],"resources":["roles"],
+                    "verbs":["escalate"]}]})");
+  put("rolebindings", "t1", "e",
+      R"({"roleRef":{"kind":"Role","name":"e"},"subjects":[{"kind":"User","name":"erin"}]})");
+  EXPECT_EQ(write("roles", wanted).code(), Errc::kOk);
+}
+
+TEST_F(Escalation, WhenARoleAggregates_FullRightsAreNeeded) {
+  const Json wanted = json(R"({"metadata":{"name":"agg"},"aggregationRule":{}})");
+  EXPECT_EQ(write("clusterroles", wanted).code(), Errc::kForbidden);
+}
+
+TEST_F(Escalation, WhenBindingToARoleNotHeld_NeedsBind_AM446) {
+  put("roles", "t1", "big",
+      R"({"rules":[{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}]})");
+  const Error error = write("rolebindings", binding("Role", "big"));
+  EXPECT_EQ(error.code(), Errc::kForbidden);
+  EXPECT_TRUE(error.message().starts_with("rolebindings.rbac.authorization.k8s.io \"mine\" is"));
+  EXPECT_EQ(write("rolebindings", binding("Role", "r")).code(), Errc::kOk);
+  put("roles", "t1", "e",
+      R"({"rules":[{"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"],
+                    "verbs":["bind"],"resourceNames":["view"]}]})");
+  put("rolebindings", "t1", "e",
+      R"({"roleRef":{"kind":"Role","name":"e"},"subjects":[{"kind":"User","name":"erin"}]})");
+  EXPECT_EQ(write("rolebindings", binding("ClusterRole", "view")).code(), Errc::kOk);
+  EXPECT_EQ(write("rolebindings", binding("ClusterRole", "edit")).code(), Errc::kNotFound);
+}
+
+TEST_F(Escalation, WhenTheRoleIsAbsent_IsNotFound_AM447) {
+  const Error error = write("rolebindings", binding("Role", "none"));
+  EXPECT_EQ(error.code(), Errc::kNotFound);
+  EXPECT_EQ(error.message(), "rolebindings.rbac.authorization.k8s.io \"none\" not found");
+  EXPECT_EQ(error.detail().kind, "rolebindings");
+}
+
+TEST_F(Escalation, WhenTheReferenceHasNoKind_OnlyMastersReachValidation_AM442) {
+  const Error error = write("rolebindings", binding("Thing", "x"));
+  EXPECT_EQ(error.code(), Errc::kInternal);
+  EXPECT_EQ(krm::to_status(error).dump(),
+            R"({"apiVersion":"v1","code":500,"kind":"Status",)"
+            R"("message":"unsupported role reference kind: \"Thing\"","metadata":{},)"
+            R"("status":"Failure"})");
+  EXPECT_EQ(
+      write_as(user_of("x", {"system:masters"}), "rolebindings", binding("Thing", "x")).code(),
+      Errc::kOk);
+}
+
+TEST_F(Escalation, WhenHooked_TheKindAsksBeforeItsOwnAdmission) {
+  auto kind = std::make_shared<apiserver::ResourceDef>();
+  kind->group = "rbac.authorization.k8s.io";
+  kind->plural = "roles";
+  int inner = 0;
+  kind->hooks.admit = [&](const apiserver::WriteContext&, const Json*, const Json*,
+                          apiserver::Hooks::AdmitDone done) {
+    ++inner;
+    done({});
+  };
+  const apiserver::ResourcePtr checked = with_escalation_check(kind, *rbac_);
+  const apiserver::WriteContext context{erin_, "c", "create", "", false, reader_, warnings_};
+  Errc code = Errc::kOk;
+  const auto admit = [&](const Json& object) {
+    checked->hooks.admit(context, &object, nullptr, [&](Expected<void> done) {
+      code = done ? Errc::kOk : done.error().code();
+    });
+  };
+  admit(role(R"([{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}])"));
+  EXPECT_EQ(code, Errc::kForbidden);
+  EXPECT_EQ(inner, 0);
+  admit(role("[]"));
+  EXPECT_EQ(code, Errc::kOk);
+  EXPECT_EQ(inner, 1);
+}
+
+}  // namespace
+}  // namespace kintsugi::kinds

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "http/handler.h"
+#include "net/internal/connection.h"
+#include "net/listener.h"
+
+namespace kintsugi::net {
+
+/// What a server connection needs from its listener.
+class ServerConnectionOwner {
+ public:
+  [[nodiscard]] virtual const ListenerParams& params() const noexcept = 0;
+  [[nodiscard]] virtual http::Handler& handler() noexcept = 0;
+  [[nodiscard]] virtual ListenerStats& counters() noexcept = 0;
+  /// Bytes of its handshake have come: go_on() is to be called once, when it is its turn.
+  virtual void on_handshake_bytes(class ServerConnection& connection) noexcept = 0;
+  virtual void on_handshake_end(class ServerConnection& connection, bool success) noexcept = 0;
+  virtual void on_protocol_error() noexcept = 0;
+  virtual void on_connection_end(class ServerConnection& connection) noexcept = 0;
+
+ protected:
+  ~ServerConnectionOwner() = default;
+};
+
+/// One accepted connection: handshake, choice of protocol, identity, deadlines.
+class ServerConnection final : public Connection {
+ public:
+  ServerConnection(Loop& loop, int fd, ServerConnectionOwner& owner, http::PeerInfo peer);
+
+  /// @param ssl null: plain text.
+  void start(SslPtr ssl);
+  /// The listener is going away: no further call to it.
+  void abandon() noexcept { owner_ = nullptr; }
+  [[nodiscard]] bool in_handshake() const noexcept { return stage() == Stage::kHandshake; }
+  /// Goes on with the handshake.
+  void go_on() noexcept { read_now(); }
+  std::size_t index = 0;  ///< the owner's
+  bool waits = false;     ///< the owner's: for go_on()
+  const TimePoint accepted_at;
+  /// Asks who this is now (Listener::review).
+  void review() noexcept;
+  /// Its handshake has taken too long.
+  void give_up() noexcept { shut(Errc::kDeadline); }
+
+ private:
+  bool puts_off_handshake() noexcept override;
+  void on_established() noexcept override;
+  void on_bytes(std::string_view bytes) noexcept override;
+  void on_dead(Errc cause, bool handshake) noexcept override;
+  void choose(bool http2) noexcept;
+  void check_deadlines() noexcept;
+  void check_in(Duration delay);
+  [[nodiscard]] Duration pace() const noexcept;
+  void no_request_in_time() noexcept;
+
+  ServerConnectionOwner* owner_;
+  http::PeerInfo peer_;
+  std::string start_;         // bytes that do not yet tell the protocol
+  TimePoint head_since_{};    // since when a request head is incomplete; zero: it is not
+  TimePoint established_at_;  // the end of the handshake
+  TimePoint ends_by_ = TimePoint::max();  // its identity has ended
+  bool http2_ = false;
+};
+
+}  // namespace kintsugi::net

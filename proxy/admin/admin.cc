@@ -1,0 +1,230 @@
+#include "proxy/admin/admin.h"
+
+#include <algorithm>
+
+#include "krm/json.h"
+#include "krm/request_info.h"
+#include "serving/answer.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using krm::Json;
+
+Json upstream_json(const net::UpstreamStats& stats) {
+  return Json::object({{"connections", static_cast<std::int64_t>(stats.connections)},
+                       {"streams", static_cast<std::int64_t>(stats.streams)},
+                       {"queued", static_cast<std::int64_t>(stats.queued)},
+                       {"requests", stats.requests}});
+}
+
+/// Exports that the shard holds APIBindings of; the list is cut, the number is not.
+Json consumers_json(const topology::Snapshot& index, topology::ShardId shard) {
+  constexpr std::size_t kListed = 100;
+  const std::vector<std::string> exports = index.consumed_exports(shard);
+  Json list = Json::array();
+  for (std::size_t i = 0; i < std::min(kListed, exports.size()); ++i) {
+    list.push_back(exports[i]);
+  }
+  return Json::object({{"exports", static_cast<std::int64_t>(exports.size())}, {"list", list}});
+}
+
+Json shards_json(const topology::Feed& feed) {
+  Json list = Json::array();
+  const auto statuses = feed.status();
+  for (const auto& info : feed.index().shards()) {
+    Json labels = Json::object();
+    for (const auto& [key, value] : info->spec.labels) {
+      labels[key] = value;
+    }
+    Json shard =
+        Json::object({{"name", info->spec.name},
+                      {"labels", labels},
+                      {"baseURL", info->spec.base_url},
+                      {"externalURL", info->spec.external_url},
+                      {"virtualWorkspaceURL", info->spec.virtual_workspace_url},
+                      {"up", info->up},
+                      {"cause", info->cause},
+                      {"logicalClusters", static_cast<std::int64_t>(feed.index().owned(info->id))},
+                      {"consumers", consumers_json(feed.index(), info->id)}});
+    for (const auto& status : statuses) {
+      if (status.name != info->spec.name) {
+        continue;
+      }
+      for (std::size_t i = 0; i < topology::kResources; ++i) {
+        const auto resource = static_cast<topology::Resource>(i);
+        shard["resources"][resource_name(resource)] =
+            Json::object({{"synced", info->is_synced(resource)},
+                          {"objects", static_cast<std::int64_t>(status.resources[i].objects)},
+                          {"events", status.resources[i].events},
+                          {"lists", status.resources[i].lists},
+                          {"failures", status.resources[i].failures}});
+      }
+    }
+    list.push_back(std::move(shard));
+  }
+  return Json::object({{"shards", std::move(list)}, {"ready", feed.ready()}});
+}
+
+Json routes_json(const topology::Feed& feed) {
+  return Json::object(
+      {{"logicalClusters", static_cast<std::int64_t>(feed.index().cluster_count())},
+       {"workspaces", static_cast<std::int64_t>(feed.index().workspace_count())},
+       {"generation", feed.index().generation()},
+       {"bytes", static_cast<std::int64_t>(feed.index().bytes())},
+       {"routes",
+        Json::array(
+            {Json::object({{"path", "/clusters/<cluster>/…"}, {"to", "owner shard, by the index"}}),
+             Json::object(
+                 {{"path", "/clusters/<cluster>/apis/topology.kcp.io/…"}, {"to", "proxy"}}),
+             Json::object(
+                 {{"path",
+                   "/clusters/<cluster>/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/…"},
+                  {"to", "proxy"}}),
+             Json::object({{"path", "/shards/<shard>/clusters/<cluster>/…"}, {"to", "that shard"}}),
+             Json::object({{"path", "/services/<vw>/…/clusters/<cluster>/…"},
+                           {"to", "owner shard, at its virtualWorkspaceURL"}}),
+             Json::object({{"path", "/services/<vw>/…/clusters/*/…"},
+                           {"to", "the shard that holds consumers"}}),
+             Json::object({{"path", "/shards/<shard>/services/…"}, {"to", "that shard"}}),
+             Json::object({{"path", "/partitions/<cluster>/<partition>/services/…"},
+                           {"to", "shards that the Partition selects"}}),
+             Json::object({{"path", "/livez, /readyz, /metrics"}, {"to", "proxy"}})})}});
+}
+
+Json loops_json(const std::vector<LoopReport>& loops) {
+  Json list = Json::array();
+  for (const LoopReport& loop : loops) {
+    Json one =
+        Json::object({{"name", loop.name},
+                      {"turns", loop.loop.turns},
+                      {"slowTurns", loop.loop.slow_turns},
+                      {"longestTurnMicroseconds", loop.loop.longest_turn_us},
+                      {"timers", static_cast<std::int64_t>(loop.loop.timers)},
+                      {"connections", static_cast<std::int64_t>(loop.listener.connections)},
+                      {"streams", static_cast<std::int64_t>(loop.listener.streams)},
+                      {"largestQueueBytes", static_cast<std::int64_t>(loop.listener.largest_queue)},
+                      {"forwardedRequests", loop.forward.requests},
+                      {"watches", static_cast<std::int64_t>(loop.forward.watches)}});
+    for (const LoopReport::Upstream& upstream : loop.upstreams) {
+      one["upstreams"][upstream.shard] = Json::object({{"watch", upstream_json(upstream.watch)},
+                                                       {"read", upstream_json(upstream.read)},
+                                                       {"write", upstream_json(upstream.write)}});
+    }
+    list.push_back(std::move(one));
+  }
+  return Json::object({{"loops", std::move(list)}});
+}
+
+/// Groups of merged watches: who shares what (AGG-901).
+Json streams_json(const std::vector<LoopReport>& loops) {
+  Json list = Json::array();
+  for (const LoopReport& loop : loops) {
+    for (const aggregation::GroupReport& group : loop.groups) {
+      Json shards = Json::array();
+      std::int64_t streams = 0;
+      for (const aggregation::GroupReport::Shard& shard : group.shards) {
+        streams += shard.relayed ? 0 : 1;
+        shards.push_back(Json::object({{"shard", shard.name},
+                                       {"state", std::string(shard.state)},
+                                       {"from", shard.relayed ? "another loop" : "the shard"},
+                                       {"position", std::to_string(shard.position)}}));
+      }
+      list.push_back(Json::object(
+          {{"loop", loop.name},
+           {"route", group.route},
+           {"path", group.path},
+           {"query", group.query},
+           {"user", group.user},
+           {"share", group.reviewed ? "reviewed" : "caller"},
+           {"callers", static_cast<std::int64_t>(group.callers)},
+           {"readers", static_cast<std::int64_t>(group.readers)},
+           {"streams", streams},
+           {"streamsUnshared", static_cast<std::int64_t>(group.readers * group.shards.size())},
+           {"logEvents", static_cast<std::int64_t>(group.log_events)},
+           {"logBytes", static_cast<std::int64_t>(group.log_bytes)},
+           {"shards", std::move(shards)}}));
+    }
+  }
+  return Json::object({{"mergedWatches", std::move(list)}});
+}
+
+/// Waits for the reports of all loops.
+class WaitForLoops final : public http::RequestHandler {
+ public:
+  WaitForLoops() : alive_(std::make_shared<bool>(true)) {}
+  ~WaitForLoops() override { *alive_ = false; }
+  void on_data(std::string_view /*bytes*/, bool /*end*/) noexcept override {}
+  void on_close(Errc /*cause*/) noexcept override { *alive_ = false; }
+  [[nodiscard]] std::shared_ptr<bool> alive() const { return alive_; }
+
+ private:
+  std::shared_ptr<bool> alive_;
+};
+
+}  // namespace
+
+AdminHandler::AdminHandler(AdminParams params) : params_(std::move(params)) {}
+
+std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
+    http::RequestHead head, http::ResponseStream& stream) noexcept {
+  const std::string_view target = head.target;
+  const std::size_t question = target.find('?');
+  const std::string_view path = target.substr(0, question);
+  const krm::Query query(question == std::string_view::npos ? std::string_view()
+                                                            : target.substr(question + 1));
+  if (head.method != "GET" && head.method != "HEAD") {
+    return serving::answer_text(head, stream, 405, "only GET is served here\n");
+  }
+  if (path == "/debug/shards") {
+    return serving::answer_json(head, stream, 200, shards_json(params_.feed).dump_pretty());
+  }
+  if (path == "/debug/routes") {
+    return serving::answer_json(head, stream, 200, routes_json(params_.feed).dump_pretty());
+  }
+  if (path == "/debug/config") {
+    return serving::answer_text(head, stream, 200, params_.config_text);
+  }
+  if (path == "/explain") {
+    const auto wanted = query.get("path");
+    if (!wanted || wanted->empty()) {
+      return serving::answer_text(
+          head, stream, 400,
+          "parameter path is missing: /explain?path=root:org or /explain?path=/clusters/…\n");
+    }
+    return serving::answer_json(
+        head, stream, 200,
+        explain_path(params_.feed.index(), params_.explain, *wanted).dump_pretty());
+  }
+  if (path == "/livez" || path == "/readyz") {
+    const bool ok = path == "/livez" || params_.feed.ready();
+    return serving::answer_text(head, stream, ok ? 200 : 500, ok ? "ok" : "informer-sync failed\n");
+  }
+  const bool metrics = path == "/metrics";
+  const bool streams = path == "/debug/streams";
+  if (!metrics && !streams && path != "/debug/loops") {
+    return serving::answer_text(
+        head, stream, 404,
+        "served here: /metrics /debug/shards /debug/routes /debug/loops /debug/streams "
+        "/debug/config /explain?path= /livez /readyz\n");
+  }
+  auto waiting = std::make_unique<WaitForLoops>();
+  params_.collect([this, metrics, streams, &stream,
+                   alive = waiting->alive()](const std::vector<LoopReport>& loops) {
+    if (!*alive) {
+      return;
+    }
+    http::HeaderList headers;
+    headers.add("content-type",
+                metrics ? "text/plain; version=0.0.4; charset=utf-8" : "application/json");
+    const std::string body = metrics   ? render_metrics(params_.feed, loops, params_.topology())
+                             : streams ? streams_json(loops).dump_pretty()
+                                       : loops_json(loops).dump_pretty();
+    headers.add("content-length", std::to_string(body.size()));
+    stream.send_head(200, headers, false);
+    stream.send_data(body, true);
+  });
+  return waiting;
+}
+
+}  // namespace kintsugi::proxy

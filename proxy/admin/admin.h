@@ -1,0 +1,111 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aggregation/watch/stream_share.h"
+#include "base/memory_budget.h"
+#include "endpointslice/slice_controller.h"
+#include "http/handler.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/work_queue.h"
+#include "proxy/explain/explain.h"
+#include "proxy/handler.h"
+#include "proxy/reviews/shard_reviews.h"
+#include "topology/feed.h"
+#include "topology/objects.h"
+
+namespace kintsugi::proxy {
+
+/// What one data loop tells the admin side.
+struct LoopReport {
+  std::string name;
+  net::Loop::Stats loop;
+  net::ListenerStats listener;
+  ForwardStats forward;
+  LookupStats lookup;
+  aggregation::MergeStats merge;
+  std::vector<aggregation::GroupReport> groups;  ///< of merged watches
+  aggregation::SequenceBook::Stats sequences;    ///< of the process, in one loop's report
+  aggregation::StreamHomes::Stats relays;        ///< the same
+  std::uint32_t slot_generation = 0;
+  /// Of `share: reviewed`: what is remembered, and the servers whose grants are followed.
+  std::size_t decisions = 0, grant_watches = 0;
+  aggregation::DocumentStats documents;
+  std::map<std::string, std::uint64_t> ignored_applies;  ///< by shard
+  ShardReviews::Stats reviews;
+  std::uint64_t served_refused = 0;                   ///< requests over `limits.served`
+  std::uint64_t late_bodies = 0, crowded_bodies = 0;  ///< 408 and 429 before a body was whole
+  std::array<std::size_t, kMemoryAccounts> memory{};  ///< of the process, in one loop's report
+  std::size_t memory_budget = 0;                      ///< the same
+  struct Upstream {
+    std::string shard;
+    TimePoint failed_at{}, answered_at{};  ///< see shards::ShardClient
+    net::UpstreamStats watch, read, write;
+  };
+  std::vector<Upstream> upstreams;
+};
+
+/// What became of the reloads that a followed file caused.
+struct ReloadCount {
+  std::string key;  ///< of the configuration, which names the file
+  std::uint64_t taken = 0, refused = 0;
+};
+
+/// Counters of the control loop.
+struct TopologyReport {
+  /// Of one kind that a controller works off.
+  struct Kind {
+    std::string_view kind;
+    net::WorkQueue::Times times;
+  };
+  /// Of one resource that controllers write.
+  struct Resource {
+    std::string_view resource, kind;
+    std::size_t stored = 0;
+    topology::WriteCounts writes;
+  };
+  std::vector<Kind> kinds;
+  std::vector<Resource> resources;
+  endpointslice::SliceController::Census slices;
+  std::vector<std::size_t> partitions_of_sets;  ///< status.count of each
+  std::vector<ReloadCount> reloads;
+  std::uint64_t audit_events = 0, audit_dropped = 0;  ///< lines of the audit log
+  bool draining = false;
+};
+
+struct AdminParams {
+  net::Loop& loop;  ///< the control loop
+  topology::Feed& feed;
+  /// Asks every data loop; `done` runs on the control loop.
+  std::function<void(std::function<void(std::vector<LoopReport>)> done)> collect;
+  std::function<TopologyReport()> topology;
+  ExplainSources explain;
+  std::string config_text;  ///< effective configuration without secrets
+};
+
+/// /metrics, /debug/{shards,routes,loops,config} and /explain?path= (R-32).
+/// Served on the admin listener only. Threads: the control loop's.
+class AdminHandler final : public http::Handler {
+ public:
+  explicit AdminHandler(AdminParams params);
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
+      http::RequestHead head, http::ResponseStream& stream) noexcept override;
+  /// After a reload.
+  void set_config_text(std::string text) { params_.config_text = std::move(text); }
+
+ private:
+  AdminParams params_;
+};
+
+/// The Prometheus text of everything.
+[[nodiscard]] std::string render_metrics(const topology::Feed& feed,
+                                         const std::vector<LoopReport>& loops,
+                                         const TopologyReport& topology);
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,165 @@
+#include "proxy/config/config.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace kintsugi::proxy {
+namespace {
+
+std::string valid() {
+  std::ifstream file(KINTSUGI_SOURCE_DIR "/configs/proxy.yaml");
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string replaced(std::string_view what, std::string_view with) {
+  std::string text = valid();
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return text.replace(at, what.size(), with);
+}
+
+std::string fault(const std::string& text) {
+  const auto config = parse_proxy_config(text, "/etc/k/proxy.yaml");
+  return config ? "accepted" : std::string(config.error().message());
+}
+
+TEST(ProxyConfig, WhenTheExampleIsRead_FillsEveryField) {
+  const auto config = parse_proxy_config(valid(), "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->listener.port, 6443);
+  EXPECT_EQ(config->listener.cert_file, "/etc/k/pki/proxy.crt");
+  EXPECT_EQ(config->data_dir, "/var/lib/kintsugi/proxy");
+  EXPECT_EQ(config->endpoint_slice.mode, endpointslice::EndpointMode::kProxied);
+  EXPECT_EQ(config->endpoint_slice.external_url, "https://kintsugi.example.test:6443");
+  EXPECT_EQ(config->endpoint_slice.leave_grace, seconds(30));
+  EXPECT_EQ(config->shutdown.delay, milliseconds(5000));
+  EXPECT_EQ(config->admin.bind, "127.0.0.1:9443");
+}
+
+TEST(ProxyConfig, WhenReplicasShare_AGG509_TheShardsAreNotOfOneProxy) {
+  const std::string text = valid() + "aggregation: {shared_file: record}\n";
+  const auto config = parse_proxy_config(text, "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->shared_file, "/etc/k/record");
+  EXPECT_NE(fault("apiVersion: kintsugi.dev/v1alpha1\nkind: ProxyConfiguration\n"
+                  "topology: {source: objects, shards_kubeconfig: k}\n"
+                  "aggregation: {shared_file: record}\n")
+                .find("aggregation.shared_file: is for sources kcp and static"),
+            std::string::npos);
+}
+
+TEST(ProxyConfig, WhenAKeyIsWrong_NamesFileLineAndKey) {
+  EXPECT_EQ(fault(replaced("  port: 6443", "  port: 70000")),
+            "/etc/k/proxy.yaml:8: listener.port: must be a number from 0 to 65535");
+  EXPECT_EQ(fault(replaced("  port: 6443", "  prot: 6443")),
+            "/etc/k/proxy.yaml:8: listener.prot: unknown key");
+  EXPECT_EQ(fault(replaced("wildcard: deny", "wildcard: maybe")),
+            "/etc/k/proxy.yaml:25: wildcard: must be one of deny, serve");
+  EXPECT_EQ(
+      fault(replaced("  mode: proxied", "  mode: [1]")),
+      "/etc/k/proxy.yaml:22: endpoint_slice.mode: must be one of direct, proxied, aggregated");
+  EXPECT_EQ(fault(replaced("  leave_grace_ms: 30000", "  leave_grace_ms: -1")),
+            "/etc/k/proxy.yaml:24: endpoint_slice.leave_grace_ms: must be milliseconds from 0 to "
+            "3600000");
+  EXPECT_EQ(fault(replaced("kind: ProxyConfiguration", "kind: Pod")),
+            "/etc/k/proxy.yaml:3: kind: must be ProxyConfiguration");
+  EXPECT_EQ(fault(replaced("  cert_file: pki/proxy.crt\n", "")),
+            "/etc/k/proxy.yaml:1: listener.cert_file: is required");
+  EXPECT_EQ(fault(replaced("limits:", "nonsense:")), "/etc/k/proxy.yaml:28: nonsense: unknown key");
+  EXPECT_EQ(fault(replaced("limits:\n  body_bytes: 16777216", "limits: 3")),
+            "/etc/k/proxy.yaml:28: limits: must be a section with keys");
+}
+
+TEST(ProxyConfig, WhenLimitsOfServedKindsAreSet_AM067_TheyAreRead) {
+  const auto usual = parse_proxy_config(valid(), "/etc/k/proxy.yaml");
+  ASSERT_TRUE(usual);
+  EXPECT_EQ(usual->served_limits, (ServedLimits{4'000, 1'000, 4'000}));
+  EXPECT_EQ(usual->authorization.recheck_watches, seconds(45));
+  const auto config = parse_proxy_config(
+      replaced("limits:\n",
+               "authorization: {recheck_watches_ms: 500}\nlimits:\n  served: {reads: 1, "
+               "writes: 0, watch_starts: 3}\n"),
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->served_limits, (ServedLimits{1, 0, 3}));
+  EXPECT_EQ(config->authorization.recheck_watches, milliseconds(500));
+  EXPECT_EQ(fault(replaced("limits:\n", "limits:\n  served: {writes: -1}\n")),
+            "/etc/k/proxy.yaml:29: limits.served.writes: must be a number from 0 to 1000000");
+}
+
+TEST(ProxyConfig, WhenMergedReadsAreTuned_TheyAreRead) {
+  const auto usual = parse_proxy_config(valid(), "/etc/k/proxy.yaml");
+  ASSERT_TRUE(usual);
+  EXPECT_EQ(usual->aggregation, aggregation::MergeOptions());
+  EXPECT_EQ(usual->merge, aggregation::MergeParams());
+  const auto config = parse_proxy_config(
+      valid() +
+          "aggregation:\n  policy: partial\n  allow_partial: true\n"
+          "  resync: {mode: expire, spread_ms: 2000}\n  watchlist: {mode: refuse}\n"
+          "  watch: {group_linger_ms: 2000, queue_high_bytes: 4096}\n",
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->aggregation,
+            (aggregation::MergeOptions{aggregation::MissingShards::kPartial, true,
+                                       aggregation::Resync::kExpire, false}));
+  EXPECT_EQ(config->merge.expire_spread, seconds(2));
+  EXPECT_EQ(config->merge.group_linger, seconds(2));
+  EXPECT_EQ(config->merge.queue_high, 4096U);
+  EXPECT_EQ(usual->own_user, "system:kintsugi");
+  const auto reviewed = parse_proxy_config(
+      valid() +
+          "aggregation:\n  share: reviewed\n  authz: {cache_ms: 1000, recheck_ms: 3000, grace_ms: "
+          "10000, user: reader}\n",
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(reviewed) << reviewed.error().to_string();
+  EXPECT_EQ(reviewed->aggregation.share, aggregation::Share::kReviewed);
+  EXPECT_EQ(reviewed->merge.rights_age, seconds(1));
+  EXPECT_EQ(reviewed->merge.rights_recheck, seconds(3));
+  EXPECT_EQ(reviewed->merge.rights_grace, seconds(10));
+  EXPECT_EQ(reviewed->own_user, "reader");
+  EXPECT_EQ(fault(valid() + "aggregation:\n  share: all\n"),
+            "/etc/k/proxy.yaml:34: aggregation.share: must be one of caller, reviewed");
+  EXPECT_EQ(fault(valid() + "aggregation:\n  policy: lax\n"),
+            "/etc/k/proxy.yaml:34: aggregation.policy: must be one of strict, partial");
+  EXPECT_EQ(fault(valid() + "aggregation:\n  allow_partial: 1\n"),
+            "/etc/k/proxy.yaml:34: aggregation.allow_partial: must be true or false");
+}
+
+TEST(ProxyConfig, WhenRevocationListsAreNamed_SE141_TheyAreRead) {
+  const auto usual = parse_proxy_config(valid(), "/etc/k/proxy.yaml");
+  ASSERT_TRUE(usual) << usual.error().to_string();
+  EXPECT_TRUE(usual->crl.stale_is_refused);
+  EXPECT_FALSE(usual->crl.is_required);
+  EXPECT_EQ(fault(valid() + "crl: {stale: ignore}\n"),
+            "/etc/k/proxy.yaml:33: crl.stale: must be one of refuse, warn");
+  EXPECT_EQ(fault(valid() + "crl:\n  required: true\n"),
+            "/etc/k/proxy.yaml:34: crl.required: needs a file of revocation lists");
+  const auto config = parse_proxy_config(
+      "apiVersion: kintsugi.dev/v1alpha1\nkind: ProxyConfiguration\n"
+      "listener: {cert_file: a, key_file: b}\n"
+      "authentication: {client_ca_file: c, client_crl_file: c.crl,\n"
+      "  request_header: {client_ca_file: r, client_crl_file: r.crl}}\n"
+      "topology: {root_kubeconfig: k, shards_kubeconfig: s}\n"
+      "backend: {ca_file: d, cert_file: e, key_file: f, crl_file: d.crl}\n"
+      "crl: {stale: warn, required: true}\n",
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->authentication.client_crl_file, "/etc/k/c.crl");
+  EXPECT_EQ(config->authentication.request_header.client_crl_file, "/etc/k/r.crl");
+  EXPECT_EQ(config->backend.crl_file, "/etc/k/d.crl");
+  EXPECT_FALSE(config->crl.stale_is_refused);
+  EXPECT_TRUE(config->crl.is_required);
+}
+
+TEST(ProxyConfig, WhenTheTextIsNoYaml_NamesFileAndLine) {
+  const std::string text = fault("apiVersion: kintsugi.dev/v1alpha1\nkind: [\n");
+  EXPECT_NE(text.find("/etc/k/proxy.yaml: "), std::string::npos) << text;
+  EXPECT_NE(text.find("line "), std::string::npos) << text;
+  EXPECT_NE(fault(valid() + "wildcard: deny\n").find("key \"wildcard\" already set"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace kintsugi::proxy

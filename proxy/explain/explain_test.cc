@@ -1,0 +1,130 @@
+#include "proxy/explain/explain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "topology/index.h"
+#include "topology/testing/reports.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using krm::Json;
+using testing::ElementsAre;
+
+class Explain : public ::testing::Test {
+ protected:
+  Explain() {
+    for (const char* name : {"beta", "gama"}) {
+      topology::ShardSpec spec;
+      spec.name = name;
+      spec.base_url = std::string("https://") + name;
+      spec.virtual_workspace_url = std::string("https://vw-") + name + "/kcp";
+      const auto id = index.upsert_shard(spec).id;
+      for (std::size_t i = 0; i < topology::kResources; ++i) {
+        index.set_synced(id, static_cast<topology::Resource>(i), true);
+      }
+    }
+    index.upsert_cluster(1, {"root", "root", {}, false});
+    index.upsert_cluster(1, topology::owned("one", "root", "org", "root:org"));
+    index.upsert_cluster(2, {"two", "", {}, false});
+    index.upsert_workspace(1, topology::edge("root", "org", "one"));
+    index.set_shards_listed();
+    topology::ConsumerChanges changes;
+    index.upsert_binding(2, {"two", "w", "one", "", "widgets"}, changes);
+    sources.partition = [](std::string_view cluster, std::string_view name) {
+      return cluster == "one" && name == "p"
+                 ? std::optional(*Json::parse(R"({"spec":{"selector":{"matchLabels":{"x":"y"}}}})"))
+                 : std::nullopt;
+    };
+    sources.slice = [](std::string_view cluster, std::string_view name) {
+      return cluster == "one" && name == "s"
+                 ? std::optional(
+                       *Json::parse(R"({"spec":{"export":{"path":"root:org","name":"widgets"}},)"
+                                    R"("status":{"endpoints":[{"url":"https://u"}]}})"))
+                 : std::nullopt;
+    };
+    sources.slice_shards = [](const Json&) {
+      return std::vector<endpointslice::ShardPart>{{"beta", true, true, {}},
+                                                   {"gama", true, true, {}}};
+    };
+  }
+  [[nodiscard]] Json ask(std::string_view path) const {
+    return explain_path(index.now(), sources, path);
+  }
+  /// "<shard> <selected><effective><contacted> <why>"
+  static std::vector<std::string> rows(const Json& shards) {
+    std::vector<std::string> lines;
+    for (const Json& one : shards.items()) {
+      std::string line(one.text({"shard"}));
+      line += " ";
+      for (const char* field : {"selected", "effective", "contacted"}) {
+        line += one.find(field)->dump() == "true" ? "+" : "-";
+      }
+      lines.push_back(line + " " + std::string(one.text({"why"})));
+    }
+    return lines;
+  }
+
+  topology::Index index;
+  ExplainSources sources;
+};
+
+TEST_F(Explain, FP142_WhenAVirtualWorkspaceIsNamed_TellsTheShardAndItsUrl) {
+  const Json found = ask("/services/apiexport/root:org/widgets/clusters/two/api?x");
+  EXPECT_EQ(found.text({"result", "shard"}), "gama");
+  EXPECT_EQ(found.text({"result", "upstream"}),
+            "https://vw-gama/kcp/services/apiexport/one/widgets/clusters/two/api?x");
+  EXPECT_GE(found.find("steps")->size(), 3U) << "of both clusters";
+  EXPECT_EQ(
+      ask("/services/apiexport/one/widgets/clusters/root:nope/api").text({"result", "answer"}),
+      "E1");
+  EXPECT_EQ(ask("/services/none/x").text({"result", "message"}),
+            "the server could not find the requested resource");
+  EXPECT_EQ(ask("/shards/nope/services/apiexport/one/widgets/clusters/two/api")
+                .text({"result", "reason"}),
+            "no such shard");
+}
+
+TEST_F(Explain, WhenAWildcardIsRead_TellsWhichShardsAreContactedAndWhyOthersNot) {
+  EXPECT_THAT(rows(*ask("/services/apiexport/one/widgets/clusters/*/apis/g/v1/w").find("shards")),
+              ElementsAre("beta +-- it holds no APIBinding of the export", "gama +++ "));
+  EXPECT_EQ(ask("/services/apiexport/one/widgets/clusters/*/apis/g/v1/w")
+                .at({"result", "mergedOver"})
+                ->dump(),
+            "[\"gama\"]");
+  EXPECT_THAT(
+      rows(*ask("https://proxy/kcp/shards/beta/services/apiexport/one/widgets").find("shards")),
+      ElementsAre("beta +-- it holds no APIBinding of the export",
+                  "gama --- the prefix of the URL leaves it out"));
+  EXPECT_THAT(rows(*ask("https://proxy/partitions/root:org/p/services/apiexport/one/widgets")
+                        .find("shards")),
+              ElementsAre("beta --- the prefix of the URL leaves it out",
+                          "gama --- the prefix of the URL leaves it out"));
+  EXPECT_EQ(ask("/partitions/one/q/services/apiexport/one/widgets").text({"result", "reason"}),
+            "no such Partition");
+  index.set_synced(1, topology::Resource::kBindings, false);
+  EXPECT_THAT(rows(*ask("/services/apiexport/one/widgets/clusters/*/apis/g/v1/w").find("shards")),
+              ElementsAre("beta +-+ its APIBindings are not listed yet", "gama +++ "));
+}
+
+TEST_F(Explain, WhenASliceIsNamed_TellsItsShards) {
+  const Json found =
+      ask("/clusters/root:org/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/s?watch=1");
+  EXPECT_EQ(found.text({"result", "handler"}), "proxy");
+  EXPECT_EQ(found.at({"slice", "endpoints"})->size(), 1U);
+  EXPECT_THAT(rows(*found.at({"slice", "shards"})),
+              ElementsAre("beta ++- it holds no APIBinding of the export", "gama +++ "));
+  const Json missing = ask("/clusters/one/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/t");
+  EXPECT_EQ(missing.at({"slice", "found"})->dump(), "false");
+}
+
+TEST_F(Explain, WhenAClusterIsNamed_TellsItsRoute) {
+  EXPECT_EQ(ask("root:org").text({"result", "upstream"}), "https://beta/clusters/one");
+  EXPECT_EQ(ask("/shards/beta/clusters/root:org/api").text({"result", "upstream"}),
+            "https://beta/clusters/one/api");
+  EXPECT_EQ(ask("root:nope").text({"result", "answer"}), "E1");
+}
+
+}  // namespace
+}  // namespace kintsugi::proxy

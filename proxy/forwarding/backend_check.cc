@@ -1,0 +1,182 @@
+#include "proxy/forwarding/backend_check.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "krm/go_text.h"
+#include "krm/json.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr Duration kFirstPause = milliseconds(500);
+constexpr Duration kTimeout = seconds(3);
+constexpr int kBriefAttempts = 4;
+constexpr std::size_t kAtOnce = 32;
+constexpr std::string_view kReviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+/// Where reviews may be served: kcp's shards do it below a logical cluster.
+constexpr std::array<std::string_view, 2> kPlaces = {"/clusters/root", ""};
+
+Error takes_for_a_user(const std::string& what, const std::string& user) {
+  return Error(Errc::kConfig, what +
+                                  ": the client certificate does not assert identities there: "
+                                  "every caller would be user " +
+                                  krm::go_quote(user) + ". Name a request-header pair");
+}
+
+}  // namespace
+
+std::string reviewed_user(int status, std::string_view body) {
+  const Expected<krm::Json> answer = krm::Json::parse(body);
+  if (!answer || !answer->is_object()) {
+    return {};
+  }
+  if (status == 200 || status == 201) {
+    return std::string(answer->text({"status", "userInfo", "username"}));
+  }
+  if (status != 403 || answer->text({"kind"}) != "Status") {
+    return {};
+  }
+  // `selfsubjectreviews.authentication.k8s.io is forbidden: User "<name>" cannot create …`
+  constexpr std::string_view kBegin =
+      "selfsubjectreviews.authentication.k8s.io is forbidden: User \"";
+  constexpr std::string_view kEnd = "\" cannot create resource \"selfsubjectreviews\"";
+  const std::string_view text = answer->text({"message"});
+  const std::size_t end = text.rfind(kEnd);
+  if (!text.starts_with(kBegin) || end == std::string_view::npos || end < kBegin.size()) {
+    return {};
+  }
+  return std::string(text.substr(kBegin.size(), end - kBegin.size()));
+}
+
+/// One target under way.
+struct BackendCheck::Asked {
+  Asked(net::Loop& loop, BackendTarget asked_target)
+      : target(std::move(asked_target)), again(loop) {
+    prefix = std::exchange(target.server.url.path, {});
+    server = net::Upstream::make(loop, target.server);
+  }
+  BackendTarget target;
+  std::string prefix;  ///< path of its URL
+  std::unique_ptr<net::Upstream> server;
+  std::unique_ptr<net::Call> call;
+  net::Timer again;
+  Duration pause = kFirstPause;
+  std::size_t place = 0;
+  int attempts = 0;
+  bool tried = false;
+};
+
+BackendCheck::BackendCheck(net::Loop& loop, std::vector<BackendTarget> targets, Hooks hooks,
+                           Duration longest_pause)
+    : loop_(loop),
+      longest_pause_(longest_pause),
+      nobody_("kintsugi-backend-check-" + hex_encode(random_bytes(8))),
+      hooks_(std::move(hooks)),
+      waiting_(std::move(targets)) {
+  loop_.post([this, alive = std::weak_ptr<char>(alive_)] {
+    if (!alive.expired()) {
+      begin();
+    }
+  });
+}
+
+BackendCheck::~BackendCheck() = default;
+
+void BackendCheck::begin() {
+  const auto untried = [this] {
+    return static_cast<std::size_t>(std::count_if(asked_.begin(), asked_.end(),
+                                                  [](const auto& asked) { return !asked->tried; }));
+  };
+  while (!waiting_.empty() && untried() < kAtOnce) {
+    asked_.push_back(std::make_unique<Asked>(loop_, std::move(waiting_.back())));
+    waiting_.pop_back();
+    ask(*asked_.back());
+  }
+  if (waiting_.empty() && untried() == 0 && hooks_.tried) {
+    loop_.post(std::exchange(hooks_.tried, nullptr));
+  }
+  if (waiting_.empty() && asked_.empty()) {
+    finish({});
+  }
+}
+
+void BackendCheck::ask(Asked& asked) {
+  net::FetchRequest request;
+  request.method = "POST";
+  request.target = asked.prefix + std::string(kPlaces[asked.place]) + std::string(kReviews);
+  auth::UserInfo nobody;
+  nobody.name = nobody_;
+  nobody.groups = {std::string(auth::kGroupAuthenticated)};
+  if (!auth::stamp_identity(request.headers, nobody, asked.target.names)) {
+    told(asked);
+    return;
+  }
+  request.headers.add("content-type", "application/json");
+  request.headers.add("accept", "application/json");
+  request.body = R"({"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"})";
+  request.timeout = kTimeout;
+  asked.call = net::fetch(
+      loop_, *asked.server, std::move(request),
+      [this, &asked](const Expected<net::FetchResponse>& answer) { take(asked, answer); });
+}
+
+void BackendCheck::take(Asked& asked, const Expected<net::FetchResponse>& answer) {
+  const std::string user = answer ? reviewed_user(answer->status, answer->body) : std::string();
+  if (user.empty()) {
+    try_again(asked, answer);
+  } else if (user == nobody_) {
+    told(asked);
+  } else {
+    finish(fail(takes_for_a_user(asked.target.what, user)));
+  }
+}
+
+void BackendCheck::try_again(Asked& asked, const Expected<net::FetchResponse>& answer) {
+  const bool is_no = answer && answer->status < 500 && answer->status != 429;
+  if (is_no && asked.place + 1 < kPlaces.size()) {
+    ++asked.place;
+    asked.again.start(Duration{}, [this, &asked] { ask(asked); });
+    return;
+  }
+  asked.place = 0;
+  asked.again.start(asked.pause, [this, &asked] { ask(asked); });
+  asked.pause = std::min(2 * asked.pause, longest_pause_);
+  const bool enough = !answer || is_no || ++asked.attempts == kBriefAttempts;
+  if (enough && !std::exchange(asked.tried, true)) {
+    if (answer) {
+      log_warn("a server does not tell whom it takes the proxy for",
+               {{"server", asked.target.what}, {"status", answer->status}});
+    }
+    begin();
+  }
+}
+
+/// This may be a callback of its call: it goes in a later turn.
+void BackendCheck::told(Asked& asked) {
+  for (auto one = asked_.begin(); one != asked_.end(); ++one) {
+    if (one->get() == &asked) {
+      std::shared_ptr<Asked> over = std::move(*one);
+      asked_.erase(one);
+      loop_.defer([over] { over->call.reset(); });
+      break;
+    }
+  }
+  begin();
+}
+
+void BackendCheck::finish(Expected<void> result) {
+  waiting_.clear();
+  auto over = std::make_shared<std::list<std::unique_ptr<Asked>>>(std::move(asked_));
+  asked_.clear();
+  loop_.defer([over] { over->clear(); });
+  if (auto told = std::exchange(hooks_.told, nullptr)) {
+    auto shared = std::make_shared<Expected<void>>(std::move(result));
+    loop_.post([told = std::move(told), shared] { told(std::move(*shared)); });
+  }
+}
+
+}  // namespace kintsugi::proxy

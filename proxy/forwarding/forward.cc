@@ -1,0 +1,475 @@
+#include "proxy/forwarding/forward.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "auth/x509_identity.h"
+#include "base/memory.h"
+#include "base/strings.h"
+#include "krm/request_target.h"
+#include "proxy/forwarding/internal/watch_tail.h"
+#include "serving/answer.h"
+#include "serving/identity.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+constexpr std::size_t kHighMark = 64U << 10;
+constexpr std::size_t kAwaited = 64U
+                                 << 10;  ///< bodies up to this size are sent when they are whole
+constexpr std::uint8_t kMaxAttempts = 3;
+constexpr std::size_t kUnread = 3U << 20;  ///< servers refuse what is longer before they read it
+constexpr Duration kRetryPause = milliseconds(25);
+constexpr Duration kRetryWindow = seconds(5);
+
+net::UpstreamClass class_of(std::string_view method, bool watch) {
+  if (watch) {
+    return net::UpstreamClass::kWatch;
+  }
+  return method == "GET" || method == "HEAD" || method == "OPTIONS" ? net::UpstreamClass::kRead
+                                                                    : net::UpstreamClass::kWrite;
+}
+
+/// What only matters until the response head is there: kept apart, so that a running watch does not
+/// carry it.
+struct Pending {
+  http::RequestHead head;
+  std::string prefix;  // of the shard's base URL, in front of head.target
+  bool bodiless = false;
+  std::string replay;  // body so far, while it may be sent again
+  bool replayable = true;
+  bool body_ended = false;
+  std::size_t body_bytes = 0;
+  std::uint8_t attempts = 0;
+  TimePoint first_attempt;
+  bool awaits = false;                  // the body is not whole, and nothing has been sent
+  std::unique_ptr<net::BodyHold> hold;  // of a body that is not whole
+  net::Timer timer;
+  std::function<void()> unreachable;
+  explicit Pending(net::Loop& loop) : timer(loop) {}
+};
+
+bool allows_bookmarks(std::string_view target) {
+  const std::size_t mark = std::min(target.find('?'), target.size());
+  const krm::Query query(target.substr(std::min(mark + 1, target.size())));
+  return krm::asks_for_watch(query.get("allowWatchBookmarks"));  // read as every flag
+}
+
+class Forward final : public http::RequestHandler,
+                      private serving::WatchDrain::Watch,
+                      private net::BodyHold::Owner {
+ public:
+  Forward(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
+          shards::ShardClient& client, std::function<void()> unreachable, std::string body = {})
+      : Watch(auth::proof_of(stream.peer())),
+        shared_(shared),
+        down_(stream),
+        client_(client.handle()),
+        source_(&client),
+        up_side_(*this) {
+    watch_ = head.method == "GET" && krm::is_watch(head.method, head.target);
+    idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
+    upgrade_ = !head.protocol.empty();
+    web_socket_ = equals_ignore_case(head.protocol, "websocket");
+    pending_ = std::make_unique<Pending>(shared.loop);
+    pending_->bodiless = pending_->body_ended = head.end_stream;
+    if (!body.empty()) {
+      pending_->body_bytes = body.size();
+      pending_->replayable = body.size() <= shared.limits.replay_bytes;
+      pending_->replay = std::move(body);
+      pending_->body_ended = true;
+    } else if (!head.end_stream && !upgrade_) {
+      pending_->awaits = announced(head) <= kUnread;
+      pending_->hold =
+          std::make_unique<net::BodyHold>(shared.bodies, static_cast<net::BodyHold::Owner&>(*this));
+    }
+    pending_->first_attempt = shared.loop.now();
+    pending_->head = std::move(head);
+    pending_->unreachable = std::move(unreachable);
+    ++stats().requests;
+    ++stats().streams;
+    stats().watches += watch_ ? 1U : 0U;
+    if (pending_->hold != nullptr && announced(pending_->head) > shared.limits.body_bytes) {
+      refuse(serving::body_too_large(shared.limits.body_bytes));
+    } else if (!pending_->awaits) {
+      open();
+    }
+  }
+  ~Forward() override {
+    leave();
+    --stats().streams;
+    stats().watches -= watch_ ? 1U : 0U;
+    if (up_ != nullptr) {
+      up_->detach();
+    }
+  }
+
+  // The client's side.
+  void on_data(std::string_view bytes, bool end) noexcept override {
+    stats().bytes_up += bytes.size();
+    if (answered_) {
+      down_.consume(bytes.size());
+      return;
+    }
+    if (pending_ && !keep_for_replay(bytes, end)) {
+      return;
+    }
+    if (pending_ && pending_->awaits) {
+      await(bytes.size(), end);
+      return;
+    }
+    if (up_ == nullptr) {
+      down_.consume(bytes.size());  // kept in the replay buffer, sent with the next attempt
+      return;
+    }
+    up_->send_data(bytes, end);
+    if (up_->unsent_bytes() <= kHighMark) {
+      down_.consume(bytes.size());
+    } else {
+      down_credit_ += bytes.size();
+    }
+  }
+  void on_trailers(http::HeaderList trailers) noexcept override {
+    // Trailers of a request never carry identity, and shards use none: the body ends here.
+    (void)trailers;
+    on_data({}, true);
+  }
+  void on_drained() noexcept override {
+    if (up_credit_ > 0 && up_ != nullptr) {
+      up_->consume(up_credit_);
+      up_credit_ = 0;
+    }
+  }
+  void on_close(Errc /*cause*/) noexcept override {
+    leave();
+    if (up_ != nullptr) {
+      up_->detach();
+      up_ = nullptr;
+    }
+    if (pending_) {
+      pending_->timer.cancel();
+    }
+  }
+
+ private:
+  /// The shard's side.
+  struct UpSide final : http::ResponseHandler {
+    explicit UpSide(Forward& o) : owner(o) {}
+    void on_head(http::ResponseHead head, bool end) noexcept override {
+      owner.up_head(std::move(head), end);
+    }
+    void on_data(std::string_view bytes, bool end) noexcept override { owner.up_data(bytes, end); }
+    void on_trailers(http::HeaderList trailers) noexcept override {
+      owner.response_ended_ = true;
+      owner.down_.send_trailers(trailers);
+    }
+    void on_drained() noexcept override { owner.up_drained(); }
+    void on_close(Errc cause) noexcept override { owner.up_closed(cause); }
+    Forward& owner;
+  };
+
+  void open() {
+    if (pending_->attempts > 0 && !pending_->replayable) {  // the client sent more meanwhile
+      tell_unreachable();
+      refuse(serving::shard_unreachable(watch_));
+      return;
+    }
+    shards::ShardClient* client = *client_;
+    net::Upstream* upstream = client == nullptr ? nullptr : client->upstream();
+    if (upstream == nullptr || !client->admit()) {
+      tell_unreachable();
+      refuse(serving::shard_unreachable(watch_));
+      return;
+    }
+    http::RequestHead& head = pending_->head;
+    if (pending_->attempts++ == 0) {
+      client->dress(head.headers);
+    }
+    const bool has_replay = !pending_->replay.empty();
+    pending_->awaits = false;
+    head.end_stream = pending_->body_ended && !has_replay;
+    if (const std::string& prefix = upstream->params().url.path; prefix != pending_->prefix) {
+      head.target.replace(0, pending_->prefix.size(), prefix);
+      pending_->prefix = prefix;
+    }
+    up_ = &upstream->open(class_of(head.method, watch_), head, up_side_);
+    if (has_replay && !pending_->replayable) {
+      up_->send_data(SharedBytes(pending_->replay), pending_->body_ended);
+      give_back(pending_->replay);
+    } else if (has_replay ||
+               (pending_->body_ended && !pending_->bodiless && pending_->attempts > 1)) {
+      up_->send_data(pending_->replay, pending_->body_ended);
+    }
+  }
+
+  /// How long the body is said to be; 0: nobody knows.
+  [[nodiscard]] static std::uint64_t announced(const http::RequestHead& head) {
+    return parse_decimal(head.headers.get("content-length")).value_or(0);
+  }
+
+  /// More of a body of which nothing has been sent is kept now.
+  void await(std::size_t bytes, bool end) {
+    if (end || pending_->body_bytes > std::min(kAwaited, shared_.limits.replay_bytes)) {
+      down_.consume(bytes);
+      open();
+      if (pending_) {
+        keep_or_drop(bytes, end);
+      }
+    } else if (Expected<void> room = pending_->hold->add(bytes); !room) {
+      refuse_body(room.error());
+    }
+  }
+
+  /// The copy of a body that is on its way stays as long as it may be needed and there is room.
+  void keep_or_drop(std::size_t bytes, bool end) {
+    if (pending_->replayable && pending_->body_bytes > shared_.limits.replay_bytes) {
+      pending_->replayable = false;
+    }
+    if (pending_->hold == nullptr) {
+      return;
+    }
+    if (end) {
+      pending_->hold->finish();
+    }
+    if (pending_->replayable) {
+      pending_->replayable = pending_->hold->keep(bytes) || end;
+    } else {
+      pending_->hold->pass(bytes);
+    }
+    if (!pending_->replayable) {
+      give_back(pending_->replay);
+      pending_->hold->shrink(0);
+    }
+  }
+
+  // The body's hold.
+  [[nodiscard]] net::BodyPayer body_payer() const override {
+    return payer_of(shared_, down_.peer(), pending_->head.headers);
+  }
+  void give_body_credit(std::size_t bytes) noexcept override { down_.consume(bytes); }
+  void refuse_body(const Error& error) noexcept override {
+    if (pending_->head.version < 2) {
+      down_.close_connection_after();
+    }
+    refuse(error);
+  }
+  [[nodiscard]] bool body_is_stuck() const noexcept override { return down_credit_ > 0; }
+
+  /// False: the body is over the limit and the request has been answered.
+  bool keep_for_replay(std::string_view bytes, bool end) {
+    pending_->body_bytes += bytes.size();
+    pending_->body_ended = end;
+    if (pending_->body_bytes > shared_.limits.body_bytes && !upgrade_) {
+      down_.consume(bytes.size());
+      refuse(serving::body_too_large(shared_.limits.body_bytes));
+      return false;
+    }
+    if (pending_->awaits) {
+      pending_->replay.append(bytes);
+      return true;
+    }
+    if (pending_->replayable && pending_->body_bytes <= shared_.limits.replay_bytes) {
+      pending_->replay.append(bytes);
+    }
+    keep_or_drop(bytes.size(), end);
+    return true;
+  }
+
+  void up_head(http::ResponseHead head, bool end) {
+    if (shards::ShardClient* client = *client_) {
+      client->on_success();
+    }
+    // A body may still be on its way up: a shard may answer before it is complete, and after 101
+    // the request side goes on as a byte pipe.
+    answered_ = end && head.status != 101;
+    response_ended_ = end;
+    ++stats().code_class[static_cast<std::size_t>(head.status / 100) % 6];
+    if (watch_ && head.status == 200 && !end) {
+      tail_ = std::make_unique<WatchTail>(WatchTail::form_of(head.headers),
+                                          allows_bookmarks(pending_->head.target));
+      shared_.watches.add(*this);
+    } else if (upgrade_ && head.status == 101) {
+      tail_ = std::make_unique<WatchTail>(
+          web_socket_ ? WatchTail::Form::kWebSocket : WatchTail::Form::kOpaque, false);
+      shared_.tunnels.add(*this);
+    }
+    if (pending_->hold != nullptr && head.status != 401) {
+      shared_.bearers.note_accepted(pending_->head.headers, shared_.loop.now());
+    }
+    pending_.reset();
+    down_.send_head(head.status, head.headers, end);
+  }
+
+  void up_data(std::string_view bytes, bool end) {
+    if (tail_) {
+      if (ending_) {
+        const std::size_t rest = tail_->first_boundary(bytes);
+        if (rest != std::string_view::npos) {
+          tail_->feed(bytes.substr(0, rest));
+          pass_down(bytes.substr(0, rest), false);
+          end_watch();
+          return;
+        }
+      }
+      tail_->feed(bytes);
+    }
+    pass_down(bytes, end);
+  }
+
+  void pass_down(std::string_view bytes, bool end) {
+    stats().bytes_down += bytes.size();
+    response_ended_ = end;
+    down_.send_data(bytes, end);
+    if (up_ == nullptr) {
+      return;
+    }
+    if (down_.unsent_bytes() <= kHighMark) {
+      up_->consume(bytes.size());
+    } else {
+      up_credit_ += bytes.size();
+    }
+  }
+
+  // The drain's side.
+  [[nodiscard]] const void* source() const noexcept override { return source_; }
+  void end_in_order() noexcept override {
+    ending_ = true;
+    if (!response_ended_ && tail_->at_boundary()) {
+      end_watch();
+    }
+  }
+
+  /// At an event boundary.
+  void end_watch() {
+    response_ended_ = answered_ = true;
+    down_.send_data(tail_->last_words(), true);
+    if (up_ != nullptr) {
+      up_->detach();
+      up_ = nullptr;
+    }
+  }
+
+  void up_drained() {
+    if (down_credit_ > 0) {
+      down_.consume(down_credit_);
+      down_credit_ = 0;
+    }
+  }
+
+  void up_closed(Errc cause) {
+    up_ = nullptr;
+    up_drained();
+    if (response_ended_) {
+      answered_ = true;
+      return;
+    }
+    shards::ShardClient* client = *client_;
+    if (client != nullptr && cause != Errc::kOk && cause != Errc::kCancelled &&
+        cause != Errc::kBadRequest) {
+      client->on_failure(cause);
+    }
+    if (pending_) {
+      before_head(cause);
+      return;
+    }
+    ++stats().failures;
+    answered_ = true;
+    if (watch_) {
+      down_.send_data(std::string_view(),
+                      true);  // a watch ends in order, so that clients resume (E9)
+    } else {
+      down_.reset(Errc::kReset);
+    }
+  }
+
+  void before_head(Errc cause) {
+    if (cause == Errc::kBadRequest) {  // our own client does not send it (SE-118)
+      refuse(serving::not_sendable());
+      return;
+    }
+    const bool untouched = cause == Errc::kNotProcessed || cause == Errc::kRefused ||
+                           cause == Errc::kUnreachable || cause == Errc::kOverloaded ||
+                           cause == Errc::kTls;
+    const bool may_repeat = cause == Errc::kNotProcessed || cause == Errc::kDeadline ||
+                            (idempotent_ && (cause == Errc::kReset || cause == Errc::kClosed));
+    const bool in_time = shared_.loop.now() - pending_->first_attempt < kRetryWindow;
+    if (may_repeat && pending_->replayable && pending_->attempts < kMaxAttempts && in_time) {
+      ++stats().retries;
+      pending_->timer.start(kRetryPause * pending_->attempts, [this] { open(); });
+      return;
+    }
+    tell_unreachable();
+    if (cause == Errc::kTls) {
+      refuse(serving::backend_not_secured());
+    } else if (untouched || idempotent_ || cause == Errc::kDeadline) {
+      refuse(serving::shard_unreachable(watch_));
+    } else {
+      refuse(serving::backend_lost());
+    }
+  }
+
+  void tell_unreachable() {
+    if (pending_->unreachable) {
+      std::exchange(pending_->unreachable, nullptr)();
+    }
+  }
+
+  void refuse(const Error& error) {
+    ++stats().failures;
+    answered_ = true;
+    if (up_ != nullptr) {
+      up_->detach();
+      up_ = nullptr;
+    }
+    serving::send_error(down_, serving::AnswerForm::of(pending_->head), error);
+    pending_.reset();
+  }
+
+  [[nodiscard]] ForwardStats& stats() noexcept { return shared_.stats; }
+
+  ForwardLoop& shared_;
+  http::ResponseStream& down_;
+  shards::ShardClient::Handle client_;
+  const void* source_;  // where a watch comes from
+  UpSide up_side_;
+  http::RequestStream* up_ = nullptr;
+  std::unique_ptr<Pending> pending_;  // until the response head
+  std::unique_ptr<WatchTail> tail_;   // of a running watch
+  std::size_t down_credit_ = 0;       // request bytes that the client has not got credit for yet
+  std::size_t up_credit_ = 0;         // response bytes that the shard has not got credit for yet
+  bool watch_ = false, idempotent_ = false, upgrade_ = false, web_socket_ = false;
+  bool answered_ = false;  // nothing of the request is of use any more
+  bool response_ended_ = false;
+  bool ending_ = false;  // a drain waits for the end of an event
+};
+
+}  // namespace
+
+net::BodyPayer payer_of(const ForwardLoop& shared, const http::PeerInfo& peer,
+                        const http::HeaderList& headers) {
+  net::BodyPayer payer = serving::payer_of(peer);
+  if (!payer.known) {
+    if (std::string bearer = shared.bearers.payer(headers, shared.loop.now()); !bearer.empty()) {
+      payer.name = std::move(bearer);
+      payer.known = true;
+    }
+  }
+  return payer;
+}
+
+std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::RequestHead head,
+                                              http::ResponseStream& stream,
+                                              shards::ShardClient& client,
+                                              std::function<void()> unreachable) {
+  return std::make_unique<Forward>(shared, std::move(head), stream, client, std::move(unreachable));
+}
+
+std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared, http::RequestHead head,
+                                                    http::ResponseStream& stream,
+                                                    shards::ShardClient& client, std::string body) {
+  head.end_stream = body.empty();
+  return std::make_unique<Forward>(shared, std::move(head), stream, client, nullptr,
+                                   std::move(body));
+}
+
+}  // namespace kintsugi::proxy

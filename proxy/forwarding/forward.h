@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "auth/payer.h"
+#include "base/memory_budget.h"
+#include "http/handler.h"
+#include "net/body_gate.h"
+#include "net/loop.h"
+#include "serving/watch_drain.h"
+#include "shards/shard_client.h"
+
+namespace kintsugi::proxy {
+
+/// Counters of one loop; read by the admin side through Loop::post.
+struct ForwardStats {
+  std::uint64_t requests = 0, retries = 0, failures = 0;
+  std::uint64_t bytes_up = 0, bytes_down = 0;
+  std::uint64_t identity_headers_stripped = 0;
+  std::uint64_t code_class[6] = {};  ///< by first digit of the status
+  std::size_t streams = 0, watches = 0;
+};
+
+struct ForwardLimits {
+  std::size_t body_bytes = 16U << 20;     ///< E12; not for upgrades
+  std::size_t replay_bytes = 256U << 10;  ///< bodies up to this size may be sent again (R-26)
+};
+
+/// What the forwarded requests of one loop share. Outlives every stream.
+struct ForwardLoop {
+  /// @param budget  of the process, for what is kept of requests; null: without a bound
+  explicit ForwardLoop(net::Loop& l, std::shared_ptr<MemoryBudget> budget = nullptr)
+      : loop(l),
+        unproven(l),
+        unproven_tunnels(l),
+        watches(l, &unproven),
+        moving(l),
+        tunnels(l, &unproven_tunnels),
+        memory(budget != nullptr ? std::move(budget) : std::make_shared<MemoryBudget>(0)),
+        bodies(l, memory) {}
+  /// Proofs have ended: streams that rest on them end in order (SE-042).
+  void end_unproven() {
+    unproven.end_unproven(watches);
+    unproven_tunnels.end_unproven(tunnels);
+  }
+  net::Loop& loop;
+  ForwardLimits limits;
+  ForwardStats stats;
+  serving::WatchDrain unproven,
+      unproven_tunnels;  ///< of callers who have no identity now, until they end
+  serving::WatchDrain watches;
+  serving::WatchDrain
+      moving;  ///< watches of shards that are somewhere else now, until they end (FP-116)
+  serving::WatchDrain tunnels;
+  const std::shared_ptr<MemoryBudget> memory;
+  net::BodyGate bodies;
+  auth::BearerBook bearers;
+};
+
+/// Whom the proxy charges for a request (SE-071): who authenticated, never whom he impersonates; a
+/// bearer that a shard has accepted pays for itself.
+[[nodiscard]] net::BodyPayer payer_of(const ForwardLoop& shared, const http::PeerInfo& peer,
+                                      const http::HeaderList& headers);
+
+/// Sends one request to a shard and its answer back, with flow control both ways
+/// . A body of up to 64 KiB goes there when it is whole, so
+/// that one that never ends takes no place there (SE-075).
+/// @param head    complete: path, identity and forwarding headers as the shard shall see them.
+/// @param stream  the client's side.
+/// @param client  must live as long as the loop's snapshot names the shard; looked up again for a
+/// retry.
+/// @param unreachable called once when the shard did not answer. May be empty.
+[[nodiscard]] std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared,
+                                                            http::RequestHead head,
+                                                            http::ResponseStream& stream,
+                                                            shards::ShardClient& client,
+                                                            std::function<void()> unreachable = {});
+/// The same of a request whose body is here already, and given back to the client's window.
+[[nodiscard]] std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared,
+                                                                  http::RequestHead head,
+                                                                  http::ResponseStream& stream,
+                                                                  shards::ShardClient& client,
+                                                                  std::string body);
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,92 @@
+// What a request may take before it is forwarded.
+#include <list>
+
+#include "proxy/forwarding/forward.h"
+#include "proxy/testing/rig.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using testing::Answer;
+using testing::Exchange;
+using testing::FakeShard;
+using testing::Rig;
+
+TEST(ForwardLimits, WhenABodyIsNotWhole_SE075_TheShardHearsNothingOfIt) {
+  Rig rig;
+  rig.shard.complete = [](Exchange& exchange) { FakeShard::reply(exchange, 200, "{}"); };
+  std::list<Answer> answers;
+  for (int i = 0; i < 100; ++i) {
+    rig.send(answers.emplace_back(), Rig::request("POST", "/clusters/root/api", false));
+    answers.back().stream->send_data(std::string_view("{"), false);
+  }
+  Answer other;
+  rig.ask(other, Rig::get("/clusters/root/api"));
+  EXPECT_EQ(other.status, 200);
+  EXPECT_EQ(rig.shard.exchanges.size(), 1U);
+  answers.front().stream->send_data(std::string_view("}"), true);
+  ASSERT_TRUE(rig.until([&] { return answers.front().closed; }));
+  EXPECT_EQ(answers.front().status, 200);
+  ASSERT_EQ(rig.shard.exchanges.size(), 2U);
+  EXPECT_EQ(rig.shard.exchanges.back().body, "{}");
+}
+
+TEST(ForwardLimits, WhenABodyIsLarger_SE075_ItGoesToTheShardAsItComes) {
+  Rig rig;
+  rig.shard.complete = [](Exchange& exchange) { FakeShard::reply(exchange, 200, "{}"); };
+  Answer answer;
+  rig.send(answer, Rig::request("POST", "/clusters/root/api", false));
+  const std::string part(40U << 10, 'x');
+  answer.stream->send_data(part, false);
+  answer.stream->send_data(part, false);
+  ASSERT_TRUE(rig.until([&] {
+    return !rig.shard.exchanges.empty() && rig.shard.exchanges.front().body.size() == 80U << 10;
+  }));
+  EXPECT_FALSE(rig.shard.exchanges.front().complete);
+  answer.stream->send_data(std::string_view("end"), true);
+  ASSERT_TRUE(rig.until([&] { return answer.closed; }));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(rig.shard.exchanges.front().body, part + part + "end");
+}
+
+TEST(ForwardLimits, WhenAnEmptyBodyEnds_SE075_TheRequestHasNone) {
+  Rig rig;
+  rig.shard.answer = [](Exchange& exchange) { FakeShard::reply(exchange, 200, "{}"); };
+  Answer answer;
+  rig.send(answer, Rig::request("POST", "/clusters/root/api", false));
+  answer.stream->send_data(std::string_view(), true);
+  ASSERT_TRUE(rig.until([&] { return answer.closed; }));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(rig.shard.exchanges.front().head.end_stream);
+}
+
+TEST(ForwardLimits, WhenTheMethodIsUnknown_SE116_Says405) {
+  Rig rig;
+  rig.log_in();
+  for (const char* method : {"get", "TRACE", "Post", "PROPFIND"}) {
+    for (const char* target : {"/clusters/root/api", "/livez", "/readyz", "/metrics"}) {
+      Answer answer;
+      rig.ask(answer, Rig::request(method, target));
+      EXPECT_EQ(answer.status, 405) << method << " " << target;
+    }
+  }
+  for (const char* target : {"/livez", "/readyz"}) {
+    Answer answer;
+    rig.ask(answer, Rig::request("POST", target));
+    EXPECT_EQ(answer.status, 405) << target;
+  }
+  EXPECT_TRUE(rig.shard.exchanges.empty());
+}
+
+TEST(ForwardLimits, WhenTheLengthIsOverTheLimit_Says413BeforeItComes) {
+  Rig rig;
+  Answer answer;
+  http::RequestHead head = Rig::request("POST", "/clusters/root/api", false);
+  head.headers.add("content-length", "1048577");
+  rig.send(answer, head);
+  ASSERT_TRUE(rig.until([&] { return answer.status != 0; }));
+  EXPECT_EQ(answer.status, 413);
+}
+
+}  // namespace
+}  // namespace kintsugi::proxy

@@ -1,0 +1,334 @@
+#include "proxy/gates/existence_gate.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "auth/impersonation.h"
+#include "auth/web_socket_token.h"
+#include "base/strings.h"
+#include "http/wire.h"
+#include "krm/not_permitted.h"
+#include "krm/request_target.h"
+#include "krm/service_path.h"
+#include "krm/status.h"
+#include "proxy/gates/impersonation_gate.h"
+#include "proxy/routing/in_cluster.h"
+#include "proxy/routing/parse_for.h"
+#include "serving/answer.h"
+#include "serving/identity.h"
+#include "serving/pass_through.h"
+#include "topology/resolver.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using Kind = topology::Resolution::Kind;
+
+constexpr std::string_view kSystem = "system:";
+constexpr std::size_t kMostHeld = 256U
+                                  << 10;  // [bytes] of a refusal, until it is known whose it is
+
+/// Whose existence an answer would tell.
+struct Place {
+  bool concerns = false;      ///< anybody's at all
+  std::string cluster;        ///< as the target names it; "": nobody's in particular
+  bool by_partition = false;  ///< below /partitions/
+  bool is_service = false;
+  bool by_shard = false;  ///< below /shards/, and no virtual workspace
+};
+
+/// Who owns what a virtual workspace serves; "": nobody's workspace.
+std::string service_owner(std::string_view target, const krm::RequestTarget& parsed) {
+  std::string inner(target.substr(parsed.inner));
+  if (!parsed.plain_prefix.empty()) {  // from its plain words on
+    inner = parsed.plain_prefix + std::string(target.substr(parsed.trail));
+    inner.erase(0, std::min(inner.find("/services/"), inner.size()));
+  }
+  auto path = krm::parse_service_path(inner);
+  return path && !path->owner.starts_with(kSystem) ? std::move(path->owner) : std::string();
+}
+
+Place owner_of(std::string_view target, const krm::RequestTarget& parsed) {
+  Place place;
+  if (parsed.scope == krm::TargetScope::kPartition) {
+    place.concerns = place.by_partition = true;
+    place.cluster = parsed.scope_cluster;
+    return place;
+  }
+  place.concerns = parsed.scope == krm::TargetScope::kShard;
+  if (parsed.form == krm::TargetForm::kService && parsed.service != krm::VirtualWorkspace::kOther) {
+    place.is_service = place.concerns = true;
+    place.cluster = service_owner(target, parsed);
+  } else if (parsed.form == krm::TargetForm::kCluster) {
+    place.by_shard = place.concerns;
+    place.concerns = true;
+    place.cluster = parsed.cluster == "*" ? std::string() : parsed.cluster;
+  }
+  return place;
+}
+
+/// Adds what shards say of every answer.
+class Private final : public http::ResponseStream {
+ public:
+  explicit Private(http::ResponseStream& stream) : stream_(stream) {}
+  void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
+    http::HeaderList all = headers;
+    all.set("cache-control", "no-cache, private");
+    stream_.send_head(status, all, end);
+  }
+  void send_data(std::string_view bytes, bool end) noexcept override {
+    stream_.send_data(bytes, end);
+  }
+  void send_data(SharedBytes bytes, bool end) noexcept override {
+    stream_.send_data(std::move(bytes), end);
+  }
+  void send_trailers(const http::HeaderList& trailers) noexcept override {
+    stream_.send_trailers(trailers);
+  }
+  void reset(Errc cause) noexcept override { stream_.reset(cause); }
+  void consume(std::size_t bytes) noexcept override { stream_.consume(bytes); }
+  [[nodiscard]] std::size_t unsent_bytes() const noexcept override {
+    return stream_.unsent_bytes();
+  }
+  [[nodiscard]] const http::PeerInfo& peer() const noexcept override { return stream_.peer(); }
+  void close_connection_after() noexcept override { stream_.close_connection_after(); }
+
+ private:
+  http::ResponseStream& stream_;
+};
+
+void send_private(http::ResponseStream& stream, const serving::AnswerForm& form,
+                  const Error& error) {
+  Private answer(stream);
+  serving::send_error(answer, form, error);
+}
+
+std::unique_ptr<http::RequestHandler> answer_private(const http::RequestHead& head,
+                                                     http::ResponseStream& stream,
+                                                     const Error& error) {
+  send_private(stream, serving::AnswerForm::of(head), error);
+  return serving::swallow(stream);
+}
+
+bool is_privileged(const auth::UserInfo& user) {
+  return user.in_group(auth::kGroupMasters) || user.in_group(auth::kGroupKcpAdmin);
+}
+
+bool is_plain_text(const http::HeaderList& headers) {
+  return headers.get("content-type").starts_with("text/plain");
+}
+
+}  // namespace
+
+/// A request of somebody who is known, or whom a shard may know.
+class ExistenceGate::Guarded final : public serving::PassThrough {
+ public:
+  Guarded(ExistenceGate& gate, http::RequestHead head, http::ResponseStream& stream, Place place)
+      : serving::PassThrough(stream),
+        client_(stream),
+        gate_(gate),
+        place_(std::move(place)),
+        method_(head.method),
+        target_(head.target),
+        form_(serving::AnswerForm::of(head)) {
+    begin(gate_.inner_, std::move(head));
+  }
+  ~Guarded() override { *alive_ = nullptr; }
+
+  void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
+    const std::string_view access = headers.get(krm::kAccessHeader);
+    const serving::ConnectionIdentity* identity = serving::identity_of(peer());
+    const bool known = identity != nullptr && identity->user;
+    if (status == 401) {
+      refuse(krm::unauthorized());
+    } else if (status == 403 && access == krm::kAccessDenied) {
+      refuse(serving::not_permitted(method_, target_));
+    } else if (!access.empty()) {  // the shard has judged that already
+      http::HeaderList plain = headers;
+      plain.remove(krm::kAccessHeader);
+      serving::PassThrough::send_head(status, plain, end);
+    } else if (!known && place_.by_partition && status == 404 && is_plain_text(headers)) {
+      refuse(krm::unauthorized());  // no such Partition: nobody judges the token
+    } else if (known && tells(status)) {
+      status_ = status;
+      headers_ = headers;
+      ended_ = end;
+      state_ = State::kHeld;  // whoever answers may go on before it is decided
+      review(*identity->user);
+    } else {
+      serving::PassThrough::send_head(status, headers, end);
+    }
+  }
+  void send_data(std::string_view bytes, bool end) noexcept override {
+    if (state_ == State::kPassing) {
+      serving::PassThrough::send_data(bytes, end);
+    } else {
+      keep(bytes, end);
+    }
+  }
+  void send_data(SharedBytes bytes, bool end) noexcept override {
+    if (state_ == State::kPassing) {
+      serving::PassThrough::send_data(std::move(bytes), end);
+    } else {
+      keep(bytes.view(), end);
+    }
+  }
+  void send_trailers(const http::HeaderList& trailers) noexcept override {
+    if (state_ == State::kPassing) {
+      serving::PassThrough::send_trailers(trailers);
+    } else {
+      keep({}, true);
+    }
+  }
+  void reset(Errc cause) noexcept override {
+    if (state_ == State::kPassing) {
+      serving::PassThrough::reset(cause);
+    } else if (state_ == State::kHeld) {
+      state_ = State::kPassing;
+      serving::PassThrough::reset(cause);
+    }
+  }
+  [[nodiscard]] std::size_t unsent_bytes() const noexcept override {
+    return state_ == State::kPassing ? serving::PassThrough::unsent_bytes() : body_.size();
+  }
+  void on_close(Errc cause) noexcept override {
+    *alive_ = nullptr;
+    serving::PassThrough::on_close(cause);
+  }
+
+ private:
+  enum class State : std::uint8_t {
+    kPassing,
+    kHeld,     ///< until it is known whether the caller may know of the cluster
+    kReplaced  ///< by an answer of ours
+  };
+
+  [[nodiscard]] bool tells(int status) const {
+    const bool at_views = place_.is_service || place_.by_partition;
+    return !place_.cluster.empty() && (status == 403 || (status == 404 && at_views));
+  }
+
+  void keep(std::string_view bytes, bool end) {
+    if (state_ == State::kHeld && body_.size() + bytes.size() <= kMostHeld) {
+      body_.append(bytes);
+      ended_ = ended_ || end;
+    }
+  }
+
+  void refuse(const Error& error) {
+    state_ = State::kReplaced;
+    body_ = {};
+    send_private(client_, form_, error);
+  }
+
+  void review(const auth::UserInfo& user) {
+    const topology::Resolution found = topology::resolve(gate_.view_->current(), place_.cluster);
+    if (found.kind == Kind::kNotFound || found.kind == Kind::kUnavailable) {
+      decide(false);
+      return;
+    }
+    if (!found.resolved()) {  // a mount: what is behind it judges itself
+      decide(true);
+      return;
+    }
+    auth::Attributes access;
+    access.user = user;
+    access.cluster = found.cluster;
+    access.is_resource = false;
+    access.verb = "access";
+    access.path = "/";
+    // A cluster that is inactive answers no review.
+    const bool else_allowed = is_privileged(user);
+    gate_.authorizer_.authorize(
+        access, [alive = alive_, else_allowed](const Expected<auth::Decision>& decision) {
+          if (Guarded* self = *alive; self != nullptr && self->state_ == State::kHeld) {
+            self->decide(decision ? decision->allowed : else_allowed);
+          }
+        });
+  }
+
+  void decide(bool may_know) {
+    if (!may_know) {
+      refuse(serving::not_permitted(method_, target_));
+      return;
+    }
+    state_ = State::kPassing;
+    const bool bodiless = ended_ && body_.empty();
+    serving::PassThrough::send_head(status_, headers_, bodiless);
+    if (!body_.empty()) {
+      serving::PassThrough::send_data(std::string_view(body_), ended_);
+    }
+    body_ = {};
+  }
+
+  http::ResponseStream& client_;
+  ExistenceGate& gate_;
+  const Place place_;
+  const std::string method_, target_;
+  const serving::AnswerForm form_;
+  State state_ = State::kPassing;
+  int status_ = 0;
+  bool ended_ = false;
+  http::HeaderList headers_;
+  std::string body_;
+  std::shared_ptr<Guarded*> alive_ = std::make_shared<Guarded*>(this);
+};
+
+ExistenceGate::ExistenceGate(std::shared_ptr<topology::SnapshotView> view,
+                             auth::Authorizer& authorizer, http::Handler& inner)
+    : view_(std::move(view)), authorizer_(authorizer), inner_(inner) {}
+
+std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
+    http::RequestHead head, http::ResponseStream& stream) noexcept {
+  krm::RequestTarget target = parse_for(view_->current(), head);
+  if (target.fault != krm::TargetFault::kNone) {
+    return inner_.on_request(std::move(head), stream);
+  }
+  auth::adopt_web_socket_token(head);
+  if (std::optional<std::string> inside = in_cluster_target(head, target)) {
+    head.target = std::move(*inside);
+    target = parse_for(view_->current(), head);
+  }
+  Place place = owner_of(head.target, target);
+  if (!place.concerns) {
+    return inner_.on_request(std::move(head), stream);
+  }
+  const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
+  if (identity != nullptr && identity->refusal != nullptr) {
+    return answer_private(head, stream, *identity->refusal);
+  }
+  const bool has_token = identity == nullptr && head.headers.contains("authorization");
+  if (identity != nullptr ? !identity->user : !has_token) {
+    if (identity != nullptr) {
+      stream.close_connection_after();
+    }
+    return answer_private(head, stream, krm::unauthorized());
+  }
+  // What is refused whatever the place is, before it is looked up.
+  if (!http::is_known_method(head.method)) {
+    return answer_private(head, stream,
+                          has_token ? krm::unauthorized() : krm::method_not_allowed());
+  }
+  if (auth::has_impersonation(head.headers)) {
+    if (const auto error =
+            gate_impersonation(head.headers, identity, proxy::place_of(head.target))) {
+      return answer_private(head, stream, *error);
+    }
+  }
+  // The way around a Partition's view takes a right in root, which nobody unknown has.
+  if (has_token && place.by_shard) {
+    return answer_private(head, stream, krm::unauthorized());
+  }
+  if (has_token && !place.cluster.empty()) {
+    const Kind found = topology::resolve(view_->current(), place.cluster).kind;
+    if (found == Kind::kNotFound || found == Kind::kUnavailable) {
+      return answer_private(head, stream, krm::unauthorized());
+    }
+  }
+  return std::make_unique<Guarded>(*this, std::move(head), stream, std::move(place));
+}
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "http/handler.h"
+#include "net/loop.h"
+#include "serving/held_requests.h"
+#include "topology/snapshot.h"
+
+namespace kintsugi::proxy {
+
+/// Requests for paths that nobody knows wait a moment for the topology: a client that has just read
+/// at a shard that its Workspace is Ready is here before the shard's watch has told this loop, and
+/// would get a wrong 403. Threads: its loop.
+class LateRoutes {
+ public:
+  using Answer = serving::HeldRequests::Answer;
+
+  /// @param longest zero: nothing waits.
+  LateRoutes(net::Loop& loop, std::shared_ptr<topology::SnapshotView> view, Duration longest);
+  LateRoutes(const LateRoutes&) = delete;
+  LateRoutes& operator=(const LateRoutes&) = delete;
+
+  /// False when so many wait that the next is better refused at once.
+  [[nodiscard]] bool has_room() const noexcept { return held_.has_room(); }
+  /// Calls `then` with the head, once, as soon as `segment` (krm::ClusterPath::segment) is more
+  /// than unknown, after `longest` at the latest; never when the stream is gone by then.
+  [[nodiscard]] Answer hold(http::RequestHead head, std::string segment,
+                            std::function<Answer(http::RequestHead)> then);
+
+ private:
+  std::shared_ptr<topology::SnapshotView> view_;
+  serving::HeldRequests held_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace kintsugi::proxy

@@ -1,0 +1,76 @@
+#include "server/internal/api_objects.h"
+
+namespace kintsugi::server {
+namespace {
+
+constexpr const char* kManager = "kintsugi";
+
+apiserver::ApiServer::WriteRequest request(std::string_view verb, std::string_view cluster,
+                                           std::string_view group, std::string_view resource) {
+  apiserver::ApiServer::WriteRequest write;
+  write.verb = verb;
+  write.cluster = cluster;
+  write.group = group;
+  write.resource = resource;
+  write.manager = kManager;
+  write.skip_admission = true;
+  return write;
+}
+
+}  // namespace
+
+std::optional<krm::Json> ApiObjects::get(std::string_view cluster, std::string_view group,
+                                         std::string_view resource, std::string_view name) const {
+  return server_.reader().get(cluster, group, resource, "", name);
+}
+
+void ApiObjects::list(std::string_view cluster, std::string_view group, std::string_view resource,
+                      const std::function<bool(const krm::Json&)>& visit) const {
+  server_.reader().list(cluster, group, resource, "", visit);
+}
+
+void ApiObjects::create(std::string_view cluster, std::string_view group, std::string_view resource,
+                        krm::Json object, Done done) {
+  auto write = request("create", cluster, group, resource);
+  write.name = object.text({"metadata", "name"});
+  write.object = std::move(object);
+  server_.write(std::move(write), std::move(done));
+}
+
+void ApiObjects::adopt(std::string_view cluster, std::string_view group, std::string_view resource,
+                       krm::Json object, Done done) {
+  auto write = request("create", cluster, group, resource);
+  write.name = object.text({"metadata", "name"});
+  write.object = std::move(object);
+  write.keep_identity = true;
+  server_.write(std::move(write), std::move(done));
+}
+
+void ApiObjects::update(std::string_view cluster, std::string_view group, std::string_view resource,
+                        std::string_view subresource, krm::Json object, Done done) {
+  auto write = request("update", cluster, group, resource);
+  write.subresource = subresource;
+  write.name = object.text({"metadata", "name"});
+  write.object = std::move(object);
+  server_.write(std::move(write), std::move(done));
+}
+
+void ApiObjects::remove(std::string_view cluster, std::string_view group, std::string_view resource,
+                        std::string_view name, std::string_view uid, Done done) {
+  auto write = request("delete", cluster, group, resource);
+  write.name = name;
+  write.expected_uid = uid;
+  server_.write(std::move(write), std::move(done));
+}
+
+std::shared_ptr<void> ApiObjects::on_change(std::string_view group, std::string_view resource,
+                                            std::function<void(const Change&)> listener) {
+  return server_.on_change(
+      group, resource,
+      [listener = std::move(listener)](const apiserver::ApiServer::Change& change) {
+        listener({change.cluster, change.group, change.resource, change.name, change.object.get(),
+                  change.previous.get()});
+      });
+}
+
+}  // namespace kintsugi::server

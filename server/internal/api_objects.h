@@ -1,0 +1,34 @@
+#pragma once
+
+#include "apiserver/server.h"
+#include "topology/objects.h"
+
+namespace kintsugi::server {
+
+/// topology::Objects over an API server: what joins the controllers to the store of the proxy.
+class ApiObjects final : public topology::Objects {
+ public:
+  /// @param server must outlive it; writes carry the field manager `kintsugi`.
+  explicit ApiObjects(apiserver::ApiServer& server) : server_(server) {}
+  [[nodiscard]] std::optional<krm::Json> get(std::string_view cluster, std::string_view group,
+                                             std::string_view resource,
+                                             std::string_view name) const override;
+  void list(std::string_view cluster, std::string_view group, std::string_view resource,
+            const std::function<bool(const krm::Json&)>& visit) const override;
+  void create(std::string_view cluster, std::string_view group, std::string_view resource,
+              krm::Json object, Done done) override;
+  void adopt(std::string_view cluster, std::string_view group, std::string_view resource,
+             krm::Json object, Done done) override;
+  void update(std::string_view cluster, std::string_view group, std::string_view resource,
+              std::string_view subresource, krm::Json object, Done done) override;
+  void remove(std::string_view cluster, std::string_view group, std::string_view resource,
+              std::string_view name, std::string_view uid, Done done) override;
+  [[nodiscard]] std::shared_ptr<void> on_change(
+      std::string_view group, std::string_view resource,
+      std::function<void(const Change&)> listener) override;
+
+ private:
+  apiserver::ApiServer& server_;
+};
+
+}  // namespace kintsugi::server

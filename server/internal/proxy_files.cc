@@ -1,0 +1,588 @@
+#include "server/internal/proxy_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/strings.h"
+#include "krm/yaml.h"
+#include "server/files.h"
+#include "server/kubeconfig.h"
+
+namespace kintsugi::server {
+namespace {
+
+constexpr std::string_view kContext = "base";
+
+/// Context `base` as kcp's kubeconfigs have it, else the current one.
+std::string_view context_of(const std::string& path) {
+  const auto text = read_file(path);
+  const auto document = text ? krm::parse_yaml(*text) : Expected<krm::Json>(krm::Json());
+  return document && find_named(*document, "contexts", kContext) != nullptr ? kContext
+                                                                            : std::string_view();
+}
+
+using RevocationsPtr = std::shared_ptr<const net::RevocationLists>;
+
+/// Revoked certificates of the servers that the proxy asks.
+Expected<RevocationsPtr> backend_revocations(const proxy::ProxyConfig& config) {
+  std::string authorities;
+  if (!config.backend.crl_file.empty() && !config.backend.ca_file.empty()) {
+    auto text = read_file(config.backend.ca_file);
+    if (!text) {
+      return fail(std::move(text.error()));
+    }
+    authorities = std::move(*text);
+  }
+  return auth::load_revocations(config.backend.crl_file, authorities, config.crl);
+}
+
+Expected<std::shared_ptr<net::TlsContext>> client_context(const KubeAccess& access,
+                                                          const std::string& path,
+                                                          RevocationsPtr revocations) {
+  net::TlsParams params;
+  params.revocations = std::move(revocations);
+  params.ca_pem = access.ca_pem;
+  params.certificate_pem = access.certificate_pem;
+  params.key_pem = access.key_pem;
+  params.server_name = access.server_name;
+  auto made = net::TlsContext::client(params);
+  if (!made) {
+    return fail(std::move(made.error()).at(path));
+  }
+  return made;
+}
+
+/// What `text` holds of a file; unchanged when there is none.
+Expected<void> take_file(const std::string& path, std::string& text) {
+  if (path.empty()) {
+    return {};
+  }
+  auto read = read_file(path);
+  if (!read) {
+    return fail(std::move(read.error()));
+  }
+  text = std::move(*read);
+  return {};
+}
+
+Expected<KubeAccess> access_of(const proxy::StaticShard& shard, const proxy::ProxyConfig& config) {
+  KubeAccess access;
+  if (!shard.kubeconfig.empty()) {
+    auto read = read_kubeconfig(shard.kubeconfig);
+    if (!read) {
+      return read;
+    }
+    access = std::move(*read);
+  }
+  access.server = shard.url.empty() ? access.server : shard.url;
+  access.server_name = shard.server_name.empty() ? access.server_name : shard.server_name;
+  for (const auto& [file, text] : {std::pair{&shard.ca_file, &access.ca_pem},
+                                   {&shard.cert_file, &access.certificate_pem},
+                                   {&shard.key_file, &access.key_pem},
+                                   {&shard.token_file, &access.token}}) {
+    if (auto result = take_file(*file, *text); !result) {
+      return fail(std::move(result.error()));
+    }
+  }
+  access.token = std::string(trim(access.token));
+  const bool asserts = shard.identity == proxy::CallerIdentity::kRequestHeader;
+  if (asserts && !access.token.empty()) {
+    return fail(Errc::kConfig, "shard " + shard.name +
+                                   ": a token cannot assert who asks; set identity: impersonate");
+  }
+  if (access.ca_pem.empty()) {
+    if (auto result = take_file(config.backend.ca_file, access.ca_pem); !result) {
+      return fail(std::move(result.error()));
+    }
+  }
+  if (asserts && access.certificate_pem.empty()) {
+    for (const auto& [file, text] : {std::pair{&config.backend.cert_file, &access.certificate_pem},
+                                     {&config.backend.key_file, &access.key_pem}}) {
+      if (auto result = take_file(*file, *text); !result) {
+        return fail(std::move(result.error()));
+      }
+    }
+  }
+  return access;
+}
+
+/// CA and client pair that assert identities to every shard.
+Expected<net::TlsParams> backend_params(const proxy::ProxyConfig& config) {
+  net::TlsParams params;
+  params.ca_file = config.backend.ca_file;
+  params.certificate_file = config.backend.cert_file;
+  params.key_file = config.backend.key_file;
+  const std::string& kubeconfig = config.backend.kubeconfig;
+  if (!params.certificate_file.empty() || kubeconfig.empty()) {
+    return params;
+  }
+  auto access = read_kubeconfig(kubeconfig, context_of(kubeconfig));
+  if (!access) {
+    return fail(std::move(access.error()));
+  }
+  if (access->certificate_pem.empty()) {
+    return fail(Errc::kConfig, kubeconfig + ": has no client certificate to reach shards with");
+  }
+  params.ca_pem = std::move(access->ca_pem);
+  params.certificate_pem = std::move(access->certificate_pem);
+  params.key_pem = std::move(access->key_pem);
+  return params;
+}
+
+/// Shards that are reached in another way than the rest, and backends of the mapping file.
+Expected<void> load_own_backends(const proxy::ProxyConfig& config, const net::TlsParams& common,
+                                 ProxyFiles& files) {
+  for (const proxy::ShardOverride& shard : config.shards) {
+    net::TlsParams params = common;
+    if (!shard.ca_file.empty()) {
+      params.ca_file = shard.ca_file;
+      params.ca_pem.clear();
+    }
+    if (!shard.cert_file.empty()) {
+      params.certificate_file = shard.cert_file;
+      params.key_file = shard.key_file;
+      params.certificate_pem.clear();
+      params.key_pem.clear();
+    }
+    params.server_name = shard.server_name;
+    auto tls = net::TlsContext::client(params);
+    if (!tls) {
+      return fail(std::move(tls.error()).at("shards." + shard.name));
+    }
+    files.backend.own[shard.name] = std::move(*tls);
+  }
+  for (const proxy::MappingEntry& entry :
+       files.routes != nullptr ? files.routes->entries() : std::vector<proxy::MappingEntry>()) {
+    if (entry.is_clusters() || !entry.backend.starts_with("https://")) {
+      continue;
+    }
+    net::TlsParams params;
+    params.revocations = common.revocations;
+    params.ca_file = entry.ca_file;
+    params.certificate_file = entry.cert_file;
+    params.key_file = entry.key_file;
+    params.server_name = entry.server_name;
+    auto tls = net::TlsContext::client(params);
+    if (!tls) {
+      return fail(
+          std::move(tls.error()).at(config.mapping_file + ":" + std::to_string(entry.line)));
+    }
+    files.backend.own[entry.name()] = std::move(*tls);
+  }
+  return {};
+}
+
+Expected<void> load_routes(const proxy::ProxyConfig& config, ProxyFiles& files) {
+  if (config.mapping_file.empty()) {
+    return {};
+  }
+  auto text = read_file(config.mapping_file);
+  if (!text) {
+    return fail(std::move(text.error()));
+  }
+  auto entries = proxy::parse_mapping(*text, config.mapping_file);
+  if (!entries) {
+    return fail(std::move(entries.error()));
+  }
+  files.routes = std::make_shared<const proxy::RouteTable>(std::move(*entries));
+  return {};
+}
+
+Expected<std::shared_ptr<net::TlsContext>> serving_context(const proxy::ProxyConfig& config) {
+  net::TlsParams params;
+  params.certificate_file = config.listener.cert_file;
+  params.key_file = config.listener.key_file;
+  params.http2 = config.listener.http2;
+  params.request_client_certificate = true;
+  for (const std::string* ca : {&config.authentication.client_ca_file,
+                                &config.authentication.request_header.client_ca_file}) {
+    if (!ca->empty()) {
+      params.client_ca_files.push_back(*ca);
+    }
+  }
+  auto tls = net::TlsContext::server(params);
+  if (!tls) {
+    return tls;
+  }
+  if (auto applied = net::apply_serving_options(**tls, config.listener.tls); !applied) {
+    return fail(std::move(applied.error()));
+  }
+  return tls;
+}
+
+/// Shards of source `static`, with their files.
+Expected<void> load_shards(const proxy::ProxyConfig& config, const RevocationsPtr& revocations,
+                           ProxyFiles& files) {
+  for (const proxy::StaticShard& shard : config.topology.shards) {
+    auto access = access_of(shard, config);
+    if (!access) {
+      return fail(std::move(access.error()));
+    }
+    StaticAccess& made = files.shards.emplace_back();
+    made.spec.name = shard.name;
+    made.spec.uid = shard.uid;
+    made.spec.labels = shard.labels;
+    made.spec.base_url = access->server;
+    made.spec.plain = true;
+    made.token = access->token;
+    made.spec.impersonate = shard.identity == proxy::CallerIdentity::kImpersonate;
+    if (access->server.starts_with("https://")) {
+      auto tls = client_context(*access, "shard " + shard.name, revocations);
+      if (!tls) {
+        return fail(std::move(tls.error()));
+      }
+      files.backend.own[shard.name] = std::move(*tls);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+ImpersonationTokens tokens_of(const std::vector<StaticAccess>& shards) {
+  ImpersonationTokens tokens;
+  for (const StaticAccess& shard : shards) {
+    if (shard.spec.impersonate) {
+      tokens[shard.spec.name] = shard.token;
+    }
+  }
+  return tokens;
+}
+
+namespace {
+
+Expected<std::shared_ptr<const auth::AuditPolicy>> load_audit_policy(const std::string& file) {
+  if (file.empty()) {
+    return std::make_shared<const auth::AuditPolicy>();
+  }
+  const auto text = read_file(file);
+  auto policy = text ? auth::AuditPolicy::parse(*text, file)
+                     : Expected<auth::AuditPolicy>(fail(text.error().clone()));
+  if (!policy) {
+    return fail(std::move(policy.error()));
+  }
+  return std::make_shared<const auth::AuditPolicy>(std::move(*policy));
+}
+
+}  // namespace
+
+Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
+  ProxyFiles files;
+  if (auto result = load_routes(config, files); !result) {
+    return fail(std::move(result.error()));
+  }
+  auto revocations = backend_revocations(config);
+  if (!revocations) {
+    return fail(std::move(revocations.error()));
+  }
+  net::TlsParams common;
+  if (config.topology.source == "static") {
+    if (auto result = load_shards(config, *revocations, files); !result) {
+      return fail(std::move(result.error()));
+    }
+  } else {
+    auto params = backend_params(config);
+    if (!params) {
+      return fail(std::move(params.error()));
+    }
+    common = std::move(*params);
+    common.revocations = *revocations;
+    auto backend_tls = net::TlsContext::client(common);
+    if (!backend_tls) {
+      return fail(std::move(backend_tls.error()));
+    }
+    files.backend.common = std::move(*backend_tls);
+  }
+  common.revocations = *revocations;
+  if (auto result = load_own_backends(config, common, files); !result) {
+    return fail(std::move(result.error()));
+  }
+  auto serving_tls = serving_context(config);
+  if (!serving_tls) {
+    return fail(std::move(serving_tls.error()));
+  }
+  files.serving = std::move(*serving_tls);
+  auto tokens = load_token_files(config.authentication);
+  if (!tokens) {
+    return fail(std::move(tokens.error()));
+  }
+  files.tokens = std::move(*tokens);
+  auto bundles = auth::load_ca_bundles(
+      config.authentication.client_ca_file, config.authentication.request_header.client_ca_file,
+      {config.authentication.client_crl_file, config.authentication.request_header.client_crl_file,
+       config.crl});
+  if (!bundles) {
+    return fail(std::move(bundles.error()));
+  }
+  if (auto verifier = auth::CertificateVerifier::make(*bundles); !verifier) {
+    return fail(std::move(verifier.error()).at(config.authentication.client_ca_file));
+  }
+  files.client_ca = std::move(*bundles);
+  if (!config.token_keys_file.empty()) {
+    const auto text = read_file(config.token_keys_file);
+    auto keys = text ? aggregation::parse_token_keys(*text)
+                     : Expected<aggregation::TokenKeys>(fail(text.error().clone()));
+    if (!keys) {
+      return fail(std::move(keys.error()).at(config.token_keys_file));
+    }
+    files.token_keys = std::move(*keys);
+  }
+  auto policy = load_audit_policy(config.audit.policy_file);
+  if (!policy) {
+    return fail(std::move(policy.error()));
+  }
+  files.audit_policy = std::move(*policy);
+  return files;
+}
+
+namespace {
+
+/// Each cluster of a kubeconfig, with the credentials of its current context.
+Expected<void> add_peers(const std::string& path, const RevocationsPtr& revocations,
+                         std::vector<PeerAccess>& peers) {
+  const auto text = read_file(path);
+  auto document = text ? krm::parse_yaml(*text) : Expected<krm::Json>(fail(text.error().clone()));
+  if (!document) {
+    return fail(std::move(document.error()).at(path));
+  }
+  const std::string context(document->text({"current-context"}));
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const krm::Json* clusters = document->find("clusters");
+  for (const krm::Json& cluster : clusters != nullptr ? clusters->items() : krm::Json::Array()) {
+    krm::Json there = *document;
+    if (krm::Json* contexts = there.find("contexts"); contexts != nullptr) {
+      for (krm::Json& entry : contexts->edit_items()) {
+        if (entry.text({"name"}) == context) {
+          entry.make({"context", "cluster"}) = cluster.text({"name"});
+        }
+      }
+    }
+    auto access = kube_access(there, folder, path, context);
+    auto url = access ? net::Url::parse(access->server) : Expected<net::Url>(net::Url());
+    auto tls =
+        access ? client_context(*access, path, revocations) : std::shared_ptr<net::TlsContext>();
+    if (!access || !url || !tls) {
+      return fail(std::move(!access ? access.error() : !url ? url.error() : tls.error()));
+    }
+    if (!url->path.empty()) {
+      return fail(Errc::kConfig, path + ": \"" + access->server + "\" must have no path");
+    }
+    const bool known = std::any_of(peers.begin(), peers.end(), [&](const PeerAccess& peer) {
+      return peer.server == access->server;
+    });
+    if (!known) {
+      peers.push_back({access->server, std::move(*tls)});
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
+  if (config.topology.source == "static") {
+    return TopologyFiles{};
+  }
+  const bool has_root = !config.topology.root_kubeconfig.empty();
+  const std::string& root_file = config.topology.root_kubeconfig;
+  const std::string& shards_file = config.topology.shards_kubeconfig;
+  auto root = has_root ? read_kubeconfig(root_file, context_of(root_file))
+                       : Expected<KubeAccess>(KubeAccess{});
+  auto shards = read_kubeconfig(shards_file, context_of(shards_file));
+  if (!root || !shards) {
+    return fail(std::move(!root ? root.error() : shards.error()));
+  }
+  auto revocations = backend_revocations(config);
+  if (!revocations) {
+    return fail(std::move(revocations.error()));
+  }
+  auto root_tls = has_root ? client_context(*root, config.topology.root_kubeconfig, *revocations)
+                           : std::shared_ptr<net::TlsContext>();
+  auto shards_tls = client_context(*shards, config.topology.shards_kubeconfig, *revocations);
+  if (!root_tls || !shards_tls) {
+    return fail(std::move(!root_tls ? root_tls.error() : shards_tls.error()));
+  }
+  TopologyFiles files{root->server, std::move(*root_tls), {std::move(*shards_tls), {}}, {}};
+  for (const std::string& file : config.topology.peer_kubeconfigs) {
+    if (auto added = add_peers(file, *revocations, files.peers); !added) {
+      return fail(std::move(added.error()));
+    }
+  }
+  for (const proxy::ShardOverride& shard : config.shards) {
+    KubeAccess access = *shards;
+    if (!shard.kubeconfig.empty()) {
+      auto own = read_kubeconfig(shard.kubeconfig, context_of(shard.kubeconfig));
+      if (!own) {
+        return fail(std::move(own.error()));
+      }
+      access = std::move(*own);
+    }
+    if (auto result = take_file(shard.ca_file, access.ca_pem); !result) {
+      return fail(std::move(result.error()));
+    }
+    access.server_name = shard.server_name;
+    auto tls = client_context(access, "shards." + shard.name, *revocations);
+    if (!tls) {
+      return fail(std::move(tls.error()));
+    }
+    files.shards.own[shard.name] = std::move(*tls);
+  }
+  return files;
+}
+
+namespace {
+
+std::vector<std::string> mapped_files(const std::string& mapping) {
+  std::vector<std::string> files;
+  const auto text = mapping.empty() ? Expected<std::string>("") : read_file(mapping);
+  const auto entries =
+      text ? proxy::parse_mapping(*text, mapping) : Expected<std::vector<proxy::MappingEntry>>({});
+  if (!entries) {
+    return files;
+  }
+  for (const proxy::MappingEntry& entry : *entries) {
+    for (const std::string& file : {entry.ca_file, entry.cert_file, entry.key_file}) {
+      if (!file.empty()) {
+        files.push_back(absolute_path(file));
+      }
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+std::vector<FollowedFile> followed_files(const std::string& config_path,
+                                         const proxy::ProxyConfig& config) {
+  std::vector<FollowedFile> files = {
+      {config_path, "config"},
+      {config.listener.cert_file, "listener.cert_file"},
+      {config.listener.key_file, "listener.key_file"},
+      {config.authentication.client_ca_file, "authentication.client_ca_file"},
+      {config.authentication.client_crl_file, "authentication.client_crl_file"},
+      {config.token_keys_file, "aggregation.token_keys_file"},
+      {config.backend.ca_file, "backend.ca_file"},
+      {config.backend.cert_file, "backend.cert_file"},
+      {config.backend.crl_file, "backend.crl_file"},
+      {config.backend.key_file, "backend.key_file"},
+      {config.topology.root_kubeconfig, "topology.root_kubeconfig"},
+      {config.topology.shards_kubeconfig, "topology.shards_kubeconfig"},
+      {config.authentication.webhook.kubeconfig, "authentication.webhook.kubeconfig"},
+      {config.authentication.request_header.client_ca_file,
+       "authentication.request_header.client_ca_file"},
+      {config.authentication.request_header.client_crl_file,
+       "authentication.request_header.client_crl_file"},
+      {config.authentication.token_file, "authentication.token_file"},
+      {config.authentication.oidc.ca_file, "authentication.oidc.ca_file"},
+      {config.authentication.config_file, "authentication.config_file"},
+      {config.mapping_file, "mapping_file"},
+      {config.audit.policy_file, "audit.policy_file"},
+  };
+  for (const std::string& file : config.authentication.service_accounts.key_files) {
+    files.push_back({file, "authentication.service_accounts.key_files"});
+  }
+  for (const std::string& file : config.topology.peer_kubeconfigs) {
+    files.push_back({file, "topology.peer_kubeconfigs"});
+  }
+  for (const net::SniPair& pair : config.listener.tls.sni) {
+    files.push_back({pair.certificate_file, "listener.cert_file"});
+    files.push_back({pair.key_file, "listener.key_file"});
+  }
+  for (const proxy::ShardOverride& shard : config.shards) {
+    for (const std::string& file :
+         {shard.ca_file, shard.cert_file, shard.key_file, shard.kubeconfig}) {
+      files.push_back({file, "shards"});
+    }
+  }
+  for (std::string& file : mapped_files(config.mapping_file)) {
+    files.push_back({std::move(file), "mapping_file"});
+  }
+  const std::size_t own = files.size();
+  for (std::size_t i = 0; i < own; ++i) {
+    if (!files[i].path.ends_with("kubeconfig") &&
+        files[i].key.find("kubeconfig") == std::string::npos) {
+      continue;
+    }
+    for (std::string& named : kubeconfig_files(files[i].path, context_of(files[i].path))) {
+      files.push_back({std::move(named), files[i].key});
+    }
+  }
+  for (const proxy::StaticShard& shard : config.topology.shards) {
+    const std::string key = "topology.shards";
+    for (const std::string& named :
+         {shard.kubeconfig, shard.ca_file, shard.cert_file, shard.key_file, shard.token_file}) {
+      files.push_back({named, key});
+    }
+    if (!shard.kubeconfig.empty()) {
+      for (std::string& named : kubeconfig_files(shard.kubeconfig)) {
+        files.push_back({std::move(named), key});
+      }
+    }
+  }
+  std::erase_if(files, [](const FollowedFile& file) { return file.path.empty(); });
+  return files;
+}
+
+std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyConfig next) {
+  std::vector<std::string> stuck;
+  const auto keep = [&stuck](std::string_view key, auto& value, const auto& old) {
+    if (value != old) {
+      stuck.emplace_back(key);
+      value = old;
+    }
+  };
+  keep("external_url", next.external_url, running.external_url);
+  keep("mounts.allowed_hosts", next.mount_hosts, running.mount_hosts);
+  keep("outgoing", next.outgoing, running.outgoing);
+  keep("existence", next.existence, running.existence);
+  keep("data_dir", next.data_dir, running.data_dir);
+  keep("loops", next.loops, running.loops);
+  keep("listener.address", next.listener.address, running.listener.address);
+  keep("listener.port", next.listener.port, running.listener.port);
+  keep("listener.goaway_chance", next.listener.goaway_chance, running.listener.goaway_chance);
+  keep("listener.max_streams", next.listener.max_streams, running.listener.max_streams);
+  keep("listener timeouts", next.listener.timeouts, running.listener.timeouts);
+  keep("authentication.workspaces", next.authentication.workspaces,
+       running.authentication.workspaces);
+  keep("topology.source", next.topology.source, running.topology.source);
+  keep("topology.groups", next.topology.groups, running.topology.groups);
+  keep("endpoint_slice.mode", next.endpoint_slice.mode, running.endpoint_slice.mode);
+  keep("endpoint_slice.consumers", next.endpoint_slice.consumers, running.endpoint_slice.consumers);
+  keep("endpoint_slice.leave_grace_ms", next.endpoint_slice.leave_grace,
+       running.endpoint_slice.leave_grace);
+  keep("wildcard", next.wildcard, running.wildcard);
+  keep("aggregation", next.aggregation, running.aggregation);
+  keep("aggregation", next.merge, running.merge);
+  keep("aggregation.shared_file", next.shared_file, running.shared_file);
+  keep("aggregation.cursor.journal", next.sequence_journal, running.sequence_journal);
+  keep("aggregation.cursor.journal_bytes", next.sequence_journal_bytes,
+       running.sequence_journal_bytes);
+  keep("aggregation.authz.user", next.own_user, running.own_user);
+  keep("limits.served", next.served_limits, running.served_limits);
+  keep("authorization.recheck_watches_ms", next.authorization.recheck_watches,
+       running.authorization.recheck_watches);
+  proxy::AuditConfig audit = running.audit;
+  audit.policy_file = next.audit.policy_file;
+  keep("audit", next.audit, audit);
+  keep("admin.bind", next.admin.bind, running.admin.bind);
+  keep("admin.token_file", next.admin.token_file, running.admin.token_file);
+  keep("admin.socket", next.admin.socket, running.admin.socket);
+  next.endpoint_slice.external_url = running.endpoint_slice.external_url;
+  running = std::move(next);
+  return stuck;
+}
+
+Expected<net::UpstreamParams> upstream_to(const std::string& base_url,
+                                          std::shared_ptr<net::TlsContext> tls) {
+  auto url = net::Url::parse(base_url);
+  if (!url) {
+    return fail(std::move(url.error()));
+  }
+  net::UpstreamParams params;
+  params.url = std::move(*url);
+  params.tls = std::move(tls);
+  return params;
+}
+
+}  // namespace kintsugi::server

@@ -1,0 +1,499 @@
+#include "server/internal/proxy_loop.h"
+
+#include "aggregation/rights/reviewer.h"
+#include "apiserver/body_bounds.h"
+#include "base/strings.h"
+#include "controlplane/admission/reserved_metadata.h"
+#include "controlplane/kinds/kcp_kinds.h"
+#include "krm/request_info.h"
+#include "proxy/gates/border_identity.h"
+#include "proxy/gates/impersonate.h"
+#include "server/internal/slice_admission.h"
+#include "serving/answer.h"
+#include "serving/identity.h"
+
+namespace kintsugi::server {
+namespace {
+
+constexpr Duration kLateRoutes = milliseconds(200);  // a watch tells within a few, when all is well
+
+/// The proxy has resolved the cluster already: the segment is its name.
+Expected<std::optional<apiserver::ClusterTarget>> resolve_stamped(const http::RequestHead& head,
+                                                                  const auth::UserInfo& /*user*/) {
+  auto path = krm::split_cluster_path(head.target);
+  if (!path) {
+    return std::optional<apiserver::ClusterTarget>();
+  }
+  return std::optional<apiserver::ClusterTarget>(
+      {path->segment, "/clusters/" + path->segment, path->rest});
+}
+
+auth::CertificateProofs::Kind identities_of(const proxy::AuthenticationConfig& config) {
+  return proxy::at_border(serving::proxy_identities({{}, config.pass_groups, config.drop_groups}),
+                          config.border);
+}
+
+/// Where shards are: no tenant's webhook or issuer is there.
+std::vector<std::string> hosts_of(const topology::Snapshot& snapshot) {
+  std::vector<std::string> hosts;
+  for (const auto& shard : snapshot.shards()) {
+    for (const std::string* text : {&shard->spec.base_url, &shard->spec.virtual_workspace_url}) {
+      if (auto url = net::Url::parse(*text)) {
+        hosts.push_back(std::move(url->host));
+      }
+    }
+  }
+  return hosts;
+}
+
+/// The owner shard of a cluster as the target of reviews.
+Expected<proxy::ReviewTarget> find_reviewer(const topology::Snapshot& snapshot,
+                                            topology::ShardPool* pool, std::string_view cluster) {
+  const auto fact = snapshot.cluster(cluster);
+  const bool is_static = !snapshot.shards().empty() && snapshot.shards().front()->spec.plain;
+  if (is_static) {  // plain servers judge what they are asked for themselves
+    return fail(Errc::kForbidden, "no shard holds the logical cluster that grants this");
+  }
+  if (!fact || pool == nullptr) {
+    return fail(serving::not_known_yet());
+  }
+  shards::ShardClient* client = pool->find(fact->owner);
+  if (client == nullptr || !client->admit()) {
+    return fail(serving::shard_unreachable(false));
+  }
+  return proxy::ReviewTarget{client->upstream(), "/clusters/" + std::string(cluster)};
+}
+
+}  // namespace
+
+std::unique_ptr<kinds::StaticPlusCrdRegistry> proxy_registry(apiserver::ResourcePtr slice,
+                                                             bool own_shards,
+                                                             proxy::LocalGroups groups) {
+  std::vector<kinds::StaticPlusCrdRegistry::StaticKind> kinds;
+  if (groups.slices) {
+    kinds.push_back(
+        {slice != nullptr ? std::move(slice) : controlplane::api_export_endpoint_slice_kind(), {}});
+  }
+  if (groups.partitions) {
+    kinds.push_back({controlplane::partition_kind(), {}});
+    kinds.push_back({controlplane::partition_set_kind(), {}});
+  }
+  if (own_shards) {
+    kinds.push_back(
+        {controlplane::shard_kind(), [](std::string_view cluster) { return cluster == "root"; }});
+  }
+  auto registry = std::make_unique<kinds::StaticPlusCrdRegistry>(std::move(kinds));
+  registry->set_ready();
+  return registry;
+}
+
+ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
+    : shared_(shared),
+      loop_("data-" + std::to_string(index)),
+      first_(index == 0),
+      drain_timer_(loop_),
+      recheck_timer_(loop_) {
+  view_ = shared_.publisher.attach(loop_);
+  backend_tls_ = shared_.backend_tls;
+  tokens_ = shared_.tokens;
+  pool_ = std::make_unique<topology::ShardPool>(
+      loop_, view_,
+      [this](const std::string& shard, const std::string& url) {
+        if (shared_.trust != nullptr && shared_.trust->is_blocked(shard)) {
+          return Expected<net::UpstreamParams>(
+              fail(Errc::kConfig, "it takes the proxy's client certificate for a user's"));
+        }
+        return upstream_to(url, backend_tls_.of(shard));
+      },
+      [this](const std::string& shard, http::HeaderList& headers) {
+        if (const auto found = tokens_.find(shard); found != tokens_.end()) {
+          proxy::impersonate(headers, found->second);
+        }
+      });
+  const proxy::FindReviewTarget find = [this](std::string_view cluster) {
+    return find_reviewer(view_->current(), admin_pool_.get(), cluster);
+  };
+  reviews_ = std::make_unique<proxy::ShardReviews>(loop_, find);
+  binds_ = std::make_unique<proxy::BindCheck>(loop_, view_, find, *reviews_);
+  authenticator_ = std::make_unique<proxy::StampedAuthenticator>(loop_, find);
+  const bool own_shards = shared_.config.topology.source == "objects";
+  const bool own_root = shared_.config.topology.source != "kcp";
+  const proxy::GroupModes& groups = shared_.config.topology.groups;
+  if (groups.any_auto()) {
+    owners_ = std::make_unique<proxy::GroupOwners>(loop_, find, groups);
+  }
+  registry_ =
+      proxy_registry(admitted_slice_kind(*binds_), own_shards, proxy::possible_groups(groups));
+  auth::Authorizer* authorizer = reviews_.get();
+  if (own_root) {
+    own_root_ = std::make_unique<proxy::OwnRootAuthorizer>(*reviews_);
+    authorizer = own_root_.get();
+  }
+  const proxy::ServedLimits& served = shared_.config.served_limits;
+  local_ = apiserver::ApiServer::make(
+      {.loop = loop_,
+       .store = shared_.store,
+       .registry = *registry_,
+       .authenticator = *authenticator_,
+       .authorizer = *authorizer,
+       .resolve = resolve_stamped,
+       .checks = {},
+       .receive_any =
+           [](const apiserver::WriteContext& context, const apiserver::ResourceDef& def,
+              krm::Json& object, const krm::Json* old) {
+             return controlplane::receive_metadata({}, context, def, object, old);
+           },
+       .concurrency = {served.reads, served.writes, served.watch_starts}});
+  apiserver::bound_bodies(*local_, shared_.memory);
+  overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);
+  aggregation::MergeParams merge = shared_.config.merge;
+  merge.rights_entries /= shared_.loop_count;
+  merge.index_bytes /= shared_.loop_count;
+  handler_ = std::make_unique<proxy::ProxyHandler>(proxy::ProxyHandlerParams{
+      .loop = loop_,
+      .view = view_,
+      .pool = *pool_,
+      .local = *local_,
+      .overlay = *overlay_,
+      .authorizer = own_root && !own_shards ? *authorizer : *reviews_,
+      .identity_headers = {},
+      .limits = shared_.config.limits,
+      .mounts = {shared_.config.external_url, shared_.config.mount_hosts},
+      .groups = groups,
+      .owners = owners_.get(),
+      .routes = shared_.routes,
+      .clusters = shared_.config.clusters,
+      .instance = shared_.instance,
+      .wildcard = shared_.config.wildcard == "serve",
+      .merge_options = shared_.config.aggregation,
+      .merge_params = merge,
+      .find_deliveries =
+          [this](const std::string& key, std::uint64_t revision, std::vector<bool> members,
+                 std::function<void(aggregation::ResumeRing::Found)> found) {
+            find_deliveries(key, revision, std::move(members), std::move(found));
+          },
+      .rolled_back = [this](const std::string& uid) { shared_.rolled_back(uid); },
+      .list_gate = shared_.list_gate,
+      .initial_gate = shared_.initial_gate,
+      .queue_budget = shared_.queue_budget,
+      .memory = shared_.memory,
+      .homes = shared_.loop_count > 1 ? shared_.homes : nullptr,
+      .sequences = shared_.sequences,
+      .moves = shared_.moves,
+      .documents = shared_.documents,
+      .own_root = own_root,
+      .late_routes = kLateRoutes,
+      .partition =
+          [this](std::string_view cluster, std::string_view name) {
+            return local_->reader().get(cluster, "topology.kcp.io", "partitions", "", name);
+          },
+      .ready = shared_.ready,
+      .trusted = [trust = shared_.trust] { return trust == nullptr || trust->is_open(); },
+      .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
+  if (shared_.config.aggregation.share == aggregation::Share::kReviewed &&
+      shared_.config.topology.source == "static") {
+    make_own_pools();
+  }
+  http::Handler* answers = handler_.get();
+  // Servers of source `static` are no secret, and judge themselves who may ask them what.
+  if (shared_.config.existence == "hide" && shared_.config.topology.source != "static") {
+    existence_ = std::make_unique<proxy::ExistenceGate>(view_, own_root ? *authorizer : *reviews_,
+                                                        *handler_);
+    answers = existence_.get();
+  }
+  audit_ = std::make_unique<proxy::AuditGate>(loop_, shared_.audit, *answers);
+  audit_->set_policy(shared_.audit_policy);
+  gate_ = std::make_unique<proxy::TokenGate>(view_, *audit_);
+  tokens_of_requests_ = std::make_unique<ProxyTokens>(loop_, view_, find, shared_.outgoing);
+  if (first_ && shared_.outgoing != nullptr) {
+    view_->on_change([own = shared_.outgoing->own](const topology::Snapshot& before,
+                                                   const topology::Snapshot& now) {
+      if (before.shards() != now.shards()) {
+        own->set_hosts(hosts_of(now));
+      }
+    });
+  }
+  tokens_of_requests_->take(shared_.config.authentication, shared_.token_files, *gate_);
+  gate_->follow_proofs(loop_, [this] { end_unproven(); });
+  cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *gate_);
+  const std::string random = random_bytes(sizeof(std::uint64_t));
+  goaway_ = std::make_unique<proxy::GoawayHandler>(
+      shared_.config.listener.goaway_chance, *cors_,
+      *reinterpret_cast<const std::uint64_t*>(random.data()));
+  recheck_watches();
+}
+
+std::unique_ptr<topology::ShardPool> ProxyLoop::make_static_pool() {
+  return std::make_unique<topology::ShardPool>(
+      loop_, view_,
+      [this](const std::string& shard, const std::string& url) {
+        return upstream_to(url, backend_tls_.of(shard));
+      },
+      [this](const std::string& shard, http::HeaderList& headers) {
+        // Servers that believe in request headers are told a name of our own: callers without one
+        // must not share what the bare certificate may do.
+        if (const auto found = tokens_.find(shard); found == tokens_.end()) {
+          headers.set("x-remote-user", shared_.config.own_user);
+        } else if (!found->second.empty()) {
+          headers.set("authorization", "Bearer " + found->second);
+        }
+      });
+}
+
+void ProxyLoop::make_own_pools() {
+  own_pool_ = make_static_pool();
+  reviewed_pool_ = make_static_pool();
+  handler_->set_own_pool(own_pool_.get(), reviewed_pool_.get());
+}
+
+/// Proofs of identities have ended: connections and streams that rest on them (SE-042 to SE-048).
+void ProxyLoop::end_unproven() {
+  listener_->review();
+  handler_->end_unproven();
+  local_->end_unproven();
+}
+
+/// Rights live at the shards, so nothing tells when they change (T-14).
+void ProxyLoop::recheck_watches() {
+  recheck_timer_.start(shared_.config.authorization.recheck_watches, [this] {
+    local_->review_all_watches();
+    recheck_watches();
+  });
+}
+
+/// An event of an earlier process may have the number of one that was delivered since: nothing is
+/// found until all who were its clients have come back.
+void ProxyLoop::find_deliveries(const std::string& key, std::uint64_t revision,
+                                std::vector<bool> members,
+                                std::function<void(aggregation::ResumeRing::Found)> found) {
+  struct Search {
+    aggregation::ResumeRing::Found found;
+    std::size_t left = 0;
+    std::function<void(aggregation::ResumeRing::Found)> done;
+  };
+  if (!shared_.config.shared_file.empty()) {
+    found({});  // another replica may have delivered the event to whoever asks
+    return;
+  }
+  if (!shared_.first_start && loop_.now() < made_at_ + aggregation::ResumeRing::Limits().age) {
+    found({});
+    return;
+  }
+  auto search = std::make_shared<Search>();
+  search->found = handler_->find_delivery(key, revision, members);
+  search->left = shared_.loops.size() - 1;
+  search->done = std::move(found);
+  if (search->left == 0) {
+    search->done(std::move(search->found));
+    return;
+  }
+  for (ProxyLoop* other : shared_.loops) {
+    if (other == this) {
+      continue;
+    }
+    other->loop_.post([this, other, key, revision, members, search] {
+      loop_.post([search, part = other->handler_->find_delivery(key, revision, members)] {
+        search->found.meet(part);
+        if (--search->left == 0) {
+          search->done(std::move(search->found));
+        }
+      });
+    });
+  }
+}
+
+ProxyLoop::~ProxyLoop() {
+  stop();
+  join();
+  // Connections first: their streams refer to everything else.
+  listener_.reset();
+}
+
+Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
+  net::ListenerParams params;
+  params.address = shared_.config.listener.address;
+  params.port = port;
+  params.reuse_port = true;
+  params.tls = shared_.serving_tls;
+  params.limits.max_streams = shared_.config.listener.max_streams;
+  const proxy::ListenerTimeouts& timeouts = shared_.config.listener.timeouts;
+  params.handshake_timeout = timeouts.handshake;
+  params.header_timeout = timeouts.header;
+  params.first_request_timeout = timeouts.first_request;
+  params.idle_timeout = timeouts.idle;
+  params.progress_timeout = timeouts.slow_reader;
+  params.group = shared_.group;
+  const proxy::AuthenticationConfig& authentication = shared_.config.authentication;
+  filter_ = {authentication.pass_groups, authentication.drop_groups};
+  identities_ = std::make_unique<auth::CertificateProofs>(loop_, shared_.verifier,
+                                                          identities_of(authentication));
+  identities_->on_ended([this] { end_unproven(); });
+  identities_->serve(params);
+  auto listener = net::Listener::open(loop_, std::move(params), *goaway_);
+  if (!listener) {
+    return fail(std::move(listener.error()));
+  }
+  listener_ = std::move(*listener);
+  return listener_->port();
+}
+
+void ProxyLoop::start() {
+  thread_ = std::thread([this] { loop_.run(); });
+}
+
+void ProxyLoop::start_reviews(ShardTls tls) {
+  loop_.post([this, tls = std::move(tls)]() mutable {
+    admin_tls_ = std::move(tls);
+    const auto make = [this] {
+      return std::make_unique<topology::ShardPool>(
+          loop_, view_, [this](const std::string& shard, const std::string& url) {
+            return upstream_to(url, admin_tls_.of(shard));
+          });
+    };
+    admin_pool_ = make();
+    if (shared_.config.aggregation.share == aggregation::Share::kReviewed) {
+      reviewed_pool_ = make();
+    }
+    handler_->set_own_pool(admin_pool_.get(), reviewed_pool_.get());
+  });
+}
+
+void ProxyLoop::set_serving_tls(std::shared_ptr<net::TlsContext> tls) {
+  loop_.post([this, tls = std::move(tls)] { listener_->set_tls(tls); });
+}
+
+void ProxyLoop::set_token_files(proxy::AuthenticationConfig config, TokenFiles files) {
+  loop_.post([this, config = std::move(config), files = std::move(files)] {
+    tokens_of_requests_->take(config, files, *gate_);
+    std::pair filter(config.pass_groups, config.drop_groups);
+    if (filter != filter_) {
+      filter_ = std::move(filter);
+      identities_->set_kind(identities_of(config));
+    }
+  });
+}
+
+void ProxyLoop::set_workspace_issuers(proxy::WorkspaceIssuersPtr issuers) {
+  loop_.post([this, issuers = std::move(issuers)] {
+    tokens_of_requests_->set_workspace_issuers(issuers);
+    gate_->judge_again();
+  });
+}
+
+void ProxyLoop::set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool clusters) {
+  loop_.post(
+      [this, routes = std::move(routes), clusters] { handler_->set_routes(routes, clusters); });
+}
+
+void ProxyLoop::set_shard_tls(ShardTls backend, ShardTls admin) {
+  loop_.post([this, backend = std::move(backend), admin = std::move(admin)] {
+    backend_tls_ = backend;
+    const bool is_static = own_pool_ != nullptr;
+    for (const auto* pool : {&pool_, &own_pool_, &reviewed_pool_}) {
+      if (*pool != nullptr && (pool != &reviewed_pool_ || is_static)) {
+        (*pool)->set_tls([this](const std::string& shard) { return backend_tls_.of(shard); });
+      }
+    }
+    if (admin.common != nullptr && admin_pool_ != nullptr) {
+      admin_tls_ = admin;
+      for (const auto* pool : {&admin_pool_, &reviewed_pool_}) {
+        if (*pool != nullptr) {
+          (*pool)->set_tls([this](const std::string& shard) { return admin_tls_.of(shard); });
+        }
+      }
+    }
+  });
+}
+
+void ProxyLoop::block(const std::string& shard) {
+  loop_.post([this, shard] {
+    pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
+      if (client.name() == shard) {
+        static_cast<void>(client.set_base_url({}));  // made again when it is trusted
+      }
+    });
+  });
+}
+
+void ProxyLoop::set_tokens(ImpersonationTokens tokens) {
+  loop_.post([this, tokens = std::move(tokens)] { tokens_ = tokens; });
+}
+
+void ProxyLoop::set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy) {
+  loop_.post([this, policy = std::move(policy)] { audit_->set_policy(policy); });
+}
+
+void ProxyLoop::set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys) {
+  loop_.post([this, slots = std::move(slots), keys = std::move(keys)] {
+    handler_->set_slots(slots, keys);
+  });
+}
+
+void ProxyLoop::set_limits(const proxy::ForwardLimits& limits) {
+  loop_.post([this, limits] { handler_->set_limits(limits); });
+}
+
+void ProxyLoop::drain(Duration delay, Duration spread, std::function<void()> done) {
+  loop_.post([this, delay, spread, done = std::move(done)] {
+    handler_->start_drain();
+    drain_timer_.start(delay, [this, spread, done] {
+      listener_->drain(done);
+      local_->start_drain();
+      handler_->end_watches(spread);
+    });
+  });
+}
+
+void ProxyLoop::stop() { loop_.stop(); }
+
+void ProxyLoop::join() {
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
+  loop_.post([this, done = std::move(done)] {
+    proxy::LoopReport report;
+    report.name = loop_.name();
+    report.loop = loop_.stats();
+    report.listener = listener_->stats();
+    report.forward = handler_->forward_stats();
+    report.merge = handler_->merge_stats();
+    report.groups = handler_->merge_groups();
+    report.slot_generation = handler_->slot_generation();
+    if (first_) {
+      report.sequences = shared_.sequences->stats();
+      report.relays = shared_.homes->stats();
+    }
+    if (const aggregation::Reviewer* reviewer = handler_->reviewer()) {
+      report.decisions = reviewer->decisions();
+      report.grant_watches = reviewer->grant_watches();
+    }
+    report.documents = handler_->document_stats();
+    report.lookup = handler_->lookup_stats();
+    report.ignored_applies = handler_->ignored_applies();
+    report.reviews = reviews_->stats();
+    report.served_refused = local_->stats().requests_refused;
+    const apiserver::BodyCounts served = apiserver::body_counts(*local_);
+    report.late_bodies = served.late + handler_->bodies().late();
+    report.crowded_bodies = served.crowded + handler_->bodies().crowded();
+    if (first_) {
+      for (std::size_t i = 0; i < kMemoryAccounts; ++i) {
+        report.memory[i] = shared_.memory->used(static_cast<MemoryAccount>(i));
+      }
+      report.memory_budget = shared_.memory->limit();
+    }
+    pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
+      if (const net::Upstream* upstream = client.upstream()) {
+        report.upstreams.push_back({client.name(), client.failed_at(), client.answered_at(),
+                                    upstream->stats(net::UpstreamClass::kWatch),
+                                    upstream->stats(net::UpstreamClass::kRead),
+                                    upstream->stats(net::UpstreamClass::kWrite)});
+      }
+    });
+    done(std::move(report));
+  });
+}
+
+}  // namespace kintsugi::server

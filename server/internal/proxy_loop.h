@@ -1,0 +1,173 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "aggregation/watch/stream_share.h"
+#include "apiserver/server.h"
+#include "auth/certificate_proofs.h"
+#include "auth/x509_identity.h"
+#include "base/memory_budget.h"
+#include "base/memory_limit.h"
+#include "kinds/registry.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/outgoing.h"
+#include "proxy/admin/admin.h"
+#include "proxy/config/config.h"
+#include "proxy/forwarding/backend_trust.h"
+#include "proxy/forwarding/goaway.h"
+#include "proxy/gates/audit_gate.h"
+#include "proxy/gates/bind_check.h"
+#include "proxy/gates/cors.h"
+#include "proxy/gates/existence_gate.h"
+#include "proxy/handler.h"
+#include "proxy/overlay/overlay.h"
+#include "proxy/reviews/shard_reviews.h"
+#include "proxy/routing/own_root.h"
+#include "server/internal/proxy_files.h"
+#include "server/internal/proxy_tokens.h"
+#include "store/store.h"
+#include "topology/shard_pool.h"
+#include "topology/snapshot.h"
+
+namespace kintsugi::server {
+
+/// Partition, PartitionSet and APIExportEndpointSlice; Shards in root with `own_shards`.
+/// @param slice APIExportEndpointSlice with its admission; null: nothing has to be admitted.
+/// @param groups  those that the proxy may have to serve.
+[[nodiscard]] std::unique_ptr<kinds::StaticPlusCrdRegistry> proxy_registry(
+    apiserver::ResourcePtr slice, bool own_shards = false, proxy::LocalGroups groups = {});
+
+/// What all loops share and nobody changes after start.
+class ProxyLoop;
+
+struct ProxyShared {
+  const proxy::ProxyConfig& config;
+  store::Store& store;
+  topology::SnapshotPublisher& publisher;
+  std::shared_ptr<net::TlsContext> serving_tls;  ///< at start; see ProxyLoop::set_serving_tls
+  ShardTls backend_tls;                          ///< the same: request-header pairs
+  ImpersonationTokens tokens;                    ///< the same
+  std::shared_ptr<const proxy::RouteTable> routes = {};        ///< the same
+  TokenFiles token_files = {};                                 ///< the same
+  std::shared_ptr<const auth::AuditPolicy> audit_policy = {};  ///< the same
+  proxy::AuditGate::Write audit = {};                          ///< empty: no log. Any thread.
+  std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier;
+  std::shared_ptr<net::ListenerGroup> group;
+  std::shared_ptr<const net::OutgoingPolicy> outgoing = nullptr;
+  std::function<bool()> ready;
+  std::string instance;
+  std::uint32_t loop_count = 1;
+  std::shared_ptr<const proxy::BackendTrust> trust = {};  ///< null: all servers are trusted
+  /// A shard lost revisions. Any thread.
+  std::function<void(const std::string& uid)> rolled_back = {};
+  std::vector<ProxyLoop*> loops = {};  ///< complete before any of them runs
+  /// Nothing was stored by an earlier process: no client can hold what one has sent.
+  bool first_start = false;
+  std::shared_ptr<aggregation::QueueBudget> queue_budget =
+      std::make_shared<aggregation::QueueBudget>(
+          config.merge.queue_total != 0 ? config.merge.queue_total : memory_limit() / 4);
+  std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>(
+      config.memory_budget != 0 ? config.memory_budget : memory_limit() / 4 * 3);
+  std::shared_ptr<aggregation::ReadGate> list_gate = std::make_shared<aggregation::ReadGate>(
+      aggregation::ReadGate::for_lists(config.merge.list_streams));
+  std::shared_ptr<aggregation::ReadGate> initial_gate =
+      std::make_shared<aggregation::ReadGate>(aggregation::ReadGate::for_initial_events());
+  std::shared_ptr<aggregation::StreamHomes> homes = std::make_shared<aggregation::StreamHomes>();
+  std::shared_ptr<aggregation::SequenceBook> sequences =
+      std::make_shared<aggregation::SequenceBook>(
+          aggregation::SequenceBook::Limits{.bytes = config.merge.sequence_bytes});
+  std::shared_ptr<aggregation::MoveBook> moves = std::make_shared<aggregation::MoveBook>();
+  /// What is known of the shards' discovery.
+  std::shared_ptr<aggregation::DocumentCache> documents =
+      std::make_shared<aggregation::DocumentCache>();
+};
+
+/// One data loop: listener, pools, local API server, handler. Made on the control thread before its
+/// own thread runs.
+class ProxyLoop {
+ public:
+  ProxyLoop(int index, ProxyShared& shared);
+  ~ProxyLoop();
+  ProxyLoop(const ProxyLoop&) = delete;
+  ProxyLoop& operator=(const ProxyLoop&) = delete;
+
+  /// @param port 0: chosen. @error kConfig, kIo: the address cannot be had.
+  [[nodiscard]] Expected<std::uint16_t> listen(std::uint16_t port);
+  void start();
+  /// The credentials of reviews are known now. Any thread.
+  void start_reviews(ShardTls tls);
+  /// @{ New connections use these. Any thread.
+  void set_serving_tls(std::shared_ptr<net::TlsContext> tls);
+  void set_shard_tls(ShardTls backend, ShardTls admin);
+  /// @}
+  /// Methods for requests that begin from now on. Any thread.
+  void set_token_files(proxy::AuthenticationConfig config, TokenFiles files);
+  /// What workspace types say of issuers. Any thread.
+  void set_workspace_issuers(proxy::WorkspaceIssuersPtr issuers);
+  /// The mapping file as it is now, and whether it serves logical clusters. Any thread.
+  void set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool clusters);
+  void set_tokens(ImpersonationTokens tokens);
+  /// No caller is sent to this shard any more, as long as ProxyShared::trust says so. Any thread.
+  void block(const std::string& shard);
+  /// For requests that begin from now on. Any thread.
+  void set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
+  /// What cursors and continue tokens mean from now on. Any thread.
+  void set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys);
+  /// For requests that begin from now on. Any thread.
+  void set_limits(const proxy::ForwardLimits& limits);
+  /// Readiness fails; after `delay` nothing new is accepted and streams end in order, watches
+  /// within `spread`. `done` runs on this loop when no connection is left.
+  void drain(Duration delay, Duration spread, std::function<void()> done);
+  void stop();
+  void join();
+  /// Any thread; `done` runs on this loop.
+  void report(std::function<void(proxy::LoopReport)> done);
+  [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
+
+ private:
+  /// What the proxy asks for itself with `share: reviewed` (source `static`).
+  void make_own_pools();
+  [[nodiscard]] std::unique_ptr<topology::ShardPool> make_static_pool();
+  void recheck_watches();
+  void end_unproven();
+  void find_deliveries(const std::string& key, std::uint64_t revision, std::vector<bool> members,
+                       std::function<void(aggregation::ResumeRing::Found)> found);
+
+  ProxyShared& shared_;
+  net::Loop loop_;
+  const TimePoint made_at_ = Clock::now();
+  std::shared_ptr<topology::SnapshotView> view_;
+  const bool first_;  // of all loops
+  ShardTls backend_tls_;
+  ImpersonationTokens tokens_;
+  ShardTls admin_tls_;
+  std::unique_ptr<topology::ShardPool> pool_;
+  std::unique_ptr<topology::ShardPool> admin_pool_;
+  std::unique_ptr<topology::ShardPool> own_pool_;       ///< source `static`, as the proxy itself
+  std::unique_ptr<topology::ShardPool> reviewed_pool_;  ///< with `share: reviewed`
+  std::unique_ptr<proxy::ShardReviews> reviews_;
+  std::unique_ptr<proxy::OwnRootAuthorizer> own_root_;  ///< source `objects`
+  std::unique_ptr<proxy::BindCheck> binds_;
+  std::unique_ptr<proxy::GroupOwners> owners_;  ///< with groups of mode auto
+  std::unique_ptr<proxy::StampedAuthenticator> authenticator_;
+  std::unique_ptr<kinds::StaticPlusCrdRegistry> registry_;
+  std::unique_ptr<apiserver::ApiServer> local_;
+  std::unique_ptr<proxy::Overlay> overlay_;
+  std::unique_ptr<proxy::ProxyHandler> handler_;
+  std::unique_ptr<ProxyTokens> tokens_of_requests_;
+  std::unique_ptr<proxy::ExistenceGate> existence_;  ///< null: nothing is hidden
+  std::unique_ptr<proxy::AuditGate> audit_;
+  std::unique_ptr<proxy::TokenGate> gate_;
+  std::unique_ptr<proxy::CorsHandler> cors_;
+  std::unique_ptr<proxy::GoawayHandler> goaway_;
+  std::unique_ptr<auth::CertificateProofs> identities_;
+  std::pair<std::vector<std::string>, std::vector<std::string>> filter_;  ///< groups of identities_
+  std::unique_ptr<net::Listener> listener_;
+  net::Timer drain_timer_, recheck_timer_;
+  std::thread thread_;
+};
+
+}  // namespace kintsugi::server

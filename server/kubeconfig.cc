@@ -1,0 +1,163 @@
+#include "server/kubeconfig.h"
+
+#include <filesystem>
+
+#include "base/strings.h"
+#include "krm/json.h"
+#include "krm/yaml.h"
+#include "server/files.h"
+
+namespace kintsugi::server {
+namespace {
+
+using krm::Json;
+
+std::string below(const std::string& folder, std::string_view file) {
+  const std::filesystem::path path(file);
+  return path.is_absolute() ? path.string() : (std::filesystem::path(folder) / path).string();
+}
+
+/// `<key>-data` (base64), or the file that `<key>` names, or "".
+Expected<std::string> inline_or_file(const Json& section, std::string_view key,
+                                     const std::string& folder) {
+  const std::string data_key = std::string(key) + "-data";
+  if (const std::string_view data = section.text({data_key}); !data.empty()) {
+    auto text = base64_decode(data);
+    if (!text) {
+      return fail(Errc::kConfig, data_key + " is not base64");
+    }
+    return std::move(*text);
+  }
+  const std::string_view file = section.text({key});
+  if (file.empty()) {
+    return std::string();
+  }
+  return read_file(below(folder, file));
+}
+
+}  // namespace
+
+const Json* find_named(const Json& document, std::string_view list, std::string_view name) {
+  const Json* entries = document.find(list);
+  if (entries == nullptr) {
+    return nullptr;
+  }
+  for (const Json& entry : entries->items()) {
+    if (entry.text({"name"}) == name) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+Expected<KubeAccess> read_kubeconfig(const std::string& path, std::string_view context) {
+  auto text = read_file(path);
+  if (!text) {
+    return fail(std::move(text.error()));
+  }
+  auto document = krm::parse_yaml(*text);
+  if (!document) {
+    return fail(Errc::kConfig, path + ": " + std::string(document.error().message()));
+  }
+  return kube_access(*document, std::filesystem::path(path).parent_path().string(), path, context);
+}
+
+Expected<KubeAccess> kube_access(const Json& document, const std::string& folder,
+                                 const std::string& origin, std::string_view context) {
+  const std::string name(context.empty() ? document.text({"current-context"}) : context);
+  const auto missing = [&](const std::string& what) {
+    return fail(Errc::kConfig, origin + ": " + what);
+  };
+  const Json* entry = find_named(document, "contexts", name);
+  if (entry == nullptr) {
+    return missing("no context \"" + name + "\"");
+  }
+  const Json* cluster = find_named(document, "clusters", entry->text({"context", "cluster"}));
+  const Json* user = find_named(document, "users", entry->text({"context", "user"}));
+  if (cluster == nullptr || cluster->text({"cluster", "server"}).empty()) {
+    return missing("no server for the cluster of context \"" + name + "\"");
+  }
+  const Json& where = *cluster->find("cluster");
+  KubeAccess access;
+  access.server = where.text({"server"});
+  access.server_name = where.text({"tls-server-name"});
+  const Json* insecure = where.find("insecure-skip-tls-verify");
+  access.insecure = insecure != nullptr && insecure->as_bool();
+  auto ca = inline_or_file(where, "certificate-authority", folder);
+  if (!ca) {
+    return fail(std::move(ca.error()).at(origin));
+  }
+  access.ca_pem = std::move(*ca);
+  const Json* credentials = user != nullptr ? user->find("user") : nullptr;
+  if (credentials != nullptr) {
+    auto certificate = inline_or_file(*credentials, "client-certificate", folder);
+    auto key = inline_or_file(*credentials, "client-key", folder);
+    if (!certificate || !key) {
+      return fail(std::move(!certificate ? certificate.error() : key.error()).at(origin));
+    }
+    access.certificate_pem = std::move(*certificate);
+    access.key_pem = std::move(*key);
+    access.token = credentials->text({"token"});
+    if (const std::string_view file = credentials->text({"tokenFile"}); !file.empty()) {
+      auto token = read_file(below(folder, file));
+      if (!token) {
+        return fail(std::move(token.error()).at(origin));
+      }
+      while (!token->empty() && (token->back() == '\n' || token->back() == '\r')) {
+        token->pop_back();
+      }
+      access.token = std::string(trim(*token));
+    }
+  }
+  return access;
+}
+
+std::vector<std::string> kubeconfig_files(const std::string& path, std::string_view context) {
+  std::vector<std::string> files;
+  const auto text = read_file(path);
+  const auto document = text ? krm::parse_yaml(*text) : Expected<Json>(fail(Errc::kConfig, path));
+  if (!document) {
+    return files;
+  }
+  const std::string name(context.empty() ? document->text({"current-context"}) : context);
+  const Json* entry = find_named(*document, "contexts", name);
+  if (entry == nullptr) {
+    return files;
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const auto add = [&](const Json* owner, std::string_view section, std::string_view key) {
+    const std::string_view file =
+        owner != nullptr ? owner->text({section, key}) : std::string_view();
+    if (!file.empty()) {
+      files.push_back(below(folder, file));
+    }
+  };
+  const Json* cluster = find_named(*document, "clusters", entry->text({"context", "cluster"}));
+  const Json* user = find_named(*document, "users", entry->text({"context", "user"}));
+  add(cluster, "cluster", "certificate-authority");
+  add(user, "user", "client-certificate");
+  add(user, "user", "client-key");
+  add(user, "user", "tokenFile");
+  return files;
+}
+
+std::string render_kubeconfig(const std::vector<KubeContext>& contexts, std::string_view user,
+                              std::string_view ca_pem, std::string_view certificate_pem,
+                              std::string_view key_pem) {
+  std::string text = "apiVersion: v1\nkind: Config\nclusters:\n";
+  for (const KubeContext& context : contexts) {
+    text += "- name: " + context.name + "\n  cluster:\n    server: " + context.server +
+            "\n    certificate-authority-data: " + base64_encode(ca_pem) + "\n";
+  }
+  text += "users:\n- name: " + std::string(user) +
+          "\n  user:\n    client-certificate-data: " + base64_encode(certificate_pem) +
+          "\n    client-key-data: " + base64_encode(key_pem) + "\ncontexts:\n";
+  for (const KubeContext& context : contexts) {
+    text += "- name: " + context.name + "\n  context:\n    cluster: " + context.name +
+            "\n    user: " + std::string(user) + "\n";
+  }
+  text += "current-context: " + contexts.front().name + "\n";
+  return text;
+}
+
+}  // namespace kintsugi::server

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "krm/json.h"
+
+namespace kintsugi::server {
+
+/// Server and credentials of one context of a kubeconfig. Texts are PEM.
+struct KubeAccess {
+  std::string server;
+  std::string ca_pem, certificate_pem, key_pem, token;
+  std::string server_name;
+  /// insecure-skip-tls-verify: for commands of users; servers verify all the same.
+  bool insecure = false;
+};
+
+/// Reads a kubeconfig: the named context, or the current one. Files that it names are read,
+/// relative to its folder.
+/// @error kConfig names the file and what is missing.
+[[nodiscard]] Expected<KubeAccess> read_kubeconfig(const std::string& path,
+                                                   std::string_view context = {});
+
+/// The same of a document that was read already.
+/// @param folder what relative file names start at.
+/// @param origin for messages: the name of the file.
+[[nodiscard]] Expected<KubeAccess> kube_access(const krm::Json& document, const std::string& folder,
+                                               const std::string& origin,
+                                               std::string_view context = {});
+
+/// The entry of this name in "clusters", "users" or "contexts"; null when there is none.
+[[nodiscard]] const krm::Json* find_named(const krm::Json& document, std::string_view list,
+                                          std::string_view name);
+
+/// Names of the files that the context's cluster and user refer to; empty when it cannot be read.
+[[nodiscard]] std::vector<std::string> kubeconfig_files(const std::string& path,
+                                                        std::string_view context = {});
+
+/// A kubeconfig with one user and one context per cluster; the first context is the current one.
+struct KubeContext {
+  std::string name, server;
+};
+[[nodiscard]] std::string render_kubeconfig(const std::vector<KubeContext>& contexts,
+                                            std::string_view user, std::string_view ca_pem,
+                                            std::string_view certificate_pem,
+                                            std::string_view key_pem);
+
+}  // namespace kintsugi::server

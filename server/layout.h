@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+namespace kintsugi::server {
+
+/// Paths of an installation (docs/configuration.md). All below `dir`, which is absolute.
+struct Layout {
+  std::string dir;
+
+  [[nodiscard]] std::string pki() const { return dir + "/pki"; }
+  [[nodiscard]] std::string run() const { return dir + "/run"; }
+  [[nodiscard]] std::string logs() const { return dir + "/logs"; }
+  [[nodiscard]] std::string ready_file() const { return dir + "/ready"; }
+  [[nodiscard]] std::string admin_kubeconfig() const { return dir + "/admin.kubeconfig"; }
+  [[nodiscard]] std::string admin_socket() const { return run() + "/admin.sock"; }
+  [[nodiscard]] std::string proxy_config() const { return dir + "/proxy/proxy.yaml"; }
+  [[nodiscard]] std::string proxy_data() const { return dir + "/proxy/data"; }
+  [[nodiscard]] std::string shard(const std::string& name) const { return dir + "/shards/" + name; }
+  [[nodiscard]] std::string shard_data(const std::string& name) const {
+    return shard(name) + "/data";
+  }
+  /// Decimal port that the shard listens on; written by the shard, tried again at its next start.
+  [[nodiscard]] std::string shard_port(const std::string& name) const {
+    return shard(name) + "/port";
+  }
+  [[nodiscard]] std::string shard_kubeconfig(const std::string& name) const {
+    return shard(name) + "/admin.kubeconfig";
+  }
+  [[nodiscard]] std::string pid_file(const std::string& process) const {
+    return run() + "/" + process + ".pid";
+  }
+  [[nodiscard]] std::string log_file(const std::string& process) const {
+    return logs() + "/" + process + ".log";
+  }
+};
+
+}  // namespace kintsugi::server

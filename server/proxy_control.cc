@@ -1,0 +1,272 @@
+#include "server/proxy_control.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <thread>
+
+#include "aggregation/position/sequence_journal.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "krm/status.h"
+#include "server/files.h"
+
+namespace kintsugi::server {
+namespace {
+
+/// The control loop's API server has no listener: nothing asks these two.
+class NobodyAuthenticates final : public auth::Authenticator {
+ public:
+  void authenticate(const http::RequestHead& /*head*/, const http::PeerInfo& /*peer*/,
+                    std::string_view /*cluster*/, Done done) override {
+    done(fail(krm::unauthorized()));
+  }
+};
+class NobodyAuthorizes final : public auth::Authorizer {
+ public:
+  void authorize(const auth::Attributes& /*attributes*/, Done done) override {
+    done(auth::Decision{});
+  }
+};
+
+std::vector<std::string> secrets_of(const aggregation::TokenKeys& keys) {
+  std::vector<std::string> secrets;
+  for (const aggregation::TokenKey& key : keys) {
+    secrets.push_back(key.secret);
+  }
+  return secrets;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<ProxyControl>> ProxyControl::make(LoadProxyConfig reload,
+                                                           LoadedProxyConfig loaded) {
+  std::unique_ptr<ProxyControl> control(new ProxyControl(std::move(reload), std::move(loaded)));
+  if (auto result = control->open(); !result) {
+    return fail(std::move(result.error()));
+  }
+  return control;
+}
+
+ProxyControl::ProxyControl(LoadProxyConfig reload, LoadedProxyConfig loaded)
+    : reload_(std::move(reload)),
+      config_(std::move(loaded.config)),
+      config_path_(std::move(loaded.path)),
+      config_text_(std::move(loaded.text)),
+      loop_("control"),
+      signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, [this](int number) { on_signal(number); }),
+      feed_timer_(loop_),
+      stop_timer_(loop_),
+      hold_timer_(loop_) {}
+
+ProxyControl::~ProxyControl() {
+  for (const auto& one : loops_) {
+    one->stop();
+  }
+  for (const auto& one : loops_) {
+    one->join();
+  }
+  watch_.reset();
+  admin_listeners_.clear();
+  admin_.reset();
+  if (importer_ != nullptr) {
+    feed_->remove_listener(*importer_);
+  }
+  backend_check_.reset();
+  judge_.reset();
+  own_shards_.reset();
+  shard_status_.reset();
+  importer_.reset();
+  sweeper_.reset();
+  slices_.reset();
+  partitions_.reset();
+  collector_.reset();
+  world_.reset();
+  issuers_.reset();
+  feed_.reset();
+  slots_.reset();
+  loops_.clear();
+  objects_.reset();
+  objects_server_.reset();
+}
+
+Expected<void> ProxyControl::open() {
+  if (auto result = make_directories(config_.data_dir); !result) {
+    return result;
+  }
+  store::LmdbParams params;
+  params.directory = config_.data_dir;
+  auto store = store::LmdbStore::open(std::move(params));
+  if (!store) {
+    return fail(std::move(store.error()));
+  }
+  store_ = std::move(*store);
+
+  auto files = load_proxy_files(config_);
+  if (!files) {
+    return fail(std::move(files.error()));
+  }
+  auto verifier = auth::ReloadableCertificateVerifier::make(files->client_ca);
+  if (!verifier) {
+    return fail(std::move(verifier.error()));
+  }
+  verifier_ = std::move(*verifier);
+  net::use_ticket_keys(*files->serving, ticket_keys_);
+  const std::uint32_t count =
+      config_.loops != 0 ? config_.loops : std::max(1U, std::thread::hardware_concurrency());
+  backend_tls_ = files->backend;
+  routes_ = files->routes;
+  auto outgoing = net::make_outgoing_policy(config_.outgoing);
+  if (!outgoing) {
+    return fail(std::move(outgoing.error()).at("outgoing"));
+  }
+  shared_ = std::make_unique<ProxyShared>(ProxyShared{
+      .config = config_,
+      .store = *store_,
+      .publisher = publisher_,
+      .serving_tls = std::move(files->serving),
+      .backend_tls = std::move(files->backend),
+      .tokens = tokens_of(files->shards),
+      .routes = std::move(files->routes),
+      .token_files = std::move(files->tokens),
+      .audit_policy = files->audit_policy,
+      .verifier = verifier_,
+      .group = count > 1 ? std::make_shared<net::ListenerGroup>() : nullptr,
+      .outgoing = std::make_shared<const net::OutgoingPolicy>(std::move(*outgoing)),
+      .ready = [this] { return ready_.load(std::memory_order_relaxed) && trust_->is_open(); },
+      .instance = hex_encode(random_bytes(4)),
+      .loop_count = count,
+      .trust = trust_});
+
+  if (auto result = open_audit_log(*files->audit_policy); !result) {
+    return result;
+  }
+  no_authenticator_ = std::make_unique<NobodyAuthenticates>();
+  no_authorizer_ = std::make_unique<NobodyAuthorizes>();
+  registry_ = proxy_registry(nullptr, config_.topology.source == "objects");
+  objects_server_ = apiserver::ApiServer::make({.loop = loop_,
+                                                .store = *store_,
+                                                .registry = *registry_,
+                                                .authenticator = *no_authenticator_,
+                                                .authorizer = *no_authorizer_,
+                                                .resolve = {},
+                                                .checks = {}});
+  objects_ = std::make_unique<ApiObjects>(*objects_server_);
+
+  std::uint16_t port = config_.listener.port;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    loops_.push_back(std::make_unique<ProxyLoop>(static_cast<int>(i), *shared_));
+    auto bound = loops_.back()->listen(port);
+    if (!bound) {
+      return fail(std::move(bound.error()));
+    }
+    port = *bound;
+  }
+  slots_ = std::make_unique<aggregation::SlotKeeper>(
+      loop_, *store_, publisher_,
+      [this](const aggregation::SlotHistoryPtr& slots, const aggregation::TokenKeys& keys) {
+        ticket_keys_->set(secrets_of(keys));
+        for (const auto& one : loops_) {
+          one->set_slots(slots, keys);
+        }
+      },
+      config_.shared_file);
+  slots_->set_keys(std::move(files->token_keys));
+  slots_->keep_generations(config_.merge.generations_kept);
+  static_shards_ = std::move(files->shards);
+  slots_->fix(config_.topology.generation, static_uids());
+  for (const auto& one : loops_) {
+    shared_->loops.push_back(one.get());
+  }
+  shared_->rolled_back = [this](const std::string& uid) {
+    loop_.post([this, uid] { slots_->mark_rolled_back(uid); });
+  };
+  moves_ = std::make_unique<aggregation::MoveKeeper>(loop_, *store_, shared_->moves);
+  if (auto result = moves_->start(); !result) {
+    return result;
+  }
+  if (auto result = begin_sequences(); !result) {
+    return result;
+  }
+  Expected<void> started = slots_->start();
+  shared_->first_start = slots_->is_new();
+  return started;
+}
+
+Expected<void> ProxyControl::begin_sequences() {
+  const auto epoch = slots_->take_epoch();
+  if (!epoch) {
+    return fail(epoch.error().clone());
+  }
+  // Stores of replicas may have equal epochs.
+  const std::string random = random_bytes(8);
+  const std::uint64_t counter =
+      *reinterpret_cast<const std::uint64_t*>(random.data()) % (aggregation::kFirstSequence / 2);
+  shared_->sequences->begin(*epoch, counter);
+  if (config_.sequence_journal.empty()) {
+    return {};
+  }
+  auto journal = aggregation::SequenceJournal::open(
+      config_.sequence_journal, config_.sequence_journal_bytes, *shared_->sequences);
+  if (!journal) {
+    return fail(std::move(journal.error()).at("aggregation.cursor.journal"));
+  }
+  shared_->sequences->keep_in(std::move(*journal));
+  return {};
+}
+
+void ProxyControl::on_signal(int number) {
+  if (number == SIGHUP) {
+    if (audit_ != nullptr) {
+      audit_->reopen();
+    }
+    reload(watch_->take_changed());
+    return;
+  }
+  if (stopping_) {
+    log_warn("second signal: leaving at once");
+    ::_exit(1);
+  }
+  drain();
+}
+
+void ProxyControl::drain() {
+  stopping_ = true;
+  log_info("draining", {{"delay_ms", config_.shutdown.delay / milliseconds(1)},
+                        {"grace_ms", config_.shutdown.grace / milliseconds(1)}});
+  // Watches end early enough for what they wake to fit into the grace as well.
+  const Duration spread = std::min(config_.shutdown.spread, config_.shutdown.grace / 2);
+  draining_ = loops_.size();
+  for (const auto& one : loops_) {
+    one->drain(config_.shutdown.delay, spread, [this] {
+      loop_.post([this] {
+        if (--draining_ == 0) {
+          loop_.stop();
+        }
+      });
+    });
+  }
+  stop_timer_.start(config_.shutdown.delay + config_.shutdown.grace, [this] {
+    log_warn("some streams did not end in time");
+    loop_.stop();
+  });
+}
+
+int ProxyControl::run() {
+  for (const auto& one : loops_) {
+    one->start();
+  }
+  watch_ = std::make_unique<FileWatch>(
+      loop_, config_.reload.poll,
+      [this](const std::vector<std::string>& changed) { reload(changed); });
+  follow_files();
+  log_info("listening", {{"address", config_.listener.address},
+                         {"port", static_cast<int>(config_.listener.port)},
+                         {"loops", static_cast<int>(loops_.size())}});
+  loop_.post([this] { try_feed(); });
+  loop_.run();
+  return exit_status_;
+}
+
+}  // namespace kintsugi::server

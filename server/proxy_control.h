@@ -1,0 +1,154 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "aggregation/position/move_keeper.h"
+#include "aggregation/position/slot_keeper.h"
+#include "apiserver/server.h"
+#include "auth/audit_log.h"
+#include "auth/certificate_proofs.h"
+#include "endpointslice/slice_controller.h"
+#include "kinds/controllers/garbage_collector.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/ticket_keys.h"
+#include "proxy/admin/admin.h"
+#include "proxy/admin/admin_gate.h"
+#include "proxy/config/config.h"
+#include "proxy/feed_world.h"
+#include "proxy/forwarding/backend_check.h"
+#include "server/file_watch.h"
+#include "server/internal/api_objects.h"
+#include "server/internal/backend_judge.h"
+#include "server/internal/proxy_files.h"
+#include "server/internal/proxy_loop.h"
+#include "server/loaded_config.h"
+#include "server/signals.h"
+#include "store/lmdb/lmdb_store.h"
+#include "topology/cluster_sweeper.h"
+#include "topology/feed.h"
+#include "topology/import.h"
+#include "topology/partition_controller.h"
+#include "topology/shard_status.h"
+#include "topology/store_import_log.h"
+
+namespace kintsugi::server {
+
+/// The control side of the proxy process: owns the store, the topology feed, the controllers, the
+/// admin listeners and the data loops. Its loop runs on the main thread.
+class ProxyControl {
+ public:
+  /// Opens the store and the ports. @error kConfig, kIo: one line that says what could not be had.
+  /// @param reload  is called when a file of `loaded` has changed.
+  [[nodiscard]] static Expected<std::unique_ptr<ProxyControl>> make(LoadProxyConfig reload,
+                                                                    LoadedProxyConfig loaded);
+  ~ProxyControl();
+  /// Until SIGTERM or SIGINT. @returns the exit status.
+  int run();
+
+ private:
+  ProxyControl(LoadProxyConfig reload, LoadedProxyConfig loaded);
+  [[nodiscard]] Expected<void> open();
+  /// Where the numbers of sequence cursors begin, and what is known of earlier ones.
+  [[nodiscard]] Expected<void> begin_sequences();
+  [[nodiscard]] Expected<void> open_admin();
+  [[nodiscard]] Expected<void> open_audit_log(const auth::AuditPolicy& policy);
+  void take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
+  [[nodiscard]] proxy::ExplainSources explain_sources();
+  void try_feed();
+  [[nodiscard]] Expected<void> start_feed();
+  /// Before anything is known, so that nothing is forwarded: see BackendCheck.
+  [[nodiscard]] Expected<void> check_backend();
+  /// Ready is what every loop has the snapshot for: it was posted to them before this is.
+  void tell_ready(bool ready);
+  void start_controllers();
+  void start_import();
+  void start_own_shards();
+  /// Identities of kcp's exports can be read somewhere.
+  [[nodiscard]] bool has_root() const { return !config_.topology.root_kubeconfig.empty(); }
+  void release_controllers();
+  /// @{ Source `static`, in the order of the slots.
+  [[nodiscard]] std::vector<std::string> static_uids() const;
+  [[nodiscard]] std::vector<topology::ShardSpec> static_specs() const;
+  /// @}
+  /// Everything that is read from files again, as a set (proxy_reload.cc).
+  void reload(const std::vector<std::string>& changed);
+  /// What the files say now, loaded and checked as a set.
+  struct Candidate;
+  [[nodiscard]] Expected<std::shared_ptr<Candidate>> load_candidate();
+  [[nodiscard]] Expected<void> take(Candidate& candidate);
+  void reloaded(const std::vector<std::string>& changed, const std::vector<FollowedFile>& followed,
+                const Expected<void>& result);
+  [[nodiscard]] BackendPairs backend_pairs() const;
+  void follow_files();
+  void collect(std::function<void(std::vector<proxy::LoopReport>)> done);
+  [[nodiscard]] proxy::TopologyReport topology_report() const;
+  void on_signal(int number);
+  void drain();
+
+  const LoadProxyConfig reload_;
+  proxy::ProxyConfig config_;
+  const std::string config_path_;  ///< "" without --config
+  std::string config_text_;
+  net::Loop loop_;
+  Signals signals_;
+  std::unique_ptr<store::LmdbStore> store_;
+  topology::SnapshotPublisher publisher_;
+  std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
+  std::shared_ptr<net::TicketKeys> ticket_keys_ = std::make_shared<net::TicketKeys>();
+  ShardTls admin_tls_;  ///< for the feed; empty until it starts
+  std::string root_server_;
+  std::vector<std::string> peer_servers_;  ///< in the order of the feed's peers
+  ShardTls backend_tls_;
+  std::vector<StaticAccess> static_shards_;
+  std::unique_ptr<FileWatch> watch_;
+  std::vector<proxy::ReloadCount> reloads_;  ///< by key
+  std::atomic<bool> ready_{false};
+  std::uint64_t ready_turn_ = 0;
+  std::unique_ptr<auth::AuditLog> audit_;  ///< null: there is none
+  std::unique_ptr<ProxyShared> shared_;
+  std::vector<std::unique_ptr<ProxyLoop>> loops_;
+  std::unique_ptr<aggregation::SlotKeeper> slots_;
+  std::unique_ptr<aggregation::MoveKeeper> moves_;
+
+  // The control loop's own view of the objects: writes of controllers go through it.
+  std::unique_ptr<auth::Authenticator> no_authenticator_;
+  std::unique_ptr<auth::Authorizer> no_authorizer_;
+  std::unique_ptr<kinds::StaticPlusCrdRegistry> registry_;
+  std::unique_ptr<apiserver::ApiServer> objects_server_;
+  std::unique_ptr<ApiObjects> objects_;
+  std::unique_ptr<proxy::BackendCheck> backend_check_;
+  std::shared_ptr<proxy::BackendTrust> trust_ = std::make_shared<proxy::BackendTrust>(false);
+  std::unique_ptr<BackendJudge> judge_;
+  std::vector<std::string> reloading_;  ///< files whose change is being judged
+  std::shared_ptr<const proxy::RouteTable> routes_;
+  bool backend_proven_ = false;
+  std::unique_ptr<topology::Feed> feed_;
+  std::unique_ptr<proxy::FeedWorld> world_;
+  std::unique_ptr<proxy::WorkspaceIssuerBook> issuers_;  ///< with authentication.workspaces
+  std::unique_ptr<kinds::GarbageCollector> collector_;
+  std::unique_ptr<topology::PartitionController> partitions_;
+  std::unique_ptr<endpointslice::SliceController> slices_;
+  std::unique_ptr<topology::ClusterSweeper> sweeper_;
+  std::unique_ptr<topology::StoreImportLog> import_log_;
+  std::unique_ptr<topology::Importer> importer_;
+  std::unique_ptr<topology::ShardStatusKeeper> shard_status_;  ///< source `objects`
+  std::shared_ptr<void> own_shards_;
+  bool partitions_held_ = true, slices_held_ = true;
+  TimePoint listed_at_{};
+  std::unique_ptr<proxy::AdminHandler> admin_;
+  std::unique_ptr<auth::CertificateProofs> admin_identities_;  ///< of its clients on TCP
+  std::unique_ptr<proxy::AdminGate> admin_gate_;               ///< in front of it on TCP
+  std::vector<std::unique_ptr<net::Listener>> admin_listeners_;
+  net::Timer feed_timer_, stop_timer_, hold_timer_;
+  std::size_t draining_ = 0;
+  bool stopping_ = false;
+  bool waiting_logged_ = false;
+  int exit_status_ = 0;
+};
+
+}  // namespace kintsugi::server

@@ -1,0 +1,140 @@
+// What the proxy tells those who run it: the admin listeners, and the figures behind them.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "server/files.h"
+#include "server/proxy_control.h"
+
+namespace kintsugi::server {
+
+proxy::ExplainSources ProxyControl::explain_sources() {
+  return {.groups = proxy::possible_groups(config_.topology.groups),
+          .partition =
+              [this](std::string_view cluster, std::string_view name) {
+                return objects_->get(cluster, "topology.kcp.io", "partitions", name);
+              },
+          .slice =
+              [this](std::string_view cluster, std::string_view name) {
+                return objects_->get(cluster, "apis.kcp.io", "apiexportendpointslices", name);
+              },
+          .slice_shards = [this](const krm::Json& slice) { return slices_->explain(slice); }};
+}
+
+Expected<void> ProxyControl::open_admin() {
+  admin_ = std::make_unique<proxy::AdminHandler>(
+      proxy::AdminParams{.loop = loop_,
+                         .feed = *feed_,
+                         .collect =
+                             [this](std::function<void(std::vector<proxy::LoopReport>)> done) {
+                               collect(std::move(done));
+                             },
+                         .topology = [this] { return topology_report(); },
+                         .explain = explain_sources(),
+                         .config_text = config_text_});
+  const auto add = [this](net::ListenerParams params, http::Handler& handler) -> Expected<void> {
+    auto listener = net::Listener::open(loop_, std::move(params), handler);
+    if (!listener) {
+      return fail(std::move(listener.error()).at("admin listener"));
+    }
+    log_info("admin listener", {{"port", static_cast<int>((*listener)->port())}});
+    admin_listeners_.push_back(std::move(*listener));
+    return {};
+  };
+  if (!config_.admin.socket.empty()) {
+    net::ListenerParams params;
+    params.address = config_.admin.socket;
+    ::unlink(config_.admin.socket.c_str());
+    if (auto result = add(std::move(params), *admin_); !result) {
+      return result;
+    }
+  }
+  if (!config_.admin.bind.empty()) {
+    const std::size_t colon = config_.admin.bind.rfind(':');
+    net::ListenerParams params;
+    params.address = config_.admin.bind.substr(0, colon);
+    const auto port =
+        colon == std::string::npos
+            ? std::nullopt
+            : parse_decimal<std::uint16_t>(std::string_view(config_.admin.bind).substr(colon + 1));
+    if (!port) {
+      return fail(Errc::kConfig,
+                  "admin.bind: \"" + config_.admin.bind + "\" is not <address>:<port>");
+    }
+    params.port = *port;
+    params.tls = shared_->serving_tls;
+    admin_identities_ = std::make_unique<auth::CertificateProofs>(loop_, verifier_,
+                                                                  auth::CertificateProofs::plain());
+    admin_identities_->serve(params);
+    std::string token;
+    if (!config_.admin.token_file.empty()) {
+      auto text = read_file(config_.admin.token_file);
+      if (!text) {
+        return fail(std::move(text.error()).at("admin.token_file"));
+      }
+      token = *text;
+      token.erase(std::find_if(token.begin(), token.end(), [](char c) { return c <= ' '; }),
+                  token.end());
+    }
+    admin_gate_ = std::make_unique<proxy::AdminGate>(token, *admin_);
+    return add(std::move(params), *admin_gate_);
+  }
+  return {};
+}
+
+void ProxyControl::collect(std::function<void(std::vector<proxy::LoopReport>)> done) {
+  struct Gather {
+    std::vector<proxy::LoopReport> reports;
+    std::size_t missing;
+    std::function<void(std::vector<proxy::LoopReport>)> done;
+  };
+  auto gather = std::make_shared<Gather>(
+      Gather{std::vector<proxy::LoopReport>(loops_.size()), loops_.size(), std::move(done)});
+  for (std::size_t i = 0; i < loops_.size(); ++i) {
+    loops_[i]->report([this, gather, i](proxy::LoopReport report) {
+      loop_.post([gather, i, report = std::move(report)]() mutable {
+        gather->reports[i] = std::move(report);
+        if (--gather->missing == 0) {
+          gather->done(std::move(gather->reports));
+        }
+      });
+    });
+  }
+}
+
+proxy::TopologyReport ProxyControl::topology_report() const {
+  proxy::TopologyReport report;
+  report.reloads = reloads_;
+  if (audit_ != nullptr) {
+    report.audit_events = audit_->added();
+    report.audit_dropped = audit_->lost();
+  }
+  report.draining = stopping_;
+  if (partitions_ == nullptr) {
+    return report;
+  }
+  std::size_t partitions = 0;
+  objects_->list("*", "topology.kcp.io", "partitions", [&](const krm::Json& /*object*/) {
+    ++partitions;
+    return true;
+  });
+  objects_->list("*", "topology.kcp.io", "partitionsets", [&](const krm::Json& set) {
+    const krm::Json* count = set.at({"status", "count"});
+    report.partitions_of_sets.push_back(
+        count != nullptr ? static_cast<std::size_t>(count->as_integer()) : 0);
+    return true;
+  });
+  report.slices = slices_->census();
+  report.kinds = {{"PartitionSet", partitions_->times()},
+                  {"APIExportEndpointSlice", slices_->times()}};
+  report.resources = {{"partitionsets", "PartitionSet", report.partitions_of_sets.size(),
+                       partitions_->stats().sets},
+                      {"partitions", "PartitionSet", partitions, partitions_->stats().partitions},
+                      {"apiexportendpointslices", "APIExportEndpointSlice", report.slices.slices,
+                       slices_->stats().slices}};
+  return report;
+}
+
+}  // namespace kintsugi::server

@@ -1,0 +1,98 @@
+// What has to be there before the proxy learns the topology.
+#include "base/log.h"
+#include "server/files.h"
+#include "server/program.h"
+#include "server/proxy_control.h"
+
+namespace kintsugi::server {
+namespace {
+
+constexpr Duration kFeedRetry = milliseconds(20);
+constexpr Duration kBackendRetry = milliseconds(500);
+
+void tell_audit_level(const auth::AuditPolicy& policy) {
+  if (policy.wants_bodies()) {
+    log_warn("audit: bodies stream through, levels Request and RequestResponse are Metadata here");
+  }
+}
+
+}  // namespace
+
+Expected<void> ProxyControl::open_audit_log(const auth::AuditPolicy& policy) {
+  const proxy::AuditConfig& config = config_.audit;
+  if (config.log_file.empty()) {
+    if (!config.policy_file.empty()) {
+      log_warn("an audit policy has no effect without a log");
+    }
+    return {};
+  }
+  auto log = auth::AuditLog::open({.path = config.log_file,
+                                   .rotate_bytes = std::uint64_t{config.max_size_mb} << 20,
+                                   .backups = config.max_backups,
+                                   .days = config.max_age_days});
+  if (!log) {
+    return fail(std::move(log.error()).at("audit.log_file"));
+  }
+  audit_ = std::move(*log);
+  shared_->audit = [log = audit_.get()](std::string line) { log->add(std::move(line)); };
+  tell_audit_level(policy);
+  return {};
+}
+
+void ProxyControl::take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy) {
+  if (audit_ == nullptr) {
+    return;
+  }
+  tell_audit_level(*policy);
+  for (const auto& one : loops_) {
+    one->set_audit_policy(policy);
+  }
+}
+
+/// The kubeconfigs may not be there yet when the shards start at the same time.
+void ProxyControl::try_feed() {
+  const bool needs_files = config_.topology.source != "static";
+  if ((has_root() && !file_exists(config_.topology.root_kubeconfig)) ||
+      (needs_files && !file_exists(config_.topology.shards_kubeconfig))) {
+    if (!waiting_logged_) {
+      waiting_logged_ = true;
+      log_info("waiting for the kubeconfigs", {{"root", config_.topology.root_kubeconfig}});
+    }
+    feed_timer_.start(kFeedRetry, [this] { try_feed(); });
+    return;
+  }
+  const bool proven = backend_proven_ || config_.backend.kubeconfig.empty();
+  if (auto result = proven ? start_feed() : check_backend(); !result) {
+    log_error("topology cannot be learned", {{"error", result.error().to_string()}});
+    feed_timer_.start(seconds(1), [this] { try_feed(); });
+  }
+}
+
+Expected<void> ProxyControl::check_backend() {
+  auto files = load_topology_files(config_);
+  if (!files) {
+    return fail(std::move(files.error()));
+  }
+  auto shard = upstream_to(files->root_server, backend_tls_.common);
+  if (!shard) {
+    return fail(std::move(shard.error()));
+  }
+  std::vector<proxy::BackendTarget> targets;
+  targets.push_back({config_.backend.kubeconfig, std::move(*shard)});
+  const auto told = [this](const Expected<void>& result) {
+    backend_check_.reset();
+    if (!result) {
+      complain("proxy", std::string(result.error().message()));
+      exit_status_ = 1;
+      loop_.stop();
+      return;
+    }
+    backend_proven_ = true;
+    try_feed();
+  };
+  backend_check_ = std::make_unique<proxy::BackendCheck>(
+      loop_, std::move(targets), proxy::BackendCheck::Hooks{told}, kBackendRetry);
+  return {};
+}
+
+}  // namespace kintsugi::server

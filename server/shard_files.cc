@@ -1,0 +1,122 @@
+#include "server/shard_files.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/strings.h"
+#include "server/files.h"
+#include "server/kubeconfig.h"
+#include "server/pki.h"
+
+namespace kintsugi::server {
+namespace {
+
+constexpr const char* kAccountKey = "service-account";
+
+/// Writes the key beside its place and links it there: only the first link works.
+Expected<void> make_account_key(const std::string& path) {
+  auto key = auth::JwtKey::generate();
+  if (!key) {
+    return fail(std::move(key.error()));
+  }
+  auto pem = (*key)->private_pem();
+  if (!pem) {
+    return fail(std::move(pem.error()));
+  }
+  const std::string own = path + "." + std::to_string(::getpid());
+  if (auto written = write_file(own, *pem, 0600); !written) {
+    return written;
+  }
+  const int linked = ::link(own.c_str(), path.c_str());
+  const int cause = errno;
+  ::unlink(own.c_str());
+  if (linked != 0 && cause != EEXIST) {
+    return fail(Errc::kIo, path + ": " + std::strerror(cause));
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<void> check_join_folder(const Layout& layout) {
+  if (!file_exists(layout.dir)) {
+    return fail(Errc::kConfig, layout.dir + " does not exist; `kintsugi up --dir " + layout.dir +
+                                   "` makes an installation to join");
+  }
+  const Pki pki(layout.pki());
+  for (const char* name : {"serving-ca", "client-ca", "requestheader-ca", "shard-admin"}) {
+    if (!file_exists(pki.certificate(name))) {
+      return fail(Errc::kConfig, pki.certificate(name) + " is missing; `kintsugi up --dir " +
+                                     layout.dir + "` makes an installation to join");
+    }
+  }
+  return {};
+}
+
+Expected<auth::JwtKeys> ensure_account_keys(const Layout& layout) {
+  const std::string path = Pki(layout.pki()).key(kAccountKey);
+  if (!file_exists(path)) {
+    if (auto made = make_account_key(path); !made) {
+      return fail(std::move(made.error()));
+    }
+  }
+  auto pem = read_file(path);
+  if (!pem) {
+    return fail(std::move(pem.error()));
+  }
+  auto keys = auth::JwtKey::parse_pem(*pem);
+  if (!keys) {
+    return fail(std::move(keys.error()).at(path));
+  }
+  return std::move(*keys);
+}
+
+std::uint16_t last_port(const Layout& layout, const std::string& name) {
+  const auto text = read_file(layout.shard_port(name));
+  if (!text) {
+    return 0;
+  }
+  const std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
+  return parse_decimal<std::uint16_t>(trim(line)).value_or(0);
+}
+
+Expected<void> write_shard_files(const Layout& layout, const std::string& name,
+                                 const std::string& base_url, std::uint16_t port) {
+  const Pki pki(layout.pki());
+  auto ca = read_file(pki.certificate("serving-ca"));
+  auto certificate = read_file(pki.certificate("shard-admin"));
+  auto key = read_file(pki.key("shard-admin"));
+  for (auto* text : {&ca, &certificate, &key}) {
+    if (!*text) {
+      return fail(std::move(text->error()));
+    }
+  }
+  const std::string config =
+      render_kubeconfig({{"root", base_url + "/clusters/root"}, {"base", base_url}}, "shard-admin",
+                        *ca, *certificate, *key);
+  const std::string path = layout.shard_kubeconfig(name);
+  if (const auto before = read_file(path); !before || *before != config) {
+    if (auto written = write_file(path, config, 0600); !written) {
+      return written;
+    }
+  }
+  return write_file(layout.shard_port(name), std::to_string(port) + "\n");
+}
+
+std::string proxy_url(const Layout& layout) {
+  if (!file_exists(layout.admin_kubeconfig())) {
+    return {};
+  }
+  const auto access = read_kubeconfig(layout.admin_kubeconfig());
+  if (!access) {
+    return {};
+  }
+  const std::string& server = access->server;
+  const std::size_t clusters = server.find("/clusters/");
+  return server.substr(0, clusters);
+}
+
+}  // namespace kintsugi::server

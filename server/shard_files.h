@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "auth/jwt.h"
+#include "base/error.h"
+#include "server/layout.h"
+
+/// Files of a shard in the folder of an installation.
+namespace kintsugi::server {
+
+/// What must be there before a shard can join. @error kConfig names what is missing and what helps.
+[[nodiscard]] Expected<void> check_join_folder(const Layout& layout);
+
+/// The key that signs ServiceAccount tokens on every shard, made by whoever comes first; several
+/// processes may try at once. Mode 0600. @error kIo, kConfig.
+[[nodiscard]] Expected<auth::JwtKeys> ensure_account_keys(const Layout& layout);
+
+/// The port of the last run, 0 when there was none.
+[[nodiscard]] std::uint16_t last_port(const Layout& layout, const std::string& name);
+
+/// The port file, and `admin.kubeconfig` with the contexts root and base at the shard itself.
+[[nodiscard]] Expected<void> write_shard_files(const Layout& layout, const std::string& name,
+                                               const std::string& base_url, std::uint16_t port);
+
+/// "https://127.0.0.1:6443": the proxy's address as users see it, out of <dir>/admin.kubeconfig;
+/// "" when there is none.
+[[nodiscard]] std::string proxy_url(const Layout& layout);
+
+}  // namespace kintsugi::server

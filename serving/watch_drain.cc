@@ -1,0 +1,99 @@
+#include "serving/watch_drain.h"
+
+#include <algorithm>
+
+namespace kintsugi::serving {
+namespace {
+
+constexpr Duration kShortestTick = milliseconds(10);
+constexpr Duration kYoungest = seconds(1);
+constexpr Duration kPerUnproven = milliseconds(5);
+
+}  // namespace
+
+void WatchDrain::add(Watch& watch) noexcept {
+  watch.since_ = loop_.now();
+  append(watch);
+  if (watch.is_unproven() && unproven_ != nullptr) {
+    unproven_->end_unproven(*this);
+    return;
+  }
+  if (size_ == 1 && draining_) {
+    timer_.start(pause_, [this] { tick(); });
+  }
+}
+
+void WatchDrain::append(Watch& watch) noexcept {
+  watch.list_ = this;
+  watch.next_ = nullptr;
+  watch.previous_ = tail_;
+  (tail_ != nullptr ? tail_->next_ : head_) = &watch;
+  tail_ = &watch;
+  ++size_;
+}
+
+void WatchDrain::remove(Watch& watch) noexcept {
+  watch.list_ = nullptr;
+  (watch.previous_ != nullptr ? watch.previous_->next_ : head_) = watch.next_;
+  (watch.next_ != nullptr ? watch.next_->previous_ : tail_) = watch.previous_;
+  watch.next_ = watch.previous_ = nullptr;
+  --size_;
+}
+
+void WatchDrain::start(Duration spread) {
+  if (draining_) {
+    return;
+  }
+  draining_ = true;
+  pace(spread);
+  tick();
+}
+
+std::size_t WatchDrain::take(WatchDrain& from, const std::function<bool(const Watch&)>& is_meant) {
+  const std::size_t waiting = size_;
+  for (Watch* watch = from.head_; watch != nullptr;) {
+    Watch* const next = watch->next_;
+    if (is_meant(*watch)) {
+      from.remove(*watch);
+      append(*watch);
+    }
+    watch = next;
+  }
+  return size_ - waiting;
+}
+
+void WatchDrain::end_of(WatchDrain& from, const void* source, Duration spread) {
+  if (take(from, [source](const Watch& watch) { return watch.source() == source; }) != 0) {
+    pace(spread);
+    tick();
+  }
+}
+
+void WatchDrain::end_unproven(WatchDrain& from) {
+  if (take(from, [](const Watch& watch) { return watch.is_unproven(); }) != 0) {
+    pace(kPerUnproven * static_cast<Duration::rep>(size_));
+    tick();
+  }
+}
+
+void WatchDrain::pace(Duration spread) noexcept {
+  const auto ticks = static_cast<std::size_t>(std::max<Duration::rep>(spread / kShortestTick, 1));
+  per_tick_ = size_ / ticks + 1;
+  pause_ = std::clamp<Duration>(spread / static_cast<Duration::rep>(size_ / per_tick_ + 1),
+                                kShortestTick, kYoungest);
+}
+
+// The list is in the order of age: when its head is too young, all are.
+void WatchDrain::tick() {
+  const TimePoint old_enough = loop_.now() - kYoungest;
+  for (std::size_t i = 0; i < per_tick_ && head_ != nullptr && head_->since_ <= old_enough; ++i) {
+    Watch& watch = *head_;
+    remove(watch);
+    watch.end_in_order();
+  }
+  if (head_ != nullptr) {
+    timer_.start(pause_, [this] { tick(); });
+  }
+}
+
+}  // namespace kintsugi::serving

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "auth/proof.h"
+#include "base/time.h"
+#include "net/loop.h"
+
+namespace kintsugi::serving {
+
+/// The running forwarded watches of one loop, so that a drain can end them one after another
+/// instead of all at once. Threads: its loop.
+class WatchDrain {
+ public:
+  /// A member of the list while it runs.
+  class Watch {
+   public:
+    /// @param proof of the caller, when the request came; null: of nobody.
+    explicit Watch(auth::ProofPtr proof) noexcept : proof_(std::move(proof)) {}
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+    /// End the stream at the next event boundary. Called once, after the watch left the list.
+    virtual void end_in_order() noexcept = 0;
+    /// Whom it comes from, to find the watches of one shard; null: of several.
+    [[nodiscard]] virtual const void* source() const noexcept { return nullptr; }
+    /// Who asked is not proven any more.
+    [[nodiscard]] bool is_unproven() const noexcept { return proof_ != nullptr && proof_->ended; }
+    /// Leaves its list. No effect when it is in none.
+    void leave() noexcept {
+      if (list_ != nullptr) {
+        list_->remove(*this);
+      }
+    }
+
+   protected:
+    ~Watch() = default;
+
+   private:
+    friend class WatchDrain;
+    const auth::ProofPtr proof_;
+    Watch* next_ = nullptr;
+    Watch* previous_ = nullptr;
+    TimePoint since_{};
+    WatchDrain* list_ = nullptr;
+  };
+
+  /// @param unproven where watches go that turn out to have lost their proof when they are added.
+  explicit WatchDrain(net::Loop& loop, WatchDrain* unproven = nullptr)
+      : loop_(loop), unproven_(unproven), timer_(loop) {}
+  /// Its response head has just gone out.
+  void add(Watch& watch) noexcept;
+  /// Ends what runs now within about `spread`, and what still begins afterwards, but none within a
+  /// second of its head: clients take an empty watch that short for an error.
+  void start(Duration spread);
+  /// Takes the watches of `source` out of another list and ends them as start() does, those that
+  /// still wait from an earlier call along with them.
+  void end_of(WatchDrain& from, const void* source, Duration spread);
+  /// The same with those whose proof has ended, at most 200 a second (SE-050).
+  void end_unproven(WatchDrain& from);
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  /// @returns how many came.
+  std::size_t take(WatchDrain& from, const std::function<bool(const Watch&)>& is_meant);
+  void append(Watch& watch) noexcept;
+  void remove(Watch& watch) noexcept;
+  void pace(Duration spread) noexcept;
+  void tick();
+
+  net::Loop& loop_;
+  WatchDrain* unproven_;
+  net::Timer timer_;
+  Watch* head_ = nullptr;
+  Watch* tail_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t per_tick_ = 1;
+  Duration pause_{};
+  bool draining_ = false;
+};
+
+}  // namespace kintsugi::serving

@@ -1,0 +1,302 @@
+#include "store/lmdb/internal/environment.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "store/lmdb/internal/layout.h"
+
+namespace kintsugi::store {
+namespace {
+
+constexpr std::size_t kPooledReaders = 64;
+constexpr std::uint64_t kNearlyFull = std::uint64_t{16} << 20;
+
+int compare_history(const MDB_val* a, const MDB_val* b) noexcept {
+  return layout::compare_history_keys(to_view(*a), to_view(*b));
+}
+
+Error system_error(const std::string& what, int code) {
+  const bool full = code == ENOSPC || code == EDQUOT;
+  return Error(full ? Errc::kFull : Errc::kIo,
+               what + ": " + std::error_code(code, std::generic_category()).message());
+}
+
+Expected<void> sync_directory(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    return fail(system_error(path, errno));
+  }
+  const int result = ::fsync(fd);
+  const int code = errno;
+  ::close(fd);
+  if (result != 0) {
+    return fail(system_error(path, code));
+  }
+  return {};
+}
+
+Expected<void> make_directory(const std::string& path) {
+  const auto parent = std::filesystem::absolute(path).parent_path();
+  std::error_code code;
+  std::filesystem::create_directories(parent, code);
+  if (code) {
+    return fail(Errc::kIo, parent.string() + ": " + code.message());
+  }
+  if (::mkdir(path.c_str(), 0700) != 0) {
+    if (errno == EEXIST) {
+      return {};
+    }
+    return fail(system_error(path, errno));
+  }
+  return sync_directory(parent.string());
+}
+
+}  // namespace
+
+Error lmdb_error(int code, std::string_view what) {
+  Errc errc = Errc::kIo;
+  switch (code) {
+    case MDB_MAP_FULL:
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      errc = Errc::kFull;
+      break;
+    case MDB_TXN_FULL:
+      errc = Errc::kInvalid;
+      break;
+    case MDB_CORRUPTED:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_INVALID:
+    case MDB_VERSION_MISMATCH:
+    case MDB_CURSOR_FULL:
+      errc = Errc::kCorrupt;
+      break;
+    case MDB_READERS_FULL:
+      errc = Errc::kOverloaded;
+      break;
+    default:
+      break;
+  }
+  return Error(errc, std::string(what) + ": " + mdb_strerror(code));
+}
+
+ReadTxn::~ReadTxn() {
+  if (txn_ != nullptr) {
+    owner_->release(txn_);
+  }
+}
+
+Expected<std::unique_ptr<Environment>> Environment::open(EnvironmentParams params) {
+  std::unique_ptr<Environment> environment(new Environment(std::move(params)));
+  auto opened = make_directory(environment->params_.directory);
+  if (opened) {
+    opened = environment->lock_directory();
+  }
+  if (opened) {
+    opened = environment->open_lmdb();
+  }
+  if (opened) {
+    opened = sync_directory(environment->params_.directory);
+  }
+  if (!opened) {
+    return fail(std::move(opened).error().at("store " + environment->params_.directory));
+  }
+  return environment;
+}
+
+Environment::~Environment() {
+  close_lmdb();
+  if (lock_fd_ >= 0) {
+    ::close(lock_fd_);  // gives the lock up
+  }
+}
+
+Expected<void> Environment::lock_directory() {
+  const std::string path = params_.directory + "/store.lock";
+  lock_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_fd_ < 0) {
+    return fail(system_error(path, errno));
+  }
+  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) {
+      return fail(system_error(path, errno));
+    }
+    char holder[32] = {};
+    const ssize_t size = ::pread(lock_fd_, holder, sizeof(holder) - 1, 0);
+    const std::string_view pid(holder, size > 0 ? static_cast<std::size_t>(size) : 0);
+    return fail(Errc::kConfig, "already in use by process " +
+                                   std::string(pid.substr(0, pid.find('\n'))) +
+                                   "; a store can be open in one process only");
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(lock_fd_, 0) != 0 ||
+      ::pwrite(lock_fd_, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    return fail(system_error(path, errno));
+  }
+  return {};
+}
+
+Expected<void> Environment::open_lmdb() {
+  int code = mdb_env_create(&env_);
+  if (code == 0) {
+    code = mdb_env_set_mapsize(env_, params_.map_bytes);
+  }
+  if (code == 0) {
+    code = mdb_env_set_maxdbs(env_, 8);
+  }
+  if (code == 0) {
+    code = mdb_env_set_maxreaders(env_, params_.max_readers);
+  }
+  if (code == 0) {
+    const unsigned flags = MDB_NOTLS | (params_.no_sync ? static_cast<unsigned>(MDB_NOSYNC) : 0U);
+    code = mdb_env_open(env_, params_.directory.c_str(), flags, 0600);
+  }
+  if (code != 0) {
+    close_lmdb();
+    return fail(lmdb_error(code, "open"));
+  }
+  int stale = 0;
+  code = mdb_reader_check(env_, &stale);
+  MDB_txn* txn = nullptr;
+  if (code == 0) {
+    code = mdb_txn_begin(env_, nullptr, 0, &txn);
+  }
+  if (code != 0) {
+    close_lmdb();
+    return fail(lmdb_error(code, "open"));
+  }
+  auto opened = open_tables(txn);
+  if (!opened) {
+    mdb_txn_abort(txn);
+  } else if (code = mdb_txn_commit(txn); code != 0) {
+    opened = fail(lmdb_error(code, "open"));
+  }
+  if (!opened) {
+    close_lmdb();
+  }
+  return opened;
+}
+
+Expected<void> Environment::open_tables(MDB_txn* txn) {
+  int code = mdb_dbi_open(txn, "meta", MDB_CREATE, &tables_.meta);
+  MDB_val key = to_val("format");
+  MDB_val value{};
+  if (code == 0) {
+    code = mdb_get(txn, tables_.meta, &key, &value);
+  }
+  const std::string format = std::to_string(layout::kFormat);
+  if (code == 0 && to_view(value) != format) {
+    return fail(Errc::kConfig, "has format " + std::string(to_view(value)) +
+                                   ", this program knows format " + format + " only");
+  }
+  if (code == MDB_NOTFOUND) {
+    const std::string state = layout::encode_state({});
+    MDB_val state_key = to_val("state");
+    MDB_val state_value = to_val(state);
+    value = to_val(format);
+    code = mdb_put(txn, tables_.meta, &key, &value, 0);
+    if (code == 0) {
+      code = mdb_put(txn, tables_.meta, &state_key, &state_value, 0);
+    }
+  }
+  if (code == 0) {
+    code = mdb_dbi_open(txn, "current", MDB_CREATE, &tables_.current);
+  }
+  if (code == 0) {
+    code = mdb_dbi_open(txn, "history", MDB_CREATE, &tables_.history);
+  }
+  if (code == 0) {
+    code = mdb_set_compare(txn, tables_.history, &compare_history);
+  }
+  if (code == 0) {
+    code = mdb_dbi_open(txn, "log", MDB_CREATE, &tables_.log);
+  }
+  if (code != 0) {
+    return fail(lmdb_error(code, "tables"));
+  }
+  return {};
+}
+
+void Environment::close_lmdb() noexcept {
+  for (MDB_txn* txn : pool_) {
+    mdb_txn_abort(txn);
+  }
+  pool_.clear();
+  if (env_ != nullptr) {
+    mdb_env_close(env_);
+    env_ = nullptr;
+  }
+}
+
+Expected<void> Environment::reopen() {
+  {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    idle_.wait(lock, [this] { return active_ == 0; });
+  }
+  // Nobody else comes here now: reads are refused, and only the caller writes.
+  close_lmdb();
+  auto opened = open_lmdb();
+  const std::lock_guard lock(mutex_);
+  closed_ = !opened;
+  return opened;
+}
+
+bool Environment::disk_is_full() const noexcept {
+  struct statvfs space {};
+  return ::statvfs(params_.directory.c_str(), &space) == 0 &&
+         std::uint64_t{space.f_bavail} * space.f_frsize < kNearlyFull;
+}
+
+Expected<ReadTxn> Environment::read() {
+  MDB_txn* txn = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) {
+      return fail(Errc::kIo, "the store is recovering from an I/O error");
+    }
+    ++active_;
+    if (!pool_.empty()) {
+      txn = pool_.back();
+      pool_.pop_back();
+    }
+  }
+  int code = 0;
+  if (txn == nullptr) {
+    code = mdb_txn_begin(env_, nullptr, MDB_RDONLY, &txn);
+  } else if (code = mdb_txn_renew(txn); code != 0) {
+    mdb_txn_abort(txn);
+  }
+  if (code == 0) {
+    return ReadTxn(*this, txn);
+  }
+  const std::lock_guard lock(mutex_);
+  --active_;
+  idle_.notify_all();
+  return fail(lmdb_error(code, "read"));
+}
+
+void Environment::release(MDB_txn* txn) noexcept {
+  mdb_txn_reset(txn);
+  const std::lock_guard lock(mutex_);
+  if (pool_.size() < kPooledReaders && !closed_) {
+    pool_.push_back(txn);
+  } else {
+    mdb_txn_abort(txn);
+  }
+  if (--active_ == 0) {
+    idle_.notify_all();
+  }
+}
+
+}  // namespace kintsugi::store
