@@ -6,6 +6,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 option(KINTSUGI_TESTS "Build the unit tests" ON)
+option(KINTSUGI_UNITY "Compile several files of a module at a time: a cold build takes half the time" OFF)
 option(KINTSUGI_FUZZ "Build libFuzzer programs (clang only); everything is instrumented for them" OFF)
 set(KINTSUGI_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
 
