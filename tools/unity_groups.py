@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Which source files are compiled together: `unity_groups.py <folder for the groups> <source>…` prints the names of what it wrote.
+"""Which source files are compiled together: `unity_groups.py <folder for the groups> <source>…` prints the names of what is to be
+compiled: files that it wrote there, and sources that are compiled by themselves.
 
 A header is read once per compilation, and reading headers is half of what a cold build costs; so the preset `release` compiles
 several files of a module at a time. What a file keeps for itself (an unnamed namespace, `static`, a macro, an alias) would
@@ -163,6 +164,9 @@ def main(folder, *sources):
     names = [str(pathlib.Path(source).resolve().relative_to(ROOT)) for source in sources]
     written = set()
     for group in groups(names):
+        if len(group) == 1:
+            print(ROOT / group[0])
+            continue
         target = folder / (pathlib.Path(group[0]).with_suffix("").as_posix().replace("/", "_") + f"_and_{len(group) - 1}.cc")
         text = "".join(f'#include "{name}"\n' for name in group)
         if not target.exists() or target.read_text(encoding="utf-8") != text:
