@@ -11,6 +11,8 @@ import unittest
 
 import kit
 
+ONLY_WITH_ALL = "fetches the clients by Maven, and needs a JDK"
+
 SOURCES = pathlib.Path(__file__).resolve().parent / "java"
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "beans.java.example.com"},

@@ -14,6 +14,8 @@ import unittest
 
 import kit
 
+ONLY_WITH_ALL = "fetches the client from the package index"
+
 VERSION = "37.0.2"
 GROUP = "py.example.com"
 CRD = {

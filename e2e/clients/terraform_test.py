@@ -7,6 +7,8 @@ import unittest
 
 import kit
 
+ONLY_WITH_ALL = "needs Terraform"
+
 APPLY = {"Content-Type": "application/apply-patch+yaml", "Accept": "application/json"}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MAPS = "/api/v1/namespaces/default/configmaps"
