@@ -11,6 +11,7 @@ import check_coawait  # noqa: E402
 import check_layers  # noqa: E402
 import check_references  # noqa: E402
 import check_throws  # noqa: E402
+import unity_groups  # noqa: E402
 
 
 class Layers(unittest.TestCase):
@@ -132,6 +133,53 @@ class Throws(unittest.TestCase):
 
     def test_what_only_wants_memory_passes(self):
         self.assertEqual(self.helpers("void f(std::vector<int>& v) { v.push_back(1); }"), set())
+
+
+class Unity(unittest.TestCase):
+    def groups(self, **files):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in files.items():
+                (root / "m").mkdir(exist_ok=True)
+                (root / "m" / (name.replace("_h", ".h") if name.endswith("_h") else name + ".cc")).write_text(text, encoding="utf-8")
+            return unity_groups.groups([f"m/{name}.cc" for name in files if not name.endswith("_h")], root)
+
+    def together(self, one, other, **headers):
+        return len(self.groups(one=one, other=other, **headers)) == 1
+
+    def test_files_that_keep_to_themselves_come_together(self):
+        inner = "namespace k::m {\nnamespace {\nint %s(int x) { return x; }\n}\nint %s() { return %s(1); }\n}\n"
+        self.assertTrue(self.together(inner % ("a", "A", "a"), inner % ("b", "B", "b")))
+        self.assertFalse(self.together(inner % ("a", "A", "a"), inner % ("a", "B", "a")))
+
+    def test_a_name_that_another_file_means_differently_keeps_them_apart(self):
+        for mine, theirs in (
+                ("namespace {\nint trim(int x) { return x; }\n}", "int B() { return trim(2); }"),
+                ("namespace {\nconstexpr int kMost = 1;\n}", "int B() { return kMost; }"),
+                ("namespace {\nstruct Row { int x; };\n}", "void B(Row& r);"),
+                ("namespace {\nenum Way { kIn, kOut };\n}", "int B() { return kOut; }"),
+                ("static int count = 0;", "int B() { return count; }"),
+                ("#define LIMIT 7", "int B() { return LIMIT; }"),
+                ("namespace {\nstd::optional<int> found(int x) {\n  if (x) { return {}; }\n  return 1;\n}\n}", "int B() { return found(2); }"),
+                ("using Json = one::Json;", "using Json = other::Json;"),
+                ("using namespace std;", "int B();")):
+            self.assertFalse(self.together(mine, theirs), (mine, theirs))
+            self.assertFalse(self.together(theirs, mine), (theirs, mine))
+
+    def test_words_that_mean_nothing_outside_do_not(self):
+        for mine, theirs in (
+                ("namespace {\nint trim(int x) { return x; }\n}", "int B(X x) { return x.trim(2) + y->trim(1) + other::trim(3); }"),
+                ("namespace {\nint text(int x) { return x; }\n}", "int B() { auto text = 1; return text; }"),
+                ("namespace {\nint text(int x) { return x; }\n}", "int B(const std::string& text) { return use(text); }"),
+                ("namespace {\nint trim(int x) { return x; }\n}", "// trim(2)\nauto x = \"trim(3)\";"),
+                ("using one::Json;", "using one::Json;")):
+            self.assertTrue(self.together(mine, theirs), (mine, theirs))
+
+    def test_headers_that_come_later_are_read_too(self):
+        mine = "namespace {\nint trim(int x) { return x; }\n}"
+        header = "inline int use(int x) { return trim(x); }"
+        self.assertFalse(self.together(mine, '#include "m/a.h"\nint B();', a_h=header))
+        self.assertTrue(self.together('#include "m/a.h"\n' + mine, '#include "m/a.h"\nint B();', a_h=header))
 
 
 if __name__ == "__main__":
