@@ -4,7 +4,7 @@ function(kintsugi_test_program target)
   add_dependencies(tests ${target})
   if(KINTSUGI_TESTS STREQUAL TARGET)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
-    target_compile_options(${target} PRIVATE -O0 -g0)  # compiled often, run for a minute
+    target_compile_options(${target} PRIVATE -O1 -g0)  # compiled more often than run
   endif()
 endfunction()
 
