@@ -6,7 +6,9 @@ A header is read once per compilation, and reading headers is half of what a col
 several files of a module at a time. What a file keeps for itself (an unnamed namespace, `static`, a macro, an alias) would
 then be seen by the next one: two files come together only if no such name of one is a word of the other, or of a header that it
 includes. Called by CMake (cmake/unity.cmake) whenever a source file has changed. `tools/check_test.py` has its tests."""
+import contextlib
 import pathlib
+import pickle
 import re
 import sys
 
@@ -41,6 +43,8 @@ class File:
         self.words = self.unexplained()
         self.own, self.aliases, self.alone = set(self.macros), {}, False
         self.look_at_scopes()
+        self.size, self.below = len(text), set()
+        del self.tokens
 
     def unexplained(self):
         """Words that stand for something outside of a body: what is called, and what is no variable or parameter of its own."""
@@ -104,18 +108,29 @@ class File:
         self.keep(scopes, statement, names)
 
 
-class Headers:
-    """Project headers, read once: which ones a file gets to see, and which words are used there."""
+class Files:
+    """Sources and project headers, read once, and again only when they have changed: `kept` is what an earlier call knew."""
 
-    def __init__(self, root):
-        self.root, self.known = root, {}
+    def __init__(self, root, kept=None):
+        self.root, self.kept, self.known = root, kept if kept is not None else {}, {}
 
-    def read(self, name):
+    def file(self, name):
         if name not in self.known:
             path = self.root / name
-            file = File(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else None
-            self.known[name] = (file.words if file else set(), file.includes if file else [])
+            if path.is_file():
+                state = path.stat()
+                stamp = (state.st_mtime_ns, state.st_size)
+                if self.kept.get(name, (None,))[0] != stamp:
+                    self.kept[name] = (stamp, File(path.read_text(encoding="utf-8", errors="replace")))
+                self.known[name] = self.kept[name][1]
+            else:
+                self.known[name] = File("")
         return self.known[name]
+
+    def read(self, name):
+        """The words and the includes of a header."""
+        file = self.file(name)
+        return file.words, file.includes
 
     def below(self, names):
         seen, left = set(), list(names)
@@ -138,23 +153,21 @@ def disturb(one, other, headers, module):
     return any(one.own & headers.read(name)[0] for name in other.below - one.below if name.split("/")[0] == module)
 
 
-def groups(sources, root=ROOT):
+def groups(sources, root=ROOT, kept=None):
     """Lists of names, in the order of `sources`; each fits together. First fit: a change moves few files."""
-    headers, found = Headers(root), []
+    headers, found = Files(root, kept), []
     for name in sources:
-        path = root / name
-        text = path.read_text(encoding="utf-8", errors="replace")
-        file = File(text)
+        file = headers.file(name)
         file.below = headers.below(file.includes)
         for names, files, size in found:
-            if (not file.alone and not files[0].alone and len(names) < MOST_FILES and size[0] + len(text) <= MOST_BYTES
+            if (not file.alone and not files[0].alone and len(names) < MOST_FILES and size[0] + file.size <= MOST_BYTES
                     and not any(disturb(other, file, headers, name.split("/")[0]) for other in files)):
                 names.append(name)
                 files.append(file)
-                size[0] += len(text)
+                size[0] += file.size
                 break
         else:
-            found.append(([name], [file], [len(text)]))
+            found.append(([name], [file], [file.size]))
     return [names for names, _, _ in found]
 
 
@@ -162,8 +175,15 @@ def main(folder, *sources):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     names = [str(pathlib.Path(source).resolve().relative_to(ROOT)) for source in sources]
-    written = set()
-    for group in groups(names):
+    cache, kept = folder.parent / "known.pickle", {}
+    with contextlib.suppress(OSError, ValueError, EOFError, AttributeError, pickle.PickleError):
+        made_by, kept = pickle.loads(cache.read_bytes())
+        kept = kept if made_by == pathlib.Path(__file__).stat().st_mtime_ns else {}
+    before = {name: stamp for name, (stamp, _) in kept.items()}
+    written, found = set(), groups(names, ROOT, kept)
+    if before != {name: stamp for name, (stamp, _) in kept.items()}:
+        cache.write_bytes(pickle.dumps((pathlib.Path(__file__).stat().st_mtime_ns, kept)))
+    for group in found:
         if len(group) == 1:
             print(ROOT / group[0])
             continue
