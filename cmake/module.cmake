@@ -1,3 +1,13 @@
+# kintsugi_test_program(<target>): one of what the target `tests` builds.
+add_custom_target(tests)
+function(kintsugi_test_program target)
+  add_dependencies(tests ${target})
+  if(KINTSUGI_TESTS STREQUAL TARGET)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    target_compile_options(${target} PRIVATE -O1 -g0)  # compiled more often than run
+  endif()
+endfunction()
+
 # kintsugi_module(<name> DEPS <modules…> LIBS <libraries…>)
 # One static library per folder from every *.cc in it, and one test program from every *_test.cc. What stands in testing/ is a
 # library kintsugi_<name>_testing for tests: its own, and those of modules that name it in TEST_LIBS.
@@ -13,6 +23,7 @@ function(kintsugi_module name)
   endif()
   list(TRANSFORM ARG_DEPS PREPEND kintsugi_)
   if(sources)
+    kintsugi_unity(sources ${name} ${sources})
     add_library(kintsugi_${name} STATIC ${sources})
     target_link_libraries(kintsugi_${name} PUBLIC ${ARG_DEPS} ${ARG_LIBS})
   else()
@@ -26,6 +37,7 @@ function(kintsugi_module name)
   endif()
   if(KINTSUGI_TESTS AND tests)
     add_executable(kintsugi_${name}_test ${tests})
+    kintsugi_test_program(kintsugi_${name}_test)
     target_link_libraries(kintsugi_${name}_test PRIVATE kintsugi_${name} ${ARG_TEST_LIBS}
       GTest::gmock GTest::gtest GTest::gtest_main)
     # Where __FILE__ starts, with which tests find their data, when a cache makes it relative.

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE / "lib"))
 
 MACHINERY = ["crud", "errors", "patch", "apply", "list", "watch", "content", "discovery", "custom"]
 KCP = ["kcp-auth", "kcp-bindings", "kcp-crd", "kcp-proxy", "kcp-topology", "kcp-virtual", "kcp-workspaces"]

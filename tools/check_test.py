@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Tests of the check scripts themselves: each must find a planted fault."""
+import contextlib
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +13,7 @@ import check_coawait  # noqa: E402
 import check_layers  # noqa: E402
 import check_references  # noqa: E402
 import check_throws  # noqa: E402
+import unity_groups  # noqa: E402
 
 
 class Layers(unittest.TestCase):
@@ -146,6 +149,98 @@ class Throws(unittest.TestCase):
 
     def test_what_only_wants_memory_passes(self):
         self.assertEqual(self.helpers("void f(std::vector<int>& v) { v.push_back(1); }"), set())
+
+
+class Unity(unittest.TestCase):
+    def groups(self, **files):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in files.items():
+                (root / "m").mkdir(exist_ok=True)
+                (root / "m" / (name.replace("_h", ".h") if name.endswith("_h") else name + ".cc")).write_text(text, encoding="utf-8")
+            return unity_groups.groups([f"m/{name}.cc" for name in files if not name.endswith("_h")], root)
+
+    def together(self, one, other, **headers):
+        return len(self.groups(one=one, other=other, **headers)) == 1
+
+    def test_files_that_keep_to_themselves_come_together(self):
+        inner = "namespace k::m {\nnamespace {\nint %s(int x) { return x; }\n}\nint %s() { return %s(1); }\n}\n"
+        self.assertTrue(self.together(inner % ("a", "A", "a"), inner % ("b", "B", "b")))
+        self.assertFalse(self.together(inner % ("a", "A", "a"), inner % ("a", "B", "a")))
+
+    def test_a_name_that_another_file_means_differently_keeps_them_apart(self):
+        for mine, theirs in (
+                ("namespace {\nint trim(int x) { return x; }\n}", "int B() { return trim(2); }"),
+                ("namespace {\nconstexpr int kMost = 1;\n}", "int B() { return kMost; }"),
+                ("namespace {\nstruct Row { int x; };\n}", "void B(Row& r);"),
+                ("namespace {\nenum Way { kIn, kOut };\n}", "int B() { return kOut; }"),
+                ("static int count = 0;", "int B() { return count; }"),
+                ("#define LIMIT 7", "int B() { return LIMIT; }"),
+                ("namespace {\nstd::optional<int> found(int x) {\n  if (x) { return {}; }\n  return 1;\n}\n}", "int B() { return found(2); }"),
+                ("using Json = one::Json;", "using Json = other::Json;"),
+                ("using namespace std;", "int B();")):
+            self.assertFalse(self.together(mine, theirs), (mine, theirs))
+            self.assertFalse(self.together(theirs, mine), (theirs, mine))
+
+    def test_words_that_mean_nothing_outside_do_not(self):
+        for mine, theirs in (
+                ("namespace {\nint trim(int x) { return x; }\n}", "int B(X x) { return x.trim(2) + y->trim(1) + other::trim(3); }"),
+                ("namespace {\nint text(int x) { return x; }\n}", "int B() { auto text = 1; return text; }"),
+                ("namespace {\nint text(int x) { return x; }\n}", "int B(const std::string& text) { return use(text); }"),
+                ("namespace {\nint trim(int x) { return x; }\n}", "// trim(2)\nauto x = \"trim(3)\";"),
+                ("using one::Json;", "using one::Json;")):
+            self.assertTrue(self.together(mine, theirs), (mine, theirs))
+
+    def test_headers_that_come_later_are_read_too(self):
+        mine = "namespace {\nint trim(int x) { return x; }\n}"
+        header = "inline int use(int x) { return trim(x); }"
+        self.assertFalse(self.together(mine, '#include "m/a.h"\nint B();', a_h=header))
+        self.assertTrue(self.together('#include "m/a.h"\n' + mine, '#include "m/a.h"\nint B();', a_h=header))
+
+
+class EndToEnd(unittest.TestCase):
+    """e2e/run.py over a tree of topics of our own."""
+
+    def run_over(self, topics, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            here = pathlib.Path(folder) / "e2e"
+            for name, text in topics.items():
+                path = here / (name + "_test.py")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("import subprocess\nimport unittest\n" + text, encoding="utf-8")
+            shutil.copy(pathlib.Path(__file__).resolve().parent.parent / "e2e" / "run.py", here / "run.py")
+            return subprocess.run([sys.executable, str(here / "run.py"), "--binary", "/bin/true", *arguments], capture_output=True,
+                                  text=True, check=False, timeout=120)
+
+    PASSES = "class A(unittest.TestCase):\n    def test_a(self):\n        pass\n"
+
+    def test_words_select_folders_topics_and_parts_of_names(self):
+        topics = {"one/alpha": self.PASSES, "one/beta": self.PASSES, "two/alphabet": 'ONLY_WITH_ALL = "long"\n' + self.PASSES}
+        for words, chosen in (([], ["one/alpha", "one/beta"]), (["--all"], ["one/alpha", "one/beta", "two/alphabet"]),
+                              (["one"], ["one/alpha", "one/beta"]), (["alpha"], ["one/alpha"]), (["alphab"], ["two/alphabet"]),
+                              (["e2e/one/beta_test.py"], ["one/beta"])):
+            run = self.run_over(topics, *words)
+            ran = sorted(line.split("] ")[1].split(":")[0] for line in run.stdout.splitlines() if line.startswith("["))
+            self.assertEqual((run.returncode, ran), (0, chosen), run.stdout + run.stderr)
+        self.assertIn("left out without --all: two/alphabet", self.run_over(topics).stdout)
+        self.assertNotEqual(self.run_over(topics, "nothing").returncode, 0)
+
+    def test_what_a_topic_leaves_is_its_failure_and_is_ended(self):
+        leaves = ("class A(unittest.TestCase):\n    def test_a(self):\n"
+                  "        subprocess.Popen(['sleep', '7531'], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n")
+        run = self.run_over({"one/leaves": leaves, "one/passes": self.PASSES})
+        self.assertEqual(run.returncode, 1, run.stdout)
+        self.assertRegex(run.stdout, r"FAIL  one/leaves leaves a process: \d+ sleep 7531")
+        self.assertTrue(run.stdout.endswith("2 passed, 1 failed, 0 skipped\n"), run.stdout)
+        for line in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                self.assertNotEqual(line.read_bytes(), b"sleep\x007531\x00")
+
+    def test_what_fails_or_cannot_be_read_is_counted(self):
+        fails = "class A(unittest.TestCase):\n    @classmethod\n    def setUpClass(cls):\n        raise ValueError('no')\n\n    def test_a(self):\n        pass\n"
+        run = self.run_over({"one/fails": fails, "one/odd": "import nothing_like_it\n", "one/passes": self.PASSES})
+        self.assertEqual(run.returncode, 1)
+        self.assertTrue(run.stdout.endswith("1 passed, 2 failed, 0 skipped\n"), run.stdout)
 
 
 if __name__ == "__main__":

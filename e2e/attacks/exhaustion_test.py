@@ -22,7 +22,7 @@ def make(name, **data):
 
 def setUpModule():
     global installation
-    installation = kit.Installation(shards=1).start()
+    installation = kit.Installation(shards=1).start_for()
     for workspace, user in (("attacked", "mallory"), ("quiet", "bob")):
         installation.make_workspace(workspace)
         admin = installation.client(f"/clusters/root:{workspace}")
@@ -30,10 +30,6 @@ def setUpModule():
             "metadata": {"name": "owner"}, "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
             "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"}})
         kit.eventually(lambda u=user, w=workspace: user_client(u, w).get(MAPS).status == 200, 20, f"{user} is let in")
-
-
-def tearDownModule():
-    installation.__exit__(None, None, None)
 
 
 def user_client(user, workspace, base=None):

@@ -36,8 +36,7 @@ def view_of(answer, name):
 class Existence(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.installation = kit.Installation(shards=2).start()
-        cls.addClassCleanup(cls.installation.__exit__, None, None, None)
+        cls.installation = kit.Installation(shards=2).start_for(cls)
         made = cls.installation.make_workspace("there", selector={"name": "shard-1"})
         cls.cluster = made["spec"]["cluster"]
         cls.installation.make_workspace("inside", selector={"name": "root"})

@@ -27,13 +27,9 @@ WATCH_ALL = WATCH.replace("/namespaces/default", "")
 
 def setUpModule():
     global installation, workspace
-    installation = kit.Installation(shards=2).start()
+    installation = kit.Installation(shards=2).start_for()
     workspace = installation.make_workspace("door", selector={"name": "shard-1"})
     installation.client("/clusters/root:door").must("POST", MAPS, {"metadata": {"name": "seen"}, "data": {"v": "x"}})
-
-
-def tearDownModule():
-    installation.__exit__(None, None, None)
 
 
 def after(seconds):
@@ -524,7 +520,7 @@ class Tokens(Case):
             self.assertEqual(payload, (1008).to_bytes(2, "big"))
             self.assertEqual(here.get(MAPS, headers=bearer("ada-token")).status, 401)
             self.assertTrue(other.is_alive())
-            kit.replace_file(file, f'bea-token,bea,bea,"staff"\n'.encode())
+            kit.replace_file(file, 'bea-token,bea,bea,"staff"\n'.encode())
             self.ends_in_order(other, after(0), 6, "it means somebody else now")
 
     def token(self, lifetime, account):

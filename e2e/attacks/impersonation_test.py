@@ -59,8 +59,7 @@ class Attack(unittest.TestCase):
 
     @classmethod
     def begin(cls):
-        cls.installation = kit.Installation(shards=2).start()
-        unittest.addModuleCleanup(cls.installation.__exit__, None, None, None)
+        cls.installation = kit.Installation(shards=2).start_for()
         cls.name, cls.at = {}, {}
         for name, shard in (("prov", "shard-1"), ("a", "root"), ("b", "shard-1"), ("near", "root")):
             cls.name[name] = cls.installation.make_workspace(name, selector={"name": shard})["spec"]["cluster"]

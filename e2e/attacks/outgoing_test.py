@@ -147,8 +147,7 @@ class Denied(unittest.TestCase):
         cls.trap = Trap()
         cls.addClassCleanup(cls.trap.close)
         cls.installation = kit.Installation("--outgoing-allow", "198.51.100.7", "--outgoing-ports", f"443,{cls.trap.port}",
-                                            shards=1).start()
-        cls.addClassCleanup(cls.installation.__exit__, None, None, None)
+                                            shards=1).start_for(cls)
         cls.tenant = Tenant(cls.installation)
 
     def urls(self):
@@ -232,8 +231,7 @@ class Allowed(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.installation = kit.Installation(shards=1).start()
-        cls.addClassCleanup(cls.installation.__exit__, None, None, None)
+        cls.installation = kit.Installation(shards=1).start_for(cls)
         cls.tenant = Tenant(cls.installation)
 
     def serve(self, answer):

@@ -17,12 +17,8 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 def setUpModule():
     global installation
-    installation = kit.Installation(shards=2).start()
+    installation = kit.Installation(shards=2).start_for()
     installation.make_workspace("beta", selector={"name": "shard-1"})
-
-
-def tearDownModule():
-    installation.__exit__(None, None, None)
 
 
 def pair_of(name, groups=()):

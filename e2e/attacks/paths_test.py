@@ -18,7 +18,7 @@ rules:
 
 def setUpModule():
     global installation, mine, other
-    installation = kit.Installation(shards=2).start()
+    installation = kit.Installation(shards=2).start_for()
     mine = installation.make_workspace("mine")["spec"]["cluster"]
     other = installation.make_workspace("other")["spec"]["cluster"]
     admin = installation.client("/clusters/root:mine")
@@ -33,10 +33,6 @@ def setUpModule():
         client = installation.client(path)
         client.must("POST", SECRETS, {"metadata": {"name": "s"}, "stringData": {"p": "hunter2"}})
         client.must("POST", MAPS, {"metadata": {"name": "m"}, "data": {"k": "v"}})
-
-
-def tearDownModule():
-    installation.__exit__(None, None, None)
 
 
 def spellings(word):

@@ -177,7 +177,7 @@ def export_of(client, name, group="gear.test", plural="gears", kind="Gear", **sp
 
 def setUpModule():
     global up, admin, ann, prov, system, home, view, cluster  # pylint: disable=global-variable-undefined
-    up = kit.Installation(shards=2).start()
+    up = kit.Installation(shards=2).start_for()
     root = up.client()
     grant(root, "ann", "makers", [{"apiGroups": ["tenancy.kcp.io"], "resources": ["workspaces"], "verbs": ["create", "get"]}])
     up.make_workspace("prov", selector={"name": "shard-1"})
@@ -227,10 +227,6 @@ def setUpModule():
     kit.eventually(lambda: ann.must("GET", f"{KINDS['ws'][0]}/child")["status"]["phase"] == "Ready")
     for kind in ("map", "ws", "held", "export", "binding"):
         kit.eventually(lambda k=kind: prov.get(f"{view}{KINDS[k][0]}/{KINDS[k][1]}").status == 200, what=f"{kind} is seen by its claim")
-
-
-def tearDownModule():
-    up.__exit__(None, None, None)
 
 
 def as_bob(client):

@@ -45,8 +45,7 @@ def condition(obj, kind):
 
 def setUpModule():
     global installation, root, shards
-    installation = kit.Installation(shards=2).start()
-    unittest.addModuleCleanup(installation.__exit__, None, None, None)
+    installation = kit.Installation(shards=2).start_for()
     root = installation.client()
     shards = {s["metadata"]["name"]: s for s in root.must("GET", "/apis/core.kcp.io/v1alpha1/shards")["items"]}
 

@@ -194,35 +194,73 @@ func TestT84_ten_thousand_watches_come_back_at_once(t *testing.T) {
 	}
 }
 
+// Which of the two orders comes is chance where nobody waits: the server reads the stream too many before the client's SETTINGS ACK,
+// or after it.
 func TestT85b_one_stream_more_than_advertised(t *testing.T) {
 	begin(t)
+	oneStreamMore(t, false)
+}
+
+func TestT85c_one_stream_more_than_acknowledged(t *testing.T) {
+	begin(t)
+	oneStreamMore(t, true)
+}
+
+// oneStreamMore opens 101 streams where 100 are allowed: the last one is refused, the others and the connection stay.
+func oneStreamMore(t *testing.T, acknowledged bool) {
 	r := NewRig(t, Set("listener.max_streams", 100))
 	r.Fill(1, 1, 1)
 	c := openRaw(t, r)
 	var mutex sync.Mutex
 	codes, answered := map[uint32]http2.ErrCode{}, map[uint32]bool{}
-	go func() {
-		_ = c.read(func(frame http2.Frame) {
-			mutex.Lock()
-			defer mutex.Unlock()
-			switch frame := frame.(type) {
-			case *http2.RSTStreamFrame:
-				codes[frame.StreamID] = frame.ErrCode
-			case *http2.DataFrame:
-				answered[frame.StreamID] = true
+	answers, over, settings := make(chan struct{}, 1), "goes on", make(chan struct{}, 1)
+	look := func(frame http2.Frame) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		switch frame := frame.(type) {
+		case *http2.RSTStreamFrame:
+			codes[frame.StreamID] = frame.ErrCode
+		case *http2.DataFrame:
+			answered[frame.StreamID] = true
+		case *http2.GoAwayFrame:
+			over = fmt.Sprintf("ends with %v %q", frame.ErrCode, frame.DebugData())
+		case *http2.SettingsFrame:
+			if !frame.IsAck() {
+				settings <- struct{}{} // and read() has acknowledged them
 			}
-		})
-	}()
-	for range 101 {
+		case *http2.PingFrame:
+			if frame.IsAck() {
+				answers <- struct{}{}
+			}
+		}
+	}
+	ask := func() {
+		t.Helper()
 		if _, err := c.ask(http.MethodGet, ConfigMaps.Path()+"?watch=1", true); err != nil {
 			t.Fatal(err)
+		}
+	}
+	if !acknowledged {
+		for range 101 {
+			ask() // before anything is read
+		}
+	}
+	go func() { _ = c.read(look) }()
+	if acknowledged {
+		<-settings
+		if err := c.write(func(f *http2.Framer) error { return f.WritePing(false, [8]byte{1}) }); err != nil {
+			t.Fatal(err)
+		}
+		<-answers // what was sent before the ping has been read
+		for range 101 {
+			ask()
 		}
 	}
 	eventually(t, patience, "100 watches and one refusal", func() error {
 		mutex.Lock()
 		defer mutex.Unlock()
 		if len(answered) != 100 || len(codes) != 1 || codes[201] != http2.ErrCodeRefusedStream {
-			return fmt.Errorf("%d answered, refused are %v", len(answered), codes)
+			return fmt.Errorf("%d answered, refused are %v, the connection %s", len(answered), codes, over)
 		}
 		return nil
 	})

@@ -35,11 +35,11 @@ var notShown = map[string]map[string]string{
 		"T01_T02_T10_custom_resources":   "a workspace's own CustomResourceDefinitions are not shown at clusters/*, as in kcp",
 		"T94_a_group_of_one_server":      "a workspace's own CustomResourceDefinitions are not shown at clusters/*, as in kcp",
 		"T18_T76_T92_get":                "no single objects at clusters/* (AGG-201)",
-		"T38_old_paths":                  "no namespaces at clusters/* (AGG-202); 104_merged_parameters_test.py has those without",
+		"T38_old_paths":                  "no namespaces at clusters/* (AGG-202); merged/parameters_test.py has those without",
 		"T08_T92_T94_T95_kubectl":        "kubectl puts namespaces into paths (AGG-202); the next one has what goes without",
 		"T93_exec_logs_and_port_forward": "no pods",
 		"T02_kinds_without_versions":     "no kind without versions",
-		"T67_T90_rights_on_one_server":   "who may read clusters/* may on every shard; 103_reviewed_test.py has rights in an export",
+		"T67_T90_rights_on_one_server":   "who may read clusters/* may on every shard; merged/reviewed_test.py has rights in an export",
 	},
 }
 

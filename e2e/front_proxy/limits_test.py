@@ -1,0 +1,219 @@
+"""What is refused early or taken away: requests above a limit, answers before the request was read, rights of open watches."""
+import contextlib
+import json
+import re
+import socket
+import subprocess
+import unittest
+
+import kit
+import raw_h2
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+TOPOLOGY = "/apis/topology.kcp.io/v1alpha1/"
+SERVED = {"partitions": TOPOLOGY + "partitions", "partitionsets": TOPOLOGY + "partitionsets",
+          "apiexportendpointslices": "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"}
+BUSY = "Too many requests, please try again later."
+
+
+def setUpModule():
+    global installation, root
+    installation = kit.Installation(shards=2).start_for()
+    root = installation.client()
+
+
+def shard_url(name, of=None):
+    text = ((of or installation).state / "shards" / name / "admin.kubeconfig").read_text()
+    return re.search(r"server: \"?(https://[0-9.:]+)", text).group(1)
+
+
+class EarlyAnswers(unittest.TestCase):
+    """curl 7.88 lost about every fifth answer whose stream was reset before its body was sent."""
+
+    def curl(self, url, *arguments, times=50):
+        pki = installation.pki
+        for turn in range(times):
+            done = subprocess.run(["curl", "-sS", "--http2", "--cacert", pki / "serving-ca.crt", "--cert", pki / "admin.crt",
+                                   "--key", pki / "admin.key", "-w", "\n%{http_code} %{http_version}", *arguments, url],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), f"{arguments[:2]}, turn {turn}: {done.stdout}")
+            body, _, last = done.stdout.rpartition("\n")
+            yield json.loads(body), *last.split()
+
+    def servers(self):
+        return f"https://127.0.0.1:{installation.port}", shard_url("root")
+
+    def test_a_form_instead_of_an_object_is_answered_every_time(self):
+        for server in self.servers():
+            for status, code, version in self.curl(f"{server}/clusters/root{MAPS}", "-d", "a=b"):
+                self.assertEqual((status["reason"], code, version), ("UnsupportedMediaType", "415", "2"), server)
+
+    def test_bodies_that_are_sent_in_parts_are_no_exception(self):
+        for name, size, times in (("medium", 40_000, 50), ("large", 4_000_000, 10)):
+            path = installation.dir / name
+            path.write_bytes(b"x" * size)
+            for server in self.servers():
+                for status, code, version in self.curl(f"{server}/clusters/root{MAPS}", "-H", "Content-Type: text/plain",
+                                                       "--data-binary", f"@{path}", times=times):
+                    self.assertIn((status["reason"], code, version),
+                                  (("UnsupportedMediaType", "415", "2"), ("RequestEntityTooLarge", "413", "2")), server)
+
+    def test_who_is_refused_by_the_proxy_itself_hears_so(self):
+        path = installation.dir / "refused"
+        path.write_bytes(b"x" * 40_000)
+        for status, code, _ in self.curl(f"{self.servers()[0]}/clusters/root:nowhere{MAPS}", "--data-binary", f"@{path}"):
+            self.assertEqual((status["reason"], code), ("Forbidden", "403"))
+
+
+class Discovery(unittest.TestCase):
+    def test_AM_055_writing_to_discovery_gives_what_reading_gives(self):
+        for path in ("/apis", "/apis/apis.kcp.io", "/apis/apis.kcp.io/v1alpha1", "/apis/topology.kcp.io", "/openapi/v3"):
+            plain = root.get(path)
+            self.assertEqual(plain.status, 200)
+            for method in ("PUT", "DELETE", "POST", "PATCH"):
+                for body in (None, {"some": "body"}):
+                    with self.subTest(method=method, path=path, body=body):
+                        answer = root.request(method, path, body)
+                        self.assertTrue(answer.status == 405 or (answer.status, answer.json) == (200, plain.json), answer)
+        groups = [group["name"] for group in root.request("PUT", "/apis").json["groups"]]
+        self.assertIn("topology.kcp.io", groups)
+
+
+class Concurrency(unittest.TestCase):
+    """Limits of one at a time, at a shard and at a proxy that are started so."""
+
+    @staticmethod
+    @contextlib.contextmanager
+    def half_sent(client, path, body):
+        """A write whose body stays incomplete; yields a function that sends the rest and returns the status line."""
+        raw = socket.create_connection((client.url.hostname, client.url.port), timeout=60)
+        with client.context.wrap_socket(raw, server_hostname=client.url.hostname) as tls:
+            text = json.dumps(body).encode()
+            tls.sendall((f"POST {client.url.path.rstrip('/')}{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                         f"Content-Length: {len(text)}\r\n\r\n").encode() + text[:5])
+
+            def finish():
+                tls.sendall(text[5:])
+                return tls.recv(4096).split(b"\r\n")[0]
+
+            yield finish
+
+    def test_AM_026_AM_067_a_shard_that_is_full_of_writes_still_reads(self):
+        with kit.Installation(shards=1) as own:  # a Shard that is gone afterwards would keep other tests waiting
+            command = [str(kit.BINARY), "shard", "--join", str(own.state), "--name", "narrow", "--labels", "region=sa-east-1",
+                       "--max-writes", "1"]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                kit.eventually(lambda: own.client().get("/apis/core.kcp.io/v1alpha1/shards/narrow").status == 200)
+                self.fill(own)
+            finally:
+                process.terminate()
+                process.wait(60)
+
+    def fill(self, own):
+        own.make_workspace("narrow", selector={"region": "sa-east-1"})
+        proxied = own.client("/clusters/root:narrow")
+        kit.eventually(lambda: proxied.get(MAPS + "/kube-root-ca.crt").status == 200)
+        found = proxied.must("GET", "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")
+        shard, ca = shard_url("narrow", own), own.pki / "serving-ca.crt"
+        direct = kit.Client(f"{shard}/clusters/{found['metadata']['annotations']['kcp.io/cluster']}", ca, own.pki / "admin.crt",
+                            own.pki / "admin.key")
+
+        def make(name):
+            return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+        for client, name in ((proxied, "by-proxy"), (direct, "direct")):
+            with self.half_sent(client, MAPS, make(name)) as finish:  # takes no place (SE-075)
+                self.assertEqual(client.request("DELETE", MAPS + "/nothing").status, 404)
+                self.crowd(client, MAPS, lambda number, n=name: make(f"{n}-{number}"))
+                self.assertEqual(client.get(MAPS).status, 200)
+                self.assertEqual(next(client.watch(MAPS + "?watch=1"))["type"], "ADDED")
+                self.assertEqual(kit.Client(shard, ca).get("/livez").status, 200)
+                self.assertEqual(finish(), b"HTTP/1.1 201 Created")
+            kit.eventually(lambda c=client, n=name: c.request("DELETE", f"{MAPS}/{n}").status == 200, what="its place is free")
+
+    def crowd(self, client, path, thing):
+        """Whole writes that come at once: one of them has the place, others are told to come again."""
+        with raw_h2.Connection(client) as connection:
+            with connection.at_once():
+                streams = []
+                for number in range(30):
+                    streams.append(connection.open("POST", path, [("content-type", "application/json")], end=False))
+                    connection.data(streams[-1], json.dumps(thing(number)).encode(), end=True)
+            self.assertTrue(connection.until(lambda: all(s.over for s in streams)))
+            refused = [json.loads(s.body) for s in streams if s.status == 429]
+            self.assertEqual({s.status for s in streams}, {201, 429}, [s.body for s in streams])
+            self.assertEqual({(r["reason"], r["message"], r["details"]["retryAfterSeconds"]) for r in refused},
+                             {("TooManyRequests", BUSY, 1)})
+
+    def test_AM_067_what_the_proxy_serves_is_limited_by_its_configuration(self):
+        with kit.Proxy(installation, {"limits": {"served": "{writes: 1}"}}, loops=1) as proxy:
+            client = proxy.client()
+
+            def thing(name):
+                return {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": f"held-{name}"},
+                        "spec": {"selector": {}}}
+
+            with self.half_sent(client, SERVED["partitions"], thing("late")) as finish:  # takes no place (SE-075)
+                self.assertEqual(client.request("DELETE", SERVED["partitions"] + "/nothing").status, 404)
+                self.crowd(client, SERVED["partitions"], thing)
+                self.assertEqual(client.get(SERVED["partitions"]).status, 200)
+                self.assertGreaterEqual(proxy.metric('kintsugi_limited_total{limit="served"}'), 1)
+                self.assertEqual(finish(), b"HTTP/1.1 201 Created")
+            for item in client.must("GET", SERVED["partitions"])["items"]:
+                kit.eventually(lambda n=item["metadata"]["name"]:
+                               client.request("DELETE", f"{SERVED['partitions']}/{n}").status in (200, 404))
+
+
+class Rights(unittest.TestCase):
+    def bind(self, client, name, user, rules):
+        client.must("POST", RBAC + "/clusterroles", {"metadata": {"name": name}, "rules": rules})
+        client.must("POST", RBAC + "/clusterrolebindings", {
+            "metadata": {"name": name}, "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
+            "roleRef": {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}})
+
+    def test_TP_122_a_watch_ends_after_its_right(self):
+        installation.make_workspace("rights")
+        inside = installation.client("/clusters/root:rights")
+        for user in ("watcher", "stays"):
+            inside.must("POST", RBAC + "/clusterrolebindings", {
+                "metadata": {"name": "enters-" + user},
+                "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
+                "roleRef": {"kind": "ClusterRole", "name": "system:kcp:workspace:access", "apiGroup": "rbac.authorization.k8s.io"}})
+            self.bind(inside, "reads-" + user, user, [{"apiGroups": ["topology.kcp.io", "apis.kcp.io"],
+                                                       "resources": list(SERVED), "verbs": ["get", "list", "watch"]}])
+            self.bind(root, "everywhere-" + user, user, [{"nonResourceURLs": ["/clusters/*"], "verbs": ["list", "watch"]}])
+        with kit.Proxy(installation, {"wildcard": "serve", "authorization": {"recheck_watches_ms": 500}}) as proxy:
+            def client(user, path):
+                cert, key = kit.make_user(installation.dir, installation.pki, user, [])
+                return kit.Client(f"https://127.0.0.1:{proxy.port}{path}", installation.pki / "serving-ca.crt", cert, key)
+
+            places = "/clusters/root:rights", "/clusters/*"
+            paths = [(place, path) for place in places for path in SERVED.values()]
+            for user in ("watcher", "stays"):
+                for place, path in paths:
+                    kit.eventually(lambda u=user, p=place, q=path: client(u, p).get(q).status == 200, what=f"{user} {place}{path}")
+            watches = {user: [kit.Watch(client(user, place), path + "?watch=1&timeoutSeconds=300&sendInitialEvents=true"
+                                        "&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true") for place, path in paths]
+                       for user in ("watcher", "stays")}
+            kit.eventually(lambda: all(watch.events for some in watches.values() for watch in some), what="watches run")
+            inside.must("DELETE", RBAC + "/clusterrolebindings/reads-watcher")
+            root.must("DELETE", RBAC + "/clusterrolebindings/everywhere-watcher")
+            kit.eventually(lambda: all(client("watcher", place).get(path).status == 403 for place, path in paths), 11,
+                           "no new request is allowed")
+            kit.eventually(lambda: all(watch.ended_at for watch in watches["watcher"]), 15, "the watches have ended")
+            self.assertEqual([watch.fault for watch in watches["watcher"]], [None] * 6, "in order")
+            self.assertEqual([watch.ended_at for watch in watches["stays"]], [None] * 6)
+
+    def test_SE_160_nobody_is_told_the_same_wherever_it_is_served(self):
+        for cluster in ("root", "root:nope"):
+            anonymous = installation.client(f"/clusters/{cluster}", cert=None)
+            for path in SERVED.values():
+                for query in ("", "?watch=1"):
+                    refused = anonymous.get(path + query)
+                    self.assertEqual((refused.status, refused.json["reason"]), (401, "Unauthorized"), refused)
+
+
+if __name__ == "__main__":
+    unittest.main()

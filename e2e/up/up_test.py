@@ -1,0 +1,146 @@
+"""`kintsugi up`: files, contexts, shards, restart with all data, orderly end, errors on the command line."""
+import json
+import stat
+import shutil
+import subprocess
+import unittest
+
+import kit
+
+
+class Up(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = kit.Installation().start_for(cls)
+
+    def test_files_of_design_section_12(self):
+        state = self.installation.state
+        for name in ("admin.kubeconfig", "ready", "pki/client-ca.crt", "pki/requestheader-ca.crt", "pki/serving-ca.crt",
+                     "run/proxy.pid", "run/root.pid", "run/shard-2.pid", "run/admin.sock", "logs/proxy.log",
+                     "shards/root/admin.kubeconfig", "shards/shard-1/data", "proxy/data"):
+            self.assertTrue((state / name).exists(), name)
+        for key in (state / "pki").glob("*.key"):
+            self.assertEqual(stat.S_IMODE(key.stat().st_mode), 0o600, key)
+        self.assertEqual(stat.S_IMODE((state / "admin.kubeconfig").stat().st_mode), 0o600)
+
+    def test_contexts_lead_to_root_and_base(self):
+        contexts = self.installation.kubectl("config", "get-contexts", "-o", "name").split()
+        self.assertEqual(sorted(contexts), ["base", "root"])
+        current = self.installation.kubectl("config", "current-context").strip()
+        self.assertEqual(current, "root")
+        server = self.installation.kubectl("config", "view", "-o", "jsonpath={.clusters[?(@.name=='root')].cluster.server}")
+        self.assertEqual(server, f"https://127.0.0.1:{self.installation.port}/clusters/root")
+
+    def test_shards_carry_region_cloud_and_name(self):
+        shards = json.loads(self.installation.kubectl("get", "shards", "-o", "json"))["items"]
+        labels = {s["metadata"]["name"]: s["metadata"]["labels"] for s in shards}
+        self.assertEqual(labels, {
+            "root": {"region": "eu-west-1", "cloud": "aws", "name": "root"},
+            "shard-1": {"region": "us-east-1", "cloud": "gcp", "name": "shard-1"},
+            "shard-2": {"region": "ap-south-1", "cloud": "azure", "name": "shard-2"}})
+
+    def test_kubectl_get_shards_shows_the_columns(self):
+        lines = self.installation.kubectl("get", "shards").splitlines()
+        self.assertEqual(lines[0].split(), ["NAME", "REGION", "URL", "EXTERNAL", "URL", "AGE"])
+        self.assertEqual(len(lines), 4)
+        self.assertRegex(lines[1], r"^root\s+eu-west-1\s+https://127\.0\.0\.1:\d+\s+https://127\.0\.0\.1:%d\s+\d+s" %
+                         self.installation.port)
+
+    def test_a_second_up_on_the_folder_is_refused(self):
+        run = subprocess.run([str(kit.BINARY), "up", "--dir", str(self.installation.state), "--port", str(kit.free_port())],
+                             capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("is in use by another", run.stderr)
+        self.assertEqual(len(run.stderr.strip().splitlines()), 1)
+
+
+class UpLifeCycle(unittest.TestCase):
+    def test_a_second_start_goes_on_with_all_data(self):
+        installation = kit.Installation()
+        with installation:
+            installation.make_workspace("kept", selector={"region": "us-east-1"})
+            installation.client("/clusters/root:kept").must(
+                "POST", "/api/v1/namespaces/default/configmaps",
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}})
+            installation.client().must(
+                "POST", "/apis/topology.kcp.io/v1alpha1/partitionsets",
+                {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "PartitionSet", "metadata": {"name": "s"},
+                 "spec": {"dimensions": ["region"]}})
+            self.assertEqual(installation.stop(), 0)
+            self.assertFalse((installation.state / "ready").exists())
+            self.assertEqual(list((installation.state / "run").glob("*.pid")), [])
+            installation.start()
+            kept = installation.client("/clusters/root:kept").must("GET", "/api/v1/namespaces/default/configmaps/a")
+            self.assertEqual(kept["data"], {"k": "v"})
+            partitions = installation.client().must("GET", "/apis/topology.kcp.io/v1alpha1/partitions")["items"]
+            self.assertEqual(len(partitions), 3)
+
+    def test_a_killed_shard_comes_back_by_itself(self):
+        with kit.Installation() as installation:
+            before = installation.pid("shard-1")
+            installation.kill("shard-1")
+            kit.eventually(lambda: installation.pid("shard-1") != before, 10, "a new process")
+
+            def served():
+                return installation.client("/shards/shard-1/clusters/root").get("/version").status in (403, 404)
+
+            kit.eventually(served)
+            installation.make_workspace("after", selector={"region": "us-east-1"})
+
+    def test_wrong_usage_is_one_clear_line(self):
+        for arguments, text, status in (
+                (["--shards", "0"], "--shards: must be 1 to 64", 2),
+                (["--port", "x"], '--port: "x" is not a port', 2),
+                (["--foo"], "unknown option --foo", 2),
+                (["--store", "paper"], '--store: "paper" is not a choice that this version has; known: lmdb', 2),
+                (["--wildcard", "some"], '--wildcard: "some" is not a choice that this version has; known: serve, deny', 2),
+                (["extra"], 'unexpected argument "extra"', 2),
+                (["--dir", "/proc/nowhere"], "/proc/nowhere", 1)):
+            run = subprocess.run([str(kit.BINARY), "up", *arguments], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(run.returncode, status, arguments)
+            self.assertIn(text, run.stderr)
+            self.assertEqual(len(run.stderr.strip().splitlines()), 1, run.stderr)
+
+    def test_a_port_in_use_ends_with_one_line(self):
+        import socket
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            installation = kit.Installation()
+            self.addCleanup(shutil.rmtree, installation.dir)
+            installation.options[installation.options.index("--port") + 1] = str(taken.getsockname()[1])
+            run = subprocess.run([str(kit.BINARY), "up", *installation.options], capture_output=True, text=True, timeout=60,
+                                 check=False)
+            self.assertEqual(run.returncode, 1, run.stderr)
+            self.assertIn("could not start", run.stderr)
+            self.assertIn("in use", run.stderr)
+
+    def test_help_lists_every_option(self):
+        for command in ("up", "proxy", "shard"):
+            run = subprocess.run([str(kit.BINARY), command, "--help"], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(run.returncode, 0)
+            self.assertIn("usage: kintsugi " + command, run.stdout)
+        self.assertIn("--regions", subprocess.run([str(kit.BINARY), "up", "--help"], capture_output=True, text=True,
+                                                  timeout=60, check=False).stdout)
+
+    def test_answers_as_kcp_where_that_is_chosen(self):
+        with kit.Installation("--wildcard", "deny", "--consumers", "required", shards=1) as installation:
+            refused = installation.client("").get("/clusters/*/api/v1/namespaces")
+            self.assertEqual((refused.status, refused.json["reason"]), (403, "Forbidden"))
+            self.assertIn('"/clusters/*/api/v1/namespaces": workspace access not permitted', refused.json["message"])
+            self.assertIn("consumers: required", (installation.state / "proxy" / "proxy.yaml").read_text())
+
+    def test_idle_memory_is_small(self):
+        with kit.Installation() as installation:
+            sizes = {}
+            for process in ("proxy", "root", "shard-1", "shard-2"):
+                status = open(f"/proc/{installation.pid(process)}/status", encoding="utf-8").read()
+                sizes[process] = int(status.split("VmRSS:")[1].split()[0]) / 1024
+            print("      idle RSS in MiB: " + ", ".join(f"{k} {v:.1f}" for k, v in sizes.items()))
+            self.assertLessEqual(sizes["proxy"], 20 * 1.0486)
+            for shard in ("root", "shard-1", "shard-2"):
+                self.assertLessEqual(sizes[shard], 30 * 1.0486)
+
+
+if __name__ == "__main__":
+    unittest.main()
