@@ -31,6 +31,7 @@ LIBRARIES = {
     r"yaml\.h": {"krm"},
     r"re2/": {"krm", "cel", "apiserver", "proxy"},
     r"boost/asio": {"net"},
+    r"boost/program_options": {"cmd"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
