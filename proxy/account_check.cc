@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "krm/json.h"
 #include "krm/status.h"
 #include "proxy/access_review.h"

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 #include "krm/json.h"
 #include "krm/protobuf.h"

@@ -1,7 +1,7 @@
 #include "proxy/shard_reviews.h"
 
 #include "auth/request_header.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "krm/json.h"
 #include "krm/status.h"
 #include "proxy/access_review.h"

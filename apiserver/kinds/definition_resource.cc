@@ -5,7 +5,7 @@
 
 #include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/kinds/common.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 #include "cel/rules.h"
 #include "krm/structural.h"

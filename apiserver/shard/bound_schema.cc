@@ -6,7 +6,7 @@
 
 #include "apiserver/kinds/builtin_kinds.h"
 #include "apiserver/kinds/common.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 
 namespace kintsugi::apiserver {
 namespace {

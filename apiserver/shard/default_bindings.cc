@@ -7,8 +7,8 @@
 #include "apiserver/shard/conditions.h"
 #include "apiserver/shard/lifecycle.h"
 #include "apiserver/shard/names.h"
+#include "base/digest.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver {

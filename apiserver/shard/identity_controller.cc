@@ -4,7 +4,7 @@
 
 #include "apiserver/shard/conditions.h"
 #include "apiserver/shard/names.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 #include "krm/go_text.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "proxy/merge/jitter.h"
 
 namespace kintsugi::proxy {
