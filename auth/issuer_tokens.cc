@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "base/time.h"
 #include "krm/status.h"
 

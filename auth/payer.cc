@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 
 namespace kintsugi::auth {

@@ -1,19 +1,17 @@
 #include <openssl/crypto.h>
-#include <openssl/sha.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "auth/authenticators.h"
+#include "base/digest.h"
 #include "base/strings.h"
 
 namespace kintsugi::auth {
 namespace {
 
-std::string sha256(std::string_view text) {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+std::string hashed(std::string_view text) {
+  const auto digest = sha256(text);
   return std::string(reinterpret_cast<const char*>(digest.data()), digest.size());
 }
 
@@ -82,7 +80,7 @@ Expected<std::shared_ptr<TokenFile>> TokenFile::parse(std::string_view csv) {
         }
       }
     }
-    file->users_.emplace_back(sha256((*fields)[0]), std::move(user));
+    file->users_.emplace_back(hashed((*fields)[0]), std::move(user));
   }
   std::stable_sort(file->users_.begin(), file->users_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -94,7 +92,7 @@ void TokenFile::authenticate_token(std::string_view token,
                                    std::string_view cluster, Done done) {
   (void)audiences;
   (void)cluster;
-  const std::string key = sha256(token);
+  const std::string key = hashed(token);
   const auto found = std::lower_bound(
       users_.begin(), users_.end(), key,
       [](const auto& entry, const std::string& wanted) { return entry.first < wanted; });

@@ -8,12 +8,7 @@
 namespace kintsugi {
 namespace {
 
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-constexpr std::string_view kBase64Url =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr char kUpperHex[] = "0123456789ABCDEF";
-constexpr char kLowerHex[] = "0123456789abcdef";
 
 int hex_value(char c) noexcept {
   if (c >= '0' && c <= '9') {
@@ -30,66 +25,6 @@ int hex_value(char c) noexcept {
 
 std::uint32_t byte_at(std::string_view bytes, std::size_t index) noexcept {
   return static_cast<unsigned char>(bytes[index]);
-}
-
-std::string encode64(std::string_view bytes, std::string_view alphabet, bool padding) {
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t rest = bytes.size() - i;
-    const std::uint32_t word = byte_at(bytes, i) << 16U |
-                               (rest > 1 ? byte_at(bytes, i + 1) << 8U : 0U) |
-                               (rest > 2 ? byte_at(bytes, i + 2) : 0U);
-    out += alphabet[word >> 18U & 63U];
-    out += alphabet[word >> 12U & 63U];
-    if (rest > 1) {
-      out += alphabet[word >> 6U & 63U];
-    } else if (padding) {
-      out += '=';
-    }
-    if (rest > 2) {
-      out += alphabet[word & 63U];
-    } else if (padding) {
-      out += '=';
-    }
-  }
-  return out;
-}
-
-std::optional<std::string> decode64(std::string_view text, std::string_view alphabet,
-                                    bool padding_required) {
-  std::array<std::int8_t, 256> values{};
-  values.fill(-1);
-  for (std::size_t i = 0; i < alphabet.size(); ++i) {
-    values[static_cast<unsigned char>(alphabet[i])] = static_cast<std::int8_t>(i);
-  }
-  if (padding_required && text.size() % 4 != 0) {
-    return std::nullopt;
-  }
-  const std::size_t whole = text.size();
-  while (!text.empty() && text.back() == '=' && whole - text.size() < 2) {
-    text.remove_suffix(1);
-  }
-  if (text.size() % 4 == 1 || (whole != text.size() && whole % 4 != 0)) {
-    return std::nullopt;
-  }
-  std::string out;
-  out.reserve(text.size() / 4 * 3 + 2);
-  std::uint32_t word = 0;
-  int bits = 0;
-  for (const char c : text) {
-    const std::int8_t value = values[static_cast<unsigned char>(c)];
-    if (value < 0) {
-      return std::nullopt;
-    }
-    word = word << 6U | static_cast<std::uint32_t>(value);
-    bits += 6;
-    if (bits >= 8) {
-      bits -= 8;
-      out += static_cast<char>(word >> static_cast<unsigned>(bits) & 255U);
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -188,26 +123,6 @@ std::string percent_encode(std::string_view text) {
       out += kUpperHex[byte >> 4];
       out += kUpperHex[byte & 15];
     }
-  }
-  return out;
-}
-
-std::string base64_encode(std::string_view bytes) { return encode64(bytes, kBase64, true); }
-std::optional<std::string> base64_decode(std::string_view text) {
-  return decode64(text, kBase64, true);
-}
-std::string base64url_encode(std::string_view bytes) { return encode64(bytes, kBase64Url, false); }
-std::optional<std::string> base64url_decode(std::string_view text) {
-  return decode64(text, kBase64Url, false);
-}
-
-std::string hex_encode(std::string_view bytes) {
-  std::string out;
-  out.reserve(bytes.size() * 2);
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += kLowerHex[byte >> 4];
-    out += kLowerHex[byte & 15];
   }
   return out;
 }

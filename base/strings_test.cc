@@ -39,9 +39,30 @@ TEST(Base64, WhenDecoded_GivesTheOriginalAtEveryLength) {
   }
   EXPECT_EQ(base64_encode("hi?>"), "aGk/Pg==");
   EXPECT_EQ(base64url_encode("hi?>"), "aGk_Pg");
-  for (const char* bad : {"a", "a===", "aGk/Pg", "aG k", "=aGk"}) {
+  for (const char* bad : {"a", "a===", "aGk/Pg", "aG k", "=aGk", "aG=k", "a=Gk", "====", " aGk",
+                          "aGk\n", "aGk/Pg==\n", "aGk_Pg==", "aGk-", "aGk/P=g="}) {
     EXPECT_FALSE(base64_decode(bad)) << bad;
   }
+  for (const char* bad : {"a", "aGk/Pg", "aGk+", "aGk_Pg=", "aG k", "aG=k", "aGk=="}) {
+    EXPECT_FALSE(base64url_decode(bad)) << bad;
+  }
+  EXPECT_EQ(base64url_decode("aGk_Pg=="), "hi?>");
+  EXPECT_EQ(base64url_decode(""), "");
+  EXPECT_FALSE(base64_decode(std::string_view("aG\0k", 4)));
+  EXPECT_EQ(base64_decode("QR=="), "A");  // bits that mean nothing, as Go's decoder
+}
+
+TEST(Base64, WhenTextIsLongerThanOneCallTakes_IsTheSame) {
+  std::string bytes(std::size_t{3} * (1U << 20U) * 2 + 1, 'x');
+  bytes[std::size_t{3} * (1U << 20U)] = 'y';
+  const std::string text = base64_encode(bytes);
+  EXPECT_EQ(text.size(), (bytes.size() + 2) / 3 * 4);
+  EXPECT_EQ(base64_decode(text), bytes);
+}
+
+TEST(Hex, WhenEncoded_IsLowerCase) {
+  EXPECT_EQ(hex_encode(""), "");
+  EXPECT_EQ(hex_encode(std::string_view("\0\xAB\xff\x9", 4)), "00abff09");
 }
 
 TEST(Utf8, WhenSequencesAreBroken_SaysSo) {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/sha1.h"
+#include "base/digest.h"
 #include "base/strings.h"
 
 namespace kintsugi::http {

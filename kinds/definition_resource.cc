@@ -3,7 +3,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 #include "cel/rules.h"
 #include "kinds/builtin_kinds.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "apiserver/server.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "kinds/builtin_kinds.h"
 
 namespace kintsugi::kinds {

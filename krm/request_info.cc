@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 #include "krm/internal/path_shape.h"
 #include "krm/names.h"

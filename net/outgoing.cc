@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/log.h"
-#include "base/sha256.h"
 
 namespace kintsugi::net {
 namespace {

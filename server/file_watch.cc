@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "server/files.h"
 
 namespace kintsugi::server {

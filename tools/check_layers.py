@@ -36,13 +36,19 @@ TESTS = {"apiserver": {"kinds"}}
 # Libraries that one module owns: pattern -> modules that may include it.
 LIBRARIES = {
     r"nghttp2/": {"http", "bench"},
-    r"openssl/": {"net", "auth", "bench"},
+    r"openssl/": {"base", "net", "auth", "bench"},
     r"lmdb\.h": {"store"},
     r"rapidjson/": {"krm"},
     r"yaml\.h": {"krm"},
     r"re2/": {"krm", "cel", "kinds", "controlplane", "aggregation", "proxy"},
     r"boost/asio": {"net"},
+    r"boost/program_options": {"cmd"},
 }
+# Libraries that take long to compile, or that stay behind a header of ours: (pattern, modules) whose headers do without.
+IN_SOURCES_ONLY = [
+    (r"openssl/", {"base"}),
+    (r"boost/program_options", {"cmd"}),
+]
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 
@@ -79,6 +85,9 @@ def check(root: pathlib.Path):
             for pattern, owners in LIBRARIES.items():
                 if re.match(pattern, target) and module not in owners and not name.name.endswith("_test.cc"):
                     yield f"{where}: <{target}> belongs to {', '.join(sorted(owners))}"
+            for pattern, modules in IN_SOURCES_ONLY:
+                if re.match(pattern, target) and module in modules and name.suffix == ".h":
+                    yield f"{where}: <{target}> is included by .cc files only"
             other = target.split("/")[0]
             if match.group(1) != '"' or other not in ALLOWED:
                 continue

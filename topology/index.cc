@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/digest.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "base/strings.h"
 
 namespace kintsugi::topology {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/digest.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "base/strings.h"
 #include "topology/index.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "topology/conditions.h"
 
 namespace kintsugi::topology {

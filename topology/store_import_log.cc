@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 
 namespace kintsugi::topology {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sha512.h"
+#include "base/digest.h"
 #include "base/strings.h"
 #include "krm/protobuf_wire.h"
 #include "krm/request_info.h"

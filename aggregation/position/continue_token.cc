@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "auth/mac.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 #include "krm/status.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 
 namespace kintsugi::aggregation {
 namespace {

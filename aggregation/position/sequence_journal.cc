@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 
 namespace kintsugi::aggregation {
 namespace {

@@ -1,6 +1,6 @@
 #include "apiserver/internal/digest.h"
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 
 namespace kintsugi::apiserver::internal {

@@ -6,7 +6,7 @@
 #include "apiserver/internal/openapi_names.h"
 #include "apiserver/internal/openapi_paths.h"
 #include "apiserver/internal/openapi_schemas.h"
-#include "base/sha512.h"
+#include "base/digest.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/kintsugi/flags.h"
 #include "server/program.h"
 
 /// The subcommands. Each takes the arguments after its name and returns the exit status: 0 after an
@@ -11,12 +12,36 @@ namespace kintsugi::cmd {
 
 int run_up(const std::vector<std::string>& arguments);
 int run_proxy(const std::vector<std::string>& arguments);
+/// The proxy under the name kcp-front-proxy.
+int run_front_proxy(const std::vector<std::string>& arguments);
 int run_shard(const std::vector<std::string>& arguments);
 int run_store(const std::vector<std::string>& arguments);
 /// Besides: 3 time ran out, 4 no such workspace, 5 access denied.
 int run_ws(const std::vector<std::string>& arguments);
+/// Prints what a shell reads to complete command lines of this program.
+int run_completion(const std::vector<std::string>& arguments);
+
+/// @{ What they say of themselves.
+CommandAbout up_about();
+CommandAbout proxy_about();
+CommandAbout shard_about();
+CommandAbout store_about();
+CommandAbout ws_about();
+CommandAbout completion_about();
+/// @}
+
+struct Command {
+  const char* name;
+  const char* help;
+  int (*run)(const std::vector<std::string>&);
+  CommandAbout (*about)();
+};
+/// In the order of help.
+const std::vector<Command>& commands();
 
 using server::complain;
 using server::version;
+/// complain(), and where help is, unless the text ends with a question of its own.
+int wrong_usage(const std::string& command, const std::string& text, int status = 2);
 
 }  // namespace kintsugi::cmd

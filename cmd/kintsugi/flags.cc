@@ -1,13 +1,20 @@
 #include "cmd/kintsugi/flags.h"
 
 #include <algorithm>
+#include <boost/program_options.hpp>
+#include <sstream>
 
 #include "base/strings.h"
 
 namespace kintsugi::cmd {
 namespace {
 
-constexpr std::size_t kHelpColumn = 28;
+namespace po = boost::program_options;
+
+constexpr const char* kHelp = "help";
+constexpr std::size_t kLongestTyped = 64;
+constexpr std::size_t kShortWord = 3;                        // letters
+constexpr unsigned kLineLength = 100, kLeastHelpWidth = 58;  // columns
 
 template <class Integer>
 std::function<Expected<void>(std::string_view)> into_number(Integer& target, const char* what) {
@@ -25,6 +32,131 @@ std::string normal(std::string_view name) {
   std::string out(name);
   std::replace(out.begin(), out.end(), '_', '-');
   return out;
+}
+
+const Flag* find_flag(const FlagTable& table, std::string_view name) {
+  for (const FlagGroup& group : table) {
+    for (const Flag& flag : group.flags) {
+      if (flag.name == name) {
+        return &flag;
+      }
+    }
+  }
+  return nullptr;
+}
+
+/// How the library is told what an option takes. Values stay text, the setters judge them.
+class Takes : public po::value_semantic {
+ public:
+  explicit Takes(std::string argument) : argument_(std::move(argument)) {}
+
+  [[nodiscard]] std::string name() const override { return argument_; }
+  [[nodiscard]] unsigned min_tokens() const override { return argument_.empty() ? 0 : 1; }
+  [[nodiscard]] unsigned max_tokens() const override { return 1; }
+  [[nodiscard]] bool is_composing() const override { return true; }
+  [[nodiscard]] bool is_required() const override { return false; }
+  void parse(boost::any& /*store*/, const std::vector<std::string>& /*tokens*/,
+             bool /*utf8*/) const override {}
+  bool apply_default(boost::any& /*store*/) const override { return false; }
+  void notify(const boost::any& /*store*/) const override {}
+
+ private:
+  std::string argument_;
+};
+
+void add_option(po::options_description& to, const std::string& names, const std::string& argument,
+                const std::string& help) {
+  to.add(boost::shared_ptr<po::option_description>(
+      new po::option_description(names.c_str(), new Takes(argument), help.c_str())));
+}
+
+po::options_description described(const FlagTable& table) {
+  po::options_description all(kLineLength, kLeastHelpWidth);
+  for (const FlagGroup& group : table) {
+    po::options_description options(group.title, kLineLength, kLeastHelpWidth);
+    for (const Flag& flag : group.flags) {
+      const bool is_short = flag.name.size() == 1;
+      add_option(
+          options, is_short ? flag.name + "," + flag.name : flag.name, flag.argument,
+          flag.help + (flag.default_text.empty() ? "" : " (default " + flag.default_text + ")"));
+    }
+    all.add(options);
+  }
+  po::options_description rest("Help", kLineLength, kLeastHelpWidth);
+  add_option(rest, "help,h", "", "this text");
+  all.add(rest);
+  return all;
+}
+
+/// What the library reads otherwise than kcp-front-proxy and this program always did: underscores
+/// in names, blank values (`--name=`), `-v=4`, and that only `=` gives a switch a value.
+std::vector<po::option> lex_name(const FlagTable& table, std::vector<std::string>& rest) {
+  const std::string token = rest.front();
+  const bool is_short = token.size() > 2 && token[0] == '-' && token[1] != '-' && token[2] == '=';
+  if (!is_short && (token.size() < 3 || !token.starts_with("--"))) {
+    return {};
+  }
+  const std::size_t equals = token.find('=');
+  const std::size_t dashes = is_short ? 1 : 2;
+  po::option out;
+  out.string_key = normal(std::string_view(token).substr(
+      dashes, equals == std::string::npos ? equals : equals - dashes));
+  out.original_tokens = {token};
+  const Flag* const flag = find_flag(table, out.string_key);
+  rest.erase(rest.begin());
+  if (equals != std::string::npos) {
+    out.value = {token.substr(equals + 1)};
+  } else if (flag != nullptr ? flag->argument.empty() : out.string_key == kHelp) {
+    out.value = {"true"};
+  } else if (flag == nullptr && !rest.empty() && !rest.front().starts_with('-')) {
+    out.value = {rest.front()};
+    rest.erase(rest.begin());
+  }
+  return {out};
+}
+
+Expected<std::vector<po::option>> lex(const FlagTable& table,
+                                      const std::vector<std::string>& arguments) {
+  using namespace po::command_line_style;  // allow_guessing is not among these
+  constexpr int kStyle = allow_long | long_allow_adjacent | long_allow_next | allow_short |
+                         allow_dash_for_short | short_allow_adjacent | short_allow_next;
+  const po::options_description all = described(table);
+  try {
+    return po::command_line_parser(arguments)
+        .options(all)
+        .style(kStyle)
+        .extra_style_parser(
+            [&table](std::vector<std::string>& rest) { return lex_name(table, rest); })
+        .allow_unregistered()
+        .run()
+        .options;
+  } catch (const po::invalid_command_line_syntax& error) {
+    return fail(Errc::kConfig, error.kind() == po::invalid_syntax::missing_parameter
+                                   ? error.get_option_name() + " needs a value"
+                                   : std::string(error.what()));
+  } catch (const po::error& error) {
+    return fail(Errc::kConfig, error.what());
+  }
+}
+
+/// Letters that are added, left out, changed, or swapped with their neighbour.
+std::size_t distance(std::string_view from, std::string_view to) {
+  std::vector<std::vector<std::size_t>> steps(from.size() + 1,
+                                              std::vector<std::size_t>(to.size() + 1));
+  for (std::size_t i = 0; i <= from.size(); ++i) {
+    for (std::size_t j = 0; j <= to.size(); ++j) {
+      if (i == 0 || j == 0) {
+        steps[i][j] = i + j;
+        continue;
+      }
+      steps[i][j] = std::min({steps[i - 1][j] + 1, steps[i][j - 1] + 1,
+                              steps[i - 1][j - 1] + (from[i - 1] == to[j - 1] ? 0U : 1U)});
+      if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
+        steps[i][j] = std::min(steps[i][j], steps[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return steps.back().back();
 }
 
 }  // namespace
@@ -68,74 +200,91 @@ std::function<Expected<void>(std::string_view)> into(std::vector<std::string>& t
   };
 }
 
-Expected<ParsedFlags> parse_flags(const std::vector<Flag>& flags,
-                                  const std::vector<std::string>& arguments,
-                                  const OnUnknownFlag& on_unknown) {
+FlagTable without_setters(FlagTable table) {
+  for (FlagGroup& group : table) {
+    for (Flag& flag : group.flags) {
+      flag.set = nullptr;
+    }
+  }
+  return table;
+}
+
+Expected<ParsedFlags> parse_flags(const FlagTable& table, const std::vector<std::string>& arguments,
+                                  UnknownFlags unknown) {
   ParsedFlags parsed;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    if (argument == "-h" || argument == "--help") {
-      parsed.help = true;
+  const auto lexed = lex(table, arguments);
+  if (!lexed) {
+    return fail(Errc::kConfig, std::string(lexed.error().message()));
+  }
+  if (std::any_of(lexed->begin(), lexed->end(),
+                  [](const po::option& one) { return one.string_key == kHelp; })) {
+    parsed.help = true;
+    return parsed;
+  }
+  for (const po::option& one : *lexed) {
+    if (one.string_key.empty()) {
+      parsed.positional.push_back(one.value.front());
       continue;
     }
-    if (argument == "--") {
-      parsed.positional.insert(parsed.positional.end(),
-                               arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                               arguments.end());
-      break;
+    const Flag* const flag = find_flag(table, one.string_key);
+    if (flag == nullptr && unknown == UnknownFlags::kRefused) {
+      return fail(Errc::kConfig, unknown_flag_text(one.string_key, table));
     }
-    if (!argument.starts_with("--")) {
-      parsed.positional.push_back(argument);
-      continue;
-    }
-    const std::size_t equals = argument.find('=');
-    const std::string name =
-        normal(argument.substr(2, equals == std::string::npos ? equals : equals - 2));
-    const auto flag =
-        std::find_if(flags.begin(), flags.end(), [&](const Flag& one) { return one.name == name; });
-    if (flag == flags.end() && on_unknown) {
-      on_unknown(name);
-      const bool has_value = equals == std::string::npos && i + 1 < arguments.size() &&
-                             !arguments[i + 1].starts_with('-');
-      i += has_value ? 1 : 0;
-      continue;
-    }
-    if (flag == flags.end()) {
-      return fail(Errc::kConfig, "unknown option --" + name);
-    }
-    std::string value = "true";
-    if (equals != std::string::npos) {
-      value = argument.substr(equals + 1);
-    } else if (!flag->argument.empty()) {
-      if (i + 1 >= arguments.size()) {
-        return fail(Errc::kConfig, "--" + name + " needs a value");
-      }
-      value = arguments[++i];
-    }
-    auto result = flag->set(value);
-    if (!result) {
-      return fail(std::move(result.error()).at("--" + name));
+    if (flag == nullptr) {
+      parsed.unknown.push_back(one.string_key);
+    } else if (auto result = flag->set(one.value.front()); !result) {
+      return fail(std::move(result.error()).at("--" + flag->name));
     }
   }
   return parsed;
 }
 
-std::string help_text(std::string_view usage, std::string_view description,
-                      const std::vector<Flag>& flags) {
-  std::string text =
-      "usage: " + std::string(usage) + "\n\n" + std::string(description) + "\n\noptions:\n";
-  for (const Flag& flag : flags) {
-    std::string left = "  --" + flag.name + (flag.argument.empty() ? "" : " " + flag.argument);
-    left += left.size() < kHelpColumn ? std::string(kHelpColumn - left.size(), ' ')
-                                      : "\n" + std::string(kHelpColumn, ' ');
-    text += left + flag.help;
-    if (!flag.default_text.empty()) {
-      text += " (default " + flag.default_text + ")";
-    }
-    text += "\n";
+std::string nearest_name(std::string_view typed, const std::vector<std::string>& known) {
+  if (typed.size() > kLongestTyped) {
+    return "";
   }
-  text += "  --help" + std::string(kHelpColumn - 8, ' ') + "this text\n";
-  return text;
+  const std::size_t most = typed.size() <= kShortWord ? 1 : 2;
+  const std::string* nearest = nullptr;
+  std::size_t least = std::min(most + 1, typed.size());
+  for (const std::string& name : known) {
+    if (const std::size_t steps = distance(typed, name); steps < least) {
+      least = steps;
+      nearest = &name;
+    }
+  }
+  if (nearest != nullptr) {
+    return *nearest;
+  }
+  const auto begins = [typed](const std::string& name) { return name.starts_with(typed); };
+  const bool is_only = std::count_if(known.begin(), known.end(), begins) == 1;
+  return is_only && !typed.empty() ? *std::find_if(known.begin(), known.end(), begins) : "";
+}
+
+std::string nearest_flag(std::string_view typed, const FlagTable& table) {
+  std::vector<std::string> known = {kHelp};
+  for (const FlagGroup& group : table) {
+    for (const Flag& flag : group.flags) {
+      known.push_back(flag.name);
+    }
+  }
+  return nearest_name(typed, known);
+}
+
+std::string unknown_flag_text(std::string_view name, const FlagTable& table) {
+  if (name.starts_with('-')) {
+    return "unknown option " + std::string(name);
+  }
+  const std::string near = nearest_flag(name, table);
+  return "unknown option --" + std::string(name) +
+         (near.empty() ? "" : "; did you mean --" + near + "?");
+}
+
+std::string help_text(const CommandAbout& about) {
+  std::ostringstream text;
+  text << "usage: " << about.usage << "\n\n" << about.description << "\n";
+  po::options_description all = described(about.flags);
+  text << all;
+  return text.str();
 }
 
 }  // namespace kintsugi::cmd

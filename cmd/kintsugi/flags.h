@@ -10,13 +10,27 @@
 
 namespace kintsugi::cmd {
 
-/// One option of a subcommand. The table of them is the parser's input and the help text's source.
+/// One option of a subcommand. The table of them is what is parsed, what help shows and what shells
+/// complete.
 struct Flag {
   std::string name;      ///< without dashes; underscores in what users type equal dashes
-  std::string argument;  ///< placeholder ("N", "DIR"); empty: a switch
+  std::string argument;  ///< placeholder ("N", "FILE", "DIR", "serve|deny"); empty: a switch
   std::string default_text;
   std::string help;
   std::function<Expected<void>(std::string_view value)> set;
+};
+/// Options that stand together in help.
+struct FlagGroup {
+  std::string title;
+  std::vector<Flag> flags;
+};
+using FlagTable = std::vector<FlagGroup>;
+
+/// What a subcommand says of itself. Nobody calls the setters of its flags.
+struct CommandAbout {
+  std::string usage, description;
+  std::vector<std::string> words;  ///< what may stand in the first place besides options
+  FlagTable flags;
 };
 
 /// @{ Setters for the usual types; errors name the value.
@@ -29,22 +43,37 @@ struct Flag {
     std::vector<std::string>& target);
 /// @}
 
-struct ParsedFlags {
-  bool help = false;
-  std::vector<std::string> positional;
-};
-/// Told the name of an option that is not in the table; what follows it is skipped as its value,
-/// unless it begins with '-' or the value came with '='.
-using OnUnknownFlag = std::function<void(const std::string& name)>;
-/// `--name value`, `--name=value`, switches, `--` ends the options, `-h` and `--help`.
-/// @param on_unknown  empty: an unknown option is an error.
-/// @error kConfig "unknown option --foo", "--port needs a value", "--port: \"x\" is not a port".
-[[nodiscard]] Expected<ParsedFlags> parse_flags(const std::vector<Flag>& flags,
-                                                const std::vector<std::string>& arguments,
-                                                const OnUnknownFlag& on_unknown = {});
+/// The table without its setters, which refer to options that end earlier.
+[[nodiscard]] FlagTable without_setters(FlagTable table);
 
-/// Usage line, description and one line per option with its default.
-[[nodiscard]] std::string help_text(std::string_view usage, std::string_view description,
-                                    const std::vector<Flag>& flags);
+enum class UnknownFlags : std::uint8_t {
+  kRefused,
+  kKept,  ///< What follows one is its value, unless it begins with '-' or the value came with '='.
+};
+struct ParsedFlags {
+  bool help = false;  ///< then nothing else was looked at
+  std::vector<std::string> positional;
+  std::vector<std::string> unknown;  ///< names, in their order, "-x" with the dash
+};
+/// `--name value`, `--name=value`, switches (`--name`, `--name=false`), names of one letter also as
+/// `-v 4`, `-v4`, `-v=4`; `--` ends the options; `-h` and `--help` anywhere before. Nothing is
+/// guessed from the beginning of a name. What follows an option that has a value is that value,
+/// whatever it looks like.
+/// @error kConfig "unknown option --foo", "--port needs a value", "--port: \"x\" is not a port".
+[[nodiscard]] Expected<ParsedFlags> parse_flags(const FlagTable& table,
+                                                const std::vector<std::string>& arguments,
+                                                UnknownFlags unknown = UnknownFlags::kRefused);
+
+/// The known name that somebody may have meant, "" for none: up to two letters added, left out,
+/// changed or swapped (one in words of up to three), else the only name that begins so.
+[[nodiscard]] std::string nearest_name(std::string_view typed,
+                                       const std::vector<std::string>& known);
+/// The same among the options of a table, without dashes.
+[[nodiscard]] std::string nearest_flag(std::string_view typed, const FlagTable& table);
+/// "unknown option --foo", with "; did you mean --food?" where one is near.
+[[nodiscard]] std::string unknown_flag_text(std::string_view name, const FlagTable& table);
+
+/// Usage line, description and the options by group, each with its default.
+[[nodiscard]] std::string help_text(const CommandAbout& about);
 
 }  // namespace kintsugi::cmd

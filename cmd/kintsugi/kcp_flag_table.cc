@@ -1,4 +1,6 @@
 // The command line of kcp-front-proxy (docs/kcp-front-proxy.md).
+#include <span>
+
 #include "cmd/kintsugi/kcp_flags.h"
 
 namespace kintsugi::cmd {
@@ -6,16 +8,19 @@ namespace {
 
 using enum KcpFlag::Type;
 
-constexpr KcpFlag kFlags[] = {
+constexpr KcpFlag kShards[] = {
     {kText, "mapping-file", "FILE", "",
      "where requests of other paths go, and the CA and client pair of shards"},
-    {kText, "shards-kubeconfig", "FILE", "", "credentials for every shard"},
     {kText, "root-kubeconfig", "FILE", "", "the root shard"},
+    {kText, "shards-kubeconfig", "FILE", "", "credentials for every shard"},
+    {kList, "shard-peer-kubeconfig", "FILE", "",
+     "clusters whose admin virtual workspace shows the Shards; repeatable"},
+    {kText, "backend-crl-file", "FILE", "", "revocation lists of the CAs of servers behind"},
     {kText, "root-directory", "DIR", ".kcp",
      "folder of what is made here: serving certificate, data"},
-    {kText, "profiler-address", "ADDRESS", "", "admin listener, on loopback only"},
-    {kList, "cors-allowed-origins", "LIST", "",
-     "regular expressions of origins that browsers may send"},
+};
+
+constexpr KcpFlag kListener[] = {
     {kText, "bind-address", "ADDRESS", "0.0.0.0",
      "where clients connect; blank, 0.0.0.0, :: are all addresses"},
     {kText, "secure-port", "PORT", "443", "where clients connect"},
@@ -25,17 +30,23 @@ constexpr KcpFlag kFlags[] = {
     {kText, "tls-private-key-file", "FILE", "", "its key"},
     {kRepeated, "tls-sni-cert-key", "PAIR", "",
      "certificate,key[:name,...] for clients that ask for a name; repeatable"},
-    {kText, "tls-min-version", "VERSION", "VersionTLS12", "lowest version of TLS"},
+    {kText, "tls-min-version", "VersionTLS10|VersionTLS11|VersionTLS12|VersionTLS13",
+     "VersionTLS12", "lowest version of TLS"},
     {kList, "tls-cipher-suites", "LIST", "", "names of Go, for TLS 1.2"},
     {kList, "tls-curve-preferences", "LIST", "", "numbers of Go"},
     {kSwitch, "disable-http2-serving", "", "", "HTTP/1.1 only"},
     {kNumber, "http2-max-streams-per-connection", "N", "100", "streams of a connection; 0 is 100"},
+    {kList, "cors-allowed-origins", "LIST", "",
+     "regular expressions of origins that browsers may send"},
+    {kText, "profiler-address", "ADDRESS", "", "admin listener, on loopback only"},
+};
+
+constexpr KcpFlag kCertificates[] = {
     {kText, "client-ca-file", "FILE", "", "client certificates of these CAs are identities"},
     {kText, "client-crl-file", "FILE", "", "revocation lists of these CAs"},
     {kText, "requestheader-client-ca-file", "FILE", "", "CA of proxies that may assert identities"},
     {kText, "requestheader-client-crl-file", "FILE", "", "its revocation lists"},
-    {kText, "backend-crl-file", "FILE", "", "revocation lists of the CAs of servers behind"},
-    {kText, "crl-stale", "RULE", "refuse",
+    {kText, "crl-stale", "refuse|warn", "refuse",
      "what an outdated revocation list means: refuse, or warn and count on"},
     {kSwitch, "crl-required", "", "false", "certificates count only if their CA has a list"},
     {kList, "requestheader-allowed-names", "LIST", "", "their common names; none: any"},
@@ -43,6 +54,9 @@ constexpr KcpFlag kFlags[] = {
     {kList, "requestheader-group-headers", "LIST", "X-Remote-Group", "their headers"},
     {kList, "requestheader-uid-headers", "LIST", "X-Remote-Uid", "their headers"},
     {kList, "requestheader-extra-headers-prefix", "LIST", "X-Remote-Extra-", "their headers"},
+};
+
+constexpr KcpFlag kTokens[] = {
     {kText, "token-auth-file", "FILE", "", "CSV: token,user,uid[,groups]"},
     {kText, "oidc-issuer-url", "URL", "", "issuer of OpenID Connect tokens"},
     {kText, "oidc-client-id", "ID", "", "audience of those tokens"},
@@ -57,7 +71,7 @@ constexpr KcpFlag kFlags[] = {
      "AuthenticationConfiguration with issuers of tokens"},
     {kText, "authentication-token-webhook-config-file", "FILE", "",
      "kubeconfig of a server that reviews tokens"},
-    {kText, "authentication-token-webhook-version", "VERSION", "v1beta1", "v1 or v1beta1"},
+    {kText, "authentication-token-webhook-version", "v1beta1|v1", "v1beta1", "v1 or v1beta1"},
     {kDuration, "authentication-token-webhook-cache-ttl", "TIME", "2m0s",
      "so long an answer holds"},
     {kRepeated, "service-account-key-file", "FILE", "",
@@ -68,12 +82,18 @@ constexpr KcpFlag kFlags[] = {
      "accounts must exist at the shard of their cluster"},
     {kList, "api-audiences", "LIST", "",
      "audiences of ServiceAccount tokens (default the issuers)"},
+};
+
+constexpr KcpFlag kGroups[] = {
     {kList, "authentication-pass-on-groups", "LIST", "",
      "groups that are passed on, exact or prefix*; none: all"},
     {kList, "authentication-drop-groups", "LIST",
      "system:masters,system:kcp:logical-cluster-admin,system:kcp:initializer:*,system:kcp:"
      "terminator:*",
      "groups that are never passed on"},
+};
+
+constexpr KcpFlag kAudit[] = {
     {kText, "audit-policy-file", "FILE", "",
      "Policy of audit.k8s.io/v1; none: every request, at level Metadata"},
     {kText, "audit-log-path", "FILE", "", "where audit events go; - is standard output"},
@@ -81,11 +101,12 @@ constexpr KcpFlag kFlags[] = {
     {kNumber, "audit-log-maxbackup", "N", "0", "old files that are kept; 0: all of them"},
     {kNumber, "audit-log-maxage", "N", "0", "days that they are kept; 0: for ever"},
     {kText, "audit-log-format", "FORMAT", "json", "json"},
+};
+
+constexpr KcpFlag kLog[] = {
     {kNumber, "v", "N", "2", "4 and more: log level debug"},
     {kText, "logging-format", "FORMAT", "text", "accepted: JSON, or text on a terminal"},
     {kList, "feature-gates", "LIST", "", "name=true or false, separated by commas"},
-    {kList, "shard-peer-kubeconfig", "FILE", "",
-     "clusters whose admin virtual workspace shows the Shards; repeatable"},
 };
 
 /// Of command lines that work at kcp: nothing comes of them.
@@ -106,10 +127,28 @@ constexpr struct {
     {kSwitch, "log-text-split-stream", "", ""},
 };
 
+constexpr struct {
+  std::string_view title;
+  std::span<const KcpFlag> flags;
+} kSections[] = {{"Shards", kShards},
+                 {"Listener", kListener},
+                 {"Client certificates", kCertificates},
+                 {"Tokens", kTokens},
+                 {"Groups of callers", kGroups},
+                 {"Audit", kAudit},
+                 {"Log and features", kLog}};
+
 std::vector<KcpFlag> all_flags() {
-  std::vector<KcpFlag> all(std::begin(kFlags), std::end(kFlags));
+  std::vector<KcpFlag> all;
+  for (const auto& [title, flags] : kSections) {
+    for (KcpFlag flag : flags) {
+      flag.group = title;
+      all.push_back(flag);
+    }
+  }
   for (const auto& flag : kAccepted) {
-    all.push_back({flag.type, flag.name, flag.argument, flag.default_text, "accepted"});
+    all.push_back({flag.type, flag.name, flag.argument, flag.default_text,
+                   "accepted, changes nothing", "For command lines of kcp"});
   }
   return all;
 }

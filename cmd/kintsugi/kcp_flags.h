@@ -16,6 +16,7 @@ struct KcpFlag {
   enum class Type : std::uint8_t { kText, kSwitch, kNumber, kDuration, kList, kRepeated };
   Type type = Type::kText;
   std::string_view name, argument, default_text, help;
+  std::string_view group = {};  ///< where help shows it; flags of a group stand together
 };
 using KcpFlagValues = std::map<std::string, std::vector<std::string>>;
 

@@ -40,6 +40,29 @@ TEST(KcpFlags, WhenUnknown_FP102_OneWarningEach) {
   EXPECT_EQ(line.flags.at("secure-port").back(), "7");
 }
 
+TEST(KcpFlags, WhenUnknownButNear_ATypingErrorIsRefused) {
+  const auto fault = [](const std::vector<std::string>& arguments, bool as_kcp = false) {
+    const auto line = parse_proxy_command_line(arguments, as_kcp);
+    return line ? "" : std::string(line.error().message());
+  };
+  const std::string validate = "unknown option --validat; did you mean --validate?";
+  EXPECT_EQ(fault({"--config=x", "--validat"}), validate);
+  EXPECT_EQ(fault({"--secure-port=7", "--validat"}), validate);
+  EXPECT_EQ(fault({"--validat", "--secure-port=7"}, true), validate);
+  EXPECT_EQ(fault({"--confg=x"}), "unknown option --confg; did you mean --config?");
+  EXPECT_EQ(fault({"--secure-prot=7", "--root-kubeconfig=a"}),
+            "unknown option --secure-prot; did you mean --secure-port?");
+  EXPECT_EQ(fault({"--secure-port=7", "-x"}), "unknown option -x");
+}
+
+TEST(KcpFlags, WhenUnknownOutsideOfKcpsCommandLine_ItIsRefused) {
+  const auto line = parse_proxy_command_line({"--config=x", "--foo=1"});
+  ASSERT_FALSE(line);
+  EXPECT_EQ(line.error().message(), "unknown option --foo");
+  EXPECT_FALSE(parse_proxy_command_line({"--foo=1"}));
+  EXPECT_TRUE(parse_proxy_command_line({"--config=x", "--foo=1"}, true));
+}
+
 TEST(KcpFlags, WhenSomethingIsMissing_FP101_AllOfItIsNamed) {
   const auto fault = [](const KcpFlagValues& values) {
     const auto result = judge_kcp_flags(values);

@@ -17,20 +17,17 @@ LogLevel level_of(std::string_view name) {
                            : LogLevel::kInfo;
 }
 
-}  // namespace
-
-int run_proxy(const std::vector<std::string>& arguments) {
-  auto line = parse_proxy_command_line(arguments);
+int run(const std::vector<std::string>& arguments, bool as_kcp) {
+  auto line = parse_proxy_command_line(arguments, as_kcp);
   if (!line) {
-    return complain("proxy", std::string(line.error().message()) +
-                                 "; `kintsugi proxy --help` lists the options");
+    return wrong_usage("proxy", std::string(line.error().message()), 1);
   }
   if (line->help) {
-    std::fputs(proxy_help_text().c_str(), stdout);
+    std::fputs(help_text(proxy_about()).c_str(), stdout);
     return 0;
   }
   if (line->version) {
-    std::printf("kintsugi %s\n", version());
+    std::printf(as_kcp ? "kcp-front-proxy version %s\n" : "kintsugi %s\n", version());
     return 0;
   }
   set_log_level(level_of(line->log_level));
@@ -52,5 +49,10 @@ int run_proxy(const std::vector<std::string>& arguments) {
   }
   return (*control)->run();
 }
+
+}  // namespace
+
+int run_proxy(const std::vector<std::string>& arguments) { return run(arguments, false); }
+int run_front_proxy(const std::vector<std::string>& arguments) { return run(arguments, true); }
 
 }  // namespace kintsugi::cmd

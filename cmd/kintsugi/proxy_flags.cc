@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/strings.h"
+#include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/kcp_flags.h"
 #include "proxy/routing/mapping.h"
@@ -30,54 +31,67 @@ Expected<void> take_level(std::string_view value, std::string& level) {
   return fail(Errc::kConfig, "\"" + std::string(value) + "\" is none of error, warn, info, debug");
 }
 
-std::vector<Flag> flag_table(ProxyCommandLine& line) {
-  std::vector<Flag> flags = {
-      {"config", "FILE", "", "configuration, kind ProxyConfiguration (docs/configuration.md)",
-       into(line.config)},
-      {"validate", "", "", "check the configuration and exit", into(line.validate)},
-      {"version", "", "", "print the version and exit", into(line.version)},
-      {"log-level", "LEVEL", "info", "error, warn, info or debug",
-       [&line](std::string_view value) { return take_level(value, line.log_level); }},
+FlagTable flag_table(ProxyCommandLine& line) {
+  FlagTable table = {
+      {"Kintsugi",
+       {{"config", "FILE", "", "configuration, kind ProxyConfiguration (docs/configuration.md)",
+         into(line.config)},
+        {"validate", "", "", "check the configuration and exit", into(line.validate)},
+        {"version", "", "", "print the version and exit", into(line.version)},
+        {"log-level", "error|warn|info|debug", "info", "what is logged",
+         [&line](std::string_view value) { return take_level(value, line.log_level); }}}},
   };
   for (const KcpFlag& flag : kcp_flags()) {
-    flags.push_back({std::string(flag.name), std::string(flag.argument),
-                     std::string(flag.default_text), std::string(flag.help),
-                     [&flag, &line](std::string_view value) {
-                       return take_kcp_flag(flag, value, line.flags[std::string(flag.name)]);
-                     }});
+    if (table.back().title != flag.group) {
+      table.push_back({std::string(flag.group), {}});
+    }
+    table.back().flags.push_back(
+        {std::string(flag.name), std::string(flag.argument), std::string(flag.default_text),
+         std::string(flag.help), [&flag, &line](std::string_view value) {
+           return take_kcp_flag(flag, value, line.flags[std::string(flag.name)]);
+         }});
   }
-  return flags;
+  return table;
 }
 
-/// `-v 4`, `-v=4`: the only short one.
-std::vector<std::string> with_long_names(const std::vector<std::string>& arguments) {
-  std::vector<std::string> out = arguments;
-  for (std::string& argument : out) {
-    if (argument == "--") {
-      break;
+/// What becomes of names that nobody knows: a fault, or warnings.
+Expected<void> judge_unknown(const std::vector<std::string>& names, const FlagTable& table,
+                             bool as_kcp, ProxyCommandLine& line) {
+  const bool is_kcp = as_kcp || (line.config.empty() && !line.flags.empty());
+  for (const std::string& name : names) {
+    if (!is_kcp || name.starts_with('-') || !nearest_flag(name, table).empty()) {
+      return fail(Errc::kConfig, unknown_flag_text(name, table));
     }
-    if (argument == "-v" || argument.starts_with("-v=")) {
-      argument.insert(0, "-");
-    }
+    line.warnings.push_back("--" + name + " is not known and has no effect");
   }
-  return out;
+  return {};
 }
 
 }  // namespace
 
-Expected<ProxyCommandLine> parse_proxy_command_line(const std::vector<std::string>& arguments) {
+CommandAbout proxy_about() {
   ProxyCommandLine line;
-  const std::vector<Flag> flags = flag_table(line);
-  auto parsed = parse_flags(flags, with_long_names(arguments), [&line](const std::string& name) {
-    line.warnings.push_back("--" + name + " is not known and has no effect");
-  });
+  return {std::string(kUsage), std::string(kDescription), {}, without_setters(flag_table(line))};
+}
+
+Expected<ProxyCommandLine> parse_proxy_command_line(const std::vector<std::string>& arguments,
+                                                    bool as_kcp) {
+  ProxyCommandLine line;
+  const FlagTable table = flag_table(line);
+  auto parsed = parse_flags(table, arguments, UnknownFlags::kKept);
   if (!parsed) {
     return fail(std::move(parsed.error()));
+  }
+  line.help = parsed->help;
+  if (line.help) {
+    return line;
+  }
+  if (auto known = judge_unknown(parsed->unknown, table, as_kcp, line); !known) {
+    return fail(std::move(known.error()));
   }
   if (!parsed->positional.empty()) {
     return fail(Errc::kConfig, "unexpected argument \"" + parsed->positional.front() + "\"");
   }
-  line.help = parsed->help;
   if (!line.config.empty()) {
     line.config = server::absolute_path(line.config);
   }
@@ -89,11 +103,6 @@ Expected<ProxyCommandLine> parse_proxy_command_line(const std::vector<std::strin
         parse_decimal<std::uint32_t>(found->second.back()).value_or(0) >= 4 ? "debug" : "info";
   }
   return line;
-}
-
-std::string proxy_help_text() {
-  ProxyCommandLine line;
-  return help_text(kUsage, kDescription, flag_table(line));
 }
 
 Expected<server::LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& line) {

@@ -20,10 +20,13 @@ struct ProxyCommandLine {
   std::vector<std::string> warnings;  ///< a line each
 };
 
+/// Flags that nobody knows are refused. In kcp's command line (`as_kcp`, or a flag of kcp and no
+/// --config) they are warnings, for scripts of a newer kcp, unless a known one is so near that they
+/// are typing errors.
+/// @param as_kcp  called by the name kcp-front-proxy.
 /// @error kConfig one line that names the flag.
 [[nodiscard]] Expected<ProxyCommandLine> parse_proxy_command_line(
-    const std::vector<std::string>& arguments);
-[[nodiscard]] std::string proxy_help_text();
+    const std::vector<std::string>& arguments, bool as_kcp = false);
 
 /// Configuration of a command line: the file that --config names, and the flags, which win.
 /// Reads the files; the same again for a reload. A command line without --config makes what kcp

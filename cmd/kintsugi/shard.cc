@@ -46,48 +46,50 @@ struct Options {
   TenantOptions tenants;
 };
 
-std::vector<Flag> flag_table(Options& options) {
-  std::vector<Flag> flags = {
-      {"join", "DIR", "", "folder of the installation to join, made by `kintsugi up`",
-       into(options.join)},
-      {"name", "NAME", "", "name of the shard; `root` is the shard that the others join",
-       into(options.name)},
-      {"labels", "KEY=VALUE,…", "",
-       "labels of the Shard object, where it does not have them yet (region=…,cloud=…)",
-       into(options.labels)},
-      {"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
-      {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
-       into(options.port)},
-      {"audit-log", "FILE", "",
-       "appends a line of JSON for every request; SIGHUP opens the file again",
-       into(options.audit_log)},
-      {"client-crl-file", "FILE", "", "revocation lists of the installation's client CA",
-       into(options.client_crl)},
-      {"requestheader-client-crl-file", "FILE", "", "the same of its request-header CA",
-       into(options.request_header_crl)},
-      {"backend-crl-file", "FILE", "", "the same of the CA of other shards",
-       into(options.backend_crl)},
-      {"crl-stale", "RULE", "refuse",
-       "what an outdated revocation list means: refuse, or warn and count on",
-       into(options.crl_stale)},
-      {"crl-required", "", "", "certificates count only if their CA has a list",
-       into(options.crl_required)},
-      {"loops", "N", "1", "threads that serve requests", into(options.loops)},
-      {"max-reads", "N", std::to_string(kRequests.reads),
-       "reads that a thread runs at once, more get 429; 0: no limit", into(options.reads)},
-      {"max-writes", "N", std::to_string(kRequests.writes), "the same for writes",
-       into(options.writes)},
-      {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
-       "the same for watches that begin", into(options.watch_starts)},
-      {"binding-claims-escalation", "refuse|allow", "refuse",
-       "whether one may accept permission claims for verbs that one does not hold oneself",
-       into(options.claims_escalation)},
-      {"memory-budget", "MIB", "0",
-       "what clients may make the shard keep; 0: 75 % of what the process may use",
-       into(options.memory_budget)},
-  };
-  add_tenant_flags(options.tenants, "", flags);
-  return flags;
+FlagTable flag_table(Options& options) {
+  return {{"Shard",
+           {{"join", "DIR", "", "folder of the installation to join, made by `kintsugi up`",
+             into(options.join)},
+            {"name", "NAME", "", "name of the shard; `root` is the shard that the others join",
+             into(options.name)},
+            {"labels", "KEY=VALUE,…", "",
+             "labels of the Shard object, where it does not have them yet (region=…,cloud=…)",
+             into(options.labels)}}},
+          {"Addresses",
+           {{"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
+            {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
+             into(options.port)}}},
+          {"Certificates",
+           {{"client-crl-file", "FILE", "", "revocation lists of the installation's client CA",
+             into(options.client_crl)},
+            {"requestheader-client-crl-file", "FILE", "", "the same of its request-header CA",
+             into(options.request_header_crl)},
+            {"backend-crl-file", "FILE", "", "the same of the CA of other shards",
+             into(options.backend_crl)},
+            {"crl-stale", "refuse|warn", "refuse",
+             "what an outdated revocation list means: refuse, or warn and count on",
+             into(options.crl_stale)},
+            {"crl-required", "", "", "certificates count only if their CA has a list",
+             into(options.crl_required)}}},
+          {"Limits",
+           {{"loops", "N", "1", "threads that serve requests", into(options.loops)},
+            {"max-reads", "N", std::to_string(kRequests.reads),
+             "reads that a thread runs at once, more get 429; 0: no limit", into(options.reads)},
+            {"max-writes", "N", std::to_string(kRequests.writes), "the same for writes",
+             into(options.writes)},
+            {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
+             "the same for watches that begin", into(options.watch_starts)},
+            {"memory-budget", "MIB", "0",
+             "what clients may make the shard keep; 0: 75 % of what the process may use",
+             into(options.memory_budget)}}},
+          {"Rights and log",
+           {{"binding-claims-escalation", "refuse|allow", "refuse",
+             "whether one may accept permission claims for verbs that one does not hold oneself",
+             into(options.claims_escalation)},
+            {"audit-log", "FILE", "",
+             "appends a line of JSON for every request; SIGHUP opens the file again",
+             into(options.audit_log)}}},
+          tenant_flags(options.tenants, "")};
 }
 
 Expected<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& texts) {
@@ -410,25 +412,26 @@ Expected<void> check_options(const Options& options) {
 
 }  // namespace
 
+CommandAbout shard_about() {
+  Options options;
+  return {
+      "kintsugi shard --join DIR --name NAME [options]",
+      "Runs an embedded shard in the foreground: a Kubernetes-style API server for logical "
+      "clusters.\nIt joins the installation in DIR (see `kintsugi up`), keeps its data in "
+      "DIR/shards/NAME and\nregisters itself with the root shard. SIGTERM ends it in order. Its "
+      "certificate and CAs are read again when\ntheir files change, and on SIGHUP.",
+      {},
+      without_setters(flag_table(options))};
+}
+
 int run_shard(const std::vector<std::string>& arguments) {
   Options options;
-  const std::vector<Flag> flags = flag_table(options);
-  auto parsed = parse_flags(flags, arguments);
+  auto parsed = parse_flags(flag_table(options), arguments);
   if (!parsed) {
-    return complain(
-        "shard",
-        std::string(parsed.error().message()) + "; `kintsugi shard --help` lists the options", 2);
+    return wrong_usage("shard", std::string(parsed.error().message()));
   }
   if (parsed->help) {
-    std::fputs(help_text("kintsugi shard --join DIR --name NAME [options]",
-                         "Runs an embedded shard in the foreground: a Kubernetes-style API server "
-                         "for logical clusters.\nIt joins the installation in DIR (see `kintsugi "
-                         "up`), keeps its data in DIR/shards/NAME and\nregisters itself with the "
-                         "root shard. SIGTERM ends it in order. Its certificate and CAs are read "
-                         "again when\ntheir files change, and on SIGHUP.",
-                         flags)
-                   .c_str(),
-               stdout);
+    std::fputs(help_text(shard_about()).c_str(), stdout);
     return 0;
   }
   if (!parsed->positional.empty()) {

@@ -15,13 +15,15 @@ struct Options {
   std::string from, to, dir, remove;
 };
 
-std::vector<Flag> flag_table(Options& options) {
+FlagTable flag_table(Options& options) {
   return {
-      {"from", "DIR", "", "backup: the store; restore: the backup", into(options.from)},
-      {"to", "DIR", "", "where the copy is made; must not exist or be empty", into(options.to)},
-      {"dir", "DIR", "", "check: the store; no shard may be using it", into(options.dir)},
-      {"delete", "KEY", "", "check: deletes this object, damaged or not, as check shows its key",
-       into(options.remove)},
+      {"Copies",
+       {{"from", "DIR", "", "backup: the store; restore: the backup", into(options.from)},
+        {"to", "DIR", "", "where the copy is made; must not exist or be empty", into(options.to)}}},
+      {"Check",
+       {{"dir", "DIR", "", "the store; no shard may be using it", into(options.dir)},
+        {"delete", "KEY", "", "deletes this object, damaged or not, as check shows its key",
+         into(options.remove)}}},
   };
 }
 
@@ -105,29 +107,28 @@ int run_check(const Options& options) {
 
 }  // namespace
 
+CommandAbout store_about() {
+  Options options;
+  return {"kintsugi store backup|restore|check [options]",
+          "backup --from DIR --to DIR   copies the data of a shard that may be running, as of one "
+          "revision.\n"
+          "restore --from DIR --to DIR  makes the data folder of a shard from a backup; revisions "
+          "go on\n"
+          "                             1,000,000,000 later, so clients list anew.\n"
+          "check --dir DIR              reads every record of a store that is not in use and says "
+          "what is damaged.\nThe data of a shard of `kintsugi up` is in <dir>/shards/<name>/data.",
+          {"backup", "restore", "check"},
+          without_setters(flag_table(options))};
+}
+
 int run_store(const std::vector<std::string>& arguments) {
   Options options;
-  const std::vector<Flag> flags = flag_table(options);
-  auto parsed = parse_flags(flags, arguments);
+  auto parsed = parse_flags(flag_table(options), arguments);
   if (!parsed) {
-    return complain(
-        "store",
-        std::string(parsed.error().message()) + "; `kintsugi store --help` lists the options", 2);
+    return wrong_usage("store", std::string(parsed.error().message()));
   }
   if (parsed->help) {
-    std::fputs(
-        help_text("kintsugi store backup|restore|check [options]",
-                  "backup --from DIR --to DIR   copies the data of a shard that may be "
-                  "running, as of one revision.\n"
-                  "restore --from DIR --to DIR  makes the data folder of a shard from a "
-                  "backup; revisions go on\n"
-                  "                             1,000,000,000 later, so clients list anew.\n"
-                  "check --dir DIR              reads every record of a store that is not in "
-                  "use and says what is damaged.\nThe data of a shard of `kintsugi up` is in "
-                  "<dir>/shards/<name>/data.",
-                  flags)
-            .c_str(),
-        stdout);
+    std::fputs(help_text(store_about()).c_str(), stdout);
     return 0;
   }
   const std::string action = parsed->positional.size() == 1 ? parsed->positional.front() : "";

@@ -58,20 +58,20 @@ std::string TenantOptions::config_text() const {
   return section.empty() ? text : text + "outgoing:\n" + section;
 }
 
-void add_tenant_flags(TenantOptions& options, const std::string& allow_default,
-                      std::vector<Flag>& flags) {
-  flags.push_back({"outgoing-allow", "LIST", allow_default,
-                   "addresses, ranges and hosts that conversion webhooks and token issuers of "
-                   "tenants may be at, besides public ones; at any port",
-                   into(options.outgoing_allow)});
-  flags.push_back({"outgoing-deny", "LIST", "", "the same: that they may not be at",
-                   into(options.outgoing_deny)});
-  flags.push_back({"outgoing-ports", "LIST", "443,8443,9443", "ports of public ones",
-                   into(options.outgoing_ports)});
-  flags.push_back({"existence", "hide|kcp", "hide",
-                   "whether strangers hear the same of workspaces that exist and of none, or what "
-                   "kcp tells them",
-                   into(options.existence)});
+FlagGroup tenant_flags(TenantOptions& options, const std::string& allow_default) {
+  return {"Tenants",
+          {{"outgoing-allow", "LIST", allow_default,
+            "addresses, ranges and hosts that conversion webhooks and token issuers of "
+            "tenants may be at, besides public ones; at any port",
+            into(options.outgoing_allow)},
+           {"outgoing-deny", "LIST", "", "the same: that they may not be at",
+            into(options.outgoing_deny)},
+           {"outgoing-ports", "LIST", "443,8443,9443", "ports of public ones",
+            into(options.outgoing_ports)},
+           {"existence", "hide|kcp", "hide",
+            "whether strangers hear the same of workspaces that exist and of none, or what kcp "
+            "tells them",
+            into(options.existence)}}};
 }
 
 Expected<void> check_tenant_options(const TenantOptions& options) {

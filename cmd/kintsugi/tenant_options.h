@@ -28,8 +28,7 @@ struct TenantOptions {
 };
 
 /// @param allow_default  shown for --outgoing-allow.
-void add_tenant_flags(TenantOptions& options, const std::string& allow_default,
-                      std::vector<Flag>& flags);
+[[nodiscard]] FlagGroup tenant_flags(TenantOptions& options, const std::string& allow_default);
 /// @error kConfig what is wrong with the options.
 [[nodiscard]] Expected<void> check_tenant_options(const TenantOptions& options);
 

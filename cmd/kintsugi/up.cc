@@ -46,31 +46,32 @@ struct Options {
   bool loopback_allowed = false;  ///< nobody asked for that
 };
 
-std::vector<Flag> flag_table(Options& options) {
-  std::vector<Flag> flags = {
-      {"dir", "DIR", ".kintsugi",
-       "folder of the installation; made when missing, reused when there", into(options.dir)},
-      {"port", "PORT", "6443", "port of the proxy", into(options.port)},
-      {"bind", "ADDRESS", "127.0.0.1", "address that the proxy listens on", into(options.bind)},
-      {"shards", "N", "3", "number of shards: root, shard-1, shard-2, …", into(options.shards)},
-      {"shard-loops", "N", "1", "threads of each shard that serve requests",
-       into(options.shard_loops)},
-      {"regions", "A,B,…", "eu-west-1,us-east-1,ap-south-1",
-       "region labels, given to the shards in turn", into(options.regions)},
-      {"store", "KIND", "lmdb", "store of shards and proxy", into(options.store)},
-      {"admin-port", "PORT", "0",
-       "TCP port of the proxy's admin listener on 127.0.0.1, for the admin's certificate; 0: only "
-       "run/admin.sock",
-       into(options.admin_port)},
-      {"wildcard", "serve|deny", "serve",
-       "what the proxy does with /clusters/*: merges all shards, or refuses as kcp does",
-       into(options.wildcard)},
-      {"consumers", "ignored|required", "ignored",
-       "endpoints of slices: of every selected shard, or as kcp of those with a consumer",
-       into(options.consumers)},
-  };
-  add_tenant_flags(options.tenants, "127.0.0.0/8,::1 if --bind is one of them, else none", flags);
-  return flags;
+FlagTable flag_table(Options& options) {
+  return {
+      {"Installation",
+       {{"dir", "DIR", ".kintsugi",
+         "folder of the installation; made when missing, reused when there", into(options.dir)},
+        {"shards", "N", "3", "number of shards: root, shard-1, shard-2, …", into(options.shards)},
+        {"shard-loops", "N", "1", "threads of each shard that serve requests",
+         into(options.shard_loops)},
+        {"regions", "A,B,…", "eu-west-1,us-east-1,ap-south-1",
+         "region labels, given to the shards in turn", into(options.regions)},
+        {"store", "lmdb", "lmdb", "store of shards and proxy", into(options.store)}}},
+      {"Addresses",
+       {{"port", "PORT", "6443", "port of the proxy", into(options.port)},
+        {"bind", "ADDRESS", "127.0.0.1", "address that the proxy listens on", into(options.bind)},
+        {"admin-port", "PORT", "0",
+         "TCP port of the proxy's admin listener on 127.0.0.1, for the admin's certificate; 0: "
+         "only run/admin.sock",
+         into(options.admin_port)}}},
+      {"As kcp does",
+       {{"wildcard", "serve|deny", "serve",
+         "what the proxy does with /clusters/*: merges all shards, or refuses as kcp does",
+         into(options.wildcard)},
+        {"consumers", "ignored|required", "ignored",
+         "endpoints of slices: of every selected shard, or as kcp of those with a consumer",
+         into(options.consumers)}}},
+      tenant_flags(options.tenants, "127.0.0.0/8,::1 if --bind is one of them, else none")};
 }
 
 /// What runs on one machine for one developer has its webhooks and issuers there, too.
@@ -428,24 +429,25 @@ Expected<void> prepare(const Options& options, const server::Layout& layout) {
 
 }  // namespace
 
+CommandAbout up_about() {
+  Options options;
+  return {
+      "kintsugi up [options]",
+      "Runs a whole installation in the foreground: makes certificates and kubeconfigs, starts a "
+      "proxy and\nshards, restarts what dies. Ctrl-C stops all of it in order; a later start "
+      "goes on with the same data.",
+      {},
+      without_setters(flag_table(options))};
+}
+
 int run_up(const std::vector<std::string>& arguments) {
   Options options;
-  const std::vector<Flag> flags = flag_table(options);
-  auto parsed = parse_flags(flags, arguments);
+  auto parsed = parse_flags(flag_table(options), arguments);
   if (!parsed) {
-    return complain(
-        "up", std::string(parsed.error().message()) + "; `kintsugi up --help` lists the options",
-        2);
+    return wrong_usage("up", std::string(parsed.error().message()));
   }
   if (parsed->help) {
-    std::fputs(help_text("kintsugi up [options]",
-                         "Runs a whole installation in the foreground: makes certificates and "
-                         "kubeconfigs, starts a proxy and\n"
-                         "shards, restarts what dies. Ctrl-C stops all of it in order; a later "
-                         "start goes on with the same data.",
-                         flags)
-                   .c_str(),
-               stdout);
+    std::fputs(help_text(up_about()).c_str(), stdout);
     return 0;
   }
   if (!parsed->positional.empty()) {

@@ -57,26 +57,29 @@ const std::vector<OptionUse>& option_uses() {
   return kUses;
 }
 
-std::vector<Flag> flag_table(WorkspaceOptions& options) {
+FlagTable flag_table(WorkspaceOptions& options) {
   return {
-      {"kubeconfig", "FILE", "", "the kubeconfig to read and change", into(options.kubeconfig)},
-      {"type", "PATH:NAME", "",
-       "create: type of the workspace; by default what the parent's type "
-       "says, mostly root:universal",
-       into(options.type)},
-      {"location-selector", "LABELS", "",
-       "create: labels of the shard that shall hold it (region=eu-west-1)", into(options.selector)},
-      {"enter", "", "", "create: goes there", into(options.enter)},
-      {"ignore-existing", "", "", "create: a workspace that is there already will do",
-       into(options.ignore_existing)},
-      {"wait", "", "true", "create, delete: waits; --wait=false does not", into(options.wait)},
-      {"timeout", "SECONDS", "60", "create, delete, use: waits no longer", into(options.timeout)},
-      {"depth", "N", "0", "tree: levels to show, 0 for all", into(options.depth)},
-      {"full", "", "", "tree: whole paths", into(options.full)},
+      {"Where",
+       {{"kubeconfig", "FILE", "", "the kubeconfig to read and change", into(options.kubeconfig)}}},
+      {"create",
+       {{"type", "PATH:NAME", "",
+         "type of the workspace; by default what the parent's type says, mostly root:universal",
+         into(options.type)},
+        {"location-selector", "LABELS", "",
+         "labels of the shard that shall hold it (region=eu-west-1)", into(options.selector)},
+        {"enter", "", "", "goes there", into(options.enter)},
+        {"ignore-existing", "", "", "a workspace that is there already will do",
+         into(options.ignore_existing)}}},
+      {"create, delete, use",
+       {{"wait", "", "true", "create, delete: waits; --wait=false does not", into(options.wait)},
+        {"timeout", "SECONDS", "60", "waits no longer", into(options.timeout)}}},
+      {"tree",
+       {{"depth", "N", "0", "levels to show, 0 for all", into(options.depth)},
+        {"full", "", "", "whole paths", into(options.full)}}},
   };
 }
 
-struct Command {
+struct Subcommand {
   const char* name;
   std::size_t least, most;  // arguments
   Expected<void> (*run)(WorkspaceCommands& commands, const std::vector<std::string>& arguments);
@@ -86,7 +89,7 @@ std::string or_here(const std::vector<std::string>& arguments) {
   return arguments.empty() ? "." : arguments.front();
 }
 
-constexpr Command kCommands[] = {
+constexpr Subcommand kSubcommands[] = {
     {"use", 1, 1,
      [](WorkspaceCommands& commands, const std::vector<std::string>& arguments) {
        return commands.use(arguments.front());
@@ -108,10 +111,6 @@ constexpr Command kCommands[] = {
        return commands.remove(arguments.front());
      }},
 };
-
-int wrong_usage(const std::string& text) {
-  return complain("ws", text + "; `kintsugi ws --help` tells more", 2);
-}
 
 int status_of(Errc code) {
   switch (code) {
@@ -149,30 +148,41 @@ std::string misplaced(const std::string& command, const std::vector<std::string>
 
 }  // namespace
 
+CommandAbout ws_about() {
+  WorkspaceOptions options;
+  std::vector<std::string> words;
+  for (const Subcommand& command : kSubcommands) {
+    words.emplace_back(command.name);
+  }
+  return {kUsage, kDescription, std::move(words), without_setters(flag_table(options))};
+}
+
 int run_ws(const std::vector<std::string>& arguments) {
   WorkspaceOptions options;
   std::vector<std::string> given;
-  std::vector<Flag> flags = flag_table(options);
-  for (Flag& flag : flags) {
-    flag.set = [&given, name = flag.name, set = std::move(flag.set)](std::string_view value) {
-      given.push_back(name);
-      return set(value);
-    };
+  FlagTable flags = flag_table(options);
+  for (FlagGroup& group : flags) {
+    for (Flag& flag : group.flags) {
+      flag.set = [&given, name = flag.name, set = std::move(flag.set)](std::string_view value) {
+        given.push_back(name);
+        return set(value);
+      };
+    }
   }
   auto parsed = parse_flags(flags, arguments);
   if (!parsed) {
-    return wrong_usage(std::string(parsed.error().message()));
+    return wrong_usage("ws", std::string(parsed.error().message()));
   }
   if (parsed->help) {
-    std::fputs(help_text(kUsage, kDescription, flags).c_str(), stdout);
+    std::fputs(help_text(ws_about()).c_str(), stdout);
     return 0;
   }
   if (options.timeout == 0 || options.timeout > kLongestWait) {
-    return wrong_usage("--timeout is between 1 and 86400 seconds");
+    return wrong_usage("ws", "--timeout is between 1 and 86400 seconds");
   }
   std::vector<std::string> rest = std::move(parsed->positional);
-  const Command* command = nullptr;
-  for (const Command& one : kCommands) {
+  const Subcommand* command = nullptr;
+  for (const Subcommand& one : kSubcommands) {
     if (!rest.empty() && rest.front() == one.name) {
       command = &one;
       rest.erase(rest.begin());
@@ -180,15 +190,15 @@ int run_ws(const std::vector<std::string>& arguments) {
     }
   }
   if (command == nullptr && !rest.empty()) {
-    command = &kCommands[0];
+    command = &kSubcommands[0];
   }
   const std::string name = command == nullptr ? "" : command->name;
   if (const std::string wrong = misplaced(name, given); !wrong.empty()) {
-    return wrong_usage(wrong);
+    return wrong_usage("ws", wrong);
   }
   if (command != nullptr && (rest.size() < command->least || rest.size() > command->most)) {
-    return wrong_usage("`ws " + name + "` takes " +
-                       (command->least == 1 ? "one workspace" : "at most one workspace"));
+    return wrong_usage("ws", "`ws " + name + "` takes " +
+                                 (command->least == 1 ? "one workspace" : "at most one workspace"));
   }
   auto commands = WorkspaceCommands::open(std::move(options));
   if (!commands) {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "kinds/builtin_kinds.h"
 #include "kinds/common.h"
 

@@ -250,6 +250,8 @@ class DropIn(unittest.TestCase):
             self.assertIn(text, line)
         for flag, text in (("--secure-port=0", '--secure-port: "0" is not a port'), ("--v=x", '--v: "x" is not a number'),
                            ("--disable-http2-serving=maybe", "neither true nor false"),
+                           ("--validat", "unknown option --validat; did you mean --validate?"),
+                           ("--secure-prot=1", "did you mean --secure-port?"),
                            ("--tls-min-version=3", "tls-min-version"), ("--cors-allowed-origins=(", "--cors-allowed-origins")):
             self.assertIn(text, fails("--mapping-file=mapping.yaml", *good, flag))
 

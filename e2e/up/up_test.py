@@ -91,7 +91,9 @@ class UpLifeCycle(unittest.TestCase):
         for arguments, text, status in (
                 (["--shards", "0"], "--shards: must be 1 to 64", 2),
                 (["--port", "x"], '--port: "x" is not a port', 2),
-                (["--foo"], "unknown option --foo", 2),
+                (["--foo"], "unknown option --foo; `kintsugi up --help` lists the options", 2),
+                (["--prot", "1"], "unknown option --prot; did you mean --port?", 2),
+                (["--por", "1"], "did you mean --port?", 2),
                 (["--store", "paper"], '--store: "paper" is not a choice that this version has; known: lmdb', 2),
                 (["--wildcard", "some"], '--wildcard: "some" is not a choice that this version has; known: serve, deny', 2),
                 (["extra"], 'unexpected argument "extra"', 2),
@@ -122,6 +124,37 @@ class UpLifeCycle(unittest.TestCase):
             self.assertIn("usage: kintsugi " + command, run.stdout)
         self.assertIn("--regions", subprocess.run([str(kit.BINARY), "up", "--help"], capture_output=True, text=True,
                                                   timeout=60, check=False).stdout)
+
+    def test_a_mistyped_command_or_option_starts_nothing(self):
+        for arguments, text, status in (
+                (["prxy"], "no such command; did you mean proxy?", 2),
+                (["proxy", "--validat"], "unknown option --validat; did you mean --validate?", 1),
+                (["proxy", "--config", "/nowhere/proxy.yaml", "--validat"], "did you mean --validate?", 1),
+                (["proxy", "--config", "/nowhere/proxy.yaml", "--foo"], "unknown option --foo; ", 1),
+                (["shard", "--jion", "/nowhere"], "did you mean --join?", 2),
+                (["completion", "fish"], "say one of bash, zsh", 2)):
+            run = subprocess.run([str(kit.BINARY), *arguments], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((run.returncode, run.stdout), (status, ""), arguments)
+            self.assertIn(text, run.stderr)
+            self.assertEqual(len(run.stderr.strip().splitlines()), 1, run.stderr)
+
+    def test_bash_completes_commands_options_and_choices(self):
+        script = subprocess.run([str(kit.BINARY), "completion", "bash"], capture_output=True, text=True, timeout=60, check=True).stdout
+
+        def completed(*words):
+            """What the shell offers for the last word."""
+            ask = 'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _kintsugi; printf "%s\\n" "${COMPREPLY[@]}"'
+            run = subprocess.run(["bash", "-c", script + ask, "bash", *words], capture_output=True, text=True, timeout=60, check=True)
+            return run.stdout.split()
+
+        self.assertEqual(completed("kintsugi", "s"), ["shard", "store"])
+        self.assertEqual(completed("kintsugi", "up", "--sh"), ["--shards", "--shard-loops"])
+        self.assertEqual(completed("kintsugi", "up", "--wildcard", ""), ["serve", "deny"])
+        self.assertEqual(completed("kintsugi", "up", "--wildcard", "=", "d"), ["deny"])
+        self.assertEqual(completed("kintsugi", "up", "--port", ""), [])
+        self.assertEqual(completed("kintsugi", "store", "re"), ["restore"])
+        self.assertEqual(completed("kcp-front-proxy", "--mapping"), ["--mapping-file"])
+        self.assertEqual(completed("kintsugi", "proxy", "--config", __file__[:-1]), [__file__])
 
     def test_answers_as_kcp_where_that_is_chosen(self):
         with kit.Installation("--wildcard", "deny", "--consumers", "required", shards=1) as installation:

@@ -6,7 +6,7 @@
 
 #include "auth/user.h"
 #include "auth/x509_identity.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 #include "krm/status.h"
 #include "serving/answer.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "auth/access_review.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "krm/json.h"
 #include "krm/status.h"
 #include "shards/own_requests.h"

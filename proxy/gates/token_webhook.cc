@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "krm/json.h"
 #include "krm/status.h"
 

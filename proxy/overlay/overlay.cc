@@ -9,7 +9,7 @@
 
 #include "aggregation/documents/discovery_merge.h"
 #include "aggregation/documents/openapi_merge.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "base/strings.h"
 #include "krm/json.h"
 #include "krm/protobuf.h"

@@ -2,7 +2,7 @@
 
 #include "auth/access_review.h"
 #include "auth/request_header.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 #include "krm/json.h"
 #include "krm/status.h"
 #include "shards/own_requests.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "aggregation/watch/jitter.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 
 namespace kintsugi::aggregation {
 namespace {

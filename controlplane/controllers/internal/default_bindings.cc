@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "controlplane/controllers/internal/conditions.h"
 #include "controlplane/controllers/lifecycle.h"
 #include "controlplane/internal/names.h"
