@@ -19,12 +19,12 @@
 #include "cmd/kintsugi/proxy_files.h"
 #include "cmd/kintsugi/proxy_flags.h"
 #include "cmd/kintsugi/proxy_loop.h"
-#include "cmd/kintsugi/signals.h"
 #include "cmd/kintsugi/slot_keeper.h"
 #include "cmd/kintsugi/store_import_log.h"
 #include "endpointslice/slice_controller.h"
 #include "net/listener.h"
 #include "net/loop.h"
+#include "net/signals.h"
 #include "net/ticket_keys.h"
 #include "proxy/admin.h"
 #include "proxy/admin_gate.h"
@@ -95,7 +95,7 @@ class ProxyControl {
   const std::string config_path_;  ///< "" without --config
   std::string config_text_;
   net::Loop loop_;
-  Signals signals_;
+  net::Signals signals_;
   std::unique_ptr<store::LmdbStore> store_;
   topology::SnapshotPublisher publisher_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;

@@ -19,10 +19,10 @@
 #include "cmd/kintsugi/layout.h"
 #include "cmd/kintsugi/pki.h"
 #include "cmd/kintsugi/shard_files.h"
-#include "cmd/kintsugi/signals.h"
 #include "cmd/kintsugi/tenant_options.h"
 #include "krm/names.h"
 #include "net/loop.h"
+#include "net/signals.h"
 #include "net/tls.h"
 #include "store/lmdb/lmdb_store.h"
 
@@ -371,7 +371,7 @@ class Running {
   Layout layout_;
   Pki pki_;
   net::Loop loop_;
-  Signals signals_;
+  net::Signals signals_;
   std::unique_ptr<AuditLog> audit_;
   std::unique_ptr<store::LmdbStore> store_;
   std::shared_ptr<net::TlsContext> client_tls_;

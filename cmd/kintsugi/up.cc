@@ -17,10 +17,10 @@
 #include "cmd/kintsugi/kubeconfig.h"
 #include "cmd/kintsugi/layout.h"
 #include "cmd/kintsugi/pki.h"
-#include "cmd/kintsugi/signals.h"
 #include "cmd/kintsugi/supervisor.h"
 #include "cmd/kintsugi/tenant_options.h"
 #include "net/loop.h"
+#include "net/signals.h"
 #include "net/tls.h"
 #include "net/upstream.h"
 
@@ -310,7 +310,7 @@ class Installation {
   Options options_;
   Layout layout_;
   net::Loop loop_;
-  Signals signals_;
+  net::Signals signals_;
   Supervisor supervisor_;
   net::Timer probe_timer_;
   std::shared_ptr<net::TlsContext> tls_;
