@@ -218,7 +218,7 @@ TEST(Loop, WhenItSleeps_EveryEdgeOfADescriptorWakesIt) {
       const TimePoint limit = Clock::now() + seconds(10);
       while (in_time && seen.load() < i) {
         in_time = Clock::now() < limit;
-        std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     }
     loop.post([&] { loop.stop(); });
