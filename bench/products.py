@@ -37,6 +37,7 @@ KINTSUGI = """
 apiVersion: kintsugi.dev/v1alpha1
 kind: ProxyConfiguration
 data_dir: proxy-data
+existence: kcp  # h2load has no client certificate
 loops: 1
 listener:
   address: 127.0.0.1
@@ -143,6 +144,8 @@ class Tool:
 class Bed:
     """One product between an event source and a load; a context manager that leaves no process behind."""
 
+    patience = 30  # until it answers [s]
+
     def __init__(self, product, binary, tools, run, max_streams=100):
         self.product, self.binary, self.tools, self.run = product, binary, tools, run
         self.max_streams = max_streams
@@ -187,7 +190,7 @@ class Bed:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.set_alpn_protocols(["http/1.1"])
-        end = time.monotonic() + 30
+        end = time.monotonic() + self.patience
         request = b"GET /clusters/bench/1k HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         while time.monotonic() < end:
             try:

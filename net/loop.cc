@@ -1,12 +1,15 @@
 #include "net/loop.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
@@ -19,9 +22,13 @@
 #include "net/internal/timer_wheel.h"
 
 namespace kintsugi::net {
+
+namespace asio = boost::asio;
+
 namespace {
 
 constexpr int kMaxEvents = 256;
+constexpr unsigned kBusyTurns = 8;  // of which one lets Asio look
 constexpr auto kSlowTurn = milliseconds(10);
 constexpr auto kTick = milliseconds(1);
 
@@ -43,8 +50,6 @@ struct Loop::Impl {
     bool again = false;  // on the list for the next turn
   };
 
-  int epoll = -1;
-  int wake = -1;
   std::atomic<std::thread::id> thread{std::this_thread::get_id()};
   std::atomic<bool> stopping{false};
   bool running = false;
@@ -64,8 +69,25 @@ struct Loop::Impl {
   TimerWheel wheel;
   TimePoint start = Clock::now();
   TimePoint now = start;
+  bool asleep = false;  // `now` is of before the wait
   IoScratch scratch;
   Stats stats;
+
+  // What is Asio's comes last, so that handlers which never ran die before what they use. It locks
+  // where other threads come in (posts, signals), not for descriptors and timers.
+  asio::io_context context{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
+  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+  // The watched descriptors: registered once, edge-triggered, in a set of their own that is one
+  // descriptor to Asio (docs/decisions/0001-event-loop.md). Nothing waits for that one by
+  // async_wait: arming it again in every turn took three times the instructions and a system call
+  // more. Asio returns from run_one() for the event of a descriptor without a waiter too
+  // (loop_test.cc).
+  asio::posix::stream_descriptor set{context};
+  int epoll = -1;     // of `set`
+  bool more = false;  // than one turn took from it
+  unsigned busy = 0;  // turns since Asio looked
+  asio::steady_timer deadline{context};
+  std::uint64_t deadline_tick = TimerWheel::kNever;  // for which it is armed
 
   void dispatch(std::uint64_t event_tag, std::uint32_t events) {
     const auto fd = static_cast<std::uint32_t>(event_tag);
@@ -87,28 +109,59 @@ struct Loop::Impl {
     return time <= start ? 0 : static_cast<std::uint64_t>((time - start) / kTick);
   }
 
-  [[nodiscard]] int timeout() const {
-    if (!again.empty() || !dirty.empty() || !deferred.empty() ||
-        have_posts.load(std::memory_order_acquire)) {
-      return 0;
+  /// Time of this turn; also for handlers that Asio runs before the turn knows that it woke up.
+  TimePoint time() noexcept {
+    if (asleep) {
+      asleep = false;
+      now = Clock::now();
     }
-    const std::uint64_t due = wheel.next();
-    if (due == TimerWheel::kNever) {
-      return -1;
-    }
-    const TimePoint at = start + due * kTick;
-    if (at <= now) {
-      return 0;
-    }
-    const auto wait = std::chrono::ceil<milliseconds>(at - now).count();
-    return static_cast<int>(std::min<std::int64_t>(wait, 60'000));
+    return now;
   }
 
-  void wake_up() const noexcept {
-    const std::uint64_t one = 1;
-    // Edge-triggered: every write is an edge, nobody has to read the counter.
-    while (::write(wake, &one, sizeof one) < 0 && errno == EINTR) {
+  [[nodiscard]] bool must_not_sleep() const noexcept {
+    return more || !again.empty() || !dirty.empty() || !deferred.empty() ||
+           have_posts.load(std::memory_order_acquire);
+  }
+
+  void arm_deadline() {
+    const std::uint64_t due = wheel.not_before();
+    if (due >= deadline_tick) {
+      return;  // at worst a turn for timers that were cancelled since
     }
+    deadline_tick = due;
+    deadline.expires_at(start + due * kTick);
+    deadline.async_wait([this](const boost::system::error_code& error) {
+      if (!error) {
+        deadline_tick = TimerWheel::kNever;
+      }
+    });
+  }
+
+  /// Lets Asio run one of its handlers, and wait for one or for a descriptor when nothing else is
+  /// to be done.
+  void run_asio() {
+    if (!must_not_sleep()) {
+      busy = 0;
+      arm_deadline();
+      asleep = true;
+      guarded("handler", [this] { context.run_one(); });
+    } else if (++busy == kBusyTurns) {
+      busy = 0;
+      guarded("handler", [this] { context.poll_one(); });
+    }
+  }
+
+  int collect(std::array<epoll_event, kMaxEvents>& events) {
+    const int count = ::epoll_wait(epoll, events.data(), kMaxEvents, 0);
+    if (count < 0 && errno != EINTR) {
+      die("epoll_wait");
+    }
+    more = count == kMaxEvents;
+    return count;
+  }
+
+  void wake_up() {
+    asio::post(context, [] {});
   }
 
   void run_posts() {
@@ -161,12 +214,10 @@ struct Loop::Impl {
 
   void turn() {
     std::array<epoll_event, kMaxEvents> events;
-    const int count = ::epoll_wait(epoll, events.data(), kMaxEvents, timeout());
+    run_asio();
+    const int count = collect(events);
     again_now.swap(again);  // what is asked for from here on belongs to the next turn
-    if (count < 0 && errno != EINTR) {
-      die("epoll_wait");
-    }
-    now = Clock::now();
+    time();                 // the end of the last turn, unless this one has slept
     ++stats.turns;
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
@@ -195,15 +246,10 @@ struct Loop::Impl {
 
 Loop::Loop(std::string name) : name_(std::move(name)), impl_(std::make_unique<Impl>()) {
   impl_->epoll = ::epoll_create1(EPOLL_CLOEXEC);
-  impl_->wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (impl_->epoll < 0 || impl_->wake < 0) {
-    die("epoll_create1 or eventfd");
-  }
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLET;
-  event.data.u64 = ~std::uint64_t{0};  // belongs to no slot
-  if (::epoll_ctl(impl_->epoll, EPOLL_CTL_ADD, impl_->wake, &event) != 0) {
-    die("epoll_ctl");
+  boost::system::error_code error;
+  impl_->set.assign(impl_->epoll, error);
+  if (impl_->epoll < 0 || error) {
+    die("epoll_create1");
   }
 }
 
@@ -211,8 +257,6 @@ Loop::~Loop() {
   while (!impl_->deferred.empty()) {
     impl_->run_deferred();
   }
-  ::close(impl_->wake);
-  ::close(impl_->epoll);
 }
 
 void Loop::run() {
@@ -257,14 +301,14 @@ Loop::TimerId Loop::after(Duration delay, std::function<void()> function) {
   if (!impl_->running) {
     impl_->now = Clock::now();
   }
-  const auto ticks = std::chrono::ceil<milliseconds>(impl_->now + delay - impl_->start).count();
+  const auto ticks = std::chrono::ceil<milliseconds>(impl_->time() + delay - impl_->start).count();
   return impl_->wheel.arm(static_cast<std::uint64_t>(std::max<std::int64_t>(ticks, 0)),
                           std::move(function));
 }
 
 void Loop::cancel(TimerId id) noexcept { impl_->wheel.cancel(id); }
 
-TimePoint Loop::now() const noexcept { return impl_->running ? impl_->now : Clock::now(); }
+TimePoint Loop::now() const noexcept { return impl_->running ? impl_->time() : Clock::now(); }
 
 void Loop::watch(int fd, FdHandler& handler) {
   const auto index = static_cast<std::size_t>(fd);
@@ -317,6 +361,8 @@ void Loop::unmark_dirty(Flushable& item) noexcept {
     item.dirty_slot_ = Flushable::kClean;
   }
 }
+
+asio::io_context& Loop::context() noexcept { return impl_->context; }
 
 IoScratch& Loop::scratch() noexcept { return impl_->scratch; }
 

@@ -8,6 +8,10 @@
 
 #include "base/time.h"
 
+namespace boost::asio {
+class io_context;
+}
+
 namespace kintsugi::net {
 
 struct IoScratch;
@@ -26,8 +30,9 @@ class FdHandler {
   ~FdHandler() = default;
 };
 
-/// One thread's event loop on epoll (docs/decisions/0001-own-event-loop.md). A turn: readiness,
-/// posted functions, timers, then the flush pass over dirty connections, then deferred destruction.
+/// One thread's event loop: an Asio context that is run turn by turn
+/// (docs/decisions/0001-event-loop.md). A turn: a handler of Asio, readiness, posted functions,
+/// timers, then the flush pass over dirty connections, then deferred destruction.
 /// Threads: everything belongs to the loop's thread, but post() and stop(), which any thread may
 /// call.
 class Loop {
@@ -88,6 +93,10 @@ class Loop {
   void mark_dirty(Flushable& item);
   /// Takes an item off the dirty list before it dies.
   void unmark_dirty(Flushable& item) noexcept;
+
+  /// What this loop runs, for Asio's resolvers, signals, sockets and coroutines in net/*.cc (others
+  /// have net/task.h). A handler runs at the begin of a turn, one a turn.
+  [[nodiscard]] boost::asio::io_context& context() noexcept;
 
   /// Buffers that every connection of this loop shares; contents last until the end of the
   /// callback.

@@ -4,7 +4,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -196,6 +199,77 @@ TEST(Loop, WhenADescriptorIsForgottenInTheSameTurn_GetsNoCallAnyMore) {
   EXPECT_TRUE((a.calls == 0) != (b.calls == 0));
   loop.forget(first.fds[0]);
   loop.forget(second.fds[0]);
+}
+
+// Asio returns from run_one() for a descriptor that nobody waits for: what Loop stands on. Writes
+// come from another thread and one by one, so that the loop is asleep for most of them.
+TEST(Loop, WhenItSleeps_EveryEdgeOfADescriptorWakesIt) {
+  Loop loop("test");
+  const SocketPair pair;
+  Reader reader(loop, pair.fds[0]);
+  loop.watch(pair.fds[0], reader);
+  constexpr std::size_t kWrites = 200;
+  std::atomic<std::size_t> seen{0};
+  reader.on_read = [&] { seen.store(reader.total); };
+  bool in_time = true;
+  std::thread writer([&] {
+    for (std::size_t i = 1; i <= kWrites && in_time; ++i) {
+      in_time = ::send(pair.fds[1], "x", 1, 0) == 1;
+      const TimePoint limit = Clock::now() + seconds(10);
+      while (in_time && seen.load() < i) {
+        in_time = Clock::now() < limit;
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+    loop.post([&] { loop.stop(); });
+  });
+  loop.run();
+  writer.join();
+  EXPECT_TRUE(in_time);
+  EXPECT_EQ(reader.total, kWrites);
+  loop.forget(pair.fds[0]);
+}
+
+TEST(Loop, WhenMoreDescriptorsAreReadyThanATurnTakes_AllGetTheirCallWithoutAnotherEdge) {
+  Loop loop("test");
+  constexpr std::size_t kPairs = 300;  // a turn takes 256
+  std::vector<std::unique_ptr<SocketPair>> pairs;
+  std::vector<std::unique_ptr<Reader>> readers;
+  for (std::size_t i = 0; i < kPairs; ++i) {
+    pairs.push_back(std::make_unique<SocketPair>());
+    readers.push_back(std::make_unique<Reader>(loop, pairs.back()->fds[0]));
+    ASSERT_EQ(::send(pairs.back()->fds[1], "x", 1, 0), 1);
+    loop.watch(pairs.back()->fds[0], *readers.back());
+  }
+  EXPECT_TRUE(run_until(loop, [&] {
+    return std::all_of(readers.begin(), readers.end(), [](const auto& r) { return r->total == 1; });
+  }));
+  for (const auto& pair : pairs) {
+    loop.forget(pair->fds[0]);
+  }
+}
+
+TEST(Loop, WhenTimersAreArmedEarlierAndCancelled_TheOthersStillFireInTime) {
+  Loop loop("test");
+  const TimePoint start = Clock::now();
+  std::string order;
+  const auto late = loop.after(seconds(20), [&] { order += 'x'; });
+  loop.after(milliseconds(40), [&] {
+    order += 'c';
+    EXPECT_GE(Clock::now() - start, milliseconds(40));
+    EXPECT_LT(Clock::now() - start, seconds(10));
+    loop.stop();
+  });
+  loop.post([&] {
+    // The loop has slept for the timer above already, or will: an earlier one moves the deadline.
+    const auto gone = loop.after(milliseconds(5), [&] { order += 'x'; });
+    loop.after(milliseconds(10), [&] { order += 'b'; });
+    loop.cancel(gone);
+    order += 'a';
+  });
+  loop.run();
+  loop.cancel(late);
+  EXPECT_EQ(order, "abc");
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // Look-ups for tenants, away from those of the process itself.
-#include <netdb.h>
 #include <pthread.h>
 
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -44,27 +42,6 @@ void tell(const TicketPtr& ticket, std::shared_ptr<Expected<std::vector<SocketAd
       done(std::move(*result));
     }
   });
-}
-
-Expected<std::vector<SocketAddress>> look_up(const std::string& host, std::uint16_t port) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_ADDRCONFIG;
-  addrinfo* list = nullptr;
-  const int failure = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  if (failure != 0) {
-    return fail(Errc::kUnreachable, ::gai_strerror(failure));
-  }
-  std::vector<SocketAddress> addresses;
-  for (const addrinfo* item = list; item != nullptr; item = item->ai_next) {
-    SocketAddress address;
-    std::memcpy(&address.storage, item->ai_addr, item->ai_addrlen);
-    address.size = item->ai_addrlen;
-    addresses.push_back(address);
-  }
-  ::freeaddrinfo(list);
-  return addresses;
 }
 
 /// Never destroyed: its threads may sit in getaddrinfo when the process ends.
@@ -113,7 +90,7 @@ class Pool {
     }
     if (wanted) {
       tell(ticket, std::make_shared<Expected<std::vector<SocketAddress>>>(
-                       look_up(ticket->host, ticket->port)));
+                       look_up_now(ticket->host, ticket->port, true)));
     }
     const std::scoped_lock lock(mutex_);
     --running_;

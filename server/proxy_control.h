@@ -15,6 +15,7 @@
 #include "kinds/controllers/garbage_collector.h"
 #include "net/listener.h"
 #include "net/loop.h"
+#include "net/signals.h"
 #include "net/ticket_keys.h"
 #include "proxy/admin/admin.h"
 #include "proxy/admin/admin_gate.h"
@@ -27,7 +28,6 @@
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_loop.h"
 #include "server/loaded_config.h"
-#include "server/signals.h"
 #include "store/lmdb/lmdb_store.h"
 #include "topology/cluster_sweeper.h"
 #include "topology/feed.h"
@@ -95,7 +95,7 @@ class ProxyControl {
   const std::string config_path_;  ///< "" without --config
   std::string config_text_;
   net::Loop loop_;
-  Signals signals_;
+  net::Signals signals_;
   std::unique_ptr<store::LmdbStore> store_;
   topology::SnapshotPublisher publisher_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;

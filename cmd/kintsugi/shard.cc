@@ -16,6 +16,7 @@
 #include "controlplane/shard_server.h"
 #include "krm/names.h"
 #include "net/loop.h"
+#include "net/signals.h"
 #include "net/tls.h"
 #include "server/file_watch.h"
 #include "server/files.h"
@@ -23,7 +24,6 @@
 #include "server/layout.h"
 #include "server/pki.h"
 #include "server/shard_files.h"
-#include "server/signals.h"
 #include "store/lmdb/lmdb_store.h"
 
 namespace kintsugi::cmd {
@@ -373,7 +373,7 @@ class Running {
   server::Layout layout_;
   server::Pki pki_;
   net::Loop loop_;
-  server::Signals signals_;
+  net::Signals signals_;
   std::unique_ptr<auth::AuditLog> audit_;
   std::unique_ptr<store::LmdbStore> store_;
   std::shared_ptr<net::TlsContext> client_tls_;

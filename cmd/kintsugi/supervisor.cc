@@ -21,6 +21,17 @@ constexpr Duration kLastPause = seconds(5);
 constexpr Duration kStable =
     seconds(10);  // a process that lived this long starts over with the short pause
 
+/// For a child between fork and exec: no handler of the parent runs in it, for that would tell the
+/// parent's loop of a signal that the parent did not get. What is ignored stays ignored.
+void forget_handlers() noexcept {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
+      ::signal(number, SIG_DFL);
+    }
+  }
+}
+
 }  // namespace
 
 struct Supervisor::Child {
@@ -63,6 +74,9 @@ Expected<void> Supervisor::launch(Child& child) {
   }
   argv.push_back(nullptr);
   const pid_t parent = ::getpid();
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t pid = ::fork();
   if (pid == 0) {
     // Only async-signal-safe calls until exec.
@@ -71,6 +85,7 @@ Expected<void> Supervisor::launch(Child& child) {
       ::_exit(1);
     }
     ::setpgid(0, 0);  // Ctrl-C reaches the supervisor alone, which ends its children in order
+    forget_handlers();
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -81,6 +96,7 @@ Expected<void> Supervisor::launch(Child& child) {
     ::execv(argv.front(), argv.data());
     ::_exit(127);
   }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::close(log_fd);
   if (pid < 0) {
     return fail(Errc::kIo, "fork: " + std::string(std::strerror(errno)));

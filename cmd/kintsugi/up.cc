@@ -16,13 +16,13 @@
 #include "cmd/kintsugi/supervisor.h"
 #include "cmd/kintsugi/tenant_options.h"
 #include "net/loop.h"
+#include "net/signals.h"
 #include "net/tls.h"
 #include "net/upstream.h"
 #include "server/files.h"
 #include "server/kubeconfig.h"
 #include "server/layout.h"
 #include "server/pki.h"
-#include "server/signals.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -311,7 +311,7 @@ class Installation {
   Options options_;
   server::Layout layout_;
   net::Loop loop_;
-  server::Signals signals_;
+  net::Signals signals_;
   Supervisor supervisor_;
   net::Timer probe_timer_;
   std::shared_ptr<net::TlsContext> tls_;

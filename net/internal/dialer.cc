@@ -1,21 +1,23 @@
 #include "net/internal/dialer.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <pthread.h>
 #include <unistd.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "net/transport.h"
 
 namespace kintsugi::net {
+
+namespace asio = boost::asio;
 
 std::optional<SocketAddress> numeric_address(const std::string& host, std::uint16_t port) {
   SocketAddress result;
@@ -36,6 +38,31 @@ std::optional<SocketAddress> numeric_address(const std::string& host, std::uint1
   return std::nullopt;
 }
 
+Expected<std::vector<SocketAddress>> look_up_now(const std::string& host, std::uint16_t port,
+                                                 bool configured) {
+  if (host.empty()) {
+    return fail(Errc::kUnreachable, "no name");  // Asio would take it for this machine
+  }
+  asio::io_context context;
+  asio::ip::tcp::resolver resolver(context);
+  boost::system::error_code error;
+  const auto flags =
+      configured ? asio::ip::resolver_base::address_configured : asio::ip::resolver_base::flags();
+  const auto found = resolver.resolve(host, std::to_string(port), flags, error);
+  std::vector<SocketAddress> addresses;
+  for (const auto& entry : found) {
+    const asio::ip::tcp::endpoint endpoint = entry.endpoint();
+    SocketAddress address;
+    address.size = static_cast<socklen_t>(endpoint.size());
+    std::memcpy(&address.storage, endpoint.data(), endpoint.size());
+    addresses.push_back(address);
+  }
+  if (error || addresses.empty()) {
+    return fail(Errc::kUnreachable, host + ": " + (error ? error.message() : "no address"));
+  }
+  return addresses;
+}
+
 /// Shared by the asking loop and the resolver thread; `mutex` guards `loop`, which is null once
 /// nobody waits.
 struct Lookup::Ticket : std::enable_shared_from_this<Lookup::Ticket> {
@@ -48,92 +75,42 @@ struct Lookup::Ticket : std::enable_shared_from_this<Lookup::Ticket> {
 
 namespace {
 
-class Resolver {
- public:
-  static Resolver& instance() {
-    // Never destroyed: the thread may sit in getaddrinfo when the process ends.
-    static Resolver* const resolver = new Resolver;
-    return *resolver;
-  }
+/// Runs one look-up after the other. Never destroyed: it may sit in the resolver when the process
+/// ends.
+asio::thread_pool& resolver_thread() {
+  static asio::thread_pool* const pool = [] {
+    auto* made = new asio::thread_pool(1);
+    asio::post(*made, [] { ::pthread_setname_np(::pthread_self(), "kin-dns"); });
+    return made;
+  }();
+  return *pool;
+}
 
-  void ask(std::shared_ptr<Lookup::Ticket> ticket) {
-    {
-      const std::scoped_lock lock(mutex_);
-      queue_.push_back(std::move(ticket));
-    }
-    wake_.notify_one();
-  }
-
- private:
-  Resolver() {
-    std::thread thread([this] { run(); });
-    ::pthread_setname_np(thread.native_handle(), "kin-dns");
-    thread.detach();
-  }
-
-  [[noreturn]] void run() {
-    while (true) {
-      std::shared_ptr<Lookup::Ticket> ticket;
-      {
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [this] { return !queue_.empty(); });
-        ticket = std::move(queue_.front());
-        queue_.pop_front();
-      }
-      resolve(std::move(ticket));
-    }
-  }
-
-  static void resolve(std::shared_ptr<Lookup::Ticket> ticket) {
-    {
-      const std::scoped_lock lock(ticket->mutex);
-      if (ticket->loop == nullptr) {
-        return;
-      }
-    }
-    auto addresses = std::make_shared<std::vector<SocketAddress>>();
-    addrinfo hints{};
-    hints.ai_family = AF_UNSPEC;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* list = nullptr;
-    const int failure =
-        ::getaddrinfo(ticket->host.c_str(), std::to_string(ticket->port).c_str(), &hints, &list);
-    for (const addrinfo* item = failure == 0 ? list : nullptr; item != nullptr;
-         item = item->ai_next) {
-      SocketAddress address;
-      std::memcpy(&address.storage, item->ai_addr, item->ai_addrlen);
-      address.size = item->ai_addrlen;
-      addresses->push_back(address);
-    }
-    if (failure == 0) {
-      ::freeaddrinfo(list);
-    }
+void resolve(const std::shared_ptr<Lookup::Ticket>& ticket) {
+  {
     const std::scoped_lock lock(ticket->mutex);
     if (ticket->loop == nullptr) {
       return;
     }
-    // Under the lock: whoever waits must cancel before its loop dies, and cancelling takes the
-    // lock.
-    ticket->loop->post([ticket, addresses, failure] {
-      {
-        const std::scoped_lock inner(ticket->mutex);
-        if (ticket->loop == nullptr) {
-          return;
-        }
-      }
-      const Lookup::Done done = std::exchange(ticket->done, nullptr);
-      if (addresses->empty()) {
-        done(fail(Errc::kUnreachable, ticket->host + ": " + ::gai_strerror(failure)));
-      } else {
-        done(std::move(*addresses));
-      }
-    });
   }
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::shared_ptr<Lookup::Ticket>> queue_;  // guarded by mutex_
-};
+  auto found = std::make_shared<Expected<std::vector<SocketAddress>>>(
+      look_up_now(ticket->host, ticket->port, false));
+  const std::scoped_lock lock(ticket->mutex);
+  if (ticket->loop == nullptr) {
+    return;
+  }
+  // Under the lock: whoever waits must cancel before its loop dies, and cancelling takes the lock.
+  ticket->loop->post([ticket, found] {
+    {
+      const std::scoped_lock inner(ticket->mutex);
+      if (ticket->loop == nullptr) {
+        return;
+      }
+    }
+    const Lookup::Done done = std::exchange(ticket->done, nullptr);
+    done(std::move(*found));
+  });
+}
 
 }  // namespace
 
@@ -143,7 +120,7 @@ Lookup::Lookup(Loop& loop, std::string host, std::uint16_t port, Done done)
   ticket_->host = std::move(host);
   ticket_->port = port;
   ticket_->done = std::move(done);
-  Resolver::instance().ask(ticket_);
+  asio::post(resolver_thread(), [ticket = ticket_] { resolve(ticket); });
 }
 
 Lookup::~Lookup() {

@@ -25,6 +25,12 @@ struct SocketAddress {
 [[nodiscard]] std::optional<SocketAddress> numeric_address(const std::string& host,
                                                            std::uint16_t port);
 
+/// Looks a name up on the calling thread, for as long as the system's resolver takes (Asio's).
+/// @param configured only addresses of families that this machine has an address of.
+/// @error kUnreachable with name and cause.
+[[nodiscard]] Expected<std::vector<SocketAddress>> look_up_now(const std::string& host,
+                                                               std::uint16_t port, bool configured);
+
 /// A look-up on the process's one resolver thread ("kin-dns"). Destroying it cancels: `done` is
 /// never called then.
 class Lookup {

@@ -69,8 +69,10 @@ bool TimerWheel::cancel(Loop::TimerId id) noexcept {
 void TimerWheel::insert(std::uint32_t index) noexcept {
   const std::uint64_t deadline = nodes_[index].deadline;
   if (deadline - current_ <= kNear) {
+    not_before_ = std::min(not_before_, deadline);
     append(static_cast<std::uint32_t>(deadline % kNear), index);
   } else {
+    not_before_ = std::min(not_before_, deadline >> kNearBits << kNearBits);
     append(kNear + static_cast<std::uint32_t>((deadline >> kNearBits) % kFar), index);
   }
 }
@@ -135,8 +137,9 @@ std::uint64_t TimerWheel::next() const noexcept {
 
 void TimerWheel::advance(std::uint64_t tick) {
   while (true) {
-    const std::uint64_t due = next();
+    const std::uint64_t due = not_before_ > tick ? not_before_ : next();
     if (due > tick) {
+      not_before_ = due;
       current_ = std::max(current_, tick);
       return;
     }

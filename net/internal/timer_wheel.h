@@ -26,6 +26,10 @@ class TimerWheel {
   /// Tick at which advance() has something to do (perhaps only re-sorting); kNever when nothing is
   /// armed.
   [[nodiscard]] std::uint64_t next() const noexcept;
+  /// No timer fires before this tick, and none before the first advance() that reaches it. Not
+  /// later than the earliest deadline, and much earlier at most when timers were cancelled since.
+  /// Costs nothing.
+  [[nodiscard]] std::uint64_t not_before() const noexcept { return not_before_; }
   [[nodiscard]] std::size_t size() const noexcept { return armed_; }
 
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
@@ -55,6 +59,7 @@ class TimerWheel {
   std::array<std::uint32_t, kNear + kFar + 1> heads_;
   std::array<std::uint64_t, (kNear + kFar) / 64> used_{};  ///< one bit per list that is not empty
   std::uint64_t current_ = 0;                              ///< everything up to here has fired
+  std::uint64_t not_before_ = kNever;
   std::size_t armed_ = 0;
 };
 

@@ -86,6 +86,7 @@ TEST(TimerWheel, WhenDeadlinesAreRandom_MatchesAnOrderedMap) {
     } else {
       now += random() % ranges[random() % 6];
       ASSERT_TRUE(model.empty() || wheel.next() <= model.begin()->first.first);
+      ASSERT_TRUE(model.empty() || wheel.not_before() <= model.begin()->first.first);
       fired.clear();
       wheel.advance(now);
       std::vector<std::pair<std::uint64_t, std::uint64_t>> expected;
