@@ -1,7 +1,7 @@
 // HTTP/1.x messages, read by what the product has and by what it had (h1_old_parser.h). First byte:
-// bit 0 responses, bit 1 to HEAD, bit 2 an upgrade was asked for, bit 3 a chunked body is first, bit 4
-// small limits; second byte: where the bytes are cut. However they are cut, both take the same
-// messages for the same, and refuse the same.
+// bit 0 responses, bit 1 to HEAD, bit 2 an upgrade was asked for, bit 3 a chunked body is first,
+// bit 4 small limits; second byte: where the bytes are cut. However they are cut, both take the
+// same messages for the same, and refuse the same.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -31,6 +31,11 @@ LIBRARIES = {
     r"yaml\.h": {"krm"},
     r"re2/": {"krm", "cel", "apiserver", "proxy"},
     r"boost/asio": {"net"},
+    r"boost/beast": {"http"},
+}
+# Headers that cost seconds of every file that includes them: pattern -> the only files that may.
+COSTLY = {
+    r"boost/beast": {"http/internal/h1_message.cc"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
@@ -49,6 +54,9 @@ def check(root: pathlib.Path):
             for pattern, owners in LIBRARIES.items():
                 if re.match(pattern, target) and module not in owners and not path.name.endswith("_test.cc"):
                     yield f"{where}: <{target}> belongs to {', '.join(sorted(owners))}"
+            for pattern, files in COSTLY.items():
+                if re.match(pattern, target) and str(path.relative_to(root)) not in files:
+                    yield f"{where}: <{target}> takes seconds to compile: only {', '.join(sorted(files))} may include it"
             other = target.split("/")[0]
             if match.group(1) != '"' or other not in ALLOWED or other == module:
                 continue

@@ -27,6 +27,13 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(self.faults("proxy/a.cc", '#include "net/internal/x.h"\n')), 1)
         self.assertEqual(len(self.faults("proxy/a.cc", "#include <nghttp2/nghttp2.h>\n")), 1)
 
+    def test_costly_headers_stay_in_their_files(self):
+        beast = "#include <boost/beast/http/basic_parser.hpp>\n"
+        self.assertEqual(self.faults("http/internal/h1_message.cc", beast), [])
+        self.assertEqual(len(self.faults("http/internal/h1_message.h", beast)), 1)
+        self.assertEqual(len(self.faults("http/a_test.cc", beast)), 1)
+        self.assertEqual(len(self.faults("net/a.cc", beast)), 2)
+
     def test_downward_includes_pass(self):
         self.assertEqual(self.faults("net/a.cc", '#include "base/error.h"\n#include <openssl/ssl.h>\n'), [])
 

@@ -324,11 +324,8 @@ struct H1BodyReader::Chunks {
     [[nodiscard]] std::optional<H1Fault> refused() const noexcept { return fields_.refused; }
 
    private:
-    void on_chunk_header_impl(std::uint64_t size, View, beast::error_code& ec) override {
+    void on_chunk_header_impl(std::uint64_t size, View, beast::error_code&) override {
       left_ = size;
-      if (size >> 62 != 0) {
-        fields_.refuse(fault("chunk size out of range"), ec);
-      }
     }
     std::size_t on_chunk_body_impl(std::uint64_t, View bytes, beast::error_code&) override {
       data_ = bytes;
@@ -374,7 +371,8 @@ H1Result<ChunkLine> judge_chunk_line(std::string_view text, bool after_chunk) {
   for (; at < text.size() && is_hex(text[at]); ++at) {
     zero = zero && text[at] == '0';
   }
-  if (at - begin > kMaxChunkDigits) {
+  const std::size_t digits = at - begin;
+  if (digits > kMaxChunkDigits || (digits == kMaxChunkDigits && text[begin] > '3')) {  // 2^62
     return bad("chunk size out of range");
   }
   if (at == text.size()) {
@@ -384,8 +382,9 @@ H1Result<ChunkLine> judge_chunk_line(std::string_view text, bool after_chunk) {
     return bad("malformed chunk size");
   }
   if (text[at] == ';') {
-    std::string_view extension = text.substr(at + 1, kMaxExtension + 1);
-    extension = extension.substr(0, extension.find('\r'));
+    std::string_view extension = text;
+    extension.remove_prefix(at + 1);
+    extension = extension.substr(0, std::min(extension.find('\r'), kMaxExtension + 1));
     if (!is_field_value(extension)) {
       return bad("malformed chunk extension");
     }
@@ -463,7 +462,7 @@ H1Result<std::size_t> H1BodyReader::read_chunk_line(std::string_view in) {
   beast::error_code ec;
   Chunks::Body& body = *chunks_->body;
   if (body.put_text(text, ec) != text.size() || ec) {
-    return tl::unexpected<H1Fault>(body.refused().value_or(fault("malformed chunk extension")));
+    return bad("malformed chunk extension");
   }
   text_.clear();
   after_chunk_ = true;
@@ -479,8 +478,9 @@ H1Result<std::size_t> H1BodyReader::read_trailers(std::string_view in) {
     return bad("trailer fields are too large", 431);
   }
   text_.append(in.substr(0, used));
-  const std::size_t begin = after_chunk_ ? 2 : 0;
-  const auto scanned = scanner_.scan(std::string_view(text_).substr(begin));
+  std::string_view section = text_;
+  section.remove_prefix(after_chunk_ ? 2 : 0);
+  const auto scanned = scanner_.scan(section);
   if (!scanned || *scanned == 0) {
     return scanned ? H1Result<std::size_t>(used) : scanned;
   }
