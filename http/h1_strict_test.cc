@@ -95,6 +95,76 @@ TEST(H1Strict, SE110_SE111_SE115_WhereverTheBytesAreSplit_TheAnswerIsTheSame) {
             std::string::npos);
 }
 
+TEST(H1Strict, SE111_ConnectionIsAListOfTokens) {
+  const auto status = [](const std::string& field, std::size_t step) {
+    const Said said = say("GET / HTTP/1.1\r\nHost: a\r\n" + field + "\r\n\r\n", step);
+    return said.text.empty() ? 0 : std::stoi(said.text.substr(9, 3));
+  };
+  for (const std::size_t step : {std::size_t{1}, std::size_t{1'000}}) {
+    for (const char* name : {"Connection: ", "proxy-connection: "}) {
+      for (const char* list : {"", "close", "close, x-a", ",,close ,\t, x-a,"}) {
+        EXPECT_EQ(status(std::string(name) + list, step), 0) << name << list;
+      }
+      for (const char* list : {"a b", "a;b", "\"close\"", "close, x=1", "clo\xc3\xa9"}) {
+        EXPECT_EQ(status(std::string(name) + list, step), 400) << name << list;
+      }
+    }
+  }
+}
+
+TEST(H1Strict, SE111_AFoldedLineIsRefusedAsSoonAsItIsThere) {
+  const std::string start = "GET / HTTP/1.1\r\nHost: a\r\nx: ";
+  for (const char* rest : {"1\r\n 2\r\n", "\r\n\t2\r\n", "1\r\n \r\n", "\r\n \r\n"}) {
+    EXPECT_TRUE(say(start + rest, 1).text.starts_with("HTTP/1.1 400 ")) << rest;
+  }
+  EXPECT_TRUE(say(kPost + "Transfer-Encoding: chunked\r\n\r\n0\r\nx: 1\r\n 2\r\n", 1)
+                  .text.starts_with("HTTP/1.1 400 "));
+}
+
+TEST(H1Strict, SE112_ChunkExtensionsFollowTheirGrammar) {
+  const std::string head = kPost + "Transfer-Encoding: chunked\r\n\r\n";
+  for (const std::size_t step : {std::size_t{1}, std::size_t{2}, std::size_t{1'000}}) {
+    for (const char* good : {"5;a", "05;a=b;c", "5;a = \"b ; \\\" c\"", "5; a ;b\t=\tc"}) {
+      const std::string body = std::string(good) + "\r\nhello\r\n0;a\r\n\r\n";
+      EXPECT_EQ(say(head + body, step).text, "") << body;
+    }
+    for (const char* size : {"5", "0"}) {
+      for (const std::string extension :
+           {";", "; ", ";a ", ";a b", ";=b", ";a=", ";a=\"b", ";a=\"b\"c", ";a=b c", ";a;", ";a@",
+            " ;a", ";a=\"\n\"", ";a=\"\x01\""}) {
+        const std::string body = size + extension + "\r\nx: yz\r\n\r\n";
+        EXPECT_TRUE(say(head + body, step).text.starts_with("HTTP/1.1 400 ")) << body;
+      }
+    }
+    EXPECT_EQ(say(head + "3fffffffffffffff\r\nhello", step).text, "");
+    for (const char* begun : {"4000000000000000", "5 ", "0x", "0\rx", "0;a\rx", "5\n", "\n"}) {
+      EXPECT_TRUE(say(head + begun, step).text.starts_with("HTTP/1.1 400 ")) << begun;
+    }
+  }
+}
+
+TEST(H1Strict, SE112_TrailersFrameNothing) {
+  const std::string head = kPost + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n";
+  for (const std::size_t step : {std::size_t{1}, std::size_t{1'000}}) {
+    for (const char* trailer :
+         {"Content-Length: 5", "content-length:", "Transfer-Encoding: chunked",
+          "Transfer-Encoding: x", "Connection: a b"}) {
+      const Said said = say(head + trailer + "\r\n\r\n", step);
+      EXPECT_TRUE(said.text.starts_with("HTTP/1.1 400 ")) << trailer;
+      EXPECT_TRUE(said.closed);
+    }
+  }
+  TestHandler handler;
+  PeerInfo peer;
+  CountingHost host;
+  auto server = make_h1_server(handler, peer, host, {});
+  ASSERT_TRUE(
+      server->feed(head + "Authorization: x\r\nTE: x\r\nTrailer: a\r\nHost: b\r\nx: y\r\n\r\n"));
+  EXPECT_EQ(handler.at(0).in.ends, 1);
+  ASSERT_EQ(handler.at(0).in.trailers.size(), 1U);
+  EXPECT_EQ(handler.at(0).in.trailers.get("x"), "y");
+}
+
 TEST(H1Strict, SE112_WhenChunksAreBroken_TheClientIsToldUnlessAnAnswerHasBegun) {
   const std::string head = kPost + "Transfer-Encoding: chunked\r\n\r\n";
   std::string extensions;
@@ -166,6 +236,13 @@ TEST(H1Strict, SE084_WhenAHeadIsOverALimit_SaysSo) {
   EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: a\r\nx: " + std::string(32'767, 'y') + "\r\n\r\n"), 0);
   EXPECT_EQ(status("GET /" + std::string(66'000, 'a')), 431);
   EXPECT_EQ(say("GET /" + std::string(66'000, 'a'), 1'000).abuse.of(Abuse::kHead), 1U);
+}
+
+TEST(H1Strict, SE084_WhateverComesAfterTheLimit_TheAnswerIsTheSame) {
+  const std::string text = "GET /" + std::string(66'000, 'a') + "\n\n";
+  for (const std::size_t step : {std::size_t{100}, text.size()}) {
+    EXPECT_TRUE(say(text, step).text.starts_with("HTTP/1.1 431 ")) << step;
+  }
 }
 
 TEST(H1Strict, SE084_AHeadTakesLittleMoreMemoryThanItsBytes) {
@@ -246,6 +323,22 @@ TEST(H1Strict, SE135_WhenAServerFloods_ItsConnectionEnds) {
   Asked more(answer + "more");
   EXPECT_EQ(more.response.in.body, "ok");
   EXPECT_TRUE(more.client->finished());
+}
+
+TEST(H1Strict, WhenAServerGivesNoReason_ItsAnswerIsTaken) {
+  for (const char* line : {"HTTP/1.1 200", "HTTP/1.1 200 ", "HTTP/1.1 200 \xc3\xa9 \t!"}) {
+    Asked asked(std::string(line) + "\r\ncontent-length: 2\r\n\r\nok");
+    EXPECT_TRUE(asked.fine) << line;
+    EXPECT_EQ(asked.response.status, 200);
+    EXPECT_EQ(asked.response.in.body, "ok");
+  }
+  for (const char* line :
+       {"HTTP/1.1 20", "HTTP/1.1 099", "HTTP/1.1 2000", "HTTP/1.1  200 OK", "HTTP/2.0 200",
+        "HTTP/1.1 200 a\rb", "HTTP/1.1 200\tOK", "HTTP/1.1_200"}) {
+    Asked asked(std::string(line) + "\r\ncontent-length: 2\r\n\r\nok");
+    EXPECT_FALSE(asked.fine) << line;
+    EXPECT_EQ(asked.response.heads, 0);
+  }
 }
 
 TEST(H1Strict, SE118_WhatTheClientDoesNotSendIsSaidAtOnce) {

@@ -42,7 +42,12 @@ LIBRARIES = {
     r"yaml\.h": {"krm"},
     r"re2/": {"krm", "cel", "kinds", "controlplane", "aggregation", "proxy"},
     r"boost/asio": {"net"},
+    r"boost/beast": {"http"},
     r"boost/program_options": {"cmd"},
+}
+# Headers that cost seconds of every file that includes them: pattern -> the only files that may.
+COSTLY = {
+    r"boost/beast": {"http/internal/h1_message.cc"},
 }
 # Libraries that take long to compile, or that stay behind a header of ours: (pattern, modules) whose headers do without.
 IN_SOURCES_ONLY = [
@@ -88,6 +93,9 @@ def check(root: pathlib.Path):
             for pattern, modules in IN_SOURCES_ONLY:
                 if re.match(pattern, target) and module in modules and name.suffix == ".h":
                     yield f"{where}: <{target}> is included by .cc files only"
+            for pattern, files in COSTLY.items():
+                if re.match(pattern, target) and str(name) not in files:
+                    yield f"{where}: <{target}> takes seconds to compile: only {', '.join(sorted(files))} may include it"
             other = target.split("/")[0]
             if match.group(1) != '"' or other not in ALLOWED:
                 continue

@@ -44,6 +44,13 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(self.faults("net/a.h", "")), 1)
         self.assertEqual(self.faults("net/internal/a.h", ""), [])
 
+    def test_costly_headers_stay_in_their_files(self):
+        beast = "#include <boost/beast/http/basic_parser.hpp>\n"
+        self.assertEqual(self.faults("http/internal/h1_message.cc", beast), [])
+        self.assertEqual(len(self.faults("http/internal/h1_message.h", beast)), 1)
+        self.assertEqual(len(self.faults("http/a_test.cc", beast)), 1)
+        self.assertEqual(len(self.faults("net/a.cc", beast)), 2)
+
     def test_downward_includes_pass(self):
         self.assertEqual(self.faults("net/a.cc", '#include "base/error.h"\n#include <openssl/ssl.h>\n'), [])
 

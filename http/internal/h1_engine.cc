@@ -253,7 +253,7 @@ H1Result<std::size_t> H1Engine::read_head(std::string_view in) noexcept {
     scanner_.reset();
     return std::size_t{2};  // RFC 9112, section 2.2: empty lines before a request
   }
-  const auto length = scanner_.scan(in);
+  const auto length = scanner_.scan(in.substr(0, limits_.max_header_list));
   if (!length) {
     return length;
   }
@@ -261,7 +261,7 @@ H1Result<std::size_t> H1Engine::read_head(std::string_view in) noexcept {
     return std::size_t{0};
   }
   scanner_.reset();
-  if (*length == 0 || *length > limits_.max_header_list) {
+  if (*length == 0) {
     return tl::unexpected<H1Fault>(H1Fault{431, "header fields are too large"});
   }
   if (auto parsed = on_head_text(in.substr(0, *length)); !parsed) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -11,6 +12,8 @@
 
 /// Strict reading of HTTP/1.x messages. Source: RFC 9112. Where that text lets a recipient choose,
 /// this one refuses: a message that two parties could read differently is an attack on one of them.
+/// Boost.Beast reads the grammar; what it lets pass is refused on top of it (h1_rules.h, and what
+/// the functions here say). Cost: one look at each byte of a head to find its end, one by Beast.
 namespace kintsugi::http {
 
 /// Why a message cannot be used, as the answer a server gives.
@@ -42,12 +45,15 @@ struct H1Response {
   bool keep_alive = true;
 };
 
-/// Finds the end of a head while it arrives in pieces. Every line must end with CR LF.
+/// Finds the end of a head while it arrives in pieces. Every line must end with CR LF, and none may
+/// continue the one before it. Trailers with the line of the last chunk before them end like a
+/// head.
 class H1HeadScanner {
  public:
   /// `text` starts at the head's first byte each time and only grows.
   /// @returns 0: more is needed; otherwise the head's length with its empty line.
-  /// @error 400 a line feed without carriage return
+  /// @error 400 a line feed without carriage return, or a line after the first that begins with a
+  /// blank
   [[nodiscard]] H1Result<std::size_t> scan(std::string_view text) noexcept;
   void reset() noexcept { *this = H1HeadScanner(); }
 
@@ -67,9 +73,14 @@ class H1HeadScanner {
                                                      const SessionLimits& limits, bool head_request,
                                                      bool upgrade);
 
-/// Takes a body out of its framing, piece by piece.
+/// Takes a body out of its framing, piece by piece. Shape: one allocation with the first chunked
+/// body, which serves all later ones; a chunk's line costs none. Not to be moved while it reads.
 class H1BodyReader {
  public:
+  H1BodyReader() noexcept;
+  H1BodyReader(const H1BodyReader&) = delete;
+  H1BodyReader& operator=(const H1BodyReader&) = delete;
+  ~H1BodyReader();
   /// @param limits  of its trailers; must outlive the body
   void start(const H1Framing& framing, const SessionLimits& limits);
   struct Piece {
@@ -89,22 +100,23 @@ class H1BodyReader {
     kDone,
     kLength,
     kUntilClose,
-    kChunkSize,
-    kChunkExtension,
+    kChunkLine,
     kChunkData,
-    kChunkEnd,
     kTrailers
   };
+  struct Chunks;  // Beast's parser
   [[nodiscard]] H1Result<std::size_t> read_chunk_line(std::string_view in);
   [[nodiscard]] H1Result<std::size_t> read_trailers(std::string_view in);
 
-  std::uint64_t left_ = 0;
+  std::unique_ptr<Chunks> chunks_;
+  std::uint64_t left_ = 0;  // kLength
   const SessionLimits* limits_ = nullptr;
-  std::size_t line_ = 0;        // length of the chunk line so far, or of the trailer line
+  std::string text_;            // CR LF of the chunk before, the chunk's line, trailers
+  std::size_t line_ = 0;        // bytes of it before the trailers
   std::size_t extensions_ = 0;  // of all chunks so far [bytes]
+  H1HeadScanner scanner_;       // of trailers
   State state_ = State::kDone;
-  bool carriage_return_ = false;
-  std::string trailer_text_;
+  bool after_chunk_ = false;  // text_ begins with the CR LF of a chunk
   HeaderList trailers_;
 };
 
