@@ -312,7 +312,9 @@ class Backends(unittest.TestCase):
             self.assertLess(most, 100 << 20)
             self.assertGreater(served, 0)
             refused = [s for s in streams if s.status == 429]
-            self.assertGreater(len(refused), 150)
+            late = [s for s in streams if s.status == 408]  # on a busy machine bodies come too slowly to be kept (SE-078)
+            self.assertGreater(len(refused) + len(late), 150, [s.status for s in streams])
+            self.assertGreater(len(refused), 50)
             self.assertIn(b"too many bytes of request bodies", refused[0].body)
         kit.eventually(lambda: self.proxy.metric('kintsugi_memory_bytes{account="bodies"}') == 0 and
                        self.proxy.metric("kintsugi_memory_budget_bytes") > 0, 20, "nothing is left of them")

@@ -134,7 +134,10 @@ class Client:
             self.context.load_cert_chain(str(cert), str(key))
 
     def connect(self, timeout=40):
-        return http.client.HTTPSConnection(self.url.hostname, self.url.port, timeout=timeout, context=self.context)
+        connection = http.client.HTTPSConnection(self.url.hostname, self.url.port, timeout=timeout, context=self.context)
+        if self.url.hostname == "localhost":  # a bare machine has no /etc/hosts (RFC 6761, 6.3)
+            connection._create_connection = lambda at, *rest: socket.create_connection(("127.0.0.1", at[1]), *rest)  # pylint: disable=protected-access
+        return connection
 
     def request(self, method, path, body=None, headers=None, timeout=40):
         connection = self.connect(timeout)
