@@ -54,20 +54,15 @@ std::string reviewed_user(int status, std::string_view body) {
 
 /// One target under way.
 struct BackendCheck::Asked {
-  Asked(net::Loop& loop, BackendTarget asked_target)
-      : target(std::move(asked_target)), again(loop) {
+  Asked(net::Loop& loop, BackendTarget asked_target) : target(std::move(asked_target)) {
     prefix = std::exchange(target.server.url.path, {});
     server = net::Upstream::make(loop, target.server);
   }
   BackendTarget target;
   std::string prefix;  ///< path of its URL
   std::unique_ptr<net::Upstream> server;
-  std::unique_ptr<net::Call> call;
-  net::Timer again;
-  Duration pause = kFirstPause;
-  std::size_t place = 0;
-  int attempts = 0;
   bool tried = false;
+  net::Job job;  ///< judge(), which uses all the others
 };
 
 BackendCheck::BackendCheck(net::Loop& loop, std::vector<BackendTarget> targets, Hooks hooks,
@@ -94,7 +89,8 @@ void BackendCheck::begin() {
   while (!waiting_.empty() && untried() < kAtOnce) {
     asked_.push_back(std::make_unique<Asked>(loop_, std::move(waiting_.back())));
     waiting_.pop_back();
-    ask(*asked_.back());
+    Asked& asked = *asked_.back();
+    asked.job = net::Job(judge(asked));
   }
   if (waiting_.empty() && untried() == 0 && hooks_.tried) {
     loop_.post(std::exchange(hooks_.tried, nullptr));
@@ -104,66 +100,71 @@ void BackendCheck::begin() {
   }
 }
 
-void BackendCheck::ask(Asked& asked) {
+net::FetchRequest BackendCheck::question(const Asked& asked, std::string_view place) const {
   net::FetchRequest request;
   request.method = "POST";
-  request.target = asked.prefix + std::string(kPlaces[asked.place]) + std::string(kReviews);
-  auth::UserInfo nobody;
-  nobody.name = nobody_;
-  nobody.groups = {std::string(auth::kGroupAuthenticated)};
-  if (!auth::stamp_identity(request.headers, nobody, asked.target.names)) {
-    told(asked);
-    return;
-  }
+  request.target = asked.prefix + std::string(place) + std::string(kReviews);
   request.headers.add("content-type", "application/json");
   request.headers.add("accept", "application/json");
   request.body = R"({"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"})";
   request.timeout = kTimeout;
-  asked.call = net::fetch(
-      loop_, *asked.server, std::move(request),
-      [this, &asked](const Expected<net::FetchResponse>& answer) { take(asked, answer); });
+  return request;
 }
 
-void BackendCheck::take(Asked& asked, const Expected<net::FetchResponse>& answer) {
-  const std::string user = answer ? reviewed_user(answer->status, answer->body) : std::string();
-  if (user.empty()) {
-    try_again(asked, answer);
-  } else if (user == nobody_) {
-    told(asked);
-  } else {
-    finish(fail(takes_for_a_user(asked.target.what, user)));
-  }
-}
-
-void BackendCheck::try_again(Asked& asked, const Expected<net::FetchResponse>& answer) {
-  const bool is_no = answer && answer->status < 500 && answer->status != 429;
-  if (is_no && asked.place + 1 < kPlaces.size()) {
-    ++asked.place;
-    asked.again.start(Duration{}, [this, &asked] { ask(asked); });
-    return;
-  }
-  asked.place = 0;
-  asked.again.start(asked.pause, [this, &asked] { ask(asked); });
-  asked.pause = std::min(2 * asked.pause, longest_pause_);
-  const bool enough = !answer || is_no || ++asked.attempts == kBriefAttempts;
-  if (enough && !std::exchange(asked.tried, true)) {
-    if (answer) {
-      log_warn("a server does not tell whom it takes the proxy for",
-               {{"server", asked.target.what}, {"status", answer->status}});
+net::Task<> BackendCheck::judge(Asked& asked) {
+  const Duration turn{};
+  co_await net::sleep(loop_, turn);  // begin() is on the stack, and goes on
+  auth::UserInfo nobody;
+  nobody.name = nobody_;
+  nobody.groups = {std::string(auth::kGroupAuthenticated)};
+  Duration pause = kFirstPause;
+  std::size_t place = 0;
+  int attempts = 0;
+  for (;;) {
+    net::FetchRequest request = question(asked, kPlaces[place]);
+    if (!auth::stamp_identity(request.headers, nobody, asked.target.names)) {
+      told(asked);
+      co_return;
     }
-    begin();
+    net::Answer<Expected<net::FetchResponse>> waited;
+    const auto call = net::fetch(loop_, *asked.server, std::move(request), waited.callback());
+    const Expected<net::FetchResponse> answer = co_await waited;
+    const std::string user = answer ? reviewed_user(answer->status, answer->body) : std::string();
+    if (user == nobody_) {
+      told(asked);
+      co_return;
+    }
+    if (!user.empty()) {
+      finish(fail(takes_for_a_user(asked.target.what, user)));
+      co_return;
+    }
+    const bool is_no = answer && answer->status < 500 && answer->status != 429;
+    if (is_no && place + 1 < kPlaces.size()) {
+      ++place;
+      continue;
+    }
+    place = 0;
+    const bool enough = !answer || is_no || ++attempts == kBriefAttempts;
+    if (enough && !std::exchange(asked.tried, true)) {
+      if (answer) {
+        log_warn("a server does not tell whom it takes the proxy for",
+                 {{"server", asked.target.what}, {"status", answer->status}});
+      }
+      begin();
+    }
+    const Duration rest = std::exchange(pause, std::min(2 * pause, longest_pause_));
+    co_await net::sleep(loop_, rest);
   }
 }
 
-/// This may be a callback of its call: it goes in a later turn.
+/// It is judge() that says so: what it uses goes in a later turn.
 void BackendCheck::told(Asked& asked) {
-  for (auto one = asked_.begin(); one != asked_.end(); ++one) {
-    if (one->get() == &asked) {
-      std::shared_ptr<Asked> over = std::move(*one);
-      asked_.erase(one);
-      loop_.defer([over] { over->call.reset(); });
-      break;
-    }
+  const auto one = std::find_if(asked_.begin(), asked_.end(),
+                                [&asked](const auto& each) { return each.get() == &asked; });
+  if (one != asked_.end()) {
+    std::shared_ptr<Asked> over = std::move(*one);
+    asked_.erase(one);
+    loop_.defer([over] {});
   }
   begin();
 }

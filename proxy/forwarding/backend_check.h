@@ -5,12 +5,14 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "auth/request_header.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "net/loop.h"
+#include "net/task.h"
 #include "net/upstream.h"
 
 namespace kintsugi::proxy {
@@ -45,9 +47,9 @@ class BackendCheck {
  private:
   struct Asked;
   void begin();
-  void ask(Asked& asked);
-  void take(Asked& asked, const Expected<net::FetchResponse>& answer);
-  void try_again(Asked& asked, const Expected<net::FetchResponse>& answer);
+  [[nodiscard]] net::FetchRequest question(const Asked& asked, std::string_view place) const;
+  /// Asks one target until it has told; where reviews are not served, in the next place.
+  [[nodiscard]] net::Task<> judge(Asked& asked);
   void told(Asked& asked);
   void finish(Expected<void> result);
 
