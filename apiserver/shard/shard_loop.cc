@@ -15,6 +15,7 @@
 #include "apiserver/shard/names.h"
 #include "apiserver/shard/reserved_metadata.h"
 #include "apiserver/shard/shard_kinds.h"
+#include "apiserver/shard/shard_metrics.h"
 #include "apiserver/shard/trust.h"
 #include "apiserver/shard/views/claim_labels.h"
 #include "apiserver/tenant_rules.h"
@@ -324,7 +325,12 @@ std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
                                          {"replicatedExports", number(counts.replicated_exports)},
                                          {"types", number(counts.types)},
                                          {"replicatedTypes", number(counts.replicated_types)}});
-  return metrics ? krm::Json(replication_metrics(report) + untrusted_metrics()) : std::move(report);
+  if (!metrics) {
+    return report;
+  }
+  return krm::Json(shard_metrics(report, params_.certificates != nullptr
+                                             ? params_.certificates->get()
+                                             : std::vector<CertificateEnd>()));
 }
 
 std::optional<krm::Json> ShardLoop::key_document(std::string_view api_root,

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cmd/kintsugi/certificate_files.h"
 #include "cmd/kintsugi/files.h"
 #include "krm/status.h"
 #include "proxy/merge/sequence_journal.h"
@@ -117,6 +118,7 @@ Expected<void> ProxyControl::open() {
       config_.loops != 0 ? config_.loops : std::max(1U, std::thread::hardware_concurrency());
   backend_tls_ = files->backend;
   routes_ = files->routes;
+  certificates_ = certificate_ends(config_, routes_.get());
   auto outgoing = net::make_outgoing_policy(config_.outgoing);
   if (!outgoing) {
     return fail(std::move(outgoing.error()).at("outgoing"));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cmd/kintsugi/certificate_files.h"
 #include "cmd/kintsugi/files.h"
 #include "cmd/kintsugi/proxy_control.h"
 
@@ -85,6 +86,7 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
   }
   backend_tls_ = files->backend;
   routes_ = files->routes;
+  certificates_ = certificate_ends(config_, routes_.get());
   net::use_ticket_keys(*files->serving, ticket_keys_);
   for (const auto& one : admin_listeners_) {
     if (one->port() != 0) {  // not the Unix socket
