@@ -15,7 +15,10 @@ void MetricFamilies::begin(std::string_view name, std::string_view help,
   family.help = help;
   family.type = type;
   families_.push_back(std::move(family));
-  labels_.emplace_back(labels.begin(), labels.end());
+  std::vector<std::string>& names = labels_.emplace_back();
+  for (const std::string_view label : labels) {
+    names.emplace_back() = label;
+  }
 }
 
 prometheus::ClientMetric& MetricFamilies::add(Texts values) {
@@ -24,7 +27,9 @@ prometheus::ClientMetric& MetricFamilies::add(Texts values) {
   const std::size_t count = std::min(names.size(), values.size());
   series.label.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    series.label.push_back({names[i], std::string(values.begin()[i])});
+    prometheus::ClientMetric::Label& label = series.label.emplace_back();
+    label.name = names[i];
+    label.value = values.begin()[i];
   }
   return families_.back().metric.emplace_back(std::move(series));
 }

@@ -50,7 +50,9 @@ std::uint64_t stat_field(const std::string& stat, std::size_t index) {
   if (end == std::string::npos || index < 3) {
     return 0;
   }
-  const auto fields = split(std::string_view(stat).substr(std::min(end + 2, stat.size())), ' ');
+  std::string_view rest = stat;
+  rest.remove_prefix(std::min(end + 2, stat.size()));
+  const auto fields = split(rest, ' ');
   return index - 3 < fields.size() ? parse_decimal<std::uint64_t>(fields[index - 3]).value_or(0)
                                    : 0;
 }
@@ -60,8 +62,8 @@ std::uint64_t boot_time() {
   const std::string text = read_proc("/proc/stat");
   for (std::string_view line : split(text, '\n')) {
     if (line.starts_with("btime ")) {
-      return parse_decimal<std::uint64_t>(line.substr(std::string_view("btime ").size()))
-          .value_or(0);
+      line.remove_prefix(std::string_view("btime ").size());
+      return parse_decimal<std::uint64_t>(line).value_or(0);
     }
   }
   return 0;
