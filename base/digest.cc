@@ -15,8 +15,8 @@ struct ContextDeleter {
 };
 using Context = std::unique_ptr<EVP_MD_CTX, ContextDeleter>;
 
-[[noreturn]] void give_up(const char* name) {
-  log_error("OpenSSL has no such digest", {{"name", name}});
+[[noreturn]] void give_up() {
+  log_error("OpenSSL cannot make a digest");
   std::abort();
 }
 
@@ -24,7 +24,7 @@ using Context = std::unique_ptr<EVP_MD_CTX, ContextDeleter>;
 const EVP_MD* fetched(const char* name) {
   const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, name, nullptr);
   if (algorithm == nullptr) {
-    give_up(name);
+    give_up();
   }
   return algorithm;
 }
@@ -38,7 +38,7 @@ std::array<unsigned char, Size> digest(EVP_MD_CTX* context, const EVP_MD* algori
   if (context == nullptr || EVP_DigestInit_ex2(context, algorithm, nullptr) != 1 ||
       EVP_DigestUpdate(context, bytes.data(), bytes.size()) != 1 ||
       EVP_DigestFinal_ex(context, out.data(), &size) != 1 || size != Size) {
-    give_up(EVP_MD_get0_name(algorithm));
+    give_up();
   }
   return out;
 }

@@ -7,6 +7,7 @@ target_compile_definitions(Boost::headers INTERFACE BOOST_ERROR_CODE_HEADER_ONLY
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(NGHTTP2 REQUIRED IMPORTED_TARGET libnghttp2)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 find_library(LMDB_LIBRARY lmdb REQUIRED)
 if(KINTSUGI_TESTS STREQUAL TARGET)

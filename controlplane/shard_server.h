@@ -12,6 +12,7 @@
 #include "apiserver/server.h"
 #include "auth/jwt.h"
 #include "auth/x509_identity.h"
+#include "base/certificate_ends.h"
 #include "base/error.h"
 #include "base/memory_budget.h"
 #include "controlplane/clusters/root_view.h"
@@ -51,8 +52,9 @@ struct ShardServerParams {
   /// Strangers hear the same of a logical cluster that exists and of none (SE-160); else what kcp
   /// tells them.
   bool hides_existence = true;
-  std::shared_ptr<MemoryBudget> memory;  ///< of the process; null: without a bound
-  RootAddress root;                      ///< where the root shard is; unused on the root shard
+  std::shared_ptr<MemoryBudget> memory;                 ///< of the process; null: without a bound
+  std::shared_ptr<const CertificateEnds> certificates;  ///< for metrics; null: none
+  RootAddress root;  ///< where the root shard is; unused on the root shard
 };
 
 /// A whole shard: API servers on N loops over one store, the controllers of logical clusters on the

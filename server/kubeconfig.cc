@@ -37,6 +37,14 @@ Expected<std::string> inline_or_file(const Json& section, std::string_view key,
 
 }  // namespace
 
+std::string_view context_of(const std::string& path) {
+  constexpr std::string_view kContext = "base";
+  const auto text = read_file(path);
+  const auto document = text ? krm::parse_yaml(*text) : Expected<Json>(Json());
+  return document && find_named(*document, "contexts", kContext) != nullptr ? kContext
+                                                                            : std::string_view();
+}
+
 const Json* find_named(const Json& document, std::string_view list, std::string_view name) {
   const Json* entries = document.find(list);
   if (entries == nullptr) {

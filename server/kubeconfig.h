@@ -24,6 +24,10 @@ struct KubeAccess {
 [[nodiscard]] Expected<KubeAccess> read_kubeconfig(const std::string& path,
                                                    std::string_view context = {});
 
+/// The context of it that the proxy uses: `base`, as kcp's kubeconfigs have it, else "", the
+/// current one.
+[[nodiscard]] std::string_view context_of(const std::string& path);
+
 /// The same of a document that was read already.
 /// @param folder what relative file names start at.
 /// @param origin for messages: the name of the file.

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "krm/status.h"
 #include "server/files.h"
+#include "server/internal/certificate_files.h"
 
 namespace kintsugi::server {
 namespace {
@@ -117,6 +118,7 @@ Expected<void> ProxyControl::open() {
       config_.loops != 0 ? config_.loops : std::max(1U, std::thread::hardware_concurrency());
   backend_tls_ = files->backend;
   routes_ = files->routes;
+  certificates_ = certificate_ends(config_, routes_.get());
   auto outgoing = net::make_outgoing_policy(config_.outgoing);
   if (!outgoing) {
     return fail(std::move(outgoing.error()).at("outgoing"));

@@ -107,6 +107,7 @@ class ProxyControl {
   std::vector<StaticAccess> static_shards_;
   std::unique_ptr<FileWatch> watch_;
   std::vector<proxy::ReloadCount> reloads_;  ///< by key
+  std::vector<CertificateEnd> certificates_;
   std::atomic<bool> ready_{false};
   std::uint64_t ready_turn_ = 0;
   std::unique_ptr<auth::AuditLog> audit_;  ///< null: there is none

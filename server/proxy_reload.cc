@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "server/files.h"
+#include "server/internal/certificate_files.h"
 #include "server/proxy_control.h"
 
 namespace kintsugi::server {
@@ -85,6 +86,7 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
   }
   backend_tls_ = files->backend;
   routes_ = files->routes;
+  certificates_ = certificate_ends(config_, routes_.get());
   net::use_ticket_keys(*files->serving, ticket_keys_);
   for (const auto& one : admin_listeners_) {
     if (one->port() != 0) {  // not the Unix socket

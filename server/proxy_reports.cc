@@ -112,6 +112,7 @@ proxy::TopologyReport ProxyControl::topology_report() const {
     report.audit_dropped = audit_->lost();
   }
   report.draining = stopping_;
+  report.certificates = certificates_;
   if (partitions_ == nullptr) {
     return report;
   }

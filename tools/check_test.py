@@ -11,6 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import check_coawait  # noqa: E402
 import check_layers  # noqa: E402
+import check_metrics  # noqa: E402
 import check_references  # noqa: E402
 import check_throws  # noqa: E402
 import unity_groups  # noqa: E402
@@ -248,6 +249,33 @@ class EndToEnd(unittest.TestCase):
         run = self.run_over({"one/fails": fails, "one/odd": "import nothing_like_it\n", "one/passes": self.PASSES})
         self.assertEqual(run.returncode, 1)
         self.assertTrue(run.stdout.endswith("1 passed, 2 failed, 0 skipped\n"), run.stdout)
+
+
+class Metrics(unittest.TestCase):
+    def faults(self, *rows):
+        return list(check_metrics.faults("# Metrics\n\n## Proxy\n\n" + "\n".join(rows)))
+
+    def test_names_are_there_once_and_counters_are_called_so(self):
+        row = "| `{}` | {} | | what |".format
+        self.assertEqual(self.faults(row("a_total", "counter"), row("b_bytes", "gauge"), row("c_seconds", "histogram")), [])
+        for rows in ((row("a_total", "counter"),) * 2, (row("a", "counter"),), (row("a_total", "gauge"),)):
+            self.assertEqual(len(self.faults(*rows)), 1, rows)
+
+
+class HeavyHeaders(unittest.TestCase):
+    def faults(self, path, text):
+        with tempfile.TemporaryDirectory() as folder:
+            target = pathlib.Path(folder) / path
+            target.parent.mkdir(parents=True)
+            target.write_text(text, encoding="utf-8")
+            return list(check_layers.check(pathlib.Path(folder)))
+
+    def test_heavy_headers_stay_in_source_files(self):
+        for path, include in (("base/a.h", "<openssl/evp.h>"), ("cmd/kintsugi/a.h", "<boost/program_options.hpp>"),
+                              ("base/a.h", "<prometheus/metric_family.h>"), ("proxy/a.h", '"base/metric_families.h"')):
+            self.assertEqual(len(self.faults(path, f"#include {include}\n")), 1, include)
+            self.assertEqual(self.faults(path[:-1] + "cc", f"#include {include}\n"), [], include)
+        self.assertEqual(self.faults("base/metric_families.h", "#include <prometheus/metric_family.h>\n"), [])
 
 
 if __name__ == "__main__":

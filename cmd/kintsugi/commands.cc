@@ -12,6 +12,7 @@ const std::vector<Command>& commands() {
       {"store", "backup, restore and repair of a shard's data", run_store, store_about},
       {"completion", "lets bash or zsh complete commands and options", run_completion,
        completion_about},
+      {"metrics-document", nullptr, run_metrics_document, metrics_document_about},
   };
   return kCommands;
 }

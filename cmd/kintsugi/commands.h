@@ -20,6 +20,8 @@ int run_store(const std::vector<std::string>& arguments);
 int run_ws(const std::vector<std::string>& arguments);
 /// Prints what a shell reads to complete command lines of this program.
 int run_completion(const std::vector<std::string>& arguments);
+/// Prints docs/metrics.md, for tools/check_metrics.py.
+int run_metrics_document(const std::vector<std::string>& arguments);
 
 /// @{ What they say of themselves.
 CommandAbout up_about();
@@ -28,11 +30,12 @@ CommandAbout shard_about();
 CommandAbout store_about();
 CommandAbout ws_about();
 CommandAbout completion_about();
+CommandAbout metrics_document_about();
 /// @}
 
 struct Command {
   const char* name;
-  const char* help;
+  const char* help;  ///< null: for tools of this repository, not shown
   int (*run)(const std::vector<std::string>&);
   CommandAbout (*about)();
 };

@@ -102,6 +102,9 @@ std::string zsh_option(const Flag& flag) {
 std::string bash_completion() {
   std::string names, values, options;
   for (const Command& command : commands()) {
+    if (command.help == nullptr) {
+      continue;
+    }
     const CommandAbout about = command.about();
     const std::string name = command.name;
     names += name + " ";
@@ -126,6 +129,9 @@ std::string bash_completion() {
 std::string zsh_completion() {
   std::string names, options;
   for (const Command& command : commands()) {
+    if (command.help == nullptr) {
+      continue;
+    }
     const CommandAbout about = command.about();
     names += "      " + quoted(std::string(command.name) + ":" + command.help) + "\n";
     options += "    " + std::string(command.name) + ")\n      _arguments -S \\\n";

@@ -17,7 +17,9 @@ constexpr const char* kFrontProxy = "kcp-front-proxy";
 void print_usage(std::FILE* out) {
   std::fputs("usage: kintsugi <command> [options]\n\ncommands:\n", out);
   for (const Command& command : commands()) {
-    std::fprintf(out, "  %-12s%s\n", command.name, command.help);
+    if (command.help != nullptr) {
+      std::fprintf(out, "  %-12s%s\n", command.name, command.help);
+    }
   }
   std::fputs(
       "  version     print the version\n  help        this text; `kintsugi help <command>` and "
@@ -31,7 +33,9 @@ int run(const std::string& name, const std::vector<std::string>& arguments) {
     if (name == command.name) {
       return command.run(arguments);
     }
-    known.emplace_back(command.name);
+    if (command.help != nullptr) {
+      known.emplace_back(command.name);
+    }
   }
   const std::string near = kintsugi::cmd::nearest_name(name, known);
   return complain(name,

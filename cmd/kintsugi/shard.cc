@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "auth/audit_log.h"
+#include "auth/certificate_end.h"
 #include "auth/x509_identity.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
@@ -213,6 +214,8 @@ class Running {
       return fail(std::move(ca.error()));
     }
     params.root_ca_pem = std::move(*ca);
+    params.certificates = certificates_;
+    certificates_->set(certificates_now());
     return {};
   }
 
@@ -302,6 +305,22 @@ class Running {
     return net::TlsContext::client(client);
   }
 
+  /// By the names of their files.
+  [[nodiscard]] std::vector<CertificateEnd> certificates_now() const {
+    std::vector<CertificateEnd> out;
+    for (const auto& [use, name] : {std::pair<const char*, std::string>("serving", server_name()),
+                                    {"client", "shard-admin"},
+                                    {"ca", "serving-ca"},
+                                    {"ca", "client-ca"},
+                                    {"ca", "requestheader-ca"}}) {
+      const auto pem = server::read_file(pki_.certificate(name));
+      if (const auto end = auth::first_end_of(pem ? *pem : "")) {
+        out.push_back({use, name, *end});
+      }
+    }
+    return out;
+  }
+
   void on_signal(int number) {
     if (number == SIGHUP) {
       if (audit_ != nullptr) {
@@ -360,6 +379,7 @@ class Running {
     if (loaded) {
       server_->set_tls(loaded->tls);
       server_->set_account_keys(loaded->keys);
+      certificates_->set(certificates_now());
       log_info("certificates and keys reloaded", {{"shard", options_.name}});
     } else {
       log_error("reload failed", {{"error", loaded.error().to_string()}});
@@ -378,6 +398,7 @@ class Running {
   std::unique_ptr<store::LmdbStore> store_;
   std::shared_ptr<net::TlsContext> client_tls_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
+  const std::shared_ptr<CertificateEnds> certificates_ = std::make_shared<CertificateEnds>();
   std::unique_ptr<controlplane::ShardServer> server_;
   std::unique_ptr<server::FileWatch> watch_;
   bool draining_ = false;

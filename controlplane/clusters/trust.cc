@@ -43,15 +43,8 @@ std::uint64_t untrusted_count(UntrustedValue value) noexcept {
   return counters()[static_cast<std::size_t>(value)].load(std::memory_order_relaxed);
 }
 
-std::string untrusted_metrics() {
-  std::string out =
-      "# HELP kintsugi_untrusted_fact_total Values in objects that were not believed.\n"
-      "# TYPE kintsugi_untrusted_fact_total counter\n";
-  for (std::size_t i = 0; i < kUntrustedValues; ++i) {
-    out.append("kintsugi_untrusted_fact_total{fact=\"").append(kNames[i]).append("\"} ");
-    out.append(std::to_string(untrusted_count(static_cast<UntrustedValue>(i)))).append("\n");
-  }
-  return out;
+std::string_view untrusted_name(UntrustedValue value) noexcept {
+  return kNames[static_cast<std::size_t>(value)];
 }
 
 bool is_kcp_extra(std::string_view key) noexcept {

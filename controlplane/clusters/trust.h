@@ -27,9 +27,10 @@ inline constexpr std::size_t kUntrustedValues = 9;
 /// Logs (the first hundred of a kind, then every thousandth) and counts. Threads: any.
 void note_untrusted(UntrustedValue value, std::string_view cluster, std::string_view name,
                     std::string_view detail);
-/// Lines of kintsugi_untrusted_fact_total, of this process. Threads: any.
-[[nodiscard]] std::string untrusted_metrics();
+/// Of this process, for kintsugi_untrusted_fact_total. Threads: any.
 [[nodiscard]] std::uint64_t untrusted_count(UntrustedValue value) noexcept;
+/// As metrics and logs say it ("workspace-owner").
+[[nodiscard]] std::string_view untrusted_name(UntrustedValue value) noexcept;
 
 /// A user's document ({username, uid, groups, extra}) without what nobody may pass on: groups
 /// system:masters and system:kcp:*, and extras of the domain kcp.io and below (KK-057). Members of

@@ -14,6 +14,7 @@
 #include "controlplane/clusters/cluster_resolver.h"
 #include "controlplane/clusters/trust.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/shard_metrics.h"
 #include "controlplane/views/claim_labels.h"
 #include "kinds/builtin_kinds.h"
 #include "kinds/rbac/rbac_escalation.h"
@@ -328,7 +329,12 @@ std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
                                          {"replicatedExports", number(counts.replicated_exports)},
                                          {"types", number(counts.types)},
                                          {"replicatedTypes", number(counts.replicated_types)}});
-  return metrics ? krm::Json(replication_metrics(report) + untrusted_metrics()) : std::move(report);
+  if (!metrics) {
+    return report;
+  }
+  return krm::Json(shard_metrics(report, params_.certificates != nullptr
+                                             ? params_.certificates->get()
+                                             : std::vector<CertificateEnd>()));
 }
 
 std::optional<krm::Json> ShardLoop::key_document(std::string_view api_root,

@@ -29,69 +29,6 @@ Json ReplicationReport::get() const {
   return report_;
 }
 
-std::string replication_metrics(const Json& report) {
-  struct Metric {
-    const char* name;
-    const char* type;
-    const char* help;
-    const char* member;
-  };
-  constexpr Metric kOfShards[] = {
-      {"replication_synced", "gauge", "Another shard has been read completely.", "synced"},
-      {"replication_watching", "gauge", "Another shard is followed right now.", "watching"},
-      {"replication_objects", "gauge", "Objects of another shard.", "objects"},
-      {"replication_clusters", "gauge", "Clusters of which rights are followed.",
-       "clustersWithRights"},
-      {"replication_events_total", "counter", "Watch events.", "events"},
-      {"replication_lists_total", "counter", "Lists begun.", "lists"},
-      {"replication_failures_total", "counter", "Requests that failed.", "failures"},
-  };
-  constexpr Metric kOfRows[] = {
-      {"replication_rows_written_total", "counter", "Copies stored.", "written"},
-      {"replication_rows_removed_total", "counter", "Copies removed.", "removed"},
-      {"replication_batches_total", "counter", "Transactions begun.", "batches"},
-      {"replication_store_failures_total", "counter", "Transactions that failed.", "failures"},
-      {"replication_rows_waiting", "gauge", "Copies not stored yet.", "waiting"},
-  };
-  constexpr Metric kOfCatalog[] = {
-      {"catalog_exports", "gauge", "APIExports of this shard.", "exports"},
-      {"catalog_replicated_exports", "gauge", "APIExports of others.", "replicatedExports"},
-      {"catalog_types", "gauge", "WorkspaceTypes of this shard.", "types"},
-      {"catalog_replicated_types", "gauge", "WorkspaceTypes of others.", "replicatedTypes"},
-  };
-  std::string out;
-  const auto head = [&out](const Metric& metric) {
-    const std::string name = std::string("kintsugi_") + metric.name;
-    out += "# HELP " + name + " " + metric.help + "\n# TYPE " + name + " " + metric.type + "\n";
-    return name;
-  };
-  const auto value = [&out](const Json* member) {
-    const bool flag = member != nullptr && member->is_bool() && member->as_bool();
-    const std::int64_t count = member != nullptr && member->is_integer() ? member->as_integer() : 0;
-    out += " " + std::to_string(flag ? 1 : count) + "\n";
-  };
-  const Json* shards = report.find("shards");
-  for (const Metric& metric : kOfShards) {
-    const std::string name = head(metric);
-    for (std::size_t i = 0; shards != nullptr && i < shards->members().size(); ++i) {
-      const krm::JsonMember& shard = shards->members()[i];
-      out += name + "{shard=\"" + std::string(shard.key) + "\"}";
-      value(shard.value.find(metric.member));
-    }
-  }
-  const auto plain = [&](const Metric& metric, const char* part) {
-    out += head(metric);
-    value(report.at({part, metric.member}));
-  };
-  for (const Metric& metric : kOfRows) {
-    plain(metric, "rows");
-  }
-  for (const Metric& metric : kOfCatalog) {
-    plain(metric, "catalog");
-  }
-  return out;
-}
-
 Replicator::Replicator(net::Loop& loop, Params params)
     : loop_(loop),
       params_(std::move(params)),

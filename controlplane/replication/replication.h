@@ -30,10 +30,6 @@ class ReplicationReport {
   krm::Json report_;
 };
 
-/// The report, with member `catalog` as the loop sees it, in Prometheus' text format:
-/// kintsugi_replication_… and kintsugi_catalog_….
-[[nodiscard]] std::string replication_metrics(const krm::Json& report);
-
 /// Copies what all other shards hold for everybody (ReplicationSource) into the store of this
 /// shard: one source for each address that Shards of root name, except its own. Copies of a Shard
 /// that is no longer registered are removed; of one that is only away they stay. Several Shards

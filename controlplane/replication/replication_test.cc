@@ -368,20 +368,5 @@ TEST_F(ReplicationTest, WhenObjectsAreNoneOfACluster_TheyAreLeftOut) {
   EXPECT_TRUE(become({"apiexports c1 widgets"}));
 }
 
-TEST(ReplicationReport, WhenShownAsMetrics_EachNumberHasItsLine) {
-  const Json report = *Json::parse(
-      R"({"shards":{"one":{"synced":true,"objects":7}},"rows":{"written":5},
-          "catalog":{"replicatedExports":3}})");
-  const std::string text = replication_metrics(report);
-  for (const char* line : {"\nkintsugi_replication_synced{shard=\"one\"} 1\n",
-                           "\nkintsugi_replication_watching{shard=\"one\"} 0\n",
-                           "\nkintsugi_replication_objects{shard=\"one\"} 7\n",
-                           "\n# TYPE kintsugi_replication_events_total counter\n",
-                           "\nkintsugi_replication_rows_written_total 5\n",
-                           "\nkintsugi_catalog_replicated_exports 3\n"}) {
-    EXPECT_NE(text.find(line), std::string::npos) << line << text;
-  }
-}
-
 }  // namespace
 }  // namespace kintsugi::controlplane

@@ -106,6 +106,10 @@ class Replication(unittest.TestCase):
         metrics = self.at_shard("shard-2").get("/clusters/*/metrics")
         self.assertTrue(metrics.headers["Content-Type"].startswith("text/plain"), metrics)
         self.assertIn(b'\nkintsugi_replication_synced{shard="shard-1"} 1\n', metrics.body)
+        self.assertRegex(metrics.body.decode(), r'(?m)^kintsugi_build_info\{version="[^"]+",compiler="[^"]+",process="shard"\} 1$')
+        for use, name in (("serving", "shard-shard-2"), ("client", "shard-admin"), ("ca", "client-ca")):
+            self.assertRegex(metrics.body.decode(), r'(?m)^kintsugi_certificate_expiration_timestamp_seconds\{'
+                             f'use="{use}",name="{name}"\\}} [0-9]{{10}}$')
         # Copies are nobody's objects.
         self.assertEqual(self.at_shard("shard-2").get("/clusters/*/apis/replica/v1/apiexports").status, 404)
 

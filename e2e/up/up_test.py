@@ -1,8 +1,13 @@
 """`kintsugi up`: files, contexts, shards, restart with all data, orderly end, errors on the command line."""
+import calendar
 import json
+import os
+import pathlib
+import re
 import stat
 import shutil
 import subprocess
+import time
 import unittest
 
 import kit
@@ -45,6 +50,37 @@ class Up(unittest.TestCase):
         self.assertEqual(len(lines), 4)
         self.assertRegex(lines[1], r"^root\s+eu-west-1\s+https://127\.0\.0\.1:\d+\s+https://127\.0\.0\.1:%d\s+\d+s" %
                          self.installation.port)
+
+    def test_metrics_tell_of_the_process_its_build_and_certificates_that_end(self):
+        text = subprocess.run(["curl", "-sS", "--unix-socket", str(self.installation.state / "run/admin.sock"), "http://admin/metrics"],
+                              capture_output=True, text=True, timeout=60, check=True).stdout
+        values = {}
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                self.assertRegex(line, r'^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? ([0-9.]+(e[+-][0-9]+)?|\+Inf)$')
+                series, value = line.rsplit(" ", 1)
+                self.assertNotIn(series, values)
+                values[series] = float(value)
+        documented = set(re.findall(r"^\| `(\w+)` \|", (pathlib.Path(__file__).resolve().parent.parent / "docs/metrics.md").read_text().split("## Shard")[0], re.MULTILINE))
+        self.assertEqual(set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE)), documented)
+
+        pid = self.installation.pid("proxy")
+        resident = int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+        self.assertAlmostEqual(values["process_resident_memory_bytes"], resident, delta=resident / 5)
+        self.assertAlmostEqual(values["process_start_time_seconds"], time.time(), delta=600)
+        self.assertGreater(values["process_cpu_seconds_total"], 0)
+        self.assertGreater(values["process_open_fds"], 10)
+        version = subprocess.run([str(kit.BINARY), "version"], capture_output=True, text=True, check=True).stdout.split()[1]
+        self.assertTrue(any(series.startswith(f'kintsugi_build_info{{version="{version}",') and series.endswith('process="proxy"}')
+                            for series in values), values)
+        for use, name, file in (("serving", "listener.cert_file", "proxy.crt"), ("ca", "authentication.client_ca_file", "client-ca.crt"),
+                                ("requestheader", "backend.cert_file", "proxy-requestheader.crt"), ("ca", "backend.ca_file", "serving-ca.crt")):
+            shown = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-in", str(self.installation.pki / file)],
+                                   capture_output=True, text=True, check=True).stdout.strip().split("=")[1]
+            ends = calendar.timegm(time.strptime(shown, "%b %d %H:%M:%S %Y GMT"))
+            series = f'kintsugi_certificate_expiration_timestamp_seconds{{use="{use}",name="{name}"}}'
+            self.assertEqual(values[series], ends, series)
+        self.assertIn('kintsugi_certificate_expiration_timestamp_seconds{use="client",name="topology.root_kubeconfig"}', values)
 
     def test_a_second_up_on_the_folder_is_refused(self):
         run = subprocess.run([str(kit.BINARY), "up", "--dir", str(self.installation.state), "--port", str(kit.free_port())],

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "aggregation/watch/stream_share.h"
+#include "base/certificate_ends.h"
 #include "base/memory_budget.h"
 #include "endpointslice/slice_controller.h"
 #include "http/handler.h"
@@ -76,6 +77,7 @@ struct TopologyReport {
   std::vector<std::size_t> partitions_of_sets;  ///< status.count of each
   std::vector<ReloadCount> reloads;
   std::uint64_t audit_events = 0, audit_dropped = 0;  ///< lines of the audit log
+  std::vector<CertificateEnd> certificates;           ///< in force
   bool draining = false;
 };
 

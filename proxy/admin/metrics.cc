@@ -1,4 +1,7 @@
+#include "proxy/admin/metrics.h"
+
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -6,15 +9,15 @@
 
 #include "auth/reserved_identity.h"
 #include "base/guard.h"
+#include "base/process_metrics.h"
 #include "proxy/admin/admin.h"
-#include "proxy/admin/internal/metrics_text.h"
 
 namespace kintsugi::proxy {
 namespace {
 
 /// Shards that did not answer when they were asked last, by whatever loop: before so much has
 /// failed that requests are no longer sent there (AGG-1004).
-std::set<std::string> silent_shards(const topology::Feed& feed,
+std::set<std::string> silent_shards(const IndexReport& report,
                                     const std::vector<LoopReport>& loops) {
   struct Last {
     TimePoint failed{}, answered{};
@@ -25,7 +28,7 @@ std::set<std::string> silent_shards(const topology::Feed& feed,
     one.failed = std::max(one.failed, seen.failed_at);
     one.answered = std::max(one.answered, seen.answered_at);
   };
-  for (const topology::Feed::ShardStatus& shard : feed.status()) {
+  for (const topology::Feed::ShardStatus& shard : report.shards) {
     add(shard.name, shard);
   }
   for (const LoopReport& loop : loops) {
@@ -42,54 +45,48 @@ std::set<std::string> silent_shards(const topology::Feed& feed,
   return out;
 }
 
-void shard_families(MetricsText& text, const topology::Feed& feed,
+void shard_families(MetricFamilies& out, const IndexReport& report,
                     const std::vector<LoopReport>& loops) {
-  const topology::Snapshot& index = feed.index();
-  const std::set<std::string> silent = silent_shards(feed, loops);
-  text.family("kintsugi_shard_up", "gauge", "1 while the shard answers probes and requests");
+  const topology::Snapshot& index = report.index;
+  const std::set<std::string> silent = silent_shards(report, loops);
+  out.gauge("kintsugi_shard_up", "1 while the shard answers probes and requests", {"shard"});
   for (const auto& shard : index.shards()) {
     const bool up = shard->up && !silent.contains(shard->spec.name);
-    text.sample(shard_label(shard->spec.name), up ? 1 : 0);
+    out.sample({shard->spec.name}, up ? 1 : 0);
   }
-  text.family("kcp_indexed_logicalclusters", "gauge", "logical clusters that the shard owns");
+  out.gauge("kcp_indexed_logicalclusters", "logical clusters that the shard owns", {"shard"});
   for (const auto& shard : index.shards()) {
-    text.sample(shard_label(shard->spec.name), index.owned(shard->id));
+    out.sample({shard->spec.name}, index.owned(shard->id));
   }
-  text.family("kintsugi_index_synced", "gauge",
-              "1 once the resource of the shard was listed completely");
+  out.gauge("kintsugi_index_synced", "1 once the resource of the shard was listed completely",
+            {"shard", "resource"});
   for (const auto& shard : index.shards()) {
     for (std::size_t i = 0; i < topology::kResources; ++i) {
       const auto resource = static_cast<topology::Resource>(i);
-      text.sample(shard_label(shard->spec.name) + ",resource=\"" +
-                      std::string(resource_name(resource)) + "\"",
-                  shard->is_synced(resource) ? 1 : 0);
+      out.sample({shard->spec.name, resource_name(resource)}, shard->is_synced(resource) ? 1 : 0);
     }
   }
-  text.family("kintsugi_index_objects", "gauge", "objects that the index follows");
-  for (const topology::Feed::ShardStatus& shard : feed.status()) {
+  out.gauge("kintsugi_index_objects", "objects that the index follows", {"shard", "resource"});
+  for (const topology::Feed::ShardStatus& shard : report.shards) {
     for (std::size_t i = 0; i < topology::kResources; ++i) {
       const auto resource = static_cast<topology::Resource>(i);
-      text.sample(
-          shard_label(shard.name) + ",resource=\"" + std::string(resource_name(resource)) + "\"",
-          shard.resources[i].objects);
+      out.sample({shard.name, resource_name(resource)}, shard.resources[i].objects);
     }
   }
-  text.family("kintsugi_untrusted_fact_total", "counter",
-              "values in objects that were not believed, by what they claim");
+  out.counter("kintsugi_untrusted_fact_total",
+              "values in objects that were not believed, by what they claim", {"fact"});
   for (std::size_t i = 0; i < topology::kUntrustedFacts; ++i) {
     const auto fact = static_cast<topology::UntrustedFact>(i);
-    text.sample("fact=\"" + std::string(untrusted_fact_name(fact)) + "\"", index.untrusted(fact));
+    out.sample({untrusted_fact_name(fact)}, index.untrusted(fact));
   }
-  text.single("kintsugi_topology_conflicting_clusters", "gauge",
-              "logical clusters that several shards report", index.conflicts());
-  const topology::Feed::Stats stats = feed.stats();
-  text.single("kintsugi_index_changes_total", "counter", "events that changed a routing fact",
-              stats.changes);
-  text.single("kintsugi_index_bytes", "gauge", "heap of the routing facts", index.bytes());
+  out.gauge("kintsugi_topology_conflicting_clusters", "logical clusters that several shards report",
+            index.conflicts());
+  out.counter("kintsugi_index_changes_total", "events that changed a routing fact", report.changes);
+  out.gauge("kintsugi_index_bytes", "heap of the routing facts", index.bytes());
 }
 
 /// What clients cost: SE-090, SE-136.
-void cost_families(MetricsText& text, const std::vector<LoopReport>& loops) {
+void cost_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
   http::AbuseCounters abuse;
   std::array<std::size_t, kMemoryAccounts> memory{};
   std::size_t budget = 0;
@@ -103,18 +100,17 @@ void cost_families(MetricsText& text, const std::vector<LoopReport>& loops) {
     }
     budget = std::max(budget, loop.memory_budget);
   }
-  text.family("kintsugi_abuse_total", "counter", "what clients did that costs and brings nothing");
+  out.counter("kintsugi_abuse_total", "what clients did that costs and brings nothing", {"kind"});
   for (std::size_t i = 0; i < http::kAbuseKinds; ++i) {
-    text.sample("kind=\"" + std::string(http::abuse_name(static_cast<http::Abuse>(i))) + "\"",
-                abuse.counts[i]);
+    out.sample({http::abuse_name(static_cast<http::Abuse>(i))}, abuse.counts[i]);
   }
-  text.family("kintsugi_memory_bytes", "gauge", "what clients make the process keep");
-  text.sample("account=\"bodies\"", memory[static_cast<std::size_t>(MemoryAccount::kBodies)]);
-  text.sample("account=\"lists\"", memory[static_cast<std::size_t>(MemoryAccount::kLists)]);
-  text.single("kintsugi_memory_budget_bytes", "gauge", "what the accounts have parts of", budget);
+  out.gauge("kintsugi_memory_bytes", "what clients make the process keep", {"account"});
+  out.sample({"bodies"}, memory[static_cast<std::size_t>(MemoryAccount::kBodies)]);
+  out.sample({"lists"}, memory[static_cast<std::size_t>(MemoryAccount::kLists)]);
+  out.gauge("kintsugi_memory_budget_bytes", "what the accounts have parts of", budget);
 }
 
-void traffic_families(MetricsText& text, const std::vector<LoopReport>& loops) {
+void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
   ForwardStats sum;
   LookupStats lookups;
   ShardReviews::Stats reviews;
@@ -153,60 +149,58 @@ void traffic_families(MetricsText& text, const std::vector<LoopReport>& loops) {
     served_refused += loop.served_refused;
     crowded_bodies += loop.crowded_bodies;
   }
-  text.single("kintsugi_caught_exceptions_total", "counter",
+  out.counter("kintsugi_caught_exceptions_total",
               "faults of the program that ended one request instead of the process",
               caught_exceptions());
-  text.single("kintsugi_connections", "gauge", "client connections", connections);
-  text.single("kintsugi_client_streams", "gauge", "requests of clients that are open", streams);
-  text.single("kintsugi_tls_handshake_errors_total", "counter", "failed handshakes of clients",
+  out.gauge("kintsugi_connections", "client connections", connections);
+  out.gauge("kintsugi_client_streams", "requests of clients that are open", streams);
+  out.counter("kintsugi_tls_handshake_errors_total", "failed handshakes of clients",
               handshake_errors);
-  text.single("kintsugi_protocol_errors_total", "counter", "connections ended for malformed HTTP",
+  out.counter("kintsugi_protocol_errors_total", "connections ended for malformed HTTP",
               protocol_errors);
-  text.family("kintsugi_timeouts_total", "counter", "clients that were too slow");
-  text.sample("limit=\"request\"", no_request);
-  text.sample("limit=\"slow-reader\"", slow_readers);
-  text.single("kintsugi_connections_handed_over_total", "counter",
+  out.counter("kintsugi_timeouts_total", "clients that were too slow", {"limit"});
+  out.sample({"request"}, no_request);
+  out.sample({"slow-reader"}, slow_readers);
+  out.counter("kintsugi_connections_handed_over_total",
               "connections that went to a loop with fewer", handed_over);
-  text.family("kintsugi_limited_total", "counter", "requests refused with 429");
-  text.sample("limit=\"served\"", served_refused);
-  text.sample("limit=\"bodies\"", crowded_bodies);
-  text.single("kintsugi_forwarded_requests_total", "counter", "requests sent to shards",
-              sum.requests);
-  text.family("kintsugi_forwarded_responses_total", "counter", "answers of shards by class");
+  out.counter("kintsugi_limited_total", "requests refused with 429", {"limit"});
+  out.sample({"served"}, served_refused);
+  out.sample({"bodies"}, crowded_bodies);
+  out.counter("kintsugi_forwarded_requests_total", "requests sent to shards", sum.requests);
+  out.counter("kintsugi_forwarded_responses_total", "answers of shards by class", {"code"});
   for (std::size_t i = 1; i < 6; ++i) {
-    text.sample("code=\"" + std::to_string(i) + "xx\"", sum.code_class[i]);
+    out.sample({std::to_string(i) + "xx"}, sum.code_class[i]);
   }
-  text.family("kintsugi_streams", "gauge", "forwarded requests that are open");
-  text.sample("kind=\"watch\"", sum.watches);
-  text.sample("kind=\"other\"", sum.streams - sum.watches);
-  text.family("kintsugi_stream_bytes_total", "counter", "body bytes forwarded");
-  text.sample("direction=\"request\"", sum.bytes_up);
-  text.sample("direction=\"response\"", sum.bytes_down);
-  text.single("kintsugi_retries_total", "counter", "requests sent again", sum.retries);
-  text.single("kintsugi_forward_failures_total", "counter", "requests that a shard did not answer",
+  out.gauge("kintsugi_streams", "forwarded requests that are open", {"kind"});
+  out.sample({"watch"}, sum.watches);
+  out.sample({"other"}, sum.streams - sum.watches);
+  out.counter("kintsugi_stream_bytes_total", "body bytes forwarded", {"direction"});
+  out.sample({"request"}, sum.bytes_up);
+  out.sample({"response"}, sum.bytes_down);
+  out.counter("kintsugi_retries_total", "requests sent again", sum.retries);
+  out.counter("kintsugi_forward_failures_total", "requests that a shard did not answer",
               sum.failures);
-  text.single("kintsugi_identity_headers_stripped_total", "counter",
-              "forged identity headers removed", sum.identity_headers_stripped);
-  text.family("kintsugi_identity_dropped_total", "counter",
-              "groups, extras and users that only the system gives, by kind");
+  out.counter("kintsugi_identity_headers_stripped_total", "forged identity headers removed",
+              sum.identity_headers_stripped);
+  out.counter("kintsugi_identity_dropped_total",
+              "groups, extras and users that only the system gives, by kind", {"kind"});
   for (const auth::DroppedCount& dropped : auth::dropped_counts()) {
-    text.sample("kind=\"" + std::string(dropped.kind) + "\"", dropped.count);
+    out.sample({dropped.kind}, dropped.count);
   }
-  text.family("kintsugi_lookups_total", "counter", "resolutions of a cluster path");
-  text.sample("result=\"resolved\"", lookups.resolved);
-  text.sample("result=\"not-known\"", lookups.not_known);
-  text.sample("result=\"unavailable\"", lookups.unavailable);
+  out.counter("kintsugi_lookups_total", "resolutions of a cluster path", {"result"});
+  out.sample({"resolved"}, lookups.resolved);
+  out.sample({"not-known"}, lookups.not_known);
+  out.sample({"unavailable"}, lookups.unavailable);
   for (std::size_t i = 1; i < 7; ++i) {
     const auto reason = static_cast<topology::NotFoundReason>(i);
-    text.sample("result=\"" + std::string(topology::reason_name(reason)) + "\"",
-                lookups.not_found[i]);
+    out.sample({topology::reason_name(reason)}, lookups.not_found[i]);
   }
-  text.family("kintsugi_authz_reviews_total", "counter", "SubjectAccessReviews asked at shards");
-  text.sample("decision=\"allowed\"", reviews.allowed);
-  text.sample("decision=\"denied\"", reviews.denied);
-  text.sample("decision=\"failed\"", reviews.failed);
-  text.family("kintsugi_slice_shard_apply_ignored_total", "counter",
-              "reports of shards about slices that were answered and not stored");
+  out.counter("kintsugi_authz_reviews_total", "SubjectAccessReviews asked at shards", {"decision"});
+  out.sample({"allowed"}, reviews.allowed);
+  out.sample({"denied"}, reviews.denied);
+  out.sample({"failed"}, reviews.failed);
+  out.counter("kintsugi_slice_shard_apply_ignored_total",
+              "reports of shards about slices that were answered and not stored", {"shard"});
   std::map<std::string, std::uint64_t> applies;
   for (const LoopReport& loop : loops) {
     for (const auto& [shard, count] : loop.ignored_applies) {
@@ -214,11 +208,11 @@ void traffic_families(MetricsText& text, const std::vector<LoopReport>& loops) {
     }
   }
   for (const auto& [shard, count] : applies) {
-    text.sample(shard_label(shard), count);
+    out.sample({shard}, count);
   }
 }
 
-void upstream_families(MetricsText& text, const std::vector<LoopReport>& loops) {
+void upstream_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
   struct Column {
     std::string_view name, help;
     std::size_t (*value)(const net::UpstreamStats&);
@@ -232,107 +226,116 @@ void upstream_families(MetricsText& text, const std::vector<LoopReport>& loops) 
        [](const net::UpstreamStats& s) { return s.queued; }},
   };
   for (const Column& column : kColumns) {
-    text.family(column.name, "gauge", column.help);
+    out.gauge(column.name, column.help, {"shard", "loop", "kind"});
     for (const LoopReport& loop : loops) {
       for (const LoopReport::Upstream& upstream : loop.upstreams) {
-        const std::string labels =
-            shard_label(upstream.shard) + ",loop=\"" + loop.name + "\",kind=";
-        text.sample(labels + "\"watch\"", column.value(upstream.watch));
-        text.sample(labels + "\"read\"", column.value(upstream.read));
-        text.sample(labels + "\"write\"", column.value(upstream.write));
+        out.sample({upstream.shard, loop.name, "watch"}, column.value(upstream.watch));
+        out.sample({upstream.shard, loop.name, "read"}, column.value(upstream.read));
+        out.sample({upstream.shard, loop.name, "write"}, column.value(upstream.write));
       }
     }
   }
 }
 
-void slice_families(MetricsText& text, const TopologyReport& topology) {
-  text.family("kintsugi_slice_endpoints", "gauge", "endpoints of all slices");
+void slice_families(MetricFamilies& out, const TopologyReport& topology) {
+  out.gauge("kintsugi_slice_endpoints", "endpoints of all slices", {"mode"});
   for (const std::string mode : {"direct", "proxied", "aggregated"}) {
     const auto found = topology.slices.endpoints.find(mode);
-    text.sample("mode=\"" + mode + "\"",
-                found != topology.slices.endpoints.end() ? found->second : 0);
+    out.sample({mode}, found != topology.slices.endpoints.end() ? found->second : 0);
   }
-  text.family("kintsugi_slices_not_ready", "gauge", "slices whose EndpointURLsReady is False");
+  out.gauge("kintsugi_slices_not_ready", "slices whose EndpointURLsReady is False", {"reason"});
   for (const auto& [reason, count] : topology.slices.not_ready) {
-    text.sample("reason=\"" + reason + "\"", count);
+    out.sample({reason}, count);
   }
-  text.family("kintsugi_partitions_per_set", "histogram", "Partitions of a PartitionSet");
-  std::uint64_t sum = 0;
+  out.histogram("kintsugi_partitions_per_set", "Partitions of a PartitionSet");
+  MetricFamilies::Histogram sets;
   for (const std::size_t count : topology.partitions_of_sets) {
-    sum += count;
+    sets.sample_sum += static_cast<double>(count);
   }
   for (const std::size_t bound : {0U, 1U, 2U, 5U, 10U, 20U, 50U, 100U}) {
-    text.sample_of(
-        "_bucket", "le=\"" + std::to_string(bound) + "\"",
+    const auto within =
         std::count_if(topology.partitions_of_sets.begin(), topology.partitions_of_sets.end(),
-                      [bound](std::size_t count) { return count <= bound; }));
+                      [bound](std::size_t count) { return count <= bound; });
+    sets.bucket.push_back({static_cast<std::uint64_t>(within), static_cast<double>(bound)});
   }
-  text.sample_of("_bucket", "le=\"+Inf\"", topology.partitions_of_sets.size());
-  text.sample_of("_sum", "", sum);
-  text.sample_of("_count", "", topology.partitions_of_sets.size());
+  sets.sample_count = topology.partitions_of_sets.size();
+  sets.bucket.push_back({sets.sample_count, std::numeric_limits<double>::infinity()});
+  out.sample({}, std::move(sets));
 }
 
-void topology_families(MetricsText& text, const TopologyReport& topology) {
-  const auto label = [](std::string_view name, std::string_view value) {
-    return std::string(name) + "=\"" + std::string(value) + "\"";
-  };
-  text.family("kintsugi_topology_writes_total", "counter", "writes of the controllers");
+void topology_families(MetricFamilies& out, const TopologyReport& topology) {
+  out.counter("kintsugi_topology_writes_total", "writes of the controllers", {"resource", "op"});
   for (const TopologyReport::Resource& one : topology.resources) {
-    const std::string resource = label("resource", one.resource) + ",op=";
-    text.sample(resource + "\"create\"", one.writes.created);
-    text.sample(resource + "\"update\"", one.writes.updated);
-    text.sample(resource + "\"delete\"", one.writes.deleted);
+    out.sample({one.resource, "create"}, one.writes.created);
+    out.sample({one.resource, "update"}, one.writes.updated);
+    out.sample({one.resource, "delete"}, one.writes.deleted);
   }
-  text.family("kintsugi_topology_objects", "gauge", "objects that the proxy stores");
+  out.gauge("kintsugi_topology_objects", "objects that the proxy stores", {"resource"});
   for (const TopologyReport::Resource& one : topology.resources) {
-    text.sample(label("resource", one.resource), one.stored);
+    out.sample({one.resource}, one.stored);
   }
-  std::map<std::string, std::uint64_t> errors;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> errors;
   for (const TopologyReport::Resource& one : topology.resources) {
     for (const auto& [cause, count] : one.writes.failed) {
-      errors[label("kind", one.kind) + "," + label("reason", cause)] += count;
+      errors[{std::string(one.kind), std::string(cause)}] += count;
     }
   }
-  text.family("kintsugi_topology_reconcile_errors_total", "counter",
-              "writes of controllers that failed, lost races too");
-  for (const auto& [labels, count] : errors) {
-    text.sample(labels, count);
+  out.counter("kintsugi_topology_reconcile_errors_total",
+              "writes of controllers that failed, lost races too", {"kind", "reason"});
+  for (const auto& [what, count] : errors) {
+    out.sample({what.first, what.second}, count);
   }
-  text.family("kintsugi_topology_reconcile_seconds", "histogram", "one run for one object");
+  out.histogram("kintsugi_topology_reconcile_seconds", "one run for one object", {"kind"});
   for (const TopologyReport::Kind& one : topology.kinds) {
-    write_histogram(text, label("kind", one.kind), one.times.work);
+    out.sample({one.kind}, histogram_of(one.times.work));
   }
-  text.family("kintsugi_topology_lag_seconds", "histogram",
-              "from an event to the end of the run that it caused");
+  out.histogram("kintsugi_topology_lag_seconds",
+                "from an event to the end of the run that it caused", {"kind"});
   for (const TopologyReport::Kind& one : topology.kinds) {
-    write_histogram(text, label("kind", one.kind), one.times.lag);
+    out.sample({one.kind}, histogram_of(one.times.lag));
   }
-  slice_families(text, topology);
+  slice_families(out, topology);
 }
 
 }  // namespace
 
+void ProxyMetrics::fill(MetricFamilies& out) const {
+  shard_families(out, index_, loops_);
+  cost_families(out, loops_);
+  traffic_families(out, loops_);
+  upstream_families(out, loops_);
+  out.counter("kintsugi_reloads_total", "reloads by the key that names the file",
+              {"file", "result"});
+  for (const ReloadCount& reload : topology_.reloads) {
+    out.sample({reload.key, "ok"}, reload.taken);
+    out.sample({reload.key, "error"}, reload.refused);
+  }
+  out.counter("kintsugi_audit_events_total", "lines for the audit log", topology_.audit_events);
+  out.counter("kintsugi_audit_dropped_total", "those that could not be written",
+              topology_.audit_dropped);
+  out.gauge("kintsugi_draining", "1 once SIGTERM came", topology_.draining ? 1 : 0);
+  topology_families(out, topology_);
+}
+
 std::string render_metrics(const topology::Feed& feed, const std::vector<LoopReport>& loops,
                            const TopologyReport& topology) {
-  MetricsText text;
-  shard_families(text, feed, loops);
-  cost_families(text, loops);
-  traffic_families(text, loops);
-  merge_families(text, loops);
-  upstream_families(text, loops);
-  text.family("kintsugi_reloads_total", "counter", "reloads by the key that names the file");
-  for (const ReloadCount& reload : topology.reloads) {
-    const std::string label = "file=\"" + reload.key + "\",result=";
-    text.sample(label + "\"ok\"", reload.taken);
-    text.sample(label + "\"error\"", reload.refused);
-  }
-  text.single("kintsugi_audit_events_total", "counter", "lines for the audit log",
-              topology.audit_events);
-  text.single("kintsugi_audit_dropped_total", "counter", "those that could not be written",
-              topology.audit_dropped);
-  text.single("kintsugi_draining", "gauge", "1 once SIGTERM came", topology.draining ? 1 : 0);
-  topology_families(text, topology);
-  return text.take();
+  const IndexReport index{feed.index(), feed.status(), feed.stats().changes};
+  const ProcessMetrics process("proxy", topology.certificates);
+  const ProxyMetrics proxy(index, loops, topology);
+  const MergeMetrics merge(loops);
+  return metrics_text({&process, &proxy, &merge});
+}
+
+std::vector<MetricAbout> metrics_about() {
+  const topology::Snapshot none;
+  const IndexReport index{none, {}, 0};
+  const std::vector<LoopReport> loops;
+  const TopologyReport topology;
+  MetricFamilies out;
+  ProcessMetrics("proxy", {}).fill(out);
+  ProxyMetrics(index, loops, topology).fill(out);
+  MergeMetrics(loops).fill(out);
+  return out.about();
 }
 
 }  // namespace kintsugi::proxy

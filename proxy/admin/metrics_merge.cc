@@ -1,15 +1,12 @@
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
 
-#include "proxy/admin/internal/metrics_text.h"
+#include "proxy/admin/metrics.h"
 
 namespace kintsugi::proxy {
 namespace {
-
-std::string joined(const std::string& labels, const std::string& more) {
-  return labels.empty() ? more : labels + "," + more;
-}
 
 template <class Map>
 void add_all(Map& sum, const Map& more) {
@@ -19,41 +16,41 @@ void add_all(Map& sum, const Map& more) {
 }
 
 /// Counters by shard and reason, of all loops.
-void by_shard(MetricsText& text, std::string_view name, std::string_view help,
+void by_shard(MetricFamilies& out, std::string_view name, std::string_view help,
               const std::vector<LoopReport>& loops,
               aggregation::MergeStats::ByShard aggregation::MergeStats::*of) {
   aggregation::MergeStats::ByShard sum;
   for (const LoopReport& loop : loops) {
     add_all(sum, loop.merge.*of);
   }
-  text.family(name, "counter", help);
+  out.counter(name, help, {"shard", "reason"});
   for (const auto& [what, count] : sum) {
-    text.sample(shard_label(what.first) + ",reason=\"" + std::string(what.second) + "\"", count);
+    out.sample({what.first, what.second}, count);
   }
 }
 
 /// What merged lists took, and why shards failed them.
-void list_families(MetricsText& text, const aggregation::MergeStats& sum) {
-  text.family("kintsugi_list_seconds", "histogram", "merged lists; code 0: cut off");
+void list_families(MetricFamilies& out, const aggregation::MergeStats& sum) {
+  out.histogram("kintsugi_list_seconds", "merged lists; code 0: cut off", {"code"});
   for (const auto& [code, times] : sum.list_times) {
-    write_histogram(text, "code=\"" + std::to_string(code) + "\"", times);
+    out.sample({std::to_string(code)}, histogram_of(times));
   }
-  text.family("kintsugi_list_partial_total", "counter",
-              "merged lists without some shards, as configured or as their requests asked for");
-  text.sample("policy=\"partial\"", sum.lists_partial);
-  text.sample("policy=\"request\"", sum.lists_partial_asked);
+  out.counter("kintsugi_list_partial_total",
+              "merged lists without some shards, as configured or as their requests asked for",
+              {"policy"});
+  out.sample({"partial"}, sum.lists_partial);
+  out.sample({"request"}, sum.lists_partial_asked);
 }
 
 /// Failures of shards, as merged reads see them.
-void fault_families(MetricsText& text, const std::vector<LoopReport>& loops) {
-  by_shard(text, "kintsugi_shard_failures_total", "failures of shards in merged reads", loops,
+void fault_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
+  by_shard(out, "kintsugi_shard_failures_total", "failures of shards in merged reads", loops,
            &aggregation::MergeStats::shard_failures);
-  by_shard(text, "kintsugi_resyncs_total", "streams of shards that were asked for again", loops,
+  by_shard(out, "kintsugi_resyncs_total", "streams of shards that were asked for again", loops,
            &aggregation::MergeStats::resyncs);
-  by_shard(text, "kintsugi_events_dropped_total",
-           "answers and events of shards that no client gets", loops,
-           &aggregation::MergeStats::dropped);
-  by_shard(text, "kintsugi_watchlist_emulated_total",
+  by_shard(out, "kintsugi_events_dropped_total", "answers and events of shards that no client gets",
+           loops, &aggregation::MergeStats::dropped);
+  by_shard(out, "kintsugi_watchlist_emulated_total",
            "initial events of a shard that did not end them by itself", loops,
            &aggregation::MergeStats::emulated);
   std::map<std::string, std::uint64_t> out_of_order;
@@ -67,20 +64,20 @@ void fault_families(MetricsText& text, const std::vector<LoopReport>& loops) {
       }
     }
   }
-  text.family("kintsugi_events_out_of_order_total", "counter",
-              "events of shards that came behind newer ones");
+  out.counter("kintsugi_events_out_of_order_total", "events of shards that came behind newer ones",
+              {"shard"});
   for (const auto& [shard, count] : out_of_order) {
-    text.sample(shard_label(shard), count);
+    out.sample({shard}, count);
   }
-  text.family("kintsugi_shard_watch_lag_seconds", "gauge",
-              "for how long merged watches have not heard the shard");
+  out.gauge("kintsugi_shard_watch_lag_seconds",
+            "for how long merged watches have not heard the shard", {"shard"});
   for (const auto& [shard, lag] : silent) {
-    text.sample(shard_label(shard), std::chrono::duration<double>(lag).count());
+    out.sample({shard}, std::chrono::duration<double>(lag).count());
   }
 }
 
 /// Merged watches by API group; "": the core group.
-void watch_families(MetricsText& text, const std::vector<LoopReport>& loops) {
+void watch_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
   struct Sum {
     std::size_t watches = 0, groups = 0, queue_bytes = 0;
     std::uint64_t events = 0;
@@ -96,42 +93,42 @@ void watch_families(MetricsText& text, const std::vector<LoopReport>& loops) {
       sums[group.api_group].queue_bytes += group.queue_bytes;
     }
   }
-  const auto family = [&](std::string_view name, std::string_view type, std::string_view help,
-                          auto Sum::*number) {
-    text.family(name, type, help);
+  const auto series = [&](auto Sum::*number) {
     for (const auto& [group, sum] : sums) {
-      text.sample("group=\"" + group + "\"", sum.*number);
+      out.sample({group}, sum.*number);
     }
   };
-  family("kintsugi_watch_streams", "gauge", "merged watches of clients", &Sum::watches);
-  family("kintsugi_watch_groups", "gauge", "groups of merged watches that share streams",
-         &Sum::groups);
-  family("kintsugi_watch_queue_bytes", "gauge", "bytes that wait for clients of merged watches",
-         &Sum::queue_bytes);
-  family("kintsugi_watch_events_total", "counter", "events that merged watches sent", &Sum::events);
+  out.gauge("kintsugi_watch_streams", "merged watches of clients", {"group"});
+  series(&Sum::watches);
+  out.gauge("kintsugi_watch_groups", "groups of merged watches that share streams", {"group"});
+  series(&Sum::groups);
+  out.gauge("kintsugi_watch_queue_bytes", "bytes that wait for clients of merged watches",
+            {"group"});
+  series(&Sum::queue_bytes);
+  out.counter("kintsugi_watch_events_total", "events that merged watches sent", {"group"});
+  series(&Sum::events);
 }
 
 }  // namespace
 
-void write_histogram(MetricsText& text, const std::string& labels,
-                     const net::TimeHistogram& times) {
+MetricFamilies::Histogram histogram_of(const net::TimeHistogram& times) {
   const auto seconds_of = [](Duration time) {
     return static_cast<double>(time / std::chrono::microseconds(1)) / 1e6;
   };
-  std::uint64_t total = 0;
+  MetricFamilies::Histogram out;
   for (std::size_t i = 0; i < times.counts.size(); ++i) {
-    total += times.counts[i];
-    const std::string bound = i < net::TimeHistogram::kBounds.size()
-                                  ? std::to_string(seconds_of(net::TimeHistogram::kBounds[i]))
-                                  : "+Inf";
-    text.sample_of("_bucket", joined(labels, "le=\"" + bound + "\""), total);
+    out.sample_count += times.counts[i];
+    out.bucket.push_back({out.sample_count, i < net::TimeHistogram::kBounds.size()
+                                                ? seconds_of(net::TimeHistogram::kBounds[i])
+                                                : std::numeric_limits<double>::infinity()});
   }
-  text.sample_of("_sum", labels, seconds_of(times.sum));
-  text.sample_of("_count", labels, total);
+  out.sample_sum = seconds_of(times.sum);
+  return out;
 }
 
 /// Reads over several shards (docs/configuration.md).
-void merge_families(MetricsText& text, const std::vector<LoopReport>& loops) {
+void MergeMetrics::fill(MetricFamilies& out) const {
+  const std::vector<LoopReport>& loops = loops_;
   aggregation::MergeStats sum;
   std::size_t upstream = 0, unshared = 0, reviewed = 0, log_bytes = 0;
   std::size_t decisions = 0, grant_watches = 0;
@@ -182,76 +179,72 @@ void merge_families(MetricsText& text, const std::vector<LoopReport>& loops) {
       sum.list_times[code].add(times);
     }
   }
-  watch_families(text, loops);
-  fault_families(text, loops);
-  text.single("kintsugi_watch_group_streams", "gauge", "streams to shards that groups share",
-              upstream);
-  text.single("kintsugi_watch_unshared_streams", "gauge",
-              "streams to shards that the readers of groups would have, each for itself", unshared);
-  text.single("kintsugi_watch_relayed_streams", "gauge",
-              "streams to shards that groups read from another loop's", relays.relays);
-  text.single("kintsugi_watch_relay_queue_bytes", "gauge", "events that wait between loops",
-              relays.queue_bytes);
-  text.single("kintsugi_watch_relays_cut_total", "counter",
+  watch_families(out, loops);
+  fault_families(out, loops);
+  out.gauge("kintsugi_watch_group_streams", "streams to shards that groups share", upstream);
+  out.gauge("kintsugi_watch_unshared_streams",
+            "streams to shards that the readers of groups would have, each for itself", unshared);
+  out.gauge("kintsugi_watch_relayed_streams",
+            "streams to shards that groups read from another loop's", relays.relays);
+  out.gauge("kintsugi_watch_relay_queue_bytes", "events that wait between loops",
+            relays.queue_bytes);
+  out.counter("kintsugi_watch_relays_cut_total",
               "streams that were asked of the shard, as their loop was too far behind another",
               relays.cut);
-  text.single("kintsugi_watch_relay_wakeups_total", "counter",
+  out.counter("kintsugi_watch_relay_wakeups_total",
               "how often loops were woken for events that another has read", relays.wakes);
-  text.single("kintsugi_watch_reviewed_streams", "gauge",
-              "merged watches that share what the proxy reads with its own credential", reviewed);
-  text.single("kintsugi_authz_decisions", "gauge", "decisions of reviews that are remembered",
-              decisions);
-  text.single("kintsugi_authz_decisions_used_total", "counter",
+  out.gauge("kintsugi_watch_reviewed_streams",
+            "merged watches that share what the proxy reads with its own credential", reviewed);
+  out.gauge("kintsugi_authz_decisions", "decisions of reviews that are remembered", decisions);
+  out.counter("kintsugi_authz_decisions_used_total",
               "reviews that were not asked, as the decision was known", sum.reviews_cached);
-  text.single("kintsugi_authz_grant_watches", "gauge",
-              "servers whose roles and bindings are followed", grant_watches);
-  text.single("kintsugi_watch_log_bytes", "gauge", "recent events that groups keep", log_bytes);
-  text.family("kintsugi_watch_evictions_total", "counter",
-              "merged watches ended before their time");
-  text.sample("reason=\"slow\"", sum.evicted_slow);
-  text.sample("reason=\"memory\"", sum.evicted_memory);
-  text.sample("reason=\"stall\"", sum.evicted_stall);
-  text.sample("reason=\"drain\"", sum.evicted_drain);
-  text.sample("reason=\"forbidden\"", sum.evicted_forbidden);
-  text.sample("reason=\"review\"", sum.evicted_unreviewed);
-  text.single("kintsugi_watch_bookmarks_total", "counter", "bookmarks of merged watches",
-              sum.bookmarks);
-  text.single("kintsugi_merged_lists_total", "counter", "merged lists", sum.lists);
-  text.single("kintsugi_key_indexes_listed_total", "counter",
+  out.gauge("kintsugi_authz_grant_watches", "servers whose roles and bindings are followed",
+            grant_watches);
+  out.gauge("kintsugi_watch_log_bytes", "recent events that groups keep", log_bytes);
+  out.counter("kintsugi_watch_evictions_total", "merged watches ended before their time",
+              {"reason"});
+  out.sample({"slow"}, sum.evicted_slow);
+  out.sample({"memory"}, sum.evicted_memory);
+  out.sample({"stall"}, sum.evicted_stall);
+  out.sample({"drain"}, sum.evicted_drain);
+  out.sample({"forbidden"}, sum.evicted_forbidden);
+  out.sample({"review"}, sum.evicted_unreviewed);
+  out.counter("kintsugi_watch_bookmarks_total", "bookmarks of merged watches", sum.bookmarks);
+  out.counter("kintsugi_merged_lists_total", "merged lists", sum.lists);
+  out.counter("kintsugi_key_indexes_listed_total",
               "lists for what a lost history would hide from streams that began at a cursor",
               sum.indexed);
-  text.single("kintsugi_merge_failures_total", "counter",
-              "merged reads that failed for a shard that was away", sum.failed);
-  text.single("kintsugi_merged_documents_total", "counter",
+  out.counter("kintsugi_merge_failures_total", "merged reads that failed for a shard that was away",
+              sum.failed);
+  out.counter("kintsugi_merged_documents_total",
               "discovery and OpenAPI documents of several shards", documents.answered);
-  text.single("kintsugi_merged_documents_built_total", "counter",
+  out.counter("kintsugi_merged_documents_built_total",
               "those that had to be made, as a shard had another document than before",
               documents.built);
-  text.single("kintsugi_merged_documents_stale_total", "counter",
+  out.counter("kintsugi_merged_documents_stale_total",
               "parts of them as they were known, of shards that could not be asked",
               documents.stale);
-  text.single("kintsugi_openapi_differences_total", "counter",
+  out.counter("kintsugi_openapi_differences_total",
               "OpenAPI documents that shards have in different forms", documents.differences);
-  text.family("kintsugi_cursor_expired_total", "counter", "merged reads that got 410");
+  out.counter("kintsugi_cursor_expired_total", "merged reads that got 410", {"reason"});
   for (const auto& [reason, count] : sum.expired) {
-    text.sample("reason=\"" + std::string(reason) + "\"", count);
+    out.sample({reason}, count);
   }
-  text.family("kintsugi_key_collisions_total", "counter",
-              "objects of a namespace and name that another plain server has too");
+  out.counter("kintsugi_key_collisions_total",
+              "objects of a namespace and name that another plain server has too",
+              {"shard", "reason", "resource"});
   for (const auto& [what, count] : sum.collisions) {
-    text.sample(shard_label(what.first) + ",reason=\"name\",resource=\"" + what.second + "\"",
-                count);
+    out.sample({what.first, "name", what.second}, count);
   }
-  text.single("kintsugi_slot_generation", "gauge",
-              "changes of the set of shards; after 999999 every cursor is answered 410 once",
-              generation);
-  text.single("kintsugi_cursor_vectors", "gauge", "vectors behind sequence cursors that are kept",
-              sequences.vectors);
-  text.single("kintsugi_cursor_vector_bytes", "gauge", "memory that they take", sequences.bytes);
-  text.single("kintsugi_cursor_scopes", "gauge", "scopes that have any", sequences.scopes);
-  text.single("kintsugi_cursors_minted_total", "counter", "sequence cursors that were made",
-              sequences.minted);
-  list_families(text, sum);
+  out.gauge("kintsugi_slot_generation",
+            "changes of the set of shards; after 999999 every cursor is answered 410 once",
+            generation);
+  out.gauge("kintsugi_cursor_vectors", "vectors behind sequence cursors that are kept",
+            sequences.vectors);
+  out.gauge("kintsugi_cursor_vector_bytes", "memory that they take", sequences.bytes);
+  out.gauge("kintsugi_cursor_scopes", "scopes that have any", sequences.scopes);
+  out.counter("kintsugi_cursors_minted_total", "sequence cursors that were made", sequences.minted);
+  list_families(out, sum);
 }
 
 }  // namespace kintsugi::proxy

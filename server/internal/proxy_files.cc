@@ -12,16 +12,6 @@
 namespace kintsugi::server {
 namespace {
 
-constexpr std::string_view kContext = "base";
-
-/// Context `base` as kcp's kubeconfigs have it, else the current one.
-std::string_view context_of(const std::string& path) {
-  const auto text = read_file(path);
-  const auto document = text ? krm::parse_yaml(*text) : Expected<krm::Json>(krm::Json());
-  return document && find_named(*document, "contexts", kContext) != nullptr ? kContext
-                                                                            : std::string_view();
-}
-
 using RevocationsPtr = std::shared_ptr<const net::RevocationLists>;
 
 /// Revoked certificates of the servers that the proxy asks.

@@ -1,0 +1,48 @@
+#include "auth/certificate_end.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <algorithm>
+#include <ctime>
+#include <limits>
+#include <memory>
+
+namespace kintsugi::auth {
+namespace {
+
+struct Deleter {
+  void operator()(BIO* bio) const noexcept { BIO_free(bio); }
+  void operator()(X509* certificate) const noexcept { X509_free(certificate); }
+};
+
+}  // namespace
+
+std::optional<std::int64_t> first_end_of(std::string_view pem) noexcept {
+  if (pem.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    return std::nullopt;
+  }
+  const std::unique_ptr<BIO, Deleter> source(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  std::optional<std::int64_t> first;
+  while (source != nullptr) {
+    const std::unique_ptr<X509, Deleter> certificate(
+        PEM_read_bio_X509(source.get(), nullptr, nullptr, nullptr));
+    if (certificate == nullptr) {
+      break;
+    }
+    std::tm parts{};
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &parts) != 1) {
+      return std::nullopt;
+    }
+    const std::int64_t end = ::timegm(&parts);
+    first = std::min(first.value_or(end), end);
+  }
+  const unsigned long cause = ERR_peek_last_error();  // NO_START_LINE: the text ended in order
+  ERR_clear_error();
+  return ERR_GET_REASON(cause) == PEM_R_NO_START_LINE ? first : std::nullopt;
+}
+
+}  // namespace kintsugi::auth

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace kintsugi::auth {
+
+/// When the first of the certificates in a PEM text ends [s since 1970]; what else it holds (keys)
+/// is skipped. nullopt: there is none, or one that is broken.
+[[nodiscard]] std::optional<std::int64_t> first_end_of(std::string_view pem) noexcept;
+
+}  // namespace kintsugi::auth

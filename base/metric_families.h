@@ -1,0 +1,86 @@
+#pragma once
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Metrics for whoever scrapes. Modules count in plain integers of their loops; a MetricSource
+/// copies them into families of prometheus-cpp when somebody asks, and its serializer makes the
+/// text. Include this in .cc files only: no other header needs prometheus-cpp.
+namespace kintsugi {
+
+/// What documents say of a family (docs/metrics.md).
+struct MetricAbout {
+  std::string name, help;
+  prometheus::MetricType type;
+  std::vector<std::string> labels;
+};
+
+/// Families in the order in which they are begun. Threads: one at a time.
+class MetricFamilies {
+ public:
+  using Texts = std::initializer_list<std::string_view>;
+  using Histogram = prometheus::ClientMetric::Histogram;
+
+  /// @{ Begins a family. A name appears once; values of labels come from fixed sets or are names of
+  /// shards, never of users, clusters or objects.
+  void counter(std::string_view name, std::string_view help, Texts labels = {}) {
+    begin(name, help, prometheus::MetricType::Counter, labels);
+  }
+  void gauge(std::string_view name, std::string_view help, Texts labels = {}) {
+    begin(name, help, prometheus::MetricType::Gauge, labels);
+  }
+  void histogram(std::string_view name, std::string_view help, Texts labels = {}) {
+    begin(name, help, prometheus::MetricType::Histogram, labels);
+  }
+  /// @}
+  /// @{ A family of one series without labels.
+  template <class Number>
+  void counter(std::string_view name, std::string_view help, Number value) {
+    counter(name, help);
+    sample({}, value);
+  }
+  template <class Number>
+  void gauge(std::string_view name, std::string_view help, Number value) {
+    gauge(name, help);
+    sample({}, value);
+  }
+  /// @}
+
+  /// A series of the family that was begun last. @param values  in the order of its labels.
+  template <class Number>
+  void sample(Texts values, Number value) {
+    add(values, static_cast<double>(value));
+  }
+  void sample(Texts values, Histogram histogram);
+
+  [[nodiscard]] std::vector<prometheus::MetricFamily> take() { return std::move(families_); }
+  [[nodiscard]] std::vector<MetricAbout> about() const;
+
+ private:
+  void begin(std::string_view name, std::string_view help, prometheus::MetricType type,
+             Texts labels);
+  prometheus::ClientMetric& add(Texts values);
+  void add(Texts values, double value);
+
+  std::vector<prometheus::MetricFamily> families_;
+  std::vector<std::vector<std::string>> labels_;  // of each
+};
+
+/// The metrics of a module.
+class MetricSource : public prometheus::Collectable {
+ public:
+  /// Begins every family that it has, also those without a series at the moment.
+  virtual void fill(MetricFamilies& out) const = 0;
+  [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const final;
+};
+
+/// The Prometheus text format, version 0.0.4.
+[[nodiscard]] std::string metrics_text(
+    std::initializer_list<const prometheus::Collectable*> sources);
+
+}  // namespace kintsugi

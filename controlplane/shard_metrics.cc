@@ -1,0 +1,114 @@
+#include "controlplane/shard_metrics.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "base/process_metrics.h"
+#include "controlplane/clusters/trust.h"
+
+namespace kintsugi::controlplane {
+namespace {
+
+using krm::Json;
+
+/// A family and the member of the report that it shows.
+struct Shown {
+  bool is_counter;
+  const char* name;
+  const char* help;
+  const char* member;
+};
+
+constexpr Shown kOfShards[] = {
+    {false, "kintsugi_replication_synced", "Another shard has been read completely.", "synced"},
+    {false, "kintsugi_replication_watching", "Another shard is followed right now.", "watching"},
+    {false, "kintsugi_replication_objects", "Objects of another shard.", "objects"},
+    {false, "kintsugi_replication_clusters", "Clusters of which rights are followed.",
+     "clustersWithRights"},
+    {true, "kintsugi_replication_events_total", "Watch events.", "events"},
+    {true, "kintsugi_replication_lists_total", "Lists begun.", "lists"},
+    {true, "kintsugi_replication_failures_total", "Requests that failed.", "failures"},
+};
+constexpr Shown kOfRows[] = {
+    {true, "kintsugi_replication_rows_written_total", "Copies stored.", "written"},
+    {true, "kintsugi_replication_rows_removed_total", "Copies removed.", "removed"},
+    {true, "kintsugi_replication_batches_total", "Transactions begun.", "batches"},
+    {true, "kintsugi_replication_store_failures_total", "Transactions that failed.", "failures"},
+    {false, "kintsugi_replication_rows_waiting", "Copies not stored yet.", "waiting"},
+};
+constexpr Shown kOfCatalog[] = {
+    {false, "kintsugi_catalog_exports", "APIExports of this shard.", "exports"},
+    {false, "kintsugi_catalog_replicated_exports", "APIExports of others.", "replicatedExports"},
+    {false, "kintsugi_catalog_types", "WorkspaceTypes of this shard.", "types"},
+    {false, "kintsugi_catalog_replicated_types", "WorkspaceTypes of others.", "replicatedTypes"},
+};
+
+/// A number, or 1 for true; 0 for what is not there.
+std::int64_t number_of(const Json* member) {
+  if (member == nullptr) {
+    return 0;
+  }
+  return member->is_bool() ? (member->as_bool() ? 1 : 0)
+                           : (member->is_integer() ? member->as_integer() : 0);
+}
+
+class ShardMetrics final : public MetricSource {
+ public:
+  explicit ShardMetrics(const Json& report) : report_(report) {}
+
+  void fill(MetricFamilies& out) const override {
+    const Json* const shards = report_.find("shards");
+    for (const Shown& shown : kOfShards) {
+      begin(out, shown, {"shard"});
+      for (std::size_t i = 0; shards != nullptr && i < shards->members().size(); ++i) {
+        const krm::JsonMember& shard = shards->members()[i];
+        out.sample({shard.key}, number_of(shard.value.find(shown.member)));
+      }
+    }
+    part(out, kOfRows, "rows");
+    part(out, kOfCatalog, "catalog");
+    out.counter("kintsugi_untrusted_fact_total", "Values in objects that were not believed.",
+                {"fact"});
+    for (std::size_t i = 0; i < kUntrustedValues; ++i) {
+      const auto value = static_cast<UntrustedValue>(i);
+      out.sample({untrusted_name(value)}, untrusted_count(value));
+    }
+  }
+
+ private:
+  static void begin(MetricFamilies& out, const Shown& shown, MetricFamilies::Texts labels) {
+    if (shown.is_counter) {
+      out.counter(shown.name, shown.help, labels);
+    } else {
+      out.gauge(shown.name, shown.help, labels);
+    }
+  }
+
+  template <std::size_t Size>
+  void part(MetricFamilies& out, const Shown (&all)[Size], const char* name) const {
+    for (const Shown& shown : all) {
+      begin(out, shown, {});
+      out.sample({}, number_of(report_.at({name, shown.member})));
+    }
+  }
+
+  const Json& report_;
+};
+
+}  // namespace
+
+std::string shard_metrics(const Json& report, std::vector<CertificateEnd> certificates) {
+  const ProcessMetrics process("shard", std::move(certificates));
+  const ShardMetrics shard(report);
+  return metrics_text({&process, &shard});
+}
+
+std::vector<MetricAbout> shard_metrics_about() {
+  const Json none = Json::object();
+  MetricFamilies out;
+  ProcessMetrics("shard", {}).fill(out);
+  ShardMetrics(none).fill(out);
+  return out.about();
+}
+
+}  // namespace kintsugi::controlplane

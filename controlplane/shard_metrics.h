@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/certificate_ends.h"
+#include "krm/json.h"
+
+namespace kintsugi {
+struct MetricAbout;
+}
+
+/// What a shard shows to whoever scrapes /clusters/*/metrics. Threads: any.
+namespace kintsugi::controlplane {
+
+/// In Prometheus' text format: the process, kintsugi_replication_…, kintsugi_catalog_… and what was
+/// not believed (trust.h).
+/// @param report  of the replication, with member `catalog` as the loop sees it.
+[[nodiscard]] std::string shard_metrics(const krm::Json& report,
+                                        std::vector<CertificateEnd> certificates);
+/// Every family of it.
+[[nodiscard]] std::vector<MetricAbout> shard_metrics_about();
+
+}  // namespace kintsugi::controlplane
