@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "krm/annotations.h"
 #include "topology/conditions.h"
 
 namespace kintsugi::endpointslice {
@@ -12,8 +13,6 @@ namespace {
 using krm::Json;
 using topology::Condition;
 
-constexpr std::string_view kModeAnnotation = "kintsugi.dev/endpoint-mode";
-constexpr std::string_view kConsumersAnnotation = "kintsugi.dev/consumers";
 constexpr std::string_view kManager = "kintsugi";  // whose name the proxy's own writes carry
 constexpr std::size_t kMaxNames = 5;
 
@@ -395,7 +394,7 @@ std::vector<std::string> foreign_urls(const Json& slice,
 }
 
 EndpointMode endpoint_mode(const Json& slice, const SliceDefaults& defaults) {
-  const std::string value = annotation(slice, kModeAnnotation);
+  const std::string value = annotation(slice, krm::kEndpointModeAnnotation);
   return value == "direct"       ? EndpointMode::kDirect
          : value == "proxied"    ? EndpointMode::kProxied
          : value == "aggregated" ? EndpointMode::kAggregated
@@ -403,7 +402,7 @@ EndpointMode endpoint_mode(const Json& slice, const SliceDefaults& defaults) {
 }
 
 Consumers consumers_policy(const Json& slice, const SliceDefaults& defaults) {
-  const std::string value = annotation(slice, kConsumersAnnotation);
+  const std::string value = annotation(slice, krm::kConsumersAnnotation);
   return value == "required"  ? Consumers::kRequired
          : value == "ignored" ? Consumers::kIgnored
                               : defaults.consumers;
@@ -419,8 +418,8 @@ std::vector<std::string> annotation_warnings(const Json& slice) {
                          "\", the default is used");
     }
   };
-  check(kModeAnnotation, {"direct", "proxied", "aggregated"});
-  check(kConsumersAnnotation, {"required", "ignored"});
+  check(krm::kEndpointModeAnnotation, {"direct", "proxied", "aggregated"});
+  check(krm::kConsumersAnnotation, {"required", "ignored"});
   return warnings;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/time.h"
+#include "krm/annotations.h"
 #include "topology/conditions.h"
 
 namespace kintsugi::endpointslice {
@@ -34,7 +35,7 @@ std::string_view mode_name(EndpointMode mode) {
                                           : "aggregated";
 }
 std::string_view cluster_of(const Json& object) {
-  return object.text({"metadata", "annotations", "kcp.io/cluster"});
+  return object.text({"metadata", "annotations", krm::kClusterAnnotation});
 }
 
 }  // namespace

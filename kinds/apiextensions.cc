@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "base/time.h"
 #include "kinds/common.h"
+#include "krm/finalizers.h"
 #include "krm/go_text.h"
 #include "krm/strict.h"
 #include "krm/types/builtin_types.h"
@@ -18,8 +19,6 @@ namespace kintsugi::kinds {
 namespace {
 
 using krm::Json;
-
-constexpr std::string_view kCleanup = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Name of the version marked for storage.
 std::optional<std::string> storage_version(const Json& crd) {
@@ -87,8 +86,8 @@ void set_condition(Json& crd, std::string_view type, std::string_view status,
 void mark_deleted(Json& crd) {
   Json& finalizers = crd.make({"metadata", "finalizers"});
   const auto& present = finalizers.items();
-  if (std::find(present.begin(), present.end(), Json(kCleanup)) == present.end()) {
-    finalizers.push_back(Json(kCleanup));
+  if (std::find(present.begin(), present.end(), Json(krm::kDefinitionFinalizer)) == present.end()) {
+    finalizers.push_back(Json(krm::kDefinitionFinalizer));
     set_condition(crd, "Terminating", "True", "InstanceDeletionPending",
                   "CustomResourceDefinition marked for deletion; CustomResource deletion will "
                   "begin soon");

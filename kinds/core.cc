@@ -5,6 +5,7 @@
 #include "auth/key_pair.h"
 #include "base/strings.h"
 #include "kinds/common.h"
+#include "krm/annotations.h"
 #include "krm/names.h"
 #include "krm/status.h"
 
@@ -130,9 +131,9 @@ void check_secret_type(const Json& object, std::vector<Cause>& causes) {
     causes.push_back(krm::field_required(key_path("data", key)));
   };
   if (type == "kubernetes.io/service-account-token") {
-    constexpr std::string_view kName = "kubernetes.io/service-account.name";
-    if (object.text({"metadata", "annotations", kName}).empty()) {
-      causes.push_back(krm::field_required(key_path("metadata.annotations", kName)));
+    if (object.text({"metadata", "annotations", krm::kServiceAccountNameAnnotation}).empty()) {
+      causes.push_back(krm::field_required(
+          key_path("metadata.annotations", krm::kServiceAccountNameAnnotation)));
     }
   } else if (type == "kubernetes.io/dockercfg") {
     require_json(object, ".dockercfg", causes);

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "kinds/common.h"
+#include "krm/finalizers.h"
+#include "krm/labels.h"
 #include "krm/names.h"
 #include "krm/status.h"
 
@@ -12,13 +14,10 @@ namespace {
 
 using krm::Json;
 
-constexpr std::string_view kNameLabel = "kubernetes.io/metadata.name";
-constexpr std::string_view kFinalizer = "kubernetes";
-
 void set_name_label(Json& object) {
   const std::string name(object.text({"metadata", "name"}));
   if (!name.empty()) {
-    object.make({"metadata", "labels"})[kNameLabel] = Json(name);
+    object.make({"metadata", "labels"})[krm::kNamespaceNameLabel] = Json(name);
   }
 }
 
@@ -33,8 +32,9 @@ void prepare(const apiserver::WriteContext& context, Json& object, const Json* o
     object["status"] = Json::object({{"phase", Json("Active")}});
     Json& finalizers = object.make({"spec", "finalizers"});
     const auto& present = finalizers.items();
-    if (std::find(present.begin(), present.end(), Json(kFinalizer)) == present.end()) {
-      finalizers.push_back(Json(kFinalizer));
+    if (std::find(present.begin(), present.end(), Json(krm::kNamespaceFinalizer)) ==
+        present.end()) {
+      finalizers.push_back(Json(krm::kNamespaceFinalizer));
     }
   } else if (context.subresource == "status") {
     copy_member(object, *old, "spec");
@@ -58,7 +58,7 @@ void validate(const apiserver::WriteContext& context, const Json& object, const 
       for (const std::string& fault : krm::check_qualified_name(name)) {
         causes.push_back(krm::field_invalid(field, finalizer, fault));
       }
-      if (name.find('/') == std::string_view::npos && name != kFinalizer) {
+      if (name.find('/') == std::string_view::npos && name != krm::kNamespaceFinalizer) {
         causes.push_back(krm::field_invalid(
             field, finalizer,
             "name is neither a standard finalizer name nor is it fully qualified"));

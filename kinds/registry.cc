@@ -6,6 +6,7 @@
 #include "apiserver/server.h"
 #include "base/digest.h"
 #include "kinds/builtin_kinds.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::kinds {
 namespace {
@@ -67,7 +68,7 @@ void StaticPlusCrdRegistry::follow(apiserver::ApiServer& server) {
         apply(server, change.cluster, change.name, change.object.get());
       });
   server.reader().list("*", kGroup, kResource, "", [this, &server](const krm::Json& crd) {
-    apply(server, crd.text({"metadata", "annotations", "kcp.io/cluster"}),
+    apply(server, crd.text({"metadata", "annotations", krm::kClusterAnnotation}),
           crd.text({"metadata", "name"}), &crd);
     return true;
   });

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "krm/annotations.h"
 #include "krm/internal/apply_check.h"
 #include "krm/internal/apply_conflicts.h"
 #include "krm/internal/apply_merge.h"
@@ -17,7 +18,6 @@ namespace kintsugi::krm {
 namespace {
 
 constexpr std::string_view kApply = "Apply";
-constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 constexpr std::size_t kMaxAnnotations = 256 * 1024;
 
 /// "<ns>/<name>; <group>/<version>, Kind=<kind>"
@@ -194,7 +194,7 @@ ManagedFields entries_before_first_apply(const OwnershipContext& context, const 
 }
 
 const Json* annotation_of(const Json& object) {
-  const Json* value = object.at({"metadata", "annotations", kLastApplied});
+  const Json* value = object.at({"metadata", "annotations", kLastAppliedAnnotation});
   return value != nullptr && !value->as_string().empty() ? value : nullptr;
 }
 
@@ -223,7 +223,7 @@ void update_last_applied(const Json& config, Json& object) {
   }
   Json copy = config;
   if (Json* annotations = copy.at({"metadata", "annotations"}); annotations != nullptr) {
-    annotations->erase(kLastApplied);
+    annotations->erase(kLastAppliedAnnotation);
   }
   std::string text;
   for (const char c : copy.dump()) {
@@ -243,13 +243,13 @@ void update_last_applied(const Json& config, Json& object) {
   }
   text += '\n';
   Json& annotations = object["metadata"]["annotations"];
-  annotations[kLastApplied] = std::move(text);
+  annotations[kLastAppliedAnnotation] = std::move(text);
   std::size_t size = 0;
   for (const JsonMember& member : annotations.members()) {
     size += member.key.size() + member.value.as_string().size();
   }
   if (size > kMaxAnnotations) {
-    annotations.erase(kLastApplied);
+    annotations.erase(kLastAppliedAnnotation);
   }
 }
 

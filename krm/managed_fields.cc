@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "krm/annotations.h"
 #include "krm/internal/apply_merge.h"
 #include "krm/internal/ownership.h"
 #include "krm/strict.h"
@@ -47,7 +48,7 @@ Json without_managed_fields(const Json& object) {
     metadata->erase("managedFields");
     // Forced by servers with logical clusters, so nobody's (AM-474).
     Json* annotations = metadata->find("annotations");
-    if (annotations != nullptr && annotations->erase("kcp.io/cluster") &&
+    if (annotations != nullptr && annotations->erase(kClusterAnnotation) &&
         annotations->size() == 0) {
       metadata->erase("annotations");
     }

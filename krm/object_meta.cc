@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "krm/finalizers.h"
 #include "krm/names.h"
 #include "krm/status.h"
 
@@ -98,8 +99,8 @@ void validate_finalizers(const Json& finalizers, const std::string& field, bool 
   for (const Json& each : finalizers.items()) {
     const std::string_view name = each.as_string();
     append_invalid(check_qualified_name(name), field, name, causes);
-    orphan = orphan || name == "orphan";
-    foreground = foreground || name == "foregroundDeletion";
+    orphan = orphan || name == kOrphanFinalizer;
+    foreground = foreground || name == kForegroundFinalizer;
   }
   if (orphan && foreground) {
     causes.push_back(field_invalid(field, finalizers,
@@ -107,8 +108,8 @@ void validate_finalizers(const Json& finalizers, const std::string& field, bool 
   }
   for (std::size_t i = 0; builtin && i < finalizers.size(); ++i) {
     const std::string_view name = finalizers.items()[i].as_string();
-    if (name.find('/') == std::string_view::npos && name != "orphan" &&
-        name != "foregroundDeletion" && name != "kubernetes") {
+    if (name.find('/') == std::string_view::npos && name != kOrphanFinalizer &&
+        name != kForegroundFinalizer && name != kNamespaceFinalizer) {
       causes.push_back(
           field_invalid(field + "[" + std::to_string(i) + "]", name,
                         "name is neither a standard finalizer name nor is it fully qualified"));

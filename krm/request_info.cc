@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "krm/internal/path_shape.h"
 #include "krm/names.h"
+#include "krm/path_prefixes.h"
 #include "krm/selector.h"
 
 namespace kintsugi::krm {
@@ -164,11 +165,10 @@ RequestInfo parse_request_info(std::string_view method, std::string_view target)
 }
 
 std::optional<ClusterPath> split_cluster_path(std::string_view target) {
-  constexpr std::string_view kPrefix = "/clusters/";
-  if (target.substr(0, kPrefix.size()) != kPrefix) {
+  if (!target.starts_with(kClustersPrefix)) {
     return std::nullopt;
   }
-  target.remove_prefix(kPrefix.size());
+  target.remove_prefix(kClustersPrefix.size());
   const std::size_t end = std::min(target.find_first_of("/?"), target.size());
   if (end == 0) {
     return std::nullopt;

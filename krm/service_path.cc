@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "krm/path_prefixes.h"
 
 namespace kintsugi::krm {
 namespace {
 
-constexpr std::string_view kServices = "/services/";
 constexpr std::string_view kClusters = "clusters";
 
 std::string decoded(std::string_view segment) { return percent_decode(segment).value_or(""); }
@@ -128,7 +128,7 @@ VirtualWorkspace virtual_workspace_of(std::string_view path) {
 
 std::string service_target(const ServicePath& path, std::string_view owner,
                            std::string_view cluster) {
-  std::string target(kServices);
+  std::string target(kServicesPrefix);
   target += path.name;
   if (!path.owner.empty()) {
     target.append("/").append(owner);

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "krm/annotations.h"
 #include "server/files.h"
 #include "server/program.h"
 #include "server/proxy_control.h"
@@ -170,7 +171,7 @@ void ProxyControl::start_controllers() {
   std::set<std::string> clusters;
   for (const auto& kind : registry_->all("*")) {
     objects_->list("*", kind->group, kind->plural, [&](const krm::Json& object) {
-      clusters.emplace(object.text({"metadata", "annotations", "kcp.io/cluster"}));
+      clusters.emplace(object.text({"metadata", "annotations", krm::kClusterAnnotation}));
       return true;
     });
   }

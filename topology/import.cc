@@ -4,6 +4,8 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "krm/annotations.h"
+#include "krm/path_prefixes.h"
 #include "shards/own_requests.h"
 
 namespace kintsugi::topology {
@@ -123,9 +125,9 @@ void Importer::fetch(const PassPtr& pass) {
   }
   const Kind& kind = kKinds[pass->kind];
   const std::string identity = kind.bound ? params_.identity() : std::string();
-  std::string target = "/clusters/%2A/apis/" + std::string(kind.group) + "/v1alpha1/" +
-                       std::string(kind.resource) + (identity.empty() ? "" : ":" + identity) +
-                       "?limit=" + std::to_string(kPage);
+  std::string target = std::string(krm::kEverywhereEscaped) + "/apis/" + std::string(kind.group) +
+                       "/v1alpha1/" + std::string(kind.resource) +
+                       (identity.empty() ? "" : ":" + identity) + "?limit=" + std::to_string(kPage);
   if (!pass->next_page.empty()) {
     target += "&continue=" + percent_encode(pass->next_page);
   }
@@ -177,7 +179,7 @@ void Importer::store_next(const PassPtr& pass) {
     const Pass::Found& found = pass->found[pass->stored++];
     const Kind& kind = kKinds[found.kind];
     const Json& object = found.object;
-    const std::string cluster(object.text({"metadata", "annotations", "kcp.io/cluster"}));
+    const std::string cluster(object.text({"metadata", "annotations", krm::kClusterAnnotation}));
     const std::string_view name = object.text({"metadata", "name"});
     const std::string_view uid = object.text({"metadata", "uid"});
     if (cluster.empty() || name.empty() || uid.empty() ||

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "krm/annotations.h"
 #include "topology/conditions.h"
 
 namespace kintsugi::topology {
@@ -19,7 +20,7 @@ std::string key_of(std::string_view cluster, std::string_view name) {
   return std::string(cluster) + "|" + std::string(name);
 }
 std::string key_of(const Json& object) {
-  return key_of(object.text({"metadata", "annotations", "kcp.io/cluster"}),
+  return key_of(object.text({"metadata", "annotations", krm::kClusterAnnotation}),
                 object.text({"metadata", "name"}));
 }
 

@@ -1,5 +1,6 @@
 #include "topology/resolver.h"
 
+#include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 #include "topology/index.h"
 
@@ -276,7 +277,7 @@ std::string rewrite_home(std::string_view path) {
 std::string shard_target(const ShardInfo& shard, std::string_view cluster, std::string_view rest) {
   std::string target;
   if (!shard.spec.plain) {
-    target.append("/clusters/").append(cluster);
+    target.append(krm::kClustersPrefix).append(cluster);
     if (rest.substr(0, 1) == "/" && (rest.size() == 1 || rest[1] == '?')) {
       rest.remove_prefix(1);
     }

@@ -7,6 +7,7 @@
 #include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
 #include "base/time.h"
+#include "krm/finalizers.h"
 #include "krm/managed_fields.h"
 #include "krm/status.h"
 
@@ -14,8 +15,6 @@ namespace kintsugi::apiserver::internal {
 namespace {
 
 constexpr int kMaxAttempts = 100;
-constexpr std::string_view kOrphan = "orphan";
-constexpr std::string_view kForeground = "foregroundDeletion";
 
 void attempt(const WriteOpPtr& op, const DeleteOptions& options);
 
@@ -56,15 +55,16 @@ void set_propagation(krm::Json& metadata, Propagation propagation) {
   krm::Json kept = krm::Json::array();
   if (const krm::Json* finalizers = metadata.find("finalizers"); finalizers != nullptr) {
     for (const krm::Json& item : finalizers->items()) {
-      if (item.as_string() != kOrphan && item.as_string() != kForeground) {
+      if (item.as_string() != krm::kOrphanFinalizer &&
+          item.as_string() != krm::kForegroundFinalizer) {
         kept.push_back(item);
       }
     }
   }
   if (propagation == Propagation::kOrphan) {
-    kept.push_back(kOrphan);
+    kept.push_back(krm::kOrphanFinalizer);
   } else if (propagation == Propagation::kForeground) {
-    kept.push_back(kForeground);
+    kept.push_back(krm::kForegroundFinalizer);
   }
   if (kept.size() == 0) {
     metadata.erase("finalizers");

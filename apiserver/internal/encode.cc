@@ -2,6 +2,7 @@
 
 #include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -15,7 +16,7 @@ void append_with_version(std::string& out, const ServedKind& kind, std::string_v
                          std::string_view metadata) {
   constexpr std::string_view kAnnotations = "{\"annotations\":{";
   const std::string annotation =
-      "\"kcp.io/original-api-version\":" +
+      '"' + std::string(krm::kOriginalApiVersionAnnotation) + "\":" +
       krm::Json(kind.def->api_version(version.empty() ? kind.def->storage_version().name : version))
           .dump();
   out += kAnnotations;
@@ -230,7 +231,7 @@ std::string ObjectEncoder::bookmark_object(store::Revision revision, bool initia
   krm::Json& metadata = object["metadata"];
   metadata["resourceVersion"] = std::to_string(revision);
   if (initial_end) {
-    metadata["annotations"] = krm::Json::object({{"k8s.io/initial-events-end", "true"}});
+    metadata["annotations"] = krm::Json::object({{krm::kInitialEventsEndAnnotation, "true"}});
   }
   if (form_.shape == Shape::kTable) {
     std::string out;

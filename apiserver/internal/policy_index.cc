@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apiserver/policies/policy_names.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -21,7 +22,7 @@ Json essence(const Json& object) {
 }
 
 std::string_view cluster_of(const Json& object) {
-  return object.text({"metadata", "annotations", "kcp.io/cluster"});
+  return object.text({"metadata", "annotations", krm::kClusterAnnotation});
 }
 
 }  // namespace

@@ -3,13 +3,12 @@
 #include <utility>
 
 #include "auth/user_document.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
 
 using krm::Json;
-
-constexpr std::string_view kClusterAnnotation = "kcp.io/cluster";
 
 Json named(const GroupVersionName& what, std::string_view member) {
   return Json::object({{"group", what.group}, {"version", what.version}, {member, what.name}});
@@ -111,7 +110,7 @@ Json namespace_document(const Json& object) {
 
 void hide_cluster(Json& object) {
   Json* annotations = object.at({"metadata", "annotations"});
-  if (annotations != nullptr && annotations->erase(kClusterAnnotation) &&
+  if (annotations != nullptr && annotations->erase(krm::kClusterAnnotation) &&
       annotations->size() == 0) {
     object["metadata"].erase("annotations");
   }

@@ -9,6 +9,8 @@
 #include "apiserver/stored_object.h"
 #include "base/time.h"
 #include "cel/rules.h"
+#include "krm/annotations.h"
+#include "krm/finalizers.h"
 #include "krm/go_text.h"
 #include "krm/managed_fields.h"
 #include "krm/names.h"
@@ -17,8 +19,6 @@
 
 namespace kintsugi::apiserver::internal {
 namespace {
-
-constexpr std::string_view kClusterAnnotation = "kcp.io/cluster";
 
 krm::NameRule name_rule(NameRule rule) {
   switch (rule) {
@@ -46,8 +46,8 @@ void warn_of_finalizers(const krm::Json& object, const krm::Json* old,
     const std::string_view name = finalizer.as_string();
     const bool kept = before != nullptr && std::find(before->items().begin(), before->items().end(),
                                                      finalizer) != before->items().end();
-    if (!kept && name.find('/') == std::string_view::npos && name != "orphan" &&
-        name != "foregroundDeletion") {
+    if (!kept && name.find('/') == std::string_view::npos && name != krm::kOrphanFinalizer &&
+        name != krm::kForegroundFinalizer) {
       warnings.push_back("metadata.finalizers: " + krm::go_quote(name) +
                          ": prefer a domain-qualified finalizer name to avoid accidental conflicts "
                          "with other finalizer writers");
@@ -299,7 +299,7 @@ WriteResult dry_run_result(WriteOp& op, int status, store::Revision revision) {
 
 void set_cluster_annotation(const WriteOp& op, krm::Json& object) {
   if (!op.cluster.empty()) {
-    object.make({"metadata", "annotations", kClusterAnnotation}) = op.cluster;
+    object.make({"metadata", "annotations", krm::kClusterAnnotation}) = op.cluster;
   }
 }
 
@@ -308,7 +308,7 @@ void drop_cluster_annotation(const WriteOp& op, krm::Json& object) {
   if (op.cluster.empty() || annotations == nullptr) {
     return;
   }
-  annotations->erase(kClusterAnnotation);
+  annotations->erase(krm::kClusterAnnotation);
   if (annotations->size() == 0) {
     object["metadata"].erase("annotations");
   }

@@ -16,6 +16,7 @@
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/controllers/binding_status.h"
 #include "controlplane/internal/names.h"
+#include "krm/finalizers.h"
 #include "krm/status.h"
 
 namespace kintsugi::controlplane {
@@ -209,8 +210,8 @@ void prepare_binding(const apiserver::WriteContext& context, Json& binding, cons
   if (context.verb == "delete" || !context.subresource.empty()) {
     return;
   }
-  if (!is_marked(binding) && !apiserver::has_finalizer(binding, kBindingFinalizer)) {
-    binding.make({"metadata", "finalizers"}).push_back(Json(kBindingFinalizer));
+  if (!is_marked(binding) && !apiserver::has_finalizer(binding, krm::kBindingFinalizer)) {
+    binding.make({"metadata", "finalizers"}).push_back(Json(krm::kBindingFinalizer));
   }
   if (old == nullptr) {
     return;
@@ -319,10 +320,10 @@ void approve_binding(auth::Authorizer* authorizer, const apiserver::WriteContext
     done(fail(refused(name, "access denied")));
     return;
   }
-  if (old != nullptr && is_marked(*old) && apiserver::has_finalizer(*old, kBindingFinalizer) &&
-      !apiserver::has_finalizer(*binding, kBindingFinalizer)) {
+  if (old != nullptr && is_marked(*old) && apiserver::has_finalizer(*old, krm::kBindingFinalizer) &&
+      !apiserver::has_finalizer(*binding, krm::kBindingFinalizer)) {
     done(fail(refused(
-        name, "removing the finalizer " + std::string(kBindingFinalizer) + " is forbidden")));
+        name, "removing the finalizer " + std::string(krm::kBindingFinalizer) + " is forbidden")));
     return;
   }
   if (authorizer == nullptr || has_any(context.user, kBootstrapper | kAdmin)) {

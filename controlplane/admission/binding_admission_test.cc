@@ -5,6 +5,7 @@
 #include "controlplane/controllers/binding_status.h"
 #include "controlplane/internal/names.h"
 #include "controlplane/testing/write.h"
+#include "krm/finalizers.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -104,7 +105,7 @@ TEST_F(BindingAdmissionTest, WhenStatusIsWritten_KK167_OnlyTheSystemMay) {
 
 TEST_F(BindingAdmissionTest, WhenItIsDeleted_KK160_TheFinalizerIsTheSystems) {
   Json old = binding("");
-  old.make({"metadata", "finalizers"}).push_back(Json(kBindingFinalizer));
+  old.make({"metadata", "finalizers"}).push_back(Json(krm::kBindingFinalizer));
   old.make({"metadata", "deletionTimestamp"}) = "2026-01-01T00:00:00Z";
   Json now = old;
   now["metadata"].erase("finalizers");

@@ -10,6 +10,8 @@
 #include "controlplane/admission/privileges.h"
 #include "controlplane/controllers/lifecycle.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
+#include "krm/finalizers.h"
 #include "krm/go_text.h"
 #include "krm/status.h"
 
@@ -19,8 +21,8 @@ namespace {
 using krm::Json;
 using Texts = std::set<std::string, std::less<>>;
 
-constexpr std::string_view kInactiveAnnotations[] = {"core.kcp.io/inactive",
-                                                     "internal.kcp.io/inactive"};
+constexpr std::string_view kInactiveAnnotations[] = {krm::kInactiveAnnotation,
+                                                     krm::kFormerInactiveAnnotation};
 
 Error forbidden(std::string_view text) {
   return krm::forbidden(kCoreGroup, kLogicalClusters, kClusterName, text);
@@ -153,7 +155,7 @@ Expected<void> receive_logical_cluster(const apiserver::WriteContext& context,
   if (now == before) {
     return {};
   }
-  const std::string finalizer(kLogicalClusterFinalizer);
+  const std::string finalizer(krm::kLogicalClusterFinalizer);
   if (before.contains(finalizer) && !now.contains(finalizer)) {
     return fail(forbidden(is_marked(*old) ? "removing the finalizer " + finalizer + " is forbidden"
                                           : "finalizer " + finalizer + " is required"));
@@ -163,8 +165,8 @@ Expected<void> receive_logical_cluster(const apiserver::WriteContext& context,
 
 void prepare_logical_cluster(Json& object, const Json* old) {
   const bool going = is_marked(object) || (old != nullptr && is_marked(*old));
-  if (!going && !finalizers_of(object).contains(kLogicalClusterFinalizer)) {
-    object.make({"metadata", "finalizers"}).push_back(Json(kLogicalClusterFinalizer));
+  if (!going && !finalizers_of(object).contains(krm::kLogicalClusterFinalizer)) {
+    object.make({"metadata", "finalizers"}).push_back(Json(krm::kLogicalClusterFinalizer));
   }
   keep_lifecycle(object);
 }
@@ -192,7 +194,7 @@ void approve_logical_cluster(const apiserver::WriteContext& context, const Json*
       done(fail(forbidden(fault)));
     }
   };
-  const std::string finalizer(kLogicalClusterFinalizer);
+  const std::string finalizer(krm::kLogicalClusterFinalizer);
   if (object != nullptr && old != nullptr && is_marked(*old) &&
       finalizers_of(*old).contains(finalizer) && !finalizers_of(*object).contains(finalizer) &&
       !has_any(context.user, kSystem)) {

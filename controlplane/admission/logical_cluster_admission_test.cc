@@ -5,6 +5,7 @@
 
 #include "controlplane/internal/names.h"
 #include "controlplane/testing/write.h"
+#include "krm/finalizers.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -175,7 +176,7 @@ std::string receive(const char* group, const Json& now, const Json& old) {
 }
 
 TEST(LogicalClusterAdmission, WhenFinalizersChange_KK102_OnlyAdministratorsMay) {
-  const std::string own(kLogicalClusterFinalizer);
+  const std::string own(krm::kLogicalClusterFinalizer);
   Json old = cluster();
   old.make({"metadata", "finalizers"}).push_back(Json("x/held"));
   Json without = old;
@@ -209,7 +210,7 @@ TEST(LogicalClusterAdmission, WhenItIsThere_KK090_TheFinalizerComesBack) {
   now["metadata"].erase("finalizers");
   prepare_logical_cluster(now, &old);
   EXPECT_EQ(now.at({"metadata", "finalizers"})->dump(),
-            "[\"" + std::string(kLogicalClusterFinalizer) + "\"]");
+            "[\"" + std::string(krm::kLogicalClusterFinalizer) + "\"]");
   Json going = old;
   going["metadata"].erase("finalizers");
   going.make({"metadata", "deletionTimestamp"}) = "2026-01-01T00:00:00Z";

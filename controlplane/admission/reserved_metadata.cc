@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 #include "krm/go_text.h"
+#include "krm/labels.h"
 #include "krm/status.h"
 
 namespace kintsugi::controlplane {
@@ -45,45 +47,45 @@ constexpr ReservedKey kKeys[] = {
     // Free although their domains are kcp's.
     {"internal.kcp.io/e2e-test", kBoth, kOfAll, kEverybody, kEverybody, kRefuse, kRefuse},
     {"extra.apis.kcp.io/*", kBoth, kOfAll, kEverybody, kEverybody, kRefuse, kRefuse},
-    {"apiexports.apis.kcp.io/skip-endpointslice", kBoth, kOfAll, kEverybody, kEverybody, kRefuse,
-     kRefuse},
+    {krm::kSkipEndpointSliceAnnotation, kBoth, kOfAll, kEverybody, kEverybody, kRefuse, kRefuse},
     {"apis.v1alpha2.kcp.io/*", kBoth, kOfAll, kEverybody, kEverybody, kRefuse, kRefuse},
     {"preserve.conversion.apis.kcp.io/*", kBoth, kOfAll, kEverybody, kEverybody, kRefuse, kRefuse},
     {"bootstrap.kcp.io/*", kBoth, kOfAll, kEverybody, kEverybody, kRefuse, kRefuse},
-    {"experimental.tenancy.kcp.io/mount", kBoth, kOfAll, kEverybody, kEverybody, kRefuse, kRefuse},
+    {krm::kMountAnnotation, kBoth, kOfAll, kEverybody, kEverybody, kRefuse, kRefuse},
     // On everything.
-    {kClusterAnnotation, kAnnotation, kOfAll, 0, 0, kKept, kKept},
+    {krm::kClusterAnnotation, kAnnotation, kOfAll, 0, 0, kKept, kKept},
     {"kcp.io/shard", kAnnotation, kOfAll, 0, 0, kDrop, kDrop},
-    {kPathAnnotation, kAnnotation, kOfLogicalCluster, kExempt, kServer, kRefuse, kRefuse},
-    {kPathAnnotation, kAnnotation, kOfAll, 0, 0, kPath, kPath},
+    {krm::kPathAnnotation, kAnnotation, kOfLogicalCluster, kExempt, kServer, kRefuse, kRefuse},
+    {krm::kPathAnnotation, kAnnotation, kOfAll, 0, 0, kPath, kPath},
     {"claimed.internal.apis.kcp.io/*", kLabel, kOfAll, 0, 0, kKept, kKept},
     {"internal.kcp.io/replicate", kBoth, kOfAll, kServer, kServer, kRefuse, kRefuse},
     // Logical clusters and workspaces.
-    {kShardAnnotation, kAnnotation, kClusterAndWorkspace, kServer, kServer, kRefuse, kRefuse},
-    {kPlacedClusterAnnotation, kAnnotation, kOfWorkspace, kServer, kServer, kRefuse, kRefuse},
-    {kPlacedShardAnnotation, kAnnotation, kOfWorkspace, kServer, kServer, kRefuse, kRefuse},
-    {kTypeAnnotation, kAnnotation, kOfLogicalCluster, kTypeWriters, kServer, kRefuse, kRefuse},
-    {kOwnerAnnotation, kAnnotation, kOfWorkspace, kServer, kServer, kOverwrite, kRefuse},
-    {kOwnerAnnotation, kAnnotation, kOfLogicalCluster, kExempt, kExempt, kRefuse, kRefuse},
-    {kRequiredGroupsAnnotation, kAnnotation, kOfLogicalCluster, kLimits, kLimits, kRefuse, kRefuse},
-    {kRequiredGroupsAnnotation, kAnnotation, kOfWorkspace, kServer, kSystem | kAdmin, kOverwrite,
+    {krm::kShardAnnotation, kAnnotation, kClusterAndWorkspace, kServer, kServer, kRefuse, kRefuse},
+    {krm::kPlacedClusterAnnotation, kAnnotation, kOfWorkspace, kServer, kServer, kRefuse, kRefuse},
+    {krm::kPlacedShardAnnotation, kAnnotation, kOfWorkspace, kServer, kServer, kRefuse, kRefuse},
+    {krm::kTypeAnnotation, kAnnotation, kOfLogicalCluster, kTypeWriters, kServer, kRefuse, kRefuse},
+    {krm::kOwnerAnnotation, kAnnotation, kOfWorkspace, kServer, kServer, kOverwrite, kRefuse},
+    {krm::kOwnerAnnotation, kAnnotation, kOfLogicalCluster, kExempt, kExempt, kRefuse, kRefuse},
+    {krm::kRequiredGroupsAnnotation, kAnnotation, kOfLogicalCluster, kLimits, kLimits, kRefuse,
      kRefuse},
-    {"core.kcp.io/inactive", kAnnotation, kOfLogicalCluster, kLimits, kLimits, kRefuse, kRefuse},
-    {"internal.kcp.io/inactive", kAnnotation, kOfLogicalCluster, kLimits, kLimits, kRefuse,
+    {krm::kRequiredGroupsAnnotation, kAnnotation, kOfWorkspace, kServer, kSystem | kAdmin,
+     kOverwrite, kRefuse},
+    {krm::kInactiveAnnotation, kAnnotation, kOfLogicalCluster, kLimits, kLimits, kRefuse, kRefuse},
+    {krm::kFormerInactiveAnnotation, kAnnotation, kOfLogicalCluster, kLimits, kLimits, kRefuse,
      kRefuse},
-    {"core.kcp.io/max-total-objects", kAnnotation, kOfLogicalCluster, kLimits, kLimits, kRefuse,
+    {krm::kMaxObjectsAnnotation, kAnnotation, kOfLogicalCluster, kLimits, kLimits, kRefuse,
      kRefuse},
-    {"internal.apis.kcp.io/resource-bindings", kAnnotation, kOfLogicalCluster, kServer, kServer,
-     kRefuse, kRefuse},
-    {kPhaseLabel, kLabel, kClusterAndWorkspace, kServer, kServer, kRefuse, kRefuse},
+    {krm::kResourceBindingsAnnotation, kAnnotation, kOfLogicalCluster, kServer, kServer, kRefuse,
+     kRefuse},
+    {krm::kPhaseLabel, kLabel, kClusterAndWorkspace, kServer, kServer, kRefuse, kRefuse},
     {"initializer.internal.kcp.io/*", kLabel, kClusterAndWorkspace, kServer, kServer, kRefuse,
      kRefuse},
     {"terminator.internal.kcp.io/*", kLabel, kClusterAndWorkspace, kServer, kServer, kRefuse,
      kRefuse},
     // Others of kcp's kinds.
-    {"internal.apis.kcp.io/export", kLabel, kOfBinding, kServer, kServer, kOverwrite, kRefuse},
-    {"experimental.core.kcp.io/unschedulable", kBoth, kOfShard, kSystem | kAdmin, kSystem | kAdmin,
-     kRefuse, kRefuse},
+    {krm::kExportLabel, kLabel, kOfBinding, kServer, kServer, kOverwrite, kRefuse},
+    {krm::kUnschedulableAnnotation, kBoth, kOfShard, kSystem | kAdmin, kSystem | kAdmin, kRefuse,
+     kRefuse},
     // Whatever else lies in kcp's own domains.
     {"kcp.io/*", kBoth, kOfKcp, kServer, kServer, kRefuse, kRefuse},
     {"core.kcp.io/*", kBoth, kOfKcp, kServer, kServer, kRefuse, kRefuse},
@@ -238,7 +240,7 @@ Expected<void> receive_metadata(const PathOf& path_of, const apiserver::WriteCon
   const KindSet kind = kind_of(def);
   const Privileges user = privileges_of(context.user);
   const bool whole = context.subresource.empty();
-  const bool has_path = object.at({"metadata", "annotations", kPathAnnotation}) != nullptr;
+  const bool has_path = object.at({"metadata", "annotations", krm::kPathAnnotation}) != nullptr;
   const bool wants_path = has_path || (whole && (kind & kWithPath) != 0);
   const std::string path = path_of && wants_path ? path_of(context.cluster) : std::string();
   for (const auto& [part, shown] :
@@ -251,7 +253,7 @@ Expected<void> receive_metadata(const PathOf& path_of, const apiserver::WriteCon
     }
   }
   if (whole && (kind & kWithPath) != 0 && !path.empty()) {
-    object.make({"metadata", "annotations", kPathAnnotation}) = path;
+    object.make({"metadata", "annotations", krm::kPathAnnotation}) = path;
   }
   return {};
 }

@@ -12,6 +12,7 @@
 #include "controlplane/catalog/shard_kinds.h"
 #include "controlplane/controllers/owner_annotation.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 #include "krm/status.h"
 
 namespace kintsugi::controlplane {
@@ -192,17 +193,17 @@ Expected<void> check_limits(const WorkspaceTypeLookup& types,
 /// A new workspace asks for the same groups as its parent; only masters may say otherwise.
 void inherit_required_groups(const apiserver::WriteContext& context, Json& workspace) {
   const bool is_set =
-      workspace.at({"metadata", "annotations", kRequiredGroupsAnnotation}) != nullptr;
+      workspace.at({"metadata", "annotations", krm::kRequiredGroupsAnnotation}) != nullptr;
   if (is_set && has_any(context.user, kSystem)) {
     return;
   }
   const std::optional<Json> parent =
       context.reader.get(context.cluster, kCoreGroup, kLogicalClusters, "", kClusterName);
-  const std::string groups = parent ? annotation(*parent, kRequiredGroupsAnnotation) : "";
+  const std::string groups = parent ? annotation(*parent, krm::kRequiredGroupsAnnotation) : "";
   if (!groups.empty()) {
-    workspace.make({"metadata", "annotations", kRequiredGroupsAnnotation}) = groups;
+    workspace.make({"metadata", "annotations", krm::kRequiredGroupsAnnotation}) = groups;
   } else if (is_set) {
-    workspace.make({"metadata", "annotations"}).erase(kRequiredGroupsAnnotation);
+    workspace.make({"metadata", "annotations"}).erase(krm::kRequiredGroupsAnnotation);
   }
 }
 
@@ -355,8 +356,9 @@ void prepare_workspace(const WorkspaceTypeLookup& types, const apiserver::WriteC
     return;
   }
   workspace.make({"status", "phase"}) = "Scheduling";
-  if (!has_any(context.user, kSystem) || annotation(workspace, kOwnerAnnotation).empty()) {
-    workspace.make({"metadata", "annotations", kOwnerAnnotation}) = owner_annotation(context.user);
+  if (!has_any(context.user, kSystem) || annotation(workspace, krm::kOwnerAnnotation).empty()) {
+    workspace.make({"metadata", "annotations", krm::kOwnerAnnotation}) =
+        owner_annotation(context.user);
   }
   inherit_required_groups(context, workspace);
   if (workspace.at({"spec", "mount"}) != nullptr) {

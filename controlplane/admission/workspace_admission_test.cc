@@ -5,6 +5,7 @@
 #include "controlplane/controllers/owner_annotation.h"
 #include "controlplane/internal/names.h"
 #include "controlplane/testing/write.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -210,18 +211,18 @@ TEST_F(WorkspaceAdmissionTest, WhenMade_KK040_KK041_WhoAndForWhomIsNotTheUsersTo
   const auto made = [&](const auth::UserInfo& user) {
     const TestWrite write(user, "", "root");
     Json object = workspace("{}");
-    object.make({"metadata", "annotations", kOwnerAnnotation}) = forged;
-    object.make({"metadata", "annotations", kRequiredGroupsAnnotation}) = "mine";
+    object.make({"metadata", "annotations", krm::kOwnerAnnotation}) = forged;
+    object.make({"metadata", "annotations", krm::kRequiredGroupsAnnotation}) = "mine";
     prepare_workspace(types_, write.context, object, nullptr);
     return object;
   };
   const Json hers = made(ann);
-  EXPECT_EQ(annotation(hers, kOwnerAnnotation),
+  EXPECT_EQ(annotation(hers, krm::kOwnerAnnotation),
             R"({"username":"ann","uid":"7","groups":["a","system:masters-not"]})");
-  EXPECT_EQ(annotation(hers, kRequiredGroupsAnnotation), "");
+  EXPECT_EQ(annotation(hers, krm::kRequiredGroupsAnnotation), "");
   const Json systems = made(member({"system:masters"}));
-  EXPECT_EQ(annotation(systems, kOwnerAnnotation), forged);
-  EXPECT_EQ(annotation(systems, kRequiredGroupsAnnotation), "mine");
+  EXPECT_EQ(annotation(systems, krm::kOwnerAnnotation), forged);
+  EXPECT_EQ(annotation(systems, krm::kRequiredGroupsAnnotation), "mine");
 }
 
 TEST(OwnerAnnotation, WhenUsersAreKept_KK057_WhatPassesIsLeftOut) {

@@ -4,6 +4,7 @@
 
 #include "controlplane/internal/names.h"
 #include "controlplane/testing/write.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -18,14 +19,14 @@ class WorkspaceTypeAdmissionTest : public ::testing::Test {
  protected:
   WorkspaceTypeAdmissionTest() {
     Json cluster = Json::object();
-    cluster.make({"metadata", "annotations", kPathAnnotation}) = "root:prov";
+    cluster.make({"metadata", "annotations", krm::kPathAnnotation}) = "root:prov";
     cluster.make({"status", "phase"}) = "Ready";
     index_.put_cluster("prov", &cluster);
     Json workspace = Json::object();
     workspace.make({"spec", "cluster"}) = "prov";
     index_.put_workspace("root", "prov", &workspace);
     Json root = Json::object();
-    root.make({"metadata", "annotations", kPathAnnotation}) = "root";
+    root.make({"metadata", "annotations", krm::kPathAnnotation}) = "root";
     root.make({"status", "phase"}) = "Ready";
     index_.put_cluster("root", &root);
   }

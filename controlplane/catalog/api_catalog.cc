@@ -5,6 +5,7 @@
 
 #include "controlplane/clusters/trust.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -75,7 +76,7 @@ void ApiCatalog::note(Kind kind, bool replica, std::string_view cluster, std::st
     identify({std::string(cluster), std::string(name)}, before, {});
     return;
   }
-  Known now{annotation(*object, kPathAnnotation), {}};
+  Known now{annotation(*object, krm::kPathAnnotation), {}};
   if (kind == Kind::kExport) {
     now.hash = object->text({"status", "identityHash"});
   }

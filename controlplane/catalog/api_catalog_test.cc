@@ -5,6 +5,7 @@
 
 #include "apiserver/testing/controller_server.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -17,7 +18,7 @@ using ::testing::UnorderedElementsAre;
 Json object_at(std::string_view path, std::string_view hash = {}) {
   Json object = Json::object();
   if (!path.empty()) {
-    object.make({"metadata", "annotations", kPathAnnotation}) = path;
+    object.make({"metadata", "annotations", krm::kPathAnnotation}) = path;
   }
   if (!hash.empty()) {
     object.make({"status", "identityHash"}) = hash;

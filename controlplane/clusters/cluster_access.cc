@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "controlplane/internal/names.h"
+#include "krm/path_prefixes.h"
 #include "krm/status.h"
 
 namespace kintsugi::controlplane {
@@ -16,7 +17,7 @@ constexpr Duration kCallTimeout = seconds(5);
 constexpr Duration kProbeTimeout = seconds(1);
 
 std::string collection(const std::string& cluster) {
-  return "/clusters/" + cluster + std::string(kCollection);
+  return krm::cluster_root(cluster) + std::string(kCollection);
 }
 std::string item(const std::string& cluster) {
   return collection(cluster) + "/" + std::string(kClusterName);

@@ -7,6 +7,7 @@
 #include "controlplane/clusters/server_facts.h"
 #include "controlplane/controllers/home_workspace.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 #include "krm/request_info.h"
 
 namespace kintsugi::controlplane {
@@ -24,11 +25,11 @@ ClusterInfo info_of(std::string_view name, const Json& object) {
     info.owner_name = owner->text({"name"});
     info.owner_uid = owner->text({"uid"});
   }
-  info.type = annotation(object, kTypeAnnotation);
+  info.type = annotation(object, krm::kTypeAnnotation);
   info.phase = object.text({"status", "phase"});
-  info.required_groups = annotation(object, kRequiredGroupsAnnotation);
-  info.inactive = annotation(object, "core.kcp.io/inactive") == "true" ||
-                  annotation(object, "internal.kcp.io/inactive") == "true";
+  info.required_groups = annotation(object, krm::kRequiredGroupsAnnotation);
+  info.inactive = annotation(object, krm::kInactiveAnnotation) == "true" ||
+                  annotation(object, krm::kFormerInactiveAnnotation) == "true";
   info.deleting = !object.text({"metadata", "deletionTimestamp"}).empty();
   return info;
 }
@@ -176,7 +177,7 @@ void ClusterIndex::derive_path(ClusterInfo& info, const Json* object,
       return;
     }
   }
-  info.path = object == nullptr ? std::string() : annotation(*object, kPathAnnotation);
+  info.path = object == nullptr ? std::string() : annotation(*object, krm::kPathAnnotation);
   const bool fits = info.owner_name.empty()
                         ? !info.path.starts_with("user:") && info.path != kRootCluster
                         : info.path.ends_with(":" + info.owner_name);

@@ -4,6 +4,8 @@
 
 #include "base/log.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
+#include "krm/path_prefixes.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -12,22 +14,21 @@ using krm::Json;
 
 constexpr Duration kLookWhileUnknown = milliseconds(100);
 constexpr Duration kLookAgain = seconds(2);
-constexpr std::string_view kUnschedulable = "experimental.core.kcp.io/unschedulable";
 
 struct Source {
   std::string_view group, resource;
-  const char* target;
+  const char* path;  ///< in the root cluster
   RootView::Part part;
   void (RootView::*put)(std::string_view, const Json*);
 };
 constexpr Source kSources[] = {
     // by RootView::Part
-    {kCoreGroup, kShards, "/clusters/root/apis/core.kcp.io/v1alpha1/shards",
-     RootView::Part::kShards, &RootView::put_shard},
-    {kTenancyGroup, kWorkspaceTypes, "/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspacetypes",
+    {kCoreGroup, kShards, "/apis/core.kcp.io/v1alpha1/shards", RootView::Part::kShards,
+     &RootView::put_shard},
+    {kTenancyGroup, kWorkspaceTypes, "/apis/tenancy.kcp.io/v1alpha1/workspacetypes",
      RootView::Part::kTypes, &RootView::put_type},
-    {kApisGroup, kApiExports, "/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports",
-     RootView::Part::kExports, &RootView::put_export},
+    {kApisGroup, kApiExports, "/apis/apis.kcp.io/v1alpha2/apiexports", RootView::Part::kExports,
+     &RootView::put_export},
 };
 
 }  // namespace
@@ -73,9 +74,10 @@ void RootView::put_shard(std::string_view name, const Json* shard) {
     if (const Json* labels = shard->at({"metadata", "labels"})) {
       record.labels = *labels;
     }
-    record.unschedulable = annotation(*shard, kUnschedulable) == "true" ||
-                           shard->text({"metadata", "labels", kUnschedulable}) == "true" ||
-                           !shard->text({"metadata", "deletionTimestamp"}).empty();
+    record.unschedulable =
+        annotation(*shard, krm::kUnschedulableAnnotation) == "true" ||
+        shard->text({"metadata", "labels", krm::kUnschedulableAnnotation}) == "true" ||
+        !shard->text({"metadata", "deletionTimestamp"}).empty();
     if (found != shards_.end() && found->second == record) {
       return;
     }
@@ -163,7 +165,7 @@ RemoteRootFeed::RemoteRootFeed(net::Loop& loop, RootView& view, RootAddress addr
   for (const Source& source : kSources) {
     sinks_.push_back(std::make_unique<Sink>(view_, source));
     shards::InformerParams params;
-    params.target = source.target;
+    params.target = std::string(krm::kRootClusterPath) + source.path;
     params.default_cluster = kRootCluster;
     params.rest_max = seconds(2);
     http::HeaderList headers;

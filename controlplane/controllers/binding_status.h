@@ -13,9 +13,6 @@
 /// messages are those of kcp. Source: AM-499 to AM-507.
 namespace kintsugi::controlplane {
 
-inline constexpr std::string_view kBindingFinalizer = "apis.kcp.io/apibinding-finalizer";
-inline constexpr std::string_view kExportLabel = "internal.apis.kcp.io/export";
-
 /// Who has a resource of a logical cluster: an APIBinding, or a CustomResourceDefinition.
 struct ResourceHolder {
   std::string binding;

@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "controlplane/controllers/internal/binding_controller.h"
 #include "controlplane/controllers/internal/conditions.h"
+#include "krm/finalizers.h"
 
 namespace kintsugi::controlplane {
 
@@ -67,7 +68,7 @@ void BindingController::remove_objects(const apiserver::ObjectKey& key, Remainin
 }
 
 void BindingController::unbind(const apiserver::ObjectKey& key, Json binding, Finished finished) {
-  if (!apiserver::has_finalizer(binding, kBindingFinalizer)) {
+  if (!apiserver::has_finalizer(binding, krm::kBindingFinalizer)) {
     finished(true);
     return;
   }
@@ -80,7 +81,7 @@ void BindingController::unbind(const apiserver::ObjectKey& key, Json binding, Fi
     finished(stored || stored.error().code() == Errc::kNotFound);
   };
   if (remaining.count == 0) {
-    apiserver::drop_finalizer(binding, kBindingFinalizer);
+    apiserver::drop_finalizer(binding, krm::kBindingFinalizer);
     update(key, "", std::move(binding), written);
     return;
   }

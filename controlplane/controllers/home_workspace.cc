@@ -8,6 +8,8 @@
 #include "controlplane/catalog/shard_kinds.h"
 #include "controlplane/clusters/trust.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
+#include "krm/finalizers.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
 
@@ -103,14 +105,14 @@ void HomeWorkspaces::make(const auth::UserInfo& user, std::string cluster,
   }
   Json object = Json::object({{"apiVersion", "core.kcp.io/v1alpha1"}, {"kind", "LogicalCluster"}});
   object.make({"metadata", "name"}) = kClusterName;
-  object.make({"metadata", "finalizers"}).push_back(Json(kLogicalClusterFinalizer));
+  object.make({"metadata", "finalizers"}).push_back(Json(krm::kLogicalClusterFinalizer));
   Json owner = clean_owner(user_document(user));
   Json& annotations = object.make({"metadata", "annotations"});
-  annotations[kPathAnnotation] = home_path(user.name);
-  annotations[kTypeAnnotation] = type->full_name();
-  annotations[kShardAnnotation] = shard_;
-  annotations["internal.apis.kcp.io/resource-bindings"] = "{}";
-  annotations[kOwnerAnnotation] = owner.dump();
+  annotations[krm::kPathAnnotation] = home_path(user.name);
+  annotations[krm::kTypeAnnotation] = type->full_name();
+  annotations[krm::kShardAnnotation] = shard_;
+  annotations[krm::kResourceBindingsAnnotation] = "{}";
+  annotations[krm::kOwnerAnnotation] = owner.dump();
   object.make({"spec", "createdBy"}) = std::move(owner);
   object.make({"spec", "directlyDeletable"}) = false;
   for (const std::string& name : types_.initializers(server_->reader(), *type)) {

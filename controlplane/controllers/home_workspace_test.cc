@@ -5,6 +5,7 @@
 #include "apiserver/testing/controller_server.h"
 #include "controlplane/internal/bootstrap.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -73,9 +74,9 @@ TEST_F(HomeWorkspacesTest, WhenItIsAskedForFirst_IsMadeForItsOwner) {
   EXPECT_EQ(retry_after_, 1);
   const Json* made = server_.find(key("v1u4alow0iv9"));
   ASSERT_NE(made, nullptr);
-  EXPECT_EQ(annotation(*made, kPathAnnotation), "user:alice");
-  EXPECT_EQ(annotation(*made, kTypeAnnotation), "root:home");
-  EXPECT_EQ(annotation(*made, kShardAnnotation), "root");
+  EXPECT_EQ(annotation(*made, krm::kPathAnnotation), "user:alice");
+  EXPECT_EQ(annotation(*made, krm::kTypeAnnotation), "root:home");
+  EXPECT_EQ(annotation(*made, krm::kShardAnnotation), "root");
   EXPECT_EQ(made->text({"spec", "createdBy", "username"}), "alice");
   EXPECT_EQ(made->at({"metadata", "finalizers"})->size(), 1U);
 }
@@ -122,7 +123,7 @@ TEST_F(HomeWorkspacesTest, KK107_WhenTheNameIsTaken_NobodyGetsThatCluster) {
 TEST_F(HomeWorkspacesTest, KK104_WhenTheAnnotationIsChanged_CreatedByCounts) {
   EXPECT_EQ(get(user("alice")), Errc::kTooManyRequests);
   Json object = *server_.find(key("v1u4alow0iv9"));
-  object.make({"metadata", "annotations", kOwnerAnnotation}) = R"({"username":"eve"})";
+  object.make({"metadata", "annotations", krm::kOwnerAnnotation}) = R"({"username":"eve"})";
   server_.put(key("v1u4alow0iv9"), std::move(object));
   set_phase("v1u4alow0iv9", "Ready");
   EXPECT_EQ(get(user("alice")), Errc::kOk);

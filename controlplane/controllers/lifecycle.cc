@@ -7,7 +7,9 @@
 #include "base/strings.h"
 #include "controlplane/controllers/internal/conditions.h"
 #include "controlplane/internal/names.h"
+#include "krm/finalizers.h"
 #include "krm/go_text.h"
+#include "krm/labels.h"
 #include "krm/status.h"
 
 namespace kintsugi::controlplane {
@@ -19,9 +21,9 @@ constexpr std::size_t kLongestLabelName = 63;
 constexpr Lifecycle kBoth[] = {Lifecycle::kInitializing, Lifecycle::kTerminating};
 
 constexpr LifecycleNames kNames[] = {
-    {"initializers", "initializer", "Initializing", "initializer.internal.kcp.io/", "initialize",
+    {"initializers", "initializer", "Initializing", krm::kInitializerLabelPrefix, "initialize",
      "initializerPermissions", "initializingworkspaces"},
-    {"terminators", "terminator", "Terminating", "terminator.internal.kcp.io/", "terminate",
+    {"terminators", "terminator", "Terminating", krm::kTerminatorLabelPrefix, "terminate",
      "terminatorPermissions", "terminatingworkspaces"},
 };
 
@@ -59,7 +61,7 @@ void keep_labels(Json& cluster) {
   }
   const std::string phase(cluster.text({"status", "phase"}));
   if (!phase.empty()) {
-    labels[kPhaseLabel] = phase;
+    labels[krm::kPhaseLabel] = phase;
   }
   for (const Lifecycle lifecycle : kBoth) {
     for (const std::string& name : waiting_names(cluster, lifecycle)) {
@@ -73,7 +75,7 @@ void keep_labels(Json& cluster) {
 }
 
 void keep_finalizer(Json& cluster, bool wanted) {
-  const Json finalizer(kTerminatorsFinalizer);
+  const Json finalizer(krm::kTerminatorsFinalizer);
   Json* list = cluster.at({"metadata", "finalizers"});
   if (holds(list, finalizer) == wanted) {
     return;

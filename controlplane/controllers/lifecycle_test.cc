@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "controlplane/internal/names.h"
+#include "krm/labels.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -64,7 +65,7 @@ TEST(Lifecycle, WhenKept_LabelsFollowTheStatus) {
   keep_lifecycle(cluster);
   const std::string key = lifecycle_label(kInit, "root:starting").key;
   EXPECT_THAT(label_keys(cluster), ElementsAre(key, "mine", "tenancy.kcp.io/phase"));
-  EXPECT_EQ(cluster.text({"metadata", "labels", kPhaseLabel}), "Initializing");
+  EXPECT_EQ(cluster.text({"metadata", "labels", krm::kPhaseLabel}), "Initializing");
   cluster.at({"metadata", "labels"})->erase(key);
   keep_lifecycle(cluster);
   EXPECT_THAT(label_keys(cluster), ElementsAre(key, "mine", "tenancy.kcp.io/phase"))
@@ -92,7 +93,7 @@ TEST(Lifecycle, WhenDeleted_PhaseFollowsTheTerminators) {
   cluster.make({"metadata", "deletionTimestamp"}) = "2026-01-01T00:00:00Z";
   keep_lifecycle(cluster);
   EXPECT_EQ(cluster.text({"status", "phase"}), "Terminating");
-  EXPECT_EQ(cluster.text({"metadata", "labels", kPhaseLabel}), "Terminating");
+  EXPECT_EQ(cluster.text({"metadata", "labels", krm::kPhaseLabel}), "Terminating");
   cluster.at({"status"})->erase("terminators");
   keep_lifecycle(cluster);
   EXPECT_EQ(cluster.text({"status", "phase"}), "Deleting");

@@ -7,6 +7,8 @@
 #include "controlplane/controllers/internal/conditions.h"
 #include "controlplane/controllers/internal/managed_workspace.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
+#include "krm/finalizers.h"
 #include "krm/request_info.h"
 
 namespace kintsugi::controlplane {
@@ -22,7 +24,7 @@ constexpr Duration kAskLimit = seconds(1);  // for whether a name is free
 
 Json fact_of(const Json& workspace) {
   Json fact = Json::object({{"uid", Json(apiserver::uid_of(workspace))}});
-  const Expected<Json> owner = Json::parse(annotation(workspace, kOwnerAnnotation));
+  const Expected<Json> owner = Json::parse(annotation(workspace, krm::kOwnerAnnotation));
   if (owner && owner->is_object()) {
     Json creator = clean_owner(*owner);
     if (creator != *owner) {
@@ -42,17 +44,17 @@ bool WorkspaceScheduler::Job::is_mount() const {
 
 std::string WorkspaceScheduler::Job::hint_cluster() const {
   const std::string_view named = workspace.text({"spec", "cluster"});
-  return named.empty() ? annotation(workspace, kPlacedClusterAnnotation) : std::string(named);
+  return named.empty() ? annotation(workspace, krm::kPlacedClusterAnnotation) : std::string(named);
 }
 
 bool WorkspaceScheduler::Job::is_shown() const {
-  return annotation(workspace, kPlacedShardAnnotation) == shard &&
-         annotation(workspace, kPlacedClusterAnnotation) == cluster &&
-         apiserver::has_finalizer(workspace, kWorkspaceFinalizer) && names_creator();
+  return annotation(workspace, krm::kPlacedShardAnnotation) == shard &&
+         annotation(workspace, krm::kPlacedClusterAnnotation) == cluster &&
+         apiserver::has_finalizer(workspace, krm::kWorkspaceFinalizer) && names_creator();
 }
 
 bool WorkspaceScheduler::Job::names_creator() const {
-  const Expected<Json> said = Json::parse(annotation(workspace, kOwnerAnnotation));
+  const Expected<Json> said = Json::parse(annotation(workspace, krm::kOwnerAnnotation));
   return (said ? said->text({"username"}) : std::string_view()) == creator().text({"username"});
 }
 
@@ -205,8 +207,8 @@ void WorkspaceScheduler::note_placement(const JobPtr& job, const std::string& sh
 /// The Workspace says what the fact says, whatever it said before.
 void WorkspaceScheduler::show_placement(const JobPtr& job) {
   Json workspace = job->workspace;
-  for (const auto& [key, value] : {std::pair(kPlacedShardAnnotation, job->shard),
-                                   std::pair(kPlacedClusterAnnotation, job->cluster)}) {
+  for (const auto& [key, value] : {std::pair(krm::kPlacedShardAnnotation, job->shard),
+                                   std::pair(krm::kPlacedClusterAnnotation, job->cluster)}) {
     const std::string said = annotation(workspace, key);
     if (!said.empty() && said != value) {
       note_untrusted(UntrustedValue::kPlacement, job->key.cluster, job->key.name, said);
@@ -215,11 +217,11 @@ void WorkspaceScheduler::show_placement(const JobPtr& job) {
   }
   if (!job->names_creator()) {
     note_untrusted(UntrustedValue::kWorkspaceOwner, job->key.cluster, job->key.name,
-                   annotation(workspace, kOwnerAnnotation));
-    workspace.make({"metadata", "annotations", kOwnerAnnotation}) = job->creator().dump();
+                   annotation(workspace, krm::kOwnerAnnotation));
+    workspace.make({"metadata", "annotations", krm::kOwnerAnnotation}) = job->creator().dump();
   }
-  if (!apiserver::has_finalizer(workspace, kWorkspaceFinalizer)) {
-    workspace.make({"metadata", "finalizers"}).push_back(Json(kWorkspaceFinalizer));
+  if (!apiserver::has_finalizer(workspace, krm::kWorkspaceFinalizer)) {
+    workspace.make({"metadata", "finalizers"}).push_back(Json(krm::kWorkspaceFinalizer));
   }
   if (const ShardRecord* record = params_.root.shard(job->shard)) {
     const std::string_view region = record->labels.text({"region"});
@@ -246,8 +248,8 @@ void WorkspaceScheduler::forget_placement(const JobPtr& job) {
   job->fact.erase("cluster");
   Json workspace = job->workspace;
   if (Json* annotations = workspace.at({"metadata", "annotations"})) {
-    annotations->erase(kPlacedShardAnnotation);
-    annotations->erase(kPlacedClusterAnnotation);
+    annotations->erase(krm::kPlacedShardAnnotation);
+    annotations->erase(krm::kPlacedClusterAnnotation);
   }
   keep_fact(job, [this, job, workspace = std::move(workspace)](bool) mutable {
     update(job->key, "", std::move(workspace),
@@ -273,7 +275,7 @@ void WorkspaceScheduler::find_own(const JobPtr& job, std::function<void(bool, bo
   search->cluster = job->hint_cluster();
   search->sure = params_.root.synced();
   search->done = std::move(done);
-  const std::string first = annotation(job->workspace, kPlacedShardAnnotation);
+  const std::string first = annotation(job->workspace, krm::kPlacedShardAnnotation);
   if (krm::is_cluster_name(search->cluster) && search->cluster != kRootCluster) {
     for (const auto& [name, record] : params_.root.shards()) {
       search->shards.insert(name == first ? search->shards.begin() : search->shards.end(), name);
@@ -329,8 +331,8 @@ void WorkspaceScheduler::adopt(const JobPtr& job) {
 void WorkspaceScheduler::drop_claims(const JobPtr& job) {
   Json workspace = job->workspace;
   if (Json* annotations = workspace.at({"metadata", "annotations"})) {
-    annotations->erase(kPlacedShardAnnotation);
-    annotations->erase(kPlacedClusterAnnotation);
+    annotations->erase(krm::kPlacedShardAnnotation);
+    annotations->erase(krm::kPlacedClusterAnnotation);
   }
   update(job->key, "", std::move(workspace),
          [job](Expected<Json> stored) { job->finished(stored.has_value()); });

@@ -2,6 +2,8 @@
 
 #include "base/log.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
+#include "krm/finalizers.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -66,11 +68,11 @@ std::vector<BootstrapObject> bootstrap_objects(const std::string& shard_name) {
   std::vector<BootstrapObject> objects;
   Json root = object_of("core.kcp.io/v1alpha1", "LogicalCluster", kClusterName);
   Json& annotations = root.make({"metadata", "annotations"});
-  annotations[kPathAnnotation] = kRootCluster;
-  annotations[kTypeAnnotation] = "root:root";
-  annotations[kShardAnnotation] = shard_name;
-  annotations["internal.apis.kcp.io/resource-bindings"] = "{}";
-  root.make({"metadata", "finalizers"}).push_back(Json(kLogicalClusterFinalizer));
+  annotations[krm::kPathAnnotation] = kRootCluster;
+  annotations[krm::kTypeAnnotation] = "root:root";
+  annotations[krm::kShardAnnotation] = shard_name;
+  annotations[krm::kResourceBindingsAnnotation] = "{}";
+  root.make({"metadata", "finalizers"}).push_back(Json(krm::kLogicalClusterFinalizer));
   root.make({"spec", "directlyDeletable"}) = false;
   objects.push_back({key_in_root(kCoreGroup, kLogicalClusters, root), root});
   for (const std::string_view name : kExports) {

@@ -5,6 +5,7 @@
 #include "auth/authenticators.h"
 #include "auth/authorizer.h"
 #include "controlplane/clusters/cluster_index.h"
+#include "krm/annotations.h"
 
 /// Who may come in: the rules of a shard around RBAC and credentials.
 namespace kintsugi::controlplane {
@@ -29,8 +30,8 @@ class PhaseAuthorizer final : public auth::Authorizer {
   auth::Authorizer& inner_;
 };
 
-/// Whether somebody in `groups` fulfils an annotation kRequiredGroupsAnnotation: "a,b;c" means (a
-/// and b) or c; "" asks nothing.
+/// Whether somebody in `groups` fulfils an annotation krm::kRequiredGroupsAnnotation: "a,b;c" means
+/// (a and b) or c; "" asks nothing.
 [[nodiscard]] bool has_required_groups(std::string_view required, const auth::UserInfo& user);
 
 /// No anonymous requests, but for health and version outside of clusters (AM-475).

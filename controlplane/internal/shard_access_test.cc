@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 #include "krm/json.h"
 
 namespace kintsugi::controlplane {
@@ -30,7 +31,7 @@ class PhaseAuthorizerTest : public ::testing::Test {
     Json cluster;
     cluster.make({"status", "phase"}) = phase;
     if (!groups.empty()) {
-      cluster.make({"metadata", "annotations", kRequiredGroupsAnnotation}) = groups;
+      cluster.make({"metadata", "annotations", krm::kRequiredGroupsAnnotation}) = groups;
     }
     index_.put_cluster("abc", &cluster);
   }

@@ -19,6 +19,7 @@
 #include "kinds/builtin_kinds.h"
 #include "kinds/rbac/rbac_escalation.h"
 #include "kinds/reviews/reviews.h"
+#include "krm/path_prefixes.h"
 #include "net/outgoing.h"
 
 namespace kintsugi::controlplane {
@@ -319,7 +320,7 @@ auth::ProofPtr ShardLoop::proof_of(const http::RequestHead& head, const http::Pe
 std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
                                              std::string_view path) const {
   const bool metrics = path == "/metrics";
-  if (api_root != "/clusters/*" || (!metrics && path != "/debug/replication")) {
+  if (api_root != krm::kEverywhere || (!metrics && path != "/debug/replication")) {
     return key_document(api_root, path);
   }
   krm::Json report = replication_->get();

@@ -14,7 +14,10 @@ using krm::Json;
 constexpr Duration kFirstRetry = milliseconds(20);
 constexpr Duration kLastRetry = seconds(5);
 constexpr Duration kPatience = seconds(2);  ///< of readiness with a root that does not answer
-constexpr const char* kCollection = "/clusters/root/apis/core.kcp.io/v1alpha1/shards";
+
+std::string collection() {
+  return std::string(krm::kRootClusterPath) + "/apis/core.kcp.io/v1alpha1/shards";
+}
 
 net::FetchRequest request(const char* method, std::string target, std::string body = {}) {
   net::FetchRequest out;
@@ -132,7 +135,7 @@ void ShardRegistration::attempt_remote() {
     finish(false, "the root shard is not known");
     return;
   }
-  call_ = net::fetch(loop_, *root, request("GET", std::string(kCollection) + "/" + self_.name),
+  call_ = net::fetch(loop_, *root, request("GET", collection() + "/" + self_.name),
                      [this](Expected<net::FetchResponse> answer) {
                        loop_.defer([call = std::move(call_)] { (void)call; });
                        if (!answer) {
@@ -159,8 +162,7 @@ void ShardRegistration::write_remote(std::optional<Json> present) {
     finish(false, "the root shard is not known");
     return;
   }
-  const std::string target =
-      present ? std::string(kCollection) + "/" + self_.name : std::string(kCollection);
+  const std::string target = present ? collection() + "/" + self_.name : collection();
   net::FetchRequest message = request(present ? "PUT" : "POST", target, wanted->dump());
   message.kind = net::UpstreamClass::kWrite;
   call_ = net::fetch(loop_, *root, std::move(message), [this](Expected<net::FetchResponse> answer) {

@@ -10,6 +10,7 @@
 #include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 #include "shards/testing/support.h"
 #include "store/memory/memory_store.h"
 
@@ -120,7 +121,7 @@ class ReplicationTest : public ::testing::Test {
         const Json object = *apiserver::decode_stored(entry.value, "", "", 0);
         all[std::string(apiserver::parse_stored_resource(resource).plural) + " " +
             cluster_of(object) + " " + std::string(object.text({"metadata", "name"}))] =
-            annotation(object, kReplicatedFromAnnotation);
+            annotation(object, krm::kReplicatedFromAnnotation);
         return true;
       });
     }

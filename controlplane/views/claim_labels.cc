@@ -4,6 +4,7 @@
 
 #include "controlplane/controllers/binding_status.h"
 #include "controlplane/internal/names.h"
+#include "krm/labels.h"
 #include "krm/status.h"
 
 namespace kintsugi::controlplane {
@@ -28,7 +29,8 @@ std::vector<std::string> present(const ClaimedResource& resource, const Json& la
   if (labels.is_object()) {
     for (const krm::JsonMember& member : labels.members()) {
       const std::string_view key = member.key;
-      if (key.starts_with(kClaimedLabelPrefix) || (is_binding(resource) && key == kExportLabel)) {
+      if (key.starts_with(krm::kClaimedLabelPrefix) ||
+          (is_binding(resource) && key == krm::kExportLabel)) {
         keys.emplace_back(key);
       }
     }
@@ -55,7 +57,7 @@ Labels claim_labels(const BindingIndex& bindings, const IdentityCheck& in_root,
     const ExportRef target = bindings.target_of(cluster, object);
     if (!target.cluster.empty()) {
       out.emplace(claim_label_key(target), own_binding_label_value());
-      out.emplace(kExportLabel, export_label_value(target));
+      out.emplace(krm::kExportLabel, export_label_value(target));
     }
   }
   return out;

@@ -7,6 +7,7 @@
 #include "controlplane/clusters/trust.h"
 #include "controlplane/internal/names.h"
 #include "krm/go_text.h"
+#include "krm/labels.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
 
@@ -147,7 +148,7 @@ LifecycleView::LifecycleView(const LifecycleViewContext& context, const Lifecycl
       name_(type_cluster_ + ":" + type_name_) {
   const LifecycleLabel label = lifecycle_label(lifecycle, name_);
   Json labels = Json::object({{label.key, label.value}});
-  labels[kPhaseLabel] = lifecycle_names(lifecycle).phase;
+  labels[krm::kPhaseLabel] = lifecycle_names(lifecycle).phase;
   if (Expected<krm::Selector> selector =
           krm::Selector::from_json(Json::object({{"matchLabels", std::move(labels)}}))) {
     waiting_ = std::move(*selector);

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "controlplane/clusters/cluster_resolver.h"
+#include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 
 namespace kintsugi::controlplane {
 namespace {
 
-constexpr std::string_view kServices = "/services/";
 constexpr int kMostHops = 4;
 
 Error not_resolved(const http::RequestHead& head, const auth::UserInfo& user) {
@@ -77,8 +77,8 @@ void ViewResolver::add(std::string name, ViewFunction function) {
 apiserver::ClusterResolver ViewResolver::wrap(apiserver::ClusterResolver clusters) const {
   return [this, clusters = std::move(clusters)](const http::RequestHead& head,
                                                 const auth::UserInfo& user) {
-    return std::string_view(head.target).starts_with(kServices) ? resolve(head, user)
-                                                                : clusters(head, user);
+    return std::string_view(head.target).starts_with(krm::kServicesPrefix) ? resolve(head, user)
+                                                                           : clusters(head, user);
   };
 }
 
@@ -88,7 +88,7 @@ Expected<std::optional<apiserver::ClusterTarget>> ViewResolver::resolve(
     return fail(
         Error(Errc::kInternal, "the request was forwarded between virtual workspaces too often"));
   }
-  std::string_view rest = std::string_view(head.target).substr(kServices.size());
+  std::string_view rest = std::string_view(head.target).substr(krm::kServicesPrefix.size());
   const std::string_view name = rest.substr(0, rest.find_first_of("/?"));
   rest.remove_prefix(name.size());
   const auto found = functions_.find(name);

@@ -5,13 +5,12 @@
 
 #include "apiserver/replicas.h"
 #include "base/time.h"
+#include "krm/finalizers.h"
 
 namespace kintsugi::kinds {
 namespace {
 
 using krm::Json;
-constexpr std::string_view kForeground = "foregroundDeletion";
-constexpr std::string_view kOrphan = "orphan";
 constexpr std::size_t kRemembered = 10'000;
 
 std::string in_cluster(std::string_view cluster, std::string_view uid) {
@@ -25,7 +24,8 @@ const Json::Array& references_of(const Json& object) {
 }
 
 bool waits(const Json& object) {
-  return apiserver::is_deleted(object) && apiserver::has_finalizer(object, kForeground);
+  return apiserver::is_deleted(object) &&
+         apiserver::has_finalizer(object, krm::kForegroundFinalizer);
 }
 
 void drop_references(Json& object, const std::vector<std::string>& uids) {
@@ -91,9 +91,9 @@ void GarbageCollector::on_change(const apiserver::ApiServer::Change& change) {
 void GarbageCollector::note(const std::string& key, const std::string& cluster,
                             const Json& object) {
   const Json::Array& references = references_of(object);
-  const bool held =
-      apiserver::is_deleted(object) &&
-      (apiserver::has_finalizer(object, kForeground) || apiserver::has_finalizer(object, kOrphan));
+  const bool held = apiserver::is_deleted(object) &&
+                    (apiserver::has_finalizer(object, krm::kForegroundFinalizer) ||
+                     apiserver::has_finalizer(object, krm::kOrphanFinalizer));
   if (waits(object)) {
     waiting_.insert_or_assign(in_cluster(cluster, apiserver::uid_of(object)), key);
   } else if (apiserver::is_deleted(object)) {
@@ -180,9 +180,9 @@ void GarbageCollector::process(const std::string& text, Finished finished) {
   if (!object) {
     finished(true);
   } else if (apiserver::is_deleted(*object)) {
-    if (apiserver::has_finalizer(*object, kForeground)) {
+    if (apiserver::has_finalizer(*object, krm::kForegroundFinalizer)) {
       finish_foreground(key, std::move(*object), std::move(finished));
-    } else if (apiserver::has_finalizer(*object, kOrphan)) {
+    } else if (apiserver::has_finalizer(*object, krm::kOrphanFinalizer)) {
       orphan_dependents(key, std::move(*object), std::move(finished));
     } else {
       finished(true);
@@ -250,7 +250,7 @@ void GarbageCollector::finish_foreground(const apiserver::ObjectKey& key, Json o
     finished(true);
     return;
   }
-  apiserver::drop_finalizer(object, kForeground);
+  apiserver::drop_finalizer(object, krm::kForegroundFinalizer);
   update(key, "", std::move(object), [finished = std::move(finished)](Expected<Json> result) {
     finished(result || result.error().code() == Errc::kNotFound);
   });
@@ -275,7 +275,7 @@ void GarbageCollector::orphan_dependents(const apiserver::ObjectKey& key, Json o
       finished(false);
       return;
     }
-    apiserver::drop_finalizer(object, kOrphan);
+    apiserver::drop_finalizer(object, krm::kOrphanFinalizer);
     update(key, "", std::move(object), [finished = std::move(finished)](Expected<Json> result) {
       finished(result || result.error().code() == Errc::kNotFound);
     });
@@ -460,12 +460,12 @@ void GarbageCollector::delete_item(const apiserver::ObjectKey& key, Json object,
     }
     remove(key, uid, [finished](Expected<Json> result) { finished(apiserver::is_gone(result)); });
   };
-  if (!foreground || apiserver::has_finalizer(object, kForeground)) {
+  if (!foreground || apiserver::has_finalizer(object, krm::kForegroundFinalizer)) {
     delete_now(true);
     return;
   }
   // Its own dependents go first, as its owner asked.
-  object.make({"metadata", "finalizers"}).push_back(Json(kForeground));
+  object.make({"metadata", "finalizers"}).push_back(Json(krm::kForegroundFinalizer));
   update(key, "", std::move(object), [delete_now](Expected<Json> result) {
     delete_now(result || result.error().code() == Errc::kNotFound);
   });

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "auth/effective_users.h"
+#include "krm/annotations.h"
 #include "krm/go_text.h"
 
 namespace kintsugi::kinds {
@@ -33,7 +34,7 @@ std::string describe(const Binding& binding, const Subject& subject) {
 }
 
 std::string cluster_of_object(const krm::Json& object) {
-  return std::string(object.text({"metadata", "annotations", "kcp.io/cluster"}));
+  return std::string(object.text({"metadata", "annotations", krm::kClusterAnnotation}));
 }
 
 }  // namespace

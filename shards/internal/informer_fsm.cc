@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::shards {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 using Action = InformerFsm::Action;
 using krm::Json;
 
-constexpr std::string_view kClusterAnnotation = "kcp.io/cluster";
-constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
 constexpr unsigned kRefusalsBeforeList = 3;
 constexpr int kLongestRetryAfter = 300;
 
@@ -47,7 +46,7 @@ ObjectKey decode_key(std::string_view text) {
 
 ObjectKey key_of(const Json& object, std::string_view default_cluster) {
   ObjectKey key;
-  key.cluster = object.text({"metadata", "annotations", kClusterAnnotation});
+  key.cluster = object.text({"metadata", "annotations", krm::kClusterAnnotation});
   if (key.cluster.empty()) {
     key.cluster = default_cluster;
   }
@@ -243,7 +242,8 @@ InformerFsm::Verdict InformerFsm::take_event(std::string_view line) {
   } else if (type == "DELETED") {
     remove(*object);
   } else if (type == "BOOKMARK" && state_ == State::kInitial &&
-             object->text({"metadata", "annotations", kInitialEventsEnd}) == "true" &&
+             object->text({"metadata", "annotations", krm::kInitialEventsEndAnnotation}) ==
+                 "true" &&
              !revision.empty()) {
     complete_list();
     state_ = State::kWatching;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "krm/json.h"
+#include "krm/path_prefixes.h"
 #include "shards/own_requests.h"
 
 namespace kintsugi::topology {
@@ -59,8 +60,8 @@ void IdentityReader::read(bool all) {
       continue;
     }
     net::FetchRequest request;
-    request.target =
-        "/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports/" + std::string(item.name);
+    request.target = std::string(krm::kRootClusterPath) + "/apis/apis.kcp.io/v1alpha2/apiexports/" +
+                     std::string(item.name);
     request.headers = params_.headers;
     request.timeout = kTimeout;
     item.running = true;

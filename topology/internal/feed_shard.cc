@@ -3,21 +3,27 @@
 #include <utility>
 
 #include "base/log.h"
+#include "krm/path_prefixes.h"
 #include "topology/internal/source.h"
 
 namespace kintsugi::topology {
 namespace {
 
+/// A collection in all logical clusters of a shard. @param path below "/apis/".
+std::string everywhere(std::string_view path) {
+  return std::string(krm::kEverywhereEscaped).append("/apis/").append(path);
+}
+
 std::string target_of(Resource resource, const std::string& identity) {
   switch (resource) {
     case Resource::kWorkspaces:
-      return "/clusters/%2A/apis/tenancy.kcp.io/v1alpha1/workspaces:" + identity;
+      return everywhere("tenancy.kcp.io/v1alpha1/workspaces:") + identity;
     case Resource::kLogicalClusters:
-      return "/clusters/%2A/apis/core.kcp.io/v1alpha1/logicalclusters";
+      return everywhere("core.kcp.io/v1alpha1/logicalclusters");
     case Resource::kExports:
-      return "/clusters/%2A/apis/apis.kcp.io/v1alpha2/apiexports";
+      return everywhere("apis.kcp.io/v1alpha2/apiexports");
     case Resource::kBindings:
-      return "/clusters/%2A/apis/apis.kcp.io/v1alpha2/apibindings";
+      return everywhere("apis.kcp.io/v1alpha2/apibindings");
   }
   return {};
 }
@@ -26,7 +32,7 @@ constexpr std::string_view kTypeResources[] = {"workspacetypes",
                                                "workspaceauthenticationconfigurations"};
 
 std::string type_target(std::size_t part, const std::string& identity) {
-  return "/clusters/%2A/apis/tenancy.kcp.io/v1alpha1/" + std::string(kTypeResources[part]) + ":" +
+  return everywhere("tenancy.kcp.io/v1alpha1/") + std::string(kTypeResources[part]) + ":" +
          identity;
 }
 

@@ -3,14 +3,17 @@
 #include <utility>
 
 #include "base/log.h"
+#include "krm/path_prefixes.h"
 #include "shards/own_requests.h"
 
 namespace kintsugi::topology {
 namespace {
 
 constexpr Duration kProbeTimeout = seconds(5);
-const std::string kRootPath = "/clusters/root/apis/core.kcp.io/v1alpha1/shards";
-const std::string kPeerPath = "/services/admin/apis/core.kcp.io/v1alpha1/shards";
+const std::string kRootPath =
+    std::string(krm::kRootClusterPath) + "/apis/core.kcp.io/v1alpha1/shards";
+const std::string kPeerPath =
+    std::string(krm::kServicesPrefix) + "admin/apis/core.kcp.io/v1alpha1/shards";
 
 shards::InformerParams informer_params(const std::string& target, std::uint64_t seed) {
   shards::InformerParams params;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "krm/annotations.h"
 #include "krm/request_info.h"
 
 namespace kintsugi::topology {
@@ -31,9 +32,9 @@ ShardSpec shard_from_json(const Json& object) {
 ClusterReport cluster_from_json(std::string_view cluster, const Json& object) {
   ClusterReport report;
   report.cluster = cluster;
-  report.path = object.text({"metadata", "annotations", "kcp.io/path"});
-  report.type = object.text({"metadata", "annotations", "internal.tenancy.kcp.io/type"});
-  for (std::string_view key : {"core.kcp.io/inactive", "internal.kcp.io/inactive"}) {
+  report.path = object.text({"metadata", "annotations", krm::kPathAnnotation});
+  report.type = object.text({"metadata", "annotations", krm::kTypeAnnotation});
+  for (std::string_view key : {krm::kInactiveAnnotation, krm::kFormerInactiveAnnotation}) {
     report.inactive = report.inactive || object.text({"metadata", "annotations", key}) == "true";
   }
   const Json* owner = object.at({"spec", "owner"});

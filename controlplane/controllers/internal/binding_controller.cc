@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/internal/names.h"
+#include "krm/finalizers.h"
 #include "krm/go_text.h"
 
 namespace kintsugi::controlplane {
@@ -288,8 +289,8 @@ void BindingController::process(const std::string& text, Finished finished) {
     finished(true);
   } else if (apiserver::is_deleted(*binding)) {
     unbind(key, std::move(*binding), std::move(finished));
-  } else if (!apiserver::has_finalizer(*binding, kBindingFinalizer)) {
-    binding->make({"metadata", "finalizers"}).push_back(Json(kBindingFinalizer));
+  } else if (!apiserver::has_finalizer(*binding, krm::kBindingFinalizer)) {
+    binding->make({"metadata", "finalizers"}).push_back(Json(krm::kBindingFinalizer));
     update(key, "", std::move(*binding), [finished](Expected<Json> stored) {
       finished(stored || stored.error().code() == Errc::kNotFound);
     });

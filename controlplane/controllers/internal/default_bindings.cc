@@ -9,6 +9,7 @@
 #include "controlplane/controllers/internal/conditions.h"
 #include "controlplane/controllers/lifecycle.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 #include "krm/status.h"
 
 namespace kintsugi::controlplane {
@@ -122,7 +123,7 @@ void DefaultBindings::start() {
     if (change.object == nullptr) {
       remove_cluster(change.cluster);
     } else {
-      note_type(change.cluster, annotation(*change.object, kTypeAnnotation));
+      note_type(change.cluster, annotation(*change.object, krm::kTypeAnnotation));
       queue_.add(change.cluster);
     }
   });
@@ -156,7 +157,7 @@ void DefaultBindings::start() {
 
 void DefaultBindings::add_cluster(std::string_view cluster) {
   if (const std::optional<Json> object = get(cluster_key(std::string(cluster)))) {
-    note_type(cluster, annotation(*object, kTypeAnnotation));
+    note_type(cluster, annotation(*object, krm::kTypeAnnotation));
     queue_.add(cluster);
   }
 }
@@ -213,7 +214,7 @@ void DefaultBindings::process(const std::string& cluster, Finished finished) {
   work->object = std::move(*object);
   const std::optional<FoundType> type = types_.type_of(reader(), cluster);
   if (!type) {
-    const std::string name = annotation(work->object, kTypeAnnotation);
+    const std::string name = annotation(work->object, krm::kTypeAnnotation);
     wait(work, "Error", "WorkspaceTypeInvalid",
          "error getting WorkspaceType " + name + ": workspacetypes.tenancy.kcp.io \"" +
              name.substr(name.rfind(':') + 1) + "\" not found");

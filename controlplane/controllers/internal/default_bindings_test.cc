@@ -5,6 +5,7 @@
 
 #include "apiserver/testing/controller_server.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -37,9 +38,9 @@ class DefaultBindingsTest : public apiserver::ControllerTest {
                    const char* text) {
     Expected<Json> object = Json::parse(text);
     ASSERT_TRUE(object);
-    object->make({"metadata", "annotations", kPathAnnotation}) = path;
+    object->make({"metadata", "annotations", krm::kPathAnnotation}) = path;
     if (!type.empty()) {
-      object->make({"metadata", "annotations", kTypeAnnotation}) = type;
+      object->make({"metadata", "annotations", krm::kTypeAnnotation}) = type;
     }
     server_.put(cluster(name), std::move(*object));
   }
@@ -47,7 +48,7 @@ class DefaultBindingsTest : public apiserver::ControllerTest {
     Expected<Json> list = Json::parse(claims);
     ASSERT_TRUE(list);
     Json object = Json::object();
-    object.make({"metadata", "annotations", kPathAnnotation}) = "root:prov";
+    object.make({"metadata", "annotations", krm::kPathAnnotation}) = "root:prov";
     object.make({"spec", "permissionClaims"}) = std::move(*list);
     server_.put(key(kApisGroup, kApiExports, "prov", name), std::move(object));
   }
@@ -55,7 +56,7 @@ class DefaultBindingsTest : public apiserver::ControllerTest {
     Expected<Json> parsed = Json::parse(spec);
     ASSERT_TRUE(parsed);
     Json object = Json::object();
-    object.make({"metadata", "annotations", kPathAnnotation}) = "root:prov";
+    object.make({"metadata", "annotations", krm::kPathAnnotation}) = "root:prov";
     object["spec"] = std::move(*parsed);
     server_.put(key(kTenancyGroup, kWorkspaceTypes, "prov", name), std::move(object));
   }

@@ -10,6 +10,9 @@
 #include "controlplane/clusters/trust.h"
 #include "controlplane/controllers/lifecycle.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
+#include "krm/finalizers.h"
+#include "krm/path_prefixes.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -34,7 +37,7 @@ Json make_namespace(const char* name, bool create_only) {
   Json object = Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}});
   object.make({"metadata", "name"}) = name;
   if (create_only) {
-    object.make({"metadata", "annotations", "bootstrap.kcp.io/create-only"}) = "true";
+    object.make({"metadata", "annotations", krm::kCreateOnlyAnnotation}) = "true";
   }
   return object;
 }
@@ -191,13 +194,13 @@ bool LogicalClusterController::keep_path(const std::string& cluster, const Json&
                  nullptr);
     }
   }
-  const std::string said = annotation(object, kPathAnnotation);
+  const std::string said = annotation(object, krm::kPathAnnotation);
   if (said == info->path) {
     return false;
   }
   note_untrusted(UntrustedValue::kPath, cluster, kClusterName, said);
   Json repaired = object;
-  repaired.make({"metadata", "annotations", kPathAnnotation}) = info->path;
+  repaired.make({"metadata", "annotations", krm::kPathAnnotation}) = info->path;
   update(key, "", std::move(repaired),
          [finished](Expected<Json> stored) { finished(stored.has_value()); });
   return true;
@@ -261,7 +264,7 @@ void LogicalClusterController::set_status(const std::shared_ptr<Fill>& work) {
     object.make({"status", "phase"}) = "Ready";
   }
   // By name, as kcp says it; the Workspace has the URL by path.
-  object.make({"status", "URL"}) = params_.external_url() + "/clusters/" + work->cluster;
+  object.make({"status", "URL"}) = params_.external_url() + krm::cluster_root(work->cluster);
   set_initialized_condition(object);
   params_.on_content(work->cluster, false);
   if (object == work->object) {
@@ -317,7 +320,7 @@ void LogicalClusterController::empty(const std::string& cluster, Json object, Fi
       finished(true);
       return;
     }
-    if (!apiserver::drop_finalizer(object, kLogicalClusterFinalizer)) {
+    if (!apiserver::drop_finalizer(object, krm::kLogicalClusterFinalizer)) {
       finished(true);
       return;
     }

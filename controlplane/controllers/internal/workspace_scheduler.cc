@@ -9,6 +9,10 @@
 #include "controlplane/controllers/internal/managed_workspace.h"
 #include "controlplane/controllers/lifecycle.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
+#include "krm/finalizers.h"
+#include "krm/labels.h"
+#include "krm/path_prefixes.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -24,7 +28,7 @@ bool only_our_finalizer(const Json& workspace) {
   const Json* list = workspace.at({"metadata", "finalizers"});
   return list == nullptr ||
          std::all_of(list->items().begin(), list->items().end(),
-                     [](const Json& item) { return item.as_string() == kWorkspaceFinalizer; });
+                     [](const Json& item) { return item.as_string() == krm::kWorkspaceFinalizer; });
 }
 
 /// Phase, initializers and terminators of the logical cluster.
@@ -80,7 +84,7 @@ void WorkspaceScheduler::add_cluster(std::string_view cluster) {
 }
 
 void WorkspaceScheduler::count(const Json& workspace, int change) {
-  const std::string shard = annotation(workspace, kPlacedShardAnnotation);
+  const std::string shard = annotation(workspace, krm::kPlacedShardAnnotation);
   if (!shard.empty()) {
     std::size_t& placed = counts_[shard];
     placed = change > 0 ? placed + 1 : placed - std::min<std::size_t>(placed, 1);
@@ -89,9 +93,9 @@ void WorkspaceScheduler::count(const Json& workspace, int change) {
 
 void WorkspaceScheduler::follow_workspace(const apiserver::ApiServer::Change& change) {
   const std::string before =
-      change.previous ? annotation(*change.previous, kPlacedShardAnnotation) : std::string();
+      change.previous ? annotation(*change.previous, krm::kPlacedShardAnnotation) : std::string();
   const std::string now =
-      change.object ? annotation(*change.object, kPlacedShardAnnotation) : std::string();
+      change.object ? annotation(*change.object, krm::kPlacedShardAnnotation) : std::string();
   if (before != now) {
     if (change.previous) {
       count(*change.previous, -1);
@@ -207,22 +211,22 @@ void WorkspaceScheduler::make_cluster(const JobPtr& job) {
   }
   Json object = Json::object({{"apiVersion", "core.kcp.io/v1alpha1"}, {"kind", "LogicalCluster"}});
   object.make({"metadata", "name"}) = kClusterName;
-  object.make({"metadata", "finalizers"}).push_back(Json(kLogicalClusterFinalizer));
+  object.make({"metadata", "finalizers"}).push_back(Json(krm::kLogicalClusterFinalizer));
   Json& annotations = object.make({"metadata", "annotations"});
-  annotations[kPathAnnotation] = params_.index.path_of(job->key.cluster) + ":" + job->key.name;
-  annotations[kTypeAnnotation] = type->full_name();
-  annotations[kShardAnnotation] = job->shard;
-  annotations["internal.apis.kcp.io/resource-bindings"] = "{}";
+  annotations[krm::kPathAnnotation] = params_.index.path_of(job->key.cluster) + ":" + job->key.name;
+  annotations[krm::kTypeAnnotation] = type->full_name();
+  annotations[krm::kShardAnnotation] = job->shard;
+  annotations[krm::kResourceBindingsAnnotation] = "{}";
   Json creator = job->creator();
-  annotations[kOwnerAnnotation] = creator.dump();
+  annotations[krm::kOwnerAnnotation] = creator.dump();
   const ClusterInfo* parent = params_.index.find(job->key.cluster);
   const std::string groups = parent == nullptr ? std::string() : parent->required_groups;
-  if (annotation(workspace, kRequiredGroupsAnnotation) != groups) {
+  if (annotation(workspace, krm::kRequiredGroupsAnnotation) != groups) {
     note_untrusted(UntrustedValue::kRequiredGroups, job->key.cluster, job->key.name,
-                   annotation(workspace, kRequiredGroupsAnnotation));
+                   annotation(workspace, krm::kRequiredGroupsAnnotation));
   }
   if (!groups.empty()) {
-    annotations[kRequiredGroupsAnnotation] = groups;
+    annotations[krm::kRequiredGroupsAnnotation] = groups;
   }
   object.make({"spec", "owner"}) = Json::object({{"apiVersion", "tenancy.kcp.io/v1alpha1"},
                                                  {"resource", kWorkspaces},
@@ -263,15 +267,15 @@ void WorkspaceScheduler::publish(const JobPtr& job, const Json& logical_cluster)
   if (workspace.text({"spec", "URL"}).empty()) {
     // The other shard's own words without the cluster's name, then the path.
     const std::string_view url = logical_cluster.text({"status", "URL"});
-    workspace.make({"spec", "URL"}) = std::string(url.substr(0, url.rfind("/clusters/"))) +
-                                      "/clusters/" + params_.index.path_of(job->key.cluster) + ":" +
-                                      job->key.name;
+    workspace.make({"spec", "URL"}) = std::string(url.substr(0, url.rfind(krm::kClustersPrefix))) +
+                                      krm::cluster_root(params_.index.path_of(job->key.cluster)) +
+                                      ":" + job->key.name;
   }
-  workspace.make({"metadata", "labels", kPhaseLabel}) = phase;
+  workspace.make({"metadata", "labels", krm::kPhaseLabel}) = phase;
   const Json creator = job->creator();
   if (phase == "Ready" && !creator.text({"username"}).empty()) {
     // Nobody needs his groups any more (KK-056).
-    workspace.make({"metadata", "annotations", kOwnerAnnotation}) =
+    workspace.make({"metadata", "annotations", krm::kOwnerAnnotation}) =
         Json::object({{"username", creator.text({"username"})}}).dump();
   }
   if (workspace == job->workspace) {
@@ -325,7 +329,7 @@ void WorkspaceScheduler::publish_status(const JobPtr& job, Json workspace,
 }
 
 void WorkspaceScheduler::remove(const JobPtr& job) {
-  if (!apiserver::has_finalizer(job->workspace, kWorkspaceFinalizer)) {
+  if (!apiserver::has_finalizer(job->workspace, krm::kWorkspaceFinalizer)) {
     job->finished(true);
   } else if (!job->cluster.empty()) {
     remove_cluster_of(job);
@@ -381,7 +385,7 @@ void WorkspaceScheduler::release(const JobPtr& job) {
     return;
   }
   Json workspace = job->workspace;
-  apiserver::drop_finalizer(workspace, kWorkspaceFinalizer);
+  apiserver::drop_finalizer(workspace, krm::kWorkspaceFinalizer);
   update(job->key, "", std::move(workspace), [job](Expected<Json> stored) {
     job->finished(stored.has_value() || stored.error().code() == Errc::kNotFound);
   });

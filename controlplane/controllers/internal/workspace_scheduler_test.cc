@@ -10,6 +10,9 @@
 #include "controlplane/controllers/internal/conditions.h"
 #include "controlplane/internal/bootstrap.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
+#include "krm/finalizers.h"
+#include "krm/labels.h"
 #include "store/memory/memory_store.h"
 
 namespace kintsugi::controlplane {
@@ -121,7 +124,7 @@ class WorkspaceSchedulerTest : public ::testing::Test {
     ASSERT_TRUE(workspace);
     workspace->make({"spec", "type"}) = Json::object({{"name", "universal"}, {"path", "root"}});
     workspace->make({"status", "phase"}) = "Scheduling";
-    workspace->make({"metadata", "annotations", kOwnerAnnotation}) = R"({"username":"ann"})";
+    workspace->make({"metadata", "annotations", krm::kOwnerAnnotation}) = R"({"username":"ann"})";
     server_.put(key_of(name), std::move(*workspace));
   }
   std::string text(std::string_view name, std::initializer_list<std::string_view> path) {
@@ -130,10 +133,11 @@ class WorkspaceSchedulerTest : public ::testing::Test {
   }
   /// "<shard>/<cluster>" as the Workspace shows it.
   std::string placed(std::string_view name) {
-    const std::string cluster = text(name, {"metadata", "annotations", kPlacedClusterAnnotation});
-    return cluster.empty()
-               ? ""
-               : text(name, {"metadata", "annotations", kPlacedShardAnnotation}) + "/" + cluster;
+    const std::string cluster =
+        text(name, {"metadata", "annotations", krm::kPlacedClusterAnnotation});
+    return cluster.empty() ? ""
+                           : text(name, {"metadata", "annotations", krm::kPlacedShardAnnotation}) +
+                                 "/" + cluster;
   }
   void restart() {
     scheduler_.reset();
@@ -161,14 +165,14 @@ TEST_F(WorkspaceSchedulerTest, WhenCreated_BecomesReadyOnAShard) {
   const std::string cluster = text("w", {"spec", "cluster"});
   EXPECT_EQ(cluster.size(), 16U);
   EXPECT_EQ(text("w", {"spec", "URL"}), "https://proxy/clusters/root:w");
-  EXPECT_EQ(text("w", {"metadata", "labels", kPhaseLabel}), "Ready");
+  EXPECT_EQ(text("w", {"metadata", "labels", krm::kPhaseLabel}), "Ready");
   EXPECT_EQ(text("w", {"metadata", "labels", "region"}), "eu");
-  EXPECT_TRUE(apiserver::has_finalizer(*server_.find(key_of("w")), kWorkspaceFinalizer));
+  EXPECT_TRUE(apiserver::has_finalizer(*server_.find(key_of("w")), krm::kWorkspaceFinalizer));
   ASSERT_EQ(access_.clusters.size(), 1U);
   const Json& made = access_.clusters.at("s1/" + cluster);
   EXPECT_EQ(annotation(made, "kcp.io/path"), "root:w");
-  EXPECT_EQ(annotation(made, kTypeAnnotation), "root:universal");
-  EXPECT_EQ(annotation(made, kShardAnnotation), "s1");
+  EXPECT_EQ(annotation(made, krm::kTypeAnnotation), "root:universal");
+  EXPECT_EQ(annotation(made, krm::kShardAnnotation), "s1");
   EXPECT_EQ(made.text({"spec", "owner", "uid"}), apiserver::uid_of(*server_.find(key_of("w"))));
   EXPECT_EQ(made.text({"spec", "createdBy", "username"}), "ann");
   EXPECT_EQ(made.at({"spec", "initializers"})->dump(),
@@ -301,8 +305,9 @@ TEST_F(WorkspaceSchedulerTest, KKT033_WhenAnnotationsAreForged_NoClusterIsMadeUn
       run_to_phase(workspace, "Ready");
       const std::string cluster = text(workspace, {"spec", "cluster"});
       EXPECT_EQ(cluster.size(), 16U) << name;
-      EXPECT_EQ(text(workspace, {"metadata", "annotations", kPlacedClusterAnnotation}), cluster);
-      EXPECT_EQ(text(workspace, {"metadata", "annotations", kPlacedShardAnnotation}), "s1");
+      EXPECT_EQ(text(workspace, {"metadata", "annotations", krm::kPlacedClusterAnnotation}),
+                cluster);
+      EXPECT_EQ(text(workspace, {"metadata", "annotations", krm::kPlacedShardAnnotation}), "s1");
     }
   }
   EXPECT_EQ(access_.clusters.size(), static_cast<std::size_t>(number) + 1);
@@ -321,7 +326,8 @@ TEST_F(WorkspaceSchedulerTest, KKT033_WhenAnnotationsChangeLater_TheyAreRepaired
   run_to_phase("w", "Ready");
   const std::string cluster = text("w", {"spec", "cluster"});
   for (const bool with_restart : {false, true}) {
-    for (const std::string_view key : {kPlacedClusterAnnotation, kPlacedShardAnnotation}) {
+    for (const std::string_view key :
+         {krm::kPlacedClusterAnnotation, krm::kPlacedShardAnnotation}) {
       Json forged = *server_.find(key_of("w"));
       forged.make({"metadata", "annotations", key}) = "root";
       server_.put(key_of("w"), std::move(forged));
@@ -329,8 +335,8 @@ TEST_F(WorkspaceSchedulerTest, KKT033_WhenAnnotationsChangeLater_TheyAreRepaired
         restart();
       }
       server_.run_until([&] {
-        return text("w", {"metadata", "annotations", kPlacedClusterAnnotation}) == cluster &&
-               text("w", {"metadata", "annotations", kPlacedShardAnnotation}) == "s1";
+        return text("w", {"metadata", "annotations", krm::kPlacedClusterAnnotation}) == cluster &&
+               text("w", {"metadata", "annotations", krm::kPlacedShardAnnotation}) == "s1";
       });
     }
   }
@@ -439,8 +445,8 @@ TEST_F(WorkspaceSchedulerTest, KKT029_WhenTheOwnerIsForgedWhileItWaits_WhoMadeIt
                nullptr;
       });
       Json changed = *server_.find(key_of(name));
-      changed.make({"metadata", "annotations", kOwnerAnnotation}) = owner;
-      changed.make({"metadata", "annotations", kRequiredGroupsAnnotation}) = "forged";
+      changed.make({"metadata", "annotations", krm::kOwnerAnnotation}) = owner;
+      changed.make({"metadata", "annotations", krm::kRequiredGroupsAnnotation}) = "forged";
       server_.put(key_of(name), std::move(changed));
       if (with_restart) {
         int turns = 0;
@@ -455,9 +461,10 @@ TEST_F(WorkspaceSchedulerTest, KKT029_WhenTheOwnerIsForgedWhileItWaits_WhoMadeIt
     run_to_phase(name, "Ready");
     const Json& made = access_.clusters.at("s1/" + text(name, {"spec", "cluster"}));
     EXPECT_EQ(made.at({"spec", "createdBy"})->dump(), R"({"username":"ann"})");
-    EXPECT_EQ(annotation(made, kOwnerAnnotation), R"({"username":"ann"})");
-    EXPECT_EQ(annotation(made, kRequiredGroupsAnnotation), "") << "the parent's, not its own";
-    EXPECT_EQ(text(name, {"metadata", "annotations", kOwnerAnnotation}), R"({"username":"ann"})");
+    EXPECT_EQ(annotation(made, krm::kOwnerAnnotation), R"({"username":"ann"})");
+    EXPECT_EQ(annotation(made, krm::kRequiredGroupsAnnotation), "") << "the parent's, not its own";
+    EXPECT_EQ(text(name, {"metadata", "annotations", krm::kOwnerAnnotation}),
+              R"({"username":"ann"})");
   }
 }
 
@@ -485,7 +492,7 @@ TEST_F(WorkspaceSchedulerTest, KK062_WhenAStoreHasNoFactsYet_OwnClustersAreKept)
       << "s2 may have it";
   access_.unreachable.clear();
   run_to_phase("w", "Ready");
-  EXPECT_EQ(text("w", {"metadata", "annotations", kPlacedShardAnnotation}), "s2");
+  EXPECT_EQ(text("w", {"metadata", "annotations", krm::kPlacedShardAnnotation}), "s2");
   server_.erase(key_of("w"));
   server_.run_until([&] { return server_.find(key_of("w")) == nullptr; });
   EXPECT_TRUE(access_.clusters.empty());
@@ -521,7 +528,7 @@ TEST_F(WorkspaceSchedulerTest, WhenAnotherFinalizerHolds_OursStaysUntilLast) {
   server_.erase(key_of("w"));
   server_.run_until([&] { return access_.clusters.empty(); });
   Json held = *server_.find(key_of("w"));
-  EXPECT_TRUE(apiserver::has_finalizer(held, kWorkspaceFinalizer));
+  EXPECT_TRUE(apiserver::has_finalizer(held, krm::kWorkspaceFinalizer));
   ASSERT_TRUE(apiserver::drop_finalizer(held, "example.test/hold"));
   server_.put(key_of("w"), std::move(held));
   server_.run_until([&] { return server_.find(key_of("w")) == nullptr; });

@@ -6,6 +6,7 @@
 #include "controlplane/controllers/internal/conditions.h"
 #include "controlplane/controllers/lifecycle.h"
 #include "controlplane/internal/names.h"
+#include "krm/path_prefixes.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -49,7 +50,7 @@ Json WorkspaceTypeController::urls(const apiserver::ObjectKey& type) const {
       continue;
     }
     for (const Lifecycle lifecycle : {Lifecycle::kInitializing, Lifecycle::kTerminating}) {
-      urls.insert(std::string(base) + "/services/" +
+      urls.insert(std::string(base) + std::string(krm::kServicesPrefix) +
                   std::string(lifecycle_names(lifecycle).virtual_workspace) + "/" + type.cluster +
                   ":" + type.name);
     }

@@ -5,15 +5,12 @@
 #include <string_view>
 #include <utility>
 
+#include "krm/annotations.h"
+
 namespace kintsugi::controlplane {
 namespace {
 
 using krm::Json;
-
-constexpr std::string_view kResources = "apis.v1alpha2.kcp.io/resource-schemas";
-constexpr std::string_view kClaims = "apis.v1alpha2.kcp.io/permission-claims";
-constexpr std::string_view kAcceptableClaims = "apis.v1alpha2.kcp.io/acceptable-permission-claims";
-constexpr std::string_view kOldClaims = "apis.v1alpha2.kcp.io/v1alpha1-permission-claims";
 
 /// "v1.widgets.ex.io" -> group "ex.io", name "widgets"; the group "core" is "".
 void split_schema_name(std::string_view schema, std::string& group, std::string& name) {
@@ -127,7 +124,7 @@ bool all_selected(const Json& claim) { return is_true(claim.at({"selector", "mat
 }  // namespace
 
 void export_from_storage(Json& object) {
-  const Json kept = take_annotation(object, kOldClaims);
+  const Json kept = take_annotation(object, krm::kClaimsV1alpha1Annotation);
   if (const Json* resources = list_in(object, "spec", "resources")) {
     Json names = Json::array();
     Json others = Json::array();
@@ -142,7 +139,7 @@ void export_from_storage(Json& object) {
     if (names.size() > 0) {
       object["spec"]["latestResourceSchemas"] = std::move(names);
     }
-    put_annotation(object, kResources, others);
+    put_annotation(object, krm::kSchemasV1alpha2Annotation, others);
   }
   if (const Json* claims = list_in(object, "spec", "permissionClaims")) {
     Json out = Json::array();
@@ -155,14 +152,14 @@ void export_from_storage(Json& object) {
       restore_old_members(old, kept);
       out.push_back(std::move(old));
     }
-    put_annotation(object, kClaims, others);
+    put_annotation(object, krm::kClaimsV1alpha2Annotation, others);
     object["spec"]["permissionClaims"] = std::move(out);
   }
 }
 
 void export_to_storage(Json& object) {
-  const Json resources = take_annotation(object, kResources);
-  const Json claims = take_annotation(object, kClaims);
+  const Json resources = take_annotation(object, krm::kSchemasV1alpha2Annotation);
+  const Json claims = take_annotation(object, krm::kClaimsV1alpha2Annotation);
   if (const Json* names = list_in(object, "spec", "latestResourceSchemas")) {
     Json out = Json::array();
     for (const Json& schema : names->items()) {
@@ -194,13 +191,13 @@ void export_to_storage(Json& object) {
       }
       out.push_back(std::move(made));
     }
-    put_annotation(object, kOldClaims, kept);
+    put_annotation(object, krm::kClaimsV1alpha1Annotation, kept);
     object["spec"]["permissionClaims"] = std::move(out);
   }
 }
 
 void binding_from_storage(Json& object) {
-  const Json kept = take_annotation(object, kOldClaims);
+  const Json kept = take_annotation(object, krm::kClaimsV1alpha1Annotation);
   if (const Json* claims = list_in(object, "spec", "permissionClaims")) {
     Json out = Json::array();
     Json others = Json::array();
@@ -218,7 +215,7 @@ void binding_from_storage(Json& object) {
       }
       out.push_back(std::move(old));
     }
-    put_annotation(object, kAcceptableClaims, others);
+    put_annotation(object, krm::kAcceptableClaimsV1alpha2Annotation, others);
     object["spec"]["permissionClaims"] = std::move(out);
   }
   for (const char* member : {"exportPermissionClaims", "appliedPermissionClaims"}) {
@@ -235,7 +232,7 @@ void binding_from_storage(Json& object) {
 }
 
 void binding_to_storage(Json& object) {
-  const Json full = take_annotation(object, kAcceptableClaims);
+  const Json full = take_annotation(object, krm::kAcceptableClaimsV1alpha2Annotation);
   const Json everything = Json::object({{"matchAll", true}});
   if (const Json* list = list_in(object, "spec", "permissionClaims")) {
     Json out = Json::array();
@@ -256,7 +253,7 @@ void binding_to_storage(Json& object) {
       }
       out.push_back(std::move(made));
     }
-    put_annotation(object, kOldClaims, kept);
+    put_annotation(object, krm::kClaimsV1alpha1Annotation, kept);
     object["spec"]["permissionClaims"] = std::move(out);
   }
   for (const char* member : {"exportPermissionClaims", "appliedPermissionClaims"}) {

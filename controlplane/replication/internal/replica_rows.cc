@@ -7,6 +7,7 @@
 #include "apiserver/stored_object.h"
 #include "base/log.h"
 #include "controlplane/internal/names.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -24,7 +25,8 @@ std::string shard_of(std::string_view value) {
     return {};
   }
   const Expected<Json> annotations = Json::parse(apiserver::metadata_member(*view, "annotations"));
-  return annotations ? std::string(annotations->text({kReplicatedFromAnnotation})) : std::string();
+  return annotations ? std::string(annotations->text({krm::kReplicatedFromAnnotation}))
+                     : std::string();
 }
 
 }  // namespace
@@ -50,7 +52,7 @@ void ReplicaRows::put(const std::string& key, std::string_view shard, Json objec
   Json& metadata = object["metadata"];
   metadata.erase("managedFields");
   metadata.erase("ownerReferences");
-  metadata.make({"annotations", kReplicatedFromAnnotation}) = shard;
+  metadata.make({"annotations", krm::kReplicatedFromAnnotation}) = shard;
   std::string value = apiserver::encode_stored(object);
   if (present(key).value != value) {
     enqueue(key, {std::string(shard), std::move(value)});

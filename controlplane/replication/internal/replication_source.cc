@@ -7,6 +7,7 @@
 #include "apiserver/keys.h"
 #include "base/log.h"
 #include "controlplane/internal/names.h"
+#include "krm/path_prefixes.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -99,7 +100,7 @@ ReplicationSource::FeedPtr ReplicationSource::make_feed(std::size_t kind,
                                                         std::string_view cluster) {
   auto feed = std::make_unique<Feed>(*this, kind, cluster);
   shards::InformerParams params;
-  params.target = "/clusters/" + std::string(cluster) + kKinds[kind].path;
+  params.target = krm::cluster_root(cluster) + kKinds[kind].path;
   params.default_cluster = cluster == "*" ? std::string_view() : cluster;
   params.rest_max = kind < kWide ? kLongestRest : kLongestRightsRest;
   params.seed = ++seed_;

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "controlplane/catalog/bound_schema.h"
+#include "krm/labels.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -87,7 +88,7 @@ std::string export_label_value(const ExportRef& ref) {
 }
 
 std::string claim_label_key(const ExportRef& ref) {
-  return std::string(kClaimedLabelPrefix) + export_label_value(ref);
+  return std::string(krm::kClaimedLabelPrefix) + export_label_value(ref);
 }
 
 std::string claim_label_value(const PermissionClaim& claim) {

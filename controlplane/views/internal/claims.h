@@ -14,8 +14,6 @@
 /// KK-341, AM-507, AM-508.
 namespace kintsugi::controlplane {
 
-inline constexpr std::string_view kClaimedLabelPrefix = "claimed.internal.apis.kcp.io/";
-
 /// An entry of spec.permissionClaims of an export or a binding (apis.kcp.io/v1alpha2).
 struct PermissionClaim {
   std::string group, resource;

@@ -7,6 +7,7 @@
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/controllers/binding_status.h"
 #include "controlplane/internal/names.h"
+#include "krm/labels.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -163,7 +164,7 @@ class Builder {
     }
     ExportKind kind;
     kind.fingerprint = "bindings";
-    kind.visible = label_in(std::string(kExportLabel), export_label_value(ref_));
+    kind.visible = label_in(std::string(krm::kExportLabel), export_label_value(ref_));
     add(std::move(kind), [&] {
       auto def = std::make_shared<apiserver::ResourceDef>(*known);
       def->verbs = {"get", "list", "watch"};

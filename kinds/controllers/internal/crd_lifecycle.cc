@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "krm/finalizers.h"
+
 namespace kintsugi::kinds {
 namespace {
 
@@ -11,7 +13,6 @@ constexpr std::string_view kGroup = "apiextensions.k8s.io";
 constexpr std::string_view kResource = "customresourcedefinitions";
 constexpr std::string_view kBindingGroup = "apis.kcp.io";
 constexpr std::string_view kBindings = "apibindings";
-constexpr std::string_view kFinalizer = "customresourcecleanup.apiextensions.k8s.io";
 constexpr std::string_view kApproval = "api-approved.kubernetes.io";
 
 apiserver::ObjectKey key_of(std::string_view cluster, std::string_view name) {
@@ -302,7 +303,7 @@ void CrdLifecycle::process(const std::string& text, Finished finished) {
 }
 
 void CrdLifecycle::clean_up(const apiserver::ObjectKey& key, Json crd, Finished finished) {
-  if (!apiserver::has_finalizer(crd, kFinalizer)) {
+  if (!apiserver::has_finalizer(crd, krm::kDefinitionFinalizer)) {
     finished(true);
     return;
   }
@@ -328,7 +329,7 @@ void CrdLifecycle::clean_up(const apiserver::ObjectKey& key, Json crd, Finished 
     finished(result || result.error().code() == Errc::kNotFound);
   };
   if (remaining == 0) {
-    apiserver::drop_finalizer(crd, kFinalizer);
+    apiserver::drop_finalizer(crd, krm::kDefinitionFinalizer);
     update(key, "", std::move(crd), std::move(done));
     return;
   }

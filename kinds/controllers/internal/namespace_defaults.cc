@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "krm/annotations.h"
+
 namespace kintsugi::kinds {
 namespace {
 
@@ -137,7 +139,7 @@ void NamespaceDefaults::ensure_ca(const apiserver::ObjectKey& key, Finished fini
     object.erase("binaryData");
   }
   object["data"] = Json::object({{kCaKey, Json(params_.root_ca_pem)}});
-  object.make({"metadata", "annotations", "kubernetes.io/description"}) = kDescription;
+  object.make({"metadata", "annotations", krm::kDescriptionAnnotation}) = kDescription;
   auto done = [finished = std::move(finished)](Expected<Json> result) {
     finished(is_there(result));
   };

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "krm/finalizers.h"
+
 namespace kintsugi::kinds {
 namespace {
 
@@ -93,9 +95,10 @@ void NamespaceLifecycle::process(const std::string& key, Finished finished) {
     return;
   }
   const Json* finalizers = object->at({"spec", "finalizers"});
-  const bool ours = finalizers != nullptr &&
-                    std::any_of(finalizers->items().begin(), finalizers->items().end(),
-                                [](const Json& item) { return item.as_string() == "kubernetes"; });
+  const bool ours =
+      finalizers != nullptr &&
+      std::any_of(finalizers->items().begin(), finalizers->items().end(),
+                  [](const Json& item) { return item.as_string() == krm::kNamespaceFinalizer; });
   if (!ours) {
     finished(true);
     return;
@@ -163,7 +166,8 @@ void NamespaceLifecycle::settle(const std::shared_ptr<Pass>& pass) {
   Json object = pass->object;
   if (remaining.empty() && pass->discovered && pass->failures.empty()) {
     Json::Array& finalizers = object.make({"spec", "finalizers"}).edit_items();
-    std::erase_if(finalizers, [](const Json& item) { return item.as_string() == "kubernetes"; });
+    std::erase_if(finalizers,
+                  [](const Json& item) { return item.as_string() == krm::kNamespaceFinalizer; });
     update(pass->key, "finalize", std::move(object), [pass](Expected<Json> result) {
       pass->finished(result || result.error().code() == Errc::kNotFound);
     });

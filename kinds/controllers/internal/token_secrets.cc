@@ -5,14 +5,13 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/time.h"
+#include "krm/annotations.h"
 
 namespace kintsugi::kinds {
 namespace {
 
 using krm::Json;
 constexpr std::string_view kType = "kubernetes.io/service-account-token";
-constexpr std::string_view kAccountName = "kubernetes.io/service-account.name";
-constexpr std::string_view kAccountUid = "kubernetes.io/service-account.uid";
 constexpr std::int64_t kLife = std::int64_t{100} * 365 * 86'400;  // [s] ends with its Secret
 
 bool is_token_secret(const Json& secret) { return secret.text({"type"}) == kType; }
@@ -70,7 +69,8 @@ void TokenSecrets::add_cluster(std::string_view cluster) {
 void TokenSecrets::enqueue_of(std::string_view cluster, std::string_view ns,
                               std::string_view account) {
   reader().list(cluster, "", "secrets", ns, [&](const Json& secret) {
-    if (is_token_secret(secret) && annotation(secret, kAccountName) == account) {
+    if (is_token_secret(secret) &&
+        annotation(secret, krm::kServiceAccountNameAnnotation) == account) {
       queue_.add(apiserver::ObjectKey{std::string(cluster), "", "secrets", std::string(ns),
                                       std::string(secret.text({"metadata", "name"}))}
                      .pack());
@@ -86,10 +86,11 @@ void TokenSecrets::process(const std::string& text, Finished finished) {
     finished(true);
     return;
   }
-  const std::optional<Json> account = get(
-      {key.cluster, "", "serviceaccounts", key.ns, std::string(annotation(*secret, kAccountName))});
+  const std::optional<Json> account =
+      get({key.cluster, "", "serviceaccounts", key.ns,
+           std::string(annotation(*secret, krm::kServiceAccountNameAnnotation))});
   const std::string uid = account ? apiserver::uid_of(*account) : std::string();
-  const std::string_view noted = annotation(*secret, kAccountUid);
+  const std::string_view noted = annotation(*secret, krm::kServiceAccountUidAnnotation);
   if (uid.empty() || (!noted.empty() && noted != uid)) {
     remove(key, apiserver::uid_of(*secret),
            [finished = std::move(finished)](Expected<Json> result) {
@@ -102,7 +103,8 @@ void TokenSecrets::process(const std::string& text, Finished finished) {
 
 void TokenSecrets::fill(const apiserver::ObjectKey& key, Json secret,
                         const std::string& account_uid, Finished finished) {
-  bool changed = put(secret, {"metadata", "annotations", kAccountUid}, account_uid, true);
+  bool changed = put(secret, {"metadata", "annotations", krm::kServiceAccountUidAnnotation},
+                     account_uid, true);
   changed = put(secret, {"data", "namespace"}, base64_encode(key.ns), true) || changed;
   if (!params_.root_ca_pem.empty()) {
     changed = put(secret, {"data", "ca.crt"}, base64_encode(params_.root_ca_pem), true) || changed;
@@ -110,7 +112,7 @@ void TokenSecrets::fill(const apiserver::ObjectKey& key, Json secret,
   if (secret.text({"data", "token"}).empty()) {
     auth::ServiceAccountClaims claims;
     claims.ns = key.ns;
-    claims.name = annotation(secret, kAccountName);
+    claims.name = annotation(secret, krm::kServiceAccountNameAnnotation);
     claims.uid = account_uid;
     claims.cluster = key.cluster;
     claims.issued_at = params_.now();

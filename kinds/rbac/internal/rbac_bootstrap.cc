@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "krm/labels.h"
+
 namespace kintsugi::kinds {
 namespace {
 
@@ -185,9 +187,9 @@ std::uint8_t aggregation_labels(const krm::Json& cluster_role) {
   const auto has = [&](std::string_view label) {
     return cluster_role.text({"metadata", "labels", label}) == "true";
   };
-  bits |= has("rbac.authorization.k8s.io/aggregate-to-view") ? unsigned{kToView} : 0U;
-  bits |= has("rbac.authorization.k8s.io/aggregate-to-edit") ? unsigned{kToEdit} : 0U;
-  bits |= has("rbac.authorization.k8s.io/aggregate-to-admin") ? unsigned{kToAdmin} : 0U;
+  bits |= has(krm::kAggregateToViewLabel) ? unsigned{kToView} : 0U;
+  bits |= has(krm::kAggregateToEditLabel) ? unsigned{kToEdit} : 0U;
+  bits |= has(krm::kAggregateToAdminLabel) ? unsigned{kToAdmin} : 0U;
   return static_cast<std::uint8_t>(bits);
 }
 
