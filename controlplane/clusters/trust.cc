@@ -77,7 +77,7 @@ Json clean_owner(const Json& user) {
     Json kept = Json::object();
     for (const krm::JsonMember& member : extra->members()) {
       if (!is_kcp_extra(member.key)) {
-        kept[member.key] = member.value;
+        kept[member.key] = member.value.is_null() ? Json::array() : member.value;
       }
     }
     if (kept.size() > 0) {
