@@ -182,12 +182,11 @@ TEST_F(Policies, WhenControllersWrite_AM334_TheyAreSubjectToo) {
          R"x("validations":[{"expression":"!('system:masters' in request.userInfo.groups)"}])x");
   std::string refused;
   ApiServer::WriteRequest write;
-  write.verb = "create";
   write.cluster = "lc";
   write.resource = "configmaps";
   write.ns = "t1";
   write.name = "a";
-  write.object = config_map("a");
+  write.what = ApiServer::CreateObject{config_map("a")};
   bool done = false;
   server.server().write(write, [&](Expected<Json> result) {
     done = true;

@@ -1,4 +1,4 @@
-#include "apiserver/quota.h"
+#include "kinds/quota/quota.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_admission.h"
 #include "kinds/builtin_kinds.h"
 #include "kinds/controllers/quota_usage.h"
 #include "store/lmdb/lmdb_store.h"
@@ -256,12 +257,11 @@ TEST_F(Quota, WhenManyCreateAtOnce_TheLimitHolds) {
   int refused = 0;
   for (int i = 0; i < 40; ++i) {
     ApiServer::WriteRequest request;
-    request.verb = "create";
     request.cluster = "lc";
     request.resource = "configmaps";
     request.ns = "t1";
     request.name = "m" + std::to_string(i);
-    request.object = config_map(request.name);
+    request.what = ApiServer::CreateObject{config_map(request.name)};
     request.manager = "test";
     server.server().write(std::move(request), [&](Expected<Json> result) {
       made += result ? 1 : 0;
@@ -318,7 +318,9 @@ class QuotaRace : public ::testing::Test {
     registry_ = std::make_unique<kinds::StaticPlusCrdRegistry>(std::move(fixed));
     registry_->set_ready();
     for (auto& server : servers_) {
-      server = ApiServer::make({loop_, *store_, *registry_, nobody_, nobody_, {}, {}});
+      ServerParams params{loop_, *store_, *registry_, nobody_, nobody_, {}, {}};
+      kinds::install_builtin_admission(params);
+      server = ApiServer::make(std::move(params));
     }
   }
   void close() {
@@ -329,7 +331,6 @@ class QuotaRace : public ::testing::Test {
     store_.reset();
   }
   void send(std::size_t server, ApiServer::WriteRequest request) {
-    request.verb = request.verb.empty() ? "create" : request.verb;
     request.cluster = "lc";
     request.manager = "test";
     ++running_;
@@ -347,7 +348,7 @@ class QuotaRace : public ::testing::Test {
     request.ns = resource == std::string_view("namespaces") ? "" : "t1";
     request.name = name;
     object.make({"metadata", "name"}) = name;
-    request.object = std::move(object);
+    request.what = ApiServer::CreateObject{std::move(object)};
     send(server, std::move(request));
   }
   /// How many of the writes that were sent were done.
@@ -397,6 +398,7 @@ TEST_F(QuotaRace, WhenTwoServersCreate_TheLimitHoldsAlsoAfterARestart) {
 }
 
 TEST(QuotaNames, WhenLimitsAreRead_NameWhatTheyCount) {
+  using kinds::counted_resource;
   EXPECT_EQ(counted_resource("configmaps"), "configmaps");
   EXPECT_EQ(counted_resource("count/secrets"), "secrets");
   EXPECT_EQ(counted_resource("count/widgets.ex.io"), "widgets.ex.io");

@@ -151,7 +151,13 @@ struct ResourceDef {
   bool virtual_create_only = false;   ///< reviews: only `answer`, nothing stored
   /// Writes of /status take the metadata too (Namespace, ResourceQuota, definitions).
   bool status_metadata = false;
-  bool spec_finalizers = false;        ///< Namespace: spec.finalizers hold a deleted object too
+  bool spec_finalizers = false;     ///< Namespace: spec.finalizers hold a deleted object too
+  bool has_namespace_field = true;  ///< not Namespace: metadata.namespace is a field selector
+  bool null_empty_table = false;    ///< definitions: rows of an empty Table are null
+  /// Definitions: metadata is checked by the rules of custom kinds although it is a typed one.
+  bool general_metadata = false;
+  /// Definitions: version that discovery's storage hash is made of. "": the storage version.
+  std::string hashed_version;
   bool delete_answers_object = false;  ///< Namespace: DELETE answers with the object, never Status
   /// Another view of the objects stored by the resource of this group with the same plural
   /// (events.k8s.io shows core events): its versions convert by from_storage and to_storage.

@@ -5,7 +5,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
+#include "apiserver/admission.h"
 #include "apiserver/resource.h"
 #include "apiserver/view.h"
 #include "auth/authenticator.h"
@@ -71,6 +74,8 @@ struct ServerParams {
   std::function<Expected<void>(const WriteContext&, const ResourceDef&, krm::Json& object,
                                const krm::Json* old)>
       prepare_any{};
+  /// Rules about writes of all kinds, in the order in which they are asked.
+  std::vector<std::unique_ptr<AdmissionStep>> admission{};
   /// Gets a line of JSON for every answer (AM-455); must not block. Empty: no audit log.
   std::function<void(std::string line)> audit{};
   /// What the identity of a watch that begins rests on; `requester` is who was authenticated.
@@ -98,17 +103,24 @@ class ApiServer : public http::Handler {
   /// Reading committed objects, for controllers and hooks on this loop.
   [[nodiscard]] virtual const ObjectReader& reader() const = 0;
 
+  struct CreateObject {
+    krm::Json object;
+    bool keep_identity = false;  ///< uid and creation time are those of the object
+  };
+  struct UpdateObject {
+    krm::Json object;  ///< its resourceVersion, if it has one, must be the present one
+    std::string subresource;
+  };
+  struct DeleteObject {
+    std::string expected_uid;  ///< "": any
+  };
   /// In-process writes by controllers, with all rules of the wire but authorization: same
   /// admission, validation, no-op detection, finalizer logic. `done` comes in a later turn.
-  /// `manager` is the field manager.
   struct WriteRequest {
-    std::string verb;  ///< create, update, delete
-    std::string cluster, group, resource, subresource, ns, name;
-    krm::Json object;  ///< create, update
-    std::string manager;
-    std::string expected_uid;     ///< delete precondition, may be empty
+    std::string cluster, group, resource, ns, name;
+    std::variant<CreateObject, UpdateObject, DeleteObject> what;
+    std::string manager;          ///< the field manager
     bool skip_admission = false;  ///< for system objects that users may not make
-    bool keep_identity = false;   ///< create: uid and creation time are those of the object
   };
   virtual void write(WriteRequest request, std::function<void(Expected<krm::Json>)> done) = 0;
 

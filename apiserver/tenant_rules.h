@@ -15,6 +15,8 @@ struct TenantRules {
   /// The logical cluster that a name or path means, "" when none is known. With it, those without
   /// `access` hear the same of a cluster as of none (SE-161). Empty: nothing is hidden.
   std::function<std::string(std::string_view segment)> cluster_of;
+  /// The logical cluster whose rights decide about the server as a whole, with `cluster_of`.
+  std::string root{};
   /// /metrics, /debug/pprof and the like are the server's own: 501 below a cluster (KK-367).
   bool has_shard_endpoints = false;
   /// Where webhooks of tenants may be; null: the defaults.

@@ -2,8 +2,8 @@
 #include <string>
 #include <utility>
 
-#include "apiserver/policies/policy_names.h"
 #include "kinds/common.h"
+#include "kinds/policies/policy_names.h"
 #include "krm/types/builtin_types.h"
 
 namespace kintsugi::kinds {
@@ -111,7 +111,7 @@ Json param_ref_cell(const Json& object) {
 }
 
 apiserver::ResourceDef make_policy_kind(std::string_view kind, std::string_view plural) {
-  apiserver::ResourceDef def = make_kind(apiserver::kAdmissionGroup, "v1", kind, plural);
+  apiserver::ResourceDef def = make_kind(kAdmissionGroup, "v1", kind, plural);
   def.namespaced = false;
   def.unconditional_update = false;
   def.generation = true;
@@ -130,8 +130,7 @@ void prepare_policy(const apiserver::WriteContext& context, Json& policy, const 
 }  // namespace
 
 std::vector<apiserver::ResourcePtr> admissionregistration_kinds() {
-  apiserver::ResourceDef policy =
-      make_policy_kind("ValidatingAdmissionPolicy", apiserver::kPolicies);
+  apiserver::ResourceDef policy = make_policy_kind("ValidatingAdmissionPolicy", kPolicies);
   policy.versions[0].status = true;
   policy.versions[0].columns = {
       column("Validations", "integer",
@@ -151,7 +150,7 @@ std::vector<apiserver::ResourcePtr> admissionregistration_kinds() {
     }
   };
   apiserver::ResourceDef binding =
-      make_policy_kind("ValidatingAdmissionPolicyBinding", apiserver::kPolicyBindings);
+      make_policy_kind("ValidatingAdmissionPolicyBinding", kPolicyBindings);
   binding.versions[0].columns = {
       column("PolicyName", "string",
              "PolicyName indicates the policy definition which the policy binding binded to",

@@ -182,6 +182,9 @@ std::vector<apiserver::ResourcePtr> apiextensions_kinds() {
   def.generation = true;
   def.versions[0].status = true;
   def.status_metadata = true;
+  def.general_metadata = true;     // its own finalizer has no slash
+  def.null_empty_table = true;     // its first row is made when there is an object
+  def.hashed_version = "v1beta1";  // stored as before there was v1
   def.versions[0].columns = {created_at_column()};
   set_defaults_and_prepare(def.hooks, set_defaults, prepare);
   def.hooks.validate = [](const apiserver::WriteContext& context, const Json& crd, const Json* old,

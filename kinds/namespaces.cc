@@ -99,6 +99,7 @@ apiserver::ResourcePtr namespace_kind() {
   def.namespaced = false;
   def.name_rule = apiserver::NameRule::kLabel;
   def.spec_finalizers = true;
+  def.has_namespace_field = false;
   def.delete_answers_object = true;
   std::erase(def.verbs, "deletecollection");
   def.field_labels = {{"status.phase", ".status.phase"}};

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "apiserver/quota.h"
 #include "kinds/common.h"
+#include "kinds/quota/quota.h"
 #include "krm/names.h"
 #include "krm/quantity.h"
 #include "krm/status.h"
@@ -296,7 +296,7 @@ apiserver::ResourcePtr resource_quota_kind() {
       age_column()};
   def.hooks.prepare = [](const apiserver::WriteContext& context, Json& object, const Json* old) {
     if (old != nullptr && context.subresource != "status") {
-      apiserver::forget_unlimited(object);
+      forget_unlimited(object);
     }
     if (object.find("status") == nullptr) {
       object["status"] = Json::object();

@@ -43,9 +43,19 @@ void ControllerBase::follow(std::string_view group, std::string_view resource,
   subscriptions_.push_back(context_.server.on_change(group, resource, std::move(listener)));
 }
 
+namespace {
+
+std::string describe(const ApiServer::WriteRequest& request) {
+  constexpr const char* kVerbs[] = {"create ", "update ",
+                                    "delete "};  // in the order of the variant
+  return kVerbs[request.what.index()] + request.cluster + " " + request.resource + " " +
+         request.ns + "/" + request.name;
+}
+
+}  // namespace
+
 void ControllerBase::send(ApiServer::WriteRequest request, WriteDone done) {
-  std::string what = request.verb + " " + request.cluster + " " + request.resource + " " +
-                     request.ns + "/" + request.name;
+  std::string what = describe(request);
   context_.server.write(std::move(request), [alive = std::weak_ptr<bool>(alive_),
                                              done = std::move(done), what = std::move(what),
                                              manager = manager_](Expected<Json> result) {
@@ -63,13 +73,12 @@ void ControllerBase::send(ApiServer::WriteRequest request, WriteDone done) {
 
 void ControllerBase::create(const ObjectKey& key, Json object, WriteDone done) {
   ApiServer::WriteRequest request;
-  request.verb = "create";
   request.cluster = key.cluster;
   request.group = key.group;
   request.resource = key.resource;
   request.ns = key.ns;
   request.name = key.name;
-  request.object = std::move(object);
+  request.what = ApiServer::CreateObject{std::move(object)};
   request.manager = manager_;
   request.skip_admission = true;
   send(std::move(request), std::move(done));
@@ -86,14 +95,12 @@ void ControllerBase::stall(const ObjectKey& key) {
     return;
   }
   ApiServer::WriteRequest request;
-  request.verb = "update";
   request.cluster = key.cluster;
   request.group = key.group;
   request.resource = key.resource;
-  request.subresource = "status";
   request.ns = key.ns;
   request.name = key.name;
-  request.object = std::move(*object);
+  request.what = ApiServer::UpdateObject{std::move(*object), "status"};
   request.manager = manager_;
   request.skip_admission = true;
   send(std::move(request), [](const Expected<Json>&) {});
@@ -121,14 +128,12 @@ void ControllerBase::update(const ObjectKey& key, std::string subresource, Json 
     set_condition(object, "Stalled", "False", "Moving", "");
   }
   ApiServer::WriteRequest request;
-  request.verb = "update";
   request.cluster = key.cluster;
   request.group = key.group;
   request.resource = key.resource;
-  request.subresource = std::move(subresource);
   request.ns = key.ns;
   request.name = key.name;
-  request.object = std::move(object);
+  request.what = ApiServer::UpdateObject{std::move(object), std::move(subresource)};
   request.manager = manager_;
   request.skip_admission = true;
   send(std::move(request), std::move(done));
@@ -136,14 +141,13 @@ void ControllerBase::update(const ObjectKey& key, std::string subresource, Json 
 
 void ControllerBase::remove(const ObjectKey& key, std::string uid, WriteDone done) {
   ApiServer::WriteRequest request;
-  request.verb = "delete";
   request.cluster = key.cluster;
   request.group = key.group;
   request.resource = key.resource;
   request.ns = key.ns;
   request.name = key.name;
   request.manager = manager_;
-  request.expected_uid = std::move(uid);
+  request.what = ApiServer::DeleteObject{std::move(uid)};
   request.skip_admission = true;
   send(std::move(request), std::move(done));
 }

@@ -3,7 +3,6 @@
 #include "apiserver/internal/decode.h"
 #include "apiserver/internal/handlers.h"
 #include "apiserver/internal/pipeline.h"
-#include "apiserver/internal/policy_guard.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_request.h"
@@ -19,7 +18,7 @@ Hooks::CreateDone answer_with(const RequestPtr& request, const WriteOpPtr& op, i
     for (const std::string& text : op->warnings) {
       request->warn(text);
     }
-    pass_policy_notes(*request, *op);
+    pass_notes(*request, *op);
     op->done = nullptr;
     if (!object) {
       send_error(*request, object.error());
@@ -93,7 +92,7 @@ void answer_subresource(const RequestPtr& request, const Target& target, const W
                   answer_with(request, op, status));
   };
   if (status == 201) {
-    guard_subresource(op, *target.extra, body, answer);
+    review_subresource(op, *target.extra, body, answer);
   } else {
     answer();
   }
@@ -117,7 +116,7 @@ void handle_answer(const RequestPtr& request, const Target& target) {
     send_error(*request, options.error());
     return;
   }
-  const WriteOpPtr op = make_write_op(request, target, "create");
+  const WriteOpPtr op = make_write_op(request, target, Create{});
   op->options = std::move(*options);
   with_body(request, [request, target, op, type] {
     if (target.extra != nullptr) {

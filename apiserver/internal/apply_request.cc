@@ -7,6 +7,7 @@
 #include "apiserver/internal/decode.h"
 #include "apiserver/internal/pipeline.h"
 #include "apiserver/internal/respond.h"
+#include "apiserver/internal/scale.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_request.h"
 #include "base/strings.h"
@@ -151,7 +152,8 @@ Expected<void> report_fault(WriteOp& op, const std::string& fault) {
 
 Expected<krm::Json> apply_scale_config(WriteOp& op, const Applied& applied,
                                        const krm::Json& current) {
-  if (Expected<void> same = check_kind("autoscaling/v1, Kind=Scale", applied.config); !same) {
+  if (Expected<void> same = check_kind(std::string(kScaleVersion) + ", Kind=Scale", applied.config);
+      !same) {
     return fail(std::move(same.error()));
   }
   Expected<krm::Json> object = apply_scale(op, current, applied.config);
@@ -219,30 +221,23 @@ void handle_apply(const RequestPtr& request, const Target& target) {
     send_error(*request, options.error());
     return;
   }
-  const WriteOpPtr op = make_write_op(request, target, "patch");
+  const WriteOpPtr op = make_write_op(request, target, Apply{{}, ask_create(request)});
   op->manager = options->field_manager;
   op->options = std::move(*options);
-  op->unconditional = true;
-  op->upsert = true;
-  op->applies = true;
-  op->authorize_create = [request](std::function<void()> allowed) {
-    auth::Attributes attributes = attributes_of(*request);
-    attributes.verb = "create";
-    authorize(request, std::move(attributes), std::move(allowed));
-  };
   with_body(request, [request, op] {
     Expected<Applied> parsed = parse_applied(request->body);
     request->body = std::string();
     if (!parsed) {
-      op->finish(fail(std::move(parsed.error())));
+      op->refuse(std::move(parsed.error()));
       return;
     }
-    op->change = [raw = op.get(), applied = std::make_shared<const Applied>(std::move(*parsed))](
-                     const krm::Json& current) {
-      return raw->subresource == "scale" ? apply_scale_config(*raw, *applied, current)
-                                         : apply_object(*raw, *applied, current);
-    };
-    update_object(op);
+    std::get<Apply>(op->write).change =
+        [raw = op.get(),
+         applied = std::make_shared<const Applied>(std::move(*parsed))](const krm::Json& current) {
+          return raw->subresource == "scale" ? apply_scale_config(*raw, *applied, current)
+                                             : apply_object(*raw, *applied, current);
+        };
+    run_write(op);
   });
 }
 

@@ -17,8 +17,6 @@ using krm::ManagedFields;
 using krm::ManagedFieldsEntry;
 using Path = std::vector<std::string>;
 
-constexpr std::string_view kScaleVersion = "autoscaling/v1";
-
 /// Where a version keeps its replicas, as a path of field sets; empty without scale.
 Path replicas_path(const ResourceDef& def, std::string_view api_version) {
   const std::size_t slash = api_version.find('/');

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "apiserver/internal/served_kind.h"
 #include "apiserver/keys.h"
+#include "apiserver/served_kind.h"
 #include "apiserver/stored_object.h"
 
 namespace kintsugi::apiserver::internal {

@@ -25,6 +25,45 @@ ServedKindPtr kind_of(const ResourcePtr& def, const krm::Json& object) {
   return make_served_kind(def, version);
 }
 
+/// The object as it would come from a client.
+Expected<krm::Json> shaped(WriteOp& op, const ResourcePtr& def, krm::Json object) {
+  op.kind = kind_of(def, object);
+  std::vector<std::string> unknown;
+  if (Expected<void> done = shape_object(*op.kind, object, unknown); !done) {
+    return fail(std::move(done.error()));
+  }
+  object["apiVersion"] = op.kind->api_version;
+  object["kind"] = def->kind;
+  return object;
+}
+
+Expected<void> understand(WriteOp& op, const ResourcePtr& def, ApiServer::CreateObject what) {
+  return shaped(op, def, std::move(what.object)).map([&](krm::Json object) {
+    op.write = Create{std::move(object), what.keep_identity};
+  });
+}
+
+Expected<void> understand(WriteOp& op, const ResourcePtr& def, ApiServer::UpdateObject what) {
+  op.subresource = std::move(what.subresource);
+  return shaped(op, def, std::move(what.object)).map([&op](krm::Json object) {
+    object.make({"metadata", "name"}) = op.name;
+    Update update;
+    update.change = [object = std::move(object)](const krm::Json&) -> Expected<krm::Json> {
+      return object;
+    };
+    update.unconditional = true;
+    op.write = std::move(update);
+  });
+}
+
+Expected<void> understand(WriteOp& op, const ResourcePtr& def, ApiServer::DeleteObject what) {
+  op.kind = make_served_kind(def, nullptr);
+  Delete deletion;
+  deletion.options.precondition_uid = std::move(what.expected_uid);
+  op.write = std::move(deletion);
+  return {};
+}
+
 Expected<krm::Json> decoded(const WriteOp& op, const WriteResult& result) {
   if (result.stored.empty()) {
     return result.json;
@@ -48,44 +87,23 @@ void Server::write(WriteRequest request, std::function<void(Expected<krm::Json>)
     later(fail(krm::path_not_found()));
     return;
   }
-  auto op = std::make_shared<WriteOp>(*this);
-  op->kind = kind_of(def, request.object);
+  auto op = std::make_shared<WriteOp>(*this, Write());
   op->cluster = std::move(request.cluster);
   op->ns = def->namespaced ? std::move(request.ns) : std::string();
   op->name = std::move(request.name);
-  op->subresource = std::move(request.subresource);
-  op->verb = std::move(request.verb);
   op->user = system_user();
   op->manager = std::move(request.manager);
   op->skip_admission = request.skip_admission;
-  op->keep_identity = request.keep_identity;
-  op->unconditional = true;
   op->done = [raw = op.get(), later](Expected<WriteResult> result) {
     later(result ? decoded(*raw, *result) : Expected<krm::Json>(fail(std::move(result.error()))));
   };
-  if (op->verb == "delete") {
-    DeleteOptions options;
-    options.precondition_uid = std::move(request.expected_uid);
-    delete_object(op, options);
+  Expected<void> understood = std::visit(
+      [&op, &def](auto& what) { return understand(*op, def, std::move(what)); }, request.what);
+  if (!understood) {
+    op->refuse(std::move(understood.error()));
     return;
   }
-  krm::Json object = std::move(request.object);
-  std::vector<std::string> unknown;
-  if (Expected<void> shaped = shape_object(*op->kind, object, unknown); !shaped) {
-    op->finish(fail(std::move(shaped.error())));
-    return;
-  }
-  object["apiVersion"] = op->kind->api_version;
-  object["kind"] = def->kind;
-  if (op->verb == "create") {
-    create_object(op, std::move(object));
-    return;
-  }
-  object.make({"metadata", "name"}) = op->name;
-  op->change = [object = std::move(object)](const krm::Json&) -> Expected<krm::Json> {
-    return object;
-  };
-  update_object(op);
+  run_write(op);
 }
 
 }  // namespace kintsugi::apiserver::internal

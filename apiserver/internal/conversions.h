@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apiserver/internal/served_kind.h"
+#include "apiserver/served_kind.h"
 #include "base/error.h"
 #include "krm/json.h"
 #include "net/loop.h"

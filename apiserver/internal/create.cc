@@ -2,12 +2,9 @@
 #include <iterator>
 #include <utility>
 
-#include "apiserver/internal/policy_guard.h"
-#include "apiserver/internal/quota_guard.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
 #include "apiserver/keys.h"
-#include "apiserver/quota.h"
 #include "base/strings.h"
 #include "base/time.h"
 #include "krm/status.h"
@@ -19,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxGenerateBase = 58;
 constexpr std::size_t kSuffixLength = 5;
 constexpr int kNameAttempts = 8;
-constexpr int kQuotaAttempts = 100;
+constexpr int kChargeAttempts = 100;
 
 Expected<void> place_in_namespace(const WriteOp& op, krm::Json& metadata) {
   if (!op.kind->def->namespaced) {
@@ -51,45 +48,17 @@ void name_object(WriteOp& op, krm::Json& metadata) {
 }
 
 void set_system_fields(const WriteOp& op, krm::Json& metadata) {
-  if (!op.keep_identity || metadata.text({"uid"}).empty()) {
+  const auto* create = std::get_if<Create>(&op.write);
+  const bool keeps = create != nullptr && create->keep_identity;
+  if (!keeps || metadata.text({"uid"}).empty()) {
     metadata["uid"] = random_uuid();
   }
-  if (!op.keep_identity || metadata.text({"creationTimestamp"}).empty()) {
+  if (!keeps || metadata.text({"creationTimestamp"}).empty()) {
     metadata["creationTimestamp"] = rfc3339(unix_seconds());
   }
   if (op.kind->def->generation) {
     metadata["generation"] = 1;
   }
-}
-
-/// AM-159, AM-160.
-Expected<void> check_namespace(WriteOp& op) {
-  const ResourceDef& def = *op.kind->def;
-  if (!def.namespaced || op.server.registry().find(op.cluster, "", "namespaces") == nullptr) {
-    return {};
-  }
-  Expected<store::Entry> found = op.server.reader().find(op.cluster, "", "namespaces", "", op.ns);
-  if (!found) {
-    return fail(found.error().code() == Errc::kNotFound ? krm::not_found("", "namespaces", op.ns)
-                                                        : std::move(found.error()));
-  }
-  // The bytes tell in most cases, without decoding the namespace for every create in it.
-  if (op.skip_admission ||
-      found->value.view().find("deletionTimestamp") == std::string_view::npos) {
-    return {};
-  }
-  const std::optional<krm::Json> object =
-      op.server.reader().get(op.cluster, "", "namespaces", "", op.ns);
-  if (object && object->at({"metadata", "deletionTimestamp"}) == nullptr) {
-    return {};
-  }
-  Error error = krm::forbidden(
-      def.group, def.plural, op.name,
-      "unable to create new content in namespace " + op.ns + " because it is being terminated");
-  error.edit().causes.push_back({"NamespaceTerminating",
-                                 "namespace " + op.ns + " is being terminated",
-                                 "metadata.namespace"});
-  return fail(std::move(error));
 }
 
 Error exists_error(WriteOp& op) {
@@ -114,7 +83,7 @@ void store_new(const WriteOpPtr& op);
 
 /// The name is taken: another one if it is ours to choose.
 void collided(const WriteOpPtr& op) {
-  op->quota_turn.reset();
+  op->charge_turn.reset();
   if (op->generated_name && ++op->attempts < kNameAttempts) {
     krm::Json& metadata = (*op->object)["metadata"];
     generate_name(metadata);
@@ -122,47 +91,69 @@ void collided(const WriteOpPtr& op) {
     store_new(op);
     return;
   }
-  if (op->applies) {
+  if (op->is<Apply>()) {
     apply_to_taken(op);
     return;
   }
-  op->finish(fail(exists_error(*op)));
+  op->refuse(exists_error(*op));
 }
 
+/// What the object changes besides itself (AdmissionStep::charge).
 Expected<std::vector<store::Op>> charges_of(const WriteOp& op) {
-  if (!op.server.quotas().has(op.cluster, op.ns)) {
-    return std::vector<store::Op>();
+  std::vector<store::Op> out;
+  for (const auto& step : op.server.params().admission) {
+    Expected<std::vector<store::Op>> charges = step->charge(op);
+    if (!charges) {
+      return charges;
+    }
+    std::move(charges->begin(), charges->end(), std::back_inserter(out));
   }
-  return charge_quotas(op);
+  return out;
 }
 
-/// The object and what it uses of quotas, in one transaction.
+/// Where creates of a namespace wait for each other, as each has to see what the one before has
+/// changed. No object has this key.
+std::string charge_queue(const WriteOp& op) {
+  return collection_prefix("charges", op.cluster, op.ns);
+}
+
+/// The object that others changed as often as this operation read it. @param key  of it
+Error contended(std::string_view key) {
+  const std::optional<KeyParts> parts = parse_key(key);
+  const StoredResource resource = parts ? parse_stored_resource(parts->resource) : StoredResource();
+  return krm::modified(resource.group, resource.plural, "");
+}
+
+/// The object and what it charges, in one transaction.
 void commit_new(const WriteOpPtr& op) {
   Expected<std::vector<store::Op>> charges = charges_of(*op);
   if (!charges) {
-    op->finish(fail(std::move(charges.error())));
+    op->refuse(std::move(charges.error()));
     return;
   }
-  if (!charges->empty() && op->quota_turn == nullptr) {
-    op->server.key_queue().acquire(quota_queue_key(*op),
-                                   [op](std::shared_ptr<KeyQueue::Turn> turn) {
-                                     op->quota_turn = std::move(turn);
-                                     commit_new(op);
-                                   });
+  if (!charges->empty() && op->charge_turn == nullptr) {
+    op->server.key_queue().acquire(charge_queue(*op), [op](std::shared_ptr<KeyQueue::Turn> turn) {
+      op->charge_turn = std::move(turn);
+      commit_new(op);
+    });
     return;
   }
   Expected<std::string> stored = encode_write(*op);
   if (!stored) {
-    op->finish(fail(std::move(stored.error())));
+    op->refuse(std::move(stored.error()));
     return;
+  }
+  std::vector<std::string> charged;
+  for (const store::Op& charge : *charges) {
+    charged.push_back(charge.key);
   }
   std::vector<store::Op> ops;
   ops.push_back({store::EventType::kPut, op->key, *stored, store::Revision{0}});
   std::move(charges->begin(), charges->end(), std::back_inserter(ops));
-  op->server.commit(std::move(ops), [op, stored = std::move(*stored)](
+  op->server.commit(std::move(ops), [op, stored = std::move(*stored), charged = std::move(charged)](
                                         Expected<store::CommitResult> committed) mutable {
     if (!committed) {
-      op->finish(fail(std::move(committed.error())));
+      op->refuse(std::move(committed.error()));
     } else if (!committed->conflict) {
       WriteResult result;
       result.status = 201;
@@ -171,10 +162,10 @@ void commit_new(const WriteOpPtr& op) {
       op->finish(std::move(result));
     } else if (committed->failed_op == 0) {
       collided(op);
-    } else if (++op->quota_attempts < kQuotaAttempts) {
-      commit_new(op);  // a quota changed in the meantime
+    } else if (++op->charge_attempts < kChargeAttempts) {
+      commit_new(op);  // what it charges changed in the meantime
     } else {
-      op->finish(fail(krm::modified("", kResourceQuotas, "")));
+      op->refuse(contended(charged.at(committed->failed_op - 1)));
     }
   });
 }
@@ -189,11 +180,11 @@ void store_new(const WriteOpPtr& op) {
   op->key = *key;
   if (op->options.dry_run) {
     if (Expected<std::vector<store::Op>> room = charges_of(*op); !room) {
-      op->finish(fail(std::move(room.error())));
+      op->refuse(std::move(room.error()));
     } else if (op->server.store().get(op->key)) {
       collided(op);
     } else if (Expected<std::string> encoded = encode_write(*op); !encoded) {
-      op->finish(fail(std::move(encoded.error())));
+      op->refuse(std::move(encoded.error()));
     } else {
       op->finish(dry_run_result(*op, 201, 0));
     }
@@ -238,7 +229,7 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
 void create_object(const WriteOpPtr& op, krm::Json object) {
   op->old = nullptr;
   if (Expected<void> done = prepare_new(*op, object); !done) {
-    op->finish(fail(std::move(done.error())));
+    op->refuse(std::move(done.error()));
     return;
   }
   const ResourceDef& def = *op->kind->def;
@@ -250,15 +241,14 @@ void create_object(const WriteOpPtr& op, krm::Json object) {
   }
   admit(op, op->object.get(), nullptr, [op] {
     if (Expected<void> valid = validate_write(*op); !valid) {
-      op->finish(fail(std::move(valid.error())));
+      op->refuse(std::move(valid.error()));
       return;
     }
-    if (Expected<void> found = check_namespace(*op); !found) {
-      op->finish(fail(std::move(found.error())));
+    if (Expected<void> allowed = check_new(*op); !allowed) {
+      op->refuse(std::move(allowed.error()));
       return;
     }
-    approve(op, op->object.get(), nullptr,
-            [op] { guard_write(op, op->object.get(), nullptr, [op] { store_new(op); }); });
+    approve(op, op->object.get(), nullptr, [op] { store_new(op); });
   });
 }
 

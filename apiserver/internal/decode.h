@@ -6,7 +6,7 @@
 
 #include "apiserver/internal/media.h"
 #include "apiserver/internal/options.h"
-#include "apiserver/internal/served_kind.h"
+#include "apiserver/served_kind.h"
 #include "base/error.h"
 #include "krm/json.h"
 

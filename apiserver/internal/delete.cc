@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "apiserver/internal/policy_guard.h"
 #include "apiserver/internal/selection.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
@@ -16,14 +15,17 @@ namespace {
 
 constexpr int kMaxAttempts = 100;
 
-void attempt(const WriteOpPtr& op, const DeleteOptions& options);
+void attempt(const WriteOpPtr& op);
+
+const DeleteOptions& options_of(const WriteOp& op) { return std::get<Delete>(op.write).options; }
 
 /// AM-008, AM-009; the object is named by its Kind here.
 Error precondition_failed(const WriteOp& op, const std::string& reason) {
   return krm::conflict(op.kind->def->group, op.kind->def->kind, op.name, reason);
 }
 
-Expected<void> check_preconditions(const WriteOp& op, const DeleteOptions& options) {
+Expected<void> check_preconditions(const WriteOp& op) {
+  const DeleteOptions& options = options_of(op);
   const std::string_view uid = op.old->text({"metadata", "uid"});
   if (!options.precondition_uid.empty() && options.precondition_uid != uid) {
     if (op.kind->def->spec_finalizers) {  // namespaces have words of their own
@@ -74,10 +76,10 @@ void set_propagation(krm::Json& metadata, Propagation propagation) {
 }
 
 /// The object as it would be marked.
-void mark(WriteOp& op, const DeleteOptions& options) {
+void mark(WriteOp& op) {
   op.object = std::make_unique<krm::Json>(*op.old);
   krm::Json& metadata = (*op.object)["metadata"];
-  set_propagation(metadata, options.propagation);
+  set_propagation(metadata, options_of(op).propagation);
   if (metadata.find("deletionTimestamp") == nullptr) {
     metadata["deletionTimestamp"] = rfc3339(unix_seconds());
     metadata["deletionGracePeriodSeconds"] = 0;
@@ -115,15 +117,15 @@ WriteResult object_result(std::string stored, store::Revision revision) {
   return result;
 }
 
-void conflicted(const WriteOpPtr& op, const DeleteOptions& options) {
+void conflicted(const WriteOpPtr& op) {
   if (++op->attempts >= kMaxAttempts) {
     op->finish(fail(krm::modified(op->kind->def->group, op->kind->def->plural, op->name)));
     return;
   }
-  attempt(op, options);
+  attempt(op);
 }
 
-void remove(const WriteOpPtr& op, const DeleteOptions& options) {
+void remove(const WriteOpPtr& op) {
   const auto finished = [op] {
     if (op->kind->def->delete_answers_object) {
       op->finish(object_result(std::string(op->entry.value.view()), op->entry.modified));
@@ -136,16 +138,16 @@ void remove(const WriteOpPtr& op, const DeleteOptions& options) {
     return;
   }
   store::Op change{store::EventType::kDelete, op->key, "", op->entry.modified};
-  commit_write(op, std::move(change), [op, options, finished](bool done, store::Revision) {
+  commit_write(op, std::move(change), [op, finished](bool done, store::Revision) {
     if (done) {
       finished();
     } else {
-      conflicted(op, options);
+      conflicted(op);
     }
   });
 }
 
-void keep_marked(const WriteOpPtr& op, const DeleteOptions& options) {
+void keep_marked(const WriteOpPtr& op) {
   if (!krm::differs_beyond_times(*op->old, *op->object)) {
     op->finish(object_result(std::string(op->entry.value.view()), op->entry.modified));
     return;
@@ -156,21 +158,21 @@ void keep_marked(const WriteOpPtr& op, const DeleteOptions& options) {
   }
   Expected<std::string> stored = encode_write(*op);
   if (!stored) {
-    op->finish(fail(std::move(stored.error())));
+    op->refuse(std::move(stored.error()));
     return;
   }
   store::Op change{store::EventType::kPut, op->key, *stored, op->entry.modified};
   commit_write(op, std::move(change),
-               [op, options, stored = std::move(*stored)](bool done, store::Revision revision) {
+               [op, stored = std::move(*stored)](bool done, store::Revision revision) {
                  if (done) {
                    op->finish(object_result(stored, revision));
                  } else {
-                   conflicted(op, options);
+                   conflicted(op);
                  }
                });
 }
 
-void attempt(const WriteOpPtr& op, const DeleteOptions& options) {
+void attempt(const WriteOpPtr& op) {
   Expected<store::Entry> entry = op->server.store().get(op->key);
   if (entry && !is_visible(op->view, op->cluster, *op->kind->def, op->key, entry->value.view())) {
     entry = fail(Errc::kNotFound);
@@ -188,48 +190,31 @@ void attempt(const WriteOpPtr& op, const DeleteOptions& options) {
       op->kind->def, stored ? written_version(def, stored->stamp) : &def.storage_version());
   Expected<krm::Json> old = op->written_as->decode(op->entry.value.view(), op->entry.modified);
   if (!old) {
-    op->finish(fail(std::move(old.error())));
+    op->refuse(std::move(old.error()));
     return;
   }
   op->old = std::make_unique<krm::Json>(std::move(*old));
-  if (Expected<void> done = check_preconditions(*op, options); !done) {
-    op->finish(fail(std::move(done.error())));
+  if (Expected<void> done = check_preconditions(*op); !done) {
+    op->refuse(std::move(done.error()));
     return;
   }
-  admit(op, nullptr, op->old.get(), [op, options] {
-    approve(op, nullptr, op->old.get(), [op, options] {
-      guard_write(op, nullptr, op->old.get(), [op, options] {
-        mark(*op, options);
-        if (is_held(*op->kind->def, *op->object)) {
-          keep_marked(op, options);
-        } else {
-          remove(op, options);
-        }
-      });
+  admit(op, nullptr, op->old.get(), [op] {
+    approve(op, nullptr, op->old.get(), [op] {
+      mark(*op);
+      if (is_held(*op->kind->def, *op->object)) {
+        keep_marked(op);
+      } else {
+        remove(op);
+      }
     });
   });
 }
 
 }  // namespace
 
-void delete_object(const WriteOpPtr& op, const DeleteOptions& options) {
-  op->options.dry_run = options.dry_run;
-  op->delete_options = options;
-  const std::optional<std::string> key =
-      object_key(op->kind->storage_name, op->cluster, op->ns, op->name);
-  if (!key) {
-    op->finish(fail(op->not_found()));
-    return;
-  }
-  op->key = *key;
-  op->server.key_queue().acquire(op->key, [op, options](std::shared_ptr<KeyQueue::Turn> turn) {
-    op->turn = std::move(turn);
-    if (op->is_abandoned()) {
-      op->finish(fail(Errc::kCancelled));
-      return;
-    }
-    attempt(op, options);
-  });
+void delete_object(const WriteOpPtr& op) {
+  op->options.dry_run = options_of(*op).dry_run;
+  take_turn(op, [op] { attempt(op); });
 }
 
 }  // namespace kintsugi::apiserver::internal

@@ -71,18 +71,17 @@ struct CollectionDelete : std::enable_shared_from_this<CollectionDelete> {
       item.name = objects[next].second;
       ++next;
       ++running;
-      const WriteOpPtr op = make_write_op(request, item, "delete");
-      op->in_collection = true;
+      const WriteOpPtr op = make_write_op(request, item, Delete{options, true});
       op->done = [self = shared_from_this(), raw = op.get()](Expected<WriteResult> result) {
         --self->running;
-        pass_policy_notes(*self->request, *raw);
+        pass_notes(*self->request, *raw);
         if (!result && result.error().code() != Errc::kNotFound && !self->failure) {
           self->failure = std::move(result.error());
         }
         // Later, so that a row of immediate answers does not pile up on the stack.
         self->request->server.loop().post([self] { self->run(); });
       };
-      delete_object(op, options);
+      run_write(op);
     }
     if (running == 0 && (failure || next == objects.size()) && !answered) {
       answered = true;
@@ -203,7 +202,7 @@ void handle_delete(const RequestPtr& request, const Target& target) {
   with_body(request, [request, target] {
     const std::optional<DeleteOptions> options = read_delete_options(request);
     if (options) {
-      delete_object(make_write_op(request, target, "delete"), *options);
+      run_write(make_write_op(request, target, Delete{*options}));
     }
   });
 }

@@ -20,9 +20,10 @@ Json strings(const std::vector<std::string>& list) {
 }
 
 std::string storage_version_hash(const ResourceDef& def) {
-  const bool definitions = def.group == "apiextensions.k8s.io";  // stored as before there was v1
-  const std::string text = def.stored_under_group.value_or(def.group) + "/" +
-                           (definitions ? "v1beta1" : def.storage_version().name) + "/" + def.kind;
+  const std::string text =
+      def.stored_under_group.value_or(def.group) + "/" +
+      (def.hashed_version.empty() ? def.storage_version().name : def.hashed_version) + "/" +
+      def.kind;
   return base64_encode(sha256(text).substr(0, 8));
 }
 
@@ -43,7 +44,7 @@ std::vector<Subresource> subresources(const ResourceDef& def, const ResourceVers
     out.push_back({"status", def.kind, "", "", &view_verbs()});
   }
   if (!version.scale.spec_replicas.empty()) {
-    out.push_back({"scale", "Scale", "autoscaling", "v1", &view_verbs()});
+    out.push_back({"scale", "Scale", std::string(kScaleGroup), "v1", &view_verbs()});
   }
   for (const ResourceDef::ExtraSubresource& extra : def.subresources) {
     out.push_back({extra.name, extra.kind, extra.group, extra.version, &extra.verbs});

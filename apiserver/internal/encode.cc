@@ -217,9 +217,8 @@ std::string_view ObjectEncoder::list_tail(bool empty) const noexcept {
   if (!empty) {
     return "]}";
   }
-  // Kinds without a printer of their own make their first row when there is an object.
-  const bool definitions = kind_->def->plural == "customresourcedefinitions";
-  return form_.shape == Shape::kPartialList || (form_.shape == Shape::kTable && definitions)
+  return form_.shape == Shape::kPartialList ||
+                 (form_.shape == Shape::kTable && kind_->def->null_empty_table)
              ? "null}"
              : "[]}";
 }

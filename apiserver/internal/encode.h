@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "apiserver/internal/media.h"
-#include "apiserver/internal/served_kind.h"
 #include "apiserver/internal/table.h"
+#include "apiserver/served_kind.h"
 #include "base/error.h"
 #include "krm/json.h"
 #include "store/store.h"

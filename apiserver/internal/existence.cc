@@ -16,8 +16,6 @@
 namespace kintsugi::apiserver::internal {
 namespace {
 
-constexpr std::string_view kRoot = "root";
-
 /// "/debug" and "/debug/…" for "/debug".
 bool is_below(std::string_view path, std::string_view prefix) {
   return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/');
@@ -125,7 +123,8 @@ void with_own_access_rule(const RequestPtr& request, std::function<void()> allow
         } else {
           // Whoever may ask for single checks; everybody may ask whether all is well.
           request->server.params().authorizer.authorize(
-              non_resource(*request, std::string(kRoot), "get", request->info.path + "/ping"),
+              non_resource(*request, request->server.tenants().root, "get",
+                           request->info.path + "/ping"),
               [request, allowed](const Expected<auth::Decision>& all) {
                 if (!request->is_gone()) {
                   request->terse = !all || !all->allowed;

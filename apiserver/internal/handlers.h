@@ -1,7 +1,7 @@
 #pragma once
 
 #include "apiserver/internal/request.h"
-#include "apiserver/internal/served_kind.h"
+#include "apiserver/served_kind.h"
 
 /// What route() sends requests to. Each answers, at once or later.
 namespace kintsugi::apiserver::internal {

@@ -278,7 +278,7 @@ class PathWriter {
     if (!version_.scale.spec_replicas.empty()) {
       const Json scale = schemas_.add_type("Scale");
       for (const std::string_view verb : kViewVerbs) {
-        write_view(item + "/scale", verb, "Scale", scale, gvk("autoscaling", "v1", "Scale"));
+        write_view(item + "/scale", verb, "Scale", scale, gvk(kScaleGroup, "v1", "Scale"));
       }
     }
     for (const ResourceDef::ExtraSubresource& extra : def_.subresources) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "apiserver/internal/openapi_names.h"
-#include "apiserver/internal/openapi_texts.h"
+#include "krm/types/builtin_texts.h"
 #include "krm/types/builtin_types.h"
 
 namespace kintsugi::apiserver::internal {
@@ -159,10 +159,10 @@ void describe(const Schema& schema, Json& out) {
       target["description"] = text;
     }
   };
-  put_description(out, openapi_text(schema.type_name, {}));
+  put_description(out, krm::builtin_text(schema.type_name, {}));
   for (const krm::SchemaProperty& property : schema.properties) {
     if (Json* shown = out.at({"properties", property.name})) {
-      put_description(*shown, openapi_text(schema.type_name, property.name));
+      put_description(*shown, krm::builtin_text(schema.type_name, property.name));
     }
   }
 }
@@ -248,7 +248,7 @@ Json OpenApiSchemas::add_type(std::string_view type_name) {
         Json::array({group_version_kind("", "v1", type_name)});
   } else if (type_name == "Scale") {
     made["x-kubernetes-group-version-kind"] =
-        Json::array({group_version_kind("autoscaling", "v1", type_name)});
+        Json::array({group_version_kind(kScaleGroup, "v1", type_name)});
   }
   return reference(name);
 }

@@ -229,6 +229,15 @@ Expected<void> read_delete_body(const krm::Json& body, DeleteOptions& options,
   return {};
 }
 
+krm::Json options_document(std::string_view kind, bool dry_run) {
+  krm::Json out =
+      krm::Json::object({{"kind", kind}, {"apiVersion", std::string(kMetaGroup) + "/v1"}});
+  if (dry_run) {
+    out["dryRun"].push_back("All");
+  }
+  return out;
+}
+
 }  // namespace
 
 Expected<store::Revision> parse_resource_version(std::string_view text) {
@@ -395,6 +404,33 @@ std::string field_manager(const WriteOptions& options, std::string_view user_age
     }
   }
   return manager.empty() ? "unknown" : manager;
+}
+
+krm::Json write_options_document(const WriteOptions& options, bool create) {
+  krm::Json out = options_document(create ? "CreateOptions" : "UpdateOptions", options.dry_run);
+  if (!options.field_manager.empty()) {
+    out["fieldManager"] = options.field_manager;
+  }
+  if (options.validation != FieldValidation::kWarn) {
+    out["fieldValidation"] = options.validation == FieldValidation::kStrict ? "Strict" : "Ignore";
+  }
+  return out;
+}
+
+krm::Json delete_options_document(const DeleteOptions& options) {
+  krm::Json out = options_document("DeleteOptions", options.dry_run);
+  if (!options.precondition_uid.empty()) {
+    out.make({"preconditions", "uid"}) = options.precondition_uid;
+  }
+  if (!options.precondition_version.empty()) {
+    out.make({"preconditions", "resourceVersion"}) = options.precondition_version;
+  }
+  if (options.propagation != Propagation::kDefault) {
+    out["propagationPolicy"] = options.propagation == Propagation::kOrphan       ? "Orphan"
+                               : options.propagation == Propagation::kForeground ? "Foreground"
+                                                                                 : "Background";
+  }
+  return out;
 }
 
 }  // namespace kintsugi::apiserver::internal

@@ -61,6 +61,11 @@ struct DeleteOptions {
 [[nodiscard]] Expected<DeleteOptions> parse_delete_options(const krm::Query& query,
                                                            const krm::Json* body);
 
+/// As CreateOptions or UpdateOptions of meta.k8s.io.
+[[nodiscard]] krm::Json write_options_document(const WriteOptions& options, bool create);
+/// As DeleteOptions.
+[[nodiscard]] krm::Json delete_options_document(const DeleteOptions& options);
+
 /// Deadline of an ordinary request (AM-031, AM-064): 60 s or less.
 [[nodiscard]] Expected<Duration> parse_timeout(const krm::Query& query);
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "apiserver/internal/served_kind.h"
 #include "apiserver/keys.h"
+#include "apiserver/served_kind.h"
 #include "apiserver/stored_object.h"
 #include "base/log.h"
 

@@ -89,7 +89,7 @@ Expected<krm::Json> scale_of(const ServedKind& kind, const krm::Json& object) {
     return fail(
         krm::internal("the spec replicas field \"" + paths.spec_replicas + "\" does not exist"));
   }
-  krm::Json scale = krm::Json::object({{"apiVersion", "autoscaling/v1"}, {"kind", "Scale"}});
+  krm::Json scale = krm::Json::object({{"apiVersion", kScaleVersion}, {"kind", "Scale"}});
   krm::Json& metadata = scale["metadata"];
   for (const char* member : {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}) {
     if (const krm::Json* value = object.at({"metadata", member}); value != nullptr) {

@@ -1,13 +1,18 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
-#include "apiserver/internal/served_kind.h"
+#include "apiserver/served_kind.h"
 #include "base/error.h"
 #include "krm/json.h"
 
 /// The scale subresource of custom kinds (AM-180, AM-181).
 namespace kintsugi::apiserver::internal {
+
+/// Whose kind the subresource is.
+inline constexpr std::string_view kScaleGroup = "autoscaling";
+inline constexpr std::string_view kScaleVersion = "autoscaling/v1";
 
 /// autoscaling/v1 Scale of an object. @error kInternal the replicas path is absent.
 [[nodiscard]] Expected<krm::Json> scale_of(const ServedKind& kind, const krm::Json& object);

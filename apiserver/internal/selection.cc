@@ -33,10 +33,9 @@ std::string value_at(const krm::Json& object, std::string_view path) {
   return value->is_null() ? std::string() : value->dump();
 }
 
-/// Namespaces have labels of their own for fields, which leave out that of all other kinds.
 bool is_common_field(const ServedKind& kind, std::string_view field) {
-  const bool of_namespaces = kind.def->group.empty() && kind.def->plural == "namespaces";
-  return field == "metadata.name" || (field == "metadata.namespace" && !of_namespaces);
+  return field == "metadata.name" ||
+         (field == "metadata.namespace" && kind.def->has_namespace_field);
 }
 
 std::string_view path_of(const ServedKind& kind, std::string_view field) {

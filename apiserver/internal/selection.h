@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apiserver/internal/options.h"
-#include "apiserver/internal/served_kind.h"
+#include "apiserver/served_kind.h"
 #include "apiserver/stored_object.h"
 #include "apiserver/view.h"
 #include "base/error.h"

@@ -36,13 +36,16 @@ Server::Server(ServerParams params)
     : params_(std::move(params)),
       hub_(std::make_unique<WatchHub>(params_.loop, params_.store, params_.registry)),
       reader_(params_.store, params_.registry),
-      quotas_(params_.store),
       watch_review_(std::make_unique<WatchReview>(*this)),
       alive_(std::make_shared<Server*>(this)) {
-  policies_.start(*this);
+  for (const auto& step : params_.admission) {
+    step->start(*this);
+  }
 }
 
-Server::~Server() = default;
+Server::~Server() {
+  params_.admission.clear();  // follows changes of what goes before it
+}
 
 std::unique_ptr<http::RequestHandler> Server::on_request(http::RequestHead head,
                                                          http::ResponseStream& stream) noexcept {

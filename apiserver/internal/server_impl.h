@@ -12,13 +12,11 @@
 #include "apiserver/internal/discovery.h"
 #include "apiserver/internal/key_queue.h"
 #include "apiserver/internal/openapi.h"
-#include "apiserver/internal/policy_index.h"
-#include "apiserver/internal/quota_guard.h"
 #include "apiserver/internal/reader.h"
 #include "apiserver/internal/request.h"
-#include "apiserver/internal/served_kind.h"
 #include "apiserver/internal/watch_hub.h"
 #include "apiserver/internal/watch_review.h"
+#include "apiserver/served_kind.h"
 #include "apiserver/server.h"
 #include "apiserver/tenant_rules.h"
 #include "auth/impersonation.h"
@@ -58,8 +56,6 @@ class Server final : public ApiServer {
   [[nodiscard]] const Registry& registry() const noexcept { return params_.registry; }
   [[nodiscard]] WatchHub& hub() noexcept { return *hub_; }
   [[nodiscard]] KeyQueue& key_queue() noexcept { return key_queue_; }
-  [[nodiscard]] const QuotaIndex& quotas() const noexcept { return quotas_; }
-  [[nodiscard]] PolicyIndex& policies() noexcept { return policies_; }
   [[nodiscard]] Discovery& discovery(const Request& request);
   [[nodiscard]] OpenApi& openapi(const Request& request);
   [[nodiscard]] Conversions& conversions() noexcept { return *conversions_; }
@@ -87,8 +83,6 @@ class Server final : public ApiServer {
   std::unique_ptr<WatchHub> hub_;
   StoreReader reader_;
   KeyQueue key_queue_;
-  QuotaIndex quotas_;
-  PolicyIndex policies_;
   /// What describes the kinds of a registry.
   struct Documents {
     explicit Documents(const Registry& registry) : discovery(registry), openapi(registry) {}

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "apiserver/internal/media.h"
-#include "apiserver/internal/served_kind.h"
+#include "apiserver/served_kind.h"
 #include "krm/json.h"
 #include "krm/json_path.h"
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "apiserver/internal/policy_guard.h"
 #include "apiserver/internal/selection.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
@@ -42,6 +41,16 @@ Expected<void> check_identity(const WriteOp& op, const krm::Json& metadata) {
   return {};
 }
 
+bool is_unconditional(const WriteOp& op) {
+  const auto* update = std::get_if<Update>(&op.write);
+  return update == nullptr || update->unconditional;
+}
+
+bool may_create(const WriteOp& op) {
+  const auto* update = std::get_if<Update>(&op.write);
+  return op.subresource.empty() && (op.is<Apply>() || (update != nullptr && update->may_create));
+}
+
 /// AM-168 to AM-171.
 Expected<void> check_preconditions(WriteOp& op, const krm::Json& metadata) {
   const ResourceDef& def = *op.kind->def;
@@ -57,7 +66,7 @@ Expected<void> check_preconditions(WriteOp& op, const krm::Json& metadata) {
     if (*revision != op.entry.modified) {
       return fail(modified(op));
     }
-  } else if (!op.unconditional) {
+  } else if (!is_unconditional(op)) {
     return fail(krm::invalid(def.group, def.plural, op.name,
                              {krm::field_invalid("metadata.resourceVersion", krm::Json(0),
                                                  "must be specified for an update")}));
@@ -75,7 +84,7 @@ tl::unexpected<Error> immutable(const WriteOp& op, const char* field, const krm:
 Expected<void> keep_system_fields(WriteOp& op, const krm::Json& old, krm::Json& metadata) {
   const krm::Json* uid = metadata.find("uid");
   if (uid != nullptr && !uid->as_string().empty() && uid->as_string() != old.text({"uid"})) {
-    if (op.verb == "patch") {
+    if (!op.is<Update>()) {
       return immutable(op, "uid", *uid);
     }
     return fail(
@@ -120,7 +129,7 @@ krm::Json merge_parts(const WriteOp& op, const krm::Json& old, krm::Json changed
     }
     if (op.kind->def->status_metadata) {
       merged["metadata"] = std::move(changed["metadata"]);
-    } else if (op.applies) {
+    } else if (op.is<Apply>()) {
       krm::Json* metadata = changed.find("metadata");
       krm::Json* entries = metadata == nullptr ? nullptr : metadata->find("managedFields");
       if (entries != nullptr) {
@@ -200,7 +209,7 @@ Expected<void> prepare_update(WriteOp& op, Expected<krm::Json> current) {
   if (!current) {
     return fail(std::move(current.error()));
   }
-  Expected<krm::Json> changed = op.change(*current);
+  Expected<krm::Json> changed = op.changed(*current);
   if (!changed) {
     return fail(std::move(changed.error()));
   }
@@ -268,12 +277,8 @@ WriteResult present(const WriteOp& op) {
 
 /// Another writer was faster.
 void conflicted(const WriteOpPtr& op) {
-  if (op->has_version && op->verb == "update") {
-    op->finish(fail(modified(*op)));
-    return;
-  }
-  if (++op->attempts >= kMaxAttempts) {
-    op->finish(fail(modified(*op)));
+  if ((op->has_version && op->is<Update>()) || ++op->attempts >= kMaxAttempts) {
+    op->refuse(modified(*op));
     return;
   }
   attempt(op);
@@ -293,7 +298,7 @@ void store_changed(const WriteOpPtr& op) {
   with_stored_form(op, [op, gone] {
     Expected<std::string> stored = encode_write(*op);
     if (!stored) {
-      op->finish(fail(std::move(stored.error())));
+      op->refuse(std::move(stored.error()));
       return;
     }
     // Watchers see the last state that was there, with the finalizer that goes.
@@ -315,17 +320,17 @@ void store_changed(const WriteOpPtr& op) {
 
 /// PUT or apply of what is not there (AM-172, AM-217).
 void create_instead(const WriteOpPtr& op) {
-  Expected<krm::Json> object = op->change(krm::Json());
+  Expected<krm::Json> object = op->changed(krm::Json());
   if (!object) {
-    op->finish(fail(std::move(object.error())));
+    op->refuse(std::move(object.error()));
     return;
   }
   krm::Json& metadata = (*object)["metadata"];
   if (Expected<void> same = check_identity(*op, metadata); !same) {
-    op->finish(fail(std::move(same.error())));
+    op->refuse(std::move(same.error()));
     return;
   }
-  if (const std::string_view uid = metadata.text({"uid"}); !uid.empty() && !op->applies) {
+  if (const std::string_view uid = metadata.text({"uid"}); !uid.empty() && !op->is<Apply>()) {
     op->finish(fail(krm::conflict(op->kind->def->group, op->kind->def->plural, op->name,
                                   "Precondition failed: UID in precondition: " + std::string(uid) +
                                       ", UID in object meta: ")));
@@ -333,11 +338,14 @@ void create_instead(const WriteOpPtr& op) {
   }
   metadata.erase("resourceVersion");
   const auto create = [op, made = std::make_shared<krm::Json>(std::move(*object))] {
-    op->verb = "create";
+    op->creating = true;
     create_object(op, std::move(*made));
   };
-  if (op->authorize_create) {
-    op->authorize_create(create);
+  const auto* apply = std::get_if<Apply>(&op->write);
+  const AskCreate& ask =
+      apply != nullptr ? apply->ask_create : std::get<Update>(op->write).ask_create;
+  if (ask) {
+    ask(create);
   } else {
     create();
   }
@@ -346,33 +354,31 @@ void create_instead(const WriteOpPtr& op) {
 /// @param current what is stored, in the version of the request.
 void change_current(const WriteOpPtr& op, Expected<krm::Json> current) {
   if (Expected<void> done = prepare_update(*op, std::move(current)); !done) {
-    op->finish(fail(std::move(done.error())));
+    op->refuse(std::move(done.error()));
     return;
   }
   admit(op, op->object.get(), op->old.get(), [op] {
     if (Expected<void> valid = validate_write(*op); !valid) {
-      op->finish(fail(std::move(valid.error())));
+      op->refuse(std::move(valid.error()));
       return;
     }
-    approve(op, op->object.get(), op->old.get(), [op] {
-      guard_write(op, op->object.get(), op->old.get(), [op] { store_changed(op); });
-    });
+    approve(op, op->object.get(), op->old.get(), [op] { store_changed(op); });
   });
 }
 
 void attempt(const WriteOpPtr& op) {
   Expected<store::Entry> entry = op->server.store().get(op->key);
   if (entry && !is_visible(op->view, op->cluster, *op->kind->def, op->key, entry->value.view())) {
-    op->finish(fail(op->not_found()));
+    op->refuse(op->not_found());
     return;
   }
   if (!entry) {
     if (entry.error().code() != Errc::kNotFound) {
-      op->finish(fail(std::move(entry.error())));
-    } else if (op->upsert && op->subresource.empty()) {
+      op->refuse(std::move(entry.error()));
+    } else if (may_create(*op)) {
       create_instead(op);
     } else {
-      op->finish(fail(op->not_found()));
+      op->refuse(op->not_found());
     }
     return;
   }
@@ -392,26 +398,12 @@ void attempt(const WriteOpPtr& op) {
 }  // namespace
 
 void apply_to_taken(const WriteOpPtr& op) {
-  op->verb = "patch";
+  op->creating = false;
   conflicted(op);
 }
 
 void update_object(const WriteOpPtr& op) {
-  const std::optional<std::string> key =
-      object_key(op->kind->storage_name, op->cluster, op->ns, op->name);
-  if (!key) {
-    op->finish(fail(op->not_found()));
-    return;
-  }
-  op->key = *key;
-  op->server.key_queue().acquire(op->key, [op](std::shared_ptr<KeyQueue::Turn> turn) {
-    op->turn = std::move(turn);
-    if (op->is_abandoned()) {
-      op->finish(fail(Errc::kCancelled));
-      return;
-    }
-    attempt(op);
-  });
+  take_turn(op, [op] { attempt(op); });
 }
 
 }  // namespace kintsugi::apiserver::internal

@@ -1,11 +1,13 @@
 #include "apiserver/internal/write_op.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/scale.h"
 #include "apiserver/internal/server_impl.h"
+#include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
 #include "base/time.h"
 #include "cel/rules.h"
@@ -122,63 +124,58 @@ bool WriteOp::is_abandoned() const {
   return client == nullptr || client->is_gone();
 }
 
+std::string_view WriteOp::verb() const noexcept {
+  constexpr std::string_view kVerbs[] = {"create", "update", "patch", "patch", "delete"};
+  static_assert(std::size(kVerbs) == std::variant_size_v<Write>);
+  return creating ? kVerbs[0] : kVerbs[write.index()];
+}
+
+krm::Json WriteOp::options_document(Operation operation) const {
+  const auto* deletion = std::get_if<Delete>(&write);
+  return deletion != nullptr ? delete_options_document(deletion->options)
+                             : write_options_document(options, operation == Operation::kCreate);
+}
+
+Expected<krm::Json> WriteOp::changed(const krm::Json& current) const {
+  return std::visit(
+      [&current](const auto& what) -> Expected<krm::Json> {
+        if constexpr (requires { what.change; }) {
+          return what.change(current);
+        } else {
+          return fail(Errc::kInternal, "this write changes no object");
+        }
+      },
+      write);
+}
+
 void WriteOp::finish(Expected<WriteResult> result) {
   const auto self = shared_from_this();
   turn.reset();
-  quota_turn.reset();
-  change = nullptr;
+  charge_turn.reset();
+  std::visit(
+      [](auto& what) {
+        if constexpr (requires { what.change; }) {
+          what.change = nullptr;
+        }
+      },
+      write);
   if (const auto call = std::exchange(done, nullptr)) {
     if (!result && is_store_fault(result.error())) {
-      result = fail(store_fault(result.error(), verb == "patch" ? "update" : verb, *kind->def));
+      const std::string_view what = verb() == "patch" ? "update" : verb();
+      result = fail(store_fault(result.error(), what, *kind->def));
     }
     call(std::move(result));
   }
 }
 
 const WriteContext& WriteOp::context() {
-  hook_context.emplace(WriteContext{user, cluster, verb, subresource, options.dry_run,
+  hook_context.emplace(WriteContext{user, cluster, verb(), subresource, options.dry_run,
                                     server.reader(), warnings, false, generated_name});
   return *hook_context;
 }
 
 Error WriteOp::not_found() const {
   return krm::not_found(kind->def->group, kind->def->plural, name);
-}
-
-void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
-           std::function<void()> next) {
-  const Hooks& hooks = op->kind->def->hooks;
-  if (!hooks.admit || op->skip_admission) {
-    next();
-    return;
-  }
-  hooks.admit(op->context(), object, old, [op, next = std::move(next)](Expected<void> allowed) {
-    if (!allowed) {
-      op->finish(fail(std::move(allowed.error())));
-      return;
-    }
-    next();
-  });
-}
-
-void approve(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
-             std::function<void()> next) {
-  if (!op->refusal) {
-    op->finish(fail(std::move(op->refusal.error())));
-    return;
-  }
-  const Hooks& hooks = op->kind->def->hooks;
-  if (!hooks.approve || op->skip_admission) {
-    next();
-    return;
-  }
-  hooks.approve(op->context(), object, old, [op, next = std::move(next)](Expected<void> allowed) {
-    if (!allowed) {
-      op->finish(fail(std::move(allowed.error())));
-      return;
-    }
-    next();
-  });
 }
 
 Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old) {
@@ -215,10 +212,8 @@ Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* ol
 Expected<void> validate_write(WriteOp& op) {
   const ResourceDef& def = *op.kind->def;
   std::vector<Cause> causes;
-  // Definitions are validated by the general rules, not by those of the core kinds: their own
-  // finalizer has no slash.
-  const bool core_rules = def.builtin && def.group != "apiextensions.k8s.io";
-  const krm::MetaRules rules{def.namespaced, name_rule(def.name_rule), core_rules};
+  const krm::MetaRules rules{def.namespaced, name_rule(def.name_rule),
+                             def.builtin && !def.general_metadata};
   if (const krm::Json* metadata = op.object->find("metadata")) {
     krm::validate_object_meta(*metadata, rules, "metadata", causes);
   }
@@ -230,6 +225,35 @@ Expected<void> validate_write(WriteOp& op) {
   }
   return fail(krm::invalid(def.stored_under_group.value_or(def.group), def.kind,
                            op.object->text({"metadata", "name"}), std::move(causes)));
+}
+
+void run_write(const WriteOpPtr& op) {
+  if (auto* create = std::get_if<Create>(&op->write)) {
+    create_object(op, std::move(create->object));
+  } else if (op->is<Delete>()) {
+    delete_object(op);
+  } else {
+    update_object(op);
+  }
+}
+
+void take_turn(const WriteOpPtr& op, std::function<void()> next) {
+  const std::optional<std::string> key =
+      object_key(op->kind->storage_name, op->cluster, op->ns, op->name);
+  if (!key) {
+    op->refuse(op->not_found());
+    return;
+  }
+  op->key = *key;
+  op->server.key_queue().acquire(
+      op->key, [op, next = std::move(next)](std::shared_ptr<KeyQueue::Turn> turn) {
+        op->turn = std::move(turn);
+        if (op->is_abandoned()) {
+          op->finish(fail(Errc::kCancelled));
+          return;
+        }
+        next();
+      });
 }
 
 void with_stored_form(const WriteOpPtr& op, std::function<void()> next) {
@@ -244,7 +268,7 @@ void with_stored_form(const WriteOpPtr& op, std::function<void()> next) {
       op->cluster, storage, *op->object,
       [op, storage, next = std::move(next)](Expected<krm::Json> converted) {
         if (!converted) {
-          op->finish(fail(std::move(converted.error())));
+          op->refuse(std::move(converted.error()));
           return;
         }
         *op->object = std::move(*converted);
@@ -271,7 +295,7 @@ void commit_write(const WriteOpPtr& op, store::Op change,
   op->server.commit(std::move(ops),
                     [op, next = std::move(next)](Expected<store::CommitResult> result) {
                       if (!result) {
-                        op->finish(fail(std::move(result.error())));
+                        op->refuse(std::move(result.error()));
                         return;
                       }
                       next(!result->conflict, result->revision);
@@ -338,7 +362,7 @@ krm::OwnershipContext ownership_context(const WriteOp& op, std::string_view now)
 }
 
 void track_fields(const WriteOp& op, const krm::Json* old, krm::Json& object) {
-  if (op.applies) {
+  if (op.is<Apply>()) {
     return;
   }
   // The reference keeps no time for those who scale.

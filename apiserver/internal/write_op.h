@@ -4,14 +4,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
+#include <variant>
 
+#include "apiserver/admission.h"
 #include "apiserver/internal/key_queue.h"
 #include "apiserver/internal/options.h"
-#include "apiserver/internal/served_kind.h"
+#include "apiserver/served_kind.h"
 #include "apiserver/view.h"
-#include "auth/user.h"
 #include "base/error.h"
 #include "krm/json.h"
 #include "krm/managed_fields.h"
@@ -31,45 +32,57 @@ struct WriteResult {
   bool is_status = false;        ///< `json` is a Status
 };
 
-/// One write on its way, from the wire or from a controller. Callbacks share it; its members are
-/// what WriteContext refers to, so it outlives hooks that answer later. Threads: its loop.
-struct WriteOp : std::enable_shared_from_this<WriteOp> {
-  explicit WriteOp(Server& owner) : server(owner) {}
+/// Makes the new object (request version) from the present one, null when there is none; may run
+/// several times.
+using Change = std::function<Expected<krm::Json>(const krm::Json& current)>;
+/// Asks whether who changes what is not there may create it; answers the request itself if not.
+using AskCreate = std::function<void(std::function<void()> allowed)>;
+
+/// POST.
+struct Create {
+  krm::Json object;            ///< decoded, in the request's version
+  bool keep_identity = false;  ///< uid and creation time are those of the object
+};
+/// PUT, of an object or a subresource. A lost race is told when the client said which version it
+/// changes.
+struct Update {
+  Change change;
+  bool unconditional = false;  ///< without resourceVersion is fine
+  bool may_create = false;     ///< of an absent object creates it
+  AskCreate ask_create;        ///< unset: allowed
+};
+/// PATCH by JSON patch, merge patch or strategic merge patch. Lost races are tried again.
+struct Patch {
+  Change change;
+};
+/// PATCH by server-side apply, which creates what is absent; `change` keeps managedFields itself.
+struct Apply {
+  Change change;
+  AskCreate ask_create;
+};
+/// DELETE.
+struct Delete {
+  DeleteOptions options;
+  bool of_collection = false;  ///< one of a collection, as admission sees it without a name
+};
+using Write = std::variant<Create, Update, Patch, Apply, Delete>;
+
+/// One write on its way. Callbacks share it; its members are what WriteContext refers to, so it
+/// outlives hooks that answer later. Threads: its loop.
+struct WriteOp final : PendingWrite, std::enable_shared_from_this<WriteOp> {
+  WriteOp(Server& owner, Write what) : server(owner), write(std::move(what)) {}
 
   Server& server;
-  ServedKindPtr kind;
+  Write write;
   std::shared_ptr<View> view;  ///< null: the cluster as it is
-  std::string cluster, ns, name, subresource;
-  std::string verb;  ///< create, update, patch, delete
-  auth::UserInfo user;
-  std::string manager;
   WriteOptions options;
-  bool skip_admission = false;
-  bool keep_identity = false;  ///< create: uid and creation time are those of the object
-  bool unconditional = false;  ///< update without resourceVersion is fine
-  bool upsert = false;         ///< update of an absent object creates it
-  bool in_collection = false;  ///< delete: one of a collection, as policies see it without a name
-  bool applies = false;        ///< server-side apply: `change` keeps managedFields itself
-  std::optional<DeleteOptions> delete_options;  ///< of a delete
-  std::vector<std::string> warnings;
-  /// What admission policies have to say besides yes and no, in the attempt that runs.
-  std::vector<std::string> policy_warnings;
-  std::vector<std::pair<std::string, std::string>> audit_annotations;
-  /// Asked before an update becomes a create; unset: allowed.
-  std::function<void(std::function<void()> allowed)> authorize_create;
   std::function<void(Expected<WriteResult>)> done;
-
-  /// Makes the new object (request version) from the present one, null when there is none; may run
-  /// several times.
-  std::function<Expected<krm::Json>(const krm::Json& current)> change;
   std::optional<std::weak_ptr<Request>> request;  ///< unset: a controller's
-  /// The client left while the write waited for its turn: it does not begin (SE-076).
-  [[nodiscard]] bool is_abandoned() const;
   std::shared_ptr<KeyQueue::Turn> turn;
-  std::shared_ptr<KeyQueue::Turn> quota_turn;  ///< create in a namespace with quotas
+  std::shared_ptr<KeyQueue::Turn> charge_turn;  ///< create that charges others
   std::optional<WriteContext> hook_context;
   int attempts = 0;
-  int quota_attempts = 0;
+  int charge_attempts = 0;
 
   // The attempt that runs.
   std::string key;
@@ -78,48 +91,74 @@ struct WriteOp : std::enable_shared_from_this<WriteOp> {
   std::unique_ptr<krm::Json> old;     ///< storage version, stored now; null on create
   /// Custom kinds: the version in which `object` and `old` are; null: that of `kind`.
   ServedKindPtr written_as;
-  Expected<void> refusal;  ///< what receive_any has to say, told in validating admission
-  bool converted = false;  ///< `object` comes from the webhook: not defaulted by its schema yet
-  bool generated_name = false;
-  bool has_version = false;  ///< the client said which version it changes
+  Expected<void> refusal;       ///< what receive_any has to say, told in validating admission
+  bool creating = false;        ///< an update or apply that has found nothing and creates
+  bool converted = false;       ///< `object` is the webhook's: not defaulted by its schema yet
+  bool generated_name = false;  ///< create: by the server, out of generateName
+  bool has_version = false;     ///< update: the client said which version it changes
 
+  [[nodiscard]] std::string_view verb() const noexcept override;
+  [[nodiscard]] bool is_dry_run() const noexcept override { return options.dry_run; }
+  [[nodiscard]] krm::Json options_document(Operation operation) const override;
+  void convert(krm::Json object, ServedKindPtr to,
+               std::function<void(Expected<krm::Json>)> converted) override;
+
+  template <class Kind>
+  [[nodiscard]] bool is() const noexcept {
+    return std::holds_alternative<Kind>(write);
+  }
+  /// Makes the object of a write that changes what is there. Not of others.
+  [[nodiscard]] Expected<krm::Json> changed(const krm::Json& current) const;
+  /// The client left while the write waited for its turn: it does not begin (SE-076).
+  [[nodiscard]] bool is_abandoned() const;
   /// Calls `done`, once, after letting the next writer of this object in.
   void finish(Expected<WriteResult> result);
+  void refuse(Error error) { finish(fail(std::move(error))); }
   [[nodiscard]] const WriteContext& context();
   [[nodiscard]] Error not_found() const;
 };
 using WriteOpPtr = std::shared_ptr<WriteOp>;
 
-/// @param object decoded, in the request's version.
-void create_object(const WriteOpPtr& op, krm::Json object);
-/// Reads, changes by op->change, stores; again on conflict.
-void update_object(const WriteOpPtr& op);
+/// Does what op->write says; op->done hears of it.
+void run_write(const WriteOpPtr& op);
 /// An apply that wanted to create found the name taken: changes what is there instead.
 void apply_to_taken(const WriteOpPtr& op);
-void delete_object(const WriteOpPtr& op, const DeleteOptions& options);
 
-/// Runs hooks.admit, then `next`; failures finish the operation.
-void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
-           std::function<void()> next);
-/// Validating admission: what receive_any had to say, then hooks.approve, then `next`.
-void approve(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
-             std::function<void()> next);
+// The ways of run_write().
+void create_object(const WriteOpPtr& op, krm::Json object);
+/// Reads, changes, stores; again on conflict.
+void update_object(const WriteOpPtr& op);
+void delete_object(const WriteOpPtr& op);
+
+// Stages that they share. Where a stage has `next`, failures finish the operation.
+/// Waits for the turn at op.key.
+void take_turn(const WriteOpPtr& op, std::function<void()> next);
 /// Hooks::prepare and what the server and the view do to every object.
 [[nodiscard]] Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old);
+/// Hooks::admit.
+void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
+           std::function<void()> next);
 /// Metadata, schema and hooks. @error kInvalid
 [[nodiscard]] Expected<void> validate_write(WriteOp& op);
-/// `next` with op.object in its storage version where that takes the webhook; failures finish the
-/// operation.
+/// AdmissionStep::check_new.
+[[nodiscard]] Expected<void> check_new(const WriteOp& op);
+/// What receive_any had to say, then Hooks::approve, then AdmissionStep::review.
+void approve(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
+             std::function<void()> next);
+/// AdmissionStep::review of a subresource that answers creates itself. @param body of its kind
+void review_subresource(const WriteOpPtr& op, const ResourceDef::ExtraSubresource& extra,
+                        const krm::Json& body, std::function<void()> next);
+/// `next` with op.object in its storage version where that takes the webhook.
 void with_stored_form(const WriteOpPtr& op, std::function<void()> next);
 /// The stored bytes of op.object. @error kRequestEntityTooLarge (AM-059)
 [[nodiscard]] Expected<std::string> encode_write(WriteOp& op);
-/// Commits op.object under op.key. `next` gets true when it was stored, false on a conflict;
-/// failures finish the operation.
+/// Commits op.object under op.key. `next` gets true when it was stored, false on a conflict.
 void commit_write(const WriteOpPtr& op, store::Op change,
                   std::function<void(bool stored, store::Revision revision)> next);
 /// The answer for op.object without storing it.
 [[nodiscard]] WriteResult dry_run_result(WriteOp& op, int status, store::Revision revision);
-/// metadata.annotations["kcp.io/cluster"] in servers with logical clusters (AM-474).
+
+/// krm::kClusterAnnotation in servers with logical clusters (AM-474).
 void set_cluster_annotation(const WriteOp& op, krm::Json& object);
 /// Takes it away, so that nobody owns it (kcp adds it below managedFields).
 void drop_cluster_annotation(const WriteOp& op, krm::Json& object);

@@ -113,15 +113,16 @@ Expected<krm::Json> read_scale(const ServedKind& kind, BodyType type, std::strin
   return std::move(parsed->json);
 }
 
-/// The change that PUT asks for.
-Expected<void> make_replacement(WriteOp& op, BodyType type, std::string_view body) {
+/// What PUT asks for.
+Expected<void> read_replacement(WriteOp& op, BodyType type, std::string_view body) {
+  auto& update = std::get<Update>(op.write);
   if (op.subresource == "scale") {
     Expected<krm::Json> scale = read_scale(*op.kind, type, body);
     if (!scale) {
       return fail(std::move(scale.error()));
     }
-    op.unconditional = true;
-    op.change = [kind = op.kind, scale = std::move(*scale)](const krm::Json& current) {
+    update.unconditional = true;
+    update.change = [kind = op.kind, scale = std::move(*scale)](const krm::Json& current) {
       return with_scale(*kind, current, scale);
     };
     return {};
@@ -131,7 +132,7 @@ Expected<void> make_replacement(WriteOp& op, BodyType type, std::string_view bod
   if (!object) {
     return fail(std::move(object.error()));
   }
-  op.change = [object = std::move(*object)](const krm::Json&) -> Expected<krm::Json> {
+  update.change = [object = std::move(*object)](const krm::Json&) -> Expected<krm::Json> {
     return object;
   };
   return {};
@@ -139,18 +140,18 @@ Expected<void> make_replacement(WriteOp& op, BodyType type, std::string_view bod
 
 /// What a patch makes of an object. `shown` gets what a refusal of the result shows, if that is not
 /// the result itself.
-using Patch = std::function<Expected<krm::Json>(const krm::Json& view, std::string& shown)>;
+using PatchDocument = std::function<Expected<krm::Json>(const krm::Json& view, std::string& shown)>;
 
-Expected<Patch> read_strategic_patch(const ServedKind& kind, std::string_view body,
-                                     std::vector<std::string>& faults) {
+Expected<PatchDocument> read_strategic_patch(const ServedKind& kind, std::string_view body,
+                                             std::vector<std::string>& faults) {
   krm::Json::ParseReport report;
   Expected<krm::Json> patch = krm::parse_strategic_merge(body, &report);
   if (!patch) {
     return fail(std::move(patch.error()));
   }
   faults = krm::strict_warnings(report.duplicate_fields, {});
-  return Patch([schema = kind.version->schema, patch = std::move(*patch)](
-                   const krm::Json& view, std::string& shown) -> Expected<krm::Json> {
+  return PatchDocument([schema = kind.version->schema, patch = std::move(*patch)](
+                           const krm::Json& view, std::string& shown) -> Expected<krm::Json> {
     krm::Json rest = patch;
     Expected<krm::Json> patched = krm::apply_strategic_merge(*schema, view, rest);
     if (patched) {
@@ -164,8 +165,8 @@ Expected<Patch> read_strategic_patch(const ServedKind& kind, std::string_view bo
 }
 
 /// Reads the patch document. `faults` are what strict validation says about it.
-Expected<Patch> read_patch(const ServedKind& kind, BodyType type, std::string_view body,
-                           std::vector<std::string>& faults) {
+Expected<PatchDocument> read_patch(const ServedKind& kind, BodyType type, std::string_view body,
+                                   std::vector<std::string>& faults) {
   if (type == BodyType::kStrategicPatch) {
     return read_strategic_patch(kind, body, faults);
   }
@@ -175,7 +176,7 @@ Expected<Patch> read_patch(const ServedKind& kind, BodyType type, std::string_vi
       return fail(std::move(patch.error()));
     }
     faults = patch->strict_errors();
-    return Patch([patch = std::move(*patch)](const krm::Json& view, std::string&) {
+    return PatchDocument([patch = std::move(*patch)](const krm::Json& view, std::string&) {
       return patch.apply(view);
     });
   }
@@ -185,16 +186,15 @@ Expected<Patch> read_patch(const ServedKind& kind, BodyType type, std::string_vi
     return fail(std::move(patch.error()));
   }
   faults = krm::strict_warnings(report.duplicate_fields, {});
-  return Patch(
+  return PatchDocument(
       [patch = std::move(*patch)](const krm::Json& view, std::string&) -> Expected<krm::Json> {
         return krm::apply_merge_patch(view, patch);
       });
 }
 
-void make_patch_change(WriteOp& op, Patch patch, std::vector<std::string> faults) {
-  op.unconditional = true;
+Change patch_change(WriteOp& op, PatchDocument patch, std::vector<std::string> faults) {
   if (op.subresource == "scale") {
-    op.change = [kind = op.kind, patch = std::move(patch)](const krm::Json& current) {
+    return [kind = op.kind, patch = std::move(patch)](const krm::Json& current) {
       std::string shown;
       return patch(scale_to_change(*kind, current), shown)
           .and_then([&](krm::Json patched) -> Expected<krm::Json> {
@@ -206,10 +206,9 @@ void make_patch_change(WriteOp& op, Patch patch, std::vector<std::string> faults
             return with_scale(*kind, current, patched);
           });
     };
-    return;
   }
-  op.change = [raw = &op, patch = std::move(patch),
-               faults = std::move(faults)](const krm::Json& current) -> Expected<krm::Json> {
+  return [raw = &op, patch = std::move(patch),
+          faults = std::move(faults)](const krm::Json& current) -> Expected<krm::Json> {
     std::string shown;
     Expected<krm::Json> patched = patch(current, shown);
     if (!patched) {
@@ -233,17 +232,25 @@ Error unsupported_patch(const ServedKind& kind) {
 
 }  // namespace
 
-void pass_policy_notes(Request& request, WriteOp& op) {
-  for (std::string& text : std::exchange(op.policy_warnings, {})) {
+void pass_notes(Request& request, WriteOp& op) {
+  for (std::string& text : std::exchange(op.notes.warnings, {})) {
     request.warn(std::move(text));
   }
-  for (auto& note : std::exchange(op.audit_annotations, {})) {
+  for (auto& note : std::exchange(op.notes.annotations, {})) {
     request.annotations.push_back(std::move(note));
   }
 }
 
-WriteOpPtr make_write_op(const RequestPtr& request, const Target& target, std::string_view verb) {
-  auto op = std::make_shared<WriteOp>(request->server);
+AskCreate ask_create(const RequestPtr& request) {
+  return [request](std::function<void()> allowed) {
+    auth::Attributes attributes = attributes_of(*request);
+    attributes.verb = "create";
+    authorize(request, std::move(attributes), std::move(allowed));
+  };
+}
+
+WriteOpPtr make_write_op(const RequestPtr& request, const Target& target, Write what) {
+  auto op = std::make_shared<WriteOp>(request->server, std::move(what));
   op->request = request;
   op->kind = target.kind;
   op->view = request->view;
@@ -251,14 +258,13 @@ WriteOpPtr make_write_op(const RequestPtr& request, const Target& target, std::s
   op->ns = target.ns;
   op->name = target.name;
   op->subresource = target.subresource;
-  op->verb = verb;
   op->user = request->user;
   op->done = [request, raw = op.get()](Expected<WriteResult> result) {
     for (std::string& text : raw->warnings) {
       request->warn(std::move(text));
     }
     raw->warnings.clear();
-    pass_policy_notes(*request, *raw);
+    pass_notes(*request, *raw);
     if (!result) {
       send_error(*request, result.error());
     } else if (!result->stored.empty() && raw->kind->needs_webhook(result->stored)) {
@@ -277,7 +283,7 @@ void handle_create(const RequestPtr& request, const Target& target) {
       !read_options(request, "CreateOptions", options)) {
     return;
   }
-  const WriteOpPtr op = make_write_op(request, target, "create");
+  const WriteOpPtr op = make_write_op(request, target, Create{});
   op->manager = field_manager(options, request->header("user-agent"));
   op->options = std::move(options);
   with_body(request, [request, op, type] {
@@ -285,10 +291,11 @@ void handle_create(const RequestPtr& request, const Target& target) {
         decode_object(*op->kind, type, request->body, op->options.validation, op->warnings);
     request->body = std::string();
     if (!object) {
-      op->finish(fail(std::move(object.error())));
+      op->refuse(std::move(object.error()));
       return;
     }
-    create_object(op, std::move(*object));
+    std::get<Create>(op->write).object = std::move(*object);
+    run_write(op);
   });
 }
 
@@ -299,24 +306,20 @@ void handle_update(const RequestPtr& request, const Target& target) {
       !read_options(request, "UpdateOptions", options)) {
     return;
   }
-  const WriteOpPtr op = make_write_op(request, target, "update");
+  const ResourceDef& def = *target.kind->def;
+  const WriteOpPtr op = make_write_op(
+      request, target,
+      Update{{}, def.unconditional_update, def.create_on_update, ask_create(request)});
   op->manager = field_manager(options, request->header("user-agent"));
   op->options = std::move(options);
-  op->unconditional = target.kind->def->unconditional_update;
-  op->upsert = target.kind->def->create_on_update;
-  op->authorize_create = [request](std::function<void()> allowed) {
-    auth::Attributes attributes = attributes_of(*request);
-    attributes.verb = "create";
-    authorize(request, std::move(attributes), std::move(allowed));
-  };
   with_body(request, [request, op, type] {
-    Expected<void> made = make_replacement(*op, type, request->body);
+    Expected<void> made = read_replacement(*op, type, request->body);
     request->body = std::string();
     if (!made) {
-      op->finish(fail(std::move(made.error())));
+      op->refuse(std::move(made.error()));
       return;
     }
-    update_object(op);
+    run_write(op);
   });
 }
 
@@ -343,21 +346,22 @@ void handle_patch(const RequestPtr& request, const Target& target) {
   if (!read_options(request, "PatchOptions", options)) {
     return;
   }
-  const WriteOpPtr op = make_write_op(request, target, "patch");
+  const WriteOpPtr op = make_write_op(request, target, Patch{});
   op->manager = field_manager(options, request->header("user-agent"));
   op->options = std::move(options);
   with_body(request, [request, op, type] {
     std::vector<std::string> faults;
-    Expected<Patch> patch = read_patch(*op->kind, type, request->body, faults);
+    Expected<PatchDocument> patch = read_patch(*op->kind, type, request->body, faults);
     request->body = std::string();
+    Change& change = std::get<Patch>(op->write).change;
     if (!patch) {  // whether the object is there comes first
-      op->change = [why = std::make_shared<Error>(std::move(patch.error()))](const krm::Json&) {
+      change = [why = std::make_shared<Error>(std::move(patch.error()))](const krm::Json&) {
         return Expected<krm::Json>(fail(why->clone()));
       };
     } else {
-      make_patch_change(*op, std::move(*patch), std::move(faults));
+      change = patch_change(*op, std::move(*patch), std::move(faults));
     }
-    update_object(op);
+    run_write(op);
   });
 }
 

@@ -255,29 +255,30 @@ class TestingServer final : public ApiServer, public ObjectReader, public Regist
   Expected<krm::Json> apply(WriteRequest& request) {
     const ObjectKey key{request.cluster, request.group, request.resource, request.ns, request.name};
     const auto found = objects.find(key.pack());
-    if (request.verb == "create") {
+    if (auto* create = std::get_if<CreateObject>(&request.what)) {
       if (found != objects.end()) {
         return fail(krm::already_exists(key.group, key.resource, key.name));
       }
-      put(key, request.object);
-      return request.object;
+      put(key, create->object);
+      return create->object;
     }
     if (found == objects.end()) {
       return fail(krm::not_found(key.group, key.resource, key.name));
     }
     krm::Json present = found->second;
-    if (request.verb == "delete") {
-      if (!request.expected_uid.empty() && request.expected_uid != uid_of(present)) {
+    if (const auto* gone = std::get_if<DeleteObject>(&request.what)) {
+      if (!gone->expected_uid.empty() && gone->expected_uid != uid_of(present)) {
         return fail(Errc::kConflict);
       }
       mark_deleted(key, std::move(present));
       return krm::Json::object();
     }
-    if (request.object.text({"metadata", "resourceVersion"}) !=
+    auto& update = std::get<UpdateObject>(request.what);
+    if (update.object.text({"metadata", "resourceVersion"}) !=
         present.text({"metadata", "resourceVersion"})) {
       return fail(krm::modified(key.group, key.resource, key.name));
     }
-    krm::Json next = std::move(request.object);
+    krm::Json next = std::move(update.object);
     const auto keep = [&](krm::Json& target, const krm::Json& source, const char* member) {
       if (const krm::Json* value = source.find(member)) {
         target[member] = *value;
@@ -285,11 +286,11 @@ class TestingServer final : public ApiServer, public ObjectReader, public Regist
         target.erase(member);
       }
     };
-    if (request.subresource == "status") {
+    if (update.subresource == "status") {
       krm::Json target = present;
       keep(target, next, "status");
       next = std::move(target);
-    } else if (request.subresource == "finalize") {
+    } else if (update.subresource == "finalize") {
       krm::Json target = present;
       keep(target["spec"], next["spec"], "finalizers");
       next = std::move(target);

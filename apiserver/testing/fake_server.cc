@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "kinds/builtin_admission.h"
 #include "krm/request_info.h"
 #include "krm/structural.h"
 
@@ -138,6 +139,7 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster,
                               krm::Json& object, const krm::Json* old) {
     return prepare_ ? prepare_(context, def, object, old) : Expected<void>();
   };
+  kinds::install_builtin_admission(params);
   params.review_delay = Duration(0);
   params.concurrency = limits;
   params.watch_lag = milliseconds(500);

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "apiserver/controllers/controller.h"
-#include "apiserver/kcp_groups.h"
 #include "base/strings.h"
 #include "controlplane/admission/privileges.h"
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/controllers/binding_status.h"
+#include "controlplane/internal/kcp_groups.h"
 #include "controlplane/internal/names.h"
 #include "krm/finalizers.h"
 #include "krm/status.h"
@@ -190,7 +190,7 @@ bool is_reserved_annotation(std::string_view key) {
 /// The system may define the server's own kinds elsewhere, but nothing that ends with apis.kcp.io.
 std::string definition_fault(const Json& object, bool is_schema, bool is_system) {
   const std::string_view group = object.text({"spec", "group"});
-  if (apiserver::is_reserved_group(group) && (!is_system || group.ends_with(kApisGroup))) {
+  if (is_reserved_group(group) && (!is_system || group.ends_with(kApisGroup))) {
     return std::string(group) + " is a reserved group";
   }
   const Json* annotations = object.at({"metadata", "annotations"});

@@ -37,13 +37,13 @@ void ApiCatalog::start(apiserver::ApiServer& server, Paths paths) {
   paths_ = std::move(paths);
   for (std::size_t i = 0; i < std::size(kSources); ++i) {
     follow(server, static_cast<Kind>(i), kSources[i].group, kSources[i].resource);
-    follow(server, static_cast<Kind>(i), apiserver::kReplicaGroup, kSources[i].resource);
+    follow(server, static_cast<Kind>(i), kinds::kReplicaGroup, kSources[i].resource);
   }
 }
 
 void ApiCatalog::follow(apiserver::ApiServer& server, Kind kind, std::string_view group,
                         std::string_view resource) {
-  const bool replica = group == apiserver::kReplicaGroup;
+  const bool replica = group == kinds::kReplicaGroup;
   subscriptions_.push_back(server.on_change(
       group, resource, [this, kind, replica](const apiserver::ApiServer::Change& change) {
         note(kind, replica, change.cluster, change.name, change.object.get());
@@ -208,7 +208,7 @@ ApiCatalog::Found ApiCatalog::get(Kind kind, std::string_view cluster,
   if (Found own = reader.get(cluster, source.group, source.resource, "", name)) {
     return own;
   }
-  Found copy = reader.get(cluster, apiserver::kReplicaGroup, source.resource, "", name);
+  Found copy = reader.get(cluster, kinds::kReplicaGroup, source.resource, "", name);
   if (copy) {
     (*copy)["apiVersion"] = source.api_version;
     (*copy)["kind"] = source.kind;

@@ -35,7 +35,7 @@ class ApiCatalogTest : public apiserver::ControllerTest {
   }
   static apiserver::ObjectKey copy(std::string_view resource, const char* cluster,
                                    const char* name) {
-    return {cluster, std::string(apiserver::kReplicaGroup), std::string(resource), "", name};
+    return {cluster, std::string(kinds::kReplicaGroup), std::string(resource), "", name};
   }
   void start() {
     catalog_.on_export([this](const ExportRef& ref) {

@@ -167,9 +167,8 @@ void ShardClusterAccess::create(const std::string& shard, const std::string& clu
                                 Done done) {
   if (shard == own_) {
     apiserver::ApiServer::WriteRequest message;
-    message.verb = "create";
     message.cluster = cluster;
-    message.object = std::move(object);
+    message.what = apiserver::ApiServer::CreateObject{std::move(object)};
     local(std::move(message), std::move(done));
     return;
   }
@@ -192,9 +191,8 @@ void ShardClusterAccess::remove(const std::string& shard, const std::string& clu
   const auto gone = [](Errc code) { return code == Errc::kNotFound || code == Errc::kConflict; };
   if (shard == own_) {
     apiserver::ApiServer::WriteRequest message;
-    message.verb = "delete";
     message.cluster = cluster;
-    message.expected_uid = uid;
+    message.what = apiserver::ApiServer::DeleteObject{uid};
     local(std::move(message), [gone, done = std::move(done)](Expected<void> result) {
       if (!result && gone(result.error().code())) {
         result = {};

@@ -122,14 +122,13 @@ void HomeWorkspaces::make(const auth::UserInfo& user, std::string cluster,
     object.make({"spec", "terminators"}).push_back(Json(name));
   }
   apiserver::ApiServer::WriteRequest request;
-  request.verb = "create";
   request.cluster = std::move(cluster);
   request.group = kCoreGroup;
   request.resource = kLogicalClusters;
   request.name = kClusterName;
   request.manager = "kintsugi-home-workspaces";
   request.skip_admission = true;
-  request.object = std::move(object);
+  request.what = apiserver::ApiServer::CreateObject{std::move(object)};
   server_->write(std::move(request), [done](Expected<Json> made) {
     if (!made && made.error().code() != Errc::kAlreadyExists) {
       done(fail(std::move(made.error())));

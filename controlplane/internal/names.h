@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "apiserver/replicas.h"
+#include "kinds/replicas.h"
 #include "krm/annotations.h"
 #include "krm/json.h"
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "apiserver/body_bounds.h"
-#include "apiserver/policies/param_rights.h"
 #include "apiserver/tenant_rules.h"
 #include "controlplane/admission/binding_admission.h"
 #include "controlplane/admission/logical_cluster_admission.h"
@@ -13,10 +12,13 @@
 #include "controlplane/catalog/shard_kinds.h"
 #include "controlplane/clusters/cluster_resolver.h"
 #include "controlplane/clusters/trust.h"
+#include "controlplane/internal/kcp_groups.h"
 #include "controlplane/internal/names.h"
 #include "controlplane/shard_metrics.h"
 #include "controlplane/views/claim_labels.h"
+#include "kinds/builtin_admission.h"
 #include "kinds/builtin_kinds.h"
+#include "kinds/policies/param_rights.h"
 #include "kinds/rbac/rbac_escalation.h"
 #include "kinds/reviews/reviews.h"
 #include "krm/path_prefixes.h"
@@ -130,9 +132,8 @@ void ShardLoop::make_registry() {
     } else if (kind->plural == "customresourcedefinitions") {
       kind = with_reserved_groups(kind);
     } else {
-      kind = apiserver::with_param_check(
-          std::move(kind), authorizer_,
-          [this]() -> const apiserver::Registry& { return *registry_; });
+      kind = kinds::with_param_check(std::move(kind), authorizer_,
+                                     [this]() -> const apiserver::Registry& { return *registry_; });
     }
     kinds.push_back({std::move(kind), {}});
   }
@@ -173,6 +174,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   apiserver::TenantRules tenants;
   tenants.outgoing = params_.outgoing;
   tenants.has_shard_endpoints = true;
+  tenants.root = kRootCluster;
   if (params_.hides_existence) {
     tenants.cluster_of = [this](std::string_view segment) {
       const ClusterIndex::Answer answer = index_.resolve(segment);
@@ -210,6 +212,8 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
                         std::string_view cluster, const auth::UserInfo& requester) {
     return proof_of(head, peer, cluster, requester);
   };
+  kinds::install_builtin_admission(
+      params, {[](const apiserver::ResourceDef& def) { return is_kcp_group(def.group); }});
   server_ = apiserver::ApiServer::make(std::move(params));
   apiserver::set_tenant_rules(*server_, std::move(tenants));
   if (params_.memory != nullptr) {
@@ -274,7 +278,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
 /// Until the root shard answers, what was copied from it holds.
 void ShardLoop::remember_root() {
   const auto remember = [this](RootView::Part part, std::string_view resource) {
-    server_->reader().list(kRootCluster, apiserver::kReplicaGroup, resource, "",
+    server_->reader().list(kRootCluster, kinds::kReplicaGroup, resource, "",
                            [&](const krm::Json& object) {
                              root_.remember(part, object.text({"metadata", "name"}), object);
                              return true;

@@ -112,12 +112,15 @@ void ShardRegistration::attempt_local() {
     return;
   }
   apiserver::ApiServer::WriteRequest message;
-  message.verb = present ? "update" : "create";
   message.cluster = kRootCluster;
   message.group = kCoreGroup;
   message.resource = kShards;
   message.name = self_.name;
-  message.object = std::move(*wanted);
+  if (present) {
+    message.what = apiserver::ApiServer::UpdateObject{std::move(*wanted)};
+  } else {
+    message.what = apiserver::ApiServer::CreateObject{std::move(*wanted)};
+  }
   message.manager = "kintsugi-shard";
   message.skip_admission = true;
   server_->write(std::move(message),

@@ -23,7 +23,7 @@ void ReplicatedRights::start(apiserver::ApiServer& server) {
   server_ = &server;
   for (const std::string_view resource : kResources) {
     subscriptions_.push_back(server.on_change(
-        apiserver::kReplicaGroup, resource, [this](const apiserver::ApiServer::Change& change) {
+        kinds::kReplicaGroup, resource, [this](const apiserver::ApiServer::Change& change) {
           if (index_.find(change.cluster) != nullptr) {
             return;
           }
@@ -32,7 +32,7 @@ void ReplicatedRights::start(apiserver::ApiServer& server) {
             changed_(change.cluster);
           }
         }));
-    server.reader().list("*", apiserver::kReplicaGroup, resource, "", [&](const Json& object) {
+    server.reader().list("*", kinds::kReplicaGroup, resource, "", [&](const Json& object) {
       const std::string cluster = cluster_of(object);
       if (index_.find(cluster) == nullptr) {
         rbac_.apply(cluster, resource, "", object.text({"metadata", "name"}), &object);
@@ -56,7 +56,7 @@ void ReplicatedRights::moved(std::string_view cluster, bool here) {
   }
   const apiserver::ObjectReader& reader = server_->reader();
   for (const std::string_view resource : kResources) {
-    reader.list(cluster, apiserver::kReplicaGroup, resource, "", [&](const Json& object) {
+    reader.list(cluster, kinds::kReplicaGroup, resource, "", [&](const Json& object) {
       const std::string_view name = object.text({"metadata", "name"});
       if (!here) {
         rbac_.apply(cluster, resource, "", name, &object);

@@ -94,17 +94,17 @@ class ReplicatedRightsTest : public apiserver::ControllerTest {
 TEST_F(ReplicatedRightsTest, AM498_WhenRightsAreCopied_TheyAreDecidedHere) {
   start();
   EXPECT_FALSE(may("bind"));
-  allow(apiserver::kReplicaGroup);
+  allow(kinds::kReplicaGroup);
   EXPECT_TRUE(may("bind"));
   EXPECT_FALSE(may("delete"));
   EXPECT_FALSE(may("bind", false)) << "no way into that cluster";
   EXPECT_THAT(changed_, ElementsAre("c", "c"));
-  erase(key(apiserver::kReplicaGroup, "clusterrolebindings"));
+  erase(key(kinds::kReplicaGroup, "clusterrolebindings"));
   EXPECT_FALSE(may("bind"));
 }
 
 TEST_F(ReplicatedRightsTest, WhenStarted_KnowsWhatIsStored) {
-  allow(apiserver::kReplicaGroup);
+  allow(kinds::kReplicaGroup);
   start();
   EXPECT_TRUE(may("bind"));
 }
@@ -112,18 +112,18 @@ TEST_F(ReplicatedRightsTest, WhenStarted_KnowsWhatIsStored) {
 TEST_F(ReplicatedRightsTest, WhenTheClusterIsHere_OnlyItsOwnObjectsCount) {
   put_cluster();
   start();
-  allow(apiserver::kReplicaGroup);
+  allow(kinds::kReplicaGroup);
   EXPECT_FALSE(may("bind"));
   allow(kRbac);
   EXPECT_TRUE(may("bind"));
-  erase(key(apiserver::kReplicaGroup, "clusterroles"));
+  erase(key(kinds::kReplicaGroup, "clusterroles"));
   EXPECT_TRUE(may("bind"));
   EXPECT_THAT(changed_, IsEmpty());
 }
 
 TEST_F(ReplicatedRightsTest, WhenAClusterMoves_ItsRightsFollow) {
   start();
-  allow(apiserver::kReplicaGroup);
+  allow(kinds::kReplicaGroup);
   put_cluster();
   EXPECT_FALSE(may("bind")) << "it has none of its own yet";
   allow(kRbac);

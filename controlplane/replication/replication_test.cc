@@ -158,7 +158,7 @@ class ReplicationTest : public ::testing::Test {
   }
   Json object(std::string_view resource, std::string_view cluster, std::string_view name) const {
     const auto entry = store_.get(*apiserver::object_key(
-        apiserver::stored_resource(apiserver::kReplicaGroup, resource), cluster, "", name));
+        apiserver::stored_resource(kinds::kReplicaGroup, resource), cluster, "", name));
     EXPECT_TRUE(entry) << resource << " " << name;
     return entry ? *apiserver::decode_stored(entry->value.view(), "", "", 0) : Json();
   }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "apiserver/replicas.h"
 #include "base/time.h"
+#include "kinds/replicas.h"
 #include "krm/finalizers.h"
 
 namespace kintsugi::kinds {
@@ -44,7 +44,7 @@ void drop_references(Json& object, const std::vector<std::string>& uids) {
 
 /// Events own nothing and are many; copies are their shard's to collect.
 bool is_collected(std::string_view group, std::string_view resource) {
-  if (group == apiserver::kReplicaGroup) {
+  if (group == kReplicaGroup) {
     return false;
   }
   return resource != "events" || (!group.empty() && group != "events.k8s.io");

@@ -1,7 +1,7 @@
 #include "kinds/controllers/garbage_collector.h"
 
-#include "apiserver/replicas.h"
 #include "apiserver/testing/controller_server.h"
+#include "kinds/replicas.h"
 
 namespace kintsugi::kinds {
 namespace {
@@ -70,8 +70,7 @@ TEST_F(Collector, WhenAChainHangsOnTheOwner_AllOfItGoes_AM342) {
 }
 
 TEST_F(Collector, WhenAnObjectIsACopyOfAnotherShards_ItIsLeftAlone) {
-  const apiserver::ObjectKey copy{"c", std::string(apiserver::kReplicaGroup), "clusterroles", "",
-                                  "admin"};
+  const apiserver::ObjectKey copy{"c", std::string(kReplicaGroup), "clusterroles", "", "admin"};
   put_owned(copy, {reference("own", "no-such-uid")});
   run();
   EXPECT_NE(server_.find(copy), nullptr);

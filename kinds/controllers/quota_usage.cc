@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "apiserver/quota.h"
+#include "kinds/quota/quota.h"
 
 namespace kintsugi::kinds {
 namespace {
@@ -30,7 +30,7 @@ void QuotaUsage::start() {
 }
 
 void QuotaUsage::add_cluster(std::string_view cluster) {
-  reader().list(cluster, "", apiserver::kResourceQuotas, "", [&](const Json& quota) {
+  reader().list(cluster, "", kResourceQuotas, "", [&](const Json& quota) {
     const std::string key = space_key(cluster, quota.text({"metadata", "namespace"}));
     const auto revision =
         parse_decimal<store::Revision>(quota.text({"metadata", "resourceVersion"}));
@@ -48,7 +48,7 @@ void QuotaUsage::remove_cluster(std::string_view cluster) {
 }
 
 void QuotaUsage::on_change(const apiserver::ApiServer::Change& change) {
-  const bool is_quota = change.group.empty() && change.resource == apiserver::kResourceQuotas;
+  const bool is_quota = change.group.empty() && change.resource == kResourceQuotas;
   if (change.ns.empty() || (spaces_.empty() && !is_quota)) {
     return;
   }
@@ -135,7 +135,7 @@ void QuotaUsage::process(const std::string& key, Finished finished) {
   round->finished = std::move(finished);
   const std::size_t slash = key.find('/');
   for (const auto& [name, quota] : found->second.quotas) {
-    Expected<Json> status = apiserver::quota_status(*quota.object, [&](std::string_view resource) {
+    Expected<Json> status = quota_status(*quota.object, [&](std::string_view resource) {
       return counted(key, found->second, resource);
     });
     if (!status) {
@@ -148,9 +148,8 @@ void QuotaUsage::process(const std::string& key, Finished finished) {
     }
     Json next = *quota.object;
     next["status"] = std::move(*status);
-    const apiserver::ObjectKey where{key.substr(0, slash), "",
-                                     std::string(apiserver::kResourceQuotas), key.substr(slash + 1),
-                                     name};
+    const apiserver::ObjectKey where{key.substr(0, slash), "", std::string(kResourceQuotas),
+                                     key.substr(slash + 1), name};
     update(where, "status", std::move(next), [round](Expected<Json> result) {
       // Gone, or changed: that change brings the namespace here again.
       round->ok = round->ok && apiserver::is_gone(result);

@@ -12,7 +12,7 @@ namespace kintsugi::kinds {
 
 /// Keeps status.hard and status.used of ResourceQuotas: first computation, deleted objects, changed
 /// limits, and a count from scratch every five minutes. Creates charge quotas themselves
-/// (internal/quota_guard.h); as every create in a namespace with quotas changes them, an update
+/// (quota/quota_admission.h); as every create in a namespace with quotas changes them, an update
 /// that expects the quota last seen cannot lose one.
 /// Cost: a count of the objects when a quota begins to limit a resource, then one look-up per
 /// change. Memory: the quotas, and a number per limited resource.

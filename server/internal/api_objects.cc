@@ -5,10 +5,9 @@ namespace {
 
 constexpr const char* kManager = "kintsugi";
 
-apiserver::ApiServer::WriteRequest request(std::string_view verb, std::string_view cluster,
-                                           std::string_view group, std::string_view resource) {
+apiserver::ApiServer::WriteRequest request(std::string_view cluster, std::string_view group,
+                                           std::string_view resource) {
   apiserver::ApiServer::WriteRequest write;
-  write.verb = verb;
   write.cluster = cluster;
   write.group = group;
   write.resource = resource;
@@ -31,35 +30,33 @@ void ApiObjects::list(std::string_view cluster, std::string_view group, std::str
 
 void ApiObjects::create(std::string_view cluster, std::string_view group, std::string_view resource,
                         krm::Json object, Done done) {
-  auto write = request("create", cluster, group, resource);
+  auto write = request(cluster, group, resource);
   write.name = object.text({"metadata", "name"});
-  write.object = std::move(object);
+  write.what = apiserver::ApiServer::CreateObject{std::move(object)};
   server_.write(std::move(write), std::move(done));
 }
 
 void ApiObjects::adopt(std::string_view cluster, std::string_view group, std::string_view resource,
                        krm::Json object, Done done) {
-  auto write = request("create", cluster, group, resource);
+  auto write = request(cluster, group, resource);
   write.name = object.text({"metadata", "name"});
-  write.object = std::move(object);
-  write.keep_identity = true;
+  write.what = apiserver::ApiServer::CreateObject{std::move(object), true};
   server_.write(std::move(write), std::move(done));
 }
 
 void ApiObjects::update(std::string_view cluster, std::string_view group, std::string_view resource,
                         std::string_view subresource, krm::Json object, Done done) {
-  auto write = request("update", cluster, group, resource);
-  write.subresource = subresource;
+  auto write = request(cluster, group, resource);
   write.name = object.text({"metadata", "name"});
-  write.object = std::move(object);
+  write.what = apiserver::ApiServer::UpdateObject{std::move(object), std::string(subresource)};
   server_.write(std::move(write), std::move(done));
 }
 
 void ApiObjects::remove(std::string_view cluster, std::string_view group, std::string_view resource,
                         std::string_view name, std::string_view uid, Done done) {
-  auto write = request("delete", cluster, group, resource);
+  auto write = request(cluster, group, resource);
   write.name = name;
-  write.expected_uid = uid;
+  write.what = apiserver::ApiServer::DeleteObject{std::string(uid)};
   server_.write(std::move(write), std::move(done));
 }
 

@@ -347,7 +347,7 @@ void LogicalClusterController::sweep(const std::string& cluster, Finished finish
       break;
     }
     start = resource + '\x01';  // behind every key of this resource
-    if (apiserver::parse_stored_resource(resource).group == apiserver::kReplicaGroup) {
+    if (apiserver::parse_stored_resource(resource).group == kinds::kReplicaGroup) {
       continue;  // the cluster may live on another shard
     }
     store::RangeQuery rows;

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "apiserver/keys.h"
-#include "apiserver/replicas.h"
 #include "apiserver/testing/controller_server.h"
+#include "kinds/replicas.h"
 #include "store/memory/memory_store.h"
 
 namespace kintsugi::controlplane {
@@ -27,7 +27,7 @@ class LogicalClusterControllerTest : public apiserver::ControllerTest {
 };
 
 TEST_F(LogicalClusterControllerTest, AM489_WhenAClusterIsGone_ItsRowsAreSwept) {
-  const std::string copies = apiserver::stored_resource(apiserver::kReplicaGroup, "apiexports");
+  const std::string copies = apiserver::stored_resource(kinds::kReplicaGroup, "apiexports");
   for (const char* cluster : {"gone", "other"}) {
     put_row("apiexports.apis.kcp.io", cluster, "widgets");
     put_row(copies, cluster, "widgets");

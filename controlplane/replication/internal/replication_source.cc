@@ -39,7 +39,7 @@ constexpr Duration kStartPause = milliseconds(10);
 bool makes_interest(std::size_t kind) { return kind == kExports || kind == kTypes; }
 
 std::string resource_of(std::size_t kind) {
-  return apiserver::stored_resource(apiserver::kReplicaGroup, kKinds[kind].plural);
+  return apiserver::stored_resource(kinds::kReplicaGroup, kKinds[kind].plural);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
-#include "apiserver/policies/policy_names.h"
-#include "apiserver/policies/type_check.h"
+#include "kinds/policies/policy_names.h"
+#include "kinds/policies/type_check.h"
 
 namespace kintsugi::kinds {
 namespace {
@@ -27,26 +27,24 @@ PolicyStatus::PolicyStatus(const apiserver::ControllerContext& context)
     : apiserver::ControllerBase(context, "validatingadmissionpolicy-status-controller") {}
 
 void PolicyStatus::start() {
-  follow(apiserver::kAdmissionGroup, apiserver::kPolicies,
-         [this](const apiserver::ApiServer::Change& change) {
-           if (change.object != nullptr) {
-             note(change.cluster, *change.object);
-           }
-         });
+  follow(kAdmissionGroup, kPolicies, [this](const apiserver::ApiServer::Change& change) {
+    if (change.object != nullptr) {
+      note(change.cluster, *change.object);
+    }
+  });
 }
 
 void PolicyStatus::add_cluster(std::string_view cluster) {
-  reader().list(cluster, apiserver::kAdmissionGroup, apiserver::kPolicies, "",
-                [&](const Json& policy) {
-                  note(cluster, policy);
-                  return true;
-                });
+  reader().list(cluster, kAdmissionGroup, kPolicies, "", [&](const Json& policy) {
+    note(cluster, policy);
+    return true;
+  });
 }
 
 void PolicyStatus::note(std::string_view cluster, const Json& policy) {
   if (is_due(policy)) {
-    queue_.add(apiserver::ObjectKey{std::string(cluster), std::string(apiserver::kAdmissionGroup),
-                                    std::string(apiserver::kPolicies), "",
+    queue_.add(apiserver::ObjectKey{std::string(cluster), std::string(kAdmissionGroup),
+                                    std::string(kPolicies), "",
                                     std::string(policy.text({"metadata", "name"}))}
                    .pack());
   }
@@ -60,8 +58,7 @@ void PolicyStatus::process(const std::string& text, Finished finished) {
     return;
   }
   Json checked = Json::object();
-  for (apiserver::ExpressionWarning& warning :
-       apiserver::check_policy_types(*policy, context_.registry, key.cluster)) {
+  for (ExpressionWarning& warning : check_policy_types(*policy, context_.registry, key.cluster)) {
     checked["expressionWarnings"].push_back(Json::object(
         {{"fieldRef", std::move(warning.field)}, {"warning", std::move(warning.warning)}}));
   }

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apiserver/resource.h"
+#include "apiserver/served_kind.h"
+#include "auth/user.h"
+#include "base/error.h"
+#include "krm/json.h"
+#include "store/store.h"
+
+/// What is asked of every write besides the rules of its own kind (Hooks). The machinery knows no
+/// such rule itself: whoever makes a server gives it a chain of AdmissionStep
+/// (ServerParams::admission). Order of all stages of a write:
+///   1. ServerParams::receive_any, Hooks::prepare, View::prepare, ServerParams::prepare_any
+///   2. Hooks::admit, then schema, metadata and Hooks::validate
+///   3. of creates: AdmissionStep::check_new
+///   4. what receive_any refused, then Hooks::approve
+///   5. AdmissionStep::review
+///   6. of creates: AdmissionStep::charge, in the transaction that stores the object
+/// Deletes have Hooks::admit, 4 and 5. A later step of the chain is not asked what an earlier one
+/// refused.
+namespace kintsugi::apiserver {
+
+class ApiServer;
+
+/// A resource in one version, or the kind of its objects.
+struct GroupVersionName {
+  std::string group, version, name;  ///< plural or Kind
+  bool operator==(const GroupVersionName&) const = default;
+};
+
+enum class Operation : std::uint8_t { kCreate, kUpdate, kDelete };
+
+/// A write on its way, from the wire or from a controller. Threads: its loop. Lifetime: shared by
+/// all that wait for something.
+class PendingWrite {
+ public:
+  virtual ~PendingWrite() = default;
+
+  ServedKindPtr kind;  ///< as the request names it
+  std::string cluster, ns, name, subresource;
+  auth::UserInfo user;
+  std::string manager;          ///< whose fields it writes
+  bool skip_admission = false;  ///< a controller's, of system objects that users may not make
+  std::vector<std::string> warnings;
+  /// What admission has to say besides yes and no, in the attempt that runs.
+  struct Notes {
+    std::vector<std::string> warnings;
+    std::vector<std::pair<std::string, std::string>> annotations;  ///< of the audit event
+  };
+  Notes notes;
+
+  /// create, update, patch or delete; of an update that has become a create: create.
+  [[nodiscard]] virtual std::string_view verb() const noexcept = 0;
+  [[nodiscard]] virtual bool is_dry_run() const noexcept = 0;
+  /// CreateOptions, UpdateOptions or DeleteOptions of meta.k8s.io, as they were given.
+  [[nodiscard]] virtual krm::Json options_document(Operation operation) const = 0;
+  /// Rewrites an object that a review shows to another version of its resource, or of another view
+  /// of the same objects (ResourceDef::stored_under_group). `done` at once, or later when that
+  /// takes the webhook. @error what the webhook fails with
+  virtual void convert(krm::Json object, ServedKindPtr to,
+                       std::function<void(Expected<krm::Json>)> done) = 0;
+
+ protected:
+  PendingWrite() = default;
+  PendingWrite(const PendingWrite&) = default;
+  PendingWrite& operator=(const PendingWrite&) = default;
+};
+using PendingWritePtr = std::shared_ptr<PendingWrite>;
+
+/// What a write is about to do.
+struct Review {
+  Operation operation = Operation::kCreate;
+  std::string name;       ///< "": one of a collection that is deleted
+  GroupVersionName kind;  ///< of the objects: that of a subresource where it has its own
+  /// Objects of a subresource: they have no other form, PendingWrite::convert is not for them.
+  bool has_one_form = false;
+  std::shared_ptr<const krm::Json> object;  ///< null on delete; as Hooks::validate sees it
+  std::shared_ptr<const krm::Json> old;     ///< null on create
+};
+
+/// A rule about writes of all kinds. Each server has its own; all members are called on its loop.
+class AdmissionStep {
+ public:
+  virtual ~AdmissionStep() = default;
+  /// Once, before the first request. @param server outlives this.
+  virtual void start(ApiServer& server) { (void)server; }
+
+  /// Whether a valid new object may be where it wants to be. @error is the answer
+  [[nodiscard]] virtual Expected<void> check_new(const PendingWrite& write) const {
+    (void)write;
+    return {};
+  }
+
+  /// Whether review() is to be called. Asked of every write, so it should cost next to nothing.
+  [[nodiscard]] virtual bool concerns(const PendingWrite& write) const {
+    (void)write;
+    return false;
+  }
+  /// Looks at what is about to be stored, deleted, or given to a subresource that answers creates
+  /// itself. Calls `done` exactly once, at once or later. @error (in done) is the answer
+  virtual void review(const PendingWritePtr& write, Review review,
+                      std::function<void(Expected<void>)> done) {
+    (void)write;
+    (void)review;
+    done({});
+  }
+
+  /// Changes of other objects that belong into the transaction that stores a new one. Each expects
+  /// what it has read (store::Op), so that of two creates that saw the same only one is stored; the
+  /// other is asked again. Creates with such changes in one namespace wait for each other.
+  /// @error is the answer
+  [[nodiscard]] virtual Expected<std::vector<store::Op>> charge(const PendingWrite& write) const {
+    (void)write;
+    return std::vector<store::Op>();
+  }
+};
+
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,152 @@
+#include "apiserver/admission.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apiserver/internal/scale.h"
+#include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/write_op.h"
+
+namespace kintsugi::apiserver::internal {
+namespace {
+
+using krm::Json;
+
+/// One that asks elsewhere about a write (Hooks::admit, Hooks::approve).
+void ask(const WriteOpPtr& op, const decltype(Hooks::admit)& hook, const Json* object,
+         const Json* old, std::function<void()> next) {
+  if (!hook || op->skip_admission) {
+    next();
+    return;
+  }
+  hook(op->context(), object, old, [op, next = std::move(next)](Expected<void> allowed) {
+    if (!allowed) {
+      op->refuse(std::move(allowed.error()));
+      return;
+    }
+    next();
+  });
+}
+
+using Steps = std::vector<std::unique_ptr<AdmissionStep>>;
+
+bool is_reviewed(const WriteOp& op) {
+  const Steps& steps = op.server.params().admission;
+  return std::any_of(steps.begin(), steps.end(),
+                     [&op](const auto& step) { return step->concerns(op); });
+}
+
+void review_from(const WriteOpPtr& op, std::size_t first, const Review& review,
+                 const std::function<void()>& next) {
+  const Steps& steps = op->server.params().admission;
+  for (std::size_t i = first; i < steps.size(); ++i) {
+    if (!steps[i]->concerns(*op)) {
+      continue;
+    }
+    steps[i]->review(op, review, [op, i, review, next](Expected<void> allowed) {
+      if (!allowed) {
+        op->refuse(std::move(allowed.error()));
+        return;
+      }
+      review_from(op, i + 1, review, next);
+    });
+    return;
+  }
+  next();
+}
+
+std::shared_ptr<const Json> scale_shown(const ServedKind& kind, const Json* object) {
+  if (object == nullptr) {
+    return nullptr;
+  }
+  Expected<Json> scale = scale_of(kind, *object);
+  return scale ? std::make_shared<const Json>(std::move(*scale)) : nullptr;
+}
+
+Review review_of(const WriteOpPtr& op, const Json* object, const Json* old) {
+  Review out;
+  out.operation = object == nullptr ? Operation::kDelete
+                  : old == nullptr  ? Operation::kCreate
+                                    : Operation::kUpdate;
+  const auto* deletion = std::get_if<Delete>(&op->write);
+  out.name = deletion != nullptr && deletion->of_collection ? std::string() : op->name;
+  const ServedKind& kind = *op->kind;
+  if (op->subresource == "scale") {
+    out.kind = {std::string(kScaleGroup), "v1", "Scale"};
+    out.has_one_form = true;
+    out.object = scale_shown(kind, object);
+    out.old = scale_shown(kind, old);
+    return out;
+  }
+  out.kind = {kind.def->group, kind.version->name, kind.def->kind};
+  // The operation owns them, and has others only when this attempt is over.
+  out.object = object == nullptr ? nullptr : std::shared_ptr<const Json>(op, object);
+  out.old = old == nullptr ? nullptr : std::shared_ptr<const Json>(op, old);
+  return out;
+}
+
+}  // namespace
+
+void WriteOp::convert(Json copy, ServedKindPtr to,
+                      std::function<void(Expected<krm::Json>)> converted_to) {
+  const ServedKind& written = written_as == nullptr ? *kind : *written_as;
+  if (!written.is_custom()) {
+    to->from_storage(copy);
+  } else if (copy.text({"apiVersion"}) != to->api_version) {
+    if (written.def->webhook != nullptr) {
+      server.conversions().convert_one(cluster, to, std::move(copy), std::move(converted_to));
+      return;
+    }
+    written.to_storage(copy);
+    to->from_storage(copy);
+  }
+  converted_to(std::move(copy));
+}
+
+void admit(const WriteOpPtr& op, const Json* object, const Json* old, std::function<void()> next) {
+  ask(op, op->kind->def->hooks.admit, object, old, std::move(next));
+}
+
+Expected<void> check_new(const WriteOp& op) {
+  for (const auto& step : op.server.params().admission) {
+    if (Expected<void> allowed = step->check_new(op); !allowed) {
+      return allowed;
+    }
+  }
+  return {};
+}
+
+void approve(const WriteOpPtr& op, const Json* object, const Json* old,
+             std::function<void()> next) {
+  if (!op->refusal) {
+    op->refuse(std::move(op->refusal.error()));
+    return;
+  }
+  ask(op, op->kind->def->hooks.approve, object, old, [op, object, old, next = std::move(next)] {
+    if (!is_reviewed(*op)) {
+      next();
+      return;
+    }
+    review_from(op, 0, review_of(op, object, old), next);
+  });
+}
+
+void review_subresource(const WriteOpPtr& op, const ResourceDef::ExtraSubresource& extra,
+                        const Json& body, std::function<void()> next) {
+  if (!is_reviewed(*op)) {
+    next();
+    return;
+  }
+  Json object = body;
+  object["apiVersion"] = extra.group.empty() ? extra.version : extra.group + "/" + extra.version;
+  object["kind"] = extra.kind;
+  Review review;
+  review.operation = Operation::kCreate;
+  review.name = op->name;
+  review.kind = {extra.group, extra.version, extra.kind};
+  review.has_one_form = true;
+  review.object = std::make_shared<const Json>(std::move(object));
+  review_from(op, 0, review, next);
+}
+
+}  // namespace kintsugi::apiserver::internal

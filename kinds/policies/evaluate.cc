@@ -1,0 +1,217 @@
+#include "kinds/policies/evaluate.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "cel/rules.h"
+
+namespace kintsugi::kinds {
+namespace {
+
+using cel::AdmissionResult;
+using Kind = AdmissionResult::Kind;
+
+constexpr std::size_t kMaxMessage = 5 * 1024;
+constexpr std::size_t kMaxAnnotation = 10 * 1024;
+constexpr const char* kOutOfBudget =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n\v\f";
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  return begin == std::string_view::npos
+             ? std::string()
+             : std::string(text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1));
+}
+
+/// Expressions that share a budget and the variables that they read.
+class Run {
+ public:
+  Run(const CompiledPolicy& policy, const cel::AdmissionInput& input, std::uint64_t budget)
+      : evaluation_(policy.environment, input), budget_(budget) {}
+
+  /// An error says which expression failed. nullopt: the budget is used up.
+  std::optional<AdmissionResult> evaluate(const PolicyExpression& expression) {
+    AdmissionResult out;
+    if (expression.program == nullptr) {
+      out.text = "compilation error: " + expression.fault;
+      return out;
+    }
+    out = evaluation_.evaluate(*expression.program);
+    if (out.cost > budget_) {
+      budget_ = 0;
+      return std::nullopt;
+    }
+    budget_ -= out.cost;
+    if (out.kind == Kind::kError) {
+      out.text = "expression '" + expression.source + "' resulted in error: " + out.text;
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::uint64_t budget() const { return budget_; }
+
+ private:
+  cel::AdmissionEvaluation evaluation_;
+  std::uint64_t budget_;
+};
+
+class Validator {
+ public:
+  Validator(const CompiledPolicy& policy, const PolicyInput& input)
+      : policy_(policy), input_(input) {}
+
+  PolicyOutcome run() {
+    if (matches() && validate()) {
+      annotate();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] cel::AdmissionInput values(const krm::Json* request, const krm::Json* ns,
+                                           bool authorizer) const {
+    cel::AdmissionInput out;
+    out.object = input_.object;
+    out.old_object = input_.old_object;
+    out.request = request;
+    out.namespace_object = ns;
+    out.params = input_.params;
+    out.authorizer = authorizer ? input_.authorizer : nullptr;
+    out.request_resource = input_.request_resource;
+    return out;
+  }
+
+  /// An evaluation that failed, under the policy's failurePolicy.
+  void failed(std::size_t index, std::string message) {
+    if (!policy_.ignores_failure) {
+      out_.refusals.push_back({index, std::move(message), ""});
+    }
+  }
+
+  bool matches() {
+    if (policy_.conditions.empty()) {
+      return true;
+    }
+    Run run(policy_, values(input_.condition_request, nullptr, true), cel::kMatchLimit);
+    std::vector<std::string> errors;
+    bool refused = false;
+    for (const PolicyExpression& condition : policy_.conditions) {
+      std::optional<AdmissionResult> result = run.evaluate(condition);
+      if (!result) {
+        failed(0, kOutOfBudget);
+        return false;
+      }
+      if (result->kind == Kind::kError) {
+        if (std::find(errors.begin(), errors.end(), result->text) == errors.end()) {
+          errors.push_back(std::move(result->text));
+        }
+      } else if (result->kind == Kind::kFalse) {
+        refused = true;
+      }
+    }
+    if (refused || errors.empty()) {
+      return !refused;
+    }
+    std::string all;
+    for (const std::string& error : errors) {
+      all += (all.empty() ? "" : ", ") + error;
+    }
+    failed(0, errors.size() == 1 ? all : "[" + all + "]");
+    return false;
+  }
+
+  bool validate() {
+    Run run(policy_, values(input_.request, input_.namespace_object, true), cel::kObjectLimit);
+    std::vector<AdmissionResult> results;
+    bool fine = true;
+    for (const PolicyValidation& validation : policy_.validations) {
+      std::optional<AdmissionResult> result = run.evaluate(validation.expression);
+      if (!result) {
+        failed(0, kOutOfBudget);
+        return false;
+      }
+      fine = fine && result->kind == Kind::kTrue;
+      results.push_back(std::move(*result));
+    }
+    if (fine) {
+      return true;
+    }
+    std::vector<std::string> messages;
+    const bool afforded = make_messages(run.budget(), messages);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (results[i].kind == Kind::kError) {
+        failed(i, std::move(results[i].text));
+      } else if (!afforded) {
+        failed(i, std::string("failed messageExpression: ") + kOutOfBudget);
+      } else if (results[i].kind != Kind::kTrue) {
+        const PolicyValidation& validation = policy_.validations[i];
+        std::string message = std::move(messages[i]);
+        message = message.empty() ? trimmed(validation.message) : message;
+        out_.refusals.push_back({i,
+                                 message.empty()
+                                     ? "failed expression: " + trimmed(validation.expression.source)
+                                     : message,
+                                 validation.reason});
+      }
+    }
+    return true;
+  }
+
+  /// What message expressions give, "" where there is nothing to be used. False: out of budget.
+  bool make_messages(std::uint64_t budget, std::vector<std::string>& messages) {
+    Run run(policy_, values(input_.request, input_.namespace_object, false), budget);
+    for (const PolicyValidation& validation : policy_.validations) {
+      messages.emplace_back();
+      if (!validation.message_expression) {
+        continue;
+      }
+      const std::optional<AdmissionResult> result = run.evaluate(*validation.message_expression);
+      if (!result) {
+        return false;
+      }
+      std::string text = result->kind == Kind::kString ? trimmed(result->text) : std::string();
+      if (text.size() <= kMaxMessage && text.find('\n') == std::string::npos) {
+        messages.back() = std::move(text);
+      }
+    }
+    return true;
+  }
+
+  void annotate() {
+    if (policy_.annotations.empty()) {
+      return;
+    }
+    Run run(policy_, values(input_.request, input_.namespace_object, false), cel::kObjectLimit);
+    for (const PolicyAnnotation& annotation : policy_.annotations) {
+      std::optional<AdmissionResult> result = run.evaluate(annotation.value);
+      if (!result) {
+        out_ = {};
+        failed(0, kOutOfBudget);
+        return;
+      }
+      if (result->kind == Kind::kError) {
+        if (!policy_.ignores_failure) {
+          out_.denials.push_back({0, std::move(result->text), ""});
+        }
+      } else if (std::string value = trimmed(result->text);
+                 result->kind == Kind::kString && !value.empty()) {
+        value.resize(std::min(value.size(), kMaxAnnotation));
+        out_.annotations.push_back({annotation.key, std::move(value)});
+      }
+    }
+  }
+
+  const CompiledPolicy& policy_;
+  const PolicyInput& input_;
+  PolicyOutcome out_;
+};
+
+}  // namespace
+
+PolicyOutcome evaluate_policy(const CompiledPolicy& policy, const PolicyInput& input) {
+  return Validator(policy, input).run();
+}
+
+}  // namespace kintsugi::kinds

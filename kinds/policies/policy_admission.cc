@@ -1,0 +1,435 @@
+#include "kinds/policies/policy_admission.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kinds/policies/access_cache.h"
+#include "kinds/policies/evaluate.h"
+#include "kinds/policies/params.h"
+#include "kinds/policies/policy_names.h"
+#include "kinds/policies/policy_request.h"
+#include "krm/status.h"
+
+namespace kintsugi::kinds {
+namespace {
+
+using krm::Json;
+
+constexpr std::chrono::milliseconds kTurn(2);  ///< evaluated without a break
+constexpr int kMaxRounds = 64;  ///< evaluations of one request that waited for the authorizer
+constexpr const char* kFailureNote = "validation.policy.admission.k8s.io/validation_failure";
+
+/// The resource that a kind's objects are stored under in another group (events), if any.
+apiserver::ResourcePtr twin_of(const apiserver::Registry& registry, std::string_view cluster,
+                               const apiserver::ResourceDef& def) {
+  if (def.stored_under_group) {
+    return registry.find(cluster, *def.stored_under_group, def.plural);
+  }
+  return def.group.empty() && def.plural == "events"
+             ? registry.find(cluster, "events.k8s.io", "events")
+             : nullptr;
+}
+
+Errc code_of(std::string_view reason) {
+  return reason == "Forbidden"               ? Errc::kForbidden
+         : reason == "Unauthorized"          ? Errc::kUnauthorized
+         : reason == "RequestEntityTooLarge" ? Errc::kRequestEntityTooLarge
+                                             : Errc::kInvalid;
+}
+
+std::string failure_note(const PolicyOutcome::Refusal& refusal, const PolicyBinding& binding) {
+  std::string out =
+      "[{\"message\":" + Json(refusal.message).dump() +
+      ",\"policy\":" + Json(binding.policy).dump() + ",\"binding\":" + Json(binding.name).dump() +
+      ",\"expressionIndex\":" + std::to_string(refusal.index) + ",\"validationActions\":[";
+  for (const std::string& action : binding.actions) {
+    out += (out.back() == '[' ? "" : ",") + Json(action).dump();
+  }
+  return out + "]}]";
+}
+
+/// What a check works with besides the write; all outlive it.
+struct Surroundings {
+  net::Loop& loop;
+  const apiserver::Registry& registry;
+  const apiserver::ObjectReader& reader;
+  auth::Authorizer& authorizer;
+};
+
+/// One write on its way through the policies of its cluster.
+class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
+ public:
+  PolicyCheck(const Surroundings& around, PolicyIndex& policies, apiserver::PendingWritePtr write,
+              apiserver::Review review, std::function<void(Expected<void>)> done)
+      : around_(around),
+        write_(std::move(write)),
+        review_(std::move(review)),
+        done_(std::move(done)),
+        request_(policy_request(*write_, review_)),
+        hooks_(policies.hooks(write_->cluster)),
+        access_(std::make_shared<AccessCache>(around.authorizer, write_->user, write_->cluster)) {}
+
+  void start() {
+    if (review_.has_one_form) {
+      Form& form = forms_[form_key(request_.resource)];
+      form.object = copy_of(review_.object.get());
+      form.old = copy_of(review_.old.get());
+    }
+    match(review_.object.get(), review_.old.get());
+  }
+
+ private:
+  /// The objects in one version.
+  struct Form {
+    apiserver::ServedKindPtr kind;
+    std::optional<Json> object, old;
+    std::string fault;  ///< why there is no such form
+  };
+  struct Invocation {
+    CompiledPolicyPtr policy;
+    PolicyBindingPtr binding;
+    GroupVersionName resource;
+    ParamSet params;
+  };
+  struct Denial {
+    std::string message, reason;
+  };
+
+  static std::optional<Json> copy_of(const Json* object) {
+    return object == nullptr ? std::nullopt : std::optional(*object);
+  }
+
+  [[nodiscard]] const apiserver::ObjectReader& reader() const { return around_.reader; }
+
+  Expected<const Json*> namespace_object() {
+    if (!namespace_known_) {
+      namespace_known_ = true;
+      namespace_ = reader().get(write_->cluster, "", "namespaces", "", request_.ns);
+    }
+    if (!namespace_) {
+      return fail(krm::not_found("", "namespaces", request_.ns));
+    }
+    return &*namespace_;
+  }
+
+  [[nodiscard]] AdmissionSubject subject(const Json* object, const Json* old) {
+    AdmissionSubject out;
+    out.operation = request_.operation;
+    out.resource = request_.resource;
+    out.subresource = request_.subresource;
+    out.ns = request_.ns;
+    out.name = request_.name;
+    out.object = object;
+    out.old_object = old;
+    out.namespace_labels = [this]() -> Expected<Json> {
+      const Expected<const Json*> found = namespace_object();
+      if (!found) {
+        return fail(found.error().clone());
+      }
+      const Json* labels = (*found)->at({"metadata", "labels"});
+      return labels == nullptr ? Json() : *labels;
+    };
+    for (const apiserver::ResourcePtr& def :
+         {write_->kind->def, twin_of(around_.registry, write_->cluster, *write_->kind->def)}) {
+      for (const apiserver::ResourceVersion& version :
+           def == nullptr ? std::vector<apiserver::ResourceVersion>() : def->versions) {
+        GroupVersionName other{def->group, version.name, def->plural};
+        if (version.served && other != out.resource) {
+          out.equivalents.push_back(std::move(other));
+        }
+      }
+    }
+    return out;
+  }
+
+  void match(const Json* object, const Json* old) {
+    const AdmissionSubject seen = subject(object, old);
+    for (const PolicyIndex::Hook& hook : *hooks_) {
+      match_policy(hook, seen);
+    }
+    if (invocations_.empty()) {
+      evaluate();
+      return;
+    }
+    make_forms();
+  }
+
+  void match_policy(const PolicyIndex::Hook& hook, const AdmissionSubject& seen) {
+    const CompiledPolicy& policy = *hook.policy;
+    const Expected<std::optional<GroupVersionName>> matched = policy.constraints.match(seen);
+    if (!matched) {
+      misconfigured(policy, nullptr, std::string(matched.error().message()));
+      return;
+    }
+    if (!*matched) {
+      return;
+    }
+    const ParamSource source(around_.registry, reader(), write_->cluster, policy.param_kind);
+    if (!source.is_known()) {
+      misconfigured(policy, nullptr, source.unknown_text());
+      return;
+    }
+    for (const PolicyBindingPtr& binding : hook.bindings) {
+      const Expected<std::optional<GroupVersionName>> bound = binding->resources.match(seen);
+      if (!bound) {
+        misconfigured(policy, binding.get(), std::string(bound.error().message()));
+        continue;
+      }
+      if (!*bound) {
+        continue;
+      }
+      Expected<ParamSet> params = source.collect(binding->params, request_.ns);
+      if (!params) {
+        misconfigured(policy, binding.get(), std::string(params.error().message()));
+      } else if (!params->empty()) {
+        invocations_.push_back({hook.policy, binding, **matched, std::move(*params)});
+      }
+    }
+  }
+
+  static std::string denial_text(const CompiledPolicy& policy, const PolicyBinding* binding,
+                                 std::string_view message) {
+    std::string out = "ValidatingAdmissionPolicy '" + policy.name + "'";
+    if (binding != nullptr) {
+      out += " with binding '" + binding->name + "'";
+    }
+    return out.append(" denied request: ").append(message);
+  }
+
+  void misconfigured(const CompiledPolicy& policy, const PolicyBinding* binding,
+                     const std::string& why) {
+    if (!policy.ignores_failure) {
+      const char* what =
+          binding == nullptr ? "failed to configure policy: " : "failed to configure binding: ";
+      configuration_.push_back({denial_text(policy, binding, what + why), ""});
+    }
+  }
+
+  static std::string form_key(const GroupVersionName& resource) {
+    return resource.group + "/" + resource.version;
+  }
+
+  /// The objects in every version that is asked for.
+  void make_forms() {
+    if (review_.has_one_form) {
+      evaluate();
+      return;
+    }
+    converting_ = 1;  // until all have begun
+    for (const Invocation& invocation : invocations_) {
+      Form& form = forms_[form_key(invocation.resource)];
+      if (form.kind != nullptr) {
+        continue;
+      }
+      const apiserver::ResourcePtr& own = write_->kind->def;
+      const apiserver::ResourcePtr twin = twin_of(around_.registry, write_->cluster, *own);
+      const apiserver::ResourcePtr& def = invocation.resource.group == own->group ? own : twin;
+      form.kind = apiserver::make_served_kind(def, def->version(invocation.resource.version));
+      convert(form, review_.object.get(), &Form::object);
+      convert(form, review_.old.get(), &Form::old);
+    }
+    one_converted();
+  }
+
+  void convert(Form& form, const Json* object, std::optional<Json> Form::*member) {
+    if (object == nullptr) {
+      return;
+    }
+    ++converting_;
+    write_->convert(
+        *object, form.kind, [self = shared_from_this(), &form, member](Expected<Json> converted) {
+          if (converted) {
+            hide_cluster(*converted);
+            form.*member = std::move(*converted);
+          } else {
+            form.fault =
+                "failed to convert object version: " + std::string(converted.error().message());
+          }
+          self->one_converted();
+        });
+  }
+
+  void one_converted() {
+    if (--converting_ == 0) {
+      evaluate();
+    }
+  }
+
+  /// Runs all of them; again when the authorizer had to be waited for.
+  void evaluate() {
+    denials_ = std::move(configuration_);
+    configuration_ = denials_;
+    write_->notes.warnings.clear();
+    write_->notes.annotations.clear();
+    if (!invocations_.empty() && !request_.ns.empty() && request_.resource.name != "namespaces") {
+      const Expected<const Json*> found = namespace_object();
+      if (!found) {
+        finish(found.error().clone());
+        return;
+      }
+      namespace_document_ = namespace_document(**found);
+    }
+    evaluate_from(0);
+  }
+
+  /// Lets other requests in between policies that take their time.
+  void evaluate_from(std::size_t first) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (std::size_t i = first; i < invocations_.size(); ++i) {
+      if (i > first && std::chrono::steady_clock::now() - begin > kTurn) {
+        around_.loop.post([self = shared_from_this(), i] { self->evaluate_from(i); });
+        return;
+      }
+      run(invocations_[i]);
+    }
+    if (access_->is_waiting() && ++rounds_ < kMaxRounds) {
+      access_->settled([self = shared_from_this()] { self->evaluate(); });
+      return;
+    }
+    decide();
+  }
+
+  void run(const Invocation& invocation) {
+    const Form& form =
+        review_.has_one_form ? forms_.begin()->second : forms_[form_key(invocation.resource)];
+    const PolicyBinding& binding = *invocation.binding;
+    if (!form.fault.empty()) {
+      if (!invocation.policy->ignores_failure) {
+        denials_.push_back({denial_text(*invocation.policy, &binding,
+                                        "failed to configure binding: " + form.fault),
+                            ""});
+      }
+      return;
+    }
+    GroupVersionName kind = request_.kind;
+    if (form.kind != nullptr) {
+      kind = {form.kind->def->group, form.kind->version->name, form.kind->def->kind};
+    }
+    const Json document = request_.document(invocation.resource, kind);
+    const Json condition_document = request_.document(request_.resource, kind);
+    PolicyInput input;
+    input.object = form.object ? &*form.object : nullptr;
+    input.old_object = form.old ? &*form.old : nullptr;
+    input.request = &document;
+    input.condition_request = &condition_document;
+    input.namespace_object = namespace_document_ ? &*namespace_document_ : nullptr;
+    input.authorizer = access_.get();
+    input.request_resource.group = request_.resource.group;
+    input.request_resource.resource = request_.resource.name;
+    input.request_resource.subresource = request_.subresource;
+    input.request_resource.ns = request_.ns;
+    input.request_resource.name = request_.name;
+    for (const std::optional<Json>& params : invocation.params) {
+      input.params = params ? &*params : nullptr;
+      note(invocation, evaluate_policy(*invocation.policy, input));
+    }
+  }
+
+  void note(const Invocation& invocation, PolicyOutcome outcome) {
+    const CompiledPolicy& policy = *invocation.policy;
+    const PolicyBinding& binding = *invocation.binding;
+    for (PolicyOutcome::Refusal& refusal : outcome.refusals) {
+      for (const std::string& action : binding.actions) {
+        if (action == "Deny") {
+          denials_.push_back({denial_text(policy, &binding, refusal.message), refusal.reason});
+        } else if (action == "Warn") {
+          write_->notes.warnings.push_back("Validation failed for ValidatingAdmissionPolicy '" +
+                                           policy.name + "' with binding '" + binding.name +
+                                           "': " + refusal.message);
+        } else {
+          annotate(kFailureNote, failure_note(refusal, binding), false);
+        }
+      }
+    }
+    for (PolicyOutcome::Refusal& denial : outcome.denials) {
+      denials_.push_back({denial_text(policy, &binding, denial.message), denial.reason});
+    }
+    for (PolicyOutcome::Annotation& annotation : outcome.annotations) {
+      annotate(policy.name + "/" + annotation.key, annotation.value, true);
+    }
+  }
+
+  /// The first value of a key stays; those of one policy are joined.
+  void annotate(std::string key, std::string value, bool joined) {
+    for (auto& [known, text] : write_->notes.annotations) {
+      if (known == key) {
+        if (joined && text != value) {
+          text += ", " + value;
+        }
+        return;
+      }
+    }
+    write_->notes.annotations.emplace_back(std::move(key), std::move(value));
+  }
+
+  void decide() {
+    if (denials_.empty()) {
+      done_({});
+      return;
+    }
+    const Denial& first = denials_.front();
+    const apiserver::ResourceDef& def = *write_->kind->def;
+    const std::string name = request_.name.empty() ? "Unknown" : request_.name;
+    ErrorDetail detail = krm::forbidden(def.group, def.plural, name, first.message).detail();
+    detail.causes.push_back({"", first.message, ""});
+    finish(Error(code_of(first.reason), std::move(detail)));
+  }
+
+  void finish(Error error) { done_(fail(std::move(error))); }
+
+  const Surroundings around_;
+  const apiserver::PendingWritePtr write_;
+  const apiserver::Review review_;
+  std::function<void(Expected<void>)> done_;
+  PolicyRequest request_;
+  std::shared_ptr<const std::vector<PolicyIndex::Hook>> hooks_;
+  std::shared_ptr<AccessCache> access_;
+  std::map<std::string, Form> forms_;
+  std::size_t converting_ = 0;
+  std::vector<Invocation> invocations_;
+  std::vector<Denial> configuration_, denials_;
+  std::optional<Json> namespace_, namespace_document_;
+  bool namespace_known_ = false;
+  int rounds_ = 0;
+};
+
+/// Controllers that delete what a user's deletion reaches: contents of namespaces, dependents. A
+/// policy that keeps objects keeps them from those, too.
+constexpr std::array<std::string_view, 2> kDeleters = {"namespace-controller", "garbage-collector"};
+
+bool is_exempt_controller(const apiserver::PendingWrite& write) {
+  return write.skip_admission &&
+         (write.verb() != "delete" ||
+          std::find(kDeleters.begin(), kDeleters.end(), write.manager) == kDeleters.end());
+}
+
+}  // namespace
+
+void PolicyAdmission::start(apiserver::ApiServer& server) {
+  server_ = &server;
+  policies_.start(server);
+}
+
+bool PolicyAdmission::concerns(const apiserver::PendingWrite& write) const {
+  const apiserver::ResourceDef& def = *write.kind->def;
+  const bool is_policy =
+      def.group == kAdmissionGroup && (def.plural == kPolicies || def.plural == kPolicyBindings);
+  // No tenant's policy says what the system's own kinds may be (KK-222), to nobody.
+  return policies_.has(write.cluster) && !is_exempt_controller(write) && !is_policy &&
+         (!is_system_kind_ || !is_system_kind_(def));
+}
+
+void PolicyAdmission::review(const apiserver::PendingWritePtr& write, apiserver::Review review,
+                             std::function<void(Expected<void>)> done) {
+  std::make_shared<PolicyCheck>(Surroundings{loop_, registry_, server_->reader(), authorizer_},
+                                policies_, write, std::move(review), std::move(done))
+      ->start();
+}
+
+}  // namespace kintsugi::kinds

@@ -1,0 +1,128 @@
+#include "kinds/policies/policy_index.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kinds/policies/policy_names.h"
+#include "krm/annotations.h"
+
+namespace kintsugi::kinds {
+namespace {
+
+using krm::Json;
+
+/// What a policy is compiled from.
+Json essence(const Json& object) {
+  Json out = Json::object();
+  out.make({"metadata", "name"}) = object.text({"metadata", "name"});
+  if (const Json* spec = object.find("spec")) {
+    out["spec"] = *spec;
+  }
+  return out;
+}
+
+std::string_view cluster_of(const Json& object) {
+  return object.text({"metadata", "annotations", krm::kClusterAnnotation});
+}
+
+}  // namespace
+
+void PolicyIndex::start(apiserver::ApiServer& server) {
+  subscriptions_.push_back(server.on_change(
+      kAdmissionGroup, kPolicies, [this](const apiserver::ApiServer::Change& change) {
+        note_policy(change.cluster, change.name, change.object.get());
+      }));
+  subscriptions_.push_back(server.on_change(
+      kAdmissionGroup, kPolicyBindings, [this](const apiserver::ApiServer::Change& change) {
+        note_binding(change.cluster, change.name, change.object.get());
+      }));
+  server.reader().list("*", kAdmissionGroup, kPolicies, "", [this](const Json& object) {
+    note_policy(cluster_of(object), object.text({"metadata", "name"}), &object);
+    return true;
+  });
+  server.reader().list("*", kAdmissionGroup, kPolicyBindings, "", [this](const Json& object) {
+    note_binding(cluster_of(object), object.text({"metadata", "name"}), &object);
+    return true;
+  });
+}
+
+void PolicyIndex::note_policy(std::string_view cluster, std::string_view name, const Json* object) {
+  Cluster& known = clusters_[std::string(cluster)];
+  const auto found = known.policies.find(name);
+  if (object == nullptr) {
+    if (found != known.policies.end()) {
+      known.policies.erase(found);
+    }
+  } else {
+    Json now = essence(*object);
+    if (found != known.policies.end() && found->second.object == now) {
+      return;
+    }
+    known.policies.insert_or_assign(std::string(name), Policy{std::move(now), nullptr});
+  }
+  changed(cluster, known);
+}
+
+void PolicyIndex::note_binding(std::string_view cluster, std::string_view name,
+                               const Json* object) {
+  Cluster& known = clusters_[std::string(cluster)];
+  if (object != nullptr) {
+    known.bindings.insert_or_assign(std::string(name),
+                                    std::make_shared<const PolicyBinding>(*object));
+  } else if (const auto found = known.bindings.find(name); found != known.bindings.end()) {
+    known.bindings.erase(found);
+  }
+  changed(cluster, known);
+}
+
+void PolicyIndex::changed(std::string_view name, Cluster& cluster) {
+  cluster.hooks.reset();
+  cluster.bound = std::any_of(
+      cluster.bindings.begin(), cluster.bindings.end(),
+      [&](const auto& entry) { return cluster.policies.contains(entry.second->policy); });
+  if (cluster.policies.empty() && cluster.bindings.empty()) {
+    if (const auto found = clusters_.find(name); found != clusters_.end()) {
+      clusters_.erase(found);
+    }
+  }
+}
+
+bool PolicyIndex::has(std::string_view cluster) const {
+  if (clusters_.empty()) {
+    return false;
+  }
+  const auto found = clusters_.find(cluster);
+  return found != clusters_.end() && found->second.bound;
+}
+
+std::shared_ptr<const std::vector<PolicyIndex::Hook>> PolicyIndex::hooks(std::string_view cluster) {
+  const auto found = clusters_.find(cluster);
+  if (found == clusters_.end()) {
+    return std::make_shared<const std::vector<Hook>>();
+  }
+  Cluster& known = found->second;
+  if (known.hooks != nullptr) {
+    return known.hooks;
+  }
+  auto made = std::make_shared<std::vector<Hook>>();
+  for (auto& [name, policy] : known.policies) {
+    Hook hook;
+    for (const auto& [binding_name, binding] : known.bindings) {
+      if (binding->policy == name) {
+        hook.bindings.push_back(binding);
+      }
+    }
+    if (hook.bindings.empty()) {
+      continue;
+    }
+    if (policy.compiled == nullptr) {
+      policy.compiled = std::make_shared<const CompiledPolicy>(policy.object);
+    }
+    hook.policy = policy.compiled;
+    made->push_back(std::move(hook));
+  }
+  known.hooks = std::move(made);
+  return known.hooks;
+}
+
+}  // namespace kintsugi::kinds
