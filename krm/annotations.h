@@ -21,6 +21,13 @@ inline constexpr std::string_view kServiceAccountNameAnnotation =
 inline constexpr std::string_view kServiceAccountUidAnnotation =
     "kubernetes.io/service-account.uid";
 
+// Of audit events.
+/// Which policies and bindings an object did not fulfil; admission, for the action Audit.
+inline constexpr std::string_view kValidationFailureNote =
+    "validation.policy.admission.k8s.io/validation_failure";
+/// Which extras of an impersonated user were left out; the API server.
+inline constexpr std::string_view kDroppedExtrasNote = "authorization.kcp.io/dropped";
+
 // On objects of every kind.
 /// The logical cluster that an object is in; the API server, on what it sends and stores.
 inline constexpr std::string_view kClusterAnnotation = "kcp.io/cluster";

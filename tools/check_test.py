@@ -11,6 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import check_coawait  # noqa: E402
 import check_layers  # noqa: E402
+import check_machinery  # noqa: E402
 import check_metrics  # noqa: E402
 import check_references  # noqa: E402
 import check_throws  # noqa: E402
@@ -54,6 +55,23 @@ class Layers(unittest.TestCase):
 
     def test_downward_includes_pass(self):
         self.assertEqual(self.faults("net/a.cc", '#include "base/error.h"\n#include <openssl/ssl.h>\n'), [])
+
+
+class Machinery(unittest.TestCase):
+    def faults(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, content in (("kinds/a.cc", 'make_kind("", "v1", "Widget", "widgets");\n'), ("apiserver/a.cc", text)):
+                (root / name).parent.mkdir(parents=True)
+                (root / name).write_text(content, encoding="utf-8")
+            return [fault for fault in check_machinery.check(root) if fault.startswith("apiserver/a.cc")]
+
+    def test_names_of_kinds_and_groups_are_found(self):
+        for bad in ('find("", "widgets")', 'f("/widgets/")', 'if (group == "apps.k8s.io") {', 'f("tenancy.kcp.io/v1")', 'f("apps")'):
+            self.assertEqual(len(self.faults(bad + ";\n")), 1, bad)
+
+    def test_other_texts_and_comments_pass(self):
+        self.assertEqual(self.faults('// "widgets"\nf("metadata", "no widgets here");\n#include "widgets"\n'), [])
 
 
 class Coroutines(unittest.TestCase):

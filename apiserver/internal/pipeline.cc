@@ -14,6 +14,7 @@
 #include "auth/web_socket_token.h"
 #include "base/strings.h"
 #include "http/wire.h"
+#include "krm/annotations.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -190,7 +191,7 @@ void drop_warrants(Request& request) {
   const std::size_t dropped = std::erase_if(
       request.user.extra, [](const auto& extra) { return extra.first == auth::kExtraWarrant; });
   if (dropped > 0) {
-    request.annotations.emplace_back("authorization.kcp.io/dropped", auth::kExtraWarrant);
+    request.annotations.emplace_back(krm::kDroppedExtrasNote, auth::kExtraWarrant);
   }
 }
 

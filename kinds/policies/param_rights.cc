@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kinds/policies/params.h"
+#include "kinds/policies/internal/params.h"
 #include "kinds/policies/policy_names.h"
 #include "krm/status.h"
 

@@ -9,11 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "kinds/policies/access_cache.h"
-#include "kinds/policies/evaluate.h"
-#include "kinds/policies/params.h"
+#include "kinds/policies/internal/access_cache.h"
+#include "kinds/policies/internal/evaluate.h"
+#include "kinds/policies/internal/params.h"
+#include "kinds/policies/internal/policy_request.h"
 #include "kinds/policies/policy_names.h"
-#include "kinds/policies/policy_request.h"
+#include "krm/annotations.h"
 #include "krm/status.h"
 
 namespace kintsugi::kinds {
@@ -23,7 +24,6 @@ using krm::Json;
 
 constexpr std::chrono::milliseconds kTurn(2);  ///< evaluated without a break
 constexpr int kMaxRounds = 64;  ///< evaluations of one request that waited for the authorizer
-constexpr const char* kFailureNote = "validation.policy.admission.k8s.io/validation_failure";
 
 /// The resource that a kind's objects are stored under in another group (events), if any.
 apiserver::ResourcePtr twin_of(const apiserver::Registry& registry, std::string_view cluster,
@@ -343,7 +343,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
                                            policy.name + "' with binding '" + binding.name +
                                            "': " + refusal.message);
         } else {
-          annotate(kFailureNote, failure_note(refusal, binding), false);
+          annotate(std::string(krm::kValidationFailureNote), failure_note(refusal, binding), false);
         }
       }
     }

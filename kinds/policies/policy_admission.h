@@ -6,7 +6,7 @@
 #include "apiserver/resource.h"
 #include "apiserver/server.h"
 #include "auth/authorizer.h"
-#include "kinds/policies/policy_index.h"
+#include "kinds/policies/internal/policy_index.h"
 #include "net/loop.h"
 
 namespace kintsugi::kinds {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cel/admission.h"
-#include "kinds/policies/params.h"
+#include "kinds/policies/internal/params.h"
 
 namespace kintsugi::kinds {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "apiserver/resource.h"
 #include "base/error.h"
-#include "kinds/policies/compiled_policy.h"
+#include "kinds/policies/internal/compiled_policy.h"
 #include "krm/json.h"
 
 namespace kintsugi::kinds {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cel/admission.h"
-#include "kinds/policies/compiled_policy.h"
+#include "kinds/policies/internal/compiled_policy.h"
 #include "krm/json.h"
 
 namespace kintsugi::kinds {

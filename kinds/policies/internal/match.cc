@@ -1,4 +1,4 @@
-#include "kinds/policies/match.h"
+#include "kinds/policies/internal/match.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "kinds/policies/compiled_policy.h"
+#include "kinds/policies/internal/compiled_policy.h"
 
 #include <utility>
 

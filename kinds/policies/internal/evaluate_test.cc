@@ -1,4 +1,4 @@
-#include "kinds/policies/evaluate.h"
+#include "kinds/policies/internal/evaluate.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cel/admission.h"
-#include "kinds/policies/match.h"
+#include "kinds/policies/internal/match.h"
 #include "krm/json.h"
 
 namespace kintsugi::kinds {

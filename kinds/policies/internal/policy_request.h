@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "apiserver/admission.h"
-#include "kinds/policies/match.h"
+#include "kinds/policies/internal/match.h"
 #include "krm/json.h"
 
 /// What admission policies see of a write (AdmissionRequest of admission.k8s.io/v1).

@@ -8,7 +8,7 @@
 
 #include "apiserver/server.h"
 #include "base/strings.h"
-#include "kinds/policies/compiled_policy.h"
+#include "kinds/policies/internal/compiled_policy.h"
 
 namespace kintsugi::kinds {
 

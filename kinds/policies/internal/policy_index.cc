@@ -1,4 +1,4 @@
-#include "kinds/policies/policy_index.h"
+#include "kinds/policies/internal/policy_index.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "kinds/policies/params.h"
+#include "kinds/policies/internal/params.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "kinds/policies/access_cache.h"
+#include "kinds/policies/internal/access_cache.h"
 
 #include <gtest/gtest.h>
 

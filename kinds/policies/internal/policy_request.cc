@@ -1,4 +1,4 @@
-#include "kinds/policies/policy_request.h"
+#include "kinds/policies/internal/policy_request.h"
 
 #include <utility>
 

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""The API machinery knows no kind by name: no string in apiserver/ is the plural of a kind or an API group.
+
+Plurals and groups are those that kinds/ and controlplane/ define; whatever ends with .k8s.io or .kcp.io is a group too.
+Tests may name what they like. What stays is listed with its reason, and has to be there.
+"""
+import pathlib
+import re
+import sys
+
+# file in apiserver/, string: why the machinery itself has to say it.
+EXCEPTIONS = {
+    ("internal/routing.cc", "namespaces"): "grammar of paths: /namespaces/<name>/ stands in front of every namespaced resource",
+    ("internal/scale.h", "autoscaling"): "the subresource scale belongs to the machinery; its kind is of this group",
+    ("internal/scale.h", "autoscaling/v1"): "the same",
+    ("internal/options.cc", "meta.k8s.io"): "the machinery's own group: options, tables, lists",
+    ("internal/media.cc", "meta.k8s.io"): "the same, in Accept headers",
+    ("internal/media.h", "meta.k8s.io/v1"): "the same",
+    ("internal/media.h", "meta.k8s.io/v1beta1"): "the same",
+    ("internal/continue_token.cc", "meta.k8s.io/v1"): "the same, as version of the token",
+    ("internal/discovery.cc", "apidiscovery.k8s.io/v2"): "documents of discovery are of this group",
+    ("internal/discovery_requests.cc", "apidiscovery.k8s.io"): "the same, in Accept headers",
+    ("internal/conversion_review.cc", "apiextensions.k8s.io/"): "ConversionReview, the message to conversion webhooks",
+    ("internal/openapi_names.cc", "apiextensions.k8s.io"): "OpenAPI names types by Go packages; those of this group lie elsewhere",
+    ("internal/openapi_names.cc", ".k8s.io"): "ending that operation names leave out",
+    ("internal/openapi_schemas.cc", "apiextensions.k8s.io"): "values of any type are shown differently in its schemas",
+}
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+INCLUDE = re.compile(r"^\s*#\s*include[^\n]*", re.M)
+GROUP = re.compile(r"^(?:[a-z0-9.-]*\.)?(?:k8s|kcp)\.io(?:/[a-z0-9]*)?$")
+WORDS = re.compile(r"^(?:/|count/)?([a-z0-9.-]+)(?:/v[0-9][a-z0-9]*)?/?$")
+KIND = re.compile(r'"([A-Z][A-Za-z]+)"')
+CORE_GROUPS = {"apps", "autoscaling", "batch", "policy"}  # without a dot
+# Members of documents that read like plurals of something that kinds/ or controlplane/ call by a capital.
+MEMBERS = {"bindings", "clusters", "exports", "facts", "groups", "lists", "names", "objects", "types", "verbs"}
+
+
+def is_test(path: pathlib.Path):
+    return path.name.endswith("_test.cc") or "testing" in path.parts
+
+
+def sources(root: pathlib.Path, *folders):
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".h", ".cc") and not is_test(path):
+                yield path, path.read_text(encoding="utf-8")
+
+
+def plurals(root: pathlib.Path):
+    """Plurals of the Kinds that kinds/ and controlplane/ name, where they name those as well."""
+    kinds, strings = set(), set()
+    for _, text in sources(root, "kinds", "controlplane"):
+        kinds.update(KIND.findall(text))
+        strings.update(re.findall(r'"([a-z]+)"', text))
+    words = {kind.lower() for kind in kinds}
+    made = {word + "s" for word in words} | {word[:-1] + "ies" for word in words if word.endswith("y")}
+    return (strings & made) - MEMBERS
+
+
+def check(root: pathlib.Path):
+    kinds = plurals(root)
+    unused = set(EXCEPTIONS)
+    for path, text in sources(root, "apiserver"):
+        name = path.relative_to(root / "apiserver").as_posix()
+        code = INCLUDE.sub("", COMMENT.sub(lambda found: "\n" * found.group().count("\n"), text))
+        for match in STRING.finditer(code):
+            literal = match.group(1)
+            words = WORDS.match(literal)
+            plain = words.group(1) if words else ""
+            if plain not in kinds | CORE_GROUPS and not GROUP.match(literal):
+                continue
+            if (name, literal) in EXCEPTIONS:
+                unused.discard((name, literal))
+                continue
+            line = code.count("\n", 0, match.start()) + 1
+            yield f'apiserver/{name}:{line}: "{literal}" is the name of a kind or group; it belongs into kinds/ or controlplane/'
+    for name, literal in sorted(unused):
+        yield f'tools/check_machinery.py: the exception "{literal}" in {name} is not needed any more'
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    faults = list(check(root))
+    print("\n".join(faults) if faults else "machinery: ok")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
