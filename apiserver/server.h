@@ -109,7 +109,7 @@ class ApiServer : public http::Handler {
   };
   struct UpdateObject {
     krm::Json object;  ///< its resourceVersion, if it has one, must be the present one
-    std::string subresource;
+    std::string subresource{};
   };
   struct DeleteObject {
     std::string expected_uid;  ///< "": any

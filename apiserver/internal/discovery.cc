@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apiserver/internal/digest.h"
+#include "apiserver/internal/scale.h"
 #include "krm/version_order.h"
 
 namespace kintsugi::apiserver::internal {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apiserver/internal/openapi_names.h"
+#include "apiserver/internal/scale.h"
 #include "base/strings.h"
 
 namespace kintsugi::apiserver::internal {

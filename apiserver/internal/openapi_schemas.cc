@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apiserver/internal/openapi_names.h"
+#include "apiserver/internal/scale.h"
 #include "krm/types/builtin_texts.h"
 #include "krm/types/builtin_types.h"
 
