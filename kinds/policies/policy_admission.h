@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "apiserver/admission.h"
 #include "apiserver/resource.h"
