@@ -92,6 +92,25 @@ struct ServerParams {
   ConcurrencyLimits concurrency{};
 };
 
+/// What a controller wants of an object (ApiServer::write).
+struct CreateObject {
+  krm::Json object;
+  bool keep_identity = false;  ///< uid and creation time are those of the object
+};
+struct UpdateObject {
+  krm::Json object;  ///< its resourceVersion, if it has one, must be the present one
+  std::string subresource{};
+};
+struct DeleteObject {
+  std::string expected_uid;  ///< "": any
+};
+struct WriteRequest {
+  std::string cluster, group, resource, ns, name;
+  std::variant<CreateObject, UpdateObject, DeleteObject> what;
+  std::string manager;          ///< the field manager
+  bool skip_admission = false;  ///< for system objects that users may not make
+};
+
 /// The Kubernetes-grade API server on one loop: discovery, CRUD, lists, watches, patches, tables
 /// (AM-001 and on). Serves what its Registry names out of its Store. Used by the embedded
 /// shard for everything and by the proxy for its own kinds. Threads: its loop. Several servers (one
@@ -103,25 +122,12 @@ class ApiServer : public http::Handler {
   /// Reading committed objects, for controllers and hooks on this loop.
   [[nodiscard]] virtual const ObjectReader& reader() const = 0;
 
-  struct CreateObject {
-    krm::Json object;
-    bool keep_identity = false;  ///< uid and creation time are those of the object
-  };
-  struct UpdateObject {
-    krm::Json object;  ///< its resourceVersion, if it has one, must be the present one
-    std::string subresource{};
-  };
-  struct DeleteObject {
-    std::string expected_uid;  ///< "": any
-  };
+  using CreateObject = apiserver::CreateObject;
+  using UpdateObject = apiserver::UpdateObject;
+  using DeleteObject = apiserver::DeleteObject;
+  using WriteRequest = apiserver::WriteRequest;
   /// In-process writes by controllers, with all rules of the wire but authorization: same
   /// admission, validation, no-op detection, finalizer logic. `done` comes in a later turn.
-  struct WriteRequest {
-    std::string cluster, group, resource, ns, name;
-    std::variant<CreateObject, UpdateObject, DeleteObject> what;
-    std::string manager;          ///< the field manager
-    bool skip_admission = false;  ///< for system objects that users may not make
-  };
   virtual void write(WriteRequest request, std::function<void(Expected<krm::Json>)> done) = 0;
 
   /// Every committed change of a resource ("" = all), decoded, on this loop, in order. Starts after
