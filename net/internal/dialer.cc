@@ -13,6 +13,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/strings.h"
 #include "net/transport.h"
 
 namespace kintsugi::net {
@@ -38,10 +39,21 @@ std::optional<SocketAddress> numeric_address(const std::string& host, std::uint1
   return std::nullopt;
 }
 
+bool is_localhost(std::string_view host) {
+  std::string name = to_lower(host);
+  if (name.ends_with('.')) {
+    name.pop_back();
+  }
+  return name == "localhost" || name.ends_with(".localhost");
+}
+
 Expected<std::vector<SocketAddress>> look_up_now(const std::string& host, std::uint16_t port,
                                                  bool configured) {
   if (host.empty()) {
     return fail(Errc::kUnreachable, "no name");  // Asio would take it for this machine
+  }
+  if (is_localhost(host)) {
+    return std::vector{*numeric_address("127.0.0.1", port), *numeric_address("::1", port)};
   }
   asio::io_context context;
   asio::ip::tcp::resolver resolver(context);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -25,7 +26,12 @@ struct SocketAddress {
 [[nodiscard]] std::optional<SocketAddress> numeric_address(const std::string& host,
                                                            std::uint16_t port);
 
+/// "localhost" and names below it, in any case, with or without a dot at the end.
+/// Source: RFC 6761, 6.3: they are this machine, whatever a resolver says.
+[[nodiscard]] bool is_localhost(std::string_view host);
+
 /// Looks a name up on the calling thread, for as long as the system's resolver takes (Asio's).
+/// is_localhost() names are 127.0.0.1 and ::1 without asking anybody.
 /// @param configured only addresses of families that this machine has an address of.
 /// @error kUnreachable with name and cause.
 [[nodiscard]] Expected<std::vector<SocketAddress>> look_up_now(const std::string& host,
