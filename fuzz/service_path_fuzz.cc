@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/internal/service_path.h"
+#include "krm/service_path.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using kintsugi::proxy::parse_service_path;
+  using kintsugi::krm::parse_service_path;
   const std::string target = "/services/" + std::string(reinterpret_cast<const char*>(data), size);
   const auto path = parse_service_path(target);
   if (!path) {
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!path->trail.empty() && path->trail.front() != '/' && path->trail.front() != '?') {
     std::abort();
   }
-  const std::string again = kintsugi::proxy::service_target(*path, "owner", "cluster");
+  const std::string again = kintsugi::krm::service_target(*path, "owner", "cluster");
   const auto second = parse_service_path(again);
   if (!second || second->kind != path->kind || second->object != path->object ||
       second->type.empty() != path->type.empty() || second->trail != path->trail ||

@@ -1,43 +1,60 @@
 #include "proxy/handler.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "auth/impersonation.h"
-#include "auth/web_socket_token.h"
-#include "base/strings.h"
+#include "aggregation/rights/reviewer.h"
+#include "aggregation/shard_answer.h"
+#include "auth/authorizer.h"
+#include "base/log.h"
 #include "http/guarded_answer.h"
-#include "http/wire.h"
 #include "krm/request_info.h"
+#include "krm/request_target.h"
 #include "krm/status.h"
-#include "proxy/forwarding/unmarked_write.h"
-#include "proxy/gates/impersonate.h"
-#include "proxy/gates/impersonation_gate.h"
-#include "proxy/overlay/overlay.h"
-#include "proxy/routing/in_cluster.h"
-#include "proxy/routing/local_kinds.h"
-#include "proxy/routing/parse_for.h"
 #include "serving/answer.h"
 #include "serving/identity.h"
-#include "serving/waiting_request.h"
-#include "topology/resolver.h"
 
 namespace kintsugi::proxy {
 namespace {
 
 constexpr Duration kMoveSpread = seconds(2);
-constexpr std::string_view kRoot = "root";
+constexpr std::size_t kMostWarned = 256;  // URLs of which one warning was written
 
-bool is_read(std::string_view method) { return method == "GET" || method == "HEAD"; }
-
-/// The place that rules of impersonation know; clusters/* of plain servers is one like others.
-auth::ImpersonationPlace place_of_request(const topology::Snapshot& facts, std::string_view target,
-                                          std::string_view leads_to) {
-  const auto& shards = facts.shards();
-  if (leads_to.empty() && !shards.empty() && shards.front()->spec.plain) {
-    return auth::ImpersonationPlace::kCluster;
+RouteFacts facts_of(const ProxyHandlerParams& params) {
+  RouteFacts facts;
+  facts.mapping = params.routes.get();
+  facts.clusters = params.clusters;
+  facts.wildcard = params.wildcard;
+  facts.own_root = params.own_root;
+  facts.groups = possible_groups(params.groups);
+  if (params.owners != nullptr) {
+    facts.groups_of = [owners = params.owners](std::string_view cluster) {
+      return owners->known(cluster);
+    };
   }
-  return place_of(target) == auth::ImpersonationPlace::kShared ? auth::ImpersonationPlace::kShared
-                                                               : place_of(leads_to);
+  facts.mounts = params.mounts;
+  facts.partition = params.partition;
+  return facts;
+}
+
+/// Of all logical clusters, and no kind that the proxy stores.
+bool is_merged(const Request& request, const RouteFacts& facts, const Route& route) {
+  return facts.clusters && facts.wildcard && request.target.form == krm::TargetForm::kCluster &&
+         request.target.cluster == "*" && route.kind != RouteKind::kServed &&
+         route.kind != RouteKind::kMapped;
+}
+
+/// As a virtual workspace refuses whom it does not know: it tells what was asked for.
+Error denied_to_nobody(Request& request) {
+  const krm::RequestInfo& info = *request.info();
+  auth::Attributes asked;
+  asked.user = auth::anonymous_user();
+  asked.is_resource = info.is_resource;
+  asked.verb = info.verb;
+  asked.group = info.group;
+  asked.version = info.version;
+  asked.resource = info.resource;
+  asked.path = info.path;
+  return auth::denied(asked, {false, "access denied"});
 }
 
 }  // namespace
@@ -53,8 +70,16 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
           params_.merge_options.discovery},
       late_(params_.loop, params_.view, params_.late_routes),
       routes_(params_.routes),
-      clusters_(params_.clusters),
-      via_("2.0 kintsugi-" + params_.instance) {
+      facts_(facts_of(params_)),
+      led_facts_(facts_),
+      admission_({params_.view, params_.authorizer, params_.identity_headers, params_.trusted,
+                  "2.0 kintsugi-" + params_.instance, forward_.stats.identity_headers_stripped}),
+      of_clusters_({params_.view, params_.pool, params_.local, params_.overlay, admission_,
+                    forward_, params_.owners}),
+      of_backends_({params_.pool, admission_, forward_}),
+      of_several_({params_.view, merge_, documents_, admission_, led_facts_}) {
+  led_facts_.mapping = nullptr;
+  led_facts_.clusters = true;
   forward_.limits = params_.limits;
   merge_.memory = forward_.memory;
   merge_.find_deliveries = params_.find_deliveries;
@@ -91,83 +116,213 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
 }
 
 std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
-    http::RequestHead head, http::ResponseStream& stream) noexcept {
-  const bool head_only = head.method == "HEAD";
+    Request request, http::ResponseStream& stream) noexcept {
+  const bool head_only = request.head.method == "HEAD";
   return http::guarded_answer("proxy handler", stream, head_only,
-                              [&] { return begin(std::move(head), stream); });
+                              [&] { return go(std::move(request), stream, {}); });
 }
 
-ProxyHandler::Answer ProxyHandler::begin(http::RequestHead head, http::ResponseStream& stream) {
-  krm::RequestTarget target = parse_for(params_.view->current(), head);
-  if (target.form == krm::TargetForm::kProbe) {
-    return is_read(head.method) ? probe(head, stream)
-                                : serving::answer_error(head, stream, krm::method_not_allowed());
+ProxyHandler::Answer ProxyHandler::go(Request request, http::ResponseStream& stream,
+                                      Passed passed) {
+  const topology::Snapshot& snapshot = params_.view->current();
+  const RouteFacts& facts = passed.led ? led_facts_ : facts_;
+  Route route =
+      proxy::route(request.target, request.head.target, request.head.method, snapshot, facts);
+  if (route.may_come && !passed.late && late_.has_room()) {
+    passed.late = true;
+    return late_.hold(
+        std::move(request), std::move(route.wanted),
+        [this, &stream, passed](Request held) { return go(std::move(held), stream, passed); });
   }
-  if (target.form == krm::TargetForm::kMetrics) {
-    return metrics(std::move(head), stream);
+  if (!route.target.empty()) {
+    request.lead_to(std::move(route.target), has_plain_servers(snapshot));
+    passed.led = true;
   }
-  if (target.fault != krm::TargetFault::kNone) {
-    return serving::answer_fault(head, stream, target);
+  if (!std::exchange(passed.counted, true)) {
+    count(route);
   }
-  auth::adopt_web_socket_token(head);
-  if (std::optional<std::string> inside = in_cluster_target(head, target)) {
-    head.target = std::move(*inside);
-    target = parse_for(params_.view->current(), head);
-    if (target.fault != krm::TargetFault::kNone) {
-      return serving::answer_fault(head, stream, target);
+  if (is_merged(request, facts, route)) {
+    aggregation::ensure_audit_id(request.head);
+  }
+  switch (route.kind) {
+    case RouteKind::kProbe:
+      return route.reason == RouteReason::kNone
+                 ? probe(request, stream)
+                 : serving::answer_error(request.head, stream, krm::method_not_allowed());
+    case RouteKind::kMetrics:
+      return metrics(std::move(request), stream, route);
+    case RouteKind::kFault:
+      return serving::answer_fault(request.head, stream, request.target);
+    case RouteKind::kRefused:
+      return refuse(request, stream, route);
+    case RouteKind::kMapped:
+      return of_backends_.mapped(std::move(request), stream, route);
+    case RouteKind::kMounted:
+      return of_backends_.mounted(std::move(request), stream, route, lookup_stats_.resolved);
+    default:
+      break;
+  }
+  if (!passed.identified) {
+    if (auto refused = admission_.identify(request, stream)) {
+      return refused;
     }
+    passed.identified = true;
   }
-  if (routes_ != nullptr) {
-    if (auto answer = mapped(head, stream, target)) {
-      return answer;
-    }
-  }
-  if (!target.plain_prefix.empty()) {  // from here on words are compared as they are
-    head.target.replace(0, target.trail, target.plain_prefix);
-    target = parse_for(params_.view->current(), head);
-  }
-  const bool is_cluster = clusters_ && target.form == krm::TargetForm::kCluster;
-  if (!is_cluster && target.form != krm::TargetForm::kService) {
-    return serving::answer_no_route(head, stream);
-  }
-  if (target.scope == krm::TargetScope::kShard &&
-      params_.view->current().shard(target.scope_name) == nullptr) {
-    return serving::answer_no_route(head, stream);
-  }
-  const Prefix prefix(target);
-  if (!is_cluster) {
-    return services_request(std::move(head), stream, prefix);
-  }
-  if (prefix.partition && target.cluster != "*") {
-    return serving::answer_no_route(head, stream);
-  }
-  return cluster_request(std::move(head), stream, prefix);
+  return take(std::move(request), stream, std::move(route), passed);
 }
 
-ProxyHandler::Answer ProxyHandler::metrics(http::RequestHead head, http::ResponseStream& stream) {
+ProxyHandler::Answer ProxyHandler::take(Request request, http::ResponseStream& stream, Route route,
+                                        Passed passed) {
+  if (route.kind == RouteKind::kOfOneShard) {
+    if (auto refused = admission_.refuse_loop(request.head, stream)) {
+      return refused;
+    }
+  }
+  const auto again = [this, &stream](Passed more) {
+    return [this, &stream, more](Request held) { return go(std::move(held), stream, more); };
+  };
+  if (route.takes_right && !passed.right) {
+    passed.right = true;
+    std::string path = krm::shown_path(request.head.target);
+    return admission_.with_right_to(std::move(request), stream, std::move(path), again(passed));
+  }
+  switch (route.kind) {
+    case RouteKind::kForwarded:
+      return of_clusters_.forward_it(std::move(request), stream, route);
+    case RouteKind::kServed:
+      return of_clusters_.serve(std::move(request), stream, route);
+    case RouteKind::kOverlaid:
+      return of_clusters_.overlay(std::move(request), stream, route);
+    case RouteKind::kAskedFirst:
+      if (std::exchange(passed.asked, true)) {
+        return serving::answer_error(request.head, stream, serving::not_known_yet());
+      }
+      return of_clusters_.ask_first(std::move(request), stream, route, again(passed));
+    case RouteKind::kOfOneShard:
+      return route.shard->spec.plain ? of_clusters_.forward_it(std::move(request), stream, route)
+                                     : of_clusters_.of_one_shard(std::move(request), stream, route);
+    case RouteKind::kMergedList:
+    case RouteKind::kMergedWatch:
+    case RouteKind::kMergedGet:
+    case RouteKind::kMergedDocument:
+    case RouteKind::kRefusedRead:
+      return of_several_.read(std::move(request), stream, std::move(route));
+    default:
+      return take_to_service(std::move(request), stream, std::move(route));
+  }
+}
+
+ProxyHandler::Answer ProxyHandler::take_to_service(Request request, http::ResponseStream& stream,
+                                                   Route route) {
+  const bool several =
+      route.kind == RouteKind::kServiceMerged || route.kind == RouteKind::kServiceDocument;
+  if (serving::is_nobody(request.head, stream.peer())) {
+    // Whom a virtual workspace does not know it refuses as anonymous, not as unauthorized.
+    if (several) {
+      return serving::answer_error(request.head, stream, denied_to_nobody(request));
+    }
+    if (!auth::stamp_identity(request.head.headers, auth::anonymous_user(),
+                              params_.identity_headers)) {
+      return serving::answer_error(request.head, stream, krm::unauthorized());
+    }
+  }
+  if (route.kind == RouteKind::kRefusedService) {
+    return serving::answer_error(request.head, stream, *route.service->refusal);
+  }
+  if (route.kind == RouteKind::kServiceDocument) {
+    return of_several_.service_document(std::move(request), stream, std::move(route));
+  }
+  return several ? of_several_.service(std::move(request), stream, std::move(route))
+                 : of_backends_.service(std::move(request), stream, std::move(route));
+}
+
+ProxyHandler::Answer ProxyHandler::refuse(const Request& request, http::ResponseStream& stream,
+                                          const Route& route) {
+  const http::RequestHead& head = request.head;
+  if (!route.refused_mount.empty()) {
+    warn_of_mount(route.refused_mount);
+  }
+  if (route.service && route.service->refusal->code() != Errc::kNotFound) {
+    return serving::answer_error(head, stream, *route.service->refusal);
+  }
+  switch (route.reason) {
+    case RouteReason::kNotKnownYet:
+      return serving::answer_error(head, stream, serving::not_known_yet());
+    case RouteReason::kUnavailable:
+      return serving::answer_error(head, stream, serving::workspace_unavailable());
+    case RouteReason::kMountLoop:
+      return serving::answer_error(head, stream, serving::loop_detected());
+    case RouteReason::kNoSuchPartition:
+      if (request.target.form == krm::TargetForm::kCluster) {
+        return serving::answer_error(head, stream, krm::path_not_found());
+      }
+      [[fallthrough]];
+    case RouteReason::kNoSuchPath:
+    case RouteReason::kNoSuchShard:
+    case RouteReason::kNoVirtualWorkspace:
+      return serving::answer_no_route(head, stream);
+    case RouteReason::kMountPath:
+      if (route.status == 404) {
+        return serving::answer_no_route(head, stream);
+      }
+      [[fallthrough]];
+    default:
+      return serving::answer_error(head, stream, serving::not_permitted(head.method, head.target));
+  }
+}
+
+void ProxyHandler::warn_of_mount(std::string_view url) {
+  if (warned_mounts_.size() < kMostWarned && warned_mounts_.emplace(url).second) {
+    log_warn("the URL of a mount is not followed", {{"url", std::string(url)}});
+  }
+}
+
+void ProxyHandler::count(const Route& route) {
+  if (!route.looked_up) {
+    return;
+  }
+  switch (route.lookup) {
+    case topology::Resolution::Kind::kResolved:
+      lookup_stats_.resolved += route.kind == RouteKind::kRefused ? 0U : 1U;
+      break;
+    case topology::Resolution::Kind::kNotKnown:
+      ++lookup_stats_.not_known;
+      break;
+    case topology::Resolution::Kind::kUnavailable:
+      ++lookup_stats_.unavailable;
+      break;
+    case topology::Resolution::Kind::kMount:
+    case topology::Resolution::Kind::kNotFound:
+      ++lookup_stats_.not_found[static_cast<std::size_t>(route.why_not)];
+      break;
+  }
+}
+
+ProxyHandler::Answer ProxyHandler::metrics(Request request, http::ResponseStream& stream,
+                                           const Route& route) {
   const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
   if (identity == nullptr || !identity->user) {
-    return serving::answer_error(head, stream, krm::unauthorized());
+    return serving::answer_error(request.head, stream, krm::unauthorized());
   }
-  if (!is_read(head.method)) {
-    return serving::answer_error(head, stream, krm::method_not_allowed());
+  if (route.reason != RouteReason::kNone) {
+    return serving::answer_error(request.head, stream, krm::method_not_allowed());
   }
-  return authorized_request(
-      std::move(head), stream, "/metrics", [this, &stream](const http::RequestHead& authorized) {
-        return serving::answer_text(authorized, stream, 200, params_.metrics());
+  return admission_.with_right_to(
+      std::move(request), stream, "/metrics", [this, &stream](const Request& authorized) {
+        return serving::answer_text(authorized.head, stream, 200, params_.metrics());
       });
 }
 
-ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head,
-                                         http::ResponseStream& stream) {
+ProxyHandler::Answer ProxyHandler::probe(const Request& request, http::ResponseStream& stream) {
+  const http::RequestHead& head = request.head;
   const std::string path = krm::shown_path(head.target);
   const bool live = path.starts_with("/livez");
   const bool synced = live || params_.ready();
   const bool open = live || !draining_;
   const bool ok = synced && open;
-  const std::size_t question = head.target.find('?');
+  const std::size_t question = request.target.query;
   const bool verbose =
-      question != std::string::npos &&
+      question < head.target.size() &&
       krm::Query(std::string_view(head.target).substr(question + 1)).get("verbose").has_value();
   if (ok && !verbose) {
     return serving::answer_text(head, stream, 200, "ok");
@@ -181,299 +336,9 @@ ProxyHandler::Answer ProxyHandler::probe(const http::RequestHead& head,
   return serving::answer_text(head, stream, ok ? 200 : 500, text);
 }
 
-ProxyHandler::Answer ProxyHandler::cluster_request(http::RequestHead head,
-                                                   http::ResponseStream& stream, Prefix prefix,
-                                                   bool is_late) {
-  const auto cluster = krm::split_cluster_path(prefix.rest(head.target));
-  if (cluster->segment == "*" && params_.wildcard) {
-    const std::string trail(cluster->rest);
-    if (prefix.length == 0) {
-      if (auto answer = wildcard_request(head, stream, trail)) {
-        return answer;
-      }
-    }
-    return merged_request(std::move(head), stream, prefix, trail);
-  }
-  const topology::Snapshot& snapshot = params_.view->current();
-  const topology::Resolution found = topology::resolve(snapshot, cluster->segment);
-  if (params_.own_root && !found.resolved() && cluster->segment == kRoot && prefix.length == 0) {
-    const std::string trail(cluster->rest);
-    if (auto answer = own_root_request(head, stream, trail)) {
-      return answer;
-    }
-  }
-  switch (found.kind) {
-    case topology::Resolution::Kind::kResolved:
-      break;
-    case topology::Resolution::Kind::kNotKnown:
-      ++lookup_stats_.not_known;
-      return serving::answer_error(head, stream, serving::not_known_yet());
-    case topology::Resolution::Kind::kUnavailable:
-      ++lookup_stats_.unavailable;
-      return serving::answer_error(head, stream, serving::workspace_unavailable());
-    case topology::Resolution::Kind::kMount:
-      if (prefix.length == 0) {
-        return mount_request(std::move(head), stream, std::string(found.mount_url),
-                             std::string(cluster->rest));
-      }
-      [[fallthrough]];
-    case topology::Resolution::Kind::kNotFound:
-      if (!is_late && found.reason == topology::NotFoundReason::kUnknown && late_.has_room()) {
-        return late_.hold(std::move(head), cluster->segment,
-                          [this, &stream, prefix](http::RequestHead held) {
-                            return cluster_request(std::move(held), stream, prefix, true);
-                          });
-      }
-      ++lookup_stats_.not_found[static_cast<std::size_t>(found.reason)];
-      return serving::answer_error(head, stream, serving::not_permitted(head.method, head.target));
-  }
-  if (prefix.length != 0 && found.shard->spec.name != prefix.name) {
-    ++lookup_stats_.not_found[static_cast<std::size_t>(topology::NotFoundReason::kUnknown)];
-    return serving::answer_error(head, stream, serving::not_permitted(head.method, head.target));
-  }
-  ++lookup_stats_.resolved;
-  if (auto refused = identify(head, stream)) {
-    return refused;
-  }
-  const std::string name(found.cluster);
-  const std::string trail(cluster->rest);
-  if (prefix.length == 0 || found.shard->spec.plain) {
-    return dispatch(std::move(head), stream, *found.shard, name, trail);
-  }
-  // The way around a Partition's view needs a permission of its own (R-14).
-  const topology::ShardId shard = found.shard->id;
-  std::string path = krm::shown_path(head.target);
-  return authorized_request(
-      std::move(head), stream, std::move(path),
-      [this, &stream, shard, name, trail](http::RequestHead authorized) {
-        const topology::ShardInfo* info = params_.view->current().shard(shard);
-        if (info == nullptr) {
-          return serving::answer_error(authorized, stream, serving::not_known_yet());
-        }
-        return dispatch(std::move(authorized), stream, *info, name, trail);
-      });
-}
-
-/// One store, one space of resourceVersions: nothing has to be merged (T-01).
-ProxyHandler::Answer ProxyHandler::wildcard_request(http::RequestHead& head,
-                                                    http::ResponseStream& stream,
-                                                    std::string_view trail) {
-  const std::string plain = without_identity(krm::canonical_trail(trail));
-  if (plain.starts_with("/openapi") ||
-      local_use(plain, false, possible_groups(params_.groups)) != LocalUse::kServe ||
-      !krm::parse_request_info(head.method, plain).is_resource) {
-    return nullptr;
-  }
-  if (auto refused = identify(head, stream)) {
-    return refused;
-  }
-  head.target = "/clusters/*" + plain;
-  return params_.local.on_request(std::move(head), stream);
-}
-
-ProxyHandler::Answer ProxyHandler::own_root_request(http::RequestHead& head,
-                                                    http::ResponseStream& stream,
-                                                    std::string_view sent) {
-  const std::string trail = krm::canonical_trail(sent);
-  const LocalUse use = local_use(trail, true, possible_groups(params_.groups));
-  if (use == LocalUse::kForward) {
-    return nullptr;
-  }
-  if (auto refused = identify(head, stream)) {
-    return refused;
-  }
-  head.target = "/clusters/root" + trail;
-  if (use == LocalUse::kServe) {
-    return params_.local.on_request(std::move(head), stream);
-  }
-  return params_.overlay.answer(std::move(head), stream, nullptr, kRoot, "/clusters/root");
-}
-
-bool ProxyHandler::looped(const http::RequestHead& head) const {
-  for (std::size_t i = 0; i < head.headers.size(); ++i) {
-    const http::HeaderView field = head.headers[i];
-    if (field.name == "via" && field.value.find(via_) != std::string_view::npos) {
-      return true;
-    }
-  }
-  return false;
-}
-
-ProxyHandler::Answer ProxyHandler::dispatch(http::RequestHead head, http::ResponseStream& stream,
-                                            const topology::ShardInfo& shard,
-                                            std::string_view cluster, std::string_view sent) {
-  // What is decided here is decided about the canonical trail; what is forwarded is as it was sent.
-  std::string canonical;
-  std::string_view trail = sent;
-  if (sent.substr(0, sent.find('?')).find('%') != std::string_view::npos) {
-    trail = canonical = krm::canonical_trail(sent);
-  }
-  LocalGroups groups = possible_groups(params_.groups);
-  if (params_.owners != nullptr && !shard.spec.plain &&
-      local_use(trail, false, groups) != LocalUse::kForward) {
-    const auto known = params_.owners->known(cluster);
-    if (!known) {
-      return dispatch_when_known(std::move(head), stream, shard.id, std::string(cluster),
-                                 std::string(sent));
-    }
-    groups = *known;
-  }
-  const LocalUse use = shard.spec.plain
-                           ? LocalUse::kForward
-                           : local_use(trail, params_.own_root && cluster == kRoot, groups);
-  if (use == LocalUse::kServe) {
-    const auto fact = params_.view->current().cluster(cluster);
-    if (fact && fact->inactive && !trail.starts_with("/openapi")) {
-      return serving::answer_error(head, stream,
-                                   krm::forbidden("core.kcp.io", "logicalclusters", cluster,
-                                                  "logical cluster is marked inactive"));
-    }
-    if (auto answer = shard_apply_request(head, stream, cluster, trail)) {
-      return answer;
-    }
-    head.target = "/clusters/" + std::string(cluster) + std::string(trail);
-    return params_.local.on_request(std::move(head), stream);
-  }
-  shards::ShardClient* client = params_.pool.find(shard.id);
-  if (use == LocalUse::kOverlay) {
-    const bool whole = std::string_view(head.target).ends_with(sent);
-    const std::string root = whole ? head.target.substr(0, head.target.size() - sent.size())
-                                   : "/clusters/" + std::string(cluster);
-    head.target = topology::shard_target(shard, cluster, trail);
-    return params_.overlay.answer(std::move(head), stream, client, cluster, root);
-  }
-  if (client == nullptr) {
-    return serving::answer_error(head, stream, serving::not_known_yet());
-  }
-  if (looped(head)) {
-    return serving::answer_error(head, stream, serving::loop_detected());
-  }
-  if (shard.spec.impersonate) {
-    if (const auto error = judge_impersonation(head, stream.peer())) {
-      return serving::answer_error(head, stream, *error);
-    }
-  }
-  const bool unmarks = shard.spec.plain && may_carry_marker(head, trail);
-  head.target = topology::shard_target(shard, cluster, sent);
-  add_forwarding_headers(head, stream.peer());
-  if (unmarks) {
-    return forward_unmarked(forward_, std::move(head), stream, *client);
-  }
-  return forward(forward_, std::move(head), stream, *client);
-}
-
-ProxyHandler::Answer ProxyHandler::dispatch_when_known(http::RequestHead head,
-                                                       http::ResponseStream& stream,
-                                                       topology::ShardId shard, std::string cluster,
-                                                       std::string trail) {
-  auto waiting = std::make_unique<serving::WaitingRequest>();
-  auto held = std::make_shared<http::RequestHead>(std::move(head));
-  params_.owners->ask(cluster, [this, weak = waiting->weak(), held, &stream, shard, cluster,
-                                trail](const Expected<LocalGroups>& groups) {
-    serving::WaitingRequest* self = *weak;
-    if (self == nullptr || self->closed()) {
-      return;
-    }
-    const topology::ShardInfo* info = params_.view->current().shard(shard);
-    if (!groups || info == nullptr) {
-      self->go_on(serving::answer_error(
-          *held, stream, !groups ? groups.error().clone() : serving::not_known_yet()));
-      return;
-    }
-    self->go_on(dispatch(std::move(*held), stream, *info, cluster, trail));
-  });
-  return waiting;
-}
-
-ProxyHandler::Answer ProxyHandler::identify(http::RequestHead& head, http::ResponseStream& stream,
-                                            const MappingEntry* entry, std::string_view leads_to) {
-  if (params_.trusted && !params_.trusted()) {
-    return serving::answer_error(head, stream, serving::not_known_yet());
-  }
-  const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
-  if (identity != nullptr && identity->refusal != nullptr) {
-    return serving::answer_error(head, stream, *identity->refusal);
-  }
-  if (identity != nullptr && !identity->user) {
-    stream.close_connection_after();
-    return serving::answer_error(head, stream, krm::unauthorized());
-  }
-  if (!http::is_known_method(head.method)) {
-    return serving::answer_error(head, stream, krm::method_not_allowed());
-  }
-  if (auth::has_impersonation(head.headers)) {
-    if (serving::is_nobody(head, stream.peer())) {
-      return serving::answer_error(head, stream, krm::unauthorized());  // AGG-1705
-    }
-    if (const auto error =
-            gate_impersonation(head.headers, identity,
-                               place_of_request(params_.view->current(), head.target, leads_to))) {
-      return serving::answer_error(head, stream, *error);
-    }
-    auth::spell_impersonation(head.headers);
-  }
-  strip_internal_headers(head.headers);
-  forward_.stats.identity_headers_stripped += auth::strip_identity_headers(
-      head.headers, entry != nullptr ? entry->identity : params_.identity_headers);
-  if (identity != nullptr && entry != nullptr && entry->own_names) {
-    if (!auth::stamp_identity(head.headers, *identity->user, entry->identity)) {
-      return serving::answer_error(head, stream, krm::unauthorized());
-    }
-  } else if (identity != nullptr) {
-    for (std::size_t i = 0; i < identity->stamp.size(); ++i) {
-      const http::HeaderView field = identity->stamp[i];
-      head.headers.add(field.name, field.value);
-    }
-  }
-  return nullptr;
-}
-
-void ProxyHandler::add_forwarding_headers(http::RequestHead& head,
-                                          const http::PeerInfo& peer) const {
-  const std::string_view before = head.headers.get("x-forwarded-for");
-  if (before.data() == nullptr) {
-    head.headers.add("x-forwarded-for", peer.address);
-  } else {
-    head.headers.set("x-forwarded-for", std::string(before) + ", " + peer.address);
-  }
-  head.headers.add("via", via_);
-}
-
-ProxyHandler::Answer ProxyHandler::authorized_request(
-    http::RequestHead head, http::ResponseStream& stream, std::string path,
-    std::function<Answer(http::RequestHead)> then) {
-  auth::Attributes attributes;
-  attributes.cluster = "root";
-  attributes.is_resource = false;
-  attributes.verb = to_lower(head.method);
-  attributes.path = std::move(path);
-  return authorized(std::move(head), stream, std::move(attributes), std::move(then));
-}
-
-ProxyHandler::Answer ProxyHandler::authorized(http::RequestHead head, http::ResponseStream& stream,
-                                              auth::Attributes attributes,
-                                              std::function<Answer(http::RequestHead)> then) {
-  const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
-  attributes.user =
-      identity != nullptr && identity->user ? *identity->user : auth::anonymous_user();
-  auto waiting = std::make_unique<serving::WaitingRequest>();
-  auto shared_head = std::make_shared<http::RequestHead>(std::move(head));
-  params_.authorizer.authorize(attributes, [weak = waiting->weak(), shared_head, attributes,
-                                            &stream, then = std::move(then)](
-                                               Expected<auth::Decision> decision) {
-    serving::WaitingRequest* self = *weak;
-    if (self == nullptr || self->closed()) {
-      return;
-    }
-    if (!decision) {
-      self->go_on(serving::answer_error(*shared_head, stream, decision.error()));
-    } else if (!decision->allowed) {
-      self->go_on(serving::answer_error(*shared_head, stream, auth::denied(attributes, *decision)));
-    } else {
-      self->go_on(then(std::move(*shared_head)));
-    }
-  });
-  return waiting;
+void ProxyHandler::set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys) {
+  merge_.keys = std::move(keys);
+  merge_.set_slots(std::move(slots));
 }
 
 }  // namespace kintsugi::proxy

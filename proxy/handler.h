@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,20 +11,23 @@
 
 #include "aggregation/documents/merged_document.h"
 #include "aggregation/merge_loop.h"
-#include "aggregation/rights/permit.h"
 #include "aggregation/rights/reviewer.h"
 #include "auth/authorizer.h"
 #include "auth/request_header.h"
 #include "http/handler.h"
-#include "krm/request_target.h"
 #include "net/loop.h"
+#include "proxy/forwarding/admission.h"
+#include "proxy/forwarding/backend_requests.h"
+#include "proxy/forwarding/cluster_requests.h"
 #include "proxy/forwarding/forward.h"
+#include "proxy/merged/merged_requests.h"
 #include "proxy/routing/group_owners.h"
 #include "proxy/routing/late_routes.h"
 #include "proxy/routing/local_kinds.h"
 #include "proxy/routing/mount_route.h"
+#include "proxy/routing/request.h"
 #include "proxy/routing/route_table.h"
-#include "proxy/routing/service_route.h"
+#include "proxy/routing/router.h"
 #include "topology/resolver.h"
 #include "topology/shard_pool.h"
 #include "topology/snapshot.h"
@@ -90,19 +92,20 @@ struct ProxyHandlerParams {
   std::function<std::string()> metrics;  ///< text of /metrics
 };
 
-/// The main listener's handler on one loop: the pipeline of docs/architecture.md.
-class ProxyHandler final : public http::Handler {
+/// What stands behind all gates on one loop: asks the router where a request goes, and lets those
+/// who know how take it there (docs/architecture.md).
+class ProxyHandler final : public RoutedHandler {
  public:
   explicit ProxyHandler(ProxyHandlerParams params);
   ~ProxyHandler() override { params_.pool.on_moved({}); }
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      http::RequestHead head, http::ResponseStream& stream) noexcept override;
+      Request request, http::ResponseStream& stream) noexcept override;
   [[nodiscard]] const ForwardStats& forward_stats() const noexcept { return forward_.stats; }
   [[nodiscard]] const net::BodyGate& bodies() const noexcept { return forward_.bodies; }
   [[nodiscard]] const LookupStats& lookup_stats() const noexcept { return lookup_stats_; }
   /// Reports of shards about slices that were answered and not stored, by shard.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& ignored_applies() const noexcept {
-    return ignored_applies_;
+    return of_clusters_.ignored_applies();
   }
   /// /readyz fails from now on.
   void start_drain() noexcept { draining_ = true; }
@@ -143,121 +146,35 @@ class ProxyHandler final : public http::Handler {
   /// for them, requests for clusters are like any other's
   void set_routes(std::shared_ptr<const RouteTable> routes, bool clusters) noexcept {
     routes_ = std::move(routes);
-    clusters_ = clusters;
+    facts_.mapping = routes_.get();
+    facts_.clusters = clusters;
   }
   /// The same.
   void set_limits(const ForwardLimits& limits) noexcept { forward_.limits = limits; }
 
  private:
-  /// A prefix /shards/<shard> or /partitions/<cluster>/<partition>, as krm::RequestTarget tells.
-  struct Prefix {
-    Prefix() = default;
-    explicit Prefix(krm::RequestTarget& target)
-        : length(target.inner),
-          partition(target.scope == krm::TargetScope::kPartition),
-          name(std::move(target.scope_name)),
-          cluster(std::move(target.scope_cluster)) {}
-    std::size_t length = 0;  ///< where it ends in the target; 0: there is none
-    bool partition = false;
-    std::string name;     ///< of the shard or the Partition, decoded; "" for missing
-    std::string cluster;  ///< of the Partition, as a path or a name, decoded
-    [[nodiscard]] std::string_view rest(std::string_view target) const noexcept {
-      return target.substr(std::min(length, target.size()));
-    }
-  };
   using Answer = std::unique_ptr<http::RequestHandler>;
-  [[nodiscard]] Answer begin(http::RequestHead head, http::ResponseStream& stream);
-  [[nodiscard]] Answer metrics(http::RequestHead head, http::ResponseStream& stream);
-  [[nodiscard]] Answer probe(const http::RequestHead& head, http::ResponseStream& stream);
-  /// @param is_late it has waited for its route.
-  [[nodiscard]] Answer cluster_request(http::RequestHead head, http::ResponseStream& stream,
-                                       Prefix prefix, bool is_late = false);
-  /// nullptr: not for all clusters, or not a kind of ours.
-  [[nodiscard]] Answer wildcard_request(http::RequestHead& head, http::ResponseStream& stream,
-                                        std::string_view trail);
-  /// Reads of clusters/* over all shards, or those that a prefix leaves over.
-  [[nodiscard]] Answer merged_request(http::RequestHead head, http::ResponseStream& stream,
-                                      Prefix prefix, std::string trail);
-  /// A discovery or OpenAPI document of clusters/*.
-  [[nodiscard]] Answer merged_document(http::RequestHead head, http::ResponseStream& stream,
-                                       Prefix prefix, std::string_view trail);
-  [[nodiscard]] aggregation::DocumentRoute::Source source_of(const topology::ShardInfo& shard,
-                                                             std::string target) const;
-  /// The same of a virtual workspace.
-  [[nodiscard]] Answer merged_service(http::RequestHead head, http::ResponseStream& stream,
-                                      Prefix prefix, ServiceRoute route);
-  /// Who speaks for all members, and what is asked there.
-  struct Judge {
-    std::function<std::optional<aggregation::ReviewServer>()> server;  ///< as in ReviewPlan
-    auth::Attributes right;            ///< instead of the read itself
-    std::function<bool()> is_for_all;  ///< as in ReviewPlan
+  /// What a request has behind it when it is routed again.
+  struct Passed {
+    bool late = false;        ///< it has waited for its route
+    bool counted = false;     ///< its lookup
+    bool led = false;         ///< its target is not the client's
+    bool identified = false;  ///< identify()
+    bool right = false;       ///< Route::takes_right
+    bool asked = false;       ///< RouteKind::kAskedFirst
   };
-  /// What `share: reviewed` asks before the proxy reads with its own credential; null: the shards
-  /// judge the caller themselves, as one whom the proxy does not know. @error headers that
-  /// impersonate nobody
-  [[nodiscard]] Expected<std::shared_ptr<const aggregation::ReviewPlan>> review_plan(
-      const http::RequestHead& head, const http::PeerInfo& peer, const krm::RequestInfo& info,
-      std::optional<Judge> judge) const;
-  /// The owner of a logical cluster, given by name or path, as long as it is known.
-  [[nodiscard]] std::function<std::optional<aggregation::ReviewServer>()> judge_of(
-      std::string owner) const;
-  /// "" or "/partitions/<cluster name>/<partition>".
-  [[nodiscard]] std::string canonical(const Prefix& prefix) const;
-  /// What the proxy serves in root while no shard is known to own it; nullptr: nothing.
-  [[nodiscard]] Answer own_root_request(http::RequestHead& head, http::ResponseStream& stream,
-                                        std::string_view trail);
-  [[nodiscard]] Answer services_request(http::RequestHead head, http::ResponseStream& stream,
-                                        Prefix prefix);
-  /// The shards that a prefix leaves over; an error is the answer.
-  [[nodiscard]] Expected<ServiceScope> scope_of(const http::RequestHead& head, Prefix prefix);
-  [[nodiscard]] Answer forward_service(http::RequestHead head, http::ResponseStream& stream,
-                                       ServiceRoute route);
-  /// A discovery document of several shards.
-  [[nodiscard]] Answer united_service(http::RequestHead head, http::ResponseStream& stream,
-                                      ServiceRoute route);
-  /// The next in turn of shards that all would do; those that failed lately are left out.
-  [[nodiscard]] topology::ShardId next_of(const std::vector<topology::ShardId>& shards);
-  /// What is behind a mounted Workspace with this URL.
-  [[nodiscard]] Answer mount_request(http::RequestHead head, http::ResponseStream& stream,
-                                     std::string url, std::string trail);
-  [[nodiscard]] Answer forward_mount(http::RequestHead head, http::ResponseStream& stream,
-                                     const MountRoute& route);
-  [[nodiscard]] bool looped(const http::RequestHead& head) const;
-  void count(const ServiceRoute& route);
-  /// `then` once the caller may use `path` in root.
-  [[nodiscard]] Answer authorized_request(http::RequestHead head, http::ResponseStream& stream,
-                                          std::string path,
-                                          std::function<Answer(http::RequestHead)> then);
-  /// `then` once the caller may do what `attributes` say; the user is filled in.
-  [[nodiscard]] Answer authorized(http::RequestHead head, http::ResponseStream& stream,
-                                  auth::Attributes attributes,
-                                  std::function<Answer(http::RequestHead)> then);
-  /// A shard's report about a slice of `cluster`; nullptr: it is none.
-  [[nodiscard]] Answer shard_apply_request(http::RequestHead& head, http::ResponseStream& stream,
-                                           std::string_view cluster, std::string_view trail);
-  [[nodiscard]] Answer dispatch(http::RequestHead head, http::ResponseStream& stream,
-                                const topology::ShardInfo& shard, std::string_view cluster,
-                                std::string_view trail);
-  /// The same after the shard was asked which groups it has.
-  [[nodiscard]] Answer dispatch_when_known(http::RequestHead head, http::ResponseStream& stream,
-                                           topology::ShardId shard, std::string cluster,
-                                           std::string trail);
-  /// E5 when the certificate does not hold, 403 or 400 for what nobody may impersonate; else strips
-  /// and stamps (section 10). nullptr: go on.
-  /// @param entry  whose header names count; null: those of shards.
-  /// @param leads_to  where else than its target says the request goes; "": nowhere
-  [[nodiscard]] Answer identify(http::RequestHead& head, http::ResponseStream& stream,
-                                const MappingEntry* entry = nullptr,
-                                std::string_view leads_to = {});
-  /// What an entry of the mapping file answers; nullptr, and the head as it was: none does.
-  [[nodiscard]] Answer mapped(http::RequestHead& head, http::ResponseStream& stream,
-                              const krm::RequestTarget& target);
-  /// @param table  keeps the entry while the request waits for its route.
-  [[nodiscard]] Answer mapped_request(http::RequestHead head, http::ResponseStream& stream,
-                                      const RouteTable::Match& match,
-                                      const std::shared_ptr<const RouteTable>& table,
-                                      bool is_late = false);
-  void add_forwarding_headers(http::RequestHead& head, const http::PeerInfo& peer) const;
+  [[nodiscard]] Answer go(Request request, http::ResponseStream& stream, Passed passed);
+  /// Of a caller who is known.
+  [[nodiscard]] Answer take(Request request, http::ResponseStream& stream, Route route,
+                            Passed passed);
+  /// The same to a virtual workspace.
+  [[nodiscard]] Answer take_to_service(Request request, http::ResponseStream& stream, Route route);
+  [[nodiscard]] Answer refuse(const Request& request, http::ResponseStream& stream,
+                              const Route& route);
+  [[nodiscard]] Answer metrics(Request request, http::ResponseStream& stream, const Route& route);
+  [[nodiscard]] Answer probe(const Request& request, http::ResponseStream& stream);
+  void count(const Route& route);
+  void warn_of_mount(std::string_view url);
 
   ProxyHandlerParams params_;
   ForwardLoop forward_;
@@ -266,12 +183,13 @@ class ProxyHandler final : public http::Handler {
   LateRoutes late_;
   LookupStats lookup_stats_;
   std::shared_ptr<const RouteTable> routes_;
-  bool clusters_ = true;
-  std::map<std::string, std::uint64_t> ignored_applies_;
-  std::string via_;
-  std::size_t turn_ = 0;
-  std::map<topology::ShardId, TimePoint> paused_;  ///< until then next_of leaves them out
-  std::set<std::string> warned_mounts_;            ///< URLs
+  RouteFacts facts_;      ///< of requests as they come
+  RouteFacts led_facts_;  ///< of targets that are not the client's: no mapping file counts
+  Admission admission_;
+  ClusterRequests of_clusters_;
+  BackendRequests of_backends_;
+  MergedRequests of_several_;
+  std::set<std::string, std::less<>> warned_mounts_;  ///< URLs
   bool draining_ = false;
   std::shared_ptr<char> alive_ = std::make_shared<char>();
 };

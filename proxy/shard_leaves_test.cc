@@ -60,7 +60,8 @@ TEST(ForwardOfALeavingShard, WhenItWasSentInTheSameTurn_TheRequestIsAnsweredAlon
   ForwardLoop shared(rig.loop);
   const http::PeerInfo peer;
   serving::CapturedAnswer answer(peer, [] {});
-  const auto request = forward(shared, Rig::get("/clusters/root/api"), answer, leaving.client());
+  const auto request =
+      forward(shared, Rig::get("/clusters/root/api"), answer, leaving.client(), false);
   leaving.destroy();
   EXPECT_EQ(shared.stats.retries, 1U) << "the shard has not seen it";
   ASSERT_TRUE(rig.until([&] { return answer.ended(); }));

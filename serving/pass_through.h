@@ -43,8 +43,10 @@ class PassThrough : public http::ResponseStream, public http::RequestHandler {
   /// @param stream  the client's side.
   explicit PassThrough(http::ResponseStream& stream) : stream_(stream) {}
   /// Once, when the derived object is complete: the answer may come before this returns.
-  void begin(http::Handler& inner, http::RequestHead head) {
-    inner_ = inner.on_request(std::move(head), *this);
+  /// @param request  an http::RequestHead, or what the handler behind takes instead.
+  template <class Handler, class Request>
+  void begin(Handler& inner, Request request) {
+    inner_ = inner.on_request(std::move(request), *this);
   }
 
  private:

@@ -105,22 +105,17 @@ bool has_own_headers(OwnRole role, const http::HeaderList& headers) {
   return true;
 }
 
-/// What is asked below the logical cluster, or the virtual workspace, that the target names.
-krm::RequestInfo asked_by(OwnRole role, const http::RequestHead& head, std::string_view target) {
-  if (const auto cluster = krm::split_cluster_path(target)) {
-    return krm::parse_request_info(head.method, cluster->rest.empty() ? "/" : cluster->rest);
-  }
-  constexpr std::string_view kPeers = "/services/admin";
-  if (below(target.substr(0, target.find('?')), kPeers)) {
-    return krm::parse_request_info(head.method, target.substr(kPeers.size()));
-  }
-  constexpr std::string_view kEverywhere = "/clusters/*";
-  const std::size_t everywhere = target.find(kEverywhere);
-  if (role == OwnRole::kReviewed && target.starts_with("/services/") &&
-      everywhere != std::string_view::npos) {
-    return krm::parse_request_info(head.method, target.substr(everywhere + kEverywhere.size()));
-  }
-  return krm::parse_request_info(head.method, target);
+/// What is asked below the logical cluster, or the virtual workspace, that the target names: those
+/// of shards, what is common to all, and with reviewed rights reads of clusters/*.
+krm::RequestInfo asked_by(OwnRole role, const http::RequestHead& head, std::string_view target,
+                          const krm::RequestTarget& parsed) {
+  const bool is_known = parsed.form == krm::TargetForm::kCluster ||
+                        (parsed.form == krm::TargetForm::kService &&
+                         (parsed.service == krm::VirtualWorkspace::kAdmin ||
+                          (role == OwnRole::kReviewed && parsed.cluster == "*")));
+  return parsed.scope == krm::TargetScope::kNone && is_known
+             ? krm::request_info_of(head.method, target, parsed)
+             : krm::parse_request_info(head.method, target);
 }
 
 /// Tells in a later turn that a request was not sent.
@@ -156,10 +151,11 @@ bool is_own_request(OwnRole role, const http::RequestHead& head, const std::stri
     return false;
   }
   target.remove_prefix(prefix.size());
-  if (krm::parse_target(head.method, target).fault != krm::TargetFault::kNone) {
+  const krm::RequestTarget parsed = krm::parse_target(head.method, target);
+  if (parsed.fault != krm::TargetFault::kNone) {
     return false;  // a name from an object that hides a path
   }
-  const krm::RequestInfo info = asked_by(role, head, target);
+  const krm::RequestInfo info = asked_by(role, head, target, parsed);
   if (!info.is_resource) {
     return is_own_path(info);
   }

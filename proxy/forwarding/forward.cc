@@ -6,7 +6,7 @@
 #include "auth/x509_identity.h"
 #include "base/memory.h"
 #include "base/strings.h"
-#include "krm/request_target.h"
+#include "krm/request_info.h"
 #include "proxy/forwarding/internal/watch_tail.h"
 #include "serving/answer.h"
 #include "serving/identity.h"
@@ -60,14 +60,15 @@ class Forward final : public http::RequestHandler,
                       private net::BodyHold::Owner {
  public:
   Forward(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
-          shards::ShardClient& client, std::function<void()> unreachable, std::string body = {})
+          shards::ShardClient& client, bool is_watch, std::function<void()> unreachable,
+          std::string body = {})
       : Watch(auth::proof_of(stream.peer())),
         shared_(shared),
         down_(stream),
         client_(client.handle()),
         source_(&client),
         up_side_(*this) {
-    watch_ = head.method == "GET" && krm::is_watch(head.method, head.target);
+    watch_ = head.method == "GET" && is_watch;
     idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
     upgrade_ = !head.protocol.empty();
     web_socket_ = equals_ignore_case(head.protocol, "websocket");
@@ -459,16 +460,17 @@ net::BodyPayer payer_of(const ForwardLoop& shared, const http::PeerInfo& peer,
 
 std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::RequestHead head,
                                               http::ResponseStream& stream,
-                                              shards::ShardClient& client,
+                                              shards::ShardClient& client, bool is_watch,
                                               std::function<void()> unreachable) {
-  return std::make_unique<Forward>(shared, std::move(head), stream, client, std::move(unreachable));
+  return std::make_unique<Forward>(shared, std::move(head), stream, client, is_watch,
+                                   std::move(unreachable));
 }
 
 std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared, http::RequestHead head,
                                                     http::ResponseStream& stream,
                                                     shards::ShardClient& client, std::string body) {
   head.end_stream = body.empty();
-  return std::make_unique<Forward>(shared, std::move(head), stream, client, nullptr,
+  return std::make_unique<Forward>(shared, std::move(head), stream, client, false, nullptr,
                                    std::move(body));
 }
 

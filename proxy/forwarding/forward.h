@@ -73,12 +73,11 @@ struct ForwardLoop {
 /// @param stream  the client's side.
 /// @param client  must live as long as the loop's snapshot names the shard; looked up again for a
 /// retry.
+/// @param is_watch  it asks for a watch (krm::RequestTarget::is_watch).
 /// @param unreachable called once when the shard did not answer. May be empty.
-[[nodiscard]] std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared,
-                                                            http::RequestHead head,
-                                                            http::ResponseStream& stream,
-                                                            shards::ShardClient& client,
-                                                            std::function<void()> unreachable = {});
+[[nodiscard]] std::unique_ptr<http::RequestHandler> forward(
+    ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
+    shards::ShardClient& client, bool is_watch, std::function<void()> unreachable = {});
 /// The same of a request whose body is here already, and given back to the client's window.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared,
                                                                   http::RequestHead head,

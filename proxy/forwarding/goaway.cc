@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "krm/request_target.h"
-
 namespace kintsugi::proxy {
 
 /// Keeps its connection from being told to go.
@@ -18,8 +16,8 @@ class GoawayHandler::LongRequest final : public http::RequestHandler {
       owner_.long_.erase(found);
     }
   }
-  void begin(http::RequestHead head, http::ResponseStream& stream) {
-    inner_ = owner_.inner_.on_request(std::move(head), stream);
+  void begin(Request request, http::ResponseStream& stream) {
+    inner_ = owner_.inner_.on_request(std::move(request), stream);
   }
   void on_data(std::string_view bytes, bool end) noexcept override { inner_->on_data(bytes, end); }
   void on_trailers(http::HeaderList trailers) noexcept override {
@@ -34,24 +32,24 @@ class GoawayHandler::LongRequest final : public http::RequestHandler {
   std::unique_ptr<http::RequestHandler> inner_;
 };
 
-GoawayHandler::GoawayHandler(double chance, http::Handler& inner, std::uint64_t seed)
+GoawayHandler::GoawayHandler(double chance, RoutedHandler& inner, std::uint64_t seed)
     : inner_(inner), chance_(chance), random_(seed) {}
 
 std::unique_ptr<http::RequestHandler> GoawayHandler::on_request(
-    http::RequestHead head, http::ResponseStream& stream) noexcept {
+    Request request, http::ResponseStream& stream) noexcept {
   if (chance_ <= 0) {
-    return inner_.on_request(std::move(head), stream);
+    return inner_.on_request(std::move(request), stream);
   }
-  if (!head.protocol.empty() || krm::is_watch(head.method, head.target)) {
-    auto request = std::make_unique<LongRequest>(*this, stream.peer());
-    request->begin(std::move(head), stream);
-    return request;
+  if (!request.head.protocol.empty() || request.target.is_watch) {
+    auto answered = std::make_unique<LongRequest>(*this, stream.peer());
+    answered->begin(std::move(request), stream);
+    return answered;
   }
-  if (head.version == 2 && dice_(random_) < chance_ && !long_.contains(&stream.peer())) {
+  if (request.head.version == 2 && dice_(random_) < chance_ && !long_.contains(&stream.peer())) {
     ++told_;
     stream.close_connection_after();  // this request runs and is the last
   }
-  return inner_.on_request(std::move(head), stream);
+  return inner_.on_request(std::move(request), stream);
 }
 
 }  // namespace kintsugi::proxy

@@ -22,7 +22,7 @@ struct GoawayRig : Rig {
       headers.add("content-type", "application/json");
       exchange.stream->send_head(200, headers, false);
     };
-    listener = must(net::Listener::open(loop, {}, goaway));
+    listener = must(net::Listener::open(loop, {}, before_it));
     net::UpstreamParams to_front;
     to_front.url = net::Url{"http", "127.0.0.1", listener->port(), ""};
     to_front.prior_knowledge = true;
@@ -33,6 +33,7 @@ struct GoawayRig : Rig {
     return client->stats(kind).opened;
   }
   GoawayHandler goaway;
+  Entrance before_it{view, goaway};
   std::unique_ptr<net::Listener> listener;
 };
 

@@ -8,6 +8,7 @@
 #include "auth/audit_policy.h"
 #include "http/handler.h"
 #include "net/loop.h"
+#include "proxy/routing/request.h"
 
 namespace kintsugi::proxy {
 
@@ -16,25 +17,25 @@ namespace kintsugi::proxy {
 /// the TokenGate and the ProxyHandler: it knows who asks, and sees what they are refused. A request
 /// without an Audit-ID gets one, which the shard and the caller see, too. Threads: its loop. Cost
 /// without a log: a comparison.
-class AuditGate final : public http::Handler {
+class AuditGate final : public RoutedHandler {
  public:
   /// Gets a line; must not block.
   using Write = std::function<void(std::string line)>;
   /// @param write  empty: there is no log. @param inner  answers; must outlive it.
-  AuditGate(net::Loop& loop, Write write, http::Handler& inner)
+  AuditGate(net::Loop& loop, Write write, RoutedHandler& inner)
       : loop_(loop), write_(std::move(write)), inner_(inner) {}
   /// For requests that begin from now on.
   void set_policy(std::shared_ptr<const auth::AuditPolicy> policy) { policy_ = std::move(policy); }
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      http::RequestHead head, http::ResponseStream& stream) noexcept override;
+      Request request, http::ResponseStream& stream) noexcept override;
 
  private:
   class Audited;
-  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(http::RequestHead head,
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(Request request,
                                                             http::ResponseStream& stream);
   net::Loop& loop_;
   Write write_;
-  http::Handler& inner_;
+  RoutedHandler& inner_;
   std::shared_ptr<const auth::AuditPolicy> policy_;
 };
 

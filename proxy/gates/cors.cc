@@ -33,9 +33,9 @@ void add_fields(http::HeaderList& headers, std::string_view origin) {
 /// A request of an allowed origin: the answer of the handler behind it, with more fields.
 class CorsAnswer final : public serving::PassThrough {
  public:
-  CorsAnswer(http::Handler& inner, http::RequestHead head, http::ResponseStream& stream)
-      : serving::PassThrough(stream), origin_(head.headers.get("origin")) {
-    begin(inner, std::move(head));
+  CorsAnswer(RoutedHandler& inner, Request request, http::ResponseStream& stream)
+      : serving::PassThrough(stream), origin_(request.head.headers.get("origin")) {
+    begin(inner, std::move(request));
   }
   void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
     http::HeaderList all = headers;
@@ -48,15 +48,14 @@ class CorsAnswer final : public serving::PassThrough {
 };
 
 /// Probes and metrics are not for browsers, and what is cleaned is asked for anew.
-bool is_left_alone(const http::RequestHead& head) {
-  const krm::RequestTarget target = krm::parse_target(head.method, head.target);
+bool is_left_alone(const krm::RequestTarget& target) {
   return target.form == krm::TargetForm::kProbe || target.form == krm::TargetForm::kMetrics ||
          target.fault == krm::TargetFault::kUnclean;
 }
 
 }  // namespace
 
-CorsHandler::CorsHandler(const std::vector<std::string>& origins, http::Handler& inner)
+CorsHandler::CorsHandler(const std::vector<std::string>& origins, RoutedHandler& inner)
     : inner_(inner) {
   for (const std::string& origin : origins) {
     origins_.push_back(std::make_unique<re2::RE2>(origin, quiet()));
@@ -74,9 +73,10 @@ bool CorsHandler::allows(const http::RequestHead& head) const {
 }
 
 std::unique_ptr<http::RequestHandler> CorsHandler::on_request(
-    http::RequestHead head, http::ResponseStream& stream) noexcept {
-  if (origins_.empty() || !allows(head) || is_left_alone(head)) {
-    return inner_.on_request(std::move(head), stream);
+    Request request, http::ResponseStream& stream) noexcept {
+  const http::RequestHead& head = request.head;
+  if (origins_.empty() || !allows(head) || is_left_alone(request.target)) {
+    return inner_.on_request(std::move(request), stream);
   }
   if (head.method == "OPTIONS") {
     http::HeaderList headers;
@@ -84,7 +84,7 @@ std::unique_ptr<http::RequestHandler> CorsHandler::on_request(
     stream.send_head(204, headers, true);
     return serving::swallow(stream);
   }
-  return std::make_unique<CorsAnswer>(inner_, std::move(head), stream);
+  return std::make_unique<CorsAnswer>(inner_, std::move(request), stream);
 }
 
 bool is_origin_pattern(const std::string& text) { return re2::RE2(text, quiet()).ok(); }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "http/handler.h"
+#include "proxy/routing/request.h"
 
 namespace re2 {
 class RE2;
@@ -16,20 +17,20 @@ namespace kintsugi::proxy {
 /// a pattern is found in gets the Access-Control fields with every answer but those of probes, and
 /// 204 to OPTIONS; for all other requests nothing changes. Threads: its loop. Cost without an
 /// Origin field: one look-up.
-class CorsHandler final : public http::Handler {
+class CorsHandler final : public RoutedHandler {
  public:
   /// @param origins  regular expressions that is_origin_pattern() took; empty: nobody is let in.
   /// @param inner    answers; must outlive it.
-  CorsHandler(const std::vector<std::string>& origins, http::Handler& inner);
+  CorsHandler(const std::vector<std::string>& origins, RoutedHandler& inner);
   ~CorsHandler() override;
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      http::RequestHead head, http::ResponseStream& stream) noexcept override;
+      Request request, http::ResponseStream& stream) noexcept override;
 
  private:
   [[nodiscard]] bool allows(const http::RequestHead& head) const;
 
   std::vector<std::unique_ptr<re2::RE2>> origins_;
-  http::Handler& inner_;
+  RoutedHandler& inner_;
 };
 
 /// A regular expression (RE2's syntax, as Go's).

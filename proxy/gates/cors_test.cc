@@ -8,11 +8,11 @@ namespace kintsugi::proxy {
 namespace {
 
 /// Answers 200 "ok" and remembers what came.
-class Inner final : public http::Handler {
+class Inner final : public RoutedHandler {
  public:
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      http::RequestHead head, http::ResponseStream& stream) noexcept override {
-    last = std::move(head);
+      Request request, http::ResponseStream& stream) noexcept override {
+    last = std::move(request.head);
     http::HeaderList headers;
     headers.add("content-type", "text/plain");
     stream.send_head(200, headers, false);
@@ -49,7 +49,7 @@ class Cors : public ::testing::Test {
     }
     const http::PeerInfo peer;
     serving::CapturedAnswer answer(peer, [] {});
-    const auto handler = cors.on_request(std::move(head), answer);
+    const auto handler = cors.on_request(understand(std::move(head), false), answer);
     handler->on_data("more", true);
     handler->on_close(Errc::kOk);
     return {answer.status(), std::string(answer.headers().get("access-control-allow-origin")),

@@ -7,16 +7,12 @@
 #include <utility>
 
 #include "auth/impersonation.h"
-#include "auth/web_socket_token.h"
-#include "base/strings.h"
 #include "http/wire.h"
 #include "krm/not_permitted.h"
 #include "krm/request_target.h"
 #include "krm/service_path.h"
 #include "krm/status.h"
 #include "proxy/gates/impersonation_gate.h"
-#include "proxy/routing/in_cluster.h"
-#include "proxy/routing/parse_for.h"
 #include "serving/answer.h"
 #include "serving/identity.h"
 #include "serving/pass_through.h"
@@ -126,15 +122,15 @@ bool is_plain_text(const http::HeaderList& headers) {
 /// A request of somebody who is known, or whom a shard may know.
 class ExistenceGate::Guarded final : public serving::PassThrough {
  public:
-  Guarded(ExistenceGate& gate, http::RequestHead head, http::ResponseStream& stream, Place place)
+  Guarded(ExistenceGate& gate, Request request, http::ResponseStream& stream, Place place)
       : serving::PassThrough(stream),
         client_(stream),
         gate_(gate),
         place_(std::move(place)),
-        method_(head.method),
-        target_(head.target),
-        form_(serving::AnswerForm::of(head)) {
-    begin(gate_.inner_, std::move(head));
+        method_(request.head.method),
+        target_(request.head.target),
+        form_(serving::AnswerForm::of(request.head)) {
+    begin(gate_.inner_, std::move(request));
   }
   ~Guarded() override { *alive_ = nullptr; }
 
@@ -282,19 +278,13 @@ ExistenceGate::ExistenceGate(std::shared_ptr<topology::SnapshotView> view,
     : view_(std::move(view)), authorizer_(authorizer), inner_(inner) {}
 
 std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
-    http::RequestHead head, http::ResponseStream& stream) noexcept {
-  krm::RequestTarget target = parse_for(view_->current(), head);
-  if (target.fault != krm::TargetFault::kNone) {
-    return inner_.on_request(std::move(head), stream);
-  }
-  auth::adopt_web_socket_token(head);
-  if (std::optional<std::string> inside = in_cluster_target(head, target)) {
-    head.target = std::move(*inside);
-    target = parse_for(view_->current(), head);
-  }
-  Place place = owner_of(head.target, target);
+    Request request, http::ResponseStream& stream) noexcept {
+  const http::RequestHead& head = request.head;
+  Place place = request.target.fault == krm::TargetFault::kNone
+                    ? owner_of(head.target, request.target)
+                    : Place();
   if (!place.concerns) {
-    return inner_.on_request(std::move(head), stream);
+    return inner_.on_request(std::move(request), stream);
   }
   const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
   if (identity != nullptr && identity->refusal != nullptr) {
@@ -313,8 +303,7 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
                           has_token ? krm::unauthorized() : krm::method_not_allowed());
   }
   if (auth::has_impersonation(head.headers)) {
-    if (const auto error =
-            gate_impersonation(head.headers, identity, proxy::place_of(head.target))) {
+    if (const auto error = judge_impersonation_of(request, identity, view_->current())) {
       return answer_private(head, stream, *error);
     }
   }
@@ -328,7 +317,7 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
       return answer_private(head, stream, krm::unauthorized());
     }
   }
-  return std::make_unique<Guarded>(*this, std::move(head), stream, std::move(place));
+  return std::make_unique<Guarded>(*this, std::move(request), stream, std::move(place));
 }
 
 }  // namespace kintsugi::proxy

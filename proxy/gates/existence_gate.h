@@ -4,6 +4,7 @@
 
 #include "auth/authorizer.h"
 #include "http/handler.h"
+#include "proxy/routing/request.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::proxy {
@@ -23,20 +24,20 @@ namespace kintsugi::proxy {
 /// Nobody of the first two kinds waits for the topology. Stands between the AuditGate and the
 /// ProxyHandler. Threads: its loop. Cost of what is allowed: an allocation and copies of target,
 /// Accept and User-Agent.
-class ExistenceGate final : public http::Handler {
+class ExistenceGate final : public RoutedHandler {
  public:
   /// @param authorizer  is asked whether a caller who was refused may enter the cluster at all.
   /// @param inner  answers; both must outlive it.
   ExistenceGate(std::shared_ptr<topology::SnapshotView> view, auth::Authorizer& authorizer,
-                http::Handler& inner);
+                RoutedHandler& inner);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      http::RequestHead head, http::ResponseStream& stream) noexcept override;
+      Request request, http::ResponseStream& stream) noexcept override;
 
  private:
   class Guarded;
   std::shared_ptr<topology::SnapshotView> view_;
   auth::Authorizer& authorizer_;
-  http::Handler& inner_;
+  RoutedHandler& inner_;
 };
 
 }  // namespace kintsugi::proxy

@@ -41,12 +41,12 @@ class Client final : public http::ResponseStream {
 };
 
 /// Answers as it is told.
-class Inner final : public http::Handler {
+class Inner final : public RoutedHandler {
  public:
-  std::unique_ptr<http::RequestHandler> on_request(http::RequestHead head,
+  std::unique_ptr<http::RequestHandler> on_request(Request request,
                                                    http::ResponseStream& stream) noexcept override {
     ++requests;
-    target = head.target;
+    target = request.head.target;
     stream.send_head(status, headers, false);
     stream.send_data(std::string_view("from "), false);
     stream.send_data(std::string_view("within"), true);
@@ -97,14 +97,14 @@ class ExistenceGateTest : public ::testing::Test {
     gate_ = std::make_unique<ExistenceGate>(publisher_.attach(loop_), access_, inner_);
   }
 
-  static http::RequestHead head(const std::string& target, const std::string& token = "") {
+  static Request head(const std::string& target, const std::string& token = "") {
     http::RequestHead out;
     out.method = "GET";
     out.target = target;
     if (!token.empty()) {
       out.headers.add("authorization", "Bearer " + token);
     }
-    return out;
+    return understand(std::move(out), false);
   }
   static void identify(Client& client, const std::string& user) {
     auto identity = std::make_shared<serving::ConnectionIdentity>();

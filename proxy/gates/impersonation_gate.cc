@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <utility>
-#include <vector>
-
-#include "base/strings.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -26,34 +22,14 @@ bool is_internal(std::string_view name) noexcept {
   });
 }
 
-/// Segments that are not empty, decoded once before they are split.
-std::vector<std::string> segments_of(std::string_view target) {
-  const std::string_view raw = target.substr(0, target.find('?'));
-  const std::string path = percent_decode(raw).value_or(std::string(raw));
-  std::vector<std::string> out;
-  for (const std::string_view one : split(path, '/')) {
-    if (!one.empty()) {
-      out.emplace_back(one);
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
+auth::ImpersonationPlace place_of(const krm::RequestTarget& target) noexcept {
+  return target.is_shared ? auth::ImpersonationPlace::kShared : auth::ImpersonationPlace::kCluster;
+}
+
 auth::ImpersonationPlace place_of(std::string_view target) {
-  const std::vector<std::string> segments = segments_of(target);
-  const auto at = [&](std::size_t i) {
-    return i < segments.size() ? std::string_view(segments[i]) : std::string_view();
-  };
-  std::size_t i = 0;
-  if (at(i) == "shards") {
-    i += 2;
-  } else if (at(i) == "partitions") {
-    i += 3;
-  }
-  const bool shared = at(i) == "services" || (at(i) == "clusters" && at(i + 1) == "*");
-  return shared ? auth::ImpersonationPlace::kShared : auth::ImpersonationPlace::kCluster;
+  return place_of(krm::parse_target("GET", target));
 }
 
 std::optional<Error> gate_impersonation(const http::HeaderList& headers,
@@ -63,6 +39,28 @@ std::optional<Error> gate_impersonation(const http::HeaderList& headers,
       identity != nullptr && identity->user ? &*identity->user : nullptr;
   auto wanted = auth::admit_impersonation(headers, requester, place);
   return wanted ? std::nullopt : std::optional<Error>(std::move(wanted.error()));
+}
+
+std::optional<Error> judge_impersonation_of(Request& request,
+                                            const serving::ConnectionIdentity* identity,
+                                            const topology::Snapshot& facts,
+                                            std::string_view leads_to) {
+  using auth::ImpersonationPlace;
+  ImpersonationPlace place = ImpersonationPlace::kCluster;
+  if (!leads_to.empty() || !has_plain_servers(facts)) {
+    place = place_of(request.target);
+    if (place == ImpersonationPlace::kCluster && !leads_to.empty()) {
+      place = place_of(leads_to);
+    }
+  }
+  if (request.judged && (*request.judged == place || place == ImpersonationPlace::kCluster)) {
+    return std::nullopt;
+  }
+  std::optional<Error> error = gate_impersonation(request.head.headers, identity, place);
+  if (!error) {
+    request.judged = place;
+  }
+  return error;
 }
 
 void strip_internal_headers(http::HeaderList& headers) {

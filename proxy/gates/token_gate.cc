@@ -4,11 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "auth/web_socket_token.h"
 #include "http/guarded_answer.h"
 #include "proxy/gates/internal/token_review.h"
-#include "proxy/routing/in_cluster.h"
-#include "proxy/routing/parse_for.h"
 #include "serving/identity.h"
 #include "serving/pass_through.h"
 #include "serving/waiting_request.h"
@@ -62,7 +59,7 @@ std::string cluster_of(const topology::Snapshot& facts, const krm::RequestTarget
 class TokenGate::KnownRequest final : public serving::PassThrough {
  public:
   /// @param followed null: nobody looks after its token
-  KnownRequest(http::Handler& inner, http::RequestHead head, http::ResponseStream& stream,
+  KnownRequest(RoutedHandler& inner, Request request, http::ResponseStream& stream,
                std::shared_ptr<const serving::ConnectionIdentity> identity, Followed* followed)
       : serving::PassThrough(stream), followed_(followed) {
     const http::PeerInfo& peer = stream.peer();
@@ -70,7 +67,7 @@ class TokenGate::KnownRequest final : public serving::PassThrough {
     peer_.port = peer.port;
     peer_.tls = peer.tls;
     peer_.identity = std::shared_ptr<const auth::CertificateIdentity>(std::move(identity));
-    begin(inner, std::move(head));
+    begin(inner, std::move(request));
   }
   ~KnownRequest() override {
     if (rests_.proof == nullptr) {
@@ -132,7 +129,7 @@ class TokenGate::KnownRequest final : public serving::PassThrough {
   KnownRequest* after_ = nullptr;
 };
 
-TokenGate::TokenGate(std::shared_ptr<topology::SnapshotView> view, http::Handler& inner)
+TokenGate::TokenGate(std::shared_ptr<topology::SnapshotView> view, RoutedHandler& inner)
     : view_(std::move(view)), inner_(inner) {}
 
 TokenGate::~TokenGate() = default;
@@ -207,14 +204,13 @@ void TokenGate::ask(const std::string& token, const std::string& cluster,
                                           });
 }
 
-bool TokenGate::concerns(const http::RequestHead& head, const krm::RequestTarget& target,
-                         const http::PeerInfo& peer) const {
-  if (methods_.authenticator == nullptr || is_probe(target)) {
+bool TokenGate::concerns(const Request& request, const http::PeerInfo& peer) const {
+  if (methods_.authenticator == nullptr || is_probe(request.target)) {
     return false;
   }
   const serving::ConnectionIdentity* identity = serving::identity_of(peer);
   if (identity == nullptr) {
-    return methods_.tokens && (methods_.must_have || may_have_token(head));
+    return methods_.tokens && (methods_.must_have || may_have_token(request.head));
   }
   if (methods_.request_header && identity->from_request_header_ca) {
     return true;
@@ -222,62 +218,56 @@ bool TokenGate::concerns(const http::RequestHead& head, const krm::RequestTarget
   return !identity->user && methods_.tokens;
 }
 
-bool TokenGate::concerns_workspace(const http::RequestHead& head, const krm::RequestTarget& target,
-                                   const http::PeerInfo& peer) const {
+bool TokenGate::concerns_workspace(const Request& request, const http::PeerInfo& peer,
+                                   std::optional<std::string>& cluster) const {
   const serving::ConnectionIdentity* identity = serving::identity_of(peer);
-  if (methods_.workspaces == nullptr || is_probe(target) ||
+  if (methods_.workspaces == nullptr || is_probe(request.target) ||
       (identity != nullptr && identity->user && !identity->from_request_header_ca)) {
     return false;
   }
-  const std::optional<std::string> inside = in_cluster_target(head, target);
-  const std::string cluster =
-      cluster_of(view_->current(), inside ? krm::parse_target(head.method, *inside) : target);
-  return !cluster.empty() && methods_.workspaces->concern(cluster, may_have_token(head));
+  cluster = cluster_of(view_->current(), request.target);
+  return !cluster->empty() && methods_.workspaces->concern(*cluster, may_have_token(request.head));
 }
 
-std::unique_ptr<http::RequestHandler> TokenGate::on_request(http::RequestHead head,
+std::unique_ptr<http::RequestHandler> TokenGate::on_request(Request request,
                                                             http::ResponseStream& stream) noexcept {
-  const bool head_only = head.method == "HEAD";
+  const bool head_only = request.head.method == "HEAD";
   return http::guarded_answer("token gate", stream, head_only,
-                              [&] { return begin(std::move(head), stream); });
+                              [&] { return begin(std::move(request), stream); });
 }
 
-std::unique_ptr<http::RequestHandler> TokenGate::begin(http::RequestHead head,
+std::unique_ptr<http::RequestHandler> TokenGate::begin(Request request,
                                                        http::ResponseStream& stream) {
-  if (methods_.workspaces != nullptr && is_token_review(head)) {
-    std::string cluster = cluster_of(view_->current(), parse_for(view_->current(), head));
+  if (methods_.workspaces != nullptr && is_token_review(request)) {
+    std::string cluster = cluster_of(view_->current(), request.target);
     if (!cluster.empty() && methods_.workspaces->concern(cluster, true)) {
       return std::make_unique<TokenReviewRequest>(
-          methods_.workspaces, std::move(cluster), std::move(head), stream,
-          [this](http::RequestHead begun, http::ResponseStream& answer) {
+          methods_.workspaces, std::move(cluster), std::move(request), stream,
+          [this](Request begun, http::ResponseStream& answer) {
             return identify(std::move(begun), answer);
           });
     }
   }
-  return identify(std::move(head), stream);
+  return identify(std::move(request), stream);
 }
 
-std::unique_ptr<http::RequestHandler> TokenGate::identify(http::RequestHead head,
+std::unique_ptr<http::RequestHandler> TokenGate::identify(Request request,
                                                           http::ResponseStream& stream) {
   if (methods_.authenticator == nullptr && methods_.workspaces == nullptr) {
-    return inner_.on_request(std::move(head), stream);
+    return inner_.on_request(std::move(request), stream);
   }
-  krm::RequestTarget target = parse_for(view_->current(), head);
-  const bool in_workspace = concerns_workspace(head, target, stream.peer());
-  if (!in_workspace && !concerns(head, target, stream.peer())) {
-    return inner_.on_request(std::move(head), stream);
+  std::optional<std::string> known;
+  const bool in_workspace = concerns_workspace(request, stream.peer(), known);
+  if (!in_workspace && !concerns(request, stream.peer())) {
+    return inner_.on_request(std::move(request), stream);
   }
-  auth::adopt_web_socket_token(head);
-  if (auto inside = in_cluster_target(head, target)) {  // while the token is there
-    head.target = std::move(*inside);
-    target = parse_for(view_->current(), head);
-  }
-  const std::string cluster = cluster_of(view_->current(), target);
+  const std::string cluster =
+      known ? std::move(*known) : cluster_of(view_->current(), request.target);
   auto waiting = std::make_unique<serving::WaitingRequest>();
-  auto held = std::make_shared<http::RequestHead>(std::move(head));
+  auto held = std::make_shared<Request>(std::move(request));
   const auto& authenticator = in_workspace ? methods_.in_workspaces : methods_.authenticator;
   authenticator->authenticate_with_source(
-      *held, stream.peer(), cluster,
+      held->head, stream.peer(), cluster,
       [this, weak = waiting->weak(), held, cluster, &stream](Expected<Authenticated> result) {
         serving::WaitingRequest* self = *weak;
         if (self == nullptr || self->closed()) {
@@ -297,8 +287,8 @@ std::unique_ptr<http::RequestHandler> TokenGate::identify(http::RequestHead head
         }
         std::string token;
         if (source == auth::CredentialSource::kToken) {
-          token = *auth::bearer_token(held->headers);
-          held->headers.remove("authorization");
+          token = *auth::bearer_token(held->head.headers);
+          held->head.headers.remove("authorization");
         }
         const bool asserted = source == auth::CredentialSource::kRequestHeader;
         identity->proof = auth::proof_of(stream.peer());
@@ -311,10 +301,10 @@ std::unique_ptr<http::RequestHandler> TokenGate::identify(http::RequestHead head
                                   asserted ? identity->proof : nullptr,
                                   asserted ? serving::identity_of(stream.peer())->common_name : ""};
         identity->proof = rests.proof;
-        auto request = std::make_unique<KnownRequest>(inner_, std::move(*held), stream,
-                                                      std::move(identity), followed_.get());
-        request->keep(std::move(rests));
-        self->go_on(std::move(request));
+        auto followed = std::make_unique<KnownRequest>(inner_, std::move(*held), stream,
+                                                       std::move(identity), followed_.get());
+        followed->keep(std::move(rests));
+        self->go_on(std::move(followed));
         arm();
       });
   return waiting;

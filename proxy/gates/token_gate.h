@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "auth/authenticators.h"
@@ -9,9 +10,9 @@
 #include "auth/reserved_identity.h"
 #include "auth/token_proofs.h"
 #include "http/handler.h"
-#include "krm/request_target.h"
 #include "net/loop.h"
 #include "proxy/gates/workspace_issuers.h"
+#include "proxy/routing/request.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::proxy {
@@ -21,7 +22,7 @@ namespace kintsugi::proxy {
 /// the connection had it, and answers what does not hold in its own order: an unknown cluster with
 /// a bad token is E1. A token that made an identity is not forwarded. Threads: its loop. Cost with
 /// a client certificate, or without anything configured: a comparison.
-class TokenGate final : public http::Handler {
+class TokenGate final : public RoutedHandler {
  public:
   struct Methods {
     std::shared_ptr<auth::RequestAuthenticator> authenticator;  ///< null: none are configured
@@ -35,7 +36,7 @@ class TokenGate final : public http::Handler {
     std::shared_ptr<auth::RequestAuthenticator> in_workspaces = {};
   };
   /// @param inner answers; must outlive it.
-  TokenGate(std::shared_ptr<topology::SnapshotView> view, http::Handler& inner);
+  TokenGate(std::shared_ptr<topology::SnapshotView> view, RoutedHandler& inner);
   ~TokenGate();
   /// For requests that begin from now on; tokens of those that run are judged again.
   void set_methods(Methods methods);
@@ -46,7 +47,7 @@ class TokenGate final : public http::Handler {
   /// @param ended called when some have ended.
   void follow_proofs(net::Loop& loop, std::function<void()> ended);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      http::RequestHead head, http::ResponseStream& stream) noexcept override;
+      Request request, http::ResponseStream& stream) noexcept override;
 
  private:
   class KnownRequest;
@@ -64,18 +65,17 @@ class TokenGate final : public http::Handler {
   void look();
   void arm();
   void ask(const std::string& token, const std::string& cluster, auth::TokenProofs::Done done);
-  [[nodiscard]] bool concerns(const http::RequestHead& head, const krm::RequestTarget& target,
-                              const http::PeerInfo& peer) const;
-  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(http::RequestHead head,
+  [[nodiscard]] bool concerns(const Request& request, const http::PeerInfo& peer) const;
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(Request request,
                                                             http::ResponseStream& stream);
-  [[nodiscard]] std::unique_ptr<http::RequestHandler> identify(http::RequestHead head,
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> identify(Request request,
                                                                http::ResponseStream& stream);
-  [[nodiscard]] bool concerns_workspace(const http::RequestHead& head,
-                                        const krm::RequestTarget& target,
-                                        const http::PeerInfo& peer) const;
+  /// @param cluster  gets the logical cluster that the request is for, where it has to be known
+  [[nodiscard]] bool concerns_workspace(const Request& request, const http::PeerInfo& peer,
+                                        std::optional<std::string>& cluster) const;
 
   std::shared_ptr<topology::SnapshotView> view_;
-  http::Handler& inner_;
+  RoutedHandler& inner_;
   Methods methods_;
   std::unique_ptr<Followed> followed_;  ///< null: nobody wants to know
 };

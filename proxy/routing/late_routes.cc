@@ -28,9 +28,9 @@ LateRoutes::LateRoutes(net::Loop& loop, std::shared_ptr<topology::SnapshotView> 
   }
 }
 
-LateRoutes::Answer LateRoutes::hold(http::RequestHead head, std::string segment,
-                                    std::function<Answer(http::RequestHead)> then) {
-  auto kept = std::make_shared<http::RequestHead>(std::move(head));
+LateRoutes::Answer LateRoutes::hold(Request request, std::string segment,
+                                    std::function<Answer(Request)> then) {
+  auto kept = std::make_shared<Request>(std::move(request));
   return held_.hold(
       [this, segment = std::move(segment)] { return is_unknown(view_->current(), segment); },
       [kept, then = std::move(then)] { return then(std::move(*kept)); });

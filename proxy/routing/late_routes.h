@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "http/handler.h"
 #include "net/loop.h"
+#include "proxy/routing/request.h"
 #include "serving/held_requests.h"
 #include "topology/snapshot.h"
 
@@ -25,10 +25,10 @@ class LateRoutes {
 
   /// False when so many wait that the next is better refused at once.
   [[nodiscard]] bool has_room() const noexcept { return held_.has_room(); }
-  /// Calls `then` with the head, once, as soon as `segment` (krm::ClusterPath::segment) is more
-  /// than unknown, after `longest` at the latest; never when the stream is gone by then.
-  [[nodiscard]] Answer hold(http::RequestHead head, std::string segment,
-                            std::function<Answer(http::RequestHead)> then);
+  /// Calls `then` with the request, once, as soon as `segment` (Route::wanted) is more than
+  /// unknown, after `longest` at the latest; never when the stream is gone by then.
+  [[nodiscard]] Answer hold(Request request, std::string segment,
+                            std::function<Answer(Request)> then);
 
  private:
   std::shared_ptr<topology::SnapshotView> view_;

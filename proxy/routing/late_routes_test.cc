@@ -40,8 +40,8 @@ class LateRoutesTest : public ::testing::Test {
   LateRoutes::Answer hold(LateRoutes& late, const std::string& segment) {
     http::RequestHead head;
     head.target = "/clusters/" + segment;
-    return late.hold(std::move(head), segment, [this](http::RequestHead held) {
-      went_.push_back(held.target);
+    return late.hold(understand(std::move(head), false), segment, [this](Request held) {
+      went_.push_back(held.head.target);
       return std::make_unique<Noting>(body_);
     });
   }

@@ -4,7 +4,6 @@
 
 #include "aggregation/documents/document_request.h"
 #include "krm/request_info.h"
-#include "krm/request_target.h"
 #include "krm/status.h"
 #include "serving/answer.h"
 #include "topology/partition_set.h"
@@ -12,6 +11,9 @@
 namespace kintsugi::proxy {
 namespace {
 
+using krm::service_target;
+using krm::ServicePath;
+using krm::VirtualWorkspace;
 using topology::Resolution;
 using topology::Resource;
 using topology::ShardInfo;
@@ -26,15 +28,17 @@ std::vector<const ShardInfo*> by_name(const topology::Snapshot& facts) {
   return shards;
 }
 
-ServiceRoute refuse(Error error, bool before_identity) {
+ServiceRoute refuse(RouteReason why, Error error, bool before_identity) {
   ServiceRoute route;
+  route.why = why;
   route.refusal = std::move(error);
   route.refused_before_identity = before_identity;
   return route;
 }
 
 ServiceRoute outside(const ServiceQuestion& q) {
-  ServiceRoute route = refuse(serving::not_permitted(q.method, q.asked), true);
+  ServiceRoute route =
+      refuse(RouteReason::kElsewhere, serving::not_permitted(q.method, q.asked), true);
   route.lookup = Resolution::Kind::kNotFound;
   route.reason = topology::NotFoundReason::kUnknown;
   return route;
@@ -43,7 +47,8 @@ ServiceRoute outside(const ServiceQuestion& q) {
 /// E1, E2 or E3 of a lookup that did not lead to a shard.
 ServiceRoute unresolved(const ServiceQuestion& q, const Resolution& found) {
   const bool open = found.kind == Resolution::Kind::kNotKnown;
-  ServiceRoute route = refuse(open ? serving::not_known_yet()
+  ServiceRoute route = refuse(reason_of(found),
+                              open ? serving::not_known_yet()
                               : found.kind == Resolution::Kind::kUnavailable
                                   ? serving::workspace_unavailable()
                                   : serving::not_permitted(q.method, q.asked),
@@ -73,7 +78,8 @@ ServiceRoute any_up(const ServiceQuestion& q, std::string target) {
   }
   route.target = std::move(target);
   if (route.any_of.empty()) {
-    route.refusal = serving::shard_unreachable(krm::is_watch(q.method, q.asked));
+    route.why = RouteReason::kNoShardUp;
+    route.refusal = serving::shard_unreachable(q.is_watch);
   }
   return route;
 }
@@ -131,14 +137,14 @@ ServiceRoute choose_wildcard_shard(const ServiceQuestion& q, std::string_view ow
     return several;
   }
   return chosen != nullptr ? go_to(*chosen, std::move(target))
-                           : refuse(serving::not_known_yet(), false);
+                           : refuse(RouteReason::kNotKnownYet, serving::not_known_yet(), false);
 }
 
 ServiceRoute wildcard(const ServiceQuestion& q, std::string_view owner,
                       const ShardInfo* owner_shard) {
   switch (q.path.kind) {
     case VirtualWorkspace::kMigrating:
-      return refuse(krm::path_not_found(), true);
+      return refuse(RouteReason::kNoVirtualWorkspace, krm::path_not_found(), true);
     case VirtualWorkspace::kApiResourceSchema:
       return q.scope.has(owner_shard->id) ? go_to(*owner_shard, service_target(q.path, owner, "*"))
                                           : outside(q);
@@ -155,13 +161,15 @@ ServiceRoute wildcard(const ServiceQuestion& q, std::string_view owner,
   const krm::RequestInfo info = krm::parse_request_info(q.method, q.path.trail);
   if (q.method == "HEAD" || q.method == "OPTIONS" || q.method == "TRACE" ||
       (!info.is_resource && q.method != "GET")) {  // AGG-1706
-    return refuse(krm::method_not_allowed(), false);
+    return refuse(RouteReason::kMethod, krm::method_not_allowed(), false);
   }
   if (info.is_resource && info.verb != "list" && info.verb != "watch") {
-    return refuse(krm::wildcard_not_allowed(info.verb, info.qualified_resource()), false);
+    return refuse(RouteReason::kVerb,
+                  krm::wildcard_not_allowed(info.verb, info.qualified_resource()), false);
   }
   if (info.is_resource && !info.ns.empty()) {
-    return refuse(krm::bad_request("cross-cluster LIST and WATCH are required to be "
+    return refuse(RouteReason::kNamespaced,
+                  krm::bad_request("cross-cluster LIST and WATCH are required to be "
                                    "cross-namespace, not scoped to namespace " +
                                    info.ns),
                   false);
@@ -245,7 +253,7 @@ ServiceRoute route_service(const ServiceQuestion& q) {
   if (path.kind == VirtualWorkspace::kOther) {  // only the shard that is asked can know it
     return q.scope.limited && q.scope.members.size() == 1
                ? go_to(*q.scope.members.front(), service_target(path, {}, {}))
-               : refuse(krm::path_not_found(), true);
+               : refuse(RouteReason::kNoVirtualWorkspace, krm::path_not_found(), true);
   }
   std::string_view owner = path.owner;
   const ShardInfo* owner_shard = nullptr;

@@ -7,7 +7,8 @@
 
 #include "base/error.h"
 #include "krm/json.h"
-#include "proxy/internal/service_path.h"
+#include "krm/service_path.h"
+#include "proxy/routing/route_reason.h"
 #include "topology/resolver.h"
 #include "topology/snapshot.h"
 
@@ -32,13 +33,15 @@ struct ServiceQuestion {
   const ServiceScope& scope;
   std::string_view method;
   std::string_view asked;  ///< target as the client sent it, for messages
-  const ServicePath& path;
+  const krm::ServicePath& path;
+  bool is_watch = false;  ///< krm::RequestTarget::is_watch
 };
 
 struct ServiceRoute {
   /// E1 to E4 are told before authentication, other refusals after it (SE-160).
   std::optional<Error> refusal;
   bool refused_before_identity = false;
+  RouteReason why = RouteReason::kNone;  ///< there is a refusal
   topology::ShardId shard = 0;
   std::vector<topology::ShardId> any_of;    ///< instead of `shard`: any of these that is up
   bool merged = false;                      ///< over the shards of read_shards()
@@ -61,7 +64,7 @@ struct WildcardShard {
 /// @param owner logical cluster name of the export.
 [[nodiscard]] std::vector<WildcardShard> wildcard_shards(const topology::Snapshot& facts,
                                                          const ServiceScope& scope,
-                                                         const ServicePath& path,
+                                                         const krm::ServicePath& path,
                                                          std::string_view owner);
 
 /// The shards of the scope for a merged read of clusters/* (T-11); where none has

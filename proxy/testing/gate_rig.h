@@ -12,10 +12,10 @@ namespace kintsugi::proxy::testing {
 /// has the two, after them.
 class GateFront {
  public:
-  GateFront(Rig& rig, http::Handler& gate) : rig_(rig) {
+  GateFront(Rig& rig, RoutedHandler& gate) : rig_(rig), entrance_(rig.view, gate) {
     net::ListenerParams listening;
     listening.identify = [&rig](const http::PeerInfo&) { return rig.identity; };
-    listener_ = Rig::must(net::Listener::open(rig.loop, listening, gate));
+    listener_ = Rig::must(net::Listener::open(rig.loop, listening, entrance_));
     connect();
   }
   ~GateFront() { listener_->close(); }
@@ -31,6 +31,7 @@ class GateFront {
 
  private:
   Rig& rig_;
+  Entrance entrance_;
   std::unique_ptr<net::Listener> listener_;
 };
 

@@ -221,7 +221,8 @@ class Rig {
     give_slots();
     net::ListenerParams listening;
     listening.identify = [this](const http::PeerInfo&) { return identity; };
-    front = must(net::Listener::open(loop, listening, *handler));
+    entrance = std::make_unique<Entrance>(view, *handler);
+    front = must(net::Listener::open(loop, listening, *entrance));
     net::UpstreamParams to_front;
     to_front.url = net::Url{"http", "127.0.0.1", front->port(), ""};
     to_front.prior_knowledge = true;
@@ -340,6 +341,7 @@ class Rig {
   std::unique_ptr<topology::ShardPool> pool;
   std::unique_ptr<Overlay> overlay;
   std::unique_ptr<ProxyHandler> handler;
+  std::unique_ptr<Entrance> entrance;
   aggregation::SlotHistoryPtr slots;
   std::unique_ptr<net::Listener> front;
   std::unique_ptr<net::Upstream> client;

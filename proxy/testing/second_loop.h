@@ -51,7 +51,8 @@ class SecondLoop {
     handler->set_slots(rig.slots, {{1, "secret"}});
     net::ListenerParams listening;
     listening.identify = [who = rig.identity](const http::PeerInfo&) { return who; };
-    front_ = Rig::must(net::Listener::open(loop, listening, *handler));
+    entrance_ = std::make_unique<Entrance>(view_, *handler);
+    front_ = Rig::must(net::Listener::open(loop, listening, *entrance_));
     net::UpstreamParams to_front;
     to_front.url = net::Url{"http", "127.0.0.1", front_->port(), ""};
     to_front.prior_knowledge = true;
@@ -92,6 +93,7 @@ class SecondLoop {
   LocalKinds local_;
   Permissions permissions_;
   Overlay overlay_;
+  std::unique_ptr<Entrance> entrance_;
   std::unique_ptr<net::Listener> front_;
   std::unique_ptr<net::Upstream> client_;
   std::thread thread_;

@@ -194,7 +194,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       shared_.config.topology.source == "static") {
     make_own_pools();
   }
-  http::Handler* answers = handler_.get();
+  proxy::RoutedHandler* answers = handler_.get();
   // Servers of source `static` are no secret, and judge themselves who may ask them what.
   if (shared_.config.existence == "hide" && shared_.config.topology.source != "static") {
     existence_ = std::make_unique<proxy::ExistenceGate>(view_, own_root ? *authorizer : *reviews_,
@@ -220,6 +220,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   goaway_ = std::make_unique<proxy::GoawayHandler>(
       shared_.config.listener.goaway_chance, *cors_,
       *reinterpret_cast<const std::uint64_t*>(random.data()));
+  entrance_ = std::make_unique<proxy::Entrance>(view_, *goaway_);
   recheck_watches();
 }
 
@@ -329,7 +330,7 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
                                                           identities_of(authentication));
   identities_->on_ended([this] { end_unproven(); });
   identities_->serve(params);
-  auto listener = net::Listener::open(loop_, std::move(params), *goaway_);
+  auto listener = net::Listener::open(loop_, std::move(params), *entrance_);
   if (!listener) {
     return fail(std::move(listener.error()));
   }

@@ -26,6 +26,7 @@
 #include "proxy/overlay/overlay.h"
 #include "proxy/reviews/shard_reviews.h"
 #include "proxy/routing/own_root.h"
+#include "proxy/routing/request.h"
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_tokens.h"
 #include "store/store.h"
@@ -163,6 +164,7 @@ class ProxyLoop {
   std::unique_ptr<proxy::TokenGate> gate_;
   std::unique_ptr<proxy::CorsHandler> cors_;
   std::unique_ptr<proxy::GoawayHandler> goaway_;
+  std::unique_ptr<proxy::Entrance> entrance_;
   std::unique_ptr<auth::CertificateProofs> identities_;
   std::pair<std::vector<std::string>, std::vector<std::string>> filter_;  ///< groups of identities_
   std::unique_ptr<net::Listener> listener_;

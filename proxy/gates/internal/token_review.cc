@@ -43,28 +43,28 @@ bool may_be_review(std::string_view target) {
 
 }  // namespace
 
-bool is_token_review(const http::RequestHead& head) {
+bool is_token_review(const Request& request) {
+  const http::RequestHead& head = request.head;
   if (head.method != "POST" || !may_be_review(head.target) ||
       !head.headers.get("content-type").starts_with(kJson)) {
     return false;
   }
-  const krm::RequestTarget target = krm::parse_target(head.method, head.target);
-  if (target.form != krm::TargetForm::kCluster) {
+  if (request.target.form != krm::TargetForm::kCluster) {
     return false;
   }
   const std::string trail =
-      krm::canonical_trail(std::string_view(head.target).substr(target.trail));
+      krm::canonical_trail(std::string_view(head.target).substr(request.target.trail));
   return std::string_view(trail).substr(0, trail.find('?')) == kPath;
 }
 
 TokenReviewRequest::TokenReviewRequest(std::shared_ptr<WorkspaceTokens> tokens, std::string cluster,
-                                       http::RequestHead head, http::ResponseStream& stream,
+                                       Request request, http::ResponseStream& stream,
                                        const Begin& begin)
     : tokens_(std::move(tokens)),
       cluster_(std::move(cluster)),
       stream_(stream),
       self_(std::make_shared<TokenReviewRequest*>(this)) {
-  inner_ = begin(std::move(head), *this);
+  inner_ = begin(std::move(request), *this);
 }
 
 void TokenReviewRequest::on_data(std::string_view bytes, bool end) noexcept {

@@ -7,24 +7,25 @@
 
 #include "http/handler.h"
 #include "proxy/gates/workspace_issuers.h"
+#include "proxy/routing/request.h"
 
 namespace kintsugi::proxy {
 
 /// True for the creation of a TokenReview (v1, JSON), which only the shard may judge; what it does
 /// not know may be a token of the workspace's issuers.
-[[nodiscard]] bool is_token_review(const http::RequestHead& head);
+[[nodiscard]] bool is_token_review(const Request& request);
 
 /// A TokenReview on its way to the shard, whose "not authenticated" is asked of the workspace's own
 /// issuers (FP-077). Anything else that the shard answers stays as it is. Threads: its loop.
 class TokenReviewRequest final : public http::ResponseStream, public http::RequestHandler {
  public:
-  using Begin = std::function<std::unique_ptr<http::RequestHandler>(http::RequestHead head,
+  using Begin = std::function<std::unique_ptr<http::RequestHandler>(Request request,
                                                                     http::ResponseStream& stream)>;
   static constexpr std::size_t kMaxBody = 256U << 10;  ///< larger ones are not looked at [bytes]
 
   /// @param begin how the request goes on; its answer comes to this.
-  TokenReviewRequest(std::shared_ptr<WorkspaceTokens> tokens, std::string cluster,
-                     http::RequestHead head, http::ResponseStream& stream, const Begin& begin);
+  TokenReviewRequest(std::shared_ptr<WorkspaceTokens> tokens, std::string cluster, Request request,
+                     http::ResponseStream& stream, const Begin& begin);
   ~TokenReviewRequest() override { *self_ = nullptr; }
 
   void send_head(int status, const http::HeaderList& headers, bool end) noexcept override;
