@@ -12,6 +12,14 @@ namespace kintsugi::server {
 
 proxy::ExplainSources ProxyControl::explain_sources() {
   return {.groups = proxy::possible_groups(config_.topology.groups),
+          .asks_groups = config_.topology.groups.any_auto(),
+          .wildcard = config_.wildcard == "serve",
+          .own_root = config_.topology.source != "kcp",
+          .mounts = {config_.external_url, config_.mount_hosts},
+          .mapping =
+              [this] {
+                return proxy::ExplainSources::Mapping{routes_, config_.clusters};
+              },
           .partition =
               [this](std::string_view cluster, std::string_view name) {
                 return objects_->get(cluster, "topology.kcp.io", "partitions", name);

@@ -66,30 +66,12 @@ Json shards_json(const topology::Feed& feed) {
   return Json::object({{"shards", std::move(list)}, {"ready", feed.ready()}});
 }
 
-Json routes_json(const topology::Feed& feed) {
-  return Json::object(
-      {{"logicalClusters", static_cast<std::int64_t>(feed.index().cluster_count())},
-       {"workspaces", static_cast<std::int64_t>(feed.index().workspace_count())},
-       {"generation", feed.index().generation()},
-       {"bytes", static_cast<std::int64_t>(feed.index().bytes())},
-       {"routes",
-        Json::array(
-            {Json::object({{"path", "/clusters/<cluster>/…"}, {"to", "owner shard, by the index"}}),
-             Json::object(
-                 {{"path", "/clusters/<cluster>/apis/topology.kcp.io/…"}, {"to", "proxy"}}),
-             Json::object(
-                 {{"path",
-                   "/clusters/<cluster>/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/…"},
-                  {"to", "proxy"}}),
-             Json::object({{"path", "/shards/<shard>/clusters/<cluster>/…"}, {"to", "that shard"}}),
-             Json::object({{"path", "/services/<vw>/…/clusters/<cluster>/…"},
-                           {"to", "owner shard, at its virtualWorkspaceURL"}}),
-             Json::object({{"path", "/services/<vw>/…/clusters/*/…"},
-                           {"to", "the shard that holds consumers"}}),
-             Json::object({{"path", "/shards/<shard>/services/…"}, {"to", "that shard"}}),
-             Json::object({{"path", "/partitions/<cluster>/<partition>/services/…"},
-                           {"to", "shards that the Partition selects"}}),
-             Json::object({{"path", "/livez, /readyz, /metrics"}, {"to", "proxy"}})})}});
+Json routes_json(const topology::Feed& feed, const ExplainSources& sources) {
+  return Json::object({{"logicalClusters", static_cast<std::int64_t>(feed.index().cluster_count())},
+                       {"workspaces", static_cast<std::int64_t>(feed.index().workspace_count())},
+                       {"generation", feed.index().generation()},
+                       {"bytes", static_cast<std::int64_t>(feed.index().bytes())},
+                       {"routes", route_forms(feed.index(), sources)}});
 }
 
 Json loops_json(const std::vector<LoopReport>& loops) {
@@ -180,7 +162,8 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
     return serving::answer_json(head, stream, 200, shards_json(params_.feed).dump_pretty());
   }
   if (path == "/debug/routes") {
-    return serving::answer_json(head, stream, 200, routes_json(params_.feed).dump_pretty());
+    return serving::answer_json(head, stream, 200,
+                                routes_json(params_.feed, params_.explain).dump_pretty());
   }
   if (path == "/debug/config") {
     return serving::answer_text(head, stream, 200, params_.config_text);
@@ -192,9 +175,10 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
           head, stream, 400,
           "parameter path is missing: /explain?path=root:org or /explain?path=/clusters/…\n");
     }
-    return serving::answer_json(
-        head, stream, 200,
-        explain_path(params_.feed.index(), params_.explain, *wanted).dump_pretty());
+    return serving::answer_json(head, stream, 200,
+                                explain_path(params_.feed.index(), params_.explain, *wanted,
+                                             query.get("method").value_or("GET"))
+                                    .dump_pretty());
   }
   if (path == "/livez" || path == "/readyz") {
     const bool ok = path == "/livez" || params_.feed.ready();

@@ -1,25 +1,26 @@
 #include "proxy/explain/explain.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/strings.h"
 #include "base/time.h"
 #include "krm/request_target.h"
+#include "krm/service_path.h"
 #include "krm/status.h"
-#include "proxy/routing/local_kinds.h"
-#include "proxy/routing/service_route.h"
+#include "proxy/routing/request.h"
+#include "proxy/routing/router.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
 namespace {
 
 using krm::Json;
+using krm::RequestTarget;
+using krm::TargetForm;
 using topology::Resolution;
 using topology::ShardInfo;
 
-constexpr std::string_view kShards = "/shards/";
-constexpr std::string_view kPartitions = "/partitions/";
-constexpr std::string_view kServices = "/services/";
 constexpr std::string_view kSlices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/";
 
 Json steps_json(const std::vector<topology::ExplainStep>& steps) {
@@ -37,17 +38,6 @@ Json steps_json(const std::vector<topology::ExplainStep>& steps) {
     list.push_back(std::move(item));
   }
   return list;
-}
-
-void put_failure(Json& result, Resolution::Kind kind, topology::NotFoundReason reason) {
-  if (kind == Resolution::Kind::kNotFound || kind == Resolution::Kind::kMount) {
-    result["answer"] = "E1";
-    result["reason"] = topology::reason_name(reason);
-  } else if (kind == Resolution::Kind::kNotKnown) {
-    result["answer"] = "E2";
-  } else if (kind == Resolution::Kind::kUnavailable) {
-    result["answer"] = "E3";
-  }
 }
 
 /// One row of "shards": a shard that takes part in reads, or why it does not.
@@ -98,48 +88,281 @@ Json explain_slice(const topology::Snapshot& index, const ExplainSources& source
   return result;
 }
 
-struct Below {
-  std::string_view rest;
-  std::optional<ServiceScope> scope;  ///< nullopt: the prefix leads nowhere
-  std::string_view fault;
+/// What is asked, in the words of the router.
+struct Asked {
+  std::string text;
+  RequestTarget target;
+  Route route;
 };
 
-Below below_prefix(const topology::Snapshot& index, const ExplainSources& sources,
-                   std::string_view target) {
-  const auto segment_end = [&](std::size_t from) {
-    return std::min(target.find('/', from), target.size());
-  };
-  if (target.starts_with(kShards)) {
-    const std::size_t end = segment_end(kShards.size());
-    const ShardInfo* shard = index.shard(target.substr(kShards.size(), end - kShards.size()));
-    if (shard == nullptr) {
-      return {target.substr(end), std::nullopt, "no such shard"};
-    }
-    return {target.substr(end), one_shard(*shard), {}};
+/// The facts that the loops decide with, as far as the control loop has them.
+RouteFacts facts_of(const ExplainSources& sources, const ExplainSources::Mapping& mapping) {
+  RouteFacts facts;
+  facts.mapping = mapping.entries.get();
+  facts.clusters = mapping.clusters;
+  facts.wildcard = sources.wildcard;
+  facts.own_root = sources.own_root;
+  facts.groups = sources.groups;
+  if (sources.asks_groups) {
+    facts.groups_of = [](std::string_view) { return std::optional<LocalGroups>(); };
   }
-  if (!target.starts_with(kPartitions)) {
-    return {target, ServiceScope{}, {}};
-  }
-  const std::size_t middle = segment_end(kPartitions.size());
-  const std::size_t end = segment_end(std::min(middle + 1, target.size()));
-  const std::string cluster =
-      percent_decode(target.substr(kPartitions.size(), middle - kPartitions.size())).value_or("");
-  const Resolution home = topology::resolve(index, cluster);
-  const std::string name =
-      percent_decode(target.substr(std::min(middle + 1, end), end - std::min(middle + 1, end)))
-          .value_or("");
-  const auto partition =
-      home.resolved() && sources.partition ? sources.partition(home.cluster, name) : std::nullopt;
-  if (!partition) {
-    return {target.substr(end), std::nullopt, "no such Partition"};
-  }
-  return {target.substr(end), shards_of_partition(index, *partition), {}};
+  facts.mounts = sources.mounts;
+  facts.partition = sources.partition;
+  return facts;
 }
 
-Json wildcard_rows(const topology::Snapshot& index, const ServiceScope& scope,
-                   const ServicePath& path, std::string_view owner) {
+/// The path of a URL behind whatever the external URL has in front of it.
+std::string_view path_of_url(std::string_view path) {
+  if (path.find("://") == std::string_view::npos) {
+    return path;
+  }
+  std::size_t first = std::string_view::npos;
+  for (const std::string_view begin : {"/shards/", "/partitions/", "/services/", "/clusters/"}) {
+    first = std::min(first, path.find(begin));
+  }
+  return first == std::string_view::npos ? path : path.substr(first);
+}
+
+Asked ask(const topology::Snapshot& index, const RouteFacts& facts, std::string_view input,
+          std::string_view method) {
+  const krm::TargetRules rules{.shard = false, .opaque_proxy = has_plain_servers(index)};
+  const std::string_view path = path_of_url(input);
+  Asked asked;
+  asked.text = path.starts_with('/') ? std::string(path) : "/clusters/" + percent_encode(path);
+  asked.target = krm::parse_target(method, asked.text, rules);
+  if (asked.target.form == TargetForm::kNoService) {
+    // An endpoint's URL ends where a client appends /clusters/….
+    std::string longer = asked.text.substr(0, asked.target.query) + "/clusters/*/api";
+    RequestTarget endpoint = krm::parse_target(method, longer, rules);
+    if (endpoint.form == TargetForm::kService && endpoint.cluster == "*") {
+      asked.text = std::move(longer);
+      asked.target = std::move(endpoint);
+    }
+  }
+  asked.route = route(asked.target, asked.text, method, index, facts);
+  return asked;
+}
+
+/// The target from which the route goes on.
+void follow(const topology::Snapshot& index, std::string_view method, Asked& asked) {
+  if (!asked.route.target.empty()) {
+    asked.text = asked.route.target;
+    asked.target = krm::parse_target(method, asked.text,
+                                     {.shard = false, .opaque_proxy = has_plain_servers(index)});
+  }
+}
+
+std::vector<topology::ExplainStep> steps_of(const topology::Snapshot& index, const Asked& asked) {
+  std::vector<topology::ExplainStep> steps;
+  const auto tell = [&](std::string_view cluster) {
+    if (!cluster.empty() && cluster != "*") {
+      (void)topology::explain(index, cluster, steps);
+    }
+  };
+  if (asked.target.fault != krm::TargetFault::kNone) {
+    return steps;
+  }
+  tell(asked.target.scope_cluster);
+  if (asked.route.kind == RouteKind::kMapped) {
+    tell(asked.route.mapped.cluster);
+  } else if (asked.target.form == TargetForm::kService) {
+    if (const auto path = krm::parse_service_path(asked.text.substr(asked.target.inner))) {
+      tell(path->owner);
+    }
+    tell(asked.target.cluster);
+  } else if (asked.target.form == TargetForm::kCluster) {
+    tell(asked.target.cluster);
+  }
+  return steps;
+}
+
+Json names_of(const topology::Snapshot& index, const std::vector<topology::ShardId>& shards) {
+  Json names = Json::array();
+  for (const topology::ShardId id : shards) {
+    names.push_back(index.shard(id)->spec.name);
+  }
+  return names;
+}
+
+/// "kind" of what led nowhere: that of the lookup where there was one.
+std::string_view kind_of_refusal(const Route& route) {
+  if (route.kind == RouteKind::kFault) {
+    return route.reason == RouteReason::kUnclean ? "redirect" : "refused";
+  }
+  if (route.looked_up && route.lookup != Resolution::Kind::kResolved) {
+    return topology::kind_name(route.lookup);
+  }
+  switch (route.reason) {
+    case RouteReason::kNotKnownYet:
+      return topology::kind_name(Resolution::Kind::kNotKnown);
+    case RouteReason::kUnavailable:
+      return topology::kind_name(Resolution::Kind::kUnavailable);
+    default:
+      return route.status == 404 || route.status == 403 ? "not-found" : "refused";
+  }
+}
+
+std::string_view kind_of(const Asked& asked) {
+  switch (asked.route.kind) {
+    case RouteKind::kProbe:
+    case RouteKind::kMetrics:
+      return "built-in";
+    case RouteKind::kFault:
+    case RouteKind::kRefused:
+      return kind_of_refusal(asked.route);
+    case RouteKind::kMapped:
+      return "mapped";
+    case RouteKind::kMounted:
+      return topology::kind_name(Resolution::Kind::kMount);
+    default:
+      break;
+  }
+  if (asked.target.form == TargetForm::kService) {
+    return "virtual-workspace";
+  }
+  return asked.target.cluster == "*" ? "all-clusters"
+                                     : topology::kind_name(Resolution::Kind::kResolved);
+}
+
+/// Who answers.
+std::string_view handler_of(const Asked& asked) {
+  switch (asked.route.kind) {
+    case RouteKind::kMapped:
+      return "backend";
+    case RouteKind::kMounted:
+      return asked.route.mount->kind == MountRoute::Kind::kHost ? "host" : "shard";
+    case RouteKind::kForwarded:
+    case RouteKind::kOfOneShard:
+    case RouteKind::kService:
+    case RouteKind::kServiceAny:
+      return "shard";
+    case RouteKind::kOverlaid:
+      return asked.route.shard != nullptr ? "proxy and shard" : "proxy";
+    case RouteKind::kAskedFirst:
+      return "proxy or shard";
+    case RouteKind::kMergedList:
+    case RouteKind::kMergedWatch:
+    case RouteKind::kMergedGet:
+    case RouteKind::kMergedDocument:
+    case RouteKind::kServiceDocument:
+    case RouteKind::kServiceMerged:
+      return asked.route.status != 0 ? "proxy"
+             : asked.route.with_own  ? "proxy and shards"
+                                     : "shards";
+    default:
+      return "proxy";
+  }
+}
+
+void put_shard(const Asked& asked, Json& result) {
+  const Route& route = asked.route;
+  const ShardInfo& shard = *route.shard;
+  const std::string_view trail = std::string_view(asked.text).substr(asked.target.trail);
+  result["shard"] = shard.spec.name;
+  result["up"] = shard.up;
+  if (route.kind == RouteKind::kService) {
+    result["upstream"] = shard.spec.virtual_workspace_url + route.service->target;
+  } else if (route.kind != RouteKind::kServed && route.kind != RouteKind::kMounted) {
+    result["upstream"] = topology::shard_url(shard, route.cluster, trail);
+  }
+}
+
+/// The shards that a read of all logical clusters asks.
+Json merged_over(const topology::Snapshot& index, const Route& route) {
+  const ScopeFound everything;
+  const ServiceScope& scope = route.scope != nullptr ? route.scope->scope : everything.scope;
+  Json names = Json::array();
+  for (const auto& shard : index.shards()) {
+    if (scope.has(shard->id)) {
+      names.push_back(shard->spec.name);
+    }
+  }
+  return names;
+}
+
+void put_service(const topology::Snapshot& index, std::string_view method, const Asked& asked,
+                 Json& result) {
+  const ServiceRoute& service = *asked.route.service;
+  const auto path = krm::parse_service_path(asked.text.substr(asked.target.inner));
+  result["virtualWorkspace"] = path ? path->name : std::string_view();
+  if (service.refusal) {
+    result["message"] = std::string(service.refusal->message());
+  } else if (!service.union_of.empty()) {
+    result["unionOf"] = names_of(index, service.union_of);
+  } else if (!service.any_of.empty()) {
+    result["anyOf"] = names_of(index, service.any_of);
+    const ShardInfo& first = *index.shard(service.any_of.front());
+    result["upstream"] = first.spec.virtual_workspace_url + service.target;
+    result["up"] = first.up;
+  } else if (service.merged && asked.route.status == 0 && path) {
+    Json names = Json::array();
+    for (const WildcardShard& one :
+         read_shards({index, asked.route.scope->scope, method, asked.text, *path})) {
+      if (one.contacted()) {
+        names.push_back(one.shard->spec.name);
+      }
+    }
+    result["mergedOver"] = std::move(names);
+  }
+}
+
+void put_rest(const topology::Snapshot& index, std::string_view method, const Asked& asked,
+              Json& result) {
+  const Route& route = asked.route;
+  if (route.shard != nullptr) {
+    put_shard(asked, result);
+  }
+  if (!route.cluster.empty()) {
+    result["cluster"] = route.cluster;
+  }
+  switch (route.kind) {
+    case RouteKind::kFault:
+      result[asked.target.fault == krm::TargetFault::kUnclean ? "location" : "message"] =
+          asked.target.reason;
+      break;
+    case RouteKind::kMapped:
+      result["backend"] = route.mapped.entry->backend;
+      result["entry"] = route.mapped.entry->path;
+      break;
+    case RouteKind::kMounted:
+      result["target"] = route.mount->target;
+      if (route.mount->kind == MountRoute::Kind::kHost) {
+        result["upstream"] = route.mount->origin + route.mount->target;
+      }
+      break;
+    case RouteKind::kMergedList:
+    case RouteKind::kMergedWatch:
+    case RouteKind::kMergedGet:
+    case RouteKind::kMergedDocument:
+      if (route.status == 0) {
+        result["mergedOver"] = merged_over(index, route);
+      }
+      break;
+    default:
+      break;
+  }
+  if (route.service) {
+    put_service(index, method, asked, result);
+  } else if (route.wildcard && route.wildcard->refusal) {
+    result["message"] = std::string(route.wildcard->refusal->message());
+  }
+}
+
+/// Rows of "shards" for a virtual workspace that covers several.
+std::optional<Json> wildcard_rows(const topology::Snapshot& index, const Asked& asked) {
+  if (!asked.route.service || asked.target.cluster != "*") {
+    return std::nullopt;
+  }
+  const auto path = krm::parse_service_path(asked.text.substr(asked.target.inner));
+  if (!path || (path->kind != krm::VirtualWorkspace::kApiExport &&
+                path->kind != krm::VirtualWorkspace::kInitializing &&
+                path->kind != krm::VirtualWorkspace::kTerminating)) {
+    return std::nullopt;
+  }
+  const Resolution home = topology::resolve(index, path->owner);
+  const std::string_view owner = home.resolved() ? home.cluster : std::string_view(path->owner);
   Json rows = Json::array();
-  for (const WildcardShard& one : wildcard_shards(index, scope, path, owner)) {
+  for (const WildcardShard& one : wildcard_shards(index, asked.route.scope->scope, *path, owner)) {
     rows.push_back(
         row(one.shard->spec.name, one.member, one.member && one.consumes, one.contacted(),
             !one.member       ? "the prefix of the URL leaves it out"
@@ -149,153 +372,119 @@ Json wildcard_rows(const topology::Snapshot& index, const ServiceScope& scope,
   return rows;
 }
 
-Json explain_service(const topology::Snapshot& index, const ServiceScope& scope,
-                     const ServicePath& path, std::string_view input) {
-  std::vector<topology::ExplainStep> steps;
-  std::string owner = path.owner;
-  if (!owner.empty()) {
-    const Resolution home = topology::explain(index, path.owner, steps);
-    if (home.resolved()) {
-      owner = home.cluster;
-    }
+/// The result without steps and rows.
+Json result_of(const topology::Snapshot& index, std::string_view method, const Asked& asked) {
+  const Route& route = asked.route;
+  Json result = Json::object({{"kind", kind_of(asked)},
+                              {"route", route_kind_name(route.kind)},
+                              {"handler", handler_of(asked)}});
+  if (route.reason != RouteReason::kNone) {
+    result["reason"] = route_reason_name(route.reason);
   }
-  if (!path.cluster.empty() && path.cluster != "*") {
-    (void)topology::explain(index, path.cluster, steps);
+  if (route.status != 0) {
+    result["status"] = static_cast<std::int64_t>(route.status);
   }
-  const ServiceRoute route = route_service({index, scope, "GET", input, path});
-  Json result = Json::object({{"kind", "virtual-workspace"}, {"virtualWorkspace", path.name}});
-  if (route.refusal) {
-    put_failure(result, route.lookup, route.reason);
-    result["status"] = static_cast<std::int64_t>(krm::http_status(*route.refusal));
-    result["message"] = std::string(route.refusal->message());
-  } else if (!route.union_of.empty()) {
-    Json names = Json::array();
-    for (const topology::ShardId id : route.union_of) {
-      names.push_back(index.shard(id)->spec.name);
-    }
-    result["unionOf"] = std::move(names);
-  } else if (route.merged) {
-    Json names = Json::array();
-    for (const WildcardShard& one : read_shards({index, scope, "GET", input, path})) {
-      if (one.contacted()) {
-        names.push_back(one.shard->spec.name);
-      }
-    }
-    result["mergedOver"] = std::move(names);
-  } else {
-    std::vector<topology::ShardId> to = route.any_of;
-    if (to.empty()) {
-      to.push_back(route.shard);
-    }
-    Json names = Json::array();
-    for (const topology::ShardId id : to) {
-      names.push_back(index.shard(id)->spec.name);
-    }
-    const ShardInfo& first = *index.shard(to.front());
-    result["upstream"] = first.spec.virtual_workspace_url + route.target;
-    result["up"] = first.up;
-    if (route.any_of.empty()) {
-      result["shard"] = first.spec.name;
-    } else {
-      result["anyOf"] = std::move(names);
-    }
+  if (route.takes_right) {
+    result["permission"] = to_lower(method) + " " + krm::shown_path(asked.text) + " in root";
   }
-  Json document = Json::object({{"input", input}, {"steps", steps_json(steps)}});
-  const bool merged = path.kind == VirtualWorkspace::kApiExport ||
-                      path.kind == VirtualWorkspace::kInitializing ||
-                      path.kind == VirtualWorkspace::kTerminating;
-  if (path.cluster == "*" && merged) {
-    document["shards"] = wildcard_rows(index, scope, path, owner);
-  }
-  document["result"] = std::move(result);
-  return document;
-}
-
-Json explain_fault(std::string_view input, const krm::RequestTarget& parsed) {
-  const bool moved = parsed.fault == krm::TargetFault::kUnclean;
-  Json result = Json::object({{"kind", moved ? "redirect" : "refused"}});
-  result["status"] = moved ? 307 : parsed.fault == krm::TargetFault::kTooLong ? 414 : 400;
-  result[moved ? "location" : "message"] = parsed.reason;
-  return Json::object({{"input", input}, {"steps", Json::array()}, {"result", std::move(result)}});
-}
-
-/// The path of a URL behind whatever the external URL has in front of it.
-std::string_view path_of_url(std::string_view path) {
-  if (path.find("://") == std::string_view::npos) {
-    return path;
-  }
-  std::size_t first = std::string_view::npos;
-  for (const std::string_view begin :
-       {kShards, kPartitions, kServices, std::string_view("/clusters/")}) {
-    first = std::min(first, path.find(begin));
-  }
-  return first == std::string_view::npos ? path : path.substr(first);
-}
-
-Json explain_cluster(const topology::Snapshot& index, const ExplainSources& sources,
-                     std::string_view input, std::string_view segment, std::string_view rest) {
-  std::vector<topology::ExplainStep> steps;
-  const Resolution found = topology::explain(index, segment, steps);
-  Json result = Json::object({{"kind", topology::kind_name(found.kind)}});
-  Json document = Json::object({{"input", input}, {"steps", steps_json(steps)}});
-  if (found.resolved()) {
-    result["shard"] = found.shard->spec.name;
-    result["cluster"] = found.cluster;
-    result["up"] = found.shard->up;
-    const LocalUse use = local_use(rest, false, sources.groups);
-    result["handler"] = use == LocalUse::kServe     ? "proxy"
-                        : use == LocalUse::kOverlay ? "proxy and shard"
-                                                    : "shard";
-    if (use != LocalUse::kServe) {
-      result["upstream"] = topology::shard_url(*found.shard, found.cluster, rest);
-    }
-    if (rest.starts_with(kSlices)) {
-      const std::string_view name = rest.substr(kSlices.size());
-      document["slice"] =
-          explain_slice(index, sources, found.cluster, name.substr(0, name.find_first_of("/?")));
-    }
-  } else if (found.kind == Resolution::Kind::kMount) {
-    result["mount"] = found.mount_url;
-  } else {
-    put_failure(result, found.kind, found.reason);
-  }
-  document["result"] = std::move(result);
-  return document;
+  put_rest(index, method, asked, result);
+  return result;
 }
 
 }  // namespace
 
 Json explain_path(const topology::Snapshot& index, const ExplainSources& sources,
-                  std::string_view path) {
-  const std::string_view asked = path_of_url(path);
-  const krm::RequestTarget parsed = krm::parse_target("GET", asked);
-  if (parsed.fault != krm::TargetFault::kNone && asked.starts_with('/')) {
-    return explain_fault(path, parsed);
+                  std::string_view path, std::string_view method) {
+  const ExplainSources::Mapping mapping =
+      sources.mapping ? sources.mapping() : ExplainSources::Mapping();
+  const RouteFacts facts = facts_of(sources, mapping);
+  Asked asked = ask(index, facts, path, method);
+  Json document = Json::object({{"input", path}, {"steps", steps_json(steps_of(index, asked))}});
+  std::string mount;
+  if (asked.target.form == TargetForm::kCluster && asked.target.fault == krm::TargetFault::kNone) {
+    mount = topology::resolve(index, asked.target.cluster).mount_url;
   }
-  const std::string target =
-      asked.starts_with('/') ? krm::canonical_target(asked, parsed) : std::string(asked);
-  const Below below = below_prefix(index, sources, target);
-  if (below.rest.starts_with(kServices)) {
-    const auto service = parse_service_path(below.rest);
-    // An endpoint's URL ends where a client appends /clusters/….
-    const std::string longer =
-        std::string(below.rest.substr(0, below.rest.find('?'))) + "/clusters/*/api";
-    const auto endpoint = service ? std::nullopt : parse_service_path(longer);
-    if (below.scope && (service || endpoint)) {
-      return explain_service(index, *below.scope, service ? *service : *endpoint, path);
+  follow(index, method, asked);
+  Json result = result_of(index, method, asked);
+  if (!mount.empty()) {
+    result["mount"] = mount;
+  }
+  if (auto rows = wildcard_rows(index, asked)) {
+    document["shards"] = std::move(*rows);
+  }
+  const std::string trail = krm::canonical_trail(
+      std::string_view(asked.text).substr(std::min(asked.target.trail, asked.text.size())));
+  if (asked.target.form == TargetForm::kCluster && asked.route.shard != nullptr &&
+      trail.starts_with(kSlices)) {
+    const std::string_view name = std::string_view(trail).substr(kSlices.size());
+    document["slice"] = explain_slice(index, sources, asked.route.cluster,
+                                      name.substr(0, name.find_first_of("/?")));
+  }
+  document["result"] = std::move(result);
+  return document;
+}
+
+Json route_forms(const topology::Snapshot& index, const ExplainSources& sources) {
+  const ExplainSources::Mapping mapping =
+      sources.mapping ? sources.mapping() : ExplainSources::Mapping();
+  const RouteFacts facts = facts_of(sources, mapping);
+  const std::string shard =
+      index.shards().empty() ? std::string("none") : index.shards().front()->spec.name;
+  const std::string export_of = "/services/apiexport/root/x";
+  struct Form {
+    std::string_view shown;
+    std::string example;
+  };
+  const std::string resource = "/api/v1/configmaps";
+  const std::array<Form, 18> forms = {{
+      {"/livez, /readyz", "/livez"},
+      {"/metrics", "/metrics"},
+      {"/clusters/<cluster>/…", "/clusters/root" + resource},
+      {"/clusters/<cluster>/apis", "/clusters/root/apis"},
+      {"/clusters/<cluster>/apis/topology.kcp.io/…",
+       "/clusters/root/apis/topology.kcp.io/v1alpha1/partitions"},
+      {"/clusters/<cluster>/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/…",
+       "/clusters/root/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"},
+      {"/clusters/*/… (list)", "/clusters/*" + resource},
+      {"/clusters/*/… (watch)", "/clusters/*" + resource + "?watch=true"},
+      {"/clusters/*/apis, /clusters/*/openapi/…", "/clusters/*/apis"},
+      {"/clusters/*/apis/topology.kcp.io/…",
+       "/clusters/*/apis/topology.kcp.io/v1alpha1/partitions"},
+      {"/shards/<shard>/clusters/<cluster>/…", "/shards/" + shard + "/clusters/root" + resource},
+      {"/shards/<shard>/clusters/*/…", "/shards/" + shard + "/clusters/*" + resource},
+      {"/services/<vw>/…/clusters/<cluster>/…", export_of + "/clusters/root" + resource},
+      {"/services/<vw>/…/clusters/*/… (list)", export_of + "/clusters/*" + resource},
+      {"/services/<vw>/…/clusters/*/apis", export_of + "/clusters/*/apis"},
+      {"/services/replication/…/clusters/*/…", "/services/replication/root/x/clusters/*/apis"},
+      {"/services/admin/…", "/services/admin/apis"},
+      {"/shards/<shard>/services/…", "/shards/" + shard + export_of + "/clusters/*" + resource},
+  }};
+  Json list = Json::array();
+  for (const Form& form : forms) {
+    Asked asked = ask(index, facts, form.example, "GET");
+    Json one = Json::object({{"path", form.shown},
+                             {"example", form.example},
+                             {"route", route_kind_name(asked.route.kind)},
+                             {"handler", handler_of(asked)}});
+    if (asked.route.reason != RouteReason::kNone) {
+      one["reason"] = route_reason_name(asked.route.reason);
     }
-    return Json::object(
-        {{"input", path},
-         {"steps", Json::array()},
-         {"result", Json::object({{"kind", "not-found"},
-                                  {"answer", "E4"},
-                                  {"reason", below.scope ? "no virtual workspace serves this path"
-                                                         : below.fault}})}});
+    if (asked.route.status != 0) {
+      one["status"] = static_cast<std::int64_t>(asked.route.status);
+    }
+    list.push_back(std::move(one));
   }
-  if (const auto cluster = krm::split_cluster_path(below.rest)) {
-    return explain_cluster(index, sources, path, cluster->segment, cluster->rest);
+  if (mapping.entries != nullptr) {
+    for (const MappingEntry& entry : mapping.entries->entries()) {
+      if (!entry.is_clusters()) {
+        list.push_back(Json::object({{"path", entry.path},
+                                     {"route", route_kind_name(RouteKind::kMapped)},
+                                     {"handler", "backend"},
+                                     {"backend", entry.backend}}));
+      }
+    }
   }
-  return explain_cluster(index, sources, path, path, {});
+  return list;
 }
 
 }  // namespace kintsugi::proxy

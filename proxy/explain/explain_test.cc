@@ -77,13 +77,14 @@ TEST_F(Explain, FP142_WhenAVirtualWorkspaceIsNamed_TellsTheShardAndItsUrl) {
             "https://vw-gama/kcp/services/apiexport/one/widgets/clusters/two/api?x");
   EXPECT_GE(found.find("steps")->size(), 3U) << "of both clusters";
   EXPECT_EQ(
-      ask("/services/apiexport/one/widgets/clusters/root:nope/api").text({"result", "answer"}),
-      "E1");
+      ask("/services/apiexport/one/widgets/clusters/root:nope/api").text({"result", "reason"}),
+      "unknown");
+  EXPECT_EQ(ask("/services/none/x").text({"result", "reason"}), "no-virtual-workspace");
   EXPECT_EQ(ask("/services/none/x").text({"result", "message"}),
             "the server could not find the requested resource");
   EXPECT_EQ(ask("/shards/nope/services/apiexport/one/widgets/clusters/two/api")
                 .text({"result", "reason"}),
-            "no such shard");
+            "no-such-shard");
 }
 
 TEST_F(Explain, WhenAWildcardIsRead_TellsWhichShardsAreContactedAndWhyOthersNot) {
@@ -102,7 +103,7 @@ TEST_F(Explain, WhenAWildcardIsRead_TellsWhichShardsAreContactedAndWhyOthersNot)
               ElementsAre("beta --- the prefix of the URL leaves it out",
                           "gama --- the prefix of the URL leaves it out"));
   EXPECT_EQ(ask("/partitions/one/q/services/apiexport/one/widgets").text({"result", "reason"}),
-            "no such Partition");
+            "no-such-partition");
   index.set_synced(1, topology::Resource::kBindings, false);
   EXPECT_THAT(rows(*ask("/services/apiexport/one/widgets/clusters/*/apis/g/v1/w").find("shards")),
               ElementsAre("beta +-+ its APIBindings are not listed yet", "gama +++ "));
@@ -123,7 +124,8 @@ TEST_F(Explain, WhenAClusterIsNamed_TellsItsRoute) {
   EXPECT_EQ(ask("root:org").text({"result", "upstream"}), "https://beta/clusters/one");
   EXPECT_EQ(ask("/shards/beta/clusters/root:org/api").text({"result", "upstream"}),
             "https://beta/clusters/one/api");
-  EXPECT_EQ(ask("root:nope").text({"result", "answer"}), "E1");
+  EXPECT_EQ(ask("root:nope").text({"result", "reason"}), "unknown");
+  EXPECT_EQ(ask("root:nope").at({"result", "status"})->dump(), "403");
 }
 
 }  // namespace

@@ -181,8 +181,7 @@ MergedRequests::Answer MergedRequests::document(Request request, http::ResponseS
   }
   sort_by_slot(*params_.merge.slots, merge.sources);
   merge.root = client_root(head.target);
-  if (request.target.scope != krm::TargetScope::kPartition && !first.spec.plain &&
-      local_use(path, false, params_.facts.groups) != LocalUse::kForward) {
+  if (route.with_own) {
     merge.local_target = std::string(kEverywhere) + path;
   }
   merge.verbs = {"list", "watch"};

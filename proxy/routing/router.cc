@@ -206,6 +206,8 @@ Route merged_read(const Question& q) {
       break;
     case aggregation::WildcardRequest::Use::kDocument:
       route.kind = RouteKind::kMergedDocument;
+      route.with_own = !q.has_prefix() && !plain &&
+                       local_use(request.path, false, q.facts.groups) != LocalUse::kForward;
       if (aggregation::read_document_request(q.trail(), {}).kind ==
           aggregation::DocumentRequest::Kind::kOther) {
         route.reason = RouteReason::kNotOfAll;

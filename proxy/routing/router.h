@@ -78,6 +78,7 @@ struct Route {
   const topology::ShardInfo* shard = nullptr;
   std::string_view cluster;  ///< logical cluster name, or "*"
   bool takes_right = false;  ///< the caller must have a right to the path in root (R-14)
+  bool with_own = false;     ///< kMergedDocument: of the proxy's own kinds, too
   bool may_come = false;     ///< `wanted` is unknown, and may be known in a moment
   std::string wanted;        ///< the cluster segment that was looked up, for may_come
   bool looked_up = false;    ///< a logical cluster; `lookup` and `why_not` are counted
