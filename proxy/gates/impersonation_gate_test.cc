@@ -29,6 +29,25 @@ TEST(ImpersonationGate, WhenATargetLeadsToAll_KK327_IsShared) {
   }
 }
 
+TEST(ImpersonationGate, WhenOneGateHasJudged_SE051_TheNextDoesNot) {
+  http::RequestHead head = Rig::get("/clusters/root/api");
+  head.headers.add("impersonate-user", "bob");
+  Request request = understand(std::move(head), false);
+  serving::ConnectionIdentity alice;
+  alice.user = auth::UserInfo{};
+  alice.user->name = "alice";
+  const topology::Snapshot facts;
+  EXPECT_FALSE(judge_impersonation_of(request, &alice, facts));
+  EXPECT_EQ(request.judged, ImpersonationPlace::kCluster);
+  request.head.headers.set("impersonate-user", "system:kcp:root");  // seen only if judged again
+  EXPECT_FALSE(judge_impersonation_of(request, &alice, facts));
+  EXPECT_TRUE(judge_impersonation_of(request, &alice, facts, "/services/x")) << "less is allowed";
+  Request other = understand(Rig::get("/clusters/*/api"), false);
+  other.head.headers.add("impersonate-user", "bob");
+  EXPECT_TRUE(judge_impersonation_of(other, &alice, facts));
+  EXPECT_FALSE(other.judged) << "what is refused is judged each time";
+}
+
 TEST(ImpersonationGate, WhenAClientSpeaksLikeTheSystem_KK283_KK284_ItsHeadersGo) {
   http::HeaderList headers;
   for (const char* name :
