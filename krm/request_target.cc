@@ -123,21 +123,6 @@ void read_prefix(std::string_view target, RequestTarget& out, std::string_view& 
   }
 }
 
-/// See RequestTarget::is_shared: decoded once, and split then, without empty segments.
-bool leads_to_all(std::string_view path) {
-  const std::string plain = decoded(path);
-  std::array<std::string_view, 5> first;
-  std::size_t count = 0;
-  for (Cursor cursor{plain, std::min(plain.find('/'), plain.size())};
-       !cursor.at_end() && count < first.size();) {
-    if (const std::string_view segment = cursor.next(); !segment.empty()) {
-      first[count++] = segment;
-    }
-  }
-  const std::size_t i = first[0] == "shards" ? 2 : first[0] == "partitions" ? 3 : 0;
-  return first[i] == "services" || (first[i] == "clusters" && first[i + 1] == "*");
-}
-
 /// Decoded segments of a path without its outer slashes, as PathShape reads them.
 class FirstSegments {
  public:
@@ -521,15 +506,6 @@ RequestTarget parse_target(std::string_view method, std::string_view target, Tar
     out.is_long_running = out.is_long_running || out.info_end != out.query;
   }
   const Scan scan = scan_target(target, out, cluster, rules.shard);
-  const std::string_view path = target.substr(0, out.query);
-  if (scan.unclean || has_escape(path)) {
-    out.is_shared = leads_to_all(path);
-  } else {
-    const bool is_services = out.word == TargetWord::kServices ||
-                             out.form == TargetForm::kService || out.form == TargetForm::kNoService;
-    out.is_shared = is_services || (out.form == TargetForm::kCluster && out.cluster == "*") ||
-                    (out.scope != TargetScope::kNone && path.substr(out.inner) == "/services");
-  }
   if (scan.kind != Scan::Kind::kNone) {
     out.fault = TargetFault::kMalformed;
     out.reason = reason_of(scan);

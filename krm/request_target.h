@@ -52,9 +52,6 @@ struct RequestTarget {
   TargetFault fault = TargetFault::kNone;
   VirtualWorkspace service = VirtualWorkspace::kOther;  ///< of kService
   bool is_watch = false;  ///< its verb is watch: in the path at its place, or asked for of a list
-  /// It leads into a virtual workspace or to clusters/* for whoever reads it, also where a slash is
-  /// escaped or a segment is empty.
-  bool is_shared = false;
   bool is_long_running = false;  ///< a watch, or exec, attach, portforward, proxy, log
   std::size_t inner = 0;     ///< where "/clusters/…" or "/services/…" begins: behind the scope
   std::size_t trail = 0;     ///< where the trail begins; it is empty, or begins with '/' or '?'

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
 namespace kintsugi::proxy {
@@ -22,14 +23,33 @@ bool is_internal(std::string_view name) noexcept {
   });
 }
 
-}  // namespace
-
-auth::ImpersonationPlace place_of(const krm::RequestTarget& target) noexcept {
-  return target.is_shared ? auth::ImpersonationPlace::kShared : auth::ImpersonationPlace::kCluster;
+/// As the words stand there.
+bool is_shared(const krm::RequestTarget& target, std::string_view text) {
+  using krm::TargetForm;
+  if (target.form == TargetForm::kCluster) {
+    return target.cluster == "*";
+  }
+  const bool bare = target.scope != krm::TargetScope::kNone &&
+                    text.substr(target.inner, target.query - target.inner) == "/services";
+  return bare || target.word == krm::TargetWord::kServices || target.form == TargetForm::kService ||
+         target.form == TargetForm::kNoService;
 }
 
-auth::ImpersonationPlace place_of(std::string_view target) {
-  return place_of(krm::parse_target("GET", target));
+}  // namespace
+
+auth::ImpersonationPlace place_of(const krm::RequestTarget& target, std::string_view text) {
+  bool shared = is_shared(target, text);
+  if (!shared && target.fault == krm::TargetFault::kUnclean) {
+    shared = is_shared(krm::parse_target("GET", target.reason), target.reason);
+  } else if (!shared && text.substr(0, target.query).find('%') != std::string_view::npos) {
+    const std::string plain = krm::shown_path(text);
+    shared = is_shared(krm::parse_target("GET", plain), plain);
+  }
+  return shared ? auth::ImpersonationPlace::kShared : auth::ImpersonationPlace::kCluster;
+}
+
+auth::ImpersonationPlace place_of(std::string_view text) {
+  return place_of(krm::parse_target("GET", text), text);
 }
 
 std::optional<Error> gate_impersonation(const http::HeaderList& headers,
@@ -48,7 +68,7 @@ std::optional<Error> judge_impersonation_of(Request& request,
   using auth::ImpersonationPlace;
   ImpersonationPlace place = ImpersonationPlace::kCluster;
   if (!leads_to.empty() || !has_plain_servers(facts)) {
-    place = place_of(request.target);
+    place = place_of(request.target, request.head.target);
     if (place == ImpersonationPlace::kCluster && !leads_to.empty()) {
       place = place_of(leads_to);
     }

@@ -17,10 +17,12 @@
 namespace kintsugi::proxy {
 
 /// Whether a target leads into a virtual workspace or to clusters/*, also below /shards/<shard> and
-/// /partitions/<cluster>/<partition>, and however it is escaped (krm::RequestTarget::is_shared).
-[[nodiscard]] auth::ImpersonationPlace place_of(const krm::RequestTarget& target) noexcept;
+/// /partitions/<cluster>/<partition>, also for whoever decodes before splitting or drops empty
+/// segments. @param text  what `target` was made of
+[[nodiscard]] auth::ImpersonationPlace place_of(const krm::RequestTarget& target,
+                                                std::string_view text);
 /// The same of a path, with or without a query.
-[[nodiscard]] auth::ImpersonationPlace place_of(std::string_view target);
+[[nodiscard]] auth::ImpersonationPlace place_of(std::string_view text);
 
 /// What the client may not ask for. nullopt: whatever is asked for may be passed on.
 /// @param place  where the request leads
