@@ -7,7 +7,7 @@
 #include "auth/jwt.h"
 #include "auth/service_account_tokens.h"
 #include "krm/request_info.h"
-#include "proxy/routing/in_cluster.h"
+#include "proxy/routing/internal/in_cluster.h"
 
 namespace {
 

@@ -9,7 +9,9 @@
 #include "krm/service_path.h"
 #include "krm/status.h"
 #include "proxy/routing/request.h"
+#include "proxy/routing/route_reason.h"
 #include "proxy/routing/router.h"
+#include "proxy/routing/service_route.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {

@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "krm/request_target.h"
 #include "krm/status.h"
-#include "proxy/forwarding/shard_apply.h"
+#include "proxy/forwarding/internal/shard_apply.h"
 #include "proxy/forwarding/unmarked_write.h"
 #include "proxy/gates/impersonate.h"
 #include "proxy/routing/local_kinds.h"

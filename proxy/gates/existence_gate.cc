@@ -274,7 +274,7 @@ class ExistenceGate::Guarded final : public serving::PassThrough {
 };
 
 ExistenceGate::ExistenceGate(std::shared_ptr<topology::SnapshotView> view,
-                             auth::Authorizer& authorizer, http::Handler& inner)
+                             auth::Authorizer& authorizer, RoutedHandler& inner)
     : view_(std::move(view)), authorizer_(authorizer), inner_(inner) {}
 
 std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(

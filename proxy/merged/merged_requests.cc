@@ -11,7 +11,7 @@
 #include "krm/service_path.h"
 #include "krm/status.h"
 #include "proxy/gates/impersonate.h"
-#include "proxy/merged/review_plan.h"
+#include "proxy/merged/internal/review_plan.h"
 #include "serving/answer.h"
 #include "serving/identity.h"
 #include "topology/resolver.h"

@@ -2,7 +2,7 @@
 
 #include "auth/web_socket_token.h"
 #include "http/guarded_answer.h"
-#include "proxy/routing/in_cluster.h"
+#include "proxy/routing/internal/in_cluster.h"
 
 namespace kintsugi::proxy {
 

@@ -1,4 +1,4 @@
-#include "proxy/forwarding/shard_apply.h"
+#include "proxy/forwarding/internal/shard_apply.h"
 
 #include "auth/impersonation.h"
 #include "base/strings.h"

@@ -1,4 +1,4 @@
-#include "proxy/routing/in_cluster.h"
+#include "proxy/routing/internal/in_cluster.h"
 
 #include <string_view>
 

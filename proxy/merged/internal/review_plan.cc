@@ -1,4 +1,4 @@
-#include "proxy/merged/review_plan.h"
+#include "proxy/merged/internal/review_plan.h"
 
 #include <string>
 #include <utility>
