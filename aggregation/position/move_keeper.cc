@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kKey = "kintsugi.merge/moves";  ///< no key of an object
 constexpr Duration kPause = milliseconds(250);
+constexpr Duration kRetry = seconds(1);
 
 }  // namespace
 
@@ -29,30 +30,23 @@ Expected<void> MoveKeeper::start() {
   } else if (stored.error().code() != Errc::kNotFound) {
     return fail(stored.error().clone());
   }
-  book_->on_change([this, &loop = loop_, weak = std::weak_ptr<bool>(alive_)] {
-    loop.post([this, weak] {
-      if (!weak.expired()) {
-        timer_.start(kPause, [this] { save(); });
-      }
-    });
-  });
+  book_->on_change([&loop = loop_, wait = alive_.guard([this] {
+    timer_.start(kPause, [this] { save(); });
+  })] { loop.post(wait); });
   return {};
 }
 
 void MoveKeeper::save() {
   std::vector<store::Op> ops;
   ops.push_back({store::EventType::kPut, std::string(kKey), book_->to_json().dump(), std::nullopt});
-  store_.commit(std::move(ops), [this, weak = std::weak_ptr<bool>(alive_),
-                                 &loop = loop_](Expected<store::CommitResult> result) {
+  auto again = alive_.guard([this] { timer_.start(kRetry, [this] { save(); }); });
+  store_.commit(std::move(ops), [&loop = loop_, again = std::move(again)](
+                                    Expected<store::CommitResult> result) mutable {
     if (result) {
       return;
     }
     log_error("what is known of moved clusters cannot be stored", {});
-    loop.post([this, weak] {
-      if (!weak.expired()) {
-        timer_.start(seconds(1), [this] { save(); });
-      }
-    });
+    loop.post(std::move(again));
   });
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "aggregation/position/move_book.h"
+#include "base/alive.h"
 #include "base/error.h"
 #include "net/loop.h"
 #include "store/store.h"
@@ -28,7 +29,7 @@ class MoveKeeper {
   store::Store& store_;
   std::shared_ptr<MoveBook> book_;
   net::Timer timer_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 }  // namespace kintsugi::aggregation

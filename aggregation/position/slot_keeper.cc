@@ -43,12 +43,8 @@ SlotKeeper::SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotP
       timer_(loop),
       shared_(shared_file.empty() ? nullptr : std::make_unique<SharedRecord>(shared_file)),
       follow_timer_(loop) {
-  view_->on_change([this, weak = std::weak_ptr<bool>(alive_)](const topology::Snapshot&,
-                                                              const topology::Snapshot&) {
-    if (!weak.expired()) {
-      look();
-    }
-  });
+  view_->on_change(
+      alive_.guard([this](const topology::Snapshot&, const topology::Snapshot&) { look(); }));
 }
 
 SlotKeeper::~SlotKeeper() = default;
@@ -188,10 +184,10 @@ void SlotKeeper::store_table(SlotHistory next) {
   std::vector<store::Op> ops;
   ops.push_back(
       {store::EventType::kPut, std::string(kTableKey), table->to_json().dump(), std::nullopt});
-  store_.commit(std::move(ops), [this, weak = std::weak_ptr<bool>(alive_), &loop = loop_,
+  store_.commit(std::move(ops), [this, owner = alive_.weak(), &loop = loop_,
                                  table](Expected<store::CommitResult> result) {
-    loop.post([this, weak, table, ok = result.has_value()] {
-      if (weak.expired()) {
+    loop.post([this, owner, table, ok = result.has_value()] {
+      if (!owner) {
         return;
       }
       busy_ = false;

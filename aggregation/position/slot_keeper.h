@@ -11,6 +11,7 @@
 #include "aggregation/position/continue_token.h"
 #include "aggregation/position/internal/shared_record.h"
 #include "aggregation/position/slot_table.h"
+#include "base/alive.h"
 #include "net/loop.h"
 #include "store/store.h"
 #include "topology/snapshot.h"
@@ -86,7 +87,7 @@ class SlotKeeper {
   bool is_new_ = false;
   bool busy_ = false;     // a table is on its way to the disk
   bool waiting_ = false;  // for the second that changes share
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 }  // namespace kintsugi::aggregation

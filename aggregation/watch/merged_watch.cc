@@ -31,8 +31,7 @@ MergedWatch::MergedWatch(MergeLoop& shared, http::RequestHead head, http::Respon
       bookmarks_(query.bookmarks),
       partial_(query.partial),
       audit_id_(head.headers.get("audit-id")),
-      opening_(std::make_unique<Opening>(
-          Opening{serving::AnswerForm::of(head), 0, {}, net::Timer(shared.loop)})),
+      opening_(std::make_unique<Opening>(serving::AnswerForm::of(head), shared.loop)),
       timeout_seconds_(query.timeout_seconds),
       initial_events_(query.initial_events),
       permit_(std::move(permit)),
@@ -253,10 +252,8 @@ std::string MergedWatch::name_of(const Part& part) const {
 }
 
 void MergedWatch::resume_at_event(std::uint64_t revision, const std::vector<bool>& flags) {
-  opening_->alive = std::make_shared<char>();
-  const auto found = [this, alive = std::weak_ptr<char>(opening_->alive),
-                      size = flags.size()](ResumeRing::Found at) {
-    if (alive.expired() || done_) {
+  auto found = opening_->asked.emplace().guard([this, size = flags.size()](ResumeRing::Found at) {
+    if (done_) {
       return;
     }
     const auto unfit = [](std::uint64_t component) { return component == kBegun; };
@@ -269,7 +266,7 @@ void MergedWatch::resume_at_event(std::uint64_t revision, const std::vector<bool
       version.components = std::move(at.components);
     }
     start_at(version);
-  };
+  });
   if (shared_.find_deliveries) {
     shared_.find_deliveries(group_->key(), revision, flags, found);
   } else {

@@ -358,7 +358,7 @@ void MergedWatch::stop() noexcept {
     }
   }
   if (opening_ != nullptr) {
-    opening_->alive.reset();
+    opening_->asked.reset();
     opening_->headers.cancel();
   }
   if (permit_ != nullptr) {  // it may be what calls

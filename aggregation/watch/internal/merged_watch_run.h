@@ -14,6 +14,7 @@
 #include "aggregation/watch/member_watch.h"
 #include "aggregation/watch/merged_watch.h"
 #include "aggregation/watch/watch_group.h"
+#include "base/alive.h"
 #include "http/handler.h"
 #include "serving/answer.h"
 #include "serving/watch_drain.h"
@@ -64,9 +65,10 @@ class MergedWatch final : public http::RequestHandler,
   };
   /// What is needed until the head is sent.
   struct Opening {
+    Opening(serving::AnswerForm f, net::Loop& loop) : form(std::move(f)), headers(loop) {}
     serving::AnswerForm form;
-    int busy = 0;  ///< [s] the longest that a shard wants to be left alone; 0: none does
-    std::shared_ptr<char> alive;  ///< while something asked of other loops may come back
+    int busy = 0;                ///< [s] the longest that a shard wants to be left alone; 0: none
+    std::optional<Alive> asked;  ///< while something asked of other loops may come back
     net::Timer headers;
   };
 
