@@ -1,6 +1,5 @@
 #include "aggregation/watch/member_watch.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -13,23 +12,15 @@
 namespace kintsugi::aggregation {
 namespace {
 
-constexpr std::size_t kMaxErrorBody = 64U << 10;
-constexpr Duration kLongestRest = seconds(30);      ///< that a busy shard may ask for
-constexpr Duration kMalformedWindow = seconds(60);  ///< the third time in it waits longest
+using Action = MemberWatchFsm::Action;
+using Taken = MemberWatchFsm::Taken;
 
-/// Label of kintsugi_shard_failures_total.
-std::string_view reason_of(Errc cause) {
-  switch (cause) {
-    case Errc::kOk:
-      return {};  // streams end
-    case Errc::kTls:
-      return "tls";
-    case Errc::kTimeout:
-    case Errc::kDeadline:
-      return "timeout";
-    default:
-      return "connect";
-  }
+constexpr std::size_t kMaxErrorBody = 64U << 10;
+
+MemberWatchParams machine_params(const MergeParams& params, const MergeRoute& route,
+                                 const http::RequestHead& head) {
+  return {params.first_backoff, params.last_backoff, params.reprobe,
+          params.rights_age,    route.reviewed,      head.headers.contains("authorization")};
 }
 
 }  // namespace
@@ -38,12 +29,6 @@ Error event_too_large(const MemberWatch& from, const std::string& key, std::size
   return Error(Errc::kInternal, "an event" + (key.empty() ? key : " of object " + key) +
                                     " of shard " + from.member().name + " is larger than " +
                                     std::to_string(limit) + " bytes");
-}
-
-std::string_view state_name(MemberWatch::State state) noexcept {
-  static constexpr std::string_view kNames[] = {"opening", "initial", "live",
-                                                "waiting", "absent",  "stopped"};
-  return kNames[static_cast<std::size_t>(state)];
 }
 
 MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
@@ -56,54 +41,97 @@ MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
       route_(route),
       passed_on_(passed_on),
       shape_(shape),
-      start_(start),
+      fsm_(machine_params(shared.params, route, head), start),
       call_(shared.loop, *this),
       splitter_(shared.params.max_event),
       frames_(shared.params.max_event),
-      timer_(shared.loop),
-      position_(start.initial_events ? 0 : start.revision),
-      backoff_(shared.params.first_backoff) {}
+      timer_(shared.loop) {}
 
 void MemberWatch::open() {
-  if (start_.initial_events && phase_ == nullptr) {
+  if (fsm_.question().initial_events && phase_ == nullptr) {
     InitialPhase::Host& self = *this;
     phase_ = std::make_unique<InitialPhase>(shared_, self, member_, head_, route_, passed_on_,
-                                            shape_, start_);
+                                            shape_, fsm_.question());
   }
-  if (start_.initial_events && phase_->prefers_list()) {
-    state_ = State::kOpening;
-    list_instead("known");
-    return;
+  perform(fsm_.on_open(phase_ != nullptr && phase_->prefers_list()));
+}
+
+void MemberWatch::perform(const Action& action, const http::ResponseHead& head,
+                          const std::string& body) {
+  switch (action.kind) {
+    case Action::Kind::kNone:
+      return;
+    case Action::Kind::kWatch:
+      ask();
+      return;
+    case Action::Kind::kList:
+      list(action.reason);
+      return;
+    case Action::Kind::kRest:
+      call_.close();
+      timer_.start(jittered(action.wait), [this] { open(); });
+      return;
+    case Action::Kind::kAccepted:
+      refusal_.reset();
+      sink_->on_accepted(*this);
+      return;
+    case Action::Kind::kInitialEnd:
+      sink_->on_initial_end(*this);
+      if (is_live()) {
+        open();
+      }
+      return;
+    case Action::Kind::kAbsent:
+      tell_absent(action.wait, head, body);
+      return;
+    case Action::Kind::kRefused:
+      tell_refusal(head, body);
+      return;
+    case Action::Kind::kLost:
+      tell_loss(action);
+      return;
+    case Action::Kind::kExpired:
+      end();
+      sink_->on_expired(*this);
+      return;
   }
+}
+
+void MemberWatch::ask() {
   http::RequestHead head = head_;
-  head.target = route_.path + watch_query(start_, passed_on_);
-  if (narrowed_) {
+  head.target = route_.path + watch_query(fsm_.question(), passed_on_);
+  if (fsm_.is_narrowed()) {
     head.headers.set("accept", accept_only(head_.headers.get("accept"), shape_.coding->media_type));
   }
-  splitter_ = EventSplitter(shared_.params.max_event);
-  frames_ = FrameSplitter(shared_.params.max_event);
+  begin_stream();
   error_body_.clear();
   answer_ = {};
-  credit_ = 0;
-  broken_ = refuses_ = too_large_ = false;
-  state_ = State::kOpening;
-  resumed_ = start_.revision != 0;
   if (shared_.is_refused(member_.id)) {
-    lose(kTooLargeVersions, "sequence");
+    perform(fsm_.on_sequence_clash(shared_.loop.now()));
     return;
   }
   shards::ShardClient* client = client_of(shared_, route_, member_.id);
   if (client == nullptr || !call_.open(*client, net::UpstreamClass::kWatch, std::move(head))) {
-    loss_.away = true;
-    lose(client == nullptr ? "not known yet" : client->cause(), "connect");
+    perform(fsm_.on_unreachable(client == nullptr ? "not known yet" : client->cause(),
+                                shared_.loop.now()));
   }
 }
 
-void MemberWatch::look_again() {
-  if (state_ == State::kAbsent) {
-    timer_.start(Duration{}, [this] { open(); });
-  }
+void MemberWatch::begin_stream() {
+  splitter_ = EventSplitter(shared_.params.max_event);
+  frames_ = FrameSplitter(shared_.params.max_event);
+  credit_ = 0;
 }
+
+/// The shard does not tell its present objects by a watch.
+void MemberWatch::list(std::string_view reason) {
+  call_.close();
+  answer_ = {};
+  credit_ = 0;
+  phase_->list(reason);
+}
+
+void MemberWatch::look_again() { perform(fsm_.on_look_again()); }
 
 void MemberWatch::share(std::shared_ptr<StreamHomes> homes, const std::string& key) {
   StreamShare::Stream& self = *this;
@@ -113,34 +141,32 @@ void MemberWatch::share(std::shared_ptr<StreamHomes> homes, const std::string& k
 }
 
 void MemberWatch::be_shared() {
-  if (share_ == nullptr || share_->role() != StreamShare::Role::kAlone || state_ != State::kLive ||
-      !call_.running() || position_ <= kBegun) {
+  if (share_ == nullptr || share_->role() != StreamShare::Role::kAlone || !is_live() ||
+      !call_.running() || position() <= kBegun) {
     return;
   }
   // What comes first has the columns of a Table: of a stream that has had it they are known.
-  if (has_spoken_ || head_.headers.get("accept").find("as=Table") == std::string_view::npos) {
+  if (fsm_.has_spoken() || head_.headers.get("accept").find("as=Table") == std::string_view::npos) {
     share_->be_live(shape_.coding->media_type);
   }
 }
 
 void MemberWatch::on_joined() noexcept {
   call_.close();
-  splitter_ = EventSplitter(shared_.params.max_event);
-  frames_ = FrameSplitter(shared_.params.max_event);
-  credit_ = 0;
-  resumed_ = true;
+  begin_stream();
+  fsm_.on_joined();
 }
 
 void MemberWatch::on_relayed(std::string_view events) noexcept { on_data(events); }
 
-void MemberWatch::on_home_lost(bool away) noexcept {
-  loss_.away = loss_.away || away;
-  start_ = WatchStart{position_, false, false, false};
-  open();
-}
+void MemberWatch::on_home_lost(bool away) noexcept { perform(fsm_.on_home_lost(away)); }
 
 void MemberWatch::stop() noexcept {
-  state_ = State::kStopped;
+  fsm_.stop();
+  end();
+}
+
+void MemberWatch::end() noexcept {
   unshare();
   timer_.cancel();
   call_.close();
@@ -173,31 +199,20 @@ void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
     shape_.coding = coding;
   } else if (coding != shape_.coding) {
     call_.close();
-    if (std::exchange(narrowed_, true)) {
-      lose("it does not speak " + std::string(shape_.coding->media_type), "status");
-    } else {
-      timer_.start(Duration{}, [this] { open(); });
-    }
+    perform(fsm_.on_other_coding("it does not speak " + std::string(shape_.coding->media_type),
+                                 shared_.loop.now()));
     return;
   }
-  state_ = start_.initial_events ? State::kInitial : State::kLive;
-  initial_done_ = initial_done_ || !start_.initial_events;
-  be_heard();
+  const Action accepted = fsm_.on_accepted();
   if (phase_ != nullptr) {
     phase_->watch_accepted();
   }
-  sink_->on_accepted(*this);
+  perform(accepted);
   be_shared();
 }
 
-void MemberWatch::be_heard() noexcept {
-  backoff_ = shared_.params.first_backoff;
-  loss_ = {};
-  refusal_.reset();
-}
-
 void MemberWatch::on_data(std::string_view bytes) noexcept {
-  if (state_ == State::kOpening) {
+  if (state() == State::kOpening) {
     call_.consume(bytes.size());
     if (error_body_.size() < kMaxErrorBody) {
       error_body_ += bytes;
@@ -205,11 +220,11 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
     return;
   }
   credit_ += bytes.size();
-  const bool had_spoken = has_spoken_;
+  const bool had_spoken = fsm_.has_spoken();
   const auto taken = [this](std::string_view event) { take(event); };
   const EventSplitter::Fault fault =
       shape_.coding->protobuf ? frames_.feed(bytes, taken) : splitter_.feed(bytes, taken);
-  if (state_ == State::kStopped) {
+  if (state() == State::kStopped) {
     return;
   }
   if (fault == EventSplitter::Fault::kTooLarge) {
@@ -221,108 +236,104 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
     return;
   }
   sink_->on_batch_end(*this);
-  if (share_ != nullptr && state_ == State::kLive && !broken_) {
+  if (share_ != nullptr && is_live() && fsm_.fault() == MemberWatchFsm::Fault::kNone) {
     if (!had_spoken) {  // later ones would cut short the rest of a relay that was too slow
       be_shared();
     }
     share_->end_batch();
   }
-  if (state_ != State::kStopped && refuses_) {
-    list_instead("refused");
-  } else if (state_ != State::kStopped && (broken_ || fault == EventSplitter::Fault::kMalformed)) {
-    call_.close();
-    lose_broken("its events cannot be understood");
-  }
+  perform(fsm_.on_batch_end(fault == EventSplitter::Fault::kMalformed, shared_.loop.now()));
 }
 
-/// The shard does not tell its present objects by a watch.
-void MemberWatch::list_instead(std::string_view reason) {
-  call_.close();
-  answer_ = {};
-  credit_ = 0;
-  broken_ = refuses_ = too_large_ = false;
-  phase_->list(reason);
-}
-
-void MemberWatch::on_list_accepted() noexcept {
-  if (state_ == State::kOpening) {
-    state_ = State::kInitial;
-    be_heard();
-    sink_->on_accepted(*this);
-  }
-}
+void MemberWatch::on_list_accepted() noexcept { perform(fsm_.on_list_accepted()); }
 
 void MemberWatch::on_listed_bytes(std::size_t count) noexcept {
   credit_ += count;
   sink_->on_batch_end(*this);
-  if (state_ != State::kStopped && broken_) {
-    phase_->stop();
-    lose_broken("its list cannot be understood");
-  }
+  perform(fsm_.on_list_batch_end(shared_.loop.now()));
 }
 
 void MemberWatch::on_phase_end(const StreamKind& kind, std::uint64_t revision) noexcept {
   call_.close();
-  if (shared_.is_too_large(member_.id, revision)) {
-    lose(kTooLargeVersions, "sequence");
-    return;
+  const Action ended = fsm_.on_present_told(revision, shared_.is_too_large(member_.id, revision),
+                                            shared_.loop.now());
+  if (ended.kind == Action::Kind::kInitialEnd) {
+    drop_phase();
+    EventFacts bookmark;
+    bookmark.facts.kind = kind.kind;
+    bookmark.facts.api_version = kind.api_version;
+    bookmark.facts.revision = revision;
+    sink_->on_bookmark(*this, bookmark);
   }
-  drop_phase();
-  position_ = std::max(position_, revision);
-  start_ = WatchStart{position_, false, false, false};
-  initial_done_ = true;
-  state_ = State::kLive;
-  EventFacts bookmark;
-  bookmark.facts.kind = kind.kind;
-  bookmark.facts.api_version = kind.api_version;
-  bookmark.facts.revision = revision;
-  sink_->on_bookmark(*this, bookmark);
-  if (state_ == State::kLive) {
-    sink_->on_initial_end(*this);
+  if (state() != State::kStopped) {
+    perform(ended);
   }
-  if (state_ == State::kLive) {
-    open();
-  }
+}
+
+void MemberWatch::on_phase_absent(const http::ResponseHead& head,
+                                  const std::string& body) noexcept {
+  perform(fsm_.on_lacking(), head, body);
 }
 
 void MemberWatch::on_phase_refused(const http::ResponseHead& head,
                                    const std::string& body) noexcept {
-  if (!refuses_own(head) && !may_have_started(head)) {
-    tell_refusal(head, body);
-  }
+  perform(fsm_.on_list_refused(head.status, shared_.loop.now()), head, body);
+}
+
+void MemberWatch::on_phase_lost(std::string_view cause) noexcept {
+  perform(fsm_.on_list_lost(cause, shared_.loop.now()));
 }
 
 void MemberWatch::tell_refusal(const http::ResponseHead& head, const std::string& body) {
   const int status = head.status;
+  const int retry_after = retry_after_of(head);
   if (status == 403) {
     refusal_ = std::make_unique<Refusal>(Refusal{head, body});
-    rest_ = shared_.params.reprobe;
-  } else if (status == 429) {
-    rest_ = std::min<Duration>(seconds(retry_after_of(head)), kLongestRest);
   }
   sink_->on_refused(*this, head, body);
-  if (state_ != State::kStopped) {
-    lose("it answers " + std::to_string(status), status == 401 ? "identity" : "status");
-  }
+  perform(fsm_.on_refusal_told(status, retry_after, shared_.loop.now()));
 }
 
 /// It lacks the resource: asked again now and then.
-void MemberWatch::be_absent(const http::ResponseHead& head, const std::string& body) {
+void MemberWatch::tell_absent(Duration wait, const http::ResponseHead& head,
+                              const std::string& body) {
   call_.close();
   unshare();
   drop_phase();
-  state_ = State::kAbsent;
-  initial_done_ = true;
-  be_heard();
-  start_ = WatchStart{0, true, false, false};
-  timer_.start(jittered(shared_.params.reprobe), [this] { open(); });
+  refusal_.reset();
+  timer_.start(jittered(wait), [this] { open(); });
   if (head.status == 404) {
     sink_->on_refused(*this, head, body);
   }
-  if (state_ == State::kAbsent) {
+  if (state() == State::kAbsent) {
     sink_->on_accepted(*this);
     sink_->on_initial_end(*this);
   }
+}
+
+void MemberWatch::tell_loss(const Action& action) {
+  if (action.reason == kReasonMalformed) {
+    ++shared_.stats.dropped[{member_.name, kReasonMalformed}];
+  }
+  if (action.often) {
+    log_warn("a shard keeps sending what cannot be understood",
+             {{"shard", member_.name}, {"cause", action.cause}, {"path", route_.path}});
+  }
+  if (!action.reason.empty()) {
+    ++shared_.stats.shard_failures[{member_.name, action.reason}];
+  }
+  const std::string cause = action.cause.empty() ? "it answers " + std::to_string(action.status)
+                                                 : std::string(action.cause);
+  call_.close();
+  unshare();
+  if (phase_ != nullptr) {
+    phase_->stop();
+  }
+  const Action next = fsm_.on_loss_told(sink_->on_lost(*this, cause));
+  if (next.kind == Action::Kind::kRest) {
+    ++shared_.stats.resyncs[{member_.name, "ended"}];
+  }
+  perform(next);
 }
 
 /// It may be on the stack: it goes in the next turn.
@@ -334,149 +345,82 @@ void MemberWatch::drop_phase() {
 }
 
 void MemberWatch::on_end(Errc cause) noexcept {
-  const bool was_open = state_ == State::kInitial || state_ == State::kLive;
-  loss_.away = loss_.away || cause != Errc::kOk || answer_.status >= 500;
-  if (state_ == State::kOpening && answer_.status != 0) {
-    refuse();
-  } else if (was_open && cause == Errc::kUnreachable) {
-    lose("it answers no ping", "ping");
-  } else {
-    lose(cause == Errc::kOk ? "it ended the stream" : errc_name(cause), reason_of(cause));
-  }
-}
-
-bool MemberWatch::refuses_own(const http::ResponseHead& head) {
-  if (!route_.reviewed || head.status != 403) {
-    return false;
-  }
-  lose("it refuses the proxy's own credential", "identity");
-  return true;
-}
-
-bool MemberWatch::may_have_started(const http::ResponseHead& head) {
-  if (head.status != 403 || !loss_.away || refusal_ != nullptr) {
-    return false;
-  }
-  const TimePoint now = shared_.loop.now();
-  if (loss_.denied_since == TimePoint::max()) {
-    loss_.denied_since = now;
-    backoff_ = shared_.params.first_backoff;
-  }
-  if (now - loss_.denied_since >= shared_.params.rights_age) {
-    return false;
-  }
-  lose("it answers 403", "status");
-  return true;
-}
-
-void MemberWatch::refuse() {
-  if (refuses_own(answer_) || may_have_started(answer_)) {
-    return;
-  }
-  switch (judge_answer(answer_, error_body_)) {
-    case ShardVerdict::kAbsent:
-      if (position_ != 0) {
-        stop();
-        sink_->on_expired(*this);  // the resource is gone, and the client still has its objects
-        return;
-      }
-      be_absent(answer_, error_body_);
-      return;
-    case ShardVerdict::kExpired:
-      stop();
-      sink_->on_expired(*this);
-      return;
-    case ShardVerdict::kFinal:
-      if (start_.initial_events && phase_ != nullptr &&
-          (answer_.status == 400 || answer_.status == 422)) {
-        list_instead("refused");
-        return;
-      }
-      tell_refusal(answer_, error_body_);
-      return;
-    default:
-      if (answer_.status == 401 && head_.headers.contains("authorization")) {
-        tell_refusal(answer_, error_body_);  // the caller's own token
-        return;
-      }
-      lose("it answers " + std::to_string(answer_.status),
-           answer_.status == 401 ? "identity" : "status");
-  }
+  perform(
+      fsm_.on_end(cause, answer_.status, judge_answer(answer_, error_body_), shared_.loop.now()));
 }
 
 void MemberWatch::take(std::string_view event) {
-  if (state_ == State::kStopped || broken_) {
+  if (state() == State::kStopped || fsm_.fault() != MemberWatchFsm::Fault::kNone) {
     return;
   }
   const std::optional<EventFacts> facts = shape_.coding->facts(event);
-  if (!facts || (facts->type != EventType::kError && facts->facts.revision == 0)) {
-    broken_ = true;
+  if (facts && facts->type == EventType::kError) {
+    perform(fsm_.on_error_event(shape_.coding->error_code(facts->object)));
     return;
   }
-  if (facts->type != EventType::kError && shared_.is_too_large(member_.id, facts->facts.revision)) {
-    too_large_ = broken_ = true;
+  if (!facts || facts->facts.revision == 0) {
+    fsm_.on_malformed();
     return;
   }
-  const bool foreign = shape_.kind.known() && facts->type != EventType::kError &&
-                       !facts->facts.kind.empty() && facts->facts.kind != shape_.kind.kind;
-  if (foreign || facts->type == EventType::kUnknown) {
-    broken_ = true;
-    return;
-  }
-  has_spoken_ = true;
   const std::uint64_t revision = facts->facts.revision;
-  switch (facts->type) {
-    case EventType::kError:
-      take_error(facts->object);
+  if (shared_.is_too_large(member_.id, revision)) {
+    fsm_.on_sequence_event();
+    return;
+  }
+  if (shape_.kind.known() && !facts->facts.kind.empty() && facts->facts.kind != shape_.kind.kind) {
+    fsm_.on_malformed();
+    return;
+  }
+  const Taken taken = fsm_.on_event(facts->type, revision, facts->facts.initial_end);
+  switch (taken) {
+    case Taken::kNothing:
+    case Taken::kMalformed:
       return;
-    case EventType::kBookmark:
-      if (state_ == State::kLive || facts->facts.initial_end) {
-        position_ = std::max(position_, revision);
+    case Taken::kPresent:
+      if (phase_ != nullptr) {
+        phase_->heard(*facts);
       }
+      mark(*facts, event);
+      return;
+    case Taken::kLateChange:
+      ++shared_.stats.out_of_order[member_.name];
+      [[fallthrough]];
+    case Taken::kChange:
+      pass_on(event, revision);
+      mark(*facts, event);
+      return;
+    case Taken::kReplay:
+      if (!is_relayed()) {
+        ++shared_.stats.dropped[{member_.name, "replayed"}];
+      }
+      sink_->on_bookmark(*this, *facts);  // no more than where the stream is (AGG-703)
+      return;
+    case Taken::kBookmark:
       sink_->on_bookmark(*this, *facts);
-      if (state_ == State::kInitial && facts->facts.initial_end) {
-        drop_phase();
-        state_ = State::kLive;
-        start_.initial_events = false;
-        initial_done_ = true;
+      pass_on(event, 0);
+      return;
+    case Taken::kInitialEnd:
+      sink_->on_bookmark(*this, *facts);
+      drop_phase();
+      if (is_live()) {
         sink_->on_initial_end(*this);
         be_shared();
       }
       pass_on(event, 0);
       return;
-    default:
-      break;
   }
-  if (state_ == State::kInitial) {
-    if (phase_ != nullptr) {
-      phase_->heard(*facts);
-    }
-    delivered_ = true;
-    position_ = position_ == 0 ? kBegun : position_;
-  } else {
-    if (resumed_ && revision <= position_) {
-      if (!is_relayed()) {
-        ++shared_.stats.dropped[{member_.name, "replayed"}];
-      }
-      sink_->on_bookmark(*this, *facts);  // a replay (AGG-703): no more than where the stream is
-      return;
-    }
-    resumed_ = false;
-    if (revision < position_) {
-      ++shared_.stats.out_of_order[member_.name];
-    }
-    position_ = std::max(position_, revision);
-    pass_on(event, revision);
-  }
+}
+
+void MemberWatch::mark(const EventFacts& facts, std::string_view event) {
   std::string room;
-  const std::string_view marker = marker_of(shared_.options, member_, facts->facts.cluster, room);
+  const std::string_view marker = marker_of(shared_.options, member_, facts.facts.cluster, room);
   if (marker.empty()) {
-    give(*facts, event);
+    give(facts, event);
     return;
   }
   if (!shape_.coding->protobuf) {
-    if (const auto quick = marked_quickly(event, *facts, marker)) {
-      EventFacts known = *facts;
+    if (const auto quick = marked_quickly(event, facts, marker)) {
+      EventFacts known = facts;
       known.facts.cluster = marker;
       give(known, *quick);
       return;
@@ -486,7 +430,7 @@ void MemberWatch::take(std::string_view event) {
   if (const std::optional<EventFacts> of_marked = shape_.coding->facts(marked)) {
     give(*of_marked, marked);
   } else {
-    broken_ = true;
+    fsm_.on_malformed();
   }
 }
 
@@ -499,7 +443,7 @@ void MemberWatch::pass_on(std::string_view event, std::uint64_t revision) {
 
 void MemberWatch::unshare() noexcept {
   if (share_ != nullptr) {
-    share_->be_lost(loss_.away);
+    share_->be_lost(fsm_.was_away());
   }
 }
 
@@ -510,60 +454,6 @@ void MemberWatch::give(const EventFacts& facts, std::string_view event) {
     index_->put(facts.facts, shape_.coding->kept(facts.facts.metadata));
   }
   sink_->on_event(*this, facts, event);
-}
-
-void MemberWatch::take_error(std::string_view object) {
-  const std::int64_t code = shape_.coding->error_code(object);
-  if (code == 410) {
-    stop();
-    sink_->on_expired(*this);
-    return;
-  }
-  // Servers whose etcd cannot tell how far it is accept what they then refuse.
-  refuses_ = state_ == State::kInitial && !delivered_ && phase_ != nullptr && code != 0 &&
-             code != 429 && code != 503;
-  broken_ = true;  // any other failure: from where it was
-}
-
-void MemberWatch::lose_broken(std::string_view cause) {
-  if (too_large_) {
-    lose(kTooLargeVersions, "sequence");
-    return;
-  }
-  ++shared_.stats.dropped[{member_.name, "malformed"}];
-  const TimePoint now = shared_.loop.now();
-  if (malformed_[0] != TimePoint() && malformed_[0] + kMalformedWindow > now) {
-    backoff_ = shared_.params.last_backoff;
-    log_warn("a shard keeps sending what cannot be understood",
-             {{"shard", member_.name}, {"cause", cause}, {"path", route_.path}});
-  }
-  malformed_ = {malformed_[1], now};
-  lose(cause, "malformed");
-}
-
-void MemberWatch::lose(std::string_view cause, std::string_view reason) {
-  if (!reason.empty()) {
-    ++shared_.stats.shard_failures[{member_.name, reason}];
-  }
-  const std::string kept(cause);  // clients change their texts
-  call_.close();
-  unshare();
-  if (phase_ != nullptr) {
-    phase_->stop();
-  }
-  state_ = State::kWaiting;
-  if (loss_.since == TimePoint::max()) {
-    loss_.since = shared_.loop.now();
-  }
-  if (!sink_->on_lost(*this, kept) || state_ == State::kStopped) {
-    return;
-  }
-  ++shared_.stats.resyncs[{member_.name, "ended"}];
-  if (initial_done_ && position_ > kBegun) {
-    start_ = WatchStart{position_, false, false, false};
-  }
-  timer_.start(jittered(std::max(backoff_, std::exchange(rest_, {}))), [this] { open(); });
-  backoff_ = std::min(backoff_ * 2, shared_.params.last_backoff);
 }
 
 }  // namespace kintsugi::aggregation

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,27 +12,22 @@
 #include "aggregation/merge_loop.h"
 #include "aggregation/watch/internal/initial_phase.h"
 #include "aggregation/watch/internal/key_index.h"
+#include "aggregation/watch/member_watch_fsm.h"
 #include "aggregation/watch/stream_share.h"
 #include "http/handler.h"
 #include "net/loop.h"
 
 namespace kintsugi::aggregation {
 
-/// One shard's share of a merged watch: asks for it, understands its events, and asks again from
-/// where it was when the stream ends (AGG-707). What that means for the client is the sink's
-/// business. Threads: its loop.
+/// One shard's share of a merged watch: asks for it, takes its events apart, and asks again from
+/// where it was when the stream ends (AGG-707): what it does and when is decided by MemberWatchFsm,
+/// here are the connection, the timer and the bytes. What all that means for the client is the
+/// sink's business. Threads: its loop.
 class MemberWatch final : private MemberCall::Listener,
                           private InitialPhase::Host,
                           private StreamShare::Stream {
  public:
-  enum class State : std::uint8_t {
-    kOpening,
-    kInitial,  ///< present objects come
-    kLive,
-    kWaiting,  ///< for the next attempt
-    kAbsent,   ///< the shard does not serve the resource: asked again now and then
-    kStopped
-  };
+  using State = MemberWatchFsm::State;
 
   /// None of these may destroy the watch; all may stop() it.
   class Sink {
@@ -101,18 +95,23 @@ class MemberWatch final : private MemberCall::Listener,
   [[nodiscard]] KeyIndex* index() const noexcept { return index_.get(); }
   [[nodiscard]] std::unique_ptr<KeyIndex> take_index() noexcept { return std::move(index_); }
   /// The index has every object although no initial events came.
-  void finish_initial() noexcept { initial_done_ = true; }
+  void finish_initial() noexcept { fsm_.on_present_known(); }
 
   [[nodiscard]] const Member& member() const noexcept { return member_; }
-  [[nodiscard]] State state() const noexcept { return state_; }
+  [[nodiscard]] State state() const noexcept { return fsm_.state(); }
+  [[nodiscard]] bool is_live() const noexcept { return fsm_.is_live(); }
   /// Component of the cursor: up to where everything was given to the sink; 0: nothing, kBegun:
   /// some of the present objects.
-  [[nodiscard]] std::uint64_t position() const noexcept override { return position_; }
-  [[nodiscard]] bool initial_done() const noexcept { return initial_done_; }
+  [[nodiscard]] std::uint64_t position() const noexcept override { return fsm_.position(); }
+  [[nodiscard]] bool initial_done() const noexcept {
+    return fsm_.present() == MemberWatchFsm::Present::kAll;
+  }
   /// It has given some of the present objects, and not all.
-  [[nodiscard]] bool half_begun() const noexcept { return delivered_ && !initial_done_; }
+  [[nodiscard]] bool half_begun() const noexcept {
+    return fsm_.present() == MemberWatchFsm::Present::kSome;
+  }
   /// Since when the shard has not been heard; TimePoint::max(): it is there.
-  [[nodiscard]] TimePoint silent_since() const noexcept { return loss_.since; }
+  [[nodiscard]] TimePoint silent_since() const noexcept { return fsm_.silent_since(); }
   /// The newest answer of the shard to a watch; status 0: none.
   [[nodiscard]] const http::ResponseHead& answer() const noexcept { return answer_; }
   /// A 403 of the shard that nothing has changed since.
@@ -131,38 +130,33 @@ class MemberWatch final : private MemberCall::Listener,
   void on_listed_event(std::string_view event) noexcept override { take(event); }
   void on_listed_bytes(std::size_t count) noexcept override;
   void on_phase_end(const StreamKind& kind, std::uint64_t revision) noexcept override;
-  void on_phase_absent(const http::ResponseHead& head, const std::string& body) noexcept override {
-    be_absent(head, body);
-  }
+  void on_phase_absent(const http::ResponseHead& head, const std::string& body) noexcept override;
   void on_phase_refused(const http::ResponseHead& head, const std::string& body) noexcept override;
-  void on_phase_lost(std::string_view cause) noexcept override { lose(cause, "initial"); }
+  void on_phase_lost(std::string_view cause) noexcept override;
   void on_joined() noexcept override;
   void on_relayed(std::string_view events) noexcept override;
   void on_home_lost(bool away) noexcept override;
   void be_shared();
   void unshare() noexcept;
   void pass_on(std::string_view event, std::uint64_t revision);
-  /// The shard has answered as it should.
-  void be_heard() noexcept;
-  /// @param reason  label of kintsugi_watchlist_emulated_total
-  void list_instead(std::string_view reason);
-  void drop_phase();
-  void be_absent(const http::ResponseHead& head, const std::string& body);
-  void take(std::string_view event);
-  void give(const EventFacts& facts, std::string_view event);
-  void take_error(std::string_view object);
-  void refuse();
-  /// What trying again does not change, or only later: told, and then lost.
+  /// Carries out what the machine says. @param head, body  of the shard's answer, for kRefused and
+  /// kAbsent
+  void perform(const MemberWatchFsm::Action& action, const http::ResponseHead& head,
+               const std::string& body);
+  void perform(const MemberWatchFsm::Action& action) { perform(action, answer_, error_body_); }
+  void ask();
+  void list(std::string_view reason);
+  void tell_loss(const MemberWatchFsm::Action& action);
+  void tell_absent(Duration wait, const http::ResponseHead& head, const std::string& body);
   void tell_refusal(const http::ResponseHead& head, const std::string& body);
-  void lose_broken(std::string_view cause);
-  /// The proxy's own credential may not read there: as if the shard were down.
-  bool refuses_own(const http::ResponseHead& head);
-  /// It was away and says 403: a server that has just started knows of no rights yet. Only what
-  /// it says after rights_age is believed. Who ended its stream in order, perhaps because a right
-  /// was taken away, is believed at once.
-  bool may_have_started(const http::ResponseHead& head);
-  /// @param reason  label of kintsugi_shard_failures_total; "": no failure
-  void lose(std::string_view cause, std::string_view reason);
+  /// Nothing runs any more; for good.
+  void end() noexcept;
+  void begin_stream();
+  void drop_phase();
+  void take(std::string_view event);
+  /// An event that the machine wants to be told of, in the form that the client gets.
+  void mark(const EventFacts& facts, std::string_view event);
+  void give(const EventFacts& facts, std::string_view event);
 
   MergeLoop& shared_;
   Sink* sink_;
@@ -171,7 +165,7 @@ class MemberWatch final : private MemberCall::Listener,
   const MergeRoute& route_;
   const std::string& passed_on_;
   StreamShape& shape_;
-  WatchStart start_;
+  MemberWatchFsm fsm_;
   MemberCall call_;
   EventSplitter splitter_;
   FrameSplitter frames_;
@@ -181,34 +175,12 @@ class MemberWatch final : private MemberCall::Listener,
   std::unique_ptr<StreamShare> share_;  // null: it is of no other loop's business
   http::ResponseHead answer_;
   std::string error_body_;
-  std::uint64_t position_ = 0;
-  std::size_t credit_ = 0;  // received and not given back
-  Duration backoff_;
-  Duration rest_{};                       // before the next attempt, at least
-  std::unique_ptr<Refusal> refusal_;      // by 403
-  std::array<TimePoint, 2> malformed_{};  // when its events could not be understood last
-  /// What has been since the shard was heard last.
-  struct Loss {
-    TimePoint since = TimePoint::max();         ///< max: it is there
-    TimePoint denied_since = TimePoint::max();  ///< the first 403
-    bool away = false;                          ///< not reached, cut off, or out of order
-  };
-  Loss loss_;
-  State state_ = State::kOpening;
-  bool has_spoken_ = false;  // an event or a bookmark has come
-  bool initial_done_ = false;
-  bool delivered_ = false;
-  bool resumed_ = false;    // events up to position_ may come again
-  bool narrowed_ = false;   // asked for the one encoding that the others speak
-  bool broken_ = false;     // an event could not be understood
-  bool too_large_ = false;  // because its number might be a sequence cursor's
-  bool refuses_ = false;    // initial events, by an ERROR event
+  std::size_t credit_ = 0;            // received and not given back
+  std::unique_ptr<Refusal> refusal_;  // null unless the machine is_refused()
 };
 
 /// What a client is told of an event larger than the limit (AGG-1205).
 [[nodiscard]] Error event_too_large(const MemberWatch& from, const std::string& key,
                                     std::size_t limit);
-/// "opening", "initial", "live", "waiting", "absent", "stopped".
-[[nodiscard]] std::string_view state_name(MemberWatch::State state) noexcept;
 
 }  // namespace kintsugi::aggregation

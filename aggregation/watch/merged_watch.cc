@@ -324,9 +324,8 @@ void MergedWatch::try_attach(Part& part) {
   if (part.own == nullptr || done_) {
     return;
   }
-  const MemberWatch::State state = part.own->state();
-  const bool absent = state == MemberWatch::State::kAbsent;
-  if (!absent && (state != MemberWatch::State::kLive || part.own->position() <= kBegun)) {
+  const bool absent = part.own->state() == MemberWatch::State::kAbsent;
+  if (!absent && (!part.own->is_live() || part.own->position() <= kBegun)) {
     return;
   }
   const std::size_t slot = part.slot;

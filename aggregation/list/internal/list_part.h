@@ -10,6 +10,7 @@
 #include "aggregation/list/list_plan.h"
 #include "aggregation/member_call.h"
 #include "aggregation/merge_loop.h"
+#include "aggregation/shard_answer.h"
 #include "net/loop.h"
 
 namespace kintsugi::aggregation {

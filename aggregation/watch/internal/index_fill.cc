@@ -58,8 +58,8 @@ void IndexFill::list() {
   if (stream.index() != nullptr) {
     return;  // from somebody else's initial events
   }
-  if (stream.state() != MemberWatch::State::kLive || stream.position() <= kBegun ||
-      !shape_.kind.known() || shape_.coding == nullptr || shared_.index_fills >= kAtOnce) {
+  if (!stream.is_live() || stream.position() <= kBegun || !shape_.kind.known() ||
+      shape_.coding == nullptr || shared_.index_fills >= kAtOnce) {
     wait(kTurnComes);
     return;
   }

@@ -53,6 +53,7 @@ bool InitialPhase::prefers_list() const { return shared_.lists_first(member_.id,
 
 void InitialPhase::list(std::string_view reason) {
   ++shared_.stats.emulated[{member_.name, reason}];
+  accepted_ = false;  // by the answer to an earlier one
   begin(Task::kDeliver);
 }
 
