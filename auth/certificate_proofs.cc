@@ -261,8 +261,8 @@ void CertificateProofs::tell() {
     return;
   }
   // In a turn of its own: a connection that is being made may be what found out.
-  loop_.post([weak = std::weak_ptr<char>(alive_), this] {
-    if (!weak.expired()) {
+  loop_.post([weak = alive_.weak(), this] {
+    if (weak) {
       ended_();
     }
   });

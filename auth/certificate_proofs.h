@@ -13,6 +13,7 @@
 #include "auth/authenticator.h"
 #include "auth/proof.h"
 #include "auth/x509_identity.h"
+#include "base/alive.h"
 #include "net/listener.h"
 #include "net/loop.h"
 
@@ -108,7 +109,7 @@ class CertificateProofs {
   TimePoint last_look_at_{};
   bool has_ended_ = false;
   bool armed_ = false;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();
+  Alive alive_;
   net::Timer look_timer_, review_timer_;
 };
 

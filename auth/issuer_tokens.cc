@@ -57,7 +57,7 @@ IssuerTokens::IssuerTokens(net::Loop& loop, JwtIssuers issuers, bool eager, Limi
 }
 
 IssuerTokens::~IssuerTokens() {
-  *alive_ = false;
+  alive_.end();
   for (Issuer& issuer : issuers_) {
     issuer.keys.reset();
   }
@@ -158,8 +158,8 @@ void IssuerTokens::wait(Issuer& issuer, std::string token, Done done) {
   };
   // The slow answer of an issuer must not hold what the keys that are here can decide.
   waiting->timer.start(limits_.wait, go_on);
-  issuer.keys->then([alive = alive_, go_on] {
-    if (*alive) {
+  issuer.keys->then([alive = alive_.weak(), go_on] {
+    if (alive) {
       go_on();
     }
   });

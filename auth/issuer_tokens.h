@@ -9,6 +9,7 @@
 #include "auth/authenticators.h"
 #include "auth/internal/issuer_keys.h"
 #include "auth/jwt_issuer.h"
+#include "base/alive.h"
 #include "base/strings.h"
 #include "net/loop.h"
 
@@ -65,7 +66,7 @@ class IssuerTokens final : public TokenAuthenticator {
   StringMap<Entry> known_;  ///< by SHA-256 of the token
   std::unordered_map<std::uint64_t, std::unique_ptr<Waiting>> waiting_;
   std::uint64_t last_ticket_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 }  // namespace kintsugi::auth

@@ -120,9 +120,9 @@ void TokenProofs::ask(const std::string& key, Known& known) {
   known.next = loop_.now() + pause();
   const std::string token = known.token, cluster = known.cluster;  // the answer may end it
   ask_(token, cluster,
-       [this, weak = std::weak_ptr<char>(alive_), key,
+       [this, weak = alive_.weak(), key,
         generation = generation_](const Expected<std::optional<UserInfo>>& result) {
-         if (!weak.expired()) {
+         if (weak) {
            answer(key, generation, result);
          }
        });
@@ -166,8 +166,8 @@ void TokenProofs::tell() {
   if (!std::exchange(has_ended_, false) || !ended_) {
     return;
   }
-  loop_.post([weak = std::weak_ptr<char>(alive_), this] {
-    if (!weak.expired()) {
+  loop_.post([weak = alive_.weak(), this] {
+    if (weak) {
       ended_();
     }
   });

@@ -12,6 +12,7 @@
 
 #include "auth/proof.h"
 #include "auth/user.h"
+#include "base/alive.h"
 #include "base/error.h"
 #include "net/loop.h"
 
@@ -90,7 +91,7 @@ class TokenProofs {
   std::uint64_t generation_ = 1;
   Book known_;
   bool armed_ = false, has_ended_ = false;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();
+  Alive alive_;
   net::Timer timer_;
 };
 

@@ -107,9 +107,9 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
   params_.pool.on_moved([this](const shards::ShardClient& client) {
     forward_.moving.end_of(forward_.watches, &client, kMoveSpread);
   });
-  params_.view->on_change([this, alive = std::weak_ptr<char>(alive_)](
-                              const topology::Snapshot& before, const topology::Snapshot& now) {
-    if (!alive.expired()) {
+  params_.view->on_change([this, alive = alive_.weak()](const topology::Snapshot& before,
+                                                        const topology::Snapshot& now) {
+    if (alive) {
       merge_.follow(before.shards() != now.shards());
     }
   });

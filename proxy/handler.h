@@ -14,6 +14,7 @@
 #include "aggregation/rights/reviewer.h"
 #include "auth/authorizer.h"
 #include "auth/request_header.h"
+#include "base/alive.h"
 #include "http/handler.h"
 #include "net/loop.h"
 #include "proxy/forwarding/admission.h"
@@ -191,7 +192,7 @@ class ProxyHandler final : public RoutedHandler {
   MergedRequests of_several_;
   std::set<std::string, std::less<>> warned_mounts_;  ///< URLs
   bool draining_ = false;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();
+  Alive alive_;
 };
 
 }  // namespace kintsugi::proxy

@@ -19,10 +19,9 @@ HeldRequests::Answer HeldRequests::hold(std::function<bool()> is_early,
   auto request = std::make_unique<WaitingRequest>();
   held_.push_back(
       std::make_shared<Held>(Held{std::move(is_early), request->weak(), std::move(then)}));
-  loop_.after(longest_, [this, alive = std::weak_ptr<bool>(alive_),
-                         weak = std::weak_ptr<Held>(held_.back())] {
+  loop_.after(longest_, [this, alive = alive_.weak(), weak = std::weak_ptr<Held>(held_.back())] {
     const std::shared_ptr<Held> late = weak.lock();
-    if (alive.expired() || late == nullptr) {
+    if (!alive || late == nullptr) {
       return;
     }
     held_.remove(late);

@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 
+#include "base/alive.h"
 #include "http/handler.h"
 #include "net/loop.h"
 #include "serving/waiting_request.h"
@@ -40,7 +41,7 @@ class HeldRequests {
   net::Loop& loop_;
   Duration longest_;
   std::list<std::shared_ptr<Held>> held_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 }  // namespace kintsugi::serving

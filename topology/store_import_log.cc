@@ -17,8 +17,7 @@ std::string key_of(std::string_view entry) {
 
 }  // namespace
 
-StoreImportLog::StoreImportLog(net::Loop& loop, store::Store& store)
-    : loop_(loop), store_(store), alive_(std::make_shared<bool>(true)) {}
+StoreImportLog::StoreImportLog(net::Loop& loop, store::Store& store) : loop_(loop), store_(store) {}
 
 StoreImportLog::~StoreImportLog() = default;
 
@@ -27,10 +26,10 @@ bool StoreImportLog::has(std::string_view key) const { return store_.get(key_of(
 void StoreImportLog::add(std::string_view key, std::function<void(bool)> done) {
   std::vector<store::Op> ops;
   ops.push_back({store::EventType::kPut, key_of(key), std::string(key), std::nullopt});
-  store_.commit(std::move(ops), [&loop = loop_, weak = std::weak_ptr<bool>(alive_),
+  store_.commit(std::move(ops), [&loop = loop_, weak = alive_.weak(),
                                  done = std::move(done)](Expected<store::CommitResult> result) {
     loop.post([weak, done, ok = result.has_value()] {
-      if (!weak.expired()) {
+      if (weak) {
         done(ok);
       }
     });

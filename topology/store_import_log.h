@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "base/alive.h"
 #include "net/loop.h"
 #include "store/store.h"
 #include "topology/import.h"
@@ -20,7 +21,7 @@ class StoreImportLog final : public topology::ImportLog {
  private:
   net::Loop& loop_;
   store::Store& store_;
-  std::shared_ptr<bool> alive_;
+  Alive alive_;
 };
 
 }  // namespace kintsugi::topology

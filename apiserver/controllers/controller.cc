@@ -56,8 +56,8 @@ std::string describe(const ApiServer::WriteRequest& request) {
 
 void ControllerBase::send(ApiServer::WriteRequest request, WriteDone done) {
   std::string what = describe(request);
-  context_.server.write(std::move(request), [alive = std::weak_ptr<bool>(alive_),
-                                             done = std::move(done), what = std::move(what),
+  context_.server.write(std::move(request), [alive = alive_.weak(), done = std::move(done),
+                                             what = std::move(what),
                                              manager = manager_](Expected<Json> result) {
     // Lost races are the daily bread; anything else would be retried in silence for ever.
     if (!result && result.error().code() != Errc::kNotFound &&
@@ -65,7 +65,7 @@ void ControllerBase::send(ApiServer::WriteRequest request, WriteDone done) {
       log_warn("controller write failed",
                {{"controller", manager}, {"write", what}, {"errc", result.error().to_string()}});
     }
-    if (!alive.expired()) {
+    if (alive) {
       done(std::move(result));
     }
   });
@@ -116,8 +116,8 @@ void ControllerBase::update(const ObjectKey& key, std::string subresource, Json 
     if (guard_.rests_newly(place)) {
       stall(key);
     }
-    context_.loop.post([alive = std::weak_ptr<bool>(alive_), done = std::move(done)] {
-      if (!alive.expired()) {
+    context_.loop.post([alive = alive_.weak(), done = std::move(done)] {
+      if (alive) {
         done(fail(Errc::kConflict, "written too often"));
       }
     });

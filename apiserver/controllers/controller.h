@@ -8,6 +8,7 @@
 
 #include "apiserver/controllers/internal/write_guard.h"
 #include "apiserver/server.h"
+#include "base/alive.h"
 #include "net/loop.h"
 #include "net/work_queue.h"
 
@@ -81,7 +82,7 @@ class ControllerBase : public Controller {
   std::string manager_;
   WriteGuard guard_;
   std::vector<std::shared_ptr<void>> subscriptions_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 // Small readings of metadata.

@@ -45,8 +45,8 @@ void ConvertedEvents::convert(WatchType type, krm::Json object, bool with_column
   waiting_bytes_ += slot->size;
   slots_.push_back(slot);
   if (batch_.empty()) {
-    loop_.post([this, alive = std::weak_ptr<char>(alive_)] {
-      if (!alive.expired()) {
+    loop_.post([this, alive = alive_.weak()] {
+      if (alive) {
         send_batch();
       }
     });
@@ -62,21 +62,20 @@ void ConvertedEvents::send_batch() {
   if (batch_.empty()) {
     return;
   }
-  conversions_.convert(
-      cluster_, encoding_->kind(), std::exchange(batch_, {}),
-      [this, alive = std::weak_ptr<char>(alive_),
-       slots = std::exchange(batch_slots_, {})](const Expected<std::vector<krm::Json>>& converted) {
-        if (alive.expired()) {
-          return;
-        }
-        if (!converted) {
-          slots_.clear();
-          alive_.reset();
-          failed_(converted.error());
-          return;
-        }
-        take(slots, *converted);
-      });
+  conversions_.convert(cluster_, encoding_->kind(), std::exchange(batch_, {}),
+                       [this, alive = alive_.weak(), slots = std::exchange(batch_slots_, {})](
+                           const Expected<std::vector<krm::Json>>& converted) {
+                         if (!alive) {
+                           return;
+                         }
+                         if (!converted) {
+                           slots_.clear();
+                           alive_.end();
+                           failed_(converted.error());
+                           return;
+                         }
+                         take(slots, *converted);
+                       });
 }
 
 void ConvertedEvents::take(const std::vector<std::shared_ptr<Slot>>& slots,
@@ -90,14 +89,14 @@ void ConvertedEvents::take(const std::vector<std::shared_ptr<Slot>>& slots,
 }
 
 void ConvertedEvents::drain() {
-  const std::weak_ptr<char> alive = alive_;
-  while (!alive.expired() && !slots_.empty() && slots_.front()->ready) {
+  const Alive::Guard alive = alive_.weak();
+  while (alive && !slots_.empty() && slots_.front()->ready) {
     const std::shared_ptr<Slot> slot = std::move(slots_.front());
     slots_.pop_front();
     waiting_bytes_ -= slot->size;
     emit_(slot->bytes, slot->is_event);
   }
-  if (!alive.expired()) {
+  if (alive) {
     drained_();
   }
 }

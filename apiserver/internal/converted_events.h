@@ -8,6 +8,7 @@
 
 #include "apiserver/internal/conversions.h"
 #include "apiserver/internal/live_event.h"
+#include "base/alive.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "krm/json.h"
@@ -59,7 +60,7 @@ class ConvertedEvents {
   std::vector<std::shared_ptr<Slot>> batch_slots_;
   std::vector<krm::Json> batch_;
   std::size_t waiting_bytes_ = 0;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();
+  Alive alive_;
 };
 
 }  // namespace kintsugi::apiserver::internal

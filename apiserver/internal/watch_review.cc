@@ -76,8 +76,8 @@ void WatchReview::go_on() {
   if (left_ == 0 || asked_ >= kMostAsked || std::exchange(stepping_, true)) {
     return;
   }
-  server_.loop().post([this, alive = std::weak_ptr<char>(alive_)] {
-    if (!alive.expired()) {
+  server_.loop().post([this, alive = alive_.weak()] {
+    if (alive) {
       step();
     }
   });
@@ -104,10 +104,10 @@ void WatchReview::check(std::size_t index) {
   // The watch may be gone when the answer comes; nothing else shares its rights.
   auth::Authorizer& authorizer =
       rights->view == nullptr ? server_.params().authorizer : rights->view->authorizer();
-  authorizer.authorize(attributes, [this, index, alive = std::weak_ptr<char>(alive_),
+  authorizer.authorize(attributes, [this, index, alive = alive_.weak(),
                                     weak = std::weak_ptr<const WatchRights>(rights)](
                                        const Expected<auth::Decision>& decision) {
-    if (alive.expired()) {
+    if (!alive) {
       return;
     }
     --asked_;

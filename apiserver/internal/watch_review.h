@@ -10,6 +10,7 @@
 #include "apiserver/view.h"
 #include "auth/proof.h"
 #include "auth/user.h"
+#include "base/alive.h"
 #include "net/loop.h"
 
 namespace kintsugi::apiserver::internal {
@@ -67,7 +68,7 @@ class WatchReview {
   bool stepping_ = false;  ///< a step runs or will
   std::array<std::shared_ptr<const auth::UserInfo>, 16> users_;
   std::size_t next_user_ = 0;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();
+  Alive alive_;
 };
 
 }  // namespace kintsugi::apiserver::internal

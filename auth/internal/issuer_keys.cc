@@ -58,7 +58,7 @@ IssuerKeys::IssuerKeys(net::Loop& loop, Params params)
   fetch();
 }
 IssuerKeys::~IssuerKeys() {
-  *alive_ = false;
+  alive_.end();
   if (round_ != nullptr) {
     round_->calls.clear();
   }
@@ -75,8 +75,8 @@ void IssuerKeys::then(std::function<void()> done) {
     waiting_.push_back(std::move(done));
     return;
   }
-  loop_.post([alive = alive_, done = std::move(done)] {
-    if (*alive) {
+  loop_.post([alive = alive_.weak(), done = std::move(done)] {
+    if (alive) {
       done();
     }
   });
@@ -210,8 +210,8 @@ void IssuerKeys::finish(const std::string& fault) {
     }
   }
   for (auto& done : std::exchange(waiting_, {})) {
-    loop_.post([alive = alive_, done = std::move(done)] {
-      if (*alive) {
+    loop_.post([alive = alive_.weak(), done = std::move(done)] {
+      if (alive) {
         done();
       }
     });

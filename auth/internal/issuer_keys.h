@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "auth/internal/jwk.h"
+#include "base/alive.h"
 #include "base/time.h"
 #include "net/loop.h"
 #include "net/outgoing.h"
@@ -70,7 +71,7 @@ class IssuerKeys {
   int close_retries_;      ///< left
   bool starting_ = false;  ///< one of them is next
   std::string last_fault_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 }  // namespace kintsugi::auth

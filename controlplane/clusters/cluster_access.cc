@@ -61,8 +61,8 @@ ShardClusterAccess::ShardClusterAccess(net::Loop& loop, apiserver::ApiServer& se
 ShardClusterAccess::~ShardClusterAccess() { calls_.clear(); }
 
 void ShardClusterAccess::later(std::function<void()> function) {
-  loop_.post([alive = std::weak_ptr<bool>(alive_), function = std::move(function)] {
-    if (!alive.expired()) {
+  loop_.post([alive = alive_.weak(), function = std::move(function)] {
+    if (alive) {
       function();
     }
   });
@@ -127,17 +127,17 @@ void ShardClusterAccess::local(apiserver::ApiServer::WriteRequest message, Done 
   message.name = kClusterName;
   message.manager = "kintsugi-workspace-scheduler";
   message.skip_admission = true;
-  server_.write(std::move(message), [alive = std::weak_ptr<bool>(alive_),
-                                     done = std::move(done)](Expected<Json> result) {
-    if (alive.expired()) {
-      return;
-    }
-    if (result) {
-      done({});
-    } else {
-      done(fail(std::move(result.error())));
-    }
-  });
+  server_.write(std::move(message),
+                [alive = alive_.weak(), done = std::move(done)](Expected<Json> result) {
+                  if (!alive) {
+                    return;
+                  }
+                  if (result) {
+                    done({});
+                  } else {
+                    done(fail(std::move(result.error())));
+                  }
+                });
 }
 
 void ShardClusterAccess::get(const std::string& shard, const std::string& cluster, Got done) {

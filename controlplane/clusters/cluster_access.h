@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "apiserver/server.h"
+#include "base/alive.h"
 #include "controlplane/clusters/root_view.h"
 #include "net/tls.h"
 #include "net/upstream.h"
@@ -65,7 +66,7 @@ class ShardClusterAccess final : public ClusterAccess {
   std::map<std::string, std::unique_ptr<net::Upstream>> upstreams_;  // by base URL
   std::map<std::uint64_t, std::unique_ptr<net::Call>> calls_;
   std::uint64_t next_call_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 }  // namespace kintsugi::controlplane

@@ -59,7 +59,7 @@ void ServerFacts::commit(const std::string& key, std::optional<std::string> valu
   const std::uint64_t number = ++numbers_;
   waiting_.insert_or_assign(key, Waiting{std::move(value), number});
   store_.commit(std::move(ops),
-                [this, &loop = loop_, alive = std::weak_ptr<bool>(alive_), key, number,
+                [this, &loop = loop_, alive = alive_.weak(), key, number,
                  done = std::move(done)](Expected<store::CommitResult> result) mutable {
                   const bool stored = result.has_value();
                   if (!stored) {
@@ -67,7 +67,7 @@ void ServerFacts::commit(const std::string& key, std::optional<std::string> valu
                   }
                   loop.post([this, alive = std::move(alive), key = std::move(key), number, stored,
                              done = std::move(done)] {
-                    if (alive.expired()) {
+                    if (!alive) {
                       return;
                     }
                     const auto waiting = waiting_.find(key);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "apiserver/controllers/controller.h"
+#include "base/alive.h"
 #include "base/strings.h"
 #include "krm/json.h"
 #include "net/loop.h"
@@ -48,7 +49,7 @@ class ServerFacts {
   store::Store& store_;
   StringMap<Waiting> waiting_;
   std::uint64_t numbers_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 /// A fact as the store has it, for readers on other loops. nullopt: none.

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "controlplane/internal/names.h"
+#include "krm/path_prefixes.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -77,7 +78,7 @@ void ShardRegistration::kick() {
 void ShardRegistration::stop() {
   timer_.cancel();
   call_.reset();
-  alive_.reset();
+  alive_.end();
 }
 
 void ShardRegistration::finish(bool ok, std::string_view cause) {
@@ -123,13 +124,12 @@ void ShardRegistration::attempt_local() {
   }
   message.manager = "kintsugi-shard";
   message.skip_admission = true;
-  server_->write(std::move(message),
-                 [this, alive = std::weak_ptr<bool>(alive_)](Expected<Json> stored) {
-                   if (alive.expired()) {
-                     return;
-                   }
-                   finish(stored.has_value(), stored ? std::string() : stored.error().to_string());
-                 });
+  server_->write(std::move(message), [this, alive = alive_.weak()](Expected<Json> stored) {
+    if (!alive) {
+      return;
+    }
+    finish(stored.has_value(), stored ? std::string() : stored.error().to_string());
+  });
 }
 
 void ShardRegistration::attempt_remote() {

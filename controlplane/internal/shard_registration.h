@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apiserver/server.h"
+#include "base/alive.h"
 #include "base/error.h"
 #include "net/loop.h"
 #include "net/upstream.h"
@@ -54,7 +55,7 @@ class ShardRegistration {
   std::function<net::Upstream*()> root_;
   net::Timer timer_;
   std::shared_ptr<net::Call> call_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
   unsigned failures_ = 0;
   TimePoint begun_;
   bool registered_ = false;

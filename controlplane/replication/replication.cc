@@ -36,11 +36,11 @@ Replicator::Replicator(net::Loop& loop, Params params)
       sync_timer_(loop),
       report_timer_(loop) {}
 
-Replicator::~Replicator() { alive_.reset(); }
+Replicator::~Replicator() { alive_.end(); }
 
 void Replicator::start() {
-  params_.root.listen([this, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired()) {
+  params_.root.listen([this, alive = alive_.weak()] {
+    if (alive) {
       look_later();
     }
   });
@@ -55,8 +55,8 @@ void Replicator::look_later() {
   if (std::exchange(look_posted_, true)) {
     return;
   }
-  loop_.post([this, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired()) {
+  loop_.post([this, alive = alive_.weak()] {
+    if (alive) {
       look_posted_ = false;
       look();
     }

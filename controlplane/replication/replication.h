@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/alive.h"
 #include "base/error.h"
 #include "controlplane/clusters/root_view.h"
 #include "controlplane/replication/internal/replica_rows.h"
@@ -73,7 +74,7 @@ class Replicator {
   bool look_posted_ = false;
   bool strangers_removed_ = false;
   net::Timer sync_timer_, report_timer_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 }  // namespace kintsugi::controlplane

@@ -72,8 +72,8 @@ BackendCheck::BackendCheck(net::Loop& loop, std::vector<BackendTarget> targets, 
       nobody_("kintsugi-backend-check-" + hex_encode(random_bytes(8))),
       hooks_(std::move(hooks)),
       waiting_(std::move(targets)) {
-  loop_.post([this, alive = std::weak_ptr<char>(alive_)] {
-    if (!alive.expired()) {
+  loop_.post([this, alive = alive_.weak()] {
+    if (alive) {
       begin();
     }
   });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "auth/request_header.h"
+#include "base/alive.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "net/loop.h"
@@ -59,7 +60,7 @@ class BackendCheck {
   Hooks hooks_;
   std::vector<BackendTarget> waiting_;
   std::list<std::unique_ptr<Asked>> asked_;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();
+  Alive alive_;
 };
 
 /// What the answer of a SelfSubjectReview says of who asked: the user name of its status, or the

@@ -154,16 +154,16 @@ WorkspaceTokens::WorkspaceTokens(net::Loop& loop, std::shared_ptr<topology::Snap
       patience_(patience),
       outgoing_(std::make_shared<net::Outgoing>(
           loop, policy == nullptr ? net::OutgoingPolicy() : *policy)) {
-  view_->on_change([this, alive = alive_](const topology::Snapshot& /*before*/,
-                                          const topology::Snapshot& /*now*/) {
-    if (*alive) {
+  view_->on_change([this, alive = alive_.weak()](const topology::Snapshot& /*before*/,
+                                                 const topology::Snapshot& /*now*/) {
+    if (alive) {
       go_on();
     }
   });
 }
 
 WorkspaceTokens::~WorkspaceTokens() {
-  *alive_ = false;
+  alive_.end();
   for (auto& [ticket, waiting] : std::exchange(waiting_, {})) {
     waiting->timer.cancel();
     waiting->done(fail(not_available()));
@@ -262,8 +262,8 @@ void WorkspaceTokens::go_on() {
   for (auto& one : ready) {
     one->timer.cancel();
     // In a turn of its own: who is told may change what is being changed just now.
-    loop_.post([this, alive = alive_, one = std::shared_ptr<Waiting>(std::move(one))] {
-      if (*alive) {
+    loop_.post([this, alive = alive_.weak(), one = std::shared_ptr<Waiting>(std::move(one))] {
+      if (alive) {
         authenticate_token(one->token, one->audiences, one->cluster, std::move(one->done));
       } else {
         one->done(fail(not_available()));

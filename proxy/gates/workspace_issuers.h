@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "auth/issuer_tokens.h"
+#include "base/alive.h"
 #include "net/loop.h"
 #include "topology/feed.h"
 #include "topology/snapshot.h"
@@ -95,7 +96,7 @@ class WorkspaceTokens final : public auth::TokenAuthenticator {
   std::shared_ptr<net::Outgoing> outgoing_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Waiting>> waiting_;
   std::uint64_t last_ticket_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
   WorkspaceIssuersPtr issuers_ = std::make_shared<const WorkspaceIssuers>();
   std::map<std::string, Tokens, std::less<>> tokens_;  ///< by key; made when they are needed
 };

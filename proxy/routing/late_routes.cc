@@ -19,12 +19,12 @@ LateRoutes::LateRoutes(net::Loop& loop, std::shared_ptr<topology::SnapshotView> 
                        Duration longest)
     : view_(std::move(view)), held_(loop, longest) {
   if (longest > Duration::zero()) {
-    view_->on_change([this, alive = std::weak_ptr<bool>(alive_)](const topology::Snapshot&,
-                                                                 const topology::Snapshot&) {
-      if (!alive.expired()) {
-        held_.look();
-      }
-    });
+    view_->on_change(
+        [this, alive = alive_.weak()](const topology::Snapshot&, const topology::Snapshot&) {
+          if (alive) {
+            held_.look();
+          }
+        });
   }
 }
 

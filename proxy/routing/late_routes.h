@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/alive.h"
 #include "net/loop.h"
 #include "proxy/routing/request.h"
 #include "serving/held_requests.h"
@@ -33,7 +34,7 @@ class LateRoutes {
  private:
   std::shared_ptr<topology::SnapshotView> view_;
   serving::HeldRequests held_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 }  // namespace kintsugi::proxy

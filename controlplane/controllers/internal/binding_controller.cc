@@ -354,10 +354,10 @@ void BindingController::store_schemas(const apiserver::ObjectKey& key, std::vect
 
 void BindingController::commit(std::vector<store::Op> ops, std::function<void(bool stored)> done) {
   params_.store.commit(std::move(ops),
-                       [&loop = context_.loop, alive = std::weak_ptr<bool>(alive_),
+                       [&loop = context_.loop, alive = alive_.weak(),
                         done = std::move(done)](Expected<store::CommitResult> result) {
                          loop.post([alive, done, stored = result && !result->conflict] {
-                           if (!alive.expired()) {
+                           if (alive) {
                              done(stored);
                            }
                          });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apiserver/controllers/controller.h"
+#include "base/alive.h"
 #include "base/strings.h"
 #include "controlplane/catalog/api_catalog.h"
 #include "controlplane/catalog/bound_kinds.h"
@@ -80,7 +81,7 @@ class BindingController final : public apiserver::ControllerBase {
   std::set<std::string, std::less<>> rows_;              // UIDs of stored schemas
   std::map<std::string, std::set<std::string>> coming_;  // by key: UIDs that a write will name
   std::size_t leaving_ = 0;                              // bindings that are being deleted
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 }  // namespace kintsugi::controlplane

@@ -118,8 +118,8 @@ void ReplicaRows::schedule() {
     return;
   }
   posted_ = true;
-  loop_.post([this, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired()) {
+  loop_.post([this, alive = alive_.weak()] {
+    if (alive) {
       posted_ = false;
       flush();
     }
@@ -145,15 +145,15 @@ void ReplicaRows::flush() {
     return;
   }
   ++stats_.batches;
-  store_.commit(std::move(ops), [this, &loop = loop_, alive = std::weak_ptr<bool>(alive_)](
-                                    Expected<store::CommitResult> result) {
-    auto shared = std::make_shared<Expected<store::CommitResult>>(std::move(result));
-    loop.post([this, alive, shared] {
-      if (!alive.expired()) {
-        committed(*shared);
-      }
-    });
-  });
+  store_.commit(std::move(ops),
+                [this, &loop = loop_, alive = alive_.weak()](Expected<store::CommitResult> result) {
+                  auto shared = std::make_shared<Expected<store::CommitResult>>(std::move(result));
+                  loop.post([this, alive, shared] {
+                    if (alive) {
+                      committed(*shared);
+                    }
+                  });
+                });
 }
 
 void ReplicaRows::committed(const Expected<store::CommitResult>& result) {

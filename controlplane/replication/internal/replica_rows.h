@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/alive.h"
 #include "base/strings.h"
 #include "krm/json.h"
 #include "net/loop.h"
@@ -66,7 +67,7 @@ class ReplicaRows {
   unsigned failures_ = 0;  // in a row
   Stats stats_;
   net::Timer retry_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 }  // namespace kintsugi::controlplane

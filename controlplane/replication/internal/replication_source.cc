@@ -94,7 +94,7 @@ ReplicationSource::ReplicationSource(net::Loop& loop, ReplicaRows& rows, std::st
   }
 }
 
-ReplicationSource::~ReplicationSource() { alive_.reset(); }
+ReplicationSource::~ReplicationSource() { alive_.end(); }
 
 ReplicationSource::FeedPtr ReplicationSource::make_feed(std::size_t kind,
                                                         std::string_view cluster) {
@@ -112,8 +112,8 @@ ReplicationSource::FeedPtr ReplicationSource::make_feed(std::size_t kind,
 }
 
 void ReplicationSource::connect(net::UpstreamParams params) {
-  params.on_recovered = [this, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired()) {
+  params.on_recovered = [this, alive = alive_.weak()] {
+    if (alive) {
       recovered();
     }
   };

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/alive.h"
 #include "controlplane/replication/internal/replica_rows.h"
 #include "net/loop.h"
 #include "net/upstream.h"
@@ -78,7 +79,7 @@ class ReplicationSource {
   bool timer_runs_ = false;
   std::uint64_t seed_;
   net::Timer timer_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Alive alive_;
 };
 
 /// Resource names of all copies in store keys ("apiexports.replica", …), sorted.
