@@ -18,7 +18,7 @@ namespace {
 using krm::Json;
 
 constexpr std::size_t kLongestLabelName = 63;
-constexpr Lifecycle kBoth[] = {Lifecycle::kInitializing, Lifecycle::kTerminating};
+constexpr Lifecycle kLifecycles[] = {Lifecycle::kInitializing, Lifecycle::kTerminating};
 
 constexpr LifecycleNames kNames[] = {
     {"initializers", "initializer", "Initializing", krm::kInitializerLabelPrefix, "initialize",
@@ -63,7 +63,7 @@ void keep_labels(Json& cluster) {
   if (!phase.empty()) {
     labels[krm::kPhaseLabel] = phase;
   }
-  for (const Lifecycle lifecycle : kBoth) {
+  for (const Lifecycle lifecycle : kLifecycles) {
     for (const std::string& name : waiting_names(cluster, lifecycle)) {
       LifecycleLabel label = lifecycle_label(lifecycle, name);
       labels[label.key] = std::move(label.value);
