@@ -204,7 +204,8 @@ class Unity(unittest.TestCase):
                 ("#define LIMIT 7", "int B() { return LIMIT; }"),
                 ("namespace {\nstd::optional<int> found(int x) {\n  if (x) { return {}; }\n  return 1;\n}\n}", "int B() { return found(2); }"),
                 ("using Json = one::Json;", "using Json = other::Json;"),
-                ("using namespace std;", "int B();")):
+                ("using namespace std;", "int B();"),
+                ("using enum Way;", "int B();")):
             self.assertFalse(self.together(mine, theirs), (mine, theirs))
             self.assertFalse(self.together(theirs, mine), (theirs, mine))
 

@@ -97,7 +97,7 @@ class File:
             self.own |= {name for name in names if WORD.match(name)} - KEYWORDS
 
     def judge(self, scopes, statement):
-        if statement[:2] == ["using", "namespace"]:
+        if statement[:2] in (["using", "namespace"], ["using", "enum"]):  # names that are not told here
             self.alone = True
         elif statement[:1] in (["using"], ["namespace"]) and len(statement) > 2:
             # Seen by what follows wherever it stands; the same words mean the same.
