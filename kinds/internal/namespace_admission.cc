@@ -26,9 +26,8 @@ Expected<void> NamespaceAdmission::check_new(const apiserver::PendingWrite& writ
   const Expected<store::Entry> found =
       key ? store_.get(*key) : Expected<store::Entry>(fail(Errc::kNotFound));
   if (!found) {
-    return fail(found.error().code() == Errc::kNotFound
-                    ? krm::not_found("", kNamespaces, write.ns)
-                    : found.error().clone());
+    return fail(found.error().code() == Errc::kNotFound ? krm::not_found("", kNamespaces, write.ns)
+                                                        : found.error().clone());
   }
   // The bytes tell in most cases, without decoding the namespace for every create in it.
   if (write.skip_admission ||
