@@ -61,7 +61,7 @@ class Up(unittest.TestCase):
                 series, value = line.rsplit(" ", 1)
                 self.assertNotIn(series, values)
                 values[series] = float(value)
-        documented = set(re.findall(r"^\| `(\w+)` \|", (pathlib.Path(__file__).resolve().parent.parent / "docs/metrics.md").read_text().split("## Shard")[0], re.MULTILINE))
+        documented = set(re.findall(r"^\| `(\w+)` \|", (pathlib.Path(__file__).resolve().parent.parent.parent / "docs/metrics.md").read_text().split("## Shard")[0], re.MULTILINE))
         self.assertEqual(set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE)), documented)
 
         pid = self.installation.pid("proxy")
