@@ -318,9 +318,9 @@ class QuotaRace : public ::testing::Test {
     registry_ = std::make_unique<kinds::StaticPlusCrdRegistry>(std::move(fixed));
     registry_->set_ready();
     for (auto& server : servers_) {
-      ServerParams params{loop_, *store_, *registry_, nobody_, nobody_, {}, {}};
-      kinds::install_builtin_admission(params);
-      server = ApiServer::make(std::move(params));
+      ServerParams parts{loop_, *store_, *registry_, nobody_, nobody_, {}, {}};
+      kinds::install_builtin_admission(parts);
+      server = ApiServer::make(std::move(parts));
     }
   }
   void close() {
