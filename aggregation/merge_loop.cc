@@ -5,11 +5,11 @@
 
 #include "aggregation/bytes/json_split.h"
 #include "aggregation/documents/document_cache.h"
+#include "aggregation/jitter.h"
 #include "aggregation/list/merged_list.h"
 #include "aggregation/merge_query.h"
-#include "aggregation/rights/reviewed_read.h"
+#include "aggregation/reviewed_read.h"
 #include "aggregation/rights/reviewer.h"
-#include "aggregation/watch/jitter.h"
 #include "aggregation/watch/merged_watch.h"
 #include "aggregation/watch/watch_group.h"
 #include "aggregation/watch/watch_socket.h"

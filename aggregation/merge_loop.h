@@ -284,6 +284,10 @@ struct MergeQuery;
 [[nodiscard]] std::vector<bool> member_flags(const SlotHistory& history,
                                              const std::vector<Member>& members);
 
+/// Cause of a shard that is refused where cursors are numbers (AGG-517).
+inline constexpr std::string_view kTooLargeVersions =
+    "its resourceVersions cannot be told from sequence cursors";
+
 /// Answers a GET of a collection over several shards. A cursor or token of a generation that is not
 /// known here yet is waited for.
 /// @param head  identity and forwarding headers as the shards shall see them.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "aggregation/watch/jitter.h"
+#include "aggregation/jitter.h"
 #include "base/strings.h"
 #include "krm/protobuf.h"
 
@@ -130,10 +130,6 @@ http::HeaderList passed_headers(const http::ResponseHead& answer) {
     }
   }
   return headers;
-}
-
-std::string_view media_type(std::string_view content_type) noexcept {
-  return trim(content_type.substr(0, content_type.find(';')));
 }
 
 }  // namespace kintsugi::aggregation

@@ -6,16 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "aggregation/bytes/media_type.h"
 #include "base/error.h"
 #include "http/handler.h"
 #include "krm/json.h"
 
 /// What the answer of one shard means for a merged read (AGG-1001).
 namespace kintsugi::aggregation {
-
-/// Cause of a shard that is refused where cursors are numbers (AGG-517).
-inline constexpr std::string_view kTooLargeVersions =
-    "its resourceVersions cannot be told from sequence cursors";
 
 enum class ShardVerdict : std::uint8_t {
   kGood,
@@ -65,8 +62,5 @@ class Warnings {
   void add(std::vector<std::string>& list, std::string value);
   std::vector<std::string> missing_, passed_;
 };
-
-/// "application/json" of "application/json;charset=utf-8".
-[[nodiscard]] std::string_view media_type(std::string_view content_type) noexcept;
 
 }  // namespace kintsugi::aggregation

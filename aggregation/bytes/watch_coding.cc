@@ -1,9 +1,9 @@
 #include "aggregation/bytes/watch_coding.h"
 
 #include "aggregation/bytes/marker.h"
+#include "aggregation/bytes/media_type.h"
 #include "aggregation/bytes/proto_build.h"
 #include "aggregation/bytes/proto_split.h"
-#include "aggregation/shard_answer.h"
 #include "base/strings.h"
 #include "krm/json.h"
 #include "krm/protobuf.h"

@@ -14,6 +14,7 @@
 #include "aggregation/member_call.h"
 #include "aggregation/merge_query.h"
 #include "aggregation/shard_answer.h"
+#include "aggregation/shard_question.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "krm/go_text.h"
@@ -143,11 +144,9 @@ class MergedGet final : public http::RequestHandler {
       query.front() = '?';
     }
     head.target = route_.path + query;
-    shards::ShardClient* client = client_of(shared_, route_, part.member.id);
-    if (client == nullptr || !part.call.open(*client, net::UpstreamClass::kRead, std::move(head))) {
-      part.ended = true;
-      part.cause = client == nullptr ? "not known yet" : client->cause();
-    }
+    part.cause = ask_shard(shared_, route_, part.member.id, net::UpstreamClass::kRead,
+                           std::move(head), part.call);
+    part.ended = !part.cause.empty();
   }
 
   void lost(Part& part, std::string_view cause) {

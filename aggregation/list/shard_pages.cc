@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "aggregation/list/list_accept.h"
-#include "aggregation/merge_query.h"
 #include "base/strings.h"
 
 namespace kintsugi::aggregation {
@@ -14,40 +12,31 @@ constexpr std::size_t kMaxErrorBody = 64U << 10;
 }  // namespace
 
 ShardPages::ShardPages(MergeLoop& shared, Listener& listener, topology::ShardId shard,
-                       const http::RequestHead& head, const MergeRoute& route, StreamShape& shape,
-                       std::string query, std::string first)
+                       ShardQuestion& question, ListQuery query)
     : shared_(shared),
       listener_(listener),
       shard_(shard),
-      head_(head),
-      route_(route),
-      shape_(shape),
+      question_(question),
       query_(std::move(query)),
-      first_(std::move(first)),
       call_(shared.loop, *this),
-      splitter_(shared.params.max_event),
-      messages_(shared.params.max_event) {}
+      reader_(shared.params.max_event) {}
 
 bool ShardPages::start() { return ask({}); }
 
 bool ShardPages::ask(const std::string& token) {
-  http::RequestHead head = head_;
-  std::string query = query_;
-  query += token.empty() ? first_ : "&continue=" + percent_encode(token);
-  if (!query.empty()) {
-    query.front() = '?';
-  }
-  head.target = route_.path + query;
-  const std::string accept = list_accept(head_.headers.get("accept"));
-  head.headers.set(
-      "accept", shape_.coding == nullptr ? accept : accept_only(accept, shape_.coding->media_type));
-  splitter_ = ListSplitter(shared_.params.max_event);
-  messages_ = ProtoListSplitter(shared_.params.max_event);
+  http::RequestHead head =
+      query_.probe
+          ? question_.probe()
+          : question_.list(query_.query,
+                           token.empty() ? query_.first : "&continue=" + percent_encode(token),
+                           query_.path);
+  reader_.begin(false);
   good_ = false;
   answer_ = {};
   body_.clear();
-  shards::ShardClient* client = client_of(shared_, route_, shard_);
-  return client != nullptr && call_.open(*client, net::UpstreamClass::kRead, std::move(head));
+  return ask_shard(shared_, question_.route, shard_, net::UpstreamClass::kRead, std::move(head),
+                   call_)
+      .empty();
 }
 
 std::uint64_t ShardPages::revision() const noexcept {
@@ -57,10 +46,18 @@ std::uint64_t ShardPages::revision() const noexcept {
 void ShardPages::on_head(const http::ResponseHead& head) noexcept {
   answer_ = head;
   const WatchCoding* coding = coding_of(head.headers.get("content-type"));
-  if (head.status == 200 && coding != nullptr && shape_.coding == nullptr) {
-    shape_.coding = coding;
+  if (head.status != 200 || coding == nullptr) {
+    return;
   }
-  good_ = head.status == 200 && coding != nullptr && coding == shape_.coding;
+  if (query_.probe) {
+    good_ = !coding->protobuf;
+    return;
+  }
+  if (question_.shape.coding == nullptr) {
+    question_.shape.coding = coding;
+  }
+  good_ = coding == question_.shape.coding;
+  reader_.begin(coding->protobuf);
 }
 
 void ShardPages::on_data(std::string_view bytes) noexcept {
@@ -77,9 +74,7 @@ void ShardPages::on_data(std::string_view bytes) noexcept {
       listener_.on_item(item, envelope());
     }
   };
-  const ListSplitter::Fault fault =
-      is_protobuf() ? messages_.feed(bytes, taken) : splitter_.feed(bytes, taken);
-  broken_ = broken_ || fault != ListSplitter::Fault::kNone;
+  broken_ = reader_.feed(bytes, taken) != ListReader::Fault::kNone || broken_;
   if (call_.running()) {
     listener_.on_bytes(bytes.size());
   }
@@ -90,12 +85,12 @@ void ShardPages::on_end(Errc cause) noexcept {
     listener_.on_pages_end(answer_.status == 200 ? End::kBroken : End::kRefused);
     return;
   }
-  if (cause != Errc::kOk || broken_ || !(is_protobuf() ? messages_.done() : splitter_.done())) {
+  if (cause != Errc::kOk || broken_ || !reader_.done()) {
     listener_.on_pages_end(End::kBroken);
     return;
   }
   const std::string token = envelope().continue_token;
-  if (token.empty()) {
+  if (token.empty() || query_.probe) {
     listener_.on_pages_end(End::kDone);
   } else if (!ask(token)) {
     listener_.on_pages_end(End::kBroken);

@@ -5,15 +5,24 @@
 #include <string>
 #include <string_view>
 
-#include "aggregation/bytes/json_split.h"
-#include "aggregation/bytes/proto_split.h"
+#include "aggregation/bytes/list_reader.h"
 #include "aggregation/bytes/watch_coding.h"
 #include "aggregation/member_call.h"
 #include "aggregation/merge_loop.h"
+#include "aggregation/shard_question.h"
 
 namespace kintsugi::aggregation {
 
-/// One shard's whole list, page by page, at one revision. Threads: its loop.
+/// Which list of the objects that a question is about.
+struct ListQuery {
+  std::string query = {};  ///< "" or "&a=b&…": of every page, besides what the question passes on
+  std::string first = {};  ///< more of the first one
+  std::string path = {};   ///< "": the question's
+  bool probe = false;      ///< the first page alone, of one object, as JSON; the others say nothing
+};
+
+/// One shard's whole list, page by page, at one revision: what streams, indexes and moves need that
+/// a watch does not tell. Threads: its loop.
 class ShardPages final : private MemberCall::Listener {
  public:
   enum class End : std::uint8_t {
@@ -34,12 +43,10 @@ class ShardPages final : private MemberCall::Listener {
     ~Listener() = default;
   };
 
-  /// @param head  as the watch was asked for; like `route` and `shape` it has to outlive this.
-  /// @param shape  its coding is decided by the answer if it is not yet.
-  /// @param query  "&a=b&…" of every page: limit, selectors. @param first  more of the first one
+  /// @param question  outlives this; its coding is decided by the answer if it is not yet, but not
+  /// by that to a probe
   ShardPages(MergeLoop& shared, Listener& listener, topology::ShardId shard,
-             const http::RequestHead& head, const MergeRoute& route, StreamShape& shape,
-             std::string query, std::string first = {});
+             ShardQuestion& question, ListQuery query);
   /// False: the shard is down, nothing comes.
   [[nodiscard]] bool start();
   /// Nothing comes any more.
@@ -48,9 +55,7 @@ class ShardPages final : private MemberCall::Listener {
 
   [[nodiscard]] const http::ResponseHead& answer() const noexcept { return answer_; }
   [[nodiscard]] const std::string& body() const noexcept { return body_; }
-  [[nodiscard]] const ListEnvelope& envelope() const noexcept {
-    return is_protobuf() ? messages_.envelope() : splitter_.envelope();
-  }
+  [[nodiscard]] const ListEnvelope& envelope() const noexcept { return reader_.envelope(); }
   /// 0: the list has none.
   [[nodiscard]] std::uint64_t revision() const noexcept;
   [[nodiscard]] std::size_t items() const noexcept { return items_; }
@@ -60,20 +65,14 @@ class ShardPages final : private MemberCall::Listener {
   void on_data(std::string_view bytes) noexcept override;
   void on_end(Errc cause) noexcept override;
   [[nodiscard]] bool ask(const std::string& token);
-  [[nodiscard]] bool is_protobuf() const noexcept {
-    return shape_.coding != nullptr && shape_.coding->protobuf;
-  }
 
   MergeLoop& shared_;
   Listener& listener_;
   topology::ShardId shard_;
-  const http::RequestHead& head_;
-  const MergeRoute& route_;
-  StreamShape& shape_;
-  std::string query_, first_;
+  ShardQuestion& question_;
+  const ListQuery query_;
   MemberCall call_;
-  ListSplitter splitter_;
-  ProtoListSplitter messages_;
+  ListReader reader_;
   http::ResponseHead answer_;
   std::string body_;  // of a refusal
   std::size_t items_ = 0;

@@ -5,8 +5,8 @@
 
 #include "aggregation/bytes/cut_event.h"
 #include "aggregation/bytes/marker.h"
+#include "aggregation/jitter.h"
 #include "aggregation/shard_answer.h"
-#include "aggregation/watch/jitter.h"
 #include "base/log.h"
 
 namespace kintsugi::aggregation {
@@ -17,10 +17,10 @@ using Taken = MemberWatchFsm::Taken;
 
 constexpr std::size_t kMaxErrorBody = 64U << 10;
 
-MemberWatchParams machine_params(const MergeParams& params, const MergeRoute& route,
-                                 const http::RequestHead& head) {
-  return {params.first_backoff, params.last_backoff, params.reprobe,
-          params.rights_age,    route.reviewed,      head.headers.contains("authorization")};
+MemberWatchParams machine_params(const MergeParams& params, const ShardQuestion& question) {
+  return {params.first_backoff,    params.last_backoff,
+          params.reprobe,          params.rights_age,
+          question.route.reviewed, question.head.headers.contains("authorization")};
 }
 
 }  // namespace
@@ -31,17 +31,13 @@ Error event_too_large(const MemberWatch& from, const std::string& key, std::size
                                     std::to_string(limit) + " bytes");
 }
 
-MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
-                         const http::RequestHead& head, const MergeRoute& route,
-                         const std::string& passed_on, StreamShape& shape, WatchStart start)
+MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member, ShardQuestion& question,
+                         WatchStart start)
     : shared_(shared),
       sink_(&sink),
       member_(std::move(member)),
-      head_(head),
-      route_(route),
-      passed_on_(passed_on),
-      shape_(shape),
-      fsm_(machine_params(shared.params, route, head), start),
+      question_(question),
+      fsm_(machine_params(shared.params, question), start),
       call_(shared.loop, *this),
       splitter_(shared.params.max_event),
       frames_(shared.params.max_event),
@@ -50,8 +46,7 @@ MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member,
 void MemberWatch::open() {
   if (fsm_.question().initial_events && phase_ == nullptr) {
     InitialPhase::Host& self = *this;
-    phase_ = std::make_unique<InitialPhase>(shared_, self, member_, head_, route_, passed_on_,
-                                            shape_, fsm_.question());
+    phase_ = std::make_unique<InitialPhase>(shared_, self, member_, question_, fsm_.question());
   }
   perform(fsm_.on_open(phase_ != nullptr && phase_->prefers_list()));
 }
@@ -98,11 +93,6 @@ void MemberWatch::perform(const Action& action, const http::ResponseHead& head,
 }
 
 void MemberWatch::ask() {
-  http::RequestHead head = head_;
-  head.target = route_.path + watch_query(fsm_.question(), passed_on_);
-  if (fsm_.is_narrowed()) {
-    head.headers.set("accept", accept_only(head_.headers.get("accept"), shape_.coding->media_type));
-  }
   begin_stream();
   error_body_.clear();
   answer_ = {};
@@ -110,10 +100,11 @@ void MemberWatch::ask() {
     perform(fsm_.on_sequence_clash(shared_.loop.now()));
     return;
   }
-  shards::ShardClient* client = client_of(shared_, route_, member_.id);
-  if (client == nullptr || !call_.open(*client, net::UpstreamClass::kWatch, std::move(head))) {
-    perform(fsm_.on_unreachable(client == nullptr ? "not known yet" : client->cause(),
-                                shared_.loop.now()));
+  const std::string away =
+      ask_shard(shared_, question_.route, member_.id, net::UpstreamClass::kWatch,
+                question_.watch(fsm_.question(), fsm_.is_narrowed()), call_);
+  if (!away.empty()) {
+    perform(fsm_.on_unreachable(away, shared_.loop.now()));
   }
 }
 
@@ -146,8 +137,8 @@ void MemberWatch::be_shared() {
     return;
   }
   // What comes first has the columns of a Table: of a stream that has had it they are known.
-  if (fsm_.has_spoken() || head_.headers.get("accept").find("as=Table") == std::string_view::npos) {
-    share_->be_live(shape_.coding->media_type);
+  if (fsm_.has_spoken() || question_.accept().find("as=Table") == std::string_view::npos) {
+    share_->be_live(question_.shape.coding->media_type);
   }
 }
 
@@ -176,7 +167,7 @@ void MemberWatch::end() noexcept {
 }
 
 bool MemberWatch::is_connected() const noexcept {
-  const shards::ShardClient* client = client_of(shared_, route_, member_.id);
+  const shards::ShardClient* client = client_of(shared_, question_.route, member_.id);
   return client != nullptr && client->upstream() != nullptr &&
          client->upstream()->stats(net::UpstreamClass::kWatch).connections > 0;
 }
@@ -195,12 +186,13 @@ void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
   if (head.status != 200 || coding == nullptr) {
     return;  // decided when its Status is there
   }
-  if (shape_.coding == nullptr) {
-    shape_.coding = coding;
-  } else if (coding != shape_.coding) {
+  if (question_.shape.coding == nullptr) {
+    question_.shape.coding = coding;
+  } else if (coding != question_.shape.coding) {
     call_.close();
-    perform(fsm_.on_other_coding("it does not speak " + std::string(shape_.coding->media_type),
-                                 shared_.loop.now()));
+    perform(
+        fsm_.on_other_coding("it does not speak " + std::string(question_.shape.coding->media_type),
+                             shared_.loop.now()));
     return;
   }
   const Action accepted = fsm_.on_accepted();
@@ -223,13 +215,14 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
   const bool had_spoken = fsm_.has_spoken();
   const auto taken = [this](std::string_view event) { take(event); };
   const EventSplitter::Fault fault =
-      shape_.coding->protobuf ? frames_.feed(bytes, taken) : splitter_.feed(bytes, taken);
+      question_.shape.coding->protobuf ? frames_.feed(bytes, taken) : splitter_.feed(bytes, taken);
   if (state() == State::kStopped) {
     return;
   }
   if (fault == EventSplitter::Fault::kTooLarge) {
-    const std::string key = shape_.coding->protobuf ? proto_key_of_beginning(frames_.incomplete())
-                                                    : json_key_of_beginning(splitter_.incomplete());
+    const std::string key = question_.shape.coding->protobuf
+                                ? proto_key_of_beginning(frames_.incomplete())
+                                : json_key_of_beginning(splitter_.incomplete());
     stop();
     ++shared_.stats.dropped[{member_.name, "large"}];
     sink_->on_too_large(*this, key);
@@ -317,7 +310,7 @@ void MemberWatch::tell_loss(const Action& action) {
   }
   if (action.often) {
     log_warn("a shard keeps sending what cannot be understood",
-             {{"shard", member_.name}, {"cause", action.cause}, {"path", route_.path}});
+             {{"shard", member_.name}, {"cause", action.cause}, {"path", question_.route.path}});
   }
   if (!action.reason.empty()) {
     ++shared_.stats.shard_failures[{member_.name, action.reason}];
@@ -353,9 +346,9 @@ void MemberWatch::take(std::string_view event) {
   if (state() == State::kStopped || fsm_.fault() != MemberWatchFsm::Fault::kNone) {
     return;
   }
-  const std::optional<EventFacts> facts = shape_.coding->facts(event);
+  const std::optional<EventFacts> facts = question_.shape.coding->facts(event);
   if (facts && facts->type == EventType::kError) {
-    perform(fsm_.on_error_event(shape_.coding->error_code(facts->object)));
+    perform(fsm_.on_error_event(question_.shape.coding->error_code(facts->object)));
     return;
   }
   if (!facts || facts->facts.revision == 0) {
@@ -367,7 +360,8 @@ void MemberWatch::take(std::string_view event) {
     fsm_.on_sequence_event();
     return;
   }
-  if (shape_.kind.known() && !facts->facts.kind.empty() && facts->facts.kind != shape_.kind.kind) {
+  if (question_.shape.kind.known() && !facts->facts.kind.empty() &&
+      facts->facts.kind != question_.shape.kind.kind) {
     fsm_.on_malformed();
     return;
   }
@@ -418,7 +412,7 @@ void MemberWatch::mark(const EventFacts& facts, std::string_view event) {
     give(facts, event);
     return;
   }
-  if (!shape_.coding->protobuf) {
+  if (!question_.shape.coding->protobuf) {
     if (const auto quick = marked_quickly(event, facts, marker)) {
       EventFacts known = facts;
       known.facts.cluster = marker;
@@ -426,8 +420,8 @@ void MemberWatch::mark(const EventFacts& facts, std::string_view event) {
       return;
     }
   }
-  const std::string marked = shape_.coding->marked(event, marker);
-  if (const std::optional<EventFacts> of_marked = shape_.coding->facts(marked)) {
+  const std::string marked = question_.shape.coding->marked(event, marker);
+  if (const std::optional<EventFacts> of_marked = question_.shape.coding->facts(marked)) {
     give(*of_marked, marked);
   } else {
     fsm_.on_malformed();
@@ -437,7 +431,7 @@ void MemberWatch::mark(const EventFacts& facts, std::string_view event) {
 /// Before anything is changed in it.
 void MemberWatch::pass_on(std::string_view event, std::uint64_t revision) {
   if (share_ != nullptr) {
-    share_->add(event, shape_.coding->separator, revision);
+    share_->add(event, question_.shape.coding->separator, revision);
   }
 }
 
@@ -451,7 +445,7 @@ void MemberWatch::give(const EventFacts& facts, std::string_view event) {
   if (index_ != nullptr && facts.type == EventType::kDeleted) {
     index_->erase(facts.facts);
   } else if (index_ != nullptr) {
-    index_->put(facts.facts, shape_.coding->kept(facts.facts.metadata));
+    index_->put(facts.facts, question_.shape.coding->kept(facts.facts.metadata));
   }
   sink_->on_event(*this, facts, event);
 }

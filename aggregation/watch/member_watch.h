@@ -10,6 +10,7 @@
 #include "aggregation/bytes/watch_text.h"
 #include "aggregation/member_call.h"
 #include "aggregation/merge_loop.h"
+#include "aggregation/shard_question.h"
 #include "aggregation/watch/internal/initial_phase.h"
 #include "aggregation/watch/internal/key_index.h"
 #include "aggregation/watch/member_watch_fsm.h"
@@ -61,10 +62,8 @@ class MemberWatch final : private MemberCall::Listener,
     ~Sink() = default;
   };
 
-  /// @param head  of the request to every shard; has to outlive this, as have `route`, `passed_on`
-  /// and `shape`, whose coding it decides if nobody has.
-  MemberWatch(MergeLoop& shared, Sink& sink, Member member, const http::RequestHead& head,
-              const MergeRoute& route, const std::string& passed_on, StreamShape& shape,
+  /// @param question  outlives this; its coding is decided here if nobody has
+  MemberWatch(MergeLoop& shared, Sink& sink, Member member, ShardQuestion& question,
               WatchStart start);
   ~MemberWatch() = default;
   MemberWatch(const MemberWatch&) = delete;
@@ -161,10 +160,7 @@ class MemberWatch final : private MemberCall::Listener,
   MergeLoop& shared_;
   Sink* sink_;
   Member member_;
-  const http::RequestHead& head_;
-  const MergeRoute& route_;
-  const std::string& passed_on_;
-  StreamShape& shape_;
+  ShardQuestion& question_;
   MemberWatchFsm fsm_;
   MemberCall call_;
   EventSplitter splitter_;

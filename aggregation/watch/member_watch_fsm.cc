@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "aggregation/merge_loop.h"
 #include "aggregation/position/cursor.h"
 
 namespace kintsugi::aggregation {
@@ -313,9 +314,7 @@ Action MemberWatchFsm::on_present_told(std::uint64_t revision, bool clash, TimeP
   return {.kind = Kind::kInitialEnd};
 }
 
-Action MemberWatchFsm::on_lacking() noexcept {
-  return brings_present() ? be_absent() : Action();
-}
+Action MemberWatchFsm::on_lacking() noexcept { return brings_present() ? be_absent() : Action(); }
 
 Action MemberWatchFsm::be_absent() noexcept {
   state_ = State::kAbsent;

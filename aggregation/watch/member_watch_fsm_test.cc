@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "aggregation/merge_loop.h"
 #include "aggregation/position/cursor.h"
 
 namespace kintsugi::aggregation {

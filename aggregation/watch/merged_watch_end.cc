@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "aggregation/jitter.h"
 #include "aggregation/list/list_plan.h"
 #include "aggregation/shard_answer.h"
 #include "aggregation/watch/internal/merged_watch_run.h"
-#include "aggregation/watch/jitter.h"
 #include "base/log.h"
 #include "krm/status.h"
 

@@ -39,22 +39,20 @@ WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead hea
                        std::string passed_on)
     : shared_(shared),
       key_(std::move(key)),
-      head_(std::move(head)),
-      route_(std::move(route)),
-      passed_on_(std::move(passed_on)),
-      codec_(shared.codec(route_.scope)),
-      members_(route_.members()),
+      question_{std::move(head), std::move(route), std::move(passed_on), {}},
+      codec_(shared.codec(question_.route.scope)),
+      members_(question_.route.members()),
       log_(shared.params.group_log),
       ring_({.least = shared.params.resume_events}),
-      counts_(shared.stats.of(route_.info.group)),
+      counts_(shared.stats.of(question_.route.info.group)),
       names_([this](std::size_t slot) { count_collision(slot); }),
-      moves_(shared, head_, route_, passed_on_, shape_,
+      moves_(shared, question_,
              [this](const ClusterArrival& arrival) { on_cluster_arrived(arrival); }),
       due_(shared.loop),
       linger_(shared.loop),
       stall_(shared.loop) {
-  give_back(route_.info);  // the first client's question
-  linger();                // it may be refused before it reads
+  give_back(question_.route.info);  // the first client's question
+  linger();                         // it may be refused before it reads
 }
 
 WatchGroup::~WatchGroup() {
@@ -64,7 +62,7 @@ WatchGroup::~WatchGroup() {
 }
 
 void WatchGroup::count_collision(std::size_t slot) {
-  const Scope& scope = route_.scope;
+  const Scope& scope = question_.route.scope;
   for (const Member& member : members_) {
     if (member.slot == slot) {
       ++shared_.stats.collisions_of(
@@ -73,7 +71,7 @@ void WatchGroup::count_collision(std::size_t slot) {
   }
 }
 
-std::string WatchGroup::identity() const { return identity_of(head_); }
+std::string WatchGroup::identity() const { return identity_of(question_.head); }
 
 void WatchGroup::add(GroupReader& reader) {
   linger_.cancel();
@@ -189,8 +187,7 @@ void WatchGroup::for_each_reader(const std::function<void(GroupReader&)>& call) 
 
 std::unique_ptr<MemberWatch> WatchGroup::make_stream(MemberWatch::Sink& sink, const Member& member,
                                                      WatchStart start) {
-  auto stream = std::make_unique<MemberWatch>(shared_, sink, member, head_, route_, passed_on_,
-                                              shape_, start);
+  auto stream = std::make_unique<MemberWatch>(shared_, sink, member, question_, start);
   const MemberWatch* followed = this->stream(member.slot);
   if (start.initial_events && shared_.options.resync == Resync::kDiff &&
       (followed == nullptr || followed->index() == nullptr)) {
@@ -220,8 +217,8 @@ void WatchGroup::note(std::string_view what, std::size_t slot) const {
   const std::uint64_t position = stream == nullptr ? 0 : stream->position();
   log_debug(what, {{"slot", std::uint64_t{slot}},
                    {"position", position},
-                   {"path", route_.path},
-                   {"query", passed_on_}});
+                   {"path", question_.route.path},
+                   {"query", question_.passed_on}});
 }
 
 void WatchGroup::begin(const Member& member, WatchStart start) {
@@ -310,11 +307,12 @@ void WatchGroup::drop(std::size_t slot) noexcept {
 }
 
 const WatchCoding& WatchGroup::coding() noexcept {
-  if (shape_.coding == nullptr) {  // every shard speaks JSON
-    const bool json = !accept_only(head_.headers.get("accept"), json_coding().media_type).empty();
-    shape_.coding = json ? &json_coding() : &protobuf_coding();
+  if (question_.shape.coding == nullptr) {  // every shard speaks JSON
+    const bool json =
+        !accept_only(question_.head.headers.get("accept"), json_coding().media_type).empty();
+    question_.shape.coding = json ? &json_coding() : &protobuf_coding();
   }
-  return *shape_.coding;
+  return *question_.shape.coding;
 }
 
 void WatchGroup::bury_later() noexcept {
@@ -331,7 +329,7 @@ void WatchGroup::bury_later() noexcept {
 
 void WatchGroup::check_rights(const Member& member) {
   Slot& followed = slots_[member.slot];
-  if (route_.reviewed || !followed.accepted || followed.check != nullptr ||
+  if (question_.route.reviewed || !followed.accepted || followed.check != nullptr ||
       followed.allowed_at + shared_.params.rights_age > shared_.loop.now()) {
     return;
   }
@@ -394,12 +392,12 @@ void WatchGroup::leave_out(std::size_t slot) {
 }
 
 void WatchGroup::learn(const ObjectFacts& facts, std::string_view columns) {
-  if (!shape_.kind.known() && !facts.kind.empty()) {
-    shape_.kind = {std::string(facts.kind), std::string(facts.api_version)};
+  if (!question_.shape.kind.known() && !facts.kind.empty()) {
+    question_.shape.kind = {std::string(facts.kind), std::string(facts.api_version)};
   }
   if (columns_.empty()) {
     columns_ = columns;
-    shape_.kind.cells = std::max<std::size_t>(count_columns(columns), 1);
+    question_.shape.kind.cells = std::max<std::size_t>(count_columns(columns), 1);
   }
 }
 
@@ -410,15 +408,15 @@ void WatchGroup::look_again() {
 }
 
 void WatchGroup::find_kind() {
-  if (shape_.kind.known() || kind_probe_ != nullptr) {
+  if (question_.shape.kind.known() || kind_probe_ != nullptr) {
     return;
   }
   kind_probe_ = std::make_unique<ListProbe>(
-      shared_, head_, route_, passed_on_, std::nullopt, [this](const ListEnvelope& list) {
-        if (!shape_.kind.known()) {
-          shape_.kind = {list.kind, list.api_version};
+      shared_, question_, std::nullopt, [this](const ListEnvelope& list) {
+        if (!question_.shape.kind.known()) {
+          question_.shape.kind = {list.kind, list.api_version};
           if (list.kind.ends_with("List")) {
-            shape_.kind.kind.resize(list.kind.size() - 4);
+            question_.shape.kind.kind.resize(list.kind.size() - 4);
           }
         }
         if (columns_.empty()) {
@@ -443,7 +441,7 @@ const SharedBytes& WatchGroup::bookmark() {
     // The number of a vector grows when later vectors have got theirs: a reader may have had one.
     std::string cursor = codec_.format(components);
     if (bookmark_.empty() || cursor != bookmark_cursor_) {
-      bookmark_ = SharedBytes(coding().bookmark(shape_.kind, cursor, false, {}));
+      bookmark_ = SharedBytes(coding().bookmark(question_.shape.kind, cursor, false, {}));
       bookmark_cursor_ = std::move(cursor);
     }
   }
@@ -452,13 +450,13 @@ const SharedBytes& WatchGroup::bookmark() {
 
 GroupReport WatchGroup::report() const {
   GroupReport out;
-  out.path = route_.path;
-  out.route = route_.scope.route;
-  out.user = std::string(head_.headers.get("x-remote-user"));
-  out.query = passed_on_;
+  out.path = question_.route.path;
+  out.route = question_.route.scope.route;
+  out.user = std::string(question_.head.headers.get("x-remote-user"));
+  out.query = question_.passed_on;
   out.readers = reader_count_;
-  out.reviewed = route_.reviewed;
-  out.api_group = route_.info.group;
+  out.reviewed = question_.route.reviewed;
+  out.api_group = question_.route.info.group;
   out.queue_bytes = queue_bytes();
   std::set<std::string_view> callers;
   for (const GroupReader* reader : readers_) {
@@ -492,7 +490,7 @@ void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts,
     return;
   }
   GroupLog::Entry entry;
-  entry.bytes = SharedBytes(event, shape_.coding->separator, {});
+  entry.bytes = SharedBytes(event, question_.shape.coding->separator, {});
   entry.revision = facts.facts.revision;
   entry.position = from.position();
   entry.slot = static_cast<std::uint16_t>(slot);

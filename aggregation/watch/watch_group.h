@@ -10,12 +10,13 @@
 #include "aggregation/bytes/watch_text.h"
 #include "aggregation/merge_loop.h"
 #include "aggregation/merge_query.h"
-#include "aggregation/position/cluster_moves.h"
 #include "aggregation/position/resume_ring.h"
-#include "aggregation/rights/rights_check.h"
+#include "aggregation/shard_question.h"
+#include "aggregation/watch/cluster_moves.h"
 #include "aggregation/watch/internal/group_log.h"
 #include "aggregation/watch/internal/slot_resync.h"
 #include "aggregation/watch/member_watch.h"
+#include "aggregation/watch/rights_check.h"
 #include "base/error.h"
 #include "net/loop.h"
 
@@ -152,7 +153,7 @@ class WatchGroup final : private MemberWatch::Sink,
   [[nodiscard]] bool asleep() const noexcept { return reader_count_ == 0 && slots_.empty(); }
   [[nodiscard]] const CursorCodec& codec() const noexcept { return codec_; }
   [[nodiscard]] const std::vector<Member>& members() const noexcept { return members_; }
-  [[nodiscard]] const MergeRoute& route() const noexcept { return route_; }
+  [[nodiscard]] const MergeRoute& route() const noexcept { return question_.route; }
   /// Who asks, as the shards are told.
   [[nodiscard]] std::string identity() const;
 
@@ -165,7 +166,7 @@ class WatchGroup final : private MemberWatch::Sink,
     kUnsure     ///< the same, but what the owner has is not known: its reader has to list again
   };
   [[nodiscard]] OwnEvent judge(const Member& member, const EventFacts& event);
-  [[nodiscard]] const StreamKind& kind() const noexcept { return shape_.kind; }
+  [[nodiscard]] const StreamKind& kind() const noexcept { return question_.shape.kind; }
   /// What its clients get. Decided now if no shard has answered yet.
   [[nodiscard]] const WatchCoding& coding() noexcept;
   /// Raw columnDefinitions of a Table stream; "": none were seen.
@@ -256,9 +257,7 @@ class WatchGroup final : private MemberWatch::Sink,
 
   MergeLoop& shared_;
   std::string key_;
-  http::RequestHead head_;
-  MergeRoute route_;
-  std::string passed_on_;
+  ShardQuestion question_;
   CursorCodec codec_;
   std::vector<Member> members_;
   std::map<std::size_t, Slot> slots_;
@@ -288,7 +287,6 @@ class WatchGroup final : private MemberWatch::Sink,
   bool own_came_ = false;        // events of readers' own streams, since then
   GroupLog::Index weighed_until_ = 0;
   TimePoint weighed_at_{};
-  StreamShape shape_;
   ClusterMoves moves_;
   std::unique_ptr<ListProbe> kind_probe_;
   std::string columns_;

@@ -25,7 +25,7 @@ bool WatchGroup::tells_departure(std::size_t slot, std::uint64_t component,
 
 std::vector<Member> WatchGroup::admitted(std::vector<Member> members) {
   waits_for_rights_ = false;
-  if (!route_.reviewed) {
+  if (!question_.route.reviewed) {
     return members;
   }
   const auto is_member = [this](const Member& member) {
@@ -66,11 +66,11 @@ std::unique_ptr<KeyIndex> WatchGroup::make_index(const Member& member) {
 
 KeyIndex* WatchGroup::whole_index(const MemberWatch& stream) const {
   // Rows with whole objects cannot be made of what an index knows.
-  const bool whole_rows =
-      shape_.kind.is_table() && passed_on_.find("&includeObject=Object") != std::string::npos;
+  const bool whole_rows = question_.shape.kind.is_table() &&
+                          question_.passed_on.find("&includeObject=Object") != std::string::npos;
   KeyIndex* const index = stream.index();
-  return index != nullptr && !index->filling() && stream.initial_done() && shape_.kind.known() &&
-                 !whole_rows
+  return index != nullptr && !index->filling() && stream.initial_done() &&
+                 question_.shape.kind.known() && !whole_rows
              ? index
              : nullptr;
 }
@@ -120,8 +120,7 @@ void WatchGroup::plan_index(std::size_t slot) {
   }
   followed.fill = std::make_unique<IndexFill>(
       shared_, [this, slot] { return streams_[slot]; },
-      [this](const Member& member) { return make_index(member); }, head_, route_, passed_on_,
-      shape_);
+      [this](const Member& member) { return make_index(member); }, question_);
   followed.fill->start();
 }
 
@@ -143,24 +142,24 @@ void WatchGroup::learn_objects(MemberWatch& stream) {
       continue;
     }
     std::string_view text = log_.at(i).bytes.view();
-    text.remove_suffix(shape_.coding->separator.size());
-    const std::optional<EventFacts> event = shape_.coding->facts(text);
+    text.remove_suffix(question_.shape.coding->separator.size());
+    const std::optional<EventFacts> event = question_.shape.coding->facts(text);
     if (!event) {
       return;
     }
     if (event->type == EventType::kDeleted) {
       index->erase(event->facts);
     } else {
-      index->put(event->facts, shape_.coding->kept(event->facts.metadata));
+      index->put(event->facts, question_.shape.coding->kept(event->facts.metadata));
     }
   }
   followed.keep_index(std::move(index));
 }
 
 void WatchGroup::refresh() {
-  std::vector<Member> now = admitted(route_.members());
+  std::vector<Member> now = admitted(question_.route.members());
   const std::uint32_t before = codec_.history().current().generation;
-  codec_ = shared_.codec(route_.scope);
+  codec_ = shared_.codec(question_.route.scope);
   bookmark_ = {};
   std::vector<std::size_t> gone;
   for (const auto& [slot, followed] : slots_) {
@@ -186,7 +185,7 @@ void WatchGroup::refresh() {
       index->drain([&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
         if (!moves_.leaves_out(stream.member(), facts)) {
           enter(slot, facts, stream.position(),
-                shape_.coding->deleted(shape_.kind, facts, last, entry.kept));
+                question_.shape.coding->deleted(question_.shape.kind, facts, last, entry.kept));
         }
       });
       departed_[slot] = {log_.end(), stream.position()};
@@ -223,7 +222,7 @@ void WatchGroup::note_moves() {
 }
 
 bool WatchGroup::lacks_arrivals(const Member& member, std::uint64_t position) const {
-  return position > kBegun && position < shared_.arrival(member, route_.scope) &&
+  return position > kBegun && position < shared_.arrival(member, question_.route.scope) &&
          !log_.serves(member.slot, position);
 }
 
@@ -283,7 +282,7 @@ void WatchGroup::on_deleted_unseen(const Member& member, const ObjectFacts& fact
 void WatchGroup::on_cluster_arrived(const ClusterArrival& arrival) {
   const std::size_t slot = arrival.member.slot;
   note_moves();
-  shared_.note_arrival(arrival.member.id, route_.scope, arrival.cluster, arrival.revision);
+  shared_.note_arrival(arrival.member.id, question_.route.scope, arrival.cluster, arrival.revision);
   for_each_reader([slot](GroupReader& reader) { reader.on_slot_supplied(slot); });
   if (!follows(slot)) {
     return;
@@ -306,8 +305,8 @@ void WatchGroup::on_cluster_arrived(const ClusterArrival& arrival) {
   std::unordered_set<std::string> gone;
   const auto tell_gone = [&](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
     if (!arrival.has(facts) && gone.insert(ClusterArrival::key(facts)).second) {
-      tell(arrival.revision,
-           shape_.coding->deleted(shape_.kind, facts, arrival.revision, entry.kept));
+      tell(arrival.revision, question_.shape.coding->deleted(question_.shape.kind, facts,
+                                                             arrival.revision, entry.kept));
     }
   };
   if (KeyIndex* index = whole_index(*streams_[slot]); index != nullptr) {
@@ -319,10 +318,10 @@ void WatchGroup::on_cluster_arrived(const ClusterArrival& arrival) {
                              }
                            });
     for (const ClusterArrival::Event& one : arrival.objects) {  // its stream may not be there yet
-      const std::optional<EventFacts> event = shape_.coding->facts(one.text);
+      const std::optional<EventFacts> event = question_.shape.coding->facts(one.text);
       const KeyIndex::Entry* known = event ? index->find(event->facts) : nullptr;
       if (event && (known == nullptr || known->revision < event->facts.revision)) {
-        index->put(event->facts, shape_.coding->kept(event->facts.metadata));
+        index->put(event->facts, question_.shape.coding->kept(event->facts.metadata));
       }
     }
   }
@@ -341,7 +340,7 @@ void WatchGroup::on_cluster_arrived(const ClusterArrival& arrival) {
     }
   }
   for (const ClusterArrival::Event& event : arrival.vanished) {
-    const std::optional<EventFacts> facts = shape_.coding->facts(event.text);
+    const std::optional<EventFacts> facts = question_.shape.coding->facts(event.text);
     if (facts && gone.insert(ClusterArrival::key(facts->facts)).second) {
       tell(event.revision, event.text);
     }
@@ -365,7 +364,7 @@ void WatchGroup::check_head(Slot& followed) {
     return;
   }
   followed.head = std::make_unique<ListProbe>(
-      shared_, head_, route_, passed_on_, stream.member().id,
+      shared_, question_, stream.member().id,
       [this, slot = stream.member().slot, reached, uid](const ListEnvelope& list) {
         std::uint64_t revision = 0;
         const std::string& text = list.resource_version;
@@ -385,9 +384,10 @@ void WatchGroup::check_head(Slot& followed) {
 
 void WatchGroup::expire(std::size_t slot, std::string_view reason) {
   const bool at_once = slots_[slot].fresh;  // who asked for it just now gets the answer now
-  log_warn(
-      "events of a shard are lost to merged watches",
-      {{"shard", slots_[slot].stream->member().name}, {"path", route_.path}, {"reason", reason}});
+  log_warn("events of a shard are lost to merged watches",
+           {{"shard", slots_[slot].stream->member().name},
+            {"path", question_.route.path},
+            {"reason", reason}});
   drop(slot);
   const std::size_t all = std::max<std::size_t>(reader_count_, 1);
   std::size_t turn = 0;
@@ -407,19 +407,19 @@ void WatchGroup::on_expired(MemberWatch& from) noexcept {
   });
   ++shared_.stats.resyncs[{from.member().name, "history"}];
   log_info("events of a shard are lost, its objects are compared",
-           {{"shard", from.member().name}, {"path", route_.path}});
+           {{"shard", from.member().name}, {"path", question_.route.path}});
   log_.end_slot(slot);  // whoever comes now has to come after this
   Slot& followed = slots_[slot];
   SlotResync::Sink& sink = *this;
-  followed.resync = std::make_unique<SlotResync>(shared_, sink, from.member(), head_, route_,
-                                                 passed_on_, shape_, from.take_index());
+  followed.resync =
+      std::make_unique<SlotResync>(shared_, sink, from.member(), question_, from.take_index());
   followed.resync->start();
 }
 
 void WatchGroup::enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t position,
                        std::string_view event) {
   GroupLog::Entry entry;
-  entry.bytes = SharedBytes(event, shape_.coding->separator, {});
+  entry.bytes = SharedBytes(event, question_.shape.coding->separator, {});
   entry.revision = facts.revision;
   entry.position = position;
   entry.slot = static_cast<std::uint16_t>(slot);

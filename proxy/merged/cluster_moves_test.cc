@@ -1,4 +1,4 @@
-#include "aggregation/position/cluster_moves.h"
+#include "aggregation/watch/cluster_moves.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "aggregation/list/merged_get.h"
-#include "aggregation/rights/reviewed_read.h"
+#include "aggregation/reviewed_read.h"
 #include "aggregation/rights/reviewer.h"
 #include "aggregation/shard_answer.h"
 #include "krm/service_path.h"

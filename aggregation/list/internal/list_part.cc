@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "aggregation/shard_answer.h"
+#include "aggregation/shard_question.h"
 #include "krm/json.h"
 #include "krm/protobuf.h"
 
@@ -47,9 +48,8 @@ bool ListPart::ask(const MergeRoute& route, http::RequestHead head, bool columns
     cause_ = kTooLargeVersions;
     return false;
   }
-  shards::ShardClient* client = client_of(shared_, route, member.id);
-  if (client == nullptr || !call_.open(*client, net::UpstreamClass::kRead, std::move(head))) {
-    cause_ = client == nullptr || client->cause().empty() ? "not known yet" : client->cause();
+  cause_ = ask_shard(shared_, route, member.id, net::UpstreamClass::kRead, std::move(head), call_);
+  if (!cause_.empty()) {
     return false;
   }
   timer_.start(shared_.params.first_byte, [this] { owner_.on_part_late(*this); });
@@ -78,12 +78,8 @@ void ListPart::on_head(const http::ResponseHead& head) noexcept {
   if (head.status == 200) {
     const std::string_view type = media_type(head.headers.get("content-type"));
     format_ = type == krm::kProtobufMediaType ? ListFormat::kProtobuf : ListFormat::kJson;
-    if (format_ == ListFormat::kProtobuf) {
-      splitter_.emplace<ProtoListSplitter>(shared_.params.max_event);
-      peeks_ = false;
-    } else {
-      splitter_.emplace<ListSplitter>(shared_.params.max_event);
-    }
+    reader_.begin(format_ == ListFormat::kProtobuf);
+    peeks_ = peeks_ && format_ == ListFormat::kJson;
     if (step.kind == ListStep::Kind::kRead) {
       timer_.cancel();
     }
@@ -121,20 +117,14 @@ void ListPart::peek(std::string_view bytes) {
 
 ListSplitter::Fault ListPart::read(const std::function<void(std::string_view)>& take) {
   const std::string bytes = std::exchange(waiting_, {});
-  const auto fault = std::visit([&](auto& each) { return each.feed(bytes, take); }, splitter_);
+  const auto fault = reader_.feed(bytes, take);
   call_.consume(bytes.size());
   return fault;
 }
 
 bool ListPart::complete() const noexcept {
   // Protobuf says nowhere that it ends.
-  return std::visit([](const auto& each) { return each.done(); }, splitter_) &&
-         (format_ == ListFormat::kJson || (ended_ && end_cause_ == Errc::kOk));
-}
-
-const ListEnvelope& ListPart::envelope() const noexcept {
-  return std::visit([](const auto& each) -> const ListEnvelope& { return each.envelope(); },
-                    splitter_);
+  return reader_.done() && (format_ == ListFormat::kJson || (ended_ && end_cause_ == Errc::kOk));
 }
 
 std::string system_cluster_of(std::string_view item, ListFormat format) {

@@ -4,13 +4,11 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <variant>
 
-#include "aggregation/bytes/proto_split.h"
+#include "aggregation/bytes/list_reader.h"
 #include "aggregation/list/list_plan.h"
 #include "aggregation/member_call.h"
 #include "aggregation/merge_loop.h"
-#include "aggregation/shard_answer.h"
 #include "net/loop.h"
 
 namespace kintsugi::aggregation {
@@ -40,7 +38,8 @@ class ListPart final : private MemberCall::Listener {
         shared_(shared),
         owner_(owner),
         call_(shared.loop, *this),
-        timer_(shared.loop) {}
+        timer_(shared.loop),
+        reader_(shared.params.max_event) {}
   ListPart(const ListPart&) = delete;
   ListPart& operator=(const ListPart&) = delete;
 
@@ -71,7 +70,7 @@ class ListPart final : private MemberCall::Listener {
   /// The whole list has been read.
   [[nodiscard]] bool complete() const noexcept;
   /// What is known by now.
-  [[nodiscard]] const ListEnvelope& envelope() const noexcept;
+  [[nodiscard]] const ListEnvelope& envelope() const noexcept { return reader_.envelope(); }
   [[nodiscard]] ListFormat format() const noexcept { return format_; }
   /// kind and columns of a Table are known, or will not be before it is read.
   [[nodiscard]] bool columns_known() const noexcept { return !peeks_; }
@@ -105,7 +104,7 @@ class ListPart final : private MemberCall::Listener {
   Owner& owner_;
   MemberCall call_;
   net::Timer timer_;
-  std::variant<ListSplitter, ProtoListSplitter> splitter_{ListSplitter(0)};
+  ListReader reader_;
   ListSplitter peek_{0};
   ListEnvelope seen_;
   http::ResponseHead head_;

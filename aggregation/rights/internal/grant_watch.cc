@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "aggregation/bytes/watch_coding.h"
-#include "aggregation/watch/jitter.h"
+#include "aggregation/jitter.h"
 #include "krm/json.h"
 #include "shards/own_requests.h"
 

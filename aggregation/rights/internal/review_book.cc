@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "aggregation/watch/jitter.h"
+#include "aggregation/jitter.h"
 #include "base/digest.h"
 
 namespace kintsugi::aggregation {

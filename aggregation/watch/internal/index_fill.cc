@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "aggregation/bytes/listed_item.h"
-#include "aggregation/watch/jitter.h"
+#include "aggregation/jitter.h"
+#include "aggregation/list/listed_item.h"
 
 namespace kintsugi::aggregation {
 namespace {
@@ -18,15 +18,11 @@ constexpr Duration kLongestDelay = seconds(600);
 
 IndexFill::IndexFill(MergeLoop& shared, std::function<MemberWatch*()> stream,
                      std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index,
-                     const http::RequestHead& head, const MergeRoute& route,
-                     const std::string& passed_on, StreamShape& shape)
+                     ShardQuestion& question)
     : shared_(shared),
       stream_(std::move(stream)),
       make_index_(std::move(make_index)),
-      head_(head),
-      route_(route),
-      passed_on_(passed_on),
-      shape_(shape),
+      question_(question),
       timer_(shared.loop),
       delay_(shared.params.index_after) {}
 
@@ -58,8 +54,8 @@ void IndexFill::list() {
   if (stream.index() != nullptr) {
     return;  // from somebody else's initial events
   }
-  if (!stream.is_live() || stream.position() <= kBegun || !shape_.kind.known() ||
-      shape_.coding == nullptr || shared_.index_fills >= kAtOnce) {
+  if (!stream.is_live() || stream.position() <= kBegun || !question_.shape.kind.known() ||
+      question_.shape.coding == nullptr || shared_.index_fills >= kAtOnce) {
     wait(kTurnComes);
     return;
   }
@@ -74,9 +70,12 @@ void IndexFill::list() {
   index->begin_fill();
   stream.keep_index(std::move(index));
   ShardPages::Listener& self = *this;
-  pages_ = std::make_unique<ShardPages>(
-      shared_, self, stream.member().id, head_, route_, shape_, "&limit=500" + passed_on_,
-      "&resourceVersion=" + std::to_string(stream.position()) + "&resourceVersionMatch=Exact");
+  ListQuery query;
+  query.query = "&limit=500";
+  query.first =
+      "&resourceVersion=" + std::to_string(stream.position()) + "&resourceVersionMatch=Exact";
+  pages_ =
+      std::make_unique<ShardPages>(shared_, self, stream.member().id, question_, std::move(query));
   if (!pages_->start()) {
     on_pages_end(ShardPages::End::kBroken);
   }
@@ -85,17 +84,17 @@ void IndexFill::list() {
 void IndexFill::on_item(std::string_view raw, const ListEnvelope& envelope) noexcept {
   KeyIndex* into = index();
   const bool table = envelope.kind == "Table";
-  if (into == nullptr || broken_ || table != shape_.kind.is_table()) {
+  if (into == nullptr || broken_ || table != question_.shape.kind.is_table()) {
     broken_ = true;
     return;
   }
   std::string room;
-  const auto listed = read_listed(shared_.options, stream_()->member(), shape_, raw, room);
+  const auto listed = read_listed(shared_.options, stream_()->member(), question_.shape, raw, room);
   if (!listed) {
     broken_ = true;
     return;
   }
-  into->fill(listed->facts, shape_.coding->kept(listed->facts.metadata));
+  into->fill(listed->facts, question_.shape.coding->kept(listed->facts.metadata));
 }
 
 void IndexFill::on_bytes(std::size_t count) noexcept { pages_->consume(count); }

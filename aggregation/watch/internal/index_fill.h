@@ -9,6 +9,7 @@
 #include "aggregation/bytes/watch_coding.h"
 #include "aggregation/list/shard_pages.h"
 #include "aggregation/merge_loop.h"
+#include "aggregation/shard_question.h"
 #include "aggregation/watch/member_watch.h"
 #include "net/loop.h"
 
@@ -22,12 +23,10 @@ namespace kintsugi::aggregation {
 class IndexFill final : private ShardPages::Listener {
  public:
   /// @param stream  the stream that has the index, until stop()
-  /// @param head  as the watch was asked for; like `route`, `passed_on` and `shape` it has to
-  /// outlive this.
+  /// @param question  outlives this
   IndexFill(MergeLoop& shared, std::function<MemberWatch*()> stream,
             std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index,
-            const http::RequestHead& head, const MergeRoute& route, const std::string& passed_on,
-            StreamShape& shape);
+            ShardQuestion& question);
   ~IndexFill() { stop(); }
   IndexFill(const IndexFill&) = delete;
   IndexFill& operator=(const IndexFill&) = delete;
@@ -50,10 +49,7 @@ class IndexFill final : private ShardPages::Listener {
   MergeLoop& shared_;
   std::function<MemberWatch*()> stream_;
   std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index_;
-  const http::RequestHead& head_;
-  const MergeRoute& route_;
-  const std::string& passed_on_;
-  StreamShape& shape_;
+  ShardQuestion& question_;
   net::Timer timer_;
   std::unique_ptr<ShardPages> pages_;
   Duration delay_;

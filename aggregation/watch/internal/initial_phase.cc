@@ -33,23 +33,20 @@ std::string_view object_of(std::string_view item, bool is_row) {
 }  // namespace
 
 InitialPhase::InitialPhase(MergeLoop& shared, Host& host, const Member& member,
-                           const http::RequestHead& head, const MergeRoute& route,
-                           const std::string& passed_on, StreamShape& shape,
-                           const WatchStart& start)
+                           ShardQuestion& question, const WatchStart& start)
     : shared_(shared),
       host_(host),
       member_(member),
-      head_(head),
-      route_(route),
-      passed_on_(passed_on),
-      shape_(shape),
+      question_(question),
       any_state_(start.any_state),
       wanted_(start.revision),
       asked_at_(shared.loop.now()),
       timer_(shared.loop),
       future_(shared.loop) {}
 
-bool InitialPhase::prefers_list() const { return shared_.lists_first(member_.id, route_.scope); }
+bool InitialPhase::prefers_list() const {
+  return shared_.lists_first(member_.id, question_.route.scope);
+}
 
 void InitialPhase::list(std::string_view reason) {
   ++shared_.stats.emulated[{member_.name, reason}];
@@ -79,8 +76,8 @@ void InitialPhase::heard(const EventFacts& facts) {
 }
 
 void InitialPhase::ask_how_far() {
-  head_probe_ = std::make_unique<ListProbe>(
-      shared_, head_, route_, passed_on_, member_.id, [this](const ListEnvelope& list) {
+  head_probe_ =
+      std::make_unique<ListProbe>(shared_, question_, member_.id, [this](const ListEnvelope& list) {
         const std::uint64_t reached = parse_decimal(list.resource_version).value_or(0);
         if (reached != 0 && reached < wanted_) {
           refuse_future(reached);
@@ -137,16 +134,16 @@ void InitialPhase::begin(Task task) {
   task_ = task;
   timer_.cancel();
   listed_ = {};
-  std::string query(task == Task::kProbe ? std::string_view("&limit=1") : kPage);
+  ListQuery list;
+  list.query = task == Task::kProbe ? std::string_view("&limit=1") : kPage;
   if (task == Task::kDeliver && any_state_) {
-    query = "&resourceVersion=0";
+    list.query = "&resourceVersion=0";
   }
   if (pages_ != nullptr) {  // it may be on the stack
     pages_->close();
     shared_.loop.post([kept = std::shared_ptr<ShardPages>(std::move(pages_))] {});
   }
-  pages_ = std::make_unique<ShardPages>(shared_, self, member_.id, head_, route_, shape_,
-                                        query + passed_on_);
+  pages_ = std::make_unique<ShardPages>(shared_, self, member_.id, question_, std::move(list));
   if (!pages_->start()) {
     on_pages_end(ShardPages::End::kBroken);
   }
@@ -170,7 +167,8 @@ void InitialPhase::on_item(std::string_view item, const ListEnvelope& envelope) 
   }
   const bool is_row = envelope.kind == "Table";
   const ObjectFacts facts =
-      (shape_.coding->protobuf ? proto_item_facts(item) : object_facts(object_of(item, is_row)))
+      (question_.shape.coding->protobuf ? proto_item_facts(item)
+                                        : object_facts(object_of(item, is_row)))
           .value_or(ObjectFacts{});
   if (task_ == Task::kCompare) {
     listed_.add(facts);
@@ -182,7 +180,7 @@ void InitialPhase::on_item(std::string_view item, const ListEnvelope& envelope) 
   if (task_ == Task::kDeliver) {
     host_.on_listed_event(
         is_row ? row_event("ADDED", envelope.api_version, facts.revision, envelope.columns, item)
-               : shape_.coding->item("ADDED", kind(), facts, item));
+               : question_.shape.coding->item("ADDED", kind(), facts, item));
   }
 }
 
@@ -238,7 +236,7 @@ void InitialPhase::end_compare(ShardPages::End end) {
     end_at(pages_->revision());
     return;
   }
-  shared_.list_first(member_.id, route_.scope, kListFirst);
+  shared_.list_first(member_.id, question_.route.scope, kListFirst);
   host_.on_phase_lost("its initial events did not end");
 }
 
@@ -265,7 +263,8 @@ void InitialPhase::end_probe(ShardPages::End end) {
 
 void InitialPhase::end_deliver(ShardPages::End end) {
   task_ = Task::kNone;
-  const bool own_token = pages_->answer().status == 401 && head_.headers.contains("authorization");
+  const bool own_token =
+      pages_->answer().status == 401 && question_.head.headers.contains("authorization");
   if (end == ShardPages::End::kRefused &&
       (own_token || judge_answer(pages_->answer(), pages_->body()) == ShardVerdict::kFinal)) {
     host_.on_phase_refused(pages_->answer(), pages_->body());
@@ -283,7 +282,7 @@ void InitialPhase::end_deliver(ShardPages::End end) {
     return;
   }
   if (!prefers_list()) {
-    shared_.list_first(member_.id, route_.scope, kListFirst);
+    shared_.list_first(member_.id, question_.route.scope, kListFirst);
   }
   if (!std::exchange(accepted_, true)) {
     host_.on_list_accepted();

@@ -10,6 +10,7 @@
 #include "aggregation/list/list_probe.h"
 #include "aggregation/list/shard_pages.h"
 #include "aggregation/merge_loop.h"
+#include "aggregation/shard_question.h"
 #include "net/loop.h"
 
 namespace kintsugi::aggregation {
@@ -45,10 +46,9 @@ class InitialPhase final : private ShardPages::Listener {
     ~Host() = default;
   };
 
-  /// @param head  as the watch is asked for; like `route`, `passed_on` and `shape` it has to
-  /// outlive this. @param start  of the watch: nothing older than its revision will do (V16)
-  InitialPhase(MergeLoop& shared, Host& host, const Member& member, const http::RequestHead& head,
-               const MergeRoute& route, const std::string& passed_on, StreamShape& shape,
+  /// @param question  outlives this. @param start  of the watch: nothing older than its revision
+  /// will do (V16)
+  InitialPhase(MergeLoop& shared, Host& host, const Member& member, ShardQuestion& question,
                const WatchStart& start);
 
   /// This shard's initial events are taken by LIST for now.
@@ -92,10 +92,7 @@ class InitialPhase final : private ShardPages::Listener {
   MergeLoop& shared_;
   Host& host_;
   const Member& member_;
-  const http::RequestHead& head_;
-  const MergeRoute& route_;
-  const std::string& passed_on_;
-  StreamShape& shape_;
+  ShardQuestion& question_;
   const bool any_state_;
   const std::uint64_t wanted_;
   TimePoint asked_at_{};

@@ -1,77 +1,47 @@
 #include "aggregation/watch/internal/slot_resync.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
-#include "aggregation/bytes/listed_item.h"
-#include "aggregation/list/list_accept.h"
-#include "aggregation/shard_answer.h"
-#include "aggregation/watch/jitter.h"
-#include "aggregation/watch/member_watch.h"
+#include "aggregation/jitter.h"
+#include "aggregation/list/listed_item.h"
 
 namespace kintsugi::aggregation {
 
-SlotResync::SlotResync(MergeLoop& shared, Sink& sink, Member member, const http::RequestHead& head,
-                       const MergeRoute& route, const std::string& passed_on,
-                       const StreamShape& shape, std::unique_ptr<KeyIndex> index)
+SlotResync::SlotResync(MergeLoop& shared, Sink& sink, Member member, ShardQuestion& question,
+                       std::unique_ptr<KeyIndex> index)
     : shared_(shared),
       sink_(sink),
       member_(std::move(member)),
-      head_(head),
-      route_(route),
-      passed_on_(passed_on),
-      shape_(shape),
+      question_(question),
       index_(std::move(index)),
-      call_(shared.loop, *this),
-      splitter_(shared.params.max_event),
-      messages_(shared.params.max_event),
       retry_(shared.loop),
       backoff_(shared.params.first_backoff) {}
 
 void SlotResync::start() {
-  http::RequestHead head = head_;
-  head.target = route_.path;
-  if (!passed_on_.empty()) {
-    head.target += '?' + passed_on_.substr(1);
-  }
-  head.headers.set(
-      "accept", accept_only(list_accept(head_.headers.get("accept")), shape_.coding->media_type));
-  splitter_ = ListSplitter(shared_.params.max_event);
-  messages_ = ProtoListSplitter(shared_.params.max_event);
-  answer_ = {};
+  ShardPages::Listener& self = *this;
   broken_ = false;
   index_->begin_sweep();
-  shards::ShardClient* client = client_of(shared_, route_, member_.id);
-  if (client == nullptr || !call_.open(*client, net::UpstreamClass::kRead, std::move(head))) {
+  pages_ = std::make_unique<ShardPages>(shared_, self, member_.id, question_, ListQuery());
+  if (!pages_->start()) {
     again();
   }
 }
 
 void SlotResync::stop() noexcept {
-  call_.close();
+  if (pages_ != nullptr) {
+    pages_->close();
+  }
   retry_.cancel();
 }
 
-void SlotResync::on_head(const http::ResponseHead& head) noexcept {
-  answer_ = head;
-  broken_ = coding_of(head.headers.get("content-type")) != shape_.coding;
-}
-
-void SlotResync::on_data(std::string_view bytes) noexcept {
-  call_.consume(bytes.size());
-  if (answer_.status != 200 || broken_) {
+void SlotResync::on_item(std::string_view raw, const ListEnvelope&) noexcept {
+  if (broken_) {
     return;
   }
-  const auto taken = [this](std::string_view item) { take(item); };
-  const ListSplitter::Fault fault =
-      shape_.coding->protobuf ? messages_.feed(bytes, taken) : splitter_.feed(bytes, taken);
-  broken_ = fault != ListSplitter::Fault::kNone;
-}
-
-void SlotResync::take(std::string_view raw) {
   std::string room;
-  const std::optional<ListedItem> listed = read_listed(shared_.options, member_, shape_, raw, room);
+  const std::optional<ListedItem> listed =
+      read_listed(shared_.options, member_, question_.shape, raw, room);
   if (!listed) {
     broken_ = true;
     return;
@@ -82,35 +52,33 @@ void SlotResync::take(std::string_view raw) {
     const KeyIndex::Entry old = *index_->find(*facts);
     ObjectFacts gone = *facts;
     gone.uid = old.uid;
-    sink_.on_difference(*this, gone,
-                        shape_.coding->deleted(shape_.kind, gone, facts->revision, old.kept));
+    sink_.on_difference(
+        *this, gone,
+        question_.shape.coding->deleted(question_.shape.kind, gone, facts->revision, old.kept));
   }
   if (change != KeyIndex::Change::kNone && !is_hidden(*facts)) {
     sink_.on_difference(
         *this, *facts,
-        shape_.coding->item(change == KeyIndex::Change::kModified ? "MODIFIED" : "ADDED",
-                            shape_.kind, *facts, listed->item));
+        question_.shape.coding->item(change == KeyIndex::Change::kModified ? "MODIFIED" : "ADDED",
+                                     question_.shape.kind, *facts, listed->item));
   }
-  index_->put(*facts, shape_.coding->kept(facts->metadata));
+  index_->put(*facts, question_.shape.coding->kept(facts->metadata));
 }
 
-void SlotResync::on_end(Errc cause) noexcept {
-  if (answer_.status == 404 || answer_.status == 403) {
+void SlotResync::on_pages_end(ShardPages::End end) noexcept {
+  const int status = pages_->answer().status;
+  if (status == 404 || status == 403) {
     sink_.on_resync_failed(*this);
     return;
   }
-  const bool protobuf = shape_.coding->protobuf;
-  const ListEnvelope& list = protobuf ? messages_.envelope() : splitter_.envelope();
-  const std::string& version = list.resource_version;
-  std::uint64_t revision = 0;
-  std::from_chars(version.data(), version.data() + version.size(), revision);
-  if (answer_.status == 200 && !list.kind.empty() &&
-      (list.kind == "Table") != shape_.kind.is_table()) {
+  const ListEnvelope& list = pages_->envelope();
+  const std::uint64_t revision = pages_->revision();
+  if (status == 200 && !list.kind.empty() &&
+      (list.kind == "Table") != question_.shape.kind.is_table()) {
     sink_.on_resync_failed(*this);
     return;
   }
-  if (cause != Errc::kOk || answer_.status != 200 || broken_ ||
-      !(protobuf ? messages_.done() : splitter_.done()) || revision == 0) {
+  if (end != ShardPages::End::kDone || broken_ || revision == 0) {
     again();
     return;
   }
@@ -119,8 +87,9 @@ void SlotResync::on_end(Errc cause) noexcept {
     return;
   }
   index_->sweep([this, revision](const ObjectFacts& facts, const KeyIndex::Entry& entry) {
-    sink_.on_difference(*this, facts,
-                        shape_.coding->deleted(shape_.kind, facts, revision, entry.kept));
+    sink_.on_difference(
+        *this, facts,
+        question_.shape.coding->deleted(question_.shape.kind, facts, revision, entry.kept));
   });
   sink_.on_resynced(*this, revision);
 }

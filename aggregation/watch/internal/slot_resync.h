@@ -6,10 +6,9 @@
 #include <string_view>
 
 #include "aggregation/bytes/json_split.h"
-#include "aggregation/bytes/proto_split.h"
-#include "aggregation/bytes/watch_coding.h"
-#include "aggregation/member_call.h"
+#include "aggregation/list/shard_pages.h"
 #include "aggregation/merge_loop.h"
+#include "aggregation/shard_question.h"
 #include "aggregation/watch/internal/key_index.h"
 #include "net/loop.h"
 
@@ -18,7 +17,7 @@ namespace kintsugi::aggregation {
 /// Lists one shard's objects after its history was lost, and tells the difference to what an index
 /// knows as events (AGG-1002). Tries again until the shard answers. Threads:
 /// its loop.
-class SlotResync final : private MemberCall::Listener {
+class SlotResync final : private ShardPages::Listener {
  public:
   /// None of these may destroy the resync.
   class Sink {
@@ -35,10 +34,8 @@ class SlotResync final : private MemberCall::Listener {
     ~Sink() = default;
   };
 
-  /// @param head  as the watch was asked for; like `route`, `passed_on` and `shape`, which is
-  /// known, it has to outlive this.
-  SlotResync(MergeLoop& shared, Sink& sink, Member member, const http::RequestHead& head,
-             const MergeRoute& route, const std::string& passed_on, const StreamShape& shape,
+  /// @param question  outlives this; its shape is known
+  SlotResync(MergeLoop& shared, Sink& sink, Member member, ShardQuestion& question,
              std::unique_ptr<KeyIndex> index);
   void start();
   /// The sink hears nothing more.
@@ -47,25 +44,18 @@ class SlotResync final : private MemberCall::Listener {
   [[nodiscard]] std::unique_ptr<KeyIndex> take_index() noexcept { return std::move(index_); }
 
  private:
-  void on_head(const http::ResponseHead& head) noexcept override;
-  void on_data(std::string_view bytes) noexcept override;
-  void on_end(Errc cause) noexcept override;
-  void take(std::string_view raw);
+  void on_item(std::string_view raw, const ListEnvelope& envelope) noexcept override;
+  void on_bytes(std::size_t count) noexcept override { pages_->consume(count); }
+  void on_pages_end(ShardPages::End end) noexcept override;
   void again();
 
   MergeLoop& shared_;
   Sink& sink_;
   Member member_;
-  const http::RequestHead& head_;
-  const MergeRoute& route_;
-  const std::string& passed_on_;
-  const StreamShape& shape_;
+  ShardQuestion& question_;
   std::unique_ptr<KeyIndex> index_;
-  MemberCall call_;
-  ListSplitter splitter_;
-  ProtoListSplitter messages_;
+  std::unique_ptr<ShardPages> pages_;
   net::Timer retry_;
-  http::ResponseHead answer_;
   Duration backoff_;
   bool broken_ = false;
 };

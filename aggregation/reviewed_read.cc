@@ -1,4 +1,4 @@
-#include "aggregation/rights/reviewed_read.h"
+#include "aggregation/reviewed_read.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "aggregation/bytes/listed_item.h"
+#include "aggregation/list/listed_item.h"
 
 #include "aggregation/bytes/marker.h"
 #include "aggregation/bytes/proto_build.h"

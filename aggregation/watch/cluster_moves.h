@@ -14,6 +14,7 @@
 #include "aggregation/bytes/json_split.h"
 #include "aggregation/list/shard_pages.h"
 #include "aggregation/merge_loop.h"
+#include "aggregation/shard_question.h"
 #include "net/loop.h"
 
 namespace kintsugi::aggregation {
@@ -47,9 +48,8 @@ class ClusterMoves {
  public:
   using Arrived = std::function<void(const ClusterArrival& arrival)>;
 
-  /// @param head  as the group asks; like `route`, `passed_on` and `shape` it has to outlive this.
-  ClusterMoves(MergeLoop& shared, const http::RequestHead& head, const MergeRoute& route,
-               const std::string& passed_on, StreamShape& shape, Arrived arrived);
+  /// @param question  as the group asks; outlives this
+  ClusterMoves(MergeLoop& shared, ShardQuestion& question, Arrived arrived);
   ~ClusterMoves();
 
   /// The event is not the owner's: nobody gets it.
@@ -109,10 +109,7 @@ class ClusterMoves {
   void count_open() noexcept;
 
   MergeLoop& shared_;
-  const http::RequestHead& head_;
-  const MergeRoute& route_;
-  const std::string& passed_on_;
-  StreamShape& shape_;
+  ShardQuestion& question_;
   Arrived arrived_;
   std::map<Key, Left> left_;
   std::map<std::string, Vanished, std::less<>> vanished_;  // by cluster

@@ -1,4 +1,4 @@
-#include "aggregation/watch/jitter.h"
+#include "aggregation/jitter.h"
 
 #include <random>
 

@@ -1,8 +1,8 @@
-#include "aggregation/position/cluster_moves.h"
+#include "aggregation/watch/cluster_moves.h"
 
 #include <algorithm>
 
-#include "aggregation/bytes/listed_item.h"
+#include "aggregation/list/listed_item.h"
 #include "base/log.h"
 
 namespace kintsugi::aggregation {
@@ -29,11 +29,14 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
  public:
   using Done = std::function<void(bool complete)>;
   Listing(ClusterMoves& moves, Member member, const std::string& cluster, Done done)
-      : moves_(moves), route_(moves.route_), done_(std::move(done)), retry_(moves.shared_.loop) {
+      : moves_(moves),
+        path_(moves.question_.route.path),
+        done_(std::move(done)),
+        retry_(moves.shared_.loop) {
     arrival_.member = std::move(member);
     arrival_.cluster = cluster;
-    if (const std::size_t at = route_.path.rfind(kEverywhere); at != std::string::npos) {
-      route_.path.replace(at, kEverywhere.size(), "/clusters/" + cluster);
+    if (const std::size_t at = path_.rfind(kEverywhere); at != std::string::npos) {
+      path_.replace(at, kEverywhere.size(), "/clusters/" + cluster);
     }
   }
 
@@ -49,8 +52,11 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
     if (pages_ != nullptr) {  // it may be on the stack
       moves_.shared_.loop.post([kept = std::shared_ptr<ShardPages>(std::move(pages_))] {});
     }
-    pages_ = std::make_unique<ShardPages>(moves_.shared_, self, arrival_.member.id, moves_.head_,
-                                          route_, moves_.shape_, "&limit=500" + moves_.passed_on_);
+    ListQuery query;
+    query.query = "&limit=500";
+    query.path = path_;
+    pages_ = std::make_unique<ShardPages>(moves_.shared_, self, arrival_.member.id,
+                                          moves_.question_, std::move(query));
     if (!pages_->start()) {
       again();
     }
@@ -73,7 +79,7 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
     }
   }
   void on_item(std::string_view item, const ListEnvelope& envelope) noexcept override {
-    StreamShape& shape = moves_.shape_;
+    StreamShape& shape = moves_.question_.shape;
     if (!shape.kind.known()) {
       shape.kind = {envelope.kind, envelope.api_version};
       if (envelope.kind.ends_with("List")) {
@@ -113,7 +119,7 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
   }
 
   ClusterMoves& moves_;
-  MergeRoute route_;
+  std::string path_;
   Done done_;
   net::Timer retry_;
   std::unique_ptr<ShardPages> pages_;
@@ -123,15 +129,8 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
   bool strange_ = false;  // what came is not what the group's streams tell, or too much
 };
 
-ClusterMoves::ClusterMoves(MergeLoop& shared, const http::RequestHead& head,
-                           const MergeRoute& route, const std::string& passed_on,
-                           StreamShape& shape, Arrived arrived)
-    : shared_(shared),
-      head_(head),
-      route_(route),
-      passed_on_(passed_on),
-      shape_(shape),
-      arrived_(std::move(arrived)) {}
+ClusterMoves::ClusterMoves(MergeLoop& shared, ShardQuestion& question, Arrived arrived)
+    : shared_(shared), question_(question), arrived_(std::move(arrived)) {}
 
 ClusterMoves::~ClusterMoves() = default;
 
@@ -168,7 +167,8 @@ bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts) {
     left->told = 0;
     left->latest = std::max(left->latest, facts.revision);
     if (!is_owner) {
-      shared_.leave_out(member.id, route_.scope, std::string(facts.cluster), facts.revision);
+      shared_.leave_out(member.id, question_.route.scope, std::string(facts.cluster),
+                        facts.revision);
     }
   }
   return left != nullptr && !is_owner;
@@ -184,7 +184,7 @@ bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts,
     return true;  // it was listed
   }
   left->told = 0;
-  shared_.leave_out(member.id, route_.scope, std::string(facts.cluster), facts.revision);
+  shared_.leave_out(member.id, question_.route.scope, std::string(facts.cluster), facts.revision);
   if (!left->owed && !other_owner(member, facts)) {
     left->owed = true;
     count_open();
@@ -264,7 +264,7 @@ void ClusterMoves::follow(const std::vector<Member>& members) {
 }
 
 void ClusterMoves::remember(const Member& member) {
-  for (const auto& [cluster, revision] : shared_.left_out(member.id, route_.scope)) {
+  for (const auto& [cluster, revision] : shared_.left_out(member.id, question_.route.scope)) {
     if (left_.size() < kMostLeft) {
       Left& left = left_[{member.slot, cluster}];
       left.latest = std::max(left.latest, revision);
@@ -285,7 +285,7 @@ void ClusterMoves::forget(const Member& member) {
       left.latest = std::max(left.latest, event.revision);
     }
     if (left.told == 0) {  // who was not told may come back
-      shared_.leave_out(member.id, route_.scope, key.second, left.latest);
+      shared_.leave_out(member.id, question_.route.scope, key.second, left.latest);
     }
   }
   std::erase_if(left_, [&member](const auto& one) { return one.first.first == member.slot; });
@@ -300,7 +300,7 @@ void ClusterMoves::count_open() noexcept {
 
 void ClusterMoves::list(const Key& key, const Member& member, Left& left, Duration delay) {
   log_info("a logical cluster has moved, its objects are listed at its new shard",
-           {{"cluster", key.second}, {"shard", member.name}, {"path", route_.path}});
+           {{"cluster", key.second}, {"shard", member.name}, {"path", question_.route.path}});
   for (const ClusterArrival::Event& event : left.later) {
     left.latest = std::max(left.latest, event.revision);
   }

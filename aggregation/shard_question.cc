@@ -1,0 +1,64 @@
+#include "aggregation/shard_question.h"
+
+#include <utility>
+
+#include "aggregation/list/list_accept.h"
+
+namespace kintsugi::aggregation {
+namespace {
+
+std::string target_of(std::string_view path, std::string query) {
+  if (!query.empty()) {
+    query.front() = '?';
+  }
+  return std::string(path) + query;
+}
+
+}  // namespace
+
+http::RequestHead ShardQuestion::watch(const WatchStart& start, bool narrowed) const {
+  http::RequestHead out = head;
+  out.target = route.path + watch_query(start, passed_on);
+  if (narrowed) {
+    out.headers.set("accept", accept_only(accept(), shape.coding->media_type));
+  }
+  return out;
+}
+
+http::RequestHead ShardQuestion::list(std::string_view query, std::string_view more,
+                                      std::string_view path) const {
+  http::RequestHead out = head;
+  std::string whole(query);
+  whole.append(passed_on).append(more);
+  out.target = target_of(path.empty() ? std::string_view(route.path) : path, std::move(whole));
+  const std::string of_lists = list_accept(accept());
+  out.headers.set("accept", shape.coding == nullptr
+                                ? of_lists
+                                : accept_only(of_lists, shape.coding->media_type));
+  return out;
+}
+
+http::RequestHead ShardQuestion::probe() const {
+  http::RequestHead out = head;
+  out.target = target_of(route.path, "&limit=1" + passed_on);
+  std::string as_json = list_accept(accept());
+  const std::string_view protobuf = protobuf_coding().media_type;
+  const std::string_view json = json_coding().media_type;
+  for (std::size_t at; (at = as_json.find(protobuf)) != std::string::npos;) {
+    as_json.replace(at, protobuf.size(), json);
+  }
+  out.headers.set("accept", as_json);
+  return out;
+}
+
+std::string ask_shard(MergeLoop& shared, const MergeRoute& route, topology::ShardId shard,
+                      net::UpstreamClass kind, http::RequestHead head, MemberCall& call) {
+  shards::ShardClient* client = client_of(shared, route, shard);
+  if (client != nullptr && call.open(*client, kind, std::move(head))) {
+    return {};
+  }
+  return client == nullptr || client->cause().empty() ? "not known yet"
+                                                      : std::string(client->cause());
+}
+
+}  // namespace kintsugi::aggregation
