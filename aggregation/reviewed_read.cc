@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/list/merged_list.h"
-#include "aggregation/shard_answer.h"
 #include "aggregation/watch/merged_watch.h"
 #include "base/strings.h"
 #include "krm/status.h"
@@ -36,7 +36,7 @@ class ReviewedRead final : public http::RequestHandler, private Permit::Holder {
         route_(std::move(route)),
         query_(std::move(query)),
         accept_(std::move(accept)),
-        patience_(shared.loop),
+        patience_(shared.asking.loop),
         permit_(std::make_shared<Permit>(shared.reviewer, route_.reviews, route_.members,
                                          query_.partial)) {}
   ~ReviewedRead() override { leave(); }
@@ -44,7 +44,7 @@ class ReviewedRead final : public http::RequestHandler, private Permit::Holder {
   void start() {
     Permit::Holder& self = *this;
     permit_->hold(&self);
-    patience_.start(shared_.params.first_byte, [this] { give_up(); });
+    patience_.start(shared_.asking.params.first_byte, [this] { give_up(); });
     look();
   }
 
@@ -84,7 +84,7 @@ class ReviewedRead final : public http::RequestHandler, private Permit::Holder {
       go_on();
     } else {
       if (start.right == Right::kUnavailable) {
-        ++shared_.stats.failed;
+        ++shared_.asking.stats.failed;
       }
       next_ = serving::answer_error(head_, stream_, start.error);
     }
@@ -93,7 +93,7 @@ class ReviewedRead final : public http::RequestHandler, private Permit::Holder {
 
   void give_up() {
     if (permit_ != nullptr) {
-      ++shared_.stats.failed;
+      ++shared_.asking.stats.failed;
       next_ = serving::answer_error(head_, stream_,
                                     shards_unavailable({{"some", "no review came in time"}}, true));
       permit_->hold(nullptr);
@@ -134,10 +134,10 @@ class ReviewedRead final : public http::RequestHandler, private Permit::Holder {
     }
     if (query_.watch) {
       permit_->keep();
-      next_ = make_merged_watch(shared_, std::move(head_), stream_, std::move(route_),
+      next_ = make_merged_watch(shared_.watches, std::move(head_), stream_, std::move(route_),
                                 std::move(query_), std::move(accept_), permit_);
     } else {
-      next_ = make_merged_list(shared_, std::move(head_), stream_, std::move(route_),
+      next_ = make_merged_list(shared_.lists, std::move(head_), stream_, std::move(route_),
                                std::move(query_), std::move(accept_));
     }
   }
@@ -149,7 +149,7 @@ class ReviewedRead final : public http::RequestHandler, private Permit::Holder {
       if (next_ == nullptr) {
         permit_->hold(nullptr);
       }
-      shared_.loop.post([kept = std::move(permit_)] {});
+      shared_.asking.loop.post([kept = std::move(permit_)] {});
       permit_ = nullptr;
     }
   }

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "aggregation/asking/merge_query.h"
 #include "aggregation/merge_loop.h"
-#include "aggregation/merge_query.h"
 #include "aggregation/rights/permit.h"
 #include "http/handler.h"
 

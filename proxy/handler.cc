@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/rights/reviewer.h"
-#include "aggregation/shard_answer.h"
 #include "auth/authorizer.h"
 #include "base/log.h"
 #include "http/guarded_answer.h"
@@ -81,28 +81,28 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
   led_facts_.mapping = nullptr;
   led_facts_.clusters = true;
   forward_.limits = params_.limits;
-  merge_.memory = forward_.memory;
-  merge_.find_deliveries = params_.find_deliveries;
-  merge_.homes = params_.homes;
-  merge_.rolled_back = params_.rolled_back;
-  merge_.documents = documents_.cache;
+  merge_.lists.memory = forward_.memory;
+  merge_.watches.find_deliveries = params_.find_deliveries;
+  merge_.watches.homes = params_.homes;
+  merge_.watches.rolled_back = params_.rolled_back;
+  merge_.watches.documents = documents_.cache;
   if (params_.merge_options.share == aggregation::Share::kReviewed) {
     merge_.start_reviews();
   }
   if (params_.queue_budget != nullptr) {
-    merge_.queue_budget = params_.queue_budget;
+    merge_.watches.queue_budget = params_.queue_budget;
   }
   if (params_.list_gate != nullptr) {
-    merge_.list_gate = params_.list_gate;
+    merge_.lists.gate = params_.list_gate;
   }
   if (params_.initial_gate != nullptr) {
-    merge_.initial_gate = params_.initial_gate;
+    merge_.watches.initial_gate = params_.initial_gate;
   }
   if (params_.sequences != nullptr) {
-    merge_.sequences = params_.sequences;
+    merge_.positions.sequences = params_.sequences;
   }
   if (params_.moves != nullptr) {
-    merge_.moves = params_.moves;
+    merge_.positions.moves = params_.moves;
   }
   params_.pool.on_moved([this](const shards::ShardClient& client) {
     forward_.moving.end_of(forward_.watches, &client, kMoveSpread);
@@ -337,7 +337,7 @@ ProxyHandler::Answer ProxyHandler::probe(const Request& request, http::ResponseS
 }
 
 void ProxyHandler::set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys) {
-  merge_.keys = std::move(keys);
+  merge_.positions.keys = std::move(keys);
   merge_.set_slots(std::move(slots));
 }
 

@@ -119,15 +119,17 @@ class ProxyHandler final : public RoutedHandler {
   /// Connections with the proxy's own credential, for reviews, and for reads that were reviewed;
   /// they must outlive the handler. @param reviewed  null: the same
   void set_own_pool(topology::ShardPool* own, topology::ShardPool* reviewed = nullptr) noexcept {
-    merge_.own_pool = reviewed != nullptr ? reviewed : own;
+    merge_.asking.own_pool = reviewed != nullptr ? reviewed : own;
     if (merge_.reviewer != nullptr) {
       merge_.reviewer->use_pool(own);
     }
   }
-  [[nodiscard]] const aggregation::MergeStats& merge_stats() const noexcept { return merge_.stats; }
+  [[nodiscard]] const aggregation::MergeStats& merge_stats() const noexcept {
+    return merge_.asking.stats;
+  }
   /// Of the slot table that cursors are made with.
   [[nodiscard]] std::uint32_t slot_generation() const noexcept {
-    return merge_.slots->current().generation;
+    return merge_.positions.slots->current().generation;
   }
   /// Null without share: reviewed.
   [[nodiscard]] const aggregation::Reviewer* reviewer() const noexcept {
@@ -135,10 +137,10 @@ class ProxyHandler final : public RoutedHandler {
   }
   [[nodiscard]] aggregation::ResumeRing::Found find_delivery(
       const std::string& key, std::uint64_t revision, const std::vector<bool>& members) const {
-    return merge_.find_delivery(key, revision, members);
+    return merge_.watches.find_delivery(key, revision, members);
   }
   [[nodiscard]] std::vector<aggregation::GroupReport> merge_groups() const {
-    return merge_.report_groups();
+    return merge_.watches.report_groups();
   }
   [[nodiscard]] const aggregation::DocumentStats& document_stats() const noexcept {
     return documents_.stats;

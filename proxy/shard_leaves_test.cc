@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "aggregation/member_call.h"
+#include "aggregation/asking/member_call.h"
 #include "proxy/forwarding/forward.h"
 #include "proxy/forwarding/unmarked_write.h"
 #include "proxy/testing/rig.h"

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "aggregation/asking/merge_params.h"
 #include "krm/json.h"
 
 namespace kintsugi::aggregation {
@@ -14,12 +15,6 @@ namespace kintsugi::aggregation {
 /// order; the shard's preferred versions stay.
 /// @returns false when the kinds differ or are none of these; `theirs` is unchanged then.
 [[nodiscard]] bool merge_discovery(krm::Json& theirs, const krm::Json& ours);
-
-/// What a document made of those of several shards holds (AGG-1601).
-enum class Join : std::uint8_t {
-  kUnion,         ///< what any of them serves
-  kIntersection,  ///< what all of them serve
-};
 
 /// Joins `more` to `into`, where two shards say what they serve: what both have stays as it is in
 /// `into`, with the verbs that both have; a version is as fresh as the fresher of both. Of the

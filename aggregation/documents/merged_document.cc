@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/documents/internal/document_build.h"
-#include "aggregation/shard_answer.h"
 #include "net/upstream.h"
 #include "serving/answer.h"
 #include "serving/captured_answer.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "aggregation/merge_query.h"
+#include "aggregation/asking/merge_query.h"
 #include "aggregation/position/continue_token.h"
 #include "aggregation/position/cursor.h"
 #include "base/error.h"

@@ -3,11 +3,11 @@
 #include <utility>
 #include <vector>
 
-#include "aggregation/jitter.h"
+#include "aggregation/asking/jitter.h"
 
 namespace kintsugi::aggregation {
 
-ListProbe::ListProbe(MergeLoop& shared, ShardQuestion& question,
+ListProbe::ListProbe(Asking& shared, ShardQuestion& question,
                      std::optional<topology::ShardId> shard,
                      std::function<void(const ListEnvelope&)> known)
     : shared_(shared),

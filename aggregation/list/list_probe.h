@@ -5,9 +5,9 @@
 #include <optional>
 #include <string_view>
 
+#include "aggregation/asking/asking.h"
+#include "aggregation/asking/shard_question.h"
 #include "aggregation/list/shard_pages.h"
-#include "aggregation/merge_loop.h"
-#include "aggregation/shard_question.h"
 #include "net/loop.h"
 
 namespace kintsugi::aggregation {
@@ -19,7 +19,7 @@ class ListProbe final : private ShardPages::Listener {
  public:
   /// @param question  outlives this. @param shard  nullopt: any, one after another
   /// @param known  must not destroy it
-  ListProbe(MergeLoop& shared, ShardQuestion& question, std::optional<topology::ShardId> shard,
+  ListProbe(Asking& shared, ShardQuestion& question, std::optional<topology::ShardId> shard,
             std::function<void(const ListEnvelope& list)> known);
   void start();
   /// Nothing comes any more.
@@ -36,7 +36,7 @@ class ListProbe final : private ShardPages::Listener {
   void on_pages_end(ShardPages::End end) noexcept override;
   void again();
 
-  MergeLoop& shared_;
+  Asking& shared_;
   ShardQuestion& question_;
   std::optional<topology::ShardId> shard_;
   std::function<void(const ListEnvelope&)> known_;

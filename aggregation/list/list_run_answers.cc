@@ -233,12 +233,12 @@ void ListRun::expire(ListPart& part) {
   const std::string fresh(status.text({"metadata", "continue"}));
   const bool begun = part.step.query.find("continue=") != std::string::npos;
   const bool can_go_on = begun ? !fresh.empty() : !plan_.inconsistent;
-  if (plan_.from_token && can_go_on && !shared_.keys.empty()) {
+  if (plan_.from_token && can_go_on && !lists_.positions.keys.empty()) {
     MergedContinue token = next_token(index_of(part));
     token.inconsistent = true;
     token.member_token = fresh;
     error.edit().message = kPageExpired;
-    error.edit().continue_token = encode_continue(token, question(), shared_.keys.front());
+    error.edit().continue_token = encode_continue(token, question(), lists_.positions.keys.front());
   }
   ++shared_.stats.expired["history"];
   fail_with(error);

@@ -100,7 +100,7 @@ bool ListRun::spool_fits() {
   }
   const std::size_t most = shared_.params.protobuf_spool;
   if (!spooled_) {
-    spooled_.emplace(shared_.memory, MemoryAccount::kLists, serving::payer_of(down_.peer()).name,
+    spooled_.emplace(lists_.memory, MemoryAccount::kLists, serving::payer_of(down_.peer()).name,
                      MemoryBudget::Bounds{most, false});
   }
   const bool fits = spooled_->set(spool_.size()) == MemoryBudget::Fit::kFits;
@@ -230,7 +230,7 @@ MergedContinue ListRun::next_token(std::size_t index) {
 }
 
 std::string ListRun::continue_text() {
-  if (plan_.limit == 0 || shared_.keys.empty()) {
+  if (plan_.limit == 0 || lists_.positions.keys.empty()) {
     return {};
   }
   std::size_t index = current_;
@@ -244,7 +244,7 @@ std::string ListRun::continue_text() {
   }
   MergedContinue token = next_token(index);
   token.member_token = member_token_;
-  return encode_continue(token, question(), shared_.keys.front());
+  return encode_continue(token, question(), lists_.positions.keys.front());
 }
 
 void ListRun::start_output(std::string_view type) {

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
+#include "aggregation/asking/route.h"
 #include "aggregation/bytes/json_split.h"
 #include "aggregation/bytes/watch_coding.h"
-#include "aggregation/merge_loop.h"
 
 namespace kintsugi::aggregation {
 

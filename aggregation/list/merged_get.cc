@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "aggregation/asking/member_call.h"
+#include "aggregation/asking/merge_query.h"
+#include "aggregation/asking/shard_answer.h"
+#include "aggregation/asking/shard_question.h"
 #include "aggregation/bytes/marker.h"
 #include "aggregation/bytes/proto_build.h"
 #include "aggregation/bytes/proto_split.h"
 #include "aggregation/list/list_plan.h"
-#include "aggregation/member_call.h"
-#include "aggregation/merge_query.h"
-#include "aggregation/shard_answer.h"
-#include "aggregation/shard_question.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "krm/go_text.h"
@@ -39,20 +39,20 @@ std::string passed_on(const krm::Query& query) {
 
 class MergedGet final : public http::RequestHandler {
  public:
-  MergedGet(MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream,
-            MergeRoute route)
-      : shared_(shared),
+  MergedGet(Lists& lists, http::RequestHead head, http::ResponseStream& stream, MergeRoute route)
+      : shared_(lists.asking),
+        positions_(lists.positions),
         down_(stream),
         form_(serving::AnswerForm::of(head)),
         head_(std::move(head)),
         route_(std::move(route)),
-        timer_(shared.loop) {}
+        timer_(shared_.loop) {}
 
   void start(std::string_view accept, bool partial) {
     ask_as(head_, accept);
     partial_ = partial;
     const std::vector<Member> members = route_.members();
-    const CursorCodec codec = shared_.codec(route_.scope);
+    const CursorCodec codec = positions_.codec(route_.scope);
     const std::string version(route_.info.query.get("resourceVersion").value_or(""));
     const DecodedVersion read = codec.decode(version, member_flags(codec.history(), members));
     if (read.kind == VersionClass::kMalformed) {
@@ -261,7 +261,8 @@ class MergedGet final : public http::RequestHandler {
     }
   }
 
-  MergeLoop& shared_;
+  Asking& shared_;
+  const Positions& positions_;
   http::ResponseStream& down_;
   serving::AnswerForm form_;
   http::RequestHead head_;  // what every shard is asked with
@@ -274,7 +275,8 @@ class MergedGet final : public http::RequestHandler {
 
 }  // namespace
 
-std::unique_ptr<http::RequestHandler> answer_merged_get(MergeLoop& shared, http::RequestHead head,
+std::unique_ptr<http::RequestHandler> answer_merged_get(Lists& lists, LateSlots& late,
+                                                        http::RequestHead head,
                                                         http::ResponseStream& stream,
                                                         MergeRoute route) {
   const std::optional<std::string> accept = mergeable_accept(head.headers.get("accept"), true);
@@ -290,14 +292,14 @@ std::unique_ptr<http::RequestHandler> answer_merged_get(MergeLoop& shared, http:
       named_generation(route.info.query.get("resourceVersion").value_or(""));
   const auto kept =
       std::make_shared<Question>(Question{std::move(head), std::move(route), *accept});
-  const auto ask = [&shared, &stream, kept]() -> std::unique_ptr<http::RequestHandler> {
-    const bool partial = asks_partial(shared.options, kept->head.headers);
+  const auto ask = [&lists, &stream, kept]() -> std::unique_ptr<http::RequestHandler> {
+    const bool partial = asks_partial(lists.asking.options, kept->head.headers);
     auto get =
-        std::make_unique<MergedGet>(shared, std::move(kept->head), stream, std::move(kept->route));
+        std::make_unique<MergedGet>(lists, std::move(kept->head), stream, std::move(kept->route));
     get->start(kept->accept, partial);
     return get;
   };
-  return when_slots_are_known(shared, {kept, &kept->head}, stream, named, ask);
+  return late.when_known({kept, &kept->head}, stream, named, ask);
 }
 
 }  // namespace kintsugi::aggregation

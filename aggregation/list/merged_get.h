@@ -2,7 +2,8 @@
 
 #include <memory>
 
-#include "aggregation/merge_loop.h"
+#include "aggregation/asking/late_slots.h"
+#include "aggregation/list/lists.h"
 #include "http/handler.h"
 
 namespace kintsugi::aggregation {
@@ -10,7 +11,7 @@ namespace kintsugi::aggregation {
 /// Answers a GET by name over plain servers (AGG-613): all of them are asked, the
 /// one that has the object answers, with its marker. None has it: 404. More than one: 409, which
 /// names them. @param route  its path ends in the name
-[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_merged_get(MergeLoop& shared,
+[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_merged_get(Lists& lists, LateSlots& late,
                                                                       http::RequestHead head,
                                                                       http::ResponseStream& stream,
                                                                       MergeRoute route);

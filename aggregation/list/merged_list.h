@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "aggregation/asking/member_call.h"
+#include "aggregation/asking/merge_query.h"
 #include "aggregation/list/list_plan.h"
-#include "aggregation/member_call.h"
-#include "aggregation/merge_loop.h"
-#include "aggregation/merge_query.h"
+#include "aggregation/list/lists.h"
 #include "http/handler.h"
 
 namespace kintsugi::aggregation {
@@ -16,7 +16,7 @@ namespace kintsugi::aggregation {
 /// in slot order, `metadata` comes last. Shards whose turn has not come wait in their windows, and
 /// all of them when the client does not read. @param accept  of mergeable_accept()
 [[nodiscard]] std::unique_ptr<http::RequestHandler> make_merged_list(
-    MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
+    Lists& lists, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
     MergeQuery query, std::string accept);
 
 }  // namespace kintsugi::aggregation

@@ -11,7 +11,7 @@ constexpr std::size_t kMaxErrorBody = 64U << 10;
 
 }  // namespace
 
-ShardPages::ShardPages(MergeLoop& shared, Listener& listener, topology::ShardId shard,
+ShardPages::ShardPages(Asking& shared, Listener& listener, topology::ShardId shard,
                        ShardQuestion& question, ListQuery query)
     : shared_(shared),
       listener_(listener),

@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "aggregation/asking/asking.h"
+#include "aggregation/asking/member_call.h"
+#include "aggregation/asking/shard_question.h"
 #include "aggregation/bytes/list_reader.h"
 #include "aggregation/bytes/watch_coding.h"
-#include "aggregation/member_call.h"
-#include "aggregation/merge_loop.h"
-#include "aggregation/shard_question.h"
 
 namespace kintsugi::aggregation {
 
@@ -45,8 +45,8 @@ class ShardPages final : private MemberCall::Listener {
 
   /// @param question  outlives this; its coding is decided by the answer if it is not yet, but not
   /// by that to a probe
-  ShardPages(MergeLoop& shared, Listener& listener, topology::ShardId shard,
-             ShardQuestion& question, ListQuery query);
+  ShardPages(Asking& shared, Listener& listener, topology::ShardId shard, ShardQuestion& question,
+             ListQuery query);
   /// False: the shard is down, nothing comes.
   [[nodiscard]] bool start();
   /// Nothing comes any more.
@@ -66,7 +66,7 @@ class ShardPages final : private MemberCall::Listener {
   void on_end(Errc cause) noexcept override;
   [[nodiscard]] bool ask(const std::string& token);
 
-  MergeLoop& shared_;
+  Asking& shared_;
   Listener& listener_;
   topology::ShardId shard_;
   ShardQuestion& question_;

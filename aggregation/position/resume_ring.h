@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "aggregation/position/cursor.h"
-#include "aggregation/watch/ring.h"
+#include "aggregation/position/ring.h"
 #include "base/time.h"
 
 /// Where the readers of a group were when an event was delivered, so that a watch can be resumed at

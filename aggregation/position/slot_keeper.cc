@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "aggregation/merge_loop.h"
+#include "aggregation/position/slot_uid.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/time.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/rights/reviewer.h"
-#include "aggregation/shard_answer.h"
 
 namespace kintsugi::aggregation {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "aggregation/merge_loop.h"
+#include "aggregation/asking/route.h"
 #include "aggregation/rights/internal/review_book.h"
 #include "auth/access_review.h"
 #include "auth/authorizer.h"

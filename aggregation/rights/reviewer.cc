@@ -23,7 +23,7 @@ ReviewBook::Limits limits_of(const MergeParams& params) {
 
 }  // namespace
 
-Reviewer::Reviewer(MergeLoop& shared)
+Reviewer::Reviewer(Asking& shared)
     : shared_(shared),
       book_(limits_of(shared.params)),
       due_(shared.loop),

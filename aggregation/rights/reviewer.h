@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "aggregation/merge_loop.h"
+#include "aggregation/asking/asking.h"
 #include "aggregation/rights/internal/grant_watch.h"
 #include "aggregation/rights/internal/review_book.h"
 #include "net/loop.h"
@@ -18,7 +18,7 @@ namespace kintsugi::aggregation {
 class Reviewer {
  public:
   /// @param shared must outlive it
-  explicit Reviewer(MergeLoop& shared);
+  explicit Reviewer(Asking& shared);
   Reviewer(const Reviewer&) = delete;
   Reviewer& operator=(const Reviewer&) = delete;
 
@@ -52,7 +52,7 @@ class Reviewer {
             Expected<net::FetchResponse> response);
   void sweep();
 
-  MergeLoop& shared_;
+  Asking& shared_;
   topology::ShardPool* pool_ = nullptr;
   ReviewBook book_;
   std::map<std::string, std::unique_ptr<net::Call>> calls_;  // by key

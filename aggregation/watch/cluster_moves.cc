@@ -129,8 +129,9 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
   bool strange_ = false;  // what came is not what the group's streams tell, or too much
 };
 
-ClusterMoves::ClusterMoves(MergeLoop& shared, ShardQuestion& question, Arrived arrived)
-    : shared_(shared), question_(question), arrived_(std::move(arrived)) {}
+ClusterMoves::ClusterMoves(Asking& shared, const MoveNotes& notes, ShardQuestion& question,
+                           Arrived arrived)
+    : shared_(shared), notes_(notes), question_(question), arrived_(std::move(arrived)) {}
 
 ClusterMoves::~ClusterMoves() = default;
 
@@ -167,8 +168,8 @@ bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts) {
     left->told = 0;
     left->latest = std::max(left->latest, facts.revision);
     if (!is_owner) {
-      shared_.leave_out(member.id, question_.route.scope, std::string(facts.cluster),
-                        facts.revision);
+      notes_.leave_out(member.id, question_.route.scope, std::string(facts.cluster),
+                       facts.revision);
     }
   }
   return left != nullptr && !is_owner;
@@ -184,7 +185,7 @@ bool ClusterMoves::leaves_out(const Member& member, const ObjectFacts& facts,
     return true;  // it was listed
   }
   left->told = 0;
-  shared_.leave_out(member.id, question_.route.scope, std::string(facts.cluster), facts.revision);
+  notes_.leave_out(member.id, question_.route.scope, std::string(facts.cluster), facts.revision);
   if (!left->owed && !other_owner(member, facts)) {
     left->owed = true;
     count_open();
@@ -264,7 +265,7 @@ void ClusterMoves::follow(const std::vector<Member>& members) {
 }
 
 void ClusterMoves::remember(const Member& member) {
-  for (const auto& [cluster, revision] : shared_.left_out(member.id, question_.route.scope)) {
+  for (const auto& [cluster, revision] : notes_.left_out(member.id, question_.route.scope)) {
     if (left_.size() < kMostLeft) {
       Left& left = left_[{member.slot, cluster}];
       left.latest = std::max(left.latest, revision);
@@ -285,7 +286,7 @@ void ClusterMoves::forget(const Member& member) {
       left.latest = std::max(left.latest, event.revision);
     }
     if (left.told == 0) {  // who was not told may come back
-      shared_.leave_out(member.id, question_.route.scope, key.second, left.latest);
+      notes_.leave_out(member.id, question_.route.scope, key.second, left.latest);
     }
   }
   std::erase_if(left_, [&member](const auto& one) { return one.first.first == member.slot; });

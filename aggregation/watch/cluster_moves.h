@@ -11,10 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "aggregation/asking/asking.h"
+#include "aggregation/asking/shard_question.h"
 #include "aggregation/bytes/json_split.h"
 #include "aggregation/list/shard_pages.h"
-#include "aggregation/merge_loop.h"
-#include "aggregation/shard_question.h"
+#include "aggregation/position/move_notes.h"
 #include "net/loop.h"
 
 namespace kintsugi::aggregation {
@@ -49,7 +50,7 @@ class ClusterMoves {
   using Arrived = std::function<void(const ClusterArrival& arrival)>;
 
   /// @param question  as the group asks; outlives this
-  ClusterMoves(MergeLoop& shared, ShardQuestion& question, Arrived arrived);
+  ClusterMoves(Asking& shared, const MoveNotes& notes, ShardQuestion& question, Arrived arrived);
   ~ClusterMoves();
 
   /// The event is not the owner's: nobody gets it.
@@ -108,7 +109,8 @@ class ClusterMoves {
   void on_listed(const Key& key, const Member& member, bool complete);
   void count_open() noexcept;
 
-  MergeLoop& shared_;
+  Asking& shared_;
+  const MoveNotes& notes_;
   ShardQuestion& question_;
   Arrived arrived_;
   std::map<Key, Left> left_;

@@ -3,10 +3,10 @@
 #include <optional>
 #include <utility>
 
+#include "aggregation/asking/jitter.h"
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/bytes/cut_event.h"
 #include "aggregation/bytes/marker.h"
-#include "aggregation/jitter.h"
-#include "aggregation/shard_answer.h"
 #include "base/log.h"
 
 namespace kintsugi::aggregation {
@@ -31,7 +31,7 @@ Error event_too_large(const MemberWatch& from, const std::string& key, std::size
                                     std::to_string(limit) + " bytes");
 }
 
-MemberWatch::MemberWatch(MergeLoop& shared, Sink& sink, Member member, ShardQuestion& question,
+MemberWatch::MemberWatch(Asking& shared, Sink& sink, Member member, ShardQuestion& question,
                          WatchStart start)
     : shared_(shared),
       sink_(&sink),
@@ -167,7 +167,7 @@ void MemberWatch::end() noexcept {
 }
 
 bool MemberWatch::is_connected() const noexcept {
-  const shards::ShardClient* client = client_of(shared_, question_.route, member_.id);
+  const shards::ShardClient* client = shared_.client_of(question_.route, member_.id);
   return client != nullptr && client->upstream() != nullptr &&
          client->upstream()->stats(net::UpstreamClass::kWatch).connections > 0;
 }

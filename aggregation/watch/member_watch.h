@@ -4,13 +4,13 @@
 #include <string>
 #include <string_view>
 
+#include "aggregation/asking/asking.h"
+#include "aggregation/asking/member_call.h"
+#include "aggregation/asking/shard_question.h"
 #include "aggregation/bytes/json_split.h"
 #include "aggregation/bytes/proto_split.h"
 #include "aggregation/bytes/watch_coding.h"
 #include "aggregation/bytes/watch_text.h"
-#include "aggregation/member_call.h"
-#include "aggregation/merge_loop.h"
-#include "aggregation/shard_question.h"
 #include "aggregation/watch/internal/initial_phase.h"
 #include "aggregation/watch/internal/key_index.h"
 #include "aggregation/watch/member_watch_fsm.h"
@@ -63,8 +63,7 @@ class MemberWatch final : private MemberCall::Listener,
   };
 
   /// @param question  outlives this; its coding is decided here if nobody has
-  MemberWatch(MergeLoop& shared, Sink& sink, Member member, ShardQuestion& question,
-              WatchStart start);
+  MemberWatch(Asking& shared, Sink& sink, Member member, ShardQuestion& question, WatchStart start);
   ~MemberWatch() = default;
   MemberWatch(const MemberWatch&) = delete;
   MemberWatch& operator=(const MemberWatch&) = delete;
@@ -157,7 +156,7 @@ class MemberWatch final : private MemberCall::Listener,
   void mark(const EventFacts& facts, std::string_view event);
   void give(const EventFacts& facts, std::string_view event);
 
-  MergeLoop& shared_;
+  Asking& shared_;
   Sink* sink_;
   Member member_;
   ShardQuestion& question_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "aggregation/merge_loop.h"
 #include "aggregation/position/cursor.h"
 
 namespace kintsugi::aggregation {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/bytes/json_split.h"
 #include "aggregation/bytes/watch_text.h"
-#include "aggregation/shard_answer.h"
 #include "base/error.h"
 #include "base/time.h"
 

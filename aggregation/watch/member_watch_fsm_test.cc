@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "aggregation/merge_loop.h"
 #include "aggregation/position/cursor.h"
 
 namespace kintsugi::aggregation {

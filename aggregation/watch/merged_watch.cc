@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/list/list_plan.h"
-#include "aggregation/shard_answer.h"
 #include "aggregation/watch/internal/merged_watch_run.h"
 #include "auth/x509_identity.h"
 #include "base/log.h"
@@ -22,33 +22,34 @@ Error too_many_at_once() {
 
 }  // namespace
 
-MergedWatch::MergedWatch(MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream,
+MergedWatch::MergedWatch(Watches& watches, http::RequestHead head, http::ResponseStream& stream,
                          MergeRoute route, const MergeQuery& query, const std::string& accept,
                          std::shared_ptr<Permit> permit)
     : Watch(auth::proof_of(stream.peer())),
-      shared_(shared),
+      shared_(watches.asking),
       down_(stream),
       bookmarks_(query.bookmarks),
       partial_(query.partial),
       audit_id_(head.headers.get("audit-id")),
-      opening_(std::make_unique<Opening>(serving::AnswerForm::of(head), shared.loop)),
+      opening_(std::make_unique<Opening>(serving::AnswerForm::of(head), shared_.loop)),
       timeout_seconds_(query.timeout_seconds),
       initial_events_(query.initial_events),
       permit_(std::move(permit)),
-      idle_(shared.loop),
-      end_(shared.loop),
-      doom_(shared.loop),
-      initial_(shared.loop) {
+      watches_(watches),
+      idle_(shared_.loop),
+      end_(shared_.loop),
+      doom_(shared_.loop),
+      initial_(shared_.loop) {
   ask_as(head, accept);
-  group_ = group_of(shared_, std::move(head), std::move(route), query);
-  shared_.open.push_back(this);
+  group_ = group_of(watches_, std::move(head), std::move(route), query);
+  watches_.open.push_back(this);
   ++group_->counts().watches;
   ++shared_.stats.watches_begun;
 }
 
 MergedWatch::~MergedWatch() {
   stop();
-  std::erase(shared_.open, this);
+  std::erase(watches_.open, this);
   --group_->counts().watches;
 }
 
@@ -129,7 +130,7 @@ void MergedWatch::start_at(const DecodedVersion& version) {
       refuse(too_many_at_once());
     }
   };
-  ticket_ = shared_.initial_gate->enter(
+  ticket_ = watches_.initial_gate->enter(
       shared_.loop,
       {.scope = scope.route + '\n' + scope.group + '\n' + scope.resource,
        .identity = permit_ ? permit_->caller() : group_->identity()},
@@ -185,15 +186,15 @@ void MergedWatch::follow_members() {
   for (const Part& part : parts_) {
     if (part.component != 0 && part.leaves_at == 0 &&
         slots.rolled_back_since(slots.current().uids[part.slot], generation)) {
-      expire("rollback", shared_.expiry_turn(0, 1));
+      expire("rollback", watches_.expiry_turn(0, 1));
     }
   }
   if (group_->codec().is_sequence() != by_sequence_ && !doomed_) {
-    expire("sequence", shared_.expiry_turn(0, 1));  // no cursor is newer than the last (AGG-504)
+    expire("sequence", watches_.expiry_turn(0, 1));  // no cursor is newer than the last (AGG-504)
   }
   if (lost_objects) {
     // What the client has of that shard it can only lose by listing again; not all at once.
-    expire("removed", shared_.expiry_turn(0, 1));
+    expire("removed", watches_.expiry_turn(0, 1));
   }
   for (const Member& member : now) {
     // A client that is about to list again may still have objects of a shard that is back.
@@ -267,10 +268,10 @@ void MergedWatch::resume_at_event(std::uint64_t revision, const std::vector<bool
     }
     start_at(version);
   });
-  if (shared_.find_deliveries) {
-    shared_.find_deliveries(group_->key(), revision, flags, found);
+  if (watches_.find_deliveries) {
+    watches_.find_deliveries(group_->key(), revision, flags, found);
   } else {
-    found(shared_.find_delivery(group_->key(), revision, flags));
+    found(watches_.find_delivery(group_->key(), revision, flags));
   }
 }
 
@@ -357,12 +358,12 @@ void MergedWatch::try_attach(Part& part) {
   }
 }
 
-std::unique_ptr<http::RequestHandler> make_merged_watch(MergeLoop& shared, http::RequestHead head,
+std::unique_ptr<http::RequestHandler> make_merged_watch(Watches& watches, http::RequestHead head,
                                                         http::ResponseStream& stream,
                                                         MergeRoute route, MergeQuery query,
                                                         std::string accept,
                                                         std::shared_ptr<Permit> permit) {
-  auto watch = std::make_unique<MergedWatch>(shared, std::move(head), stream, std::move(route),
+  auto watch = std::make_unique<MergedWatch>(watches, std::move(head), stream, std::move(route),
                                              query, accept, std::move(permit));
   watch->start(query.resource_version);
   return watch;

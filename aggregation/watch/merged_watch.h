@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "aggregation/merge_loop.h"
-#include "aggregation/merge_query.h"
+#include "aggregation/asking/merge_query.h"
+#include "aggregation/watch/watches.h"
 #include "http/handler.h"
 
 namespace kintsugi::aggregation {
@@ -18,7 +18,7 @@ class Permit;
 /// waits for it.
 /// @param permit  with a reviewed route, and allowed: what the watch lives by
 [[nodiscard]] std::unique_ptr<http::RequestHandler> make_merged_watch(
-    MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
+    Watches& watches, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
     MergeQuery query, std::string accept, std::shared_ptr<Permit> permit = nullptr);
 
 /// The slots have changed: shards that joined are asked, those that left end the stream.

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "aggregation/jitter.h"
+#include "aggregation/asking/jitter.h"
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/list/list_plan.h"
-#include "aggregation/shard_answer.h"
 #include "aggregation/watch/internal/merged_watch_run.h"
 #include "base/log.h"
 #include "krm/status.h"
@@ -76,7 +76,7 @@ void MergedWatch::on_slot_expired(std::size_t slot, std::string_view reason,
 
 void MergedWatch::on_slot_compared(std::size_t slot, std::uint64_t position) noexcept {
   if (const Part* part = part_of(slot); part != nullptr && part->component > position) {
-    on_slot_expired(slot, "ahead", shared_.expiry_turn(0, 1));
+    on_slot_expired(slot, "ahead", watches_.expiry_turn(0, 1));
   }
 }
 
@@ -115,7 +115,7 @@ bool MergedWatch::takes(const MemberWatch& from, const EventFacts& event) {
 
 void MergedWatch::expire_moved() {
   if (!done_ && !doomed_) {
-    expire("moved", shared_.expiry_turn(0, 1));
+    expire("moved", watches_.expiry_turn(0, 1));
   }
 }
 
@@ -259,7 +259,7 @@ void MergedWatch::begin() {
   }
   warnings.add_to(headers);
   down_.send_head(200, headers, false);
-  shared_.watches.add(*this);
+  watches_.drain.add(*this);
   const Duration life = lifetime_of(timeout_seconds_);
   if (life > kLastWarning) {
     end_.start(life - kLastWarning, [this] {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "aggregation/jitter.h"
+#include "aggregation/asking/jitter.h"
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/list/list_plan.h"
-#include "aggregation/shard_answer.h"
 #include "aggregation/watch/internal/merged_watch_run.h"
 #include "base/memory.h"
 #include "base/prefetch.h"

@@ -1,7 +1,7 @@
 // MergedWatch: the reviews that it lives by (AGG-905 to AGG-907).
 #include <algorithm>
 
-#include "aggregation/shard_answer.h"
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/watch/internal/merged_watch_run.h"
 
 namespace kintsugi::aggregation {

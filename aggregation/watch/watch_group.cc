@@ -35,22 +35,23 @@ std::string identity_of(const http::RequestHead& head) {
 
 }  // namespace
 
-WatchGroup::WatchGroup(MergeLoop& shared, std::string key, http::RequestHead head, MergeRoute route,
+WatchGroup::WatchGroup(Watches& watches, std::string key, http::RequestHead head, MergeRoute route,
                        std::string passed_on)
-    : shared_(shared),
+    : watches_(watches),
+      shared_(watches.asking),
       key_(std::move(key)),
       question_{std::move(head), std::move(route), std::move(passed_on), {}},
-      codec_(shared.codec(question_.route.scope)),
+      codec_(watches.positions.codec(question_.route.scope)),
       members_(question_.route.members()),
-      log_(shared.params.group_log),
-      ring_({.least = shared.params.resume_events}),
-      counts_(shared.stats.of(question_.route.info.group)),
+      log_(shared_.params.group_log),
+      ring_({.least = shared_.params.resume_events}),
+      counts_(shared_.stats.of(question_.route.info.group)),
       names_([this](std::size_t slot) { count_collision(slot); }),
-      moves_(shared, question_,
+      moves_(shared_, watches.moves, question_,
              [this](const ClusterArrival& arrival) { on_cluster_arrived(arrival); }),
-      due_(shared.loop),
-      linger_(shared.loop),
-      stall_(shared.loop) {
+      due_(shared_.loop),
+      linger_(shared_.loop),
+      stall_(shared_.loop) {
   give_back(question_.route.info);  // the first client's question
   linger();                         // it may be refused before it reads
 }
@@ -160,7 +161,7 @@ void WatchGroup::go_in(Duration rest) {
     if (weak_from_this().use_count() > 1) {  // who has it may still begin to read
       go_in(kHeldRest);
     } else {
-      shared_.groups.erase(shared_.groups.find(key_));  // the last reference: `this` is gone
+      watches_.groups.erase(watches_.groups.find(key_));  // the last reference: `this` is gone
     }
   });
 }
@@ -202,8 +203,8 @@ void WatchGroup::hold(std::size_t slot, std::unique_ptr<MemberWatch> stream) {
   }
   streams_[slot] = stream.get();
   slots_[slot].stream = std::move(stream);
-  if (shared_.homes != nullptr) {
-    streams_[slot]->share(shared_.homes, key_);
+  if (watches_.homes != nullptr) {
+    streams_[slot]->share(watches_.homes, key_);
   }
 }
 
@@ -572,7 +573,7 @@ void WatchGroup::on_too_large(MemberWatch& from, const std::string& key) noexcep
   for_each_reader([&](GroupReader& reader) { reader.on_group_failed(error, "large"); });
 }
 
-std::shared_ptr<WatchGroup> group_of(MergeLoop& shared, http::RequestHead head, MergeRoute route,
+std::shared_ptr<WatchGroup> group_of(Watches& watches, http::RequestHead head, MergeRoute route,
                                      const MergeQuery& query) {
   const Scope& scope = route.scope;
   std::string key;
@@ -583,13 +584,13 @@ std::shared_ptr<WatchGroup> group_of(MergeLoop& shared, http::RequestHead head, 
     key += '\n';
   }
   key += route.reviewed ? "reviewed\n" + route.share_key : "caller\n" + identity_of(head);
-  if (const auto found = shared.groups.find(key); found != shared.groups.end()) {
+  if (const auto found = watches.groups.find(key); found != watches.groups.end()) {
     return found->second;
   }
-  auto group = std::make_shared<WatchGroup>(shared, std::move(key), std::move(head),
+  auto group = std::make_shared<WatchGroup>(watches, std::move(key), std::move(head),
                                             std::move(route), query.passed_on);
-  shared.groups.emplace(group->key(), group);
-  shared.keep_house();
+  watches.groups.emplace(group->key(), group);
+  watches.keep_house();
   return group;
 }
 

@@ -7,16 +7,16 @@
 #include <string_view>
 #include <vector>
 
+#include "aggregation/asking/merge_query.h"
+#include "aggregation/asking/shard_question.h"
 #include "aggregation/bytes/watch_text.h"
-#include "aggregation/merge_loop.h"
-#include "aggregation/merge_query.h"
 #include "aggregation/position/resume_ring.h"
-#include "aggregation/shard_question.h"
 #include "aggregation/watch/cluster_moves.h"
 #include "aggregation/watch/internal/group_log.h"
 #include "aggregation/watch/internal/slot_resync.h"
 #include "aggregation/watch/member_watch.h"
 #include "aggregation/watch/rights_check.h"
+#include "aggregation/watch/watches.h"
 #include "base/error.h"
 #include "net/loop.h"
 
@@ -87,7 +87,7 @@ class WatchGroup final : private MemberWatch::Sink,
                          public std::enable_shared_from_this<WatchGroup> {
  public:
   /// @param head  what every shard is asked with
-  WatchGroup(MergeLoop& shared, std::string key, http::RequestHead head, MergeRoute route,
+  WatchGroup(Watches& watches, std::string key, http::RequestHead head, MergeRoute route,
              std::string passed_on);
   ~WatchGroup();
   WatchGroup(const WatchGroup&) = delete;
@@ -255,7 +255,8 @@ class WatchGroup final : private MemberWatch::Sink,
   void expire(std::size_t slot, std::string_view reason);
   void for_each_reader(const std::function<void(GroupReader&)>& call);
 
-  MergeLoop& shared_;
+  Watches& watches_;
+  Asking& shared_;
   std::string key_;
   ShardQuestion question_;
   CursorCodec codec_;
@@ -300,7 +301,7 @@ class WatchGroup final : private MemberWatch::Sink,
 };
 
 /// The group of this question and identity; made if there is none.
-[[nodiscard]] std::shared_ptr<WatchGroup> group_of(MergeLoop& shared, http::RequestHead head,
+[[nodiscard]] std::shared_ptr<WatchGroup> group_of(Watches& watches, http::RequestHead head,
                                                    MergeRoute route, const MergeQuery& query);
 
 }  // namespace kintsugi::aggregation

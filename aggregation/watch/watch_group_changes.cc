@@ -119,7 +119,7 @@ void WatchGroup::plan_index(std::size_t slot) {
     return;
   }
   followed.fill = std::make_unique<IndexFill>(
-      shared_, [this, slot] { return streams_[slot]; },
+      watches_, [this, slot] { return streams_[slot]; },
       [this](const Member& member) { return make_index(member); }, question_);
   followed.fill->start();
 }
@@ -159,7 +159,7 @@ void WatchGroup::learn_objects(MemberWatch& stream) {
 void WatchGroup::refresh() {
   std::vector<Member> now = admitted(question_.route.members());
   const std::uint32_t before = codec_.history().current().generation;
-  codec_ = shared_.codec(question_.route.scope);
+  codec_ = watches_.positions.codec(question_.route.scope);
   bookmark_ = {};
   std::vector<std::size_t> gone;
   for (const auto& [slot, followed] : slots_) {
@@ -172,8 +172,8 @@ void WatchGroup::refresh() {
   }
   departed_.clear();
   for (const Member& member : now) {
-    const std::string& uid = shared_.slots->current().uids[member.slot];
-    if (follows(member.slot) && shared_.slots->rolled_back_since(uid, before)) {
+    const std::string& uid = watches_.positions.slots->current().uids[member.slot];
+    if (follows(member.slot) && watches_.positions.slots->rolled_back_since(uid, before)) {
       drop(member.slot);  // its readers are told by themselves
     }
   }
@@ -222,7 +222,8 @@ void WatchGroup::note_moves() {
 }
 
 bool WatchGroup::lacks_arrivals(const Member& member, std::uint64_t position) const {
-  return position > kBegun && position < shared_.arrival(member, question_.route.scope) &&
+  return position > kBegun &&
+         position < watches_.moves.arrival(member.slot, question_.route.scope) &&
          !log_.serves(member.slot, position);
 }
 
@@ -282,7 +283,8 @@ void WatchGroup::on_deleted_unseen(const Member& member, const ObjectFacts& fact
 void WatchGroup::on_cluster_arrived(const ClusterArrival& arrival) {
   const std::size_t slot = arrival.member.slot;
   note_moves();
-  shared_.note_arrival(arrival.member.id, question_.route.scope, arrival.cluster, arrival.revision);
+  watches_.moves.note_arrival(arrival.member.id, question_.route.scope, arrival.cluster,
+                              arrival.revision);
   for_each_reader([slot](GroupReader& reader) { reader.on_slot_supplied(slot); });
   if (!follows(slot)) {
     return;
@@ -359,8 +361,8 @@ void WatchGroup::on_cluster_arrived(const ClusterArrival& arrival) {
 void WatchGroup::check_head(Slot& followed) {
   const MemberWatch& stream = *followed.stream;
   const std::uint64_t reached = stream.position();
-  const std::string uid = shared_.slots->current().uids[stream.member().slot];
-  if (followed.head != nullptr || reached <= kBegun || !shared_.rolled_back) {
+  const std::string uid = watches_.positions.slots->current().uids[stream.member().slot];
+  if (followed.head != nullptr || reached <= kBegun || !watches_.rolled_back) {
     return;
   }
   followed.head = std::make_unique<ListProbe>(
@@ -372,7 +374,7 @@ void WatchGroup::check_head(Slot& followed) {
         if (revision != 0 && revision < reached) {
           log_warn("a shard is back with an older store",
                    {{"uid", uid}, {"was", std::to_string(reached)}, {"is", text}});
-          shared_.rolled_back(uid);
+          watches_.rolled_back(uid);
         }
         if (const auto found = slots_.find(slot); found != slots_.end()) {
           retired_probes_.push_back(std::move(found->second.head));
@@ -392,7 +394,7 @@ void WatchGroup::expire(std::size_t slot, std::string_view reason) {
   const std::size_t all = std::max<std::size_t>(reader_count_, 1);
   std::size_t turn = 0;
   for_each_reader([&](GroupReader& reader) {
-    reader.on_slot_expired(slot, reason, at_once ? Duration{} : shared_.expiry_turn(turn++, all));
+    reader.on_slot_expired(slot, reason, at_once ? Duration{} : watches_.expiry_turn(turn++, all));
   });
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "aggregation/merge_params.h"
+#include "aggregation/asking/merge_params.h"
 #include "auth/request_header.h"
 #include "auth/reserved_identity.h"
 #include "base/error.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/bytes/marker.h"
-#include "aggregation/shard_answer.h"
 #include "base/memory.h"
 #include "base/strings.h"
 #include "krm/request_info.h"

@@ -4,10 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/list/merged_get.h"
+#include "aggregation/position/slot_uid.h"
 #include "aggregation/reviewed_read.h"
 #include "aggregation/rights/reviewer.h"
-#include "aggregation/shard_answer.h"
 #include "krm/service_path.h"
 #include "krm/status.h"
 #include "proxy/gates/impersonate.h"
@@ -140,15 +141,18 @@ MergedRequests::Answer MergedRequests::read(Request request, http::ResponseStrea
     merge.members = [this, scope = Scope(request.target)] {
       const ScopeFound found = scope.find(params_.view->current(), params_.facts);
       return found.reason == RouteReason::kNone
-                 ? aggregation::members_of(params_.merge, found.scope.members)
+                 ? aggregation::members_of(*params_.merge.positions.slots, found.scope.members)
                  : std::vector<aggregation::Member>();
     };
   } else {
-    merge.members = [this] { return aggregation::all_members(params_.merge); };
+    merge.members = [this] {
+      return aggregation::all_members(*params_.merge.positions.slots, params_.view->current());
+    };
   }
   params_.admission.add_forwarding_headers(head, stream.peer());
   if (asked.use == Use::kGet) {
-    return aggregation::answer_merged_get(params_.merge, std::move(head), stream, std::move(merge));
+    return aggregation::answer_merged_get(params_.merge.lists, params_.merge.late_slots,
+                                          std::move(head), stream, std::move(merge));
   }
   return aggregation::answer_merged(params_.merge, std::move(head), stream, std::move(merge));
 }
@@ -179,7 +183,7 @@ MergedRequests::Answer MergedRequests::document(Request request, http::ResponseS
       merge.sources.push_back(source_of(*shard, topology::shard_target(*shard, "*", path)));
     }
   }
-  sort_by_slot(*params_.merge.slots, merge.sources);
+  sort_by_slot(*params_.merge.positions.slots, merge.sources);
   merge.root = client_root(head.target);
   if (route.with_own) {
     merge.local_target = std::string(kEverywhere) + path;
@@ -214,7 +218,7 @@ MergedRequests::Answer MergedRequests::service_document(Request request,
       merge.sources.push_back(source_of(*info, service.target.substr(0, end) + merge.request.path));
     }
   }
-  sort_by_slot(*params_.merge.slots, merge.sources);
+  sort_by_slot(*params_.merge.positions.slots, merge.sources);
   merge.virtual_url = true;
   merge.root = client_root(head.target);
   params_.admission.add_forwarding_headers(head, stream.peer());
@@ -298,7 +302,7 @@ MergedRequests::Answer MergedRequests::service(Request request, http::ResponseSt
     for (const WildcardShard& one : shards) {
       all.push_back(one.shard);
     }
-    members = aggregation::members_of(params_.merge, all);
+    members = aggregation::members_of(*params_.merge.positions.slots, all);
     for (aggregation::Member& member : members) {
       member.needed = std::any_of(shards.begin(), shards.end(), [&](const WildcardShard& one) {
         return one.shard->id == member.id && one.contacted();

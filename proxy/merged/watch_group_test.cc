@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "aggregation/merge_query.h"
+#include "aggregation/asking/merge_query.h"
 #include "proxy/testing/rig.h"
 
 namespace kintsugi::proxy {
@@ -27,7 +27,7 @@ class WatchGroups : public ::testing::Test {
     route.members = [] { return std::vector<aggregation::Member>(); };
     aggregation::MergeQuery query;
     query.passed_on = "&labelSelector=" + selector;
-    return aggregation::group_of(shared_, Rig::get(route.path), route, query);
+    return aggregation::group_of(shared_.watches, Rig::get(route.path), route, query);
   }
 
   Rig rig_;
@@ -39,17 +39,18 @@ TEST_F(WatchGroups, WhenNobodyEverReadsIt_ItIsForgotten) {
   for (int i = 0; i < 100; ++i) {  // watches that are refused before they begin
     (void)ask(std::to_string(i));
   }
-  EXPECT_EQ(shared_.groups.size(), 100U);
-  EXPECT_TRUE(rig_.until([this] { return shared_.groups.empty(); })) << shared_.groups.size();
+  EXPECT_EQ(shared_.watches.groups.size(), 100U);
+  EXPECT_TRUE(rig_.until([this] { return shared_.watches.groups.empty(); }))
+      << shared_.watches.groups.size();
 }
 
 TEST_F(WatchGroups, WhenSomebodyHasIt_NoOtherIsMadeInItsPlace) {
   std::shared_ptr<aggregation::WatchGroup> held = ask("held");
   (void)ask("free");
-  ASSERT_TRUE(rig_.until([this] { return shared_.groups.size() == 1; }));
+  ASSERT_TRUE(rig_.until([this] { return shared_.watches.groups.size() == 1; }));
   EXPECT_EQ(ask("held"), held);
   held.reset();
-  EXPECT_TRUE(rig_.until([this] { return shared_.groups.empty(); }));
+  EXPECT_TRUE(rig_.until([this] { return shared_.watches.groups.empty(); }));
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "aggregation/shard_answer.h"
-#include "aggregation/shard_question.h"
+#include "aggregation/asking/shard_answer.h"
+#include "aggregation/asking/shard_question.h"
 #include "krm/json.h"
 #include "krm/protobuf.h"
 

@@ -5,10 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "aggregation/asking/asking.h"
+#include "aggregation/asking/member_call.h"
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/bytes/list_reader.h"
 #include "aggregation/list/list_plan.h"
-#include "aggregation/member_call.h"
-#include "aggregation/merge_loop.h"
 #include "net/loop.h"
 
 namespace kintsugi::aggregation {
@@ -33,7 +34,7 @@ class ListPart final : private MemberCall::Listener {
     ~Owner() = default;
   };
 
-  ListPart(MergeLoop& shared, Owner& owner, Member m)
+  ListPart(Asking& shared, Owner& owner, Member m)
       : member(std::move(m)),
         shared_(shared),
         owner_(owner),
@@ -100,7 +101,7 @@ class ListPart final : private MemberCall::Listener {
   void on_end(Errc cause) noexcept override;
   void peek(std::string_view bytes);
 
-  MergeLoop& shared_;
+  Asking& shared_;
   Owner& owner_;
   MemberCall call_;
   net::Timer timer_;

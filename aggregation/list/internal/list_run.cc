@@ -20,9 +20,10 @@ Error not_acceptable() {
 
 }  // namespace
 
-ListRun::ListRun(MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream,
+ListRun::ListRun(Lists& lists, http::RequestHead head, http::ResponseStream& stream,
                  MergeRoute route, MergeQuery query, std::string accept)
-    : shared_(shared),
+    : lists_(lists),
+      shared_(lists.asking),
       down_(stream),
       form_(serving::AnswerForm::of(head)),
       may_compress_(http::accepts_gzip(head.headers.get("accept-encoding"))),
@@ -30,9 +31,9 @@ ListRun::ListRun(MergeLoop& shared, http::RequestHead head, http::ResponseStream
       route_(std::move(route)),
       query_(std::move(query)),
       accept_(std::move(accept)),
-      codec_(shared.codec(route_.scope)),
-      begun_at_(shared.loop.now()),
-      deadline_(shared.loop),
+      codec_(lists.positions.codec(route_.scope)),
+      begun_at_(shared_.loop.now()),
+      deadline_(shared_.loop),
       generation_(codec_.history().current().generation),
       output_(stream) {
   ++shared_.stats.lists;
@@ -67,8 +68,8 @@ void ListRun::start() {
       refuse(shards_busy(1));
     }
   };
-  ticket_ = shared_.list_gate->enter(shared_.loop, {.amount = parts_.size()},
-                                     shared_.params.first_byte, answered);
+  ticket_ = lists_.gate->enter(shared_.loop, {.amount = parts_.size()}, shared_.params.first_byte,
+                               answered);
   if (ticket_ == nullptr) {
     answered(ReadGate::Answer::kTurnedAway);
   } else if (ticket_->may_go()) {
@@ -91,7 +92,7 @@ Expected<ListPlan> ListRun::make_plan() {
     return plan;
   }
   const Expected<MergedContinue> token =
-      decode_continue(query_.continue_token, question(), shared_.keys);
+      decode_continue(query_.continue_token, question(), lists_.positions.keys);
   if (!token) {
     return fail(token.error().clone());
   }

@@ -8,11 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "aggregation/asking/read_gate.h"
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/bytes/list_text.h"
-#include "aggregation/internal/read_gate.h"
 #include "aggregation/list/internal/list_output.h"
 #include "aggregation/list/internal/list_part.h"
-#include "aggregation/shard_answer.h"
+#include "aggregation/list/lists.h"
 #include "base/memory_budget.h"
 #include "serving/answer.h"
 
@@ -26,7 +27,7 @@ namespace kintsugi::aggregation {
 /// go out in slot order (list_run_items.cc), and what fails then cuts the list off.
 class ListRun final : public http::RequestHandler, public ListPart::Owner {
  public:
-  ListRun(MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
+  ListRun(Lists& lists, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
           MergeQuery query, std::string accept);
   void start();
 
@@ -119,7 +120,8 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   void refuse(const Error& error);
   void stop(int code) noexcept;
 
-  MergeLoop& shared_;
+  Lists& lists_;
+  Asking& shared_;
   http::ResponseStream& down_;
   serving::AnswerForm form_;
   const bool may_compress_;

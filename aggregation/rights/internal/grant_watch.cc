@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "aggregation/asking/jitter.h"
 #include "aggregation/bytes/watch_coding.h"
-#include "aggregation/jitter.h"
 #include "krm/json.h"
 #include "shards/own_requests.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "aggregation/jitter.h"
+#include "aggregation/asking/jitter.h"
 #include "base/digest.h"
 
 namespace kintsugi::aggregation {

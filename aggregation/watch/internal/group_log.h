@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "aggregation/position/cursor.h"
-#include "aggregation/watch/ring.h"
+#include "aggregation/position/ring.h"
 #include "base/bytes.h"
 
 /// The recent events of a group of merged watches (AGG-901, AGG-519, AGG-520). Pure.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "aggregation/jitter.h"
+#include "aggregation/asking/jitter.h"
 #include "aggregation/list/listed_item.h"
 
 namespace kintsugi::aggregation {
@@ -16,15 +16,16 @@ constexpr Duration kLongestDelay = seconds(600);
 
 }  // namespace
 
-IndexFill::IndexFill(MergeLoop& shared, std::function<MemberWatch*()> stream,
+IndexFill::IndexFill(Watches& watches, std::function<MemberWatch*()> stream,
                      std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index,
                      ShardQuestion& question)
-    : shared_(shared),
+    : watches_(watches),
+      shared_(watches.asking),
       stream_(std::move(stream)),
       make_index_(std::move(make_index)),
       question_(question),
-      timer_(shared.loop),
-      delay_(shared.params.index_after) {}
+      timer_(shared_.loop),
+      delay_(shared_.params.index_after) {}
 
 void IndexFill::start() { wait(delay_); }
 
@@ -41,7 +42,7 @@ void IndexFill::stop() noexcept {
 }
 
 void IndexFill::give_turn() noexcept {
-  shared_.index_fills -= std::exchange(has_turn_, false) ? 1 : 0;
+  watches_.index_fills -= std::exchange(has_turn_, false) ? 1 : 0;
 }
 
 KeyIndex* IndexFill::index() const {
@@ -55,15 +56,15 @@ void IndexFill::list() {
     return;  // from somebody else's initial events
   }
   if (!stream.is_live() || stream.position() <= kBegun || !question_.shape.kind.known() ||
-      question_.shape.coding == nullptr || shared_.index_fills >= kAtOnce) {
+      question_.shape.coding == nullptr || watches_.index_fills >= kAtOnce) {
     wait(kTurnComes);
     return;
   }
-  if (shared_.index_bytes >= shared_.params.index_bytes) {
+  if (watches_.index_bytes >= shared_.params.index_bytes) {
     wait(kLongestDelay);
     return;
   }
-  ++shared_.index_fills;
+  ++watches_.index_fills;
   has_turn_ = true;
   broken_ = false;
   std::unique_ptr<KeyIndex> index = make_index_(stream.member());

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "aggregation/asking/shard_question.h"
 #include "aggregation/bytes/watch_coding.h"
 #include "aggregation/list/shard_pages.h"
-#include "aggregation/merge_loop.h"
-#include "aggregation/shard_question.h"
 #include "aggregation/watch/member_watch.h"
+#include "aggregation/watch/watches.h"
 #include "net/loop.h"
 
 namespace kintsugi::aggregation {
@@ -24,7 +24,7 @@ class IndexFill final : private ShardPages::Listener {
  public:
   /// @param stream  the stream that has the index, until stop()
   /// @param question  outlives this
-  IndexFill(MergeLoop& shared, std::function<MemberWatch*()> stream,
+  IndexFill(Watches& watches, std::function<MemberWatch*()> stream,
             std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index,
             ShardQuestion& question);
   ~IndexFill() { stop(); }
@@ -46,7 +46,8 @@ class IndexFill final : private ShardPages::Listener {
   /// The index that is being filled; null: somebody has taken it away.
   [[nodiscard]] KeyIndex* index() const;
 
-  MergeLoop& shared_;
+  Watches& watches_;
+  Asking& shared_;
   std::function<MemberWatch*()> stream_;
   std::function<std::unique_ptr<KeyIndex>(const Member&)> make_index_;
   ShardQuestion& question_;

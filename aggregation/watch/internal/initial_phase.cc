@@ -4,8 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/bytes/json_scan.h"
-#include "aggregation/shard_answer.h"
 #include "base/strings.h"
 #include "krm/status.h"
 
@@ -32,7 +32,7 @@ std::string_view object_of(std::string_view item, bool is_row) {
 
 }  // namespace
 
-InitialPhase::InitialPhase(MergeLoop& shared, Host& host, const Member& member,
+InitialPhase::InitialPhase(Asking& shared, Host& host, const Member& member,
                            ShardQuestion& question, const WatchStart& start)
     : shared_(shared),
       host_(host),

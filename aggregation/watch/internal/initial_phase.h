@@ -5,12 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "aggregation/asking/asking.h"
+#include "aggregation/asking/shard_question.h"
 #include "aggregation/bytes/json_split.h"
 #include "aggregation/bytes/watch_text.h"
 #include "aggregation/list/list_probe.h"
 #include "aggregation/list/shard_pages.h"
-#include "aggregation/merge_loop.h"
-#include "aggregation/shard_question.h"
 #include "net/loop.h"
 
 namespace kintsugi::aggregation {
@@ -48,7 +48,7 @@ class InitialPhase final : private ShardPages::Listener {
 
   /// @param question  outlives this. @param start  of the watch: nothing older than its revision
   /// will do (V16)
-  InitialPhase(MergeLoop& shared, Host& host, const Member& member, ShardQuestion& question,
+  InitialPhase(Asking& shared, Host& host, const Member& member, ShardQuestion& question,
                const WatchStart& start);
 
   /// This shard's initial events are taken by LIST for now.
@@ -89,7 +89,7 @@ class InitialPhase final : private ShardPages::Listener {
   void refuse_future(std::uint64_t reached);
   [[nodiscard]] StreamKind kind() const;
 
-  MergeLoop& shared_;
+  Asking& shared_;
   Host& host_;
   const Member& member_;
   ShardQuestion& question_;

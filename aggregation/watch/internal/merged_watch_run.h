@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "aggregation/asking/shard_answer.h"
 #include "aggregation/list/list_plan.h"
 #include "aggregation/rights/permit.h"
-#include "aggregation/shard_answer.h"
 #include "aggregation/watch/member_watch.h"
 #include "aggregation/watch/merged_watch.h"
 #include "aggregation/watch/watch_group.h"
@@ -31,7 +31,7 @@ class MergedWatch final : public http::RequestHandler,
                           private Permit::Holder,
                           private MemberWatch::Sink {
  public:
-  MergedWatch(MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream,
+  MergedWatch(Watches& watches, http::RequestHead head, http::ResponseStream& stream,
               MergeRoute route, const MergeQuery& query, const std::string& accept,
               std::shared_ptr<Permit> permit);
   ~MergedWatch() override;
@@ -262,7 +262,7 @@ class MergedWatch final : public http::RequestHandler,
   void stop() noexcept;
 
   // What each event needs comes first: few cache lines for each of many watches.
-  MergeLoop& shared_;
+  Asking& shared_;
   http::ResponseStream& down_;
   std::shared_ptr<WatchGroup> group_;
   std::vector<Part> parts_;
@@ -290,6 +290,7 @@ class MergedWatch final : public http::RequestHandler,
   std::optional<bool> initial_events_;
   std::shared_ptr<Permit> permit_;            // null: the shards judge its caller
   std::unique_ptr<ReadGate::Ticket> ticket_;  // while present objects come
+  Watches& watches_;
   net::Timer idle_, end_, doom_, initial_;
 };
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "aggregation/jitter.h"
+#include "aggregation/asking/jitter.h"
 #include "aggregation/list/listed_item.h"
 
 namespace kintsugi::aggregation {
 
-SlotResync::SlotResync(MergeLoop& shared, Sink& sink, Member member, ShardQuestion& question,
+SlotResync::SlotResync(Asking& shared, Sink& sink, Member member, ShardQuestion& question,
                        std::unique_ptr<KeyIndex> index)
     : shared_(shared),
       sink_(sink),

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "aggregation/asking/asking.h"
+#include "aggregation/asking/shard_question.h"
 #include "aggregation/bytes/json_split.h"
 #include "aggregation/list/shard_pages.h"
-#include "aggregation/merge_loop.h"
-#include "aggregation/shard_question.h"
 #include "aggregation/watch/internal/key_index.h"
 #include "net/loop.h"
 
@@ -35,7 +35,7 @@ class SlotResync final : private ShardPages::Listener {
   };
 
   /// @param question  outlives this; its shape is known
-  SlotResync(MergeLoop& shared, Sink& sink, Member member, ShardQuestion& question,
+  SlotResync(Asking& shared, Sink& sink, Member member, ShardQuestion& question,
              std::unique_ptr<KeyIndex> index);
   void start();
   /// The sink hears nothing more.
@@ -49,7 +49,7 @@ class SlotResync final : private ShardPages::Listener {
   void on_pages_end(ShardPages::End end) noexcept override;
   void again();
 
-  MergeLoop& shared_;
+  Asking& shared_;
   Sink& sink_;
   Member member_;
   ShardQuestion& question_;

@@ -1,4 +1,4 @@
-#include "aggregation/merge_query.h"
+#include "aggregation/asking/merge_query.h"
 
 #include <algorithm>
 #include <array>

@@ -14,6 +14,10 @@
 /// What the answer of one shard means for a merged read (AGG-1001).
 namespace kintsugi::aggregation {
 
+/// Cause of a shard that is refused where cursors are numbers (AGG-517).
+inline constexpr std::string_view kTooLargeVersions =
+    "its resourceVersions cannot be told from sequence cursors";
+
 enum class ShardVerdict : std::uint8_t {
   kGood,
   kAbsent,   ///< 404: the shard does not serve the resource

@@ -3,10 +3,10 @@
 #include <string>
 #include <string_view>
 
+#include "aggregation/asking/asking.h"
+#include "aggregation/asking/member_call.h"
 #include "aggregation/bytes/watch_coding.h"
 #include "aggregation/bytes/watch_text.h"
-#include "aggregation/member_call.h"
-#include "aggregation/merge_loop.h"
 #include "http/handler.h"
 #include "net/upstream.h"
 
@@ -36,7 +36,7 @@ struct ShardQuestion {
 /// Sends a request to a shard, below the URL and with the credential that the route says.
 /// @param head  its target is a path and query. @return "": it is on its way, and `call` tells the
 /// rest; else why it is not, for people
-[[nodiscard]] std::string ask_shard(MergeLoop& shared, const MergeRoute& route,
+[[nodiscard]] std::string ask_shard(Asking& shared, const MergeRoute& route,
                                     topology::ShardId shard, net::UpstreamClass kind,
                                     http::RequestHead head, MemberCall& call);
 

@@ -1,8 +1,8 @@
-#include "aggregation/shard_answer.h"
+#include "aggregation/asking/shard_answer.h"
 
 #include <algorithm>
 
-#include "aggregation/jitter.h"
+#include "aggregation/asking/jitter.h"
 #include "base/strings.h"
 #include "krm/protobuf.h"
 

@@ -1,4 +1,4 @@
-#include "aggregation/jitter.h"
+#include "aggregation/asking/jitter.h"
 
 #include <random>
 

@@ -1,4 +1,4 @@
-#include "aggregation/internal/read_gate.h"
+#include "aggregation/asking/read_gate.h"
 
 #include <list>
 #include <map>

@@ -1,4 +1,4 @@
-#include "aggregation/watch/ring.h"
+#include "aggregation/position/ring.h"
 
 #include <gtest/gtest.h>
 

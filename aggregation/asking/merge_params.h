@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "aggregation/documents/discovery_merge.h"
 #include "base/time.h"
 
 /// What operators may set of merged reads (AGG-904, AGG-1001; `aggregation` in
@@ -26,6 +25,12 @@ enum class Resync : std::uint8_t {
 enum class Share : std::uint8_t {
   kCaller,    ///< the caller's: equal callers share streams
   kReviewed,  ///< the proxy's own, for callers whom SubjectAccessReviews allow it
+};
+
+/// What a document made of those of several shards holds (AGG-1601).
+enum class Join : std::uint8_t {
+  kUnion,         ///< what any of them serves
+  kIntersection,  ///< what all of them serve
 };
 
 struct MergeOptions {

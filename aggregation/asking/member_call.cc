@@ -1,4 +1,4 @@
-#include "aggregation/member_call.h"
+#include "aggregation/asking/member_call.h"
 
 #include <algorithm>
 #include <array>

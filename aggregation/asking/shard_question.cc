@@ -1,8 +1,8 @@
-#include "aggregation/shard_question.h"
+#include "aggregation/asking/shard_question.h"
 
 #include <utility>
 
-#include "aggregation/list/list_accept.h"
+#include "aggregation/asking/list_accept.h"
 
 namespace kintsugi::aggregation {
 namespace {
@@ -51,9 +51,9 @@ http::RequestHead ShardQuestion::probe() const {
   return out;
 }
 
-std::string ask_shard(MergeLoop& shared, const MergeRoute& route, topology::ShardId shard,
+std::string ask_shard(Asking& shared, const MergeRoute& route, topology::ShardId shard,
                       net::UpstreamClass kind, http::RequestHead head, MemberCall& call) {
-  shards::ShardClient* client = client_of(shared, route, shard);
+  shards::ShardClient* client = shared.client_of(route, shard);
   if (client != nullptr && call.open(*client, kind, std::move(head))) {
     return {};
   }

@@ -1,4 +1,4 @@
-#include "aggregation/shard_answer.h"
+#include "aggregation/asking/shard_answer.h"
 
 #include <gtest/gtest.h>
 
