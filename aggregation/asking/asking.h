@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "aggregation/asking/internal/merge_stats.h"
 #include "aggregation/asking/merge_params.h"
-#include "aggregation/asking/merge_stats.h"
 #include "aggregation/asking/route.h"
 #include "aggregation/position/positions.h"
 #include "base/time.h"

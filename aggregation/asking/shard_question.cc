@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "aggregation/asking/list_accept.h"
+#include "aggregation/asking/internal/list_accept.h"
 
 namespace kintsugi::aggregation {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "aggregation/position/move_book.h"
+#include "aggregation/position/internal/move_book.h"
 #include "base/alive.h"
 #include "base/error.h"
 #include "net/loop.h"

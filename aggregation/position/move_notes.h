@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "aggregation/position/move_book.h"
+#include "aggregation/position/internal/move_book.h"
 #include "aggregation/position/positions.h"
 #include "topology/snapshot.h"
 

@@ -4,7 +4,7 @@
 
 #include "aggregation/position/continue_token.h"
 #include "aggregation/position/cursor.h"
-#include "aggregation/position/move_book.h"
+#include "aggregation/position/internal/move_book.h"
 
 namespace kintsugi::aggregation {
 

@@ -14,7 +14,7 @@
 #include "aggregation/position/move_notes.h"
 #include "aggregation/position/positions.h"
 #include "aggregation/position/resume_ring.h"
-#include "aggregation/watch/queue_budget.h"
+#include "aggregation/watch/internal/queue_budget.h"
 #include "base/time.h"
 #include "net/loop.h"
 #include "serving/watch_drain.h"

@@ -9,7 +9,7 @@
 #include "aggregation/asking/shard_question.h"
 #include "aggregation/bytes/watch_coding.h"
 #include "aggregation/list/shard_pages.h"
-#include "aggregation/watch/member_watch.h"
+#include "aggregation/watch/internal/member_watch.h"
 #include "aggregation/watch/watches.h"
 #include "net/loop.h"
 

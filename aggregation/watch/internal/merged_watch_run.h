@@ -11,7 +11,7 @@
 #include "aggregation/asking/shard_answer.h"
 #include "aggregation/list/list_plan.h"
 #include "aggregation/rights/permit.h"
-#include "aggregation/watch/member_watch.h"
+#include "aggregation/watch/internal/member_watch.h"
 #include "aggregation/watch/merged_watch.h"
 #include "aggregation/watch/watch_group.h"
 #include "base/alive.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "aggregation/watch/member_watch.h"
+#include "aggregation/watch/internal/member_watch.h"
 
 namespace kintsugi::aggregation {
 

@@ -1,4 +1,4 @@
-#include "aggregation/watch/member_watch_fsm.h"
+#include "aggregation/watch/internal/member_watch_fsm.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "aggregation/asking/list_accept.h"
+#include "aggregation/asking/internal/list_accept.h"
 
 #include <gtest/gtest.h>
 

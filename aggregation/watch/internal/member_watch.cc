@@ -1,4 +1,4 @@
-#include "aggregation/watch/member_watch.h"
+#include "aggregation/watch/internal/member_watch.h"
 
 #include <optional>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "aggregation/watch/queue_budget.h"
+#include "aggregation/watch/internal/queue_budget.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "aggregation/position/move_book.h"
+#include "aggregation/position/internal/move_book.h"
 
 #include <gtest/gtest.h>
 

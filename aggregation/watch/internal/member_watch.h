@@ -13,7 +13,7 @@
 #include "aggregation/bytes/watch_text.h"
 #include "aggregation/watch/internal/initial_phase.h"
 #include "aggregation/watch/internal/key_index.h"
-#include "aggregation/watch/member_watch_fsm.h"
+#include "aggregation/watch/internal/member_watch_fsm.h"
 #include "aggregation/watch/stream_share.h"
 #include "http/handler.h"
 #include "net/loop.h"
