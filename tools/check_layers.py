@@ -58,6 +58,8 @@ IN_SOURCES_ONLY = [
 ]
 # The headers that those are for.
 METRICS_HEADERS = {"base/metric_families.h", "base/process_metrics.h", "proxy/admin/metrics.h"}
+# Rooms of a module that are layers, too: each includes those before it; "" is what stands in the module's own folder.
+ROOMS = {"aggregation": [{"bytes"}, {"position"}, {"asking"}, {"documents", "rights"}, {"list"}, {"watch"}, {""}]}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 
@@ -72,6 +74,13 @@ def is_visible(header: str, user: pathlib.PurePath):
         if part == "internal" and list(user.parts[:place]) != parts[:place]:
             return False
     return True
+
+
+def room_level(name: str):
+    """The place of a file's room among those of its module; 0 where rooms are no layers. Rooms of one level are neighbours."""
+    module, *folders, _ = name.split("/")
+    room = folders[0] if folders else ""
+    return next((level for level, rooms in enumerate(ROOMS.get(module, [])) if room in rooms), 0)
 
 
 def sources(root: pathlib.Path):
@@ -110,6 +119,8 @@ def check(root: pathlib.Path):
             if "/testing/" in target and not is_test(name) and module not in ("bench", "fuzz"):
                 yield f"{where}: {target} is for tests"
             if other == module:
+                if not is_test(name) and room_level(target) > room_level(str(name)):
+                    yield f"{where}: a room above: {target}"
                 continue
             allowed = ALLOWED[module]
             if allowed is not None and is_test(name):

@@ -53,6 +53,10 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(self.faults("http/a_test.cc", beast)), 1)
         self.assertEqual(len(self.faults("net/a.cc", beast)), 2)
 
+    def test_rooms_of_a_module_may_be_layers(self):
+        self.assertEqual(len(self.faults("aggregation/bytes/a.cc", '#include "aggregation/watch/x.h"\n')), 1)
+        self.assertEqual(self.faults("aggregation/watch/a.cc", '#include "aggregation/bytes/x.h"\n'), [])
+
     def test_downward_includes_pass(self):
         self.assertEqual(self.faults("net/a.cc", '#include "base/error.h"\n#include <openssl/ssl.h>\n'), [])
 
