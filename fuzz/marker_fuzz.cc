@@ -11,7 +11,7 @@
 namespace {
 
 using kintsugi::krm::Json;
-using namespace kintsugi::proxy;
+using namespace kintsugi::aggregation;
 
 constexpr std::string_view kCluster = "eu-1";
 

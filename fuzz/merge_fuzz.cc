@@ -18,7 +18,7 @@
 namespace {
 
 using kintsugi::krm::Json;
-using namespace kintsugi::proxy;
+using namespace kintsugi::aggregation;
 using kintsugi::fuzz::check;
 using kintsugi::fuzz::split_both_ways;
 

@@ -13,7 +13,7 @@
 
 namespace {
 
-using namespace kintsugi::proxy;
+using namespace kintsugi::aggregation;
 
 KnownDocumentPtr document(std::string_view text) {
   return std::make_shared<const KnownDocument>(

@@ -15,7 +15,7 @@
 
 namespace {
 
-using namespace kintsugi::proxy;
+using namespace kintsugi::aggregation;
 using kintsugi::fuzz::check;
 using kintsugi::fuzz::split_both_ways;
 

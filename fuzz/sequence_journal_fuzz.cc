@@ -7,7 +7,7 @@
 #include "aggregation/position/sequence_journal.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace kintsugi::proxy;
+  using namespace kintsugi::aggregation;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   SequenceBook book;
   std::size_t components = 0;

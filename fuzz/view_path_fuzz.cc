@@ -7,8 +7,8 @@
 
 #include "controlplane/views/view_resolver.h"
 
-using controlplane::split_view_path;
-using controlplane::ViewPath;
+using kintsugi::controlplane::split_view_path;
+using kintsugi::controlplane::ViewPath;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::string_view kStart = "/services/apiexport";

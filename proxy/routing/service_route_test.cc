@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "krm/service_path.h"
 #include "krm/status.h"
 #include "topology/index.h"
 #include "topology/testing/reports.h"
@@ -53,7 +54,7 @@ class ServiceRouting : public ::testing::Test {
   }
   std::string go(const ServiceScope& scope, std::string_view target,
                  const std::string& method = "GET") const {
-    const auto path = parse_service_path(target);
+    const auto path = krm::parse_service_path(target);
     if (!path) {
       return "404";
     }
