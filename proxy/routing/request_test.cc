@@ -48,6 +48,7 @@ TEST(Request, WhenATokenNamesACluster_FP129_ThePathIsBelowItAndWhatWasSentIsKept
 
 TEST(Request, WhenABrowserSendsTheToken_AM313_ItIsReadFirst) {
   http::RequestHead head = get("/api/v1/pods?watch=1");
+  head.version = 1;
   head.protocol = "websocket";
   head.headers.add("sec-websocket-protocol",
                    "base64.binary.k8s.io, base64url.bearer.authorization.k8s.io." +
