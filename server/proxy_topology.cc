@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "krm/annotations.h"
 #include "server/files.h"
+#include "server/internal/certificate_files.h"
 #include "server/program.h"
 #include "server/proxy_control.h"
 
@@ -55,6 +56,7 @@ Expected<void> ProxyControl::start_feed() {
   if (!files) {
     return fail(std::move(files.error()));
   }
+  certificates_ = certificate_ends(config_, routes_.get());  // now the kubeconfigs are there, too
   admin_tls_ = files->shards;
   root_server_ = files->root_server;
   auto root_upstream = has_root() ? upstream_to(files->root_server, std::move(files->root))
