@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "krm/request_target.h"
 #include "krm/service_path.h"
 #include "krm/status.h"
 #include "topology/index.h"
@@ -58,14 +59,16 @@ class ServiceRouting : public ::testing::Test {
     if (!path) {
       return "404";
     }
-    const ServiceRoute route = route_service({index.now(), scope, method, target, *path});
+    const ServiceRoute route =
+        route_service({index.now(), scope, method, target, *path, krm::is_watch(method, target)});
     if (route.refusal) {
       return std::to_string(krm::http_status(*route.refusal)) + " " +
              std::string(route.refusal->message());
     }
     if (route.merged) {
       std::string text = "merged";
-      for (const WildcardShard& one : read_shards({index.now(), scope, method, target, *path})) {
+      for (const WildcardShard& one : read_shards(
+               {index.now(), scope, method, target, *path, krm::is_watch(method, target)})) {
         text += one.contacted() ? " " + one.shard->spec.name : "";
       }
       return text + " " + route.target;
