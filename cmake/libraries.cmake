@@ -2,7 +2,7 @@
 find_package(Threads REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED)
 # All parts of Boost have one version; Debian's default is an older one.
-find_package(Boost 1.81 EXACT REQUIRED COMPONENTS program_options)
+find_package(Boost 1.81.0 EXACT CONFIG REQUIRED COMPONENTS program_options)
 target_compile_definitions(Boost::headers INTERFACE BOOST_ERROR_CODE_HEADER_ONLY BOOST_ASIO_NO_DEPRECATED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(NGHTTP2 REQUIRED IMPORTED_TARGET libnghttp2)

@@ -175,7 +175,7 @@ constexpr std::string_view kSliceDocument = R"json({
 /// A kind of two versions that are converted by our own functions. Objects are not stamped: their
 /// versions differ in more than what the schemas drop.
 apiserver::ResourcePtr converted_kind(std::string_view document, void (*from_storage)(Json&),
-                           void (*to_storage)(Json&)) {
+                                      void (*to_storage)(Json&)) {
   apiserver::ResourceDef def = resource_from_document(document);
   for (apiserver::ResourceVersion& version : def.versions) {
     version.schema_digest = 0;
