@@ -60,7 +60,7 @@ func named(t *testing.T, files, pattern string) map[int]int {
 // has one over shards that are told what to do wrong, or is shown by others.
 func TestEveryRowIsShown(t *testing.T) {
 	shown := map[string]map[int]int{kubes.name: {}, shards.name: {}, installation.name: {},
-		"e2e":      named(t, "e2e/1*_test.py", `def test_\w+`),
+		"e2e":      named(t, "e2e/merged/*_test.py", `def test_\w+`),
 		"scripted": named(t, "e2e/go/merge/*_test.go", `func Test\w+|"T\d\w+"`)}
 	for _, one := range cases {
 		for _, fleet := range []fleet{kubes, shards, installation} {
