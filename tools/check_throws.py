@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "tools" / "throws.txt"
-MODULES = ("base", "http", "krm", "net", "auth", "topology", "shards", "proxy")
+MODULES = ("base", "http", "krm", "net", "auth", "topology", "shards", "serving", "aggregation", "proxy")
 HARMLESS = {"bad_alloc", "length_error", "bad_function_call", "bad_array_new_length"}
 REFERENCE = re.compile(r"U std::__throw_(\w+?)(?:_fmt)?\(")
 # The same as they stand in code that the compiler has made of templates.
