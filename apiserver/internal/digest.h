@@ -7,7 +7,7 @@
 
 namespace kintsugi::apiserver::internal {
 
-/// SHA-256 (FIPS 180-4). For names and tags, not for secrets; OpenSSL stays in net and auth.
+/// SHA-256 of base/digest.h as text. For names and tags, not for secrets.
 [[nodiscard]] std::string sha256(std::string_view text);      ///< 32 raw bytes
 [[nodiscard]] std::string sha256_hex(std::string_view text);  ///< 64 lower-case hex digits
 
