@@ -292,6 +292,7 @@ TEST_P(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce)
     const StreamHomes* homes = nullptr;
     std::atomic<bool>* busy = nullptr;
     std::atomic<std::uint64_t>* exists = nullptr;
+    std::atomic<std::size_t>* idle = nullptr;  ///< sides that have everything, or are stalled
     std::atomic<std::size_t>* finished = nullptr;
     std::thread thread;
 
@@ -313,13 +314,15 @@ TEST_P(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce)
           s.hear_batch(batch);
         }
       } else if (stalls && stalled < 3) {
-        // It is busy until some relay is cut, or all others have everything.
+        // It is busy until some relay is cut, or nobody is left who could cut one.
         ++stalled;
         const std::uint64_t before = homes->stats().cut;
         busy->store(true);
-        while (homes->stats().cut == before && finished->load() + 1 < kLoops) {
+        idle->fetch_add(1);
+        while (homes->stats().cut == before && idle->load() < kLoops) {
           std::this_thread::yield();
         }
+        idle->fetch_sub(1);
       }
       // Now and then a stream ends, as streams do.
       if (++turns % 50 == 0 && s.own_ && !stalls) {
@@ -328,6 +331,7 @@ TEST_P(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce)
         s.share_.be_live("json");
       }
       if (s.position_ == all) {
+        idle->fetch_add(1);
         finished->fetch_add(1);
         return;  // it stays, for the others
       }
@@ -335,7 +339,7 @@ TEST_P(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce)
     }
   };
   std::atomic<std::uint64_t> exists = 1;
-  std::atomic<std::size_t> finished = 0;
+  std::atomic<std::size_t> finished = 0, idle = 0;
   std::atomic<bool> busy = false;
   std::deque<Side> sides(kLoops);
   for (Side& side : sides) {
@@ -343,6 +347,7 @@ TEST_P(StreamShareThreads, WhenHomesComeAndGo_AGG902_EveryLoopHasEveryEventOnce)
     side.stalls = stalls;
     side.busy = &busy;
     side.homes = homes.get();
+    side.idle = &idle;
     side.exists = &exists;
     side.finished = &finished;
     side.stream = std::make_unique<Stream>(homes, side.loop, 0);
