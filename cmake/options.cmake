@@ -8,6 +8,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(KINTSUGI_TESTS ON CACHE STRING "Unit tests: ON, OFF, or TARGET: where GoogleTest is, built by target `tests` only")
 option(KINTSUGI_UNITY "Compile several files of a module at a time: a cold build takes half the time" OFF)
 option(KINTSUGI_FUZZ "Build libFuzzer programs (clang only); everything is instrumented for them" OFF)
+option(KINTSUGI_HARDEN "What a shipped program has against faults in itself (SE-180); `./dev check hardening` looks for it" OFF)
 set(KINTSUGI_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
 
 find_program(CCACHE ccache)
@@ -19,6 +20,11 @@ endif()
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -Werror=unused-result
   -fno-omit-frame-pointer)
+if(KINTSUGI_HARDEN)
+  add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS -fstack-protector-strong
+    -fstack-clash-protection -fcf-protection=full -fPIE -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
+  add_link_options(-pie -Wl,-z,relro,-z,now,-z,noexecstack)
+endif()
 if(KINTSUGI_SANITIZE)
   add_compile_options(-fsanitize=${KINTSUGI_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${KINTSUGI_SANITIZE})
