@@ -14,8 +14,6 @@
 namespace kintsugi::server {
 namespace {
 
-constexpr const char* kAccountKey = "service-account";
-
 /// Writes the key beside its place and links it there: only the first link works.
 Expected<void> make_account_key(const std::string& path) {
   auto key = auth::JwtKey::generate();
@@ -56,8 +54,12 @@ Expected<void> check_join_folder(const Layout& layout) {
   return {};
 }
 
+std::string account_key_file(const Layout& layout) {
+  return Pki(layout.pki()).key("service-account");
+}
+
 Expected<auth::JwtKeys> ensure_account_keys(const Layout& layout) {
-  const std::string path = Pki(layout.pki()).key(kAccountKey);
+  const std::string path = account_key_file(layout);
   if (!file_exists(path)) {
     if (auto made = make_account_key(path); !made) {
       return fail(std::move(made.error()));

@@ -13,7 +13,10 @@ namespace kintsugi::server {
 /// What must be there before a shard can join. @error kConfig names what is missing and what helps.
 [[nodiscard]] Expected<void> check_join_folder(const Layout& layout);
 
-/// The key that signs ServiceAccount tokens on every shard, made by whoever comes first; several
+/// Where the key is that signs ServiceAccount tokens on every shard.
+[[nodiscard]] std::string account_key_file(const Layout& layout);
+
+/// That key, made by whoever comes first; several
 /// processes may try at once. Mode 0600. @error kIo, kConfig.
 [[nodiscard]] Expected<auth::JwtKeys> ensure_account_keys(const Layout& layout);
 

@@ -1,16 +1,12 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "cmd/kintsugi/flags.h"
 #include "net/address_rules.h"
-#include "net/outgoing.h"
 
-namespace kintsugi::cmd {
+namespace kintsugi::server {
 
 /// Options of `kintsugi shard` and `kintsugi up` about tenants: what their objects may make the
 /// process talk to, and what strangers are told.
@@ -27,9 +23,7 @@ struct TenantOptions {
   [[nodiscard]] std::string config_text() const;
 };
 
-/// @param allow_default  shown for --outgoing-allow.
-[[nodiscard]] FlagGroup tenant_flags(TenantOptions& options, const std::string& allow_default);
 /// @error kConfig what is wrong with the options.
 [[nodiscard]] Expected<void> check_tenant_options(const TenantOptions& options);
 
-}  // namespace kintsugi::cmd
+}  // namespace kintsugi::server

@@ -1,10 +1,10 @@
-#include "cmd/kintsugi/tenant_options.h"
+#include "server/tenant_options.h"
 
 #include <utility>
 
 #include "base/strings.h"
 
-namespace kintsugi::cmd {
+namespace kintsugi::server {
 
 Expected<net::OutgoingRules> TenantOptions::rules() const {
   net::OutgoingRules rules;
@@ -58,22 +58,6 @@ std::string TenantOptions::config_text() const {
   return section.empty() ? text : text + "outgoing:\n" + section;
 }
 
-FlagGroup tenant_flags(TenantOptions& options, const std::string& allow_default) {
-  return {"Tenants",
-          {{"outgoing-allow", "LIST", allow_default,
-            "addresses, ranges and hosts that conversion webhooks and token issuers of "
-            "tenants may be at, besides public ones; at any port",
-            into(options.outgoing_allow)},
-           {"outgoing-deny", "LIST", "", "the same: that they may not be at",
-            into(options.outgoing_deny)},
-           {"outgoing-ports", "LIST", "443,8443,9443", "ports of public ones",
-            into(options.outgoing_ports)},
-           {"existence", "hide|kcp", "hide",
-            "whether strangers hear the same of workspaces that exist and of none, or what kcp "
-            "tells them",
-            into(options.existence)}}};
-}
-
 Expected<void> check_tenant_options(const TenantOptions& options) {
   if (options.existence != "hide" && options.existence != "kcp") {
     return fail(Errc::kConfig, "--existence: \"" + options.existence +
@@ -86,4 +70,4 @@ Expected<void> check_tenant_options(const TenantOptions& options) {
   return {};
 }
 
-}  // namespace kintsugi::cmd
+}  // namespace kintsugi::server

@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "net/loop.h"
 
-namespace kintsugi::cmd {
+namespace kintsugi::server {
 
 /// Child processes on one loop: started, logged to files, restarted with back-off when they end,
 /// stopped in order. Threads: the loop's. The owner routes SIGCHLD here by calling reap().
@@ -54,4 +54,4 @@ class Supervisor {
   std::function<void()> stopped_;
 };
 
-}  // namespace kintsugi::cmd
+}  // namespace kintsugi::server

@@ -1,4 +1,4 @@
-#include "cmd/kintsugi/supervisor.h"
+#include "server/internal/supervisor.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "server/files.h"
 
-namespace kintsugi::cmd {
+namespace kintsugi::server {
 namespace {
 
 constexpr Duration kFirstPause = milliseconds(50);
@@ -104,7 +104,7 @@ Expected<void> Supervisor::launch(Child& child) {
   child.pid = pid;
   child.started = Clock::now();
   child.term_sent = false;
-  return server::write_file(child.process.pid_file, std::to_string(pid) + "\n");
+  return write_file(child.process.pid_file, std::to_string(pid) + "\n");
 }
 
 void Supervisor::reap() {
@@ -177,4 +177,4 @@ std::size_t Supervisor::running() const noexcept {
                                                 [](const auto& child) { return child->pid > 0; }));
 }
 
-}  // namespace kintsugi::cmd
+}  // namespace kintsugi::server

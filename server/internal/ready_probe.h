@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/loop.h"
+#include "net/tls.h"
+#include "net/upstream.h"
+
+namespace kintsugi::server {
+
+/// Asks servers for /readyz, one after the other, each until it says 200. Threads: the loop's.
+class ReadyProbe {
+ public:
+  struct Target {
+    std::string host;
+    /// Asked before every attempt; 0: not known yet.
+    std::function<std::uint16_t()> port;
+  };
+  /// @param tls    what certificates are verified with.
+  /// @param ready  once, when the last has answered; may destroy this object.
+  ReadyProbe(net::Loop& loop, std::shared_ptr<net::TlsContext> tls, std::vector<Target> targets,
+             std::function<void()> ready);
+
+ private:
+  void probe();
+  void ask(const std::string& host, std::uint16_t port);
+
+  net::Loop& loop_;
+  const std::shared_ptr<net::TlsContext> tls_;
+  const std::vector<Target> targets_;
+  const std::function<void()> ready_;
+  std::size_t next_ = 0;  ///< all before have answered
+  net::Timer timer_;
+  std::unique_ptr<net::Upstream> upstream_;
+  std::unique_ptr<net::Call> call_;
+};
+
+}  // namespace kintsugi::server

@@ -1,0 +1,150 @@
+#include "server/internal/up_files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <string_view>
+#include <utility>
+
+#include "krm/path_prefixes.h"
+#include "server/files.h"
+#include "server/kubeconfig.h"
+#include "server/pki.h"
+
+namespace kintsugi::server {
+namespace {
+
+std::string url_of_proxy(const UpOptions& options) {
+  return "https://" + local_host(options) + ":" + std::to_string(options.port);
+}
+
+Expected<void> make_folders(const UpOptions& options) {
+  const Layout& layout = options.layout;
+  std::vector<std::string> folders = {layout.dir, layout.run(), layout.logs(), layout.pki(),
+                                      layout.dir + "/proxy"};
+  for (std::uint32_t i = 0; i < options.shards; ++i) {
+    folders.push_back(layout.shard(shard_name(i)));
+  }
+  for (const std::string& folder : folders) {
+    if (auto made = make_directories(folder); !made) {
+      return made;
+    }
+  }
+  return {};
+}
+
+Expected<void> write_admin_kubeconfig(const UpOptions& options) {
+  const Layout& layout = options.layout;
+  const Pki pki(layout.pki());
+  const auto ca = read_file(pki.certificate("serving-ca"));
+  const auto certificate = read_file(pki.certificate("admin"));
+  const auto key = read_file(pki.key("admin"));
+  if (!ca || !certificate || !key) {
+    return fail(Errc::kIo, "the certificates in " + layout.pki() + " cannot be read");
+  }
+  const std::string url = url_of_proxy(options);
+  return write_file(
+      layout.admin_kubeconfig(),
+      render_kubeconfig({{"root", url + std::string(krm::kRootClusterPath)}, {"base", url}},
+                        "kcp-admin", *ca, *certificate, *key),
+      0600);
+}
+
+}  // namespace
+
+std::string shard_name(std::uint32_t index) {
+  return index == 0 ? "root" : "shard-" + std::to_string(index);
+}
+
+std::string local_host(const UpOptions& options) {
+  return options.address == "0.0.0.0" ? "127.0.0.1" : options.address;
+}
+
+std::string proxy_config_text(const UpOptions& options) {
+  const Layout& layout = options.layout;
+  const Pki pki(layout.pki());
+  std::string text = "# Written by `kintsugi up` at each start.\n";
+  const auto line = [&text](std::string_view key, const std::string& value) {
+    text.append(key).append(": ").append(value).append("\n");
+  };
+  const auto section = [&text](std::string_view key) { text.append(key).append(":\n"); };
+
+  line("apiVersion", "kintsugi.dev/v1alpha1");
+  line("kind", "ProxyConfiguration");
+  line("external_url", url_of_proxy(options));
+  line("data_dir", layout.proxy_data());
+  section("listener");
+  line("  address", options.address);
+  line("  port", std::to_string(options.port));
+  line("  cert_file", pki.certificate("proxy"));
+  line("  key_file", pki.key("proxy"));
+  section("authentication");
+  line("  client_ca_file", pki.certificate("client-ca"));
+  line("  workspaces", "true");
+  // ServiceAccounts of workspaces with issuers: the shard knows them.
+  line("  on_failure", "pass");
+  section("topology");
+  line("  source", "kcp");
+  line("  root_kubeconfig", layout.shard_kubeconfig("root"));
+  line("  shards_kubeconfig", layout.shard_kubeconfig("root"));
+  section("backend");
+  line("  ca_file", pki.certificate("serving-ca"));
+  line("  cert_file", pki.certificate("proxy-requestheader"));
+  line("  key_file", pki.key("proxy-requestheader"));
+  section("endpoint_slice");
+  line("  mode", "proxied");
+  line("  consumers", options.consumers);
+  line("wildcard", options.wildcard);
+  text += options.tenants.config_text();
+  section("admin");
+  line("  socket", layout.admin_socket());
+  if (options.admin_port != 0) {
+    line("  bind", "127.0.0.1:" + std::to_string(options.admin_port));
+  }
+  return text;
+}
+
+Expected<void> prepare_installation(const UpOptions& options) {
+  if (auto made = make_folders(options); !made) {
+    return made;
+  }
+  const Pki pki(options.layout.pki());
+  if (auto made = pki.ensure({options.address, "127.0.0.1", "::1", "localhost"}); !made) {
+    return made;
+  }
+  if (auto written = write_admin_kubeconfig(options); !written) {
+    return written;
+  }
+  // A root kubeconfig of an earlier run stays: the root shard keeps its port when it can.
+  if (auto written = write_file(options.layout.proxy_config(), proxy_config_text(options));
+      !written) {
+    return written;
+  }
+  ::unlink(options.layout.ready_file().c_str());
+  return {};
+}
+
+Expected<InstallationLock> InstallationLock::take(const Layout& layout) {
+  if (auto made = make_directories(layout.run()); !made) {
+    return fail(std::move(made.error()));
+  }
+  const std::string path = layout.run() + "/lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  InstallationLock lock(fd);
+  if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return fail(Errc::kIo, layout.dir + " is in use by another `kintsugi up`");
+  }
+  return lock;
+}
+
+InstallationLock::InstallationLock(InstallationLock&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)) {}
+
+InstallationLock::~InstallationLock() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+}
+
+}  // namespace kintsugi::server

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "server/up_program.h"
+
+/// What an installation of `kintsugi up` is called, and its files.
+namespace kintsugi::server {
+
+/// "root", "shard-1", "shard-2", …
+[[nodiscard]] std::string shard_name(std::uint32_t index);
+/// Where the proxy is asked from this machine: the address that it listens on, 127.0.0.1 for all.
+[[nodiscard]] std::string local_host(const UpOptions& options);
+/// proxy.yaml, whole.
+[[nodiscard]] std::string proxy_config_text(const UpOptions& options);
+/// Folders, certificates, the administrator's kubeconfig, proxy.yaml; no ready file. What is there
+/// of certificates stays. @error kIo, kConfig.
+[[nodiscard]] Expected<void> prepare_installation(const UpOptions& options);
+
+/// That one `kintsugi up` uses the folder, for as long as it lives; ends with the process, too.
+class InstallationLock {
+ public:
+  /// Makes the folder where it is missing. @error kIo it is in use, or cannot be made.
+  [[nodiscard]] static Expected<InstallationLock> take(const Layout& layout);
+  ~InstallationLock();
+  InstallationLock(InstallationLock&& other) noexcept;
+  InstallationLock& operator=(InstallationLock&&) = delete;
+
+ private:
+  explicit InstallationLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+}  // namespace kintsugi::server

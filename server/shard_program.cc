@@ -1,0 +1,295 @@
+// A shard process, from its options to its last connection.
+#include "server/shard_program.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "auth/audit_log.h"
+#include "base/log.h"
+#include "base/memory_limit.h"
+#include "controlplane/shard_server.h"
+#include "net/loop.h"
+#include "net/outgoing.h"
+#include "net/signals.h"
+#include "net/upstream.h"
+#include "server/file_watch.h"
+#include "server/files.h"
+#include "server/internal/shard_credentials.h"
+#include "server/kubeconfig.h"
+#include "server/program.h"
+#include "server/shard_files.h"
+#include "store/lmdb/lmdb_store.h"
+
+namespace kintsugi::server {
+namespace {
+
+constexpr Duration kFilePoll = seconds(60);
+constexpr std::size_t kRootConnections = 4;
+
+class ShardProgram {
+ public:
+  explicit ShardProgram(ShardOptions options)
+      : options_(std::move(options)),
+        credentials_(options_.layout, options_.name, options_.revocations),
+        loop_("shard"),
+        signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, [this](int number) { on_signal(number); }) {}
+
+  ~ShardProgram() {
+    if (loader_.joinable()) {
+      loader_.join();
+    }
+  }
+  ShardProgram(const ShardProgram&) = delete;
+  ShardProgram& operator=(const ShardProgram&) = delete;
+
+  /// Serves when it returns. Each step adds to what the server is made of.
+  Expected<void> start() {
+    controlplane::ShardServerParams params = described();
+    for (const auto step :
+         {&ShardProgram::open_store, &ShardProgram::open_audit_log, &ShardProgram::bound_outgoing,
+          &ShardProgram::load_credentials, &ShardProgram::serve, &ShardProgram::announce}) {
+      if (auto done = (this->*step)(params); !done) {
+        return done;
+      }
+    }
+    follow_files();
+    return {};
+  }
+
+  int run() {
+    loop_.run();
+    server_.reset();
+    return 0;
+  }
+
+ private:
+  using Params = controlplane::ShardServerParams;
+
+  /// What the options say without anything being opened.
+  Params described() {
+    Params params;
+    params.name = options_.name;
+    params.labels = options_.labels;
+    params.address = options_.address;
+    params.loops = options_.loops;
+    params.concurrency = options_.concurrency;
+    params.claims_escalation = options_.claims_escalation;
+    params.hides_existence = options_.tenants.hides_existence();
+    params.memory = std::make_shared<MemoryBudget>(
+        options_.memory_budget != 0 ? options_.memory_budget : memory_limit() / 4 * 3);
+    params.external_url = proxy_url(options_.layout);
+    params.root = [this] { return root_address(); };
+    return params;
+  }
+
+  Expected<void> open_store(Params& /*params*/) {
+    if (auto made = make_directories(options_.layout.shard(options_.name)); !made) {
+      return made;
+    }
+    store::LmdbParams lmdb;
+    lmdb.directory = options_.layout.shard_data(options_.name);
+    auto opened = store::LmdbStore::open(std::move(lmdb));
+    if (!opened) {
+      return fail(std::move(opened.error()));
+    }
+    store_ = std::move(*opened);
+    return {};
+  }
+
+  Expected<void> open_audit_log(Params& params) {
+    if (options_.audit_log.empty()) {
+      return {};
+    }
+    auto log = auth::AuditLog::open({options_.audit_log});
+    if (!log) {
+      return fail(std::move(log.error()));
+    }
+    audit_ = std::move(*log);
+    params.audit = [this](std::string line) { audit_->add(std::move(line)); };
+    return {};
+  }
+
+  /// Where webhooks and token issuers of tenants may be.
+  Expected<void> bound_outgoing(Params& params) {
+    auto rules = options_.tenants.rules();
+    if (!rules) {
+      return fail(std::move(rules.error()));
+    }
+    auto policy = net::make_outgoing_policy(*rules);
+    if (!policy) {
+      return fail(std::move(policy.error()));
+    }
+    params.outgoing = std::make_shared<const net::OutgoingPolicy>(std::move(*policy));
+    return {};
+  }
+
+  Expected<void> load_credentials(Params& params) {
+    if (auto made = credentials_.ensure(options_.address); !made) {
+      return made;
+    }
+    auto serving = credentials_.load_serving();
+    if (!serving) {
+      return fail(std::move(serving.error()));
+    }
+    auto verifier = auth::ReloadableCertificateVerifier::make(serving->callers);
+    if (!verifier) {
+      return fail(std::move(verifier.error()));
+    }
+    auto outgoing = credentials_.load_outgoing();
+    if (!outgoing) {
+      return fail(std::move(outgoing.error()));
+    }
+    auto ca = credentials_.root_ca();
+    if (!ca) {
+      return fail(std::move(ca.error()));
+    }
+    verifier_ = std::move(*verifier);
+    client_tls_ = std::move(*outgoing);
+    certificates_->set(credentials_.ends());
+    params.server_tls = std::move(serving->tls);
+    params.client_tls = client_tls_;
+    params.verifier = verifier_;
+    params.account_keys = std::move(serving->account_keys);
+    params.root_ca_pem = std::move(*ca);
+    params.certificates = certificates_;
+    return {};
+  }
+
+  /// On the port that was asked for; else that of the last run, else another one.
+  Expected<void> serve(Params& params) {
+    params.port = options_.port != 0 ? options_.port : last_port(options_.layout, options_.name);
+    auto server = controlplane::ShardServer::start(loop_, *store_, params);
+    if (!server && options_.port == 0 && params.port != 0) {
+      params.port = 0;
+      server = controlplane::ShardServer::start(loop_, *store_, std::move(params));
+    }
+    if (!server) {
+      return fail(std::move(server.error()));
+    }
+    server_ = std::move(*server);
+    return {};
+  }
+
+  /// By files, to the proxy and to other shards.
+  Expected<void> announce(Params& /*params*/) {
+    log_info("shard listens", {{"shard", options_.name}, {"url", server_->base_url()}});
+    return write_shard_files(options_.layout, options_.name, server_->base_url(), server_->port());
+  }
+
+  void follow_files() {
+    watch_ = std::make_unique<FileWatch>(loop_, kFilePoll,
+                                         [this](const std::vector<std::string>&) { reload(); });
+    watch_->set_files(credentials_.followed());
+  }
+
+  /// Of the root shard, as its own files say at that moment.
+  [[nodiscard]] Expected<net::UpstreamParams> root_address() const {
+    const std::string path = options_.layout.shard_kubeconfig("root");
+    if (!file_exists(path)) {
+      return fail(Errc::kConfig, path + " is not there yet");
+    }
+    auto access = read_kubeconfig(path, "base");
+    if (!access) {
+      return fail(std::move(access.error()));
+    }
+    auto url = net::Url::parse(access->server);
+    if (!url) {
+      return fail(std::move(url.error()));
+    }
+    net::UpstreamParams params;
+    params.url = std::move(*url);
+    params.tls = client_tls_;
+    params.max_connections = kRootConnections;
+    return params;
+  }
+
+  void on_signal(int number) {
+    if (number == SIGHUP) {
+      if (audit_ != nullptr) {
+        audit_->reopen();
+      }
+      (void)watch_->take_changed();
+      reload();
+      return;
+    }
+    if (draining_) {
+      std::_Exit(1);
+    }
+    draining_ = true;
+    log_info("shard stops", {{"shard", options_.name}});
+    server_->drain([this] { loop_.stop(); });
+  }
+
+  /// The set of load_serving() on a thread of its own; the old one stays where that fails. Asked
+  /// for again meanwhile, it is read once more.
+  void reload() {
+    if (std::exchange(loading_, true)) {
+      load_once_more_ = true;
+      return;
+    }
+    if (loader_.joinable()) {
+      loader_.join();  // it has said its last
+    }
+    loader_ = std::thread([this] {
+      auto loaded = std::make_shared<Expected<ShardCredentials::Serving>>(load_again());
+      loop_.post([this, loaded] { take(*loaded); });
+    });
+  }
+
+  /// The loader's. The verifier takes the lists here: it works through all of them.
+  [[nodiscard]] Expected<ShardCredentials::Serving> load_again() {
+    auto loaded = credentials_.load_serving();
+    if (loaded) {
+      if (auto taken = verifier_->reload(loaded->callers); !taken) {
+        return fail(std::move(taken.error()));
+      }
+    }
+    return loaded;
+  }
+
+  void take(const Expected<ShardCredentials::Serving>& loaded) {
+    loading_ = false;
+    if (loaded) {
+      server_->set_tls(loaded->tls);
+      server_->set_account_keys(loaded->account_keys);
+      certificates_->set(credentials_.ends());
+      log_info("certificates and keys reloaded", {{"shard", options_.name}});
+    } else {
+      log_error("reload failed", {{"error", loaded.error().to_string()}});
+    }
+    if (std::exchange(load_once_more_, false)) {
+      reload();
+    }
+  }
+
+  const ShardOptions options_;
+  const ShardCredentials credentials_;
+  net::Loop loop_;
+  net::Signals signals_;
+  std::unique_ptr<auth::AuditLog> audit_;
+  std::unique_ptr<store::LmdbStore> store_;
+  std::shared_ptr<net::TlsContext> client_tls_;
+  std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
+  const std::shared_ptr<CertificateEnds> certificates_ = std::make_shared<CertificateEnds>();
+  std::unique_ptr<controlplane::ShardServer> server_;
+  std::unique_ptr<FileWatch> watch_;
+  bool draining_ = false;
+  bool loading_ = false, load_once_more_ = false;
+  std::thread loader_;
+};
+
+}  // namespace
+
+int run_shard_program(ShardOptions options) {
+  ShardProgram shard(std::move(options));
+  if (auto started = shard.start(); !started) {
+    return complain("shard", std::string(started.error().message()));
+  }
+  return shard.run();
+}
+
+}  // namespace kintsugi::server

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "apiserver/server.h"
+#include "net/revocation.h"
+#include "server/layout.h"
+#include "server/tenant_options.h"
+
+namespace kintsugi::server {
+
+/// Files with revocation lists ("" = none), and what they mean.
+struct ShardRevocations {
+  std::string client_file;          ///< of the installation's client CA
+  std::string request_header_file;  ///< of its request-header CA
+  std::string backend_file;         ///< of the CA of other shards
+  net::CrlRules rules;
+};
+
+/// What one shard is to be. Checked before: names are names, numbers within their bounds.
+struct ShardOptions {
+  Layout layout;                              ///< of the installation that it joins
+  std::string name;                           ///< "root": the one that the others join
+  std::map<std::string, std::string> labels;  ///< for its Shard object, where absent
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;   ///< 0: that of the last run, or any
+  std::uint32_t loops = 1;  ///< threads that serve, 1 to 64
+  apiserver::ConcurrencyLimits concurrency;
+  std::size_t memory_budget = 0;   ///< [bytes] 0: three quarters of what the process may use
+  bool claims_escalation = false;  ///< ShardServerParams::claims_escalation
+  std::string audit_log;           ///< "": none
+  ShardRevocations revocations;
+  TenantOptions tenants;
+};
+
+/// Runs a shard on this thread until SIGTERM or SIGINT; SIGHUP reads its files again.
+/// @returns the exit status: 1 with a line on stderr when it could not start.
+int run_shard_program(ShardOptions options);
+
+}  // namespace kintsugi::server

@@ -1,0 +1,241 @@
+// An installation on one machine, from its files to the last wait for a child.
+#include "server/up_program.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "net/loop.h"
+#include "net/signals.h"
+#include "net/tls.h"
+#include "server/files.h"
+#include "server/internal/ready_probe.h"
+#include "server/internal/supervisor.h"
+#include "server/internal/up_files.h"
+#include "server/pki.h"
+#include "server/program.h"
+#include "server/shard_files.h"
+
+namespace kintsugi::server {
+namespace {
+
+constexpr Duration kStopPatience = seconds(35);
+constexpr const char* kProxy = "proxy";
+constexpr const char* kClouds[] = {"aws", "gcp", "azure"};
+
+std::string own_path() {
+  char path[4096];
+  const ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path));
+  return {path, length > 0 ? static_cast<std::size_t>(length) : 0};
+}
+
+/// For people alone: nothing of it is in a log.
+void tell_terminal(const std::string& text) {
+  if (::isatty(STDERR_FILENO) == 1) {
+    std::fputs(text.c_str(), stderr);
+  }
+}
+
+std::string last_line(const std::string& path) {
+  const auto text = read_file(path);
+  if (!text) {
+    return path + " tells why";
+  }
+  std::string_view rest = trim(*text);
+  while (!rest.empty() && rest.back() == '\n') {
+    rest.remove_suffix(1);
+  }
+  return std::string(rest.substr(rest.rfind('\n') + 1));
+}
+
+std::string how_it_ended(int status) {
+  return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                             : "exit " + std::to_string(WEXITSTATUS(status));
+}
+
+void print_welcome(const UpOptions& options) {
+  const Layout& layout = options.layout;
+  const std::string last = shard_name(options.shards - 1);
+  const std::string shards = options.shards == 1 ? "one shard (" + last + ")"
+                                                 : std::to_string(options.shards) + " shards (" +
+                                                       shard_name(0) + " … " + last + ")";
+  std::printf(
+      "Kintsugi is ready: a proxy at https://%s:%u and %s.\n\n"
+      "In another terminal:\n\n"
+      "  export KUBECONFIG=%s\n"
+      "  kubectl get shards\n"
+      "  kubectl create -f - <<'EOF'\n"
+      "  {\"apiVersion\": \"tenancy.kcp.io/v1alpha1\", \"kind\": \"Workspace\", \"metadata\": "
+      "{\"name\": \"demo\"}}\n"
+      "  EOF\n"
+      "  kubectl get workspaces\n"
+      "  kubectl --server=https://%s:%u/clusters/root:demo create configmap hello "
+      "--from-literal=who=world\n\n"
+      "Logs are in %s. Ctrl-C stops everything; the data stays in %s.\n",
+      options.address.c_str(), options.port, shards.c_str(), layout.admin_kubeconfig().c_str(),
+      options.address.c_str(), options.port, layout.logs().c_str(), layout.dir.c_str());
+  if (options.tells_outgoing) {
+    std::printf(
+        "\nConversion webhooks and token issuers of workspaces may be on this machine "
+        "(--outgoing-allow %s).\n",
+        join(options.tenants.outgoing_allow, ",").c_str());
+  }
+  std::fflush(stdout);
+}
+
+/// The running installation: everything between the first fork and the last wait.
+class Installation {
+ public:
+  explicit Installation(UpOptions options)
+      : options_(std::move(options)),
+        loop_("up"),
+        signals_(loop_, {SIGINT, SIGTERM, SIGHUP, SIGCHLD},
+                 [this](int number) { on_signal(number); }),
+        supervisor_(loop_, own_path(),
+                    {[this](const std::string& name, int status) { on_ended(name, status); }}) {}
+
+  Expected<void> start() {
+    if (auto started = start_shards(); !started) {
+      return started;
+    }
+    if (auto started = start_proxy(); !started) {
+      return started;
+    }
+    tell_terminal("starting a proxy and " + std::to_string(options_.shards) + " shards in " +
+                  options_.layout.dir + " …\n");
+    return start_probe();
+  }
+
+  int run() {
+    loop_.run();
+    ::unlink(options_.layout.ready_file().c_str());
+    return exit_status_;
+  }
+
+ private:
+  Expected<void> start_process(const std::string& name, std::vector<std::string> arguments) {
+    return supervisor_.start({name, std::move(arguments), options_.layout.log_file(name),
+                              options_.layout.pid_file(name)});
+  }
+
+  Expected<void> start_shards() {
+    const std::vector<std::string>& regions = options_.regions;
+    for (std::uint32_t i = 0; i < options_.shards; ++i) {
+      std::vector<std::string> arguments = {
+          "shard",
+          "--join",
+          options_.layout.dir,
+          "--name",
+          shard_name(i),
+          "--labels",
+          "region=" + regions[i % regions.size()] + ",cloud=" + kClouds[i % std::size(kClouds)],
+          "--loops",
+          std::to_string(options_.shard_loops)};
+      for (std::string& more : options_.tenants.arguments()) {
+        arguments.push_back(std::move(more));
+      }
+      if (auto started = start_process(shard_name(i), std::move(arguments)); !started) {
+        return started;
+      }
+    }
+    return {};
+  }
+
+  Expected<void> start_proxy() {
+    return start_process(kProxy, {"proxy", "--config", options_.layout.proxy_config()});
+  }
+
+  /// Shards in their order, then the proxy.
+  Expected<void> start_probe() {
+    net::TlsParams tls;
+    tls.ca_file = Pki(options_.layout.pki()).certificate("serving-ca");
+    auto context = net::TlsContext::client(tls);
+    if (!context) {
+      return fail(std::move(context.error()));
+    }
+    std::vector<ReadyProbe::Target> targets;
+    for (std::uint32_t i = 0; i < options_.shards; ++i) {
+      targets.push_back(
+          {"127.0.0.1", [this, i] { return last_port(options_.layout, shard_name(i)); }});
+    }
+    targets.push_back({local_host(options_), [this] { return options_.port; }});
+    probe_ = std::make_unique<ReadyProbe>(loop_, std::move(*context), std::move(targets),
+                                          [this] { on_ready(); });
+    return {};
+  }
+
+  void on_ready() {
+    probe_.reset();
+    if (auto written = write_file(options_.layout.ready_file(), "ready\n"); !written) {
+      log_error("cannot write the ready file", {{"error", written.error().to_string()}});
+    }
+    ready_ = true;
+    print_welcome(options_);
+  }
+
+  void on_signal(int number) {
+    if (number == SIGCHLD) {
+      supervisor_.reap();
+    } else if (number != SIGHUP) {
+      stop(0);
+    }
+  }
+
+  /// What cannot even start has the same fault again; what ends later is restarted.
+  void on_ended(const std::string& name, int status) {
+    log_warn("process ended", {{"process", name}, {"cause", how_it_ended(status)}});
+    if (!ready_ && !stopping_ && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+      complain("up", name + " could not start: " + last_line(options_.layout.log_file(name)));
+      stop(1);
+    }
+  }
+
+  void stop(int status) {
+    if (std::exchange(stopping_, true)) {
+      return;
+    }
+    exit_status_ = status;
+    ::unlink(options_.layout.ready_file().c_str());
+    probe_.reset();
+    tell_terminal("\nstopping …\n");
+    supervisor_.stop_all(kStopPatience, [this] { loop_.stop(); });
+  }
+
+  const UpOptions options_;
+  net::Loop loop_;
+  net::Signals signals_;
+  Supervisor supervisor_;
+  std::unique_ptr<ReadyProbe> probe_;  ///< null: all are ready, or stopping
+  bool ready_ = false, stopping_ = false;
+  int exit_status_ = 0;
+};
+
+int could_not_start(const Error& error) { return complain("up", std::string(error.message())); }
+
+}  // namespace
+
+int run_up_program(UpOptions options) {
+  // The lock comes first: what a running installation uses is not touched.
+  const auto lock = InstallationLock::take(options.layout);
+  if (!lock) {
+    return could_not_start(lock.error());
+  }
+  if (auto prepared = prepare_installation(options); !prepared) {
+    return could_not_start(prepared.error());
+  }
+  Installation installation(std::move(options));
+  if (auto started = installation.start(); !started) {
+    return could_not_start(started.error());
+  }
+  return installation.run();
+}
+
+}  // namespace kintsugi::server

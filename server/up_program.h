@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/layout.h"
+#include "server/tenant_options.h"
+
+namespace kintsugi::server {
+
+/// A whole installation on one machine. Checked before: numbers are within their bounds, words are
+/// among those that are known.
+struct UpOptions {
+  Layout layout;  ///< made when missing, reused when there
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 6443;      ///< of the proxy, not 0
+  std::uint16_t admin_port = 0;   ///< of the proxy's admin listener on 127.0.0.1; 0: no TCP
+  std::uint32_t shards = 3;       ///< 1 to 64: root, shard-1, shard-2, …
+  std::uint32_t shard_loops = 1;  ///< of each
+  /// Labels, given to the shards in turn; at least one.
+  std::vector<std::string> regions = {"eu-west-1", "us-east-1", "ap-south-1"};
+  std::string wildcard = "serve";     ///< as in proxy.yaml
+  std::string consumers = "ignored";  ///< as in proxy.yaml, of endpoint_slice
+  TenantOptions tenants;
+  bool tells_outgoing = false;  ///< tenants.outgoing_allow is nobody's wish: say what it is
+};
+
+/// Makes the installation's files, starts its processes, restarts what dies, and stops them in
+/// order on SIGTERM or SIGINT.
+/// @returns the exit status: 1 with a line on stderr when it could not start.
+int run_up_program(UpOptions options);
+
+}  // namespace kintsugi::server
