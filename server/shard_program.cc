@@ -285,9 +285,16 @@ class ShardProgram {
 }  // namespace
 
 int run_shard_program(ShardOptions options) {
+  const Confinement confinement = options.confinement;
+  if (auto confined = confine(confinement); !confined) {
+    return complain("shard", std::string(confined.error().message()));
+  }
   ShardProgram shard(std::move(options));
   if (auto started = shard.start(); !started) {
     return complain("shard", std::string(started.error().message()));
+  }
+  if (auto inside = enter_sandbox(confinement); !inside) {
+    return complain("shard", std::string(inside.error().message()));
   }
   return shard.run();
 }

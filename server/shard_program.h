@@ -7,6 +7,7 @@
 
 #include "apiserver/server.h"
 #include "net/revocation.h"
+#include "server/confinement.h"
 #include "server/layout.h"
 #include "server/tenant_options.h"
 
@@ -34,6 +35,7 @@ struct ShardOptions {
   std::string audit_log;           ///< "": none
   ShardRevocations revocations;
   TenantOptions tenants;
+  Confinement confinement;
 };
 
 /// Runs a shard on this thread until SIGTERM or SIGINT; SIGHUP reads its files again.

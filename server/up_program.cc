@@ -122,6 +122,9 @@ class Installation {
 
  private:
   Expected<void> start_process(const std::string& name, std::vector<std::string> arguments) {
+    if (::geteuid() == 0) {
+      arguments.emplace_back("--allow-root");  // who types `up` is whom it runs as
+    }
     return supervisor_.start({name, std::move(arguments), options_.layout.log_file(name),
                               options_.layout.pid_file(name)});
   }

@@ -34,6 +34,11 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
   for (const std::string& warning : line->warnings) {
     log_warn(warning);
   }
+  if (!line->validate) {
+    if (auto confined = server::confine(line->confinement); !confined) {
+      return complain("proxy", std::string(confined.error().message()));
+    }
+  }
   auto loaded = load_proxy_config(*line);
   if (!loaded) {
     return complain("proxy", std::string(loaded.error().message()));
@@ -46,6 +51,9 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
                                             std::move(*loaded));
   if (!control) {
     return complain("proxy", std::string(control.error().message()));
+  }
+  if (auto inside = server::enter_sandbox(line->confinement); !inside) {
+    return complain("proxy", std::string(inside.error().message()));
   }
   return (*control)->run();
 }

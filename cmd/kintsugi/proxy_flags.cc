@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
+#include "cmd/kintsugi/confinement_flags.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/kcp_flags.h"
 #include "proxy/routing/mapping.h"
@@ -40,6 +41,7 @@ FlagTable flag_table(ProxyCommandLine& line) {
         {"version", "", "", "print the version and exit", into(line.version)},
         {"log-level", "error|warn|info|debug", "info", "what is logged",
          [&line](std::string_view value) { return take_level(value, line.log_level); }}}},
+      confinement_flags(line.confinement),
   };
   for (const KcpFlag& flag : kcp_flags()) {
     if (table.back().title != flag.group) {

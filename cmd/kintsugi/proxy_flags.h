@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "server/confinement.h"
 #include "server/loaded_config.h"
 
 namespace kintsugi::cmd {
@@ -15,6 +16,7 @@ struct ProxyCommandLine {
   std::string config;  ///< --config, absolute; "": none
   bool validate = false, help = false, version = false;
   std::string log_level = "info";
+  server::Confinement confinement;
   /// kcp's flags by name, in their order; comma lists are split.
   std::map<std::string, std::vector<std::string>> flags;
   std::vector<std::string> warnings;  ///< a line each

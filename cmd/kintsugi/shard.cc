@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cmd/kintsugi/commands.h"
+#include "cmd/kintsugi/confinement_flags.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
 #include "krm/names.h"
@@ -31,6 +32,7 @@ struct Options {
   std::uint32_t memory_budget = 0;  // [MiB]
   std::vector<std::string> labels;
   server::TenantOptions tenants;
+  server::Confinement confinement;
 };
 
 FlagTable flag_table(Options& options) {
@@ -76,7 +78,8 @@ FlagTable flag_table(Options& options) {
             {"audit-log", "FILE", "",
              "appends a line of JSON for every request; SIGHUP opens the file again",
              into(options.audit_log)}}},
-          tenant_flags(options.tenants, "")};
+          tenant_flags(options.tenants, ""),
+          confinement_flags(options.confinement)};
 }
 
 Expected<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& texts) {
@@ -144,6 +147,7 @@ Expected<server::ShardOptions> understood(const Options& typed) {
                          typed.backend_crl,
                          {typed.crl_stale == "refuse", typed.crl_required}};
   options.tenants = typed.tenants;
+  options.confinement = typed.confinement;
   return options;
 }
 

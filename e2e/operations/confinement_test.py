@@ -1,0 +1,56 @@
+"""What serving processes give up (SE-184, SE-185), as the kernel tells it, and the units of deploy/systemd (SE-186)."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import kit
+
+UNITS = pathlib.Path(__file__).resolve().parents[2] / "deploy/systemd"
+MOST_EXPOSURE = 2.0
+
+
+def status_of(folder) -> dict[str, str]:
+    """The lines of the file `status` of a process or thread."""
+    return dict(line.split(":\t", 1) for line in pathlib.Path(folder, "status").read_text().splitlines() if ":\t" in line)
+
+
+class Confinement(unittest.TestCase):
+    def test_SE_185_proxy_and_shards_run_in_a_sandbox_all_threads(self):
+        installation = kit.Installation(shards=1).start_for(self)
+        for name in ("proxy", "root"):
+            pid = int((installation.state / f"run/{name}.pid").read_text())
+            for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                status = status_of(thread)
+                self.assertEqual((status["Seccomp"], status["NoNewPrivs"], status["Umask"]), ("2", "1", "0077"), (name, thread))
+            limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
+            self.assertRegex(limits, r"Max core file size +0 +0 ")
+            # Not dumpable: its files in /proc are not its user's.
+            self.assertEqual(os.stat(f"/proc/{pid}/environ").st_uid, 0)
+
+    def test_SE_185_a_word_that_is_neither_on_nor_off_starts_nothing(self):
+        for command, status in (("proxy", 1), ("shard", 2)):
+            run = subprocess.run([str(kit.BINARY), command, "--sandbox=maybe"], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(run.returncode, status)
+            self.assertIn('--sandbox: "maybe" is neither on nor off', run.stderr)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")
+    def test_SE_186_the_units_are_sandboxed(self):
+        for unit in sorted(UNITS.glob("*.service")):
+            with tempfile.TemporaryDirectory() as folder:
+                copy = pathlib.Path(folder, unit.name.replace("@.", "@root."))
+                copy.write_text(unit.read_text().replace("/usr/bin/kintsugi", str(kit.BINARY)))
+                verified = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual((verified.returncode, verified.stderr), (0, ""), unit)
+                told = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", copy], capture_output=True, text=True,
+                                      timeout=60, check=False)
+            found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", told.stdout)
+            self.assertIsNotNone(found, told.stdout + told.stderr)
+            self.assertLessEqual(float(found.group(1)), MOST_EXPOSURE, told.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
