@@ -278,6 +278,11 @@ std::string take_tls_error() {
 
 TlsContext::~TlsContext() { SSL_CTX_free(context_); }
 
+void TlsContext::renew(std::shared_ptr<TlsContext> next) {
+  used_.store(next->native());
+  renewed_.push_back(std::move(next));
+}
+
 Expected<std::shared_ptr<TlsContext>> TlsContext::server(const TlsParams& params) {
   if (params.certificate_file.empty() && params.certificate_pem.empty()) {
     return fail(Errc::kConfig, "a TLS server needs a certificate");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,8 +30,8 @@ struct TlsParams {
   std::shared_ptr<const RevocationLists> revocations = {};
 };
 
-/// A loaded SSL_CTX. Immutable; replaced as a whole on reload. Threads: any; connections keep a
-/// reference.
+/// A loaded SSL_CTX. Immutable but for renew(); replaced as a whole on reload. Threads: any;
+/// connections keep a reference.
 class TlsContext {
  public:
   /// @error kConfig names the file and the cause.
@@ -39,13 +40,18 @@ class TlsContext {
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
-  [[nodiscard]] ssl_ctx_st* native() const noexcept { return context_; }
+  [[nodiscard]] ssl_ctx_st* native() const noexcept { return used_.load(); }
+  /// Connections made from now on, by all who have this, are as `next` says; it lives on with this.
+  /// One thread at a time.
+  void renew(std::shared_ptr<TlsContext> next);
   [[nodiscard]] const TlsParams& params() const noexcept { return params_; }
 
  private:
   TlsContext(ssl_ctx_st* context, TlsParams params)
-      : context_(context), params_(std::move(params)) {}
-  ssl_ctx_st* context_;
+      : context_(context), used_(context), params_(std::move(params)) {}
+  ssl_ctx_st* const context_;
+  std::atomic<ssl_ctx_st*> used_;
+  std::vector<std::shared_ptr<TlsContext>> renewed_;  // others may be in the middle of using one
   TlsParams params_;
 };
 

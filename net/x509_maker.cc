@@ -99,6 +99,43 @@ Expected<std::string> alternative_names(const CertificateRequest& request) {
   return names;
 }
 
+CertificatePtr read_certificate(const std::string& pem) {
+  const BioPtr in(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  return CertificatePtr(PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr));
+}
+
+KeyPtr read_key(const std::string& pem) {
+  const BioPtr in(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const auto no_phrase = [](char*, int, int, void*) { return 0; };
+  return KeyPtr(PEM_read_bio_PrivateKey(in.get(), nullptr, no_phrase, nullptr));
+}
+
+/// @returns whether it could be done.
+bool end_with(X509* certificate, const X509* issuer) {
+  const ASN1_TIME* const end = X509_get0_notAfter(issuer);
+  return ASN1_TIME_compare(X509_get0_notAfter(certificate), end) <= 0 ||
+         X509_set1_notAfter(certificate, end) == 1;
+}
+
+/// Of the life between `from` and `until`, in seconds from `from` to now and to the end.
+struct Life {
+  long over = 0, whole = 0;
+};
+
+Life life_of(const X509* certificate) {
+  const auto seconds = [](int days, int rest) { return days * kDay + rest; };
+  int days = 0, rest = 0;
+  Life life;
+  if (ASN1_TIME_diff(&days, &rest, X509_get0_notBefore(certificate), nullptr) == 1) {
+    life.over = seconds(days, rest);
+  }
+  if (ASN1_TIME_diff(&days, &rest, X509_get0_notBefore(certificate),
+                     X509_get0_notAfter(certificate)) == 1) {
+    life.whole = seconds(days, rest);
+  }
+  return life;
+}
+
 }  // namespace
 
 Expected<KeyPair> make_ca(const std::string& common_name, int days) {
@@ -123,12 +160,8 @@ Expected<KeyPair> make_ca(const std::string& common_name, int days) {
 
 Expected<KeyPair> issue(const KeyPair& ca, const CertificateRequest& request) {
   ERR_clear_error();
-  const BioPtr ca_in(
-      BIO_new_mem_buf(ca.certificate_pem.data(), static_cast<int>(ca.certificate_pem.size())));
-  const BioPtr ca_key_in(BIO_new_mem_buf(ca.key_pem.data(), static_cast<int>(ca.key_pem.size())));
-  const CertificatePtr issuer(PEM_read_bio_X509(ca_in.get(), nullptr, nullptr, nullptr));
-  const auto no_phrase = [](char*, int, int, void*) { return 0; };
-  const KeyPtr issuer_key(PEM_read_bio_PrivateKey(ca_key_in.get(), nullptr, no_phrase, nullptr));
+  const CertificatePtr issuer = read_certificate(ca.certificate_pem);
+  const KeyPtr issuer_key = read_key(ca.key_pem);
   if (issuer == nullptr || issuer_key == nullptr) {
     return broken(Errc::kConfig, "CA certificate or key cannot be read");
   }
@@ -142,8 +175,8 @@ Expected<KeyPair> issue(const KeyPair& ca, const CertificateRequest& request) {
   }
   const CertificatePtr certificate = blank(key.get(), request.days);
   X509* native = certificate.get();
-  bool ok =
-      native != nullptr && X509_set_issuer_name(native, X509_get_subject_name(issuer.get())) == 1;
+  bool ok = native != nullptr && end_with(native, issuer.get()) &&
+            X509_set_issuer_name(native, X509_get_subject_name(issuer.get())) == 1;
   for (const std::string& organization : request.organizations) {
     ok = ok && add_name(X509_get_subject_name(native), "O", organization);
   }
@@ -162,6 +195,20 @@ Expected<KeyPair> issue(const KeyPair& ca, const CertificateRequest& request) {
     return broken(Errc::kInternal, "certificate \"" + request.common_name + "\"");
   }
   return sign_and_write(native, key.get(), issuer_key.get());
+}
+
+bool is_due(const KeyPair& ca, const KeyPair& pair) {
+  const CertificatePtr issuer = read_certificate(ca.certificate_pem);
+  const CertificatePtr certificate = read_certificate(pair.certificate_pem);
+  const KeyPtr key = read_key(pair.key_pem);
+  bool due = false;
+  if (issuer != nullptr && certificate != nullptr && key != nullptr &&
+      X509_verify(certificate.get(), X509_get0_pubkey(issuer.get())) == 1) {
+    const Life life = life_of(certificate.get());
+    due = life.over > life.whole / 3 || X509_check_private_key(certificate.get(), key.get()) != 1;
+  }
+  ERR_clear_error();
+  return due;
 }
 
 }  // namespace kintsugi::net

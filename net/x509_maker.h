@@ -28,7 +28,12 @@ struct CertificateRequest {
 /// Valid from one hour ago, so that clocks may differ. Serial numbers are random.
 /// @error kInternal OpenSSL refused, with its cause
 [[nodiscard]] Expected<KeyPair> make_ca(const std::string& common_name, int days = 3650);
+/// Ends with `ca` at the latest.
 /// @error kConfig   `ca` cannot be read, or an address or name is malformed
 [[nodiscard]] Expected<KeyPair> issue(const KeyPair& ca, const CertificateRequest& request);
+
+/// Whether a pair that `ca` issued is to be made again (SE-145): a third of its life is over, or
+/// its key is another's. What cannot be read or another CA issued is nobody's to renew.
+[[nodiscard]] bool is_due(const KeyPair& ca, const KeyPair& pair);
 
 }  // namespace kintsugi::net

@@ -39,12 +39,16 @@ Expected<void> ensure_ca(const Pki& pki, const std::string& name) {
 
 Expected<void> ensure_issued(const Pki& pki, const std::string& ca, const std::string& name,
                              const net::CertificateRequest& request) {
-  if (file_exists(pki.certificate(name))) {
+  const auto before = load_pair(pki, name);
+  if (!before && file_exists(pki.certificate(name))) {
     return {};
   }
   auto issuer = load_pair(pki, ca);
   if (!issuer) {
-    return fail(std::move(issuer.error()));
+    return before ? Expected<void>() : fail(std::move(issuer.error()));
+  }
+  if (before && !net::is_due(*issuer, *before)) {
+    return {};
   }
   auto pair = net::issue(*issuer, request);
   if (!pair) {

@@ -28,6 +28,7 @@ namespace kintsugi::server {
 namespace {
 
 constexpr Duration kFilePoll = seconds(60);
+constexpr Duration kRenewal = seconds(60);
 constexpr std::size_t kRootConnections = 4;
 
 class ShardProgram {
@@ -57,6 +58,7 @@ class ShardProgram {
       }
     }
     follow_files();
+    renew();
     return {};
   }
 
@@ -186,6 +188,15 @@ class ShardProgram {
     watch_->set_files(credentials_.followed());
   }
 
+  /// The own pair, when a third of its life is over, now and every minute; `up` does so for those of
+  /// the installation.
+  void renew() {
+    if (auto renewed = credentials_.ensure(options_.address); !renewed) {
+      log_error("the certificate cannot be renewed", {{"error", renewed.error().to_string()}});
+    }
+    renewal_.start(kRenewal, [this] { renew(); });
+  }
+
   /// Of the root shard, as its own files say at that moment.
   [[nodiscard]] Expected<net::UpstreamParams> root_address() const {
     const std::string path = options_.layout.shard_kubeconfig("root");
@@ -212,6 +223,7 @@ class ShardProgram {
       if (audit_ != nullptr) {
         audit_->reopen();
       }
+      renew();
       (void)watch_->take_changed();
       reload();
       return;
@@ -242,11 +254,16 @@ class ShardProgram {
 
   /// The loader's. The verifier takes the lists here: it works through all of them.
   [[nodiscard]] Expected<ShardCredentials::Serving> load_again() {
+    auto outgoing = credentials_.load_outgoing();
+    if (!outgoing) {
+      return fail(std::move(outgoing.error()));
+    }
     auto loaded = credentials_.load_serving();
     if (loaded) {
       if (auto taken = verifier_->reload(loaded->callers); !taken) {
         return fail(std::move(taken.error()));
       }
+      client_tls_->renew(std::move(*outgoing));
     }
     return loaded;
   }
@@ -257,12 +274,22 @@ class ShardProgram {
       server_->set_tls(loaded->tls);
       server_->set_account_keys(loaded->account_keys);
       certificates_->set(credentials_.ends());
+      tell_pair_of_administrator();
       log_info("certificates and keys reloaded", {{"shard", options_.name}});
     } else {
       log_error("reload failed", {{"error", loaded.error().to_string()}});
     }
     if (std::exchange(load_once_more_, false)) {
       reload();
+    }
+  }
+
+  /// To the proxy, by the file with which it comes here.
+  void tell_pair_of_administrator() const {
+    const auto written =
+        write_shard_files(options_.layout, options_.name, server_->base_url(), server_->port());
+    if (!written) {
+      log_error("files of the shard cannot be written", {{"error", written.error().to_string()}});
     }
   }
 
@@ -277,6 +304,7 @@ class ShardProgram {
   const std::shared_ptr<CertificateEnds> certificates_ = std::make_shared<CertificateEnds>();
   std::unique_ptr<controlplane::ShardServer> server_;
   std::unique_ptr<FileWatch> watch_;
+  net::Timer renewal_{loop_};
   bool draining_ = false;
   bool loading_ = false, load_once_more_ = false;
   std::thread loader_;

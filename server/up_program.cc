@@ -28,6 +28,7 @@ namespace kintsugi::server {
 namespace {
 
 constexpr Duration kStopPatience = seconds(35);
+constexpr Duration kRenewal = seconds(60);
 constexpr const char* kProxy = "proxy";
 constexpr const char* kClouds[] = {"aws", "gcp", "azure"};
 
@@ -182,14 +183,29 @@ class Installation {
     }
     ready_ = true;
     print_welcome(options_);
+    renew();
   }
 
   void on_signal(int number) {
     if (number == SIGCHLD) {
       supervisor_.reap();
-    } else if (number != SIGHUP) {
+    } else if (number == SIGHUP) {
+      renew();
+    } else {
       stop(0);
     }
+  }
+
+  /// Pairs of which a third of the life is over, now and every minute. Who uses them sees the files
+  /// change.
+  void renew() {
+    const auto renewed = renew_certificates(options_);
+    if (!renewed) {
+      log_error("certificates cannot be renewed", {{"error", renewed.error().to_string()}});
+    } else if (*renewed) {
+      log_info("certificates renewed", {{"kubeconfig", options_.layout.admin_kubeconfig()}});
+    }
+    renewal_.start(kRenewal, [this] { renew(); });
   }
 
   /// What cannot even start has the same fault again; what ends later is restarted.
@@ -216,6 +232,7 @@ class Installation {
   net::Loop loop_;
   net::Signals signals_;
   Supervisor supervisor_;
+  net::Timer renewal_{loop_};
   std::unique_ptr<ReadyProbe> probe_;  ///< null: all are ready, or stopping
   bool ready_ = false, stopping_ = false;
   int exit_status_ = 0;

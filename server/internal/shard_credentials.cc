@@ -91,10 +91,13 @@ std::vector<CertificateEnd> ShardCredentials::ends() const {
 }
 
 std::vector<std::string> ShardCredentials::followed() const {
-  std::vector<std::string> files = {pki_.certificate(name_), pki_.key(name_),
-                                    pki_.certificate(kClientCa), pki_.certificate(kRequestHeaderCa),
-                                    account_key_file(layout_)};
-  for (const std::string& list : {revocations_.client_file, revocations_.request_header_file}) {
+  std::vector<std::string> files = {
+      pki_.certificate(name_),      pki_.key(name_),
+      pki_.certificate(kClientCa),  pki_.certificate(kRequestHeaderCa),
+      pki_.certificate(kServingCa), pki_.certificate(kShardAdmin),
+      pki_.key(kShardAdmin),        account_key_file(layout_)};
+  for (const std::string& list :
+       {revocations_.client_file, revocations_.request_header_file, revocations_.backend_file}) {
     if (!list.empty()) {
       files.push_back(list);
     }

@@ -22,7 +22,8 @@ class ShardCredentials {
  public:
   ShardCredentials(const Layout& layout, const std::string& shard, ShardRevocations revocations);
 
-  /// The shard's serving certificate, made where there is none. @error kIo, kConfig.
+  /// The shard's serving certificate, made where there is none or a third of its life is over.
+  /// @error kIo, kConfig.
   [[nodiscard]] Expected<void> ensure(const std::string& address) const;
 
   /// What the shard serves with. Read again while it runs, as a set.
@@ -43,7 +44,7 @@ class ShardCredentials {
   /// When they end, by the names of their files; what cannot be read is left out.
   [[nodiscard]] std::vector<CertificateEnd> ends() const;
 
-  /// The files of load_serving().
+  /// The files of load_serving() and load_outgoing().
   [[nodiscard]] std::vector<std::string> followed() const;
 
  private:

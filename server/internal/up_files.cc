@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/strings.h"
 #include "krm/path_prefixes.h"
 #include "server/files.h"
 #include "server/kubeconfig.h"
@@ -17,6 +18,17 @@ namespace {
 
 std::string url_of_proxy(const UpOptions& options) {
   return "https://" + local_host(options) + ":" + std::to_string(options.port);
+}
+
+std::vector<std::string> hosts_of_proxy(const UpOptions& options) {
+  return {options.address, "127.0.0.1", "::1", "localhost"};
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
 }
 
 Expected<void> make_folders(const UpOptions& options) {
@@ -110,7 +122,7 @@ Expected<void> prepare_installation(const UpOptions& options) {
     return made;
   }
   const Pki pki(options.layout.pki());
-  if (auto made = pki.ensure({options.address, "127.0.0.1", "::1", "localhost"}); !made) {
+  if (auto made = pki.ensure(hosts_of_proxy(options)); !made) {
     return made;
   }
   if (auto written = write_admin_kubeconfig(options); !written) {
@@ -123,6 +135,34 @@ Expected<void> prepare_installation(const UpOptions& options) {
   }
   ::unlink(options.layout.ready_file().c_str());
   return {};
+}
+
+Expected<bool> renew_certificates(const UpOptions& options) {
+  const Layout& layout = options.layout;
+  const Pki pki(layout.pki());
+  const auto texts = [&pki] {
+    return std::pair(read_file(pki.certificate("admin")), read_file(pki.key("admin")));
+  };
+  const auto before = texts();
+  if (auto made = pki.ensure(hosts_of_proxy(options)); !made) {
+    return fail(std::move(made.error()));
+  }
+  const auto after = texts();
+  if (!before.first || !before.second || !after.first || !after.second ||
+      (*before.first == *after.first && *before.second == *after.second)) {
+    return false;
+  }
+  // Users have chosen contexts in it: only the pair is replaced.
+  auto text = read_file(layout.admin_kubeconfig());
+  if (!text) {
+    return fail(std::move(text.error()));
+  }
+  replace_all(*text, base64_encode(*before.first), base64_encode(*after.first));
+  replace_all(*text, base64_encode(*before.second), base64_encode(*after.second));
+  if (auto written = write_file(layout.admin_kubeconfig(), *text, 0600); !written) {
+    return fail(std::move(written.error()));
+  }
+  return true;
 }
 
 Expected<InstallationLock> InstallationLock::take(const Layout& layout) {

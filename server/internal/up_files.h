@@ -16,8 +16,11 @@ namespace kintsugi::server {
 /// proxy.yaml, whole.
 [[nodiscard]] std::string proxy_config_text(const UpOptions& options);
 /// Folders, certificates, the administrator's kubeconfig, proxy.yaml; no ready file. What is there
-/// of certificates stays. @error kIo, kConfig.
+/// of certificates stays while it is young. @error kIo, kConfig.
 [[nodiscard]] Expected<void> prepare_installation(const UpOptions& options);
+/// Certificates of which a third of the life is over, while the installation runs, and the
+/// administrator's in his kubeconfig. @returns whether his is another now. @error kIo, kConfig.
+[[nodiscard]] Expected<bool> renew_certificates(const UpOptions& options);
 
 /// That one `kintsugi up` uses the folder, for as long as it lives; ends with the process, too.
 class InstallationLock {
