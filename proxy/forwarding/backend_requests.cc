@@ -13,7 +13,7 @@ constexpr Duration kPause = seconds(30);  // of a shard that failed, where other
 
 }  // namespace
 
-BackendRequests::Answer BackendRequests::mapped(Request request, http::ResponseStream& stream,
+BackendRequests::Answer BackendRequests::mapped(Request&& request, http::ResponseStream& stream,
                                                 const Route& route) {
   const MappingEntry& entry = *route.mapped.entry;
   http::RequestHead& head = request.head;
@@ -34,7 +34,7 @@ BackendRequests::Answer BackendRequests::mapped(Request request, http::ResponseS
   return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch);
 }
 
-BackendRequests::Answer BackendRequests::mounted(Request request, http::ResponseStream& stream,
+BackendRequests::Answer BackendRequests::mounted(Request&& request, http::ResponseStream& stream,
                                                  const Route& route, std::uint64_t& followed) {
   const MountRoute& mount = *route.mount;
   http::RequestHead& head = request.head;
@@ -57,8 +57,8 @@ BackendRequests::Answer BackendRequests::mounted(Request request, http::Response
   return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch);
 }
 
-BackendRequests::Answer BackendRequests::service(Request request, http::ResponseStream& stream,
-                                                 Route route) {
+BackendRequests::Answer BackendRequests::service(Request&& request, http::ResponseStream& stream,
+                                                 Route&& route) {
   http::RequestHead& head = request.head;
   if (auto refused = params_.admission.refuse_loop(head, stream)) {
     return refused;

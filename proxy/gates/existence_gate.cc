@@ -122,7 +122,7 @@ bool is_plain_text(const http::HeaderList& headers) {
 /// A request of somebody who is known, or whom a shard may know.
 class ExistenceGate::Guarded final : public serving::PassThrough {
  public:
-  Guarded(ExistenceGate& gate, Request request, http::ResponseStream& stream, Place place)
+  Guarded(ExistenceGate& gate, Request&& request, http::ResponseStream& stream, Place place)
       : serving::PassThrough(stream),
         client_(stream),
         gate_(gate),
@@ -278,7 +278,7 @@ ExistenceGate::ExistenceGate(std::shared_ptr<topology::SnapshotView> view,
     : view_(std::move(view)), authorizer_(authorizer), inner_(inner) {}
 
 std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
-    Request request, http::ResponseStream& stream) noexcept {
+    Request&& request, http::ResponseStream& stream) noexcept {
   const http::RequestHead& head = request.head;
   Place place = request.target.fault == krm::TargetFault::kNone
                     ? owner_of(head.target, request.target)

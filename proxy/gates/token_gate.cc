@@ -59,7 +59,7 @@ std::string cluster_of(const topology::Snapshot& facts, const krm::RequestTarget
 class TokenGate::KnownRequest final : public serving::PassThrough {
  public:
   /// @param followed null: nobody looks after its token
-  KnownRequest(RoutedHandler& inner, Request request, http::ResponseStream& stream,
+  KnownRequest(RoutedHandler& inner, Request&& request, http::ResponseStream& stream,
                std::shared_ptr<const serving::ConnectionIdentity> identity, Followed* followed)
       : serving::PassThrough(stream), followed_(followed) {
     const http::PeerInfo& peer = stream.peer();
@@ -229,21 +229,21 @@ bool TokenGate::concerns_workspace(const Request& request, const http::PeerInfo&
   return !cluster->empty() && methods_.workspaces->concern(*cluster, may_have_token(request.head));
 }
 
-std::unique_ptr<http::RequestHandler> TokenGate::on_request(Request request,
+std::unique_ptr<http::RequestHandler> TokenGate::on_request(Request&& request,
                                                             http::ResponseStream& stream) noexcept {
   const bool head_only = request.head.method == "HEAD";
   return http::guarded_answer("token gate", stream, head_only,
                               [&] { return begin(std::move(request), stream); });
 }
 
-std::unique_ptr<http::RequestHandler> TokenGate::begin(Request request,
+std::unique_ptr<http::RequestHandler> TokenGate::begin(Request&& request,
                                                        http::ResponseStream& stream) {
   if (methods_.workspaces != nullptr && is_token_review(request)) {
     std::string cluster = cluster_of(view_->current(), request.target);
     if (!cluster.empty() && methods_.workspaces->concern(cluster, true)) {
       return std::make_unique<TokenReviewRequest>(
           methods_.workspaces, std::move(cluster), std::move(request), stream,
-          [this](Request begun, http::ResponseStream& answer) {
+          [this](Request&& begun, http::ResponseStream& answer) {
             return identify(std::move(begun), answer);
           });
     }
@@ -251,7 +251,7 @@ std::unique_ptr<http::RequestHandler> TokenGate::begin(Request request,
   return identify(std::move(request), stream);
 }
 
-std::unique_ptr<http::RequestHandler> TokenGate::identify(Request request,
+std::unique_ptr<http::RequestHandler> TokenGate::identify(Request&& request,
                                                           http::ResponseStream& stream) {
   if (methods_.authenticator == nullptr && methods_.workspaces == nullptr) {
     return inner_.on_request(std::move(request), stream);

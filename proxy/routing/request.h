@@ -46,7 +46,7 @@ class RoutedHandler {
   virtual ~RoutedHandler() = default;
   /// As http::Handler::on_request().
   [[nodiscard]] virtual std::unique_ptr<http::RequestHandler> on_request(
-      Request request, http::ResponseStream& stream) noexcept = 0;
+      Request&& request, http::ResponseStream& stream) noexcept = 0;
 };
 
 /// Where requests come in: the outermost of the proxy's handlers, which understands each once.
