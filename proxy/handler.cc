@@ -126,16 +126,15 @@ ProxyHandler::Answer ProxyHandler::go(Request&& request, http::ResponseStream& s
                                       Passed passed) {
   const topology::Snapshot& snapshot = params_.view->current();
   const RouteFacts& facts = passed.led ? led_facts_ : facts_;
-  Route route =
-      proxy::route(request.target, request.head.target, request.head.method, snapshot, facts);
+  Route route = proxy::route(request, snapshot, facts);
   if (route.may_come && !passed.late && late_.has_room()) {
     passed.late = true;
     return late_.hold(
         std::move(request), std::move(route.wanted),
         [this, &stream, passed](Request held) { return go(std::move(held), stream, passed); });
   }
-  if (!route.target.empty()) {
-    request.lead_to(std::move(route.target), has_plain_servers(snapshot));
+  if (route.led != nullptr) {
+    request.lead_to(std::move(*route.led));
     passed.led = true;
   }
   if (!std::exchange(passed.counted, true)) {

@@ -15,7 +15,7 @@ constexpr Duration kPause = seconds(30);  // of a shard that failed, where other
 
 BackendRequests::Answer BackendRequests::mapped(Request&& request, http::ResponseStream& stream,
                                                 const Route& route) {
-  const MappingEntry& entry = *route.mapped.entry;
+  const MappingEntry& entry = *route.mapped;
   http::RequestHead& head = request.head;
   // The path of the backend's own URL comes first there.
   const auto url = net::Url::parse(entry.backend);

@@ -71,7 +71,7 @@ class TokenGate final : public RoutedHandler {
   [[nodiscard]] std::unique_ptr<http::RequestHandler> identify(Request&& request,
                                                                http::ResponseStream& stream);
   /// @param cluster  gets the logical cluster that the request is for, where it has to be known
-  [[nodiscard]] bool concerns_workspace(const Request& request, const http::PeerInfo& peer,
+  [[nodiscard]] bool concerns_workspace(Request& request, const http::PeerInfo& peer,
                                         std::optional<std::string>& cluster) const;
 
   std::shared_ptr<topology::SnapshotView> view_;

@@ -289,16 +289,15 @@ MergedRequests::Answer MergedRequests::service(Request&& request, http::Response
   merge.info = std::move(asked.info);
   merge.virtual_url = true;
   merge.members = [this, scope = Scope(request.target), method = head.method, target = head.target,
-                   inner = request.target.inner, is_watch = request.target.is_watch] {
+                   path = request.service(), is_watch = request.target.is_watch] {
     std::vector<aggregation::Member> members;
     const topology::Snapshot& facts = params_.view->current();
     const ScopeFound found = scope.find(facts, params_.facts);
-    const auto path = krm::parse_service_path(std::string_view(target).substr(inner));
-    if (found.reason != RouteReason::kNone || !path) {
+    if (found.reason != RouteReason::kNone) {
       return members;
     }
     const std::vector<WildcardShard> shards =
-        read_shards({facts, found.scope, method, target, *path, is_watch});
+        read_shards({facts, found.scope, method, target, *path->path, is_watch});
     std::vector<const topology::ShardInfo*> all;
     for (const WildcardShard& one : shards) {
       all.push_back(one.shard);
