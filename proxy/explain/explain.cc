@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/strings.h"
 #include "base/time.h"
@@ -100,15 +101,20 @@ struct Asked {
 };
 
 /// The facts that the loops decide with, as far as the control loop has them.
-RouteFacts facts_of(const ExplainSources& sources, const ExplainSources::Mapping& mapping) {
+RouteFacts facts_of(const ExplainSources& sources, const ExplainSources::Mapping& mapping,
+                    const ToldGroups* told = nullptr) {
   RouteFacts facts;
   facts.mapping = mapping.entries.get();
   facts.clusters = mapping.clusters;
   facts.wildcard = sources.wildcard;
   facts.own_root = sources.own_root;
   facts.groups = sources.groups;
-  if (sources.asks_groups) {
-    facts.groups_of = [](std::string_view) { return std::optional<LocalGroups>(); };
+  if (sources.ask_groups) {
+    facts.groups_of = [told](std::string_view cluster) {
+      return told != nullptr && told->groups && told->cluster == cluster
+                 ? std::optional<LocalGroups>(*told->groups)
+                 : std::nullopt;
+    };
   }
   facts.mounts = sources.mounts;
   facts.partition = sources.partition;
@@ -395,10 +401,10 @@ Json result_of(const topology::Snapshot& index, std::string_view method, Asked& 
 }  // namespace
 
 Json explain_path(const topology::Snapshot& index, const ExplainSources& sources,
-                  std::string_view path, std::string_view method) {
+                  std::string_view path, std::string_view method, const ToldGroups* told) {
   const ExplainSources::Mapping mapping =
       sources.mapping ? sources.mapping() : ExplainSources::Mapping();
-  const RouteFacts facts = facts_of(sources, mapping);
+  const RouteFacts facts = facts_of(sources, mapping, told);
   Asked asked = ask(index, facts, path, method);
   Json document = Json::object({{"input", path}, {"steps", steps_json(steps_of(index, asked))}});
   std::string mount;
@@ -408,6 +414,11 @@ Json explain_path(const topology::Snapshot& index, const ExplainSources& sources
   }
   follow(asked);
   Json result = result_of(index, method, asked);
+  if (asked.route.kind == RouteKind::kAskedFirst && told != nullptr && !told->groups) {
+    result["status"] = static_cast<std::int64_t>(krm::http_status(told->groups.error()));
+    result["message"] = std::string(told->groups.error().message());
+    result["handler"] = "proxy";
+  }
   if (!mount.empty()) {
     result["mount"] = mount;
   }
@@ -424,6 +435,24 @@ Json explain_path(const topology::Snapshot& index, const ExplainSources& sources
   }
   document["result"] = std::move(result);
   return document;
+}
+
+void explain(const std::function<const topology::Snapshot&()>& index, const ExplainSources& sources,
+             std::string path, std::string method, std::function<void(krm::Json document)> done) {
+  Json document = explain_path(index(), sources, path, method);
+  const Json& result = *document.find("result");
+  if (!sources.ask_groups || result.text({"route"}) != route_kind_name(RouteKind::kAskedFirst)) {
+    done(std::move(document));
+    return;
+  }
+  const std::string cluster(result.text({"cluster"}));
+  sources.ask_groups(cluster, [index, &sources, cluster, path = std::move(path),
+                               method = std::move(method),
+                               done = std::move(done)](const Expected<LocalGroups>& groups) {
+    const ToldGroups told{cluster, groups ? Expected<LocalGroups>(*groups)
+                                          : Expected<LocalGroups>(fail(groups.error().clone()))};
+    done(explain_path(index(), sources, path, method, &told));
+  });
 }
 
 Json route_forms(const topology::Snapshot& index, const ExplainSources& sources) {
