@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <list>
+#include <optional>
 
 #include "base/strings.h"
 #include "krm/json.h"
 #include "proxy/explain/explain.h"
+#include "proxy/routing/group_owners.h"
 #include "proxy/testing/rig.h"
+#include "serving/answer.h"
+#include "topology/resolver.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -45,9 +49,13 @@ void serve(Exchange& exchange) {
 /// `e`; a backend of the mapping file; mounts; a Partition of beta.
 class Routes : public ::testing::Test {
  protected:
-  Routes() {
+  explicit Routes(GroupModes modes = {}) {
     beta_.answer = backend_.answer = serve;
-    rig_ = std::make_unique<Rig>(nullptr, [this](ProxyHandlerParams& params) {
+    rig_ = std::make_unique<Rig>(nullptr, [this, modes](ProxyHandlerParams& params) {
+      if (modes.any_auto()) {
+        params.groups = modes;
+        params.owners = ask_with(params, modes);
+      }
       beta_listener_ = Rig::must(net::Listener::open(params.loop, {}, beta_));
       backend_listener_ = Rig::must(net::Listener::open(params.loop, {}, backend_));
       const std::string url = url_of(backend_listener_);
@@ -87,7 +95,12 @@ class Routes : public ::testing::Test {
     topology::ConsumerChanges changes;
     index.upsert_binding(beta, {"b1", "w", "c1", "", "e"}, changes);
     publish();
-    sources_.groups = possible_groups({});
+    sources_.groups = possible_groups(modes);
+    if (owners_ != nullptr) {
+      sources_.ask_groups = [this](const std::string& cluster, ExplainSources::Groups done) {
+        owners_->ask(cluster, std::move(done));
+      };
+    }
     sources_.wildcard = true;
     sources_.mounts.external_url = kExternal;
     sources_.mapping = [this] { return ExplainSources::Mapping{mapping_, true}; };
@@ -101,6 +114,22 @@ class Routes : public ::testing::Test {
     backend_listener_->close();
   }
 
+  /// Asks the shards at which the topology has the clusters, with connections of its own.
+  GroupOwners* ask_with(const ProxyHandlerParams& params, GroupModes modes) {
+    owners_ = std::make_unique<GroupOwners>(
+        params.loop,
+        [this, view = params.view, &pool = params.pool](std::string_view cluster) {
+          const topology::Resolution found = topology::resolve(view->current(), cluster);
+          shards::ShardClient* client = found.resolved() ? pool.find(found.shard->id) : nullptr;
+          if (client == nullptr || unreachable_) {
+            return Expected<ReviewTarget>(fail(serving::shard_unreachable(false)));
+          }
+          return Expected<ReviewTarget>(
+              ReviewTarget{client->upstream(), "/clusters/" + std::string(cluster)});
+        },
+        modes);
+    return owners_.get();
+  }
   static std::string url_of(const std::unique_ptr<net::Listener>& listener) {
     return "http://127.0.0.1:" + std::to_string(listener->port());
   }
@@ -117,8 +146,12 @@ class Routes : public ::testing::Test {
   }
 
   /// What /explain says of a path, in one line: "<route> <reason> <status> <who is asked>".
-  [[nodiscard]] std::string told(const std::string& path, const std::string& method) const {
-    const Json shown = explain_path(rig_->index.now(), sources_, path, method);
+  [[nodiscard]] std::string told(const std::string& path, const std::string& method) {
+    std::optional<Json> document;
+    explain([this]() -> const topology::Snapshot& { return rig_->index.now(); }, sources_, path,
+            method, [&document](const Json& told_of) { document = told_of; });
+    EXPECT_TRUE(document || rig_->until([&document] { return document.has_value(); })) << path;
+    const Json shown = document.value_or(Json::object({{"result", Json::object({})}}));
     const Json& result = *shown.find("result");
     const std::string_view handler = result.text({"handler"});
     std::vector<std::string> asked;
@@ -186,6 +219,8 @@ class Routes : public ::testing::Test {
   }
 
   FakeShard beta_, backend_;
+  bool unreachable_ = false;  ///< for those who ask shards which groups they have
+  std::unique_ptr<GroupOwners> owners_;
   std::unique_ptr<net::Listener> beta_listener_, backend_listener_;
   std::shared_ptr<const RouteTable> mapping_;
   std::unique_ptr<Rig> rig_;
@@ -343,6 +378,66 @@ TEST_F(Routes, FP129_AnInClusterClient_IsSentWhereThePathOfItsClusterIs) {
     head.headers.add("authorization", "Bearer " + token);
     EXPECT_EQ(seen(head, said), one.expected) << one.sent;
   }
+}
+
+/// Of mode auto both groups; shard beta has partitions itself.
+class RoutesOfAuto : public Routes {
+ protected:
+  RoutesOfAuto() : Routes({GroupMode::kAuto, GroupMode::kAuto}) {
+    beta_.answer = [](Exchange& exchange) {
+      if (exchange.head.target.ends_with("/apis/topology.kcp.io/v1alpha1")) {
+        FakeShard::reply(exchange, 200, R"({"resources":[{"name":"partitions"}]})");
+      } else {
+        serve(exchange);
+      }
+    };
+    rig_->shard.answer = [](Exchange& exchange) {
+      if (exchange.head.target.ends_with("/v1alpha1")) {
+        FakeShard::reply(exchange, 404, "{}");
+      } else {
+        serve(exchange);
+      }
+    };
+  }
+};
+
+constexpr Form kFormsOfAuto[] = {
+    {"/clusters/root/api/v1/configmaps", "forwarded||200|alpha"},
+    {"/clusters/root/apis/topology.kcp.io/v1alpha1/partitions", "served||200|proxy"},
+    {"/clusters/b1/apis/topology.kcp.io/v1alpha1/partitions", "forwarded||200|beta"},
+    {"/clusters/b1/%61pis/topology.kcp.io/v1alpha1/partitions", "forwarded||200|beta"},
+    {"/clusters/root:one/apis", "overlaid||200|alpha proxy"},
+};
+
+/// Nobody is told "asked-first" who asks what becomes of a request: the shard is asked for that,
+/// too. So it is of a ServiceAccount's request, which names no logical cluster.
+TEST_F(RoutesOfAuto, FP142_SE036_WhatIsExplained_IsWhatHappens) {
+  for (const Form& form : kFormsOfAuto) {
+    EXPECT_EQ(explain_path(rig_->index.now(), sources_, form.path).text({"result", "route"}),
+              std::string_view(form.expected).starts_with("forwarded||200|alpha") ? "forwarded"
+                                                                                  : "asked-first")
+        << "nobody was asked: " << form.path;
+    const std::string said = told(form.path, form.method);
+    EXPECT_EQ(said, form.expected) << "explained: " << form.path;
+    EXPECT_EQ(seen(Rig::request(form.method, form.path), said), form.expected)
+        << "happened: " << form.path;
+  }
+  const std::string token = base64url_encode(R"({"alg":"ES256"})") + "." +
+                            base64url_encode(R"({"kubernetes.io":{"clusterName":"b1"}})") + "." +
+                            base64url_encode("signature");
+  http::RequestHead head = Rig::get("/apis/topology.kcp.io/v1alpha1/partitions");
+  head.headers.add("authorization", "Bearer " + token);
+  const std::string said = told("/clusters/b1" + head.target, "GET");
+  EXPECT_EQ(said, "forwarded||200|beta");
+  EXPECT_EQ(seen(head, said), said);
+}
+
+TEST_F(RoutesOfAuto, FP142_WhenTheShardDoesNotTell_TheRefusalIsExplained) {
+  unreachable_ = true;
+  const std::string path = "/clusters/b1/apis/topology.kcp.io/v1alpha1/partitions";
+  const std::string said = told(path, "GET");
+  EXPECT_EQ(said, "asked-first||503|");
+  EXPECT_EQ(seen(Rig::get(path), said), said);
 }
 
 TEST_F(Routes, FP142_WhileAShardIsNotListed_NobodyKnowsWhatIsUnknown) {

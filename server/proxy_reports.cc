@@ -11,8 +11,17 @@
 namespace kintsugi::server {
 
 proxy::ExplainSources ProxyControl::explain_sources() {
+  const auto ask = [this](const std::string& cluster, proxy::ExplainSources::Groups done) {
+    loops_.front()->ask_groups(
+        cluster, [this, done = std::move(done)](const Expected<proxy::LocalGroups>& groups) {
+          // What is passed on is copied, and an Error is not.
+          auto kept = std::make_shared<const Expected<proxy::LocalGroups>>(
+              groups ? Expected<proxy::LocalGroups>(*groups)
+                     : Expected<proxy::LocalGroups>(fail(groups.error().clone())));
+          loop_.post([kept, done] { done(*kept); });
+        });
+  };
   return {.groups = proxy::possible_groups(config_.topology.groups),
-          .asks_groups = config_.topology.groups.any_auto(),
           .wildcard = config_.wildcard == "serve",
           .own_root = config_.topology.source != "kcp",
           .mounts = {config_.external_url, config_.mount_hosts},
@@ -28,6 +37,9 @@ proxy::ExplainSources ProxyControl::explain_sources() {
               [this](std::string_view cluster, std::string_view name) {
                 return objects_->get(cluster, "apis.kcp.io", "apiexportendpointslices", name);
               },
+          .ask_groups = config_.topology.groups.any_auto()
+                            ? decltype(proxy::ExplainSources::ask_groups)(ask)
+                            : nullptr,
           .slice_shards = [this](const krm::Json& slice) { return slices_->explain(slice); }};
 }
 

@@ -5,6 +5,7 @@
 #include "krm/json.h"
 #include "krm/request_info.h"
 #include "serving/answer.h"
+#include "serving/waiting_request.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -175,10 +176,15 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
           head, stream, 400,
           "parameter path is missing: /explain?path=root:org or /explain?path=/clusters/…\n");
     }
-    return serving::answer_json(head, stream, 200,
-                                explain_path(params_.feed.index(), params_.explain, *wanted,
-                                             query.get("method").value_or("GET"))
-                                    .dump_pretty());
+    auto waiting = std::make_unique<serving::WaitingRequest>();
+    explain([this]() -> const topology::Snapshot& { return params_.feed.index(); }, params_.explain,
+            std::string(*wanted), std::string(query.get("method").value_or("GET")),
+            [weak = waiting->weak(), head, &stream](const Json& document) {
+              if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
+                self->go_on(serving::answer_json(head, stream, 200, document.dump_pretty()));
+              }
+            });
+    return waiting;
   }
   if (path == "/livez" || path == "/readyz") {
     const bool ok = path == "/livez" || params_.feed.ready();

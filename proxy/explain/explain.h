@@ -3,9 +3,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "endpointslice/slice_builder.h"
 #include "krm/json.h"
 #include "proxy/routing/local_kinds.h"
@@ -17,10 +19,9 @@ namespace kintsugi::proxy {
 
 /// What explain() asks beyond the index. Each may be empty. Threads: the control loop's.
 struct ExplainSources {
-  LocalGroups groups = {};   ///< what the proxy may have to serve
-  bool asks_groups = false;  ///< of some the shard is asked first (GroupMode::kAuto)
-  bool wildcard = false;     ///< clusters/* is served
-  bool own_root = false;     ///< the proxy serves root, which no shard has to own
+  LocalGroups groups = {};  ///< what the proxy may have to serve
+  bool wildcard = false;    ///< clusters/* is served
+  bool own_root = false;    ///< the proxy serves root, which no shard has to own
   MountRules mounts = {};
   struct Mapping {
     std::shared_ptr<const RouteTable> entries;  ///< null: no mapping file
@@ -30,18 +31,36 @@ struct ExplainSources {
   using Get =
       std::function<std::optional<krm::Json>(std::string_view cluster, std::string_view name)>;
   Get partition, slice;  ///< as they are stored
+  using Groups = std::function<void(const Expected<LocalGroups>& groups)>;
+  /// Asks as a data loop asks (GroupOwners): the proxy's groups in a logical cluster. `done` once,
+  /// in this turn or a later one. Empty: no group is of mode auto.
+  std::function<void(const std::string& cluster, Groups done)> ask_groups = {};
   /// nullopt: the export or the Partition of the slice is not found.
   std::function<std::optional<std::vector<endpointslice::ShardPart>>(const krm::Json& slice)>
       slice_shards;
+};
+
+/// What the shard of a logical cluster has told of groups of mode auto.
+struct ToldGroups {
+  std::string cluster;
+  Expected<LocalGroups> groups;  ///< the proxy's there
 };
 
 /// The document of /explain?path= (R-32, FP-142): how a request would be routed, which is what
 /// route() decides and the loops do, and for slices and virtual workspaces which shards are
 /// selected, effective and contacted and why each other one is not. Reasons are the words of
 /// route_reason_name().
+/// @param told  null: nobody was asked, and what takes an answer is "asked-first".
 /// @param path a workspace path, a logical cluster name, a URL path, or a URL of an endpoint.
 [[nodiscard]] krm::Json explain_path(const topology::Snapshot& index, const ExplainSources& sources,
-                                     std::string_view path, std::string_view method = "GET");
+                                     std::string_view path, std::string_view method = "GET",
+                                     const ToldGroups* told = nullptr);
+
+/// The same once it is known: where the request itself would have its shard asked which groups it
+/// has, the shard is asked first. `done` once, in this call or a later turn of the control loop.
+/// @param index  as it is whenever it is asked for; it and `sources` must live until then
+void explain(const std::function<const topology::Snapshot&()>& index, const ExplainSources& sources,
+             std::string path, std::string method, std::function<void(krm::Json document)> done);
 
 /// Every form that a path may have here and where it leads, as route() decides of an example; what
 /// is not served is not told. Part of /debug/routes.

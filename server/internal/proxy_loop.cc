@@ -453,6 +453,16 @@ void ProxyLoop::join() {
   }
 }
 
+void ProxyLoop::ask_groups(const std::string& cluster, proxy::GroupOwners::Done done) {
+  loop_.post([this, cluster, done = std::move(done)] {
+    if (const auto known = owners_->known(cluster)) {
+      done(*known);
+    } else {
+      owners_->ask(cluster, done);
+    }
+  });
+}
+
 void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
   loop_.post([this, done = std::move(done)] {
     proxy::LoopReport report;

@@ -124,6 +124,9 @@ class ProxyLoop {
   void drain(Duration delay, Duration spread, std::function<void()> done);
   void stop();
   void join();
+  /// The proxy's groups in a logical cluster, with a group of mode auto. Any thread; `done` runs on
+  /// this loop, once.
+  void ask_groups(const std::string& cluster, proxy::GroupOwners::Done done);
   /// Any thread; `done` runs on this loop.
   void report(std::function<void(proxy::LoopReport)> done);
   [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
