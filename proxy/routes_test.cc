@@ -387,6 +387,8 @@ class RoutesOfAuto : public Routes {
     beta_.answer = [](Exchange& exchange) {
       if (exchange.head.target.ends_with("/apis/topology.kcp.io/v1alpha1")) {
         FakeShard::reply(exchange, 200, R"({"resources":[{"name":"partitions"}]})");
+      } else if (exchange.head.target.ends_with("/v1alpha1")) {
+        FakeShard::reply(exchange, 404, "{}");
       } else {
         serve(exchange);
       }
