@@ -77,6 +77,39 @@ class Machinery(unittest.TestCase):
     def test_other_texts_and_comments_pass(self):
         self.assertEqual(self.faults('// "widgets"\nf("metadata", "no widgets here");\n#include "widgets"\n'), [])
 
+    def test_a_string_may_hold_what_begins_a_comment(self):
+        self.assertEqual(len(self.faults('f("https://x"); g("widgets");\nf("/*"); g("widgets"); f("*/");\n')), 2)
+
+
+class Names(unittest.TestCase):
+    """Keys and path prefixes of the field stand in one header each."""
+    HEADERS = {
+        "krm/annotations.h": 'constexpr std::string_view kCluster = "kcp.io/cluster";\n',
+        "krm/labels.h": 'constexpr std::string_view kClaimed = "claimed.kcp.io/";\n',
+        "krm/finalizers.h": 'constexpr std::string_view kOrphan = "orphan";\n',
+        "krm/path_prefixes.h": 'constexpr std::string_view kClusters = "/clusters/";  // "/no/prefix/"\n',
+    }
+
+    def faults(self, text, name="proxy/a.cc"):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, content in {**self.HEADERS, name: text}.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(content, encoding="utf-8")
+            return [fault for fault in check_machinery.check(root) if fault.startswith(name)]
+
+    def test_names_that_are_spelled_out_are_found(self):
+        for bad in ('"kcp.io/cluster"', r'"{\"kcp.io/cluster\":\"a\"}"', '"claimed.kcp.io/x"', '"/clusters/"', '"/clusters/root/apis"'):
+            self.assertEqual(len(self.faults(f"f({bad});\n")), 1, bad)
+            self.assertEqual(len(self.faults(f"// a note\nf({bad});\n", "cmd/kintsugi/a.cc")), 1, bad)
+
+    def test_texts_patterns_documents_comments_and_tests_pass(self):
+        for good in ('"see /clusters/<name>/"', '"the annotation kcp.io/cluster"', '"claimed.kcp.io/*"', '"authentication.kcp.io/cluster-name"',
+                     'R"(/clusters/)"', 'x  // "/clusters/"', '"orphan"', '"/no/prefix/"'):
+            self.assertEqual(self.faults(f"f({good}\n);\n"), [], good)
+        self.assertEqual(self.faults('f("/clusters/");\n', "proxy/a_test.cc"), [])
+        self.assertEqual(self.faults('f("/clusters/");\n', "fuzz/a_fuzz.cc"), [])
+
 
 class Coroutines(unittest.TestCase):
     def count(self, text):
