@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Tests of the check scripts themselves: each must find a planted fault."""
 import contextlib
+import json
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import check_coawait  # noqa: E402
@@ -15,6 +17,7 @@ import check_machinery  # noqa: E402
 import check_metrics  # noqa: E402
 import check_references  # noqa: E402
 import check_throws  # noqa: E402
+import check_tidy  # noqa: E402
 import unity_groups  # noqa: E402
 
 
@@ -212,6 +215,34 @@ class Throws(unittest.TestCase):
 
     def test_what_only_wants_memory_passes(self):
         self.assertEqual(self.helpers("void f(std::vector<int>& v) { v.push_back(1); }"), set())
+
+
+class Tidy(unittest.TestCase):
+    def test_a_header_stands_for_the_source_beside_it(self):
+        known = {"net/a.cc", "net/b.cc"}
+        self.assertEqual(check_tidy.sources_of(["net/b.h", "net/a.cc", "net/only.h", "dev"], known), ["net/a.cc", "net/b.cc"])
+        self.assertEqual(check_tidy.chosen(["--all"], known), ["net/a.cc", "net/b.cc"])
+        for bad in (["net/none.cc"], ["--some"]):
+            with self.assertRaises(SystemExit):
+                check_tidy.chosen(bad, known)
+
+    @unittest.skipUnless(shutil.which(check_tidy.TIDY), "no clang-tidy")
+    def test_a_value_that_is_used_after_it_was_moved_is_found(self):
+        text = ("#include <string>\n#include <utility>\nstd::size_t f(std::string a) {\n  const std::string b = std::move(a);\n"
+                "  return a.size() + b.size();\n}\n")
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder).resolve()
+            shutil.copy(check_tidy.ROOT / ".clang-tidy", root)
+            (root / "a.cc").write_text(text, encoding="utf-8")
+            (root / "compile_commands.json").write_text(json.dumps(
+                [{"directory": folder, "file": str(root / "a.cc"), "command": f"c++ -std=c++20 -c {root}/a.cc"}]), encoding="utf-8")
+            with mock.patch.multiple(check_tidy, ROOT=root, BUILD=root):
+                self.assertEqual(check_tidy.compiled(), {"a.cc"})
+                _, found, worked = check_tidy.look("a.cc")
+        self.assertFalse(worked)
+        self.assertEqual(len(found), 2, found)
+        self.assertIn("bugprone-use-after-move", found[0])
+        self.assertIn("clang-analyzer-cplusplus.Move", found[1])
 
 
 class Unity(unittest.TestCase):

@@ -10,6 +10,7 @@
 #include "cmd/kintsugi/tenant_flags.h"
 #include "krm/names.h"
 #include "server/files.h"
+#include "server/layout.h"
 #include "server/shard_files.h"
 #include "server/shard_program.h"
 

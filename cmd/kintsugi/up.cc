@@ -11,6 +11,7 @@
 #include "cmd/kintsugi/tenant_flags.h"
 #include "net/address_rules.h"
 #include "server/files.h"
+#include "server/layout.h"
 #include "server/up_program.h"
 
 namespace kintsugi::cmd {
