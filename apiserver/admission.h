@@ -18,10 +18,10 @@
 /// What is asked of every write besides the rules of its own kind (Hooks). The machinery knows no
 /// such rule itself: whoever makes a server gives it a chain of AdmissionStep
 /// (ServerParams::admission). Order of all stages of a write:
-///   1. ServerParams::receive_any, Hooks::prepare, View::prepare, ServerParams::prepare_any
+///   1. AdmissionStep::receive, Hooks::prepare, View::prepare, AdmissionStep::prepare
 ///   2. Hooks::admit, then schema, metadata and Hooks::validate
 ///   3. of creates: AdmissionStep::check_new
-///   4. what receive_any refused, then Hooks::approve
+///   4. what AdmissionStep::receive refused, then Hooks::approve
 ///   5. AdmissionStep::review
 ///   6. of creates: AdmissionStep::charge, in the transaction that stores the object
 /// Deletes have Hooks::admit, 4 and 5. A later step of the chain is not asked what an earlier one
@@ -92,6 +92,28 @@ class AdmissionStep {
   virtual ~AdmissionStep() = default;
   /// Once, before the first request. @param server outlives this.
   virtual void start(ApiServer& server) { (void)server; }
+
+  /// Sees an object as its writer wants it, before Hooks::prepare adds to it, and once more what
+  /// View::prepare made of it (`old` is then the object before that). May change it.
+  /// @error is the answer where the schema and the rules of the kind are kept (4)
+  [[nodiscard]] virtual Expected<void> receive(const WriteContext& context, const ResourceDef& def,
+                                               krm::Json& object, const krm::Json* old) {
+    (void)context;
+    (void)def;
+    (void)object;
+    (void)old;
+    return {};
+  }
+  /// Sees what Hooks::prepare and View::prepare have made of it, for what the server keeps on all
+  /// objects or lets nobody else keep there. May change it. @error is the answer
+  [[nodiscard]] virtual Expected<void> prepare(const WriteContext& context, const ResourceDef& def,
+                                               krm::Json& object, const krm::Json* old) {
+    (void)context;
+    (void)def;
+    (void)object;
+    (void)old;
+    return {};
+  }
 
   /// Whether a valid new object may be where it wants to be. @error is the answer
   [[nodiscard]] virtual Expected<void> check_new(const PendingWrite& write) const {

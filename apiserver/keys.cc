@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "apiserver/internal/digest.h"
+#include "base/digest.h"
 
 namespace kintsugi::apiserver {
 namespace {
@@ -57,7 +57,7 @@ std::optional<std::string> object_key(std::string_view qualified_resource, std::
   if (key.size() + 1 + kHashDigits > kMaxKeyBytes) {
     return std::nullopt;
   }
-  const std::string hash = internal::sha256_hex(name).substr(0, kHashDigits);
+  const std::string hash = sha256_hex(name).substr(0, kHashDigits);
   key.append(name.substr(0, kMaxKeyBytes - key.size() - 1 - kHashDigits));
   key += kCutMark;
   key += hash;

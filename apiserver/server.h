@@ -62,18 +62,6 @@ struct ServerParams {
   /// the path; nullopt: no such document. A string is sent as plain text (metrics).
   std::function<std::optional<krm::Json>(std::string_view api_root, std::string_view path)>
       document{};
-  /// Sees every object as its writer wants it, before Hooks::prepare adds to it, and once more what
-  /// View::prepare made of it (`old` is then the object before that). May change it. An error is
-  /// told when the schema and the rules of the kind are kept, before Hooks::approve. Empty:
-  /// nothing.
-  std::function<Expected<void>(const WriteContext&, const ResourceDef&, krm::Json& object,
-                               const krm::Json* old)>
-      receive_any{};
-  /// Runs after Hooks::prepare of every kind and View::prepare, for what the server keeps on all
-  /// objects or lets nobody else keep there; `object` as in the hook. Empty: nothing.
-  std::function<Expected<void>(const WriteContext&, const ResourceDef&, krm::Json& object,
-                               const krm::Json* old)>
-      prepare_any{};
   /// Rules about writes of all kinds, in the order in which they are asked.
   std::vector<std::unique_ptr<AdmissionStep>> admission{};
   /// Gets a line of JSON for every answer (AM-455); must not block. Empty: no audit log.

@@ -4,6 +4,7 @@
 
 #include "auth/user_document.h"
 #include "base/strings.h"
+#include "krm/annotations.h"
 #include "krm/json.h"
 
 namespace kintsugi::auth {
@@ -65,7 +66,7 @@ std::string audit_line(const AuditEvent& event) {
     out["objectRef"] = object_reference(event.info);
   }
   if (!event.cluster.empty()) {
-    out.make({"annotations", "kcp.io/cluster"}) = event.cluster;
+    out.make({"annotations", krm::kClusterAnnotation}) = event.cluster;
   }
   if (event.annotations != nullptr) {
     for (const auto& [key, value] : *event.annotations) {

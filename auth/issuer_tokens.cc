@@ -23,10 +23,7 @@ bool same_keys(const JwtIssuer& a, const JwtIssuer& b) {
          a.discovery_url() == b.discovery_url();
 }
 
-std::string digest_of(std::string_view token) {
-  const auto digest = sha256(token);
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
+std::string digest_of(std::string_view token) { return sha256_text(token); }
 
 }  // namespace
 

@@ -10,10 +10,7 @@
 namespace kintsugi::auth {
 namespace {
 
-std::string hashed(std::string_view text) {
-  const auto digest = sha256(text);
-  return std::string(reinterpret_cast<const char*>(digest.data()), digest.size());
-}
+std::string hashed(std::string_view text) { return sha256_text(text); }
 
 /// Fields of one CSV record: quoted fields may hold commas and "" for a quote. nullopt: a quote in
 /// the wrong place.

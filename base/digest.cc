@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/log.h"
+#include "base/strings.h"
 
 namespace kintsugi {
 namespace {
@@ -68,5 +69,12 @@ std::array<unsigned char, 64> sha512(std::string_view bytes) noexcept {
   thread_local const Context context(EVP_MD_CTX_new());
   return digest<64>(context.get(), algorithm, bytes);
 }
+
+std::string sha256_text(std::string_view bytes) {
+  const auto digest = sha256(bytes);
+  return {digest.begin(), digest.end()};
+}
+
+std::string sha256_hex(std::string_view bytes) { return hex_encode(sha256_text(bytes)); }
 
 }  // namespace kintsugi

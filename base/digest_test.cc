@@ -26,6 +26,13 @@ TEST(Sha256, WhenStandardVectorIsGiven_MatchesIt) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+TEST(Digest, WhenAskedForText_ItIsTheSameDigest) {
+  EXPECT_EQ(sha256_hex("abc"), hex(sha256("abc")));
+  EXPECT_EQ(sha256_hex(std::string(56, 'a')),
+            "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
+  EXPECT_EQ(hex_encode(sha256_text("abc")), sha256_hex("abc"));
+}
+
 TEST(Sha224, WhenStandardVectorIsGiven_MatchesIt) {
   EXPECT_EQ(hex(sha224("")), "d14a028c2a3a2bc9476102bb288234c415a2b01f828ea62ac5b3e42f");
   EXPECT_EQ(hex(sha224("abc")), "23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7");

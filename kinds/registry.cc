@@ -44,8 +44,7 @@ std::string fingerprint_of(const krm::Json& crd) {
   if (const krm::Json* names = crd.at({"status", "acceptedNames"}); names != nullptr) {
     names->dump_to(text);
   }
-  const auto digest = sha256(text);
-  return {digest.begin(), digest.end()};
+  return sha256_text(text);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "krm/annotations.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -138,11 +139,11 @@ void FeedWorld::on_change(const topology::ExportChanged& change) {
     Export& one = exports_[id];
     one.shard = change.shard;
     const Json& object = *change.object;
-    one.record = {std::string(change.cluster), std::string(change.name),
-                  std::string(object.text({"metadata", "uid"})),
-                  std::string(object.text({"metadata", "annotations", "kcp.io/path"})),
-                  object.at({"metadata", "annotations",
-                             "apiexports.apis.kcp.io/skip-endpointslice"}) != nullptr};
+    one.record = {
+        std::string(change.cluster), std::string(change.name),
+        std::string(object.text({"metadata", "uid"})),
+        std::string(object.text({"metadata", "annotations", krm::kPathAnnotation})),
+        object.at({"metadata", "annotations", krm::kSkipEndpointSliceAnnotation}) != nullptr};
   }
   if (events_.export_changed) {
     events_.export_changed(change.cluster, change.name);

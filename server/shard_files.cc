@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "krm/path_prefixes.h"
 #include "server/files.h"
+#include "server/internal/pki.h"
 #include "server/kubeconfig.h"
-#include "server/pki.h"
 
 namespace kintsugi::server {
 namespace {
@@ -96,9 +97,9 @@ Expected<void> write_shard_files(const Layout& layout, const std::string& name,
       return fail(std::move(text->error()));
     }
   }
-  const std::string config =
-      render_kubeconfig({{"root", base_url + "/clusters/root"}, {"base", base_url}}, "shard-admin",
-                        *ca, *certificate, *key);
+  const std::string config = render_kubeconfig(
+      {{"root", base_url + std::string(krm::kRootClusterPath)}, {"base", base_url}}, "shard-admin",
+      *ca, *certificate, *key);
   const std::string path = layout.shard_kubeconfig(name);
   if (const auto before = read_file(path); !before || *before != config) {
     if (auto written = write_file(path, config, 0600); !written) {
@@ -117,7 +118,7 @@ std::string proxy_url(const Layout& layout) {
     return {};
   }
   const std::string& server = access->server;
-  const std::size_t clusters = server.find("/clusters/");
+  const std::size_t clusters = server.find(krm::kClustersPrefix);
   return server.substr(0, clusters);
 }
 

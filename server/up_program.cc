@@ -17,10 +17,10 @@
 #include "net/signals.h"
 #include "net/tls.h"
 #include "server/files.h"
+#include "server/internal/pki.h"
 #include "server/internal/ready_probe.h"
 #include "server/internal/supervisor.h"
 #include "server/internal/up_files.h"
-#include "server/pki.h"
 #include "server/program.h"
 #include "server/shard_files.h"
 

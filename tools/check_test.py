@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Tests of the check scripts themselves: each must find a planted fault."""
 import contextlib
+import json
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import check_coawait  # noqa: E402
@@ -15,6 +17,7 @@ import check_machinery  # noqa: E402
 import check_metrics  # noqa: E402
 import check_references  # noqa: E402
 import check_throws  # noqa: E402
+import check_tidy  # noqa: E402
 import unity_groups  # noqa: E402
 
 
@@ -76,6 +79,39 @@ class Machinery(unittest.TestCase):
 
     def test_other_texts_and_comments_pass(self):
         self.assertEqual(self.faults('// "widgets"\nf("metadata", "no widgets here");\n#include "widgets"\n'), [])
+
+    def test_a_string_may_hold_what_begins_a_comment(self):
+        self.assertEqual(len(self.faults('f("https://x"); g("widgets");\nf("/*"); g("widgets"); f("*/");\n')), 2)
+
+
+class Names(unittest.TestCase):
+    """Keys and path prefixes of the field stand in one header each."""
+    HEADERS = {
+        "krm/annotations.h": 'constexpr std::string_view kCluster = "kcp.io/cluster";\n',
+        "krm/labels.h": 'constexpr std::string_view kClaimed = "claimed.kcp.io/";\n',
+        "krm/finalizers.h": 'constexpr std::string_view kOrphan = "orphan";\n',
+        "krm/path_prefixes.h": 'constexpr std::string_view kClusters = "/clusters/";  // "/no/prefix/"\n',
+    }
+
+    def faults(self, text, name="proxy/a.cc"):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, content in {**self.HEADERS, name: text}.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(content, encoding="utf-8")
+            return [fault for fault in check_machinery.check(root) if fault.startswith(name)]
+
+    def test_names_that_are_spelled_out_are_found(self):
+        for bad in ('"kcp.io/cluster"', r'"{\"kcp.io/cluster\":\"a\"}"', '"claimed.kcp.io/x"', '"/clusters/"', '"/clusters/root/apis"'):
+            self.assertEqual(len(self.faults(f"f({bad});\n")), 1, bad)
+            self.assertEqual(len(self.faults(f"// a note\nf({bad});\n", "cmd/kintsugi/a.cc")), 1, bad)
+
+    def test_texts_patterns_documents_comments_and_tests_pass(self):
+        for good in ('"see /clusters/<name>/"', '"the annotation kcp.io/cluster"', '"claimed.kcp.io/*"', '"authentication.kcp.io/cluster-name"',
+                     'R"(/clusters/)"', 'x  // "/clusters/"', '"orphan"', '"/no/prefix/"'):
+            self.assertEqual(self.faults(f"f({good}\n);\n"), [], good)
+        self.assertEqual(self.faults('f("/clusters/");\n', "proxy/a_test.cc"), [])
+        self.assertEqual(self.faults('f("/clusters/");\n', "fuzz/a_fuzz.cc"), [])
 
 
 class Coroutines(unittest.TestCase):
@@ -179,6 +215,34 @@ class Throws(unittest.TestCase):
 
     def test_what_only_wants_memory_passes(self):
         self.assertEqual(self.helpers("void f(std::vector<int>& v) { v.push_back(1); }"), set())
+
+
+class Tidy(unittest.TestCase):
+    def test_a_header_stands_for_the_source_beside_it(self):
+        known = {"net/a.cc", "net/b.cc"}
+        self.assertEqual(check_tidy.sources_of(["net/b.h", "net/a.cc", "net/only.h", "dev"], known), ["net/a.cc", "net/b.cc"])
+        self.assertEqual(check_tidy.chosen(["--all"], known), ["net/a.cc", "net/b.cc"])
+        for bad in (["net/none.cc"], ["--some"]):
+            with self.assertRaises(SystemExit):
+                check_tidy.chosen(bad, known)
+
+    @unittest.skipUnless(shutil.which(check_tidy.TIDY), "no clang-tidy")
+    def test_a_value_that_is_used_after_it_was_moved_is_found(self):
+        text = ("#include <string>\n#include <utility>\nstd::size_t f(std::string a) {\n  const std::string b = std::move(a);\n"
+                "  return a.size() + b.size();\n}\n")
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder).resolve()
+            shutil.copy(check_tidy.ROOT / ".clang-tidy", root)
+            (root / "a.cc").write_text(text, encoding="utf-8")
+            (root / "compile_commands.json").write_text(json.dumps(
+                [{"directory": folder, "file": str(root / "a.cc"), "command": f"c++ -std=c++20 -c {root}/a.cc"}]), encoding="utf-8")
+            with mock.patch.multiple(check_tidy, ROOT=root, BUILD=root):
+                self.assertEqual(check_tidy.compiled(), {"a.cc"})
+                _, found, worked = check_tidy.look("a.cc")
+        self.assertFalse(worked)
+        self.assertEqual(len(found), 2, found)
+        self.assertIn("bugprone-use-after-move", found[0])
+        self.assertIn("clang-analyzer-cplusplus.Move", found[1])
 
 
 class Unity(unittest.TestCase):

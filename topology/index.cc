@@ -71,8 +71,7 @@ std::string consumers_key(std::string_view cluster, std::string_view name) {
   std::string key(cluster);
   key.append("|").append(name);
   if (key.size() > kLongest) {
-    const auto digest = sha256(key);
-    key.assign(reinterpret_cast<const char*>(digest.data()), digest.size());
+    key = sha256_text(key);
   }
   return key;
 }

@@ -3,17 +3,12 @@
 #include <utility>
 
 #include "base/digest.h"
-#include "base/strings.h"
 
 namespace kintsugi::topology {
 namespace {
 
 /// No key of an object: those have NUL bytes.
-std::string key_of(std::string_view entry) {
-  const auto digest = sha256(entry);
-  return "kintsugi.import/" +
-         hex_encode(std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
-}
+std::string key_of(std::string_view entry) { return "kintsugi.import/" + sha256_hex(entry); }
 
 }  // namespace
 

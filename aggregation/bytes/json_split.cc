@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "krm/annotations.h"
 #include "krm/json.h"
 
 namespace kintsugi::aggregation {
 namespace {
 
 constexpr std::size_t kMaxEnvelope = 1U << 20;
-constexpr std::string_view kClusterAnnotation = "kcp.io/cluster";
-constexpr std::string_view kInitialEnd = "k8s.io/initial-events-end";
 
 bool is_space(char c) noexcept { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
@@ -29,9 +28,9 @@ void read_annotations(std::string_view raw, ObjectFacts& out) {
   out.annotations = raw;
   MemberWalk walk(raw);
   while (const auto member = walk.next()) {
-    if (key_is(member->key, kClusterAnnotation)) {
+    if (key_is(member->key, krm::kClusterAnnotation)) {
       out.cluster = text_of(member->value);
-    } else if (key_is(member->key, kInitialEnd)) {
+    } else if (key_is(member->key, krm::kInitialEventsEndAnnotation)) {
       out.initial_end = text_of(member->value) == "true";
     }
   }

@@ -5,12 +5,13 @@
 #include <string_view>
 
 #include "aggregation/bytes/json_split.h"
+#include "krm/annotations.h"
 
 /// The marker: annotation kcp.io/cluster, which says of an object that was read over several plain
 /// servers whose it is (AGG-1502). Objects stay the bytes that they are around it.
 namespace kintsugi::aggregation {
 
-inline constexpr std::string_view kMarker = "kcp.io/cluster";
+inline constexpr std::string_view kMarker = krm::kClusterAnnotation;
 
 /// An object with the marker as its first annotation; one that it had is gone. The same for a row
 /// of a Table, whose object gets it. What has no metadata, and what is no object, stays as it is.

@@ -1,5 +1,6 @@
 #include "aggregation/bytes/proto_build.h"
 
+#include "krm/annotations.h"
 #include "krm/protobuf.h"
 #include "krm/protobuf_wire.h"
 #include "krm/status.h"
@@ -86,10 +87,10 @@ std::string proto_meta_event(std::string_view type, const StreamKind& kind, cons
   put_text(metadata, 6, meta.resource_version);
   metadata += meta.kept;
   if (!meta.cluster.empty()) {
-    put_entry(metadata, kAnnotations, "kcp.io/cluster", meta.cluster);
+    put_entry(metadata, kAnnotations, krm::kClusterAnnotation, meta.cluster);
   }
   if (meta.initial_end) {
-    put_entry(metadata, kAnnotations, "k8s.io/initial-events-end", "true");
+    put_entry(metadata, kAnnotations, krm::kInitialEventsEndAnnotation, "true");
   }
   std::string message;
   put_bytes(message, 1, metadata);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "krm/annotations.h"
 #include "krm/protobuf.h"
 #include "krm/protobuf_wire.h"
 
@@ -21,8 +22,6 @@ constexpr char kTypeField = '\x0a';           // what a WatchEvent begins with
 constexpr std::size_t kMaxEnvelope = 1U << 20;
 constexpr std::size_t kMaxHead = 20;  // two numbers
 constexpr std::uint64_t kMaxField = 0x1FFF'FFFF;
-constexpr std::string_view kClusterAnnotation = "kcp.io/cluster";
-constexpr std::string_view kInitialEnd = "k8s.io/initial-events-end";
 
 // Unknown
 constexpr std::uint32_t kTypeMeta = 1, kRaw = 2, kContentEncoding = 3, kContentType = 4;
@@ -40,9 +39,9 @@ bool read_annotation(std::string_view entry, ObjectFacts& out) {
       value = field.bytes;
     }
   }
-  if (key == kClusterAnnotation) {
+  if (key == krm::kClusterAnnotation) {
     out.cluster = value;
-  } else if (key == kInitialEnd) {
+  } else if (key == krm::kInitialEventsEndAnnotation) {
     out.initial_end = value == "true";
   }
   return !reader.malformed();

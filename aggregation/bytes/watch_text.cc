@@ -1,5 +1,6 @@
 #include "aggregation/bytes/watch_text.h"
 
+#include "krm/annotations.h"
 #include "krm/json.h"
 #include "krm/status.h"
 
@@ -9,7 +10,9 @@ std::string bookmark_event(const StreamKind& kind, std::string_view cursor, bool
                            std::string_view columns) {
   std::string metadata = "{\"resourceVersion\":\"" + std::string(cursor) + '"';
   if (initial_end) {
-    metadata += ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
+    metadata.append(",\"annotations\":{\"")
+        .append(krm::kInitialEventsEndAnnotation)
+        .append("\":\"true\"}");
   }
   metadata += '}';
   std::string out = "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":" + krm::Json(kind.kind).dump() +
@@ -106,7 +109,8 @@ std::string deleted_event(const StreamKind& kind, const ObjectFacts& facts, std:
   out += ",\"uid\":\"" + std::string(facts.uid) + "\",\"resourceVersion\":\"" +
          std::to_string(revision) + '"';
   if (!facts.cluster.empty()) {
-    out += ",\"annotations\":{\"kcp.io/cluster\":\"" + std::string(facts.cluster) + "\"}";
+    out.append(",\"annotations\":{\"").append(krm::kClusterAnnotation).append("\":\"");
+    out.append(facts.cluster).append("\"}");
   }
   out += kept;
   out += "}}";

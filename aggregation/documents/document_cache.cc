@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/digest.h"
-#include "base/strings.h"
 
 namespace kintsugi::aggregation {
 namespace {
@@ -15,10 +14,7 @@ std::size_t cost_of(const std::string& key) { return kEntryBytes + 2 * key.size(
 
 }  // namespace
 
-std::string content_digest(std::string_view bytes) {
-  const auto digest = sha256(bytes);
-  return hex_encode({reinterpret_cast<const char*>(digest.data()), digest.size()});
-}
+std::string content_digest(std::string_view bytes) { return sha256_hex(bytes); }
 
 KnownDocumentPtr DocumentCache::find(const std::string& key) {
   const std::lock_guard lock(mutex_);

@@ -4,13 +4,13 @@
 
 #include "aggregation/list/listed_item.h"
 #include "base/log.h"
+#include "krm/path_prefixes.h"
 
 namespace kintsugi::aggregation {
 namespace {
 
 constexpr std::size_t kMostLeft = 4'096;
 constexpr std::size_t kMostEvents = 4'096;  ///< of one cluster
-constexpr std::string_view kEverywhere = "/clusters/*";
 constexpr Duration kRetry = seconds(1);
 constexpr int kMostTries = 60;
 constexpr Duration kCatchUp = milliseconds(100);  ///< of a server that lags behind its own events
@@ -35,8 +35,8 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
         retry_(moves.shared_.loop) {
     arrival_.member = std::move(member);
     arrival_.cluster = cluster;
-    if (const std::size_t at = path_.rfind(kEverywhere); at != std::string::npos) {
-      path_.replace(at, kEverywhere.size(), "/clusters/" + cluster);
+    if (const std::size_t at = path_.rfind(krm::kEverywhere); at != std::string::npos) {
+      path_.replace(at, krm::kEverywhere.size(), krm::cluster_root(cluster));
     }
   }
 

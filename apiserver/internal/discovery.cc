@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "apiserver/internal/digest.h"
 #include "apiserver/internal/scale.h"
+#include "base/digest.h"
 #include "krm/version_order.h"
 
 namespace kintsugi::apiserver::internal {
@@ -25,7 +25,7 @@ std::string storage_version_hash(const ResourceDef& def) {
       def.stored_under_group.value_or(def.group) + "/" +
       (def.hashed_version.empty() ? def.storage_version().name : def.hashed_version) + "/" +
       def.kind;
-  return base64_encode(sha256(text).substr(0, 8));
+  return base64_encode(sha256_text(text).substr(0, 8));
 }
 
 const std::vector<std::string>& view_verbs() {

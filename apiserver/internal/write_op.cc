@@ -114,6 +114,21 @@ std::string encode_custom(const WriteOp& op) {
   return encode_stored(object, {storage.name, shaped ? storage.schema_digest : 0});
 }
 
+using AdmissionStage = Expected<void> (AdmissionStep::*)(const WriteContext&, const ResourceDef&,
+                                                         krm::Json&, const krm::Json*);
+
+/// One stage of all steps, up to the first that refuses.
+Expected<void> ask_steps(AdmissionStage stage, WriteOp& op, krm::Json& object,
+                         const krm::Json* old) {
+  const WriteContext& context = op.context();
+  for (const auto& step : op.server.params().admission) {
+    if (auto done = (step.get()->*stage)(context, *op.kind->def, object, old); !done) {
+      return done;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 bool WriteOp::is_abandoned() const {
@@ -180,12 +195,7 @@ Error WriteOp::not_found() const {
 
 Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old) {
   const ResourceDef& def = *op.kind->def;
-  const auto& receive_any = op.server.params().receive_any;
-  const auto& prepare_any = op.server.params().prepare_any;
-  op.refusal = {};
-  if (receive_any) {
-    op.refusal = receive_any(op.context(), def, object, old);
-  }
+  op.refusal = ask_steps(&AdmissionStep::receive, op, object, old);
   if (def.hooks.prepare) {
     def.hooks.prepare(op.context(), object, old);
   }
@@ -194,18 +204,14 @@ Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* ol
     if (Expected<void> done = op.view->prepare(op.context(), def, object, old); !done) {
       return done;
     }
-    if (receive_any && op.refusal && !(before == object)) {
-      op.refusal = receive_any(op.context(), def, object, &before);
+    if (op.refusal && !(before == object)) {
+      op.refusal = ask_steps(&AdmissionStep::receive, op, object, &before);
     }
   }
-  if (prepare_any) {
-    if (Expected<void> done = prepare_any(op.context(), def, object, old); !done) {
-      return done;
-    }
+  if (Expected<void> done = ask_steps(&AdmissionStep::prepare, op, object, old); !done) {
+    return done;
   }
-  if (def.hooks.prepare || prepare_any || op.view != nullptr) {
-    set_cluster_annotation(op, object);
-  }
+  set_cluster_annotation(op, object);
   return {};
 }
 

@@ -91,7 +91,7 @@ struct WriteOp final : PendingWrite, std::enable_shared_from_this<WriteOp> {
   std::unique_ptr<krm::Json> old;     ///< storage version, stored now; null on create
   /// Custom kinds: the version in which `object` and `old` are; null: that of `kind`.
   ServedKindPtr written_as;
-  Expected<void> refusal;       ///< what receive_any has to say, told in validating admission
+  Expected<void> refusal;       ///< of AdmissionStep::receive, told in validating admission
   bool creating = false;        ///< an update or apply that has found nothing and creates
   bool converted = false;       ///< `object` is the webhook's: not defaulted by its schema yet
   bool generated_name = false;  ///< create: by the server, out of generateName
@@ -142,7 +142,7 @@ void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
 [[nodiscard]] Expected<void> validate_write(WriteOp& op);
 /// AdmissionStep::check_new.
 [[nodiscard]] Expected<void> check_new(const WriteOp& op);
-/// What receive_any had to say, then Hooks::approve, then AdmissionStep::review.
+/// What AdmissionStep::receive had to say, then Hooks::approve, then AdmissionStep::review.
 void approve(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
              std::function<void()> next);
 /// AdmissionStep::review of a subresource that answers creates itself. @param body of its kind

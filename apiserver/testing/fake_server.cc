@@ -85,6 +85,18 @@ class FakeServer::Authenticator final : public auth::Authenticator {
   }
 };
 
+class FakeServer::Preparing final : public AdmissionStep {
+ public:
+  explicit Preparing(const Prepare& prepare) : prepare_(prepare) {}
+  Expected<void> prepare(const WriteContext& context, const ResourceDef& def, krm::Json& object,
+                         const krm::Json* old) override {
+    return prepare_ ? prepare_(context, def, object, old) : Expected<void>();
+  }
+
+ private:
+  const Prepare& prepare_;
+};
+
 class FakeServer::Authorizer final : public auth::Authorizer {
  public:
   void authorize(const auth::Attributes& attributes, Done done) override {
@@ -135,10 +147,7 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster,
   };
   ServerParams params{loop_, store_, *registry_, *authenticator_, *authorizer_, std::move(resolve),
                       {}};
-  params.prepare_any = [this](const WriteContext& context, const ResourceDef& def,
-                              krm::Json& object, const krm::Json* old) {
-    return prepare_ ? prepare_(context, def, object, old) : Expected<void>();
-  };
+  params.admission.push_back(std::make_unique<Preparing>(prepare_));
   kinds::install_builtin_admission(params);
   params.review_delay = Duration(0);
   params.concurrency = limits;

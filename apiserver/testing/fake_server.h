@@ -100,8 +100,10 @@ class FakeServer {
   void deny(std::string user, std::string verb = {});
   /// Targets "/view/clusters/<cluster>/…" go through it from now on.
   void look_through(std::shared_ptr<View> view) { view_ = std::move(view); }
-  /// ServerParams::prepare_any from now on.
-  void prepare_with(decltype(ServerParams::prepare_any) prepare) { prepare_ = std::move(prepare); }
+  using Prepare = std::function<Expected<void>(const WriteContext&, const ResourceDef&,
+                                               krm::Json& object, const krm::Json* old)>;
+  /// AdmissionStep::prepare of a step from now on.
+  void prepare_with(Prepare prepare) { prepare_ = std::move(prepare); }
   /// From now on decisions wait for give_decisions().
   void hold_decisions();
   /// How many decisions wait.
@@ -117,12 +119,13 @@ class FakeServer {
  private:
   class Authenticator;
   class Authorizer;
+  class Preparing;
 
   net::Loop loop_{"test"};
   store::MemoryStore store_;
   std::vector<std::string> audit_;
   std::shared_ptr<View> view_;
-  decltype(ServerParams::prepare_any) prepare_;
+  Prepare prepare_;
   std::unique_ptr<kinds::StaticPlusCrdRegistry> registry_;
   std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<Authorizer> authorizer_;

@@ -1,5 +1,8 @@
 #include "cmd/kintsugi/commands.h"
 
+#include <cstdio>
+#include <utility>
+
 namespace kintsugi::cmd {
 
 const std::vector<Command>& commands() {
@@ -22,6 +25,33 @@ int wrong_usage(const std::string& command, const std::string& text, int status)
   return complain(command,
                   asks ? text : text + "; `kintsugi " + command + " --help` lists the options",
                   status);
+}
+
+tl::expected<std::vector<std::string>, int> take_arguments(
+    const std::string& command, const FlagTable& table, CommandAbout (*about)(),
+    const std::vector<std::string>& arguments) {
+  auto parsed = parse_flags(table, arguments);
+  if (!parsed) {
+    return tl::unexpected(wrong_usage(command, std::string(parsed.error().message())));
+  }
+  if (parsed->help) {
+    std::fputs(help_text(about()).c_str(), stdout);
+    return tl::unexpected(0);
+  }
+  return std::move(parsed->positional);
+}
+
+std::optional<int> take_options(const std::string& command, const FlagTable& table,
+                                CommandAbout (*about)(),
+                                const std::vector<std::string>& arguments) {
+  const auto words = take_arguments(command, table, about, arguments);
+  if (!words) {
+    return words.error();
+  }
+  if (!words->empty()) {
+    return complain(command, "unexpected argument \"" + words->front() + "\"", 2);
+  }
+  return std::nullopt;
 }
 
 }  // namespace kintsugi::cmd

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "cmd/kintsugi/flags.h"
@@ -46,5 +48,14 @@ using server::complain;
 using server::version;
 /// complain(), and where help is, unless the text ends with a question of its own.
 int wrong_usage(const std::string& command, const std::string& text, int status = 2);
+/// Parses the arguments of a command. @returns what is in them besides options; or the exit status
+/// where help, which it prints, or a fault, which it tells, is all there is.
+[[nodiscard]] tl::expected<std::vector<std::string>, int> take_arguments(
+    const std::string& command, const FlagTable& table, CommandAbout (*about)(),
+    const std::vector<std::string>& arguments);
+/// take_arguments() of a command that has options only. @returns the exit status where that is all.
+[[nodiscard]] std::optional<int> take_options(const std::string& command, const FlagTable& table,
+                                              CommandAbout (*about)(),
+                                              const std::vector<std::string>& arguments);
 
 }  // namespace kintsugi::cmd

@@ -167,15 +167,11 @@ CommandAbout completion_about() {
 }
 
 int run_completion(const std::vector<std::string>& arguments) {
-  const auto parsed = parse_flags({}, arguments);
-  if (!parsed) {
-    return wrong_usage("completion", std::string(parsed.error().message()));
+  const auto words = take_arguments("completion", {}, completion_about, arguments);
+  if (!words) {
+    return words.error();
   }
-  if (parsed->help) {
-    std::fputs(help_text(completion_about()).c_str(), stdout);
-    return 0;
-  }
-  const std::string shell = parsed->positional.size() == 1 ? parsed->positional.front() : "";
+  const std::string shell = words->size() == 1 ? words->front() : "";
   if (shell != "bash" && shell != "zsh") {
     return wrong_usage("completion", "say one of bash, zsh");
   }

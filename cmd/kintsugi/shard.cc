@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "cmd/kintsugi/tenant_flags.h"
 #include "krm/names.h"
 #include "server/files.h"
+#include "server/layout.h"
 #include "server/shard_files.h"
 #include "server/shard_program.h"
 
@@ -167,16 +167,8 @@ CommandAbout shard_about() {
 
 int run_shard(const std::vector<std::string>& arguments) {
   Options typed;
-  auto parsed = parse_flags(flag_table(typed), arguments);
-  if (!parsed) {
-    return wrong_usage("shard", std::string(parsed.error().message()));
-  }
-  if (parsed->help) {
-    std::fputs(help_text(shard_about()).c_str(), stdout);
-    return 0;
-  }
-  if (!parsed->positional.empty()) {
-    return complain("shard", "unexpected argument \"" + parsed->positional.front() + "\"", 2);
+  if (const auto status = take_options("shard", flag_table(typed), shard_about, arguments)) {
+    return *status;
   }
   auto options = understood(typed);
   if (!options) {

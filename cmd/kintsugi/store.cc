@@ -123,15 +123,11 @@ CommandAbout store_about() {
 
 int run_store(const std::vector<std::string>& arguments) {
   Options options;
-  auto parsed = parse_flags(flag_table(options), arguments);
-  if (!parsed) {
-    return wrong_usage("store", std::string(parsed.error().message()));
+  const auto words = take_arguments("store", flag_table(options), store_about, arguments);
+  if (!words) {
+    return words.error();
   }
-  if (parsed->help) {
-    std::fputs(help_text(store_about()).c_str(), stdout);
-    return 0;
-  }
-  const std::string action = parsed->positional.size() == 1 ? parsed->positional.front() : "";
+  const std::string action = words->size() == 1 ? words->front() : "";
   if (action != "backup" && action != "restore" && action != "check") {
     return complain("store", "say one of backup, restore, check", 2);
   }

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "cmd/kintsugi/tenant_flags.h"
 #include "net/address_rules.h"
 #include "server/files.h"
+#include "server/layout.h"
 #include "server/up_program.h"
 
 namespace kintsugi::cmd {
@@ -126,16 +126,8 @@ CommandAbout up_about() {
 
 int run_up(const std::vector<std::string>& arguments) {
   Options typed;
-  auto parsed = parse_flags(flag_table(typed), arguments);
-  if (!parsed) {
-    return wrong_usage("up", std::string(parsed.error().message()));
-  }
-  if (parsed->help) {
-    std::fputs(help_text(up_about()).c_str(), stdout);
-    return 0;
-  }
-  if (!parsed->positional.empty()) {
-    return complain("up", "unexpected argument \"" + parsed->positional.front() + "\"", 2);
+  if (const auto status = take_options("up", flag_table(typed), up_about, arguments)) {
+    return *status;
   }
   auto options = understood(std::move(typed));
   if (!options) {

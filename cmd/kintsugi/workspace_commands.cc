@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "cmd/kintsugi/progress.h"
+#include "krm/path_prefixes.h"
 #include "krm/selector.h"
 
 namespace kintsugi::cmd {
@@ -14,18 +15,13 @@ namespace {
 
 using krm::Json;
 
-constexpr std::string_view kHomeTarget = "/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/~";
 constexpr Duration kOften = milliseconds(100);
 constexpr Duration kSeldom = milliseconds(500);
 constexpr Duration kSettle = seconds(5);  // polls often, and waits for routes
 
-std::string collection_of(const std::string& path) {
-  return "/clusters/" + path + "/apis/tenancy.kcp.io/v1alpha1/workspaces";
-}
-
 std::string target_of(const std::string& path) {
   const WorkspaceName name = split_workspace(path);
-  return collection_of(name.parent) + "/" + name.name;
+  return workspaces_target(name.parent) + "/" + name.name;
 }
 
 /// "root:universal"; "" for mounts and homes.
@@ -152,7 +148,7 @@ Expected<void> WorkspaceCommands::show() const {
 }
 
 Expected<std::string> WorkspaceCommands::home() {
-  Expected<Json> workspace = client_->send("GET", std::string(kHomeTarget));
+  Expected<Json> workspace = client_->send("GET", workspaces_target("root") + "/~");
   if (!workspace) {
     return fail(std::move(workspace.error()).at("home workspace"));
   }
@@ -189,7 +185,7 @@ Expected<Json> WorkspaceCommands::workspace(const std::string& path) {
 }
 
 Expected<Json> WorkspaceCommands::check_entry(const std::string& path) {
-  const Expected<Json> groups = client_->send("GET", "/clusters/" + path + "/apis");
+  const Expected<Json> groups = client_->send("GET", krm::cluster_root(path) + "/apis");
   if (!groups && groups.error().code() != Errc::kForbidden &&
       groups.error().code() != Errc::kNotFound) {
     return fail(groups.error().clone());
@@ -297,7 +293,7 @@ Expected<void> WorkspaceCommands::create(const std::string& wanted) {
     body.make({"spec", "location", "selector"}) = std::move(*selector);
   }
   const char* word = "created";
-  Expected<Json> object = client_->send("POST", collection_of(name.parent), body);
+  Expected<Json> object = client_->send("POST", workspaces_target(name.parent), body);
   if (!object && object.error().code() == Errc::kAlreadyExists && options_.ignore_existing) {
     word = "already exists";
     object = workspace(*path);

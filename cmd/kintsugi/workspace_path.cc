@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 
 namespace kintsugi::cmd {
 namespace {
 
-constexpr std::string_view kClusters = "/clusters/";
 constexpr std::string_view kRoot = "root";
 
 bool is_root_path(std::string_view path) {
@@ -54,17 +54,22 @@ std::size_t fixed_parts(std::string_view path) { return path.starts_with("user:"
 
 }  // namespace
 
+std::string workspaces_target(std::string_view cluster) {
+  return krm::cluster_root(cluster) + "/apis/tenancy.kcp.io/v1alpha1/workspaces";
+}
+
 std::string WorkspaceUrl::at(std::string_view other) const {
-  return base + std::string(kClusters) + std::string(other);
+  return base + krm::cluster_root(other);
 }
 
 Expected<WorkspaceUrl> parse_workspace_url(std::string_view url) {
   WorkspaceUrl out;
   const std::size_t scheme = url.find("://");
   const std::size_t path = url.find('/', scheme == std::string_view::npos ? 0 : scheme + 3);
-  const std::size_t clusters = path == std::string_view::npos ? path : url.find(kClusters, path);
+  const std::size_t clusters =
+      path == std::string_view::npos ? path : url.find(krm::kClustersPrefix, path);
   if (path != std::string_view::npos &&
-      url.substr(path, clusters - path).find("/services/") != std::string_view::npos) {
+      url.substr(path, clusters - path).find(krm::kServicesPrefix) != std::string_view::npos) {
     return fail(Errc::kConfig,
                 "the server " + std::string(url) + " is a virtual workspace, not a workspace");
   }
@@ -76,7 +81,7 @@ Expected<WorkspaceUrl> parse_workspace_url(std::string_view url) {
   if (clusters == std::string_view::npos) {
     return out;
   }
-  const std::string_view rest = url.substr(clusters + kClusters.size());
+  const std::string_view rest = url.substr(clusters + krm::kClustersPrefix.size());
   const std::string_view raw = rest.substr(0, rest.find('/'));
   out.path = percent_decode(raw).value_or(std::string(raw));
   if (!krm::is_workspace_path(out.path)) {

@@ -20,6 +20,10 @@ struct WorkspaceUrl {
 ///        or its workspace path is malformed.
 [[nodiscard]] Expected<WorkspaceUrl> parse_workspace_url(std::string_view url);
 
+/// Where the Workspaces of a logical cluster are: "/clusters/root:a/apis/…/workspaces".
+/// @param cluster as it is to stand there, nothing is escaped.
+[[nodiscard]] std::string workspaces_target(std::string_view cluster);
+
 /// The absolute path that `wanted` means in `current`. `/` may stand for `:`.
 ///   a, a:b, .., ../a   from `current`
 ///   root, root:…, :…   absolute (`:` is the first part of `current`)

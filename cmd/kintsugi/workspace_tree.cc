@@ -41,8 +41,7 @@ Expected<std::vector<Json>> WorkspaceCommands::children(const std::string& path)
   std::vector<Json> out;
   std::string token;
   do {
-    std::string target =
-        "/clusters/" + path + "/apis/tenancy.kcp.io/v1alpha1/workspaces?limit=" + kPage;
+    std::string target = workspaces_target(path) + "?limit=" + kPage;
     if (!token.empty()) {
       target += "&continue=" + percent_encode(token);
     }

@@ -169,18 +169,14 @@ int run_ws(const std::vector<std::string>& arguments) {
       };
     }
   }
-  auto parsed = parse_flags(flags, arguments);
-  if (!parsed) {
-    return wrong_usage("ws", std::string(parsed.error().message()));
-  }
-  if (parsed->help) {
-    std::fputs(help_text(ws_about()).c_str(), stdout);
-    return 0;
+  auto words = take_arguments("ws", flags, ws_about, arguments);
+  if (!words) {
+    return words.error();
   }
   if (options.timeout == 0 || options.timeout > kLongestWait) {
     return wrong_usage("ws", "--timeout is between 1 and 86400 seconds");
   }
-  std::vector<std::string> rest = std::move(parsed->positional);
+  std::vector<std::string> rest = std::move(*words);
   const Subcommand* command = nullptr;
   for (const Subcommand& one : kSubcommands) {
     if (!rest.empty() && rest.front() == one.name) {

@@ -211,4 +211,20 @@ void approve_logical_cluster(const apiserver::WriteContext& context, const Json*
   }
 }
 
+namespace {
+
+class LogicalClusters final : public apiserver::AdmissionStep {
+ public:
+  Expected<void> receive(const apiserver::WriteContext& context, const apiserver::ResourceDef& def,
+                         krm::Json& object, const krm::Json* old) override {
+    return receive_logical_cluster(context, def, object, old);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<apiserver::AdmissionStep> logical_cluster_step() {
+  return std::make_unique<LogicalClusters>();
+}
+
 }  // namespace kintsugi::controlplane

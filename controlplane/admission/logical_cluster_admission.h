@@ -1,7 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "apiserver/admission.h"
 #include "apiserver/resource.h"
 
 /// Who may change what of a LogicalCluster. Source: KK-090 to KK-102. Annotations and labels are
@@ -9,11 +11,13 @@
 /// (shard_access.h). Plain functions; no state.
 namespace kintsugi::controlplane {
 
-/// Of ServerParams::receive_any for this kind: finalizers are changed by those whom KK-091 exempts
+/// Of AdmissionStep::receive for this kind: finalizers are changed by those whom KK-091 exempts
 /// and by administrators alone (KK-102). @error kForbidden
 [[nodiscard]] Expected<void> receive_logical_cluster(const apiserver::WriteContext& context,
                                                      const apiserver::ResourceDef& def,
                                                      const krm::Json& object, const krm::Json* old);
+/// The step that does it.
+[[nodiscard]] std::unique_ptr<apiserver::AdmissionStep> logical_cluster_step();
 
 /// Of Hooks::prepare: what holds the object is there until it is deleted (KK-090), and phase,
 /// labels and finalizer follow from its status (lifecycle.h).

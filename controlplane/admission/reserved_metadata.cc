@@ -258,4 +258,24 @@ Expected<void> receive_metadata(const PathOf& path_of, const apiserver::WriteCon
   return {};
 }
 
+namespace {
+
+class ReservedMetadata final : public apiserver::AdmissionStep {
+ public:
+  explicit ReservedMetadata(PathOf path_of) : path_of_(std::move(path_of)) {}
+  Expected<void> receive(const apiserver::WriteContext& context, const apiserver::ResourceDef& def,
+                         krm::Json& object, const krm::Json* old) override {
+    return receive_metadata(path_of_, context, def, object, old);
+  }
+
+ private:
+  const PathOf path_of_;
+};
+
+}  // namespace
+
+std::unique_ptr<apiserver::AdmissionStep> reserved_metadata_step(PathOf path_of) {
+  return std::make_unique<ReservedMetadata>(std::move(path_of));
+}
+
 }  // namespace kintsugi::controlplane

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "apiserver/admission.h"
 #include "apiserver/resource.h"
 #include "controlplane/admission/privileges.h"
 
@@ -67,12 +69,14 @@ struct ReservedKey {
 /// Canonical path of a logical cluster. Empty function: nobody knows, keys of kPath are dropped.
 using PathOf = std::function<std::string(std::string_view cluster)>;
 
-/// For ServerParams::receive_any: puts right what the user may not decide. Outside of logical
+/// Of AdmissionStep::receive: puts right what the user may not decide. Outside of logical
 /// clusters nothing is reserved. @error kForbidden the texts of kRefuse, for the first such key.
 /// Cost: a look through the table for each key of the object.
 [[nodiscard]] Expected<void> receive_metadata(const PathOf& path_of,
                                               const apiserver::WriteContext& context,
                                               const apiserver::ResourceDef& def, krm::Json& object,
                                               const krm::Json* old);
+/// The step that does it.
+[[nodiscard]] std::unique_ptr<apiserver::AdmissionStep> reserved_metadata_step(PathOf path_of);
 
 }  // namespace kintsugi::controlplane

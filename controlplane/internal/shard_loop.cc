@@ -194,20 +194,10 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   params.document = [this](std::string_view api_root, std::string_view path) {
     return document(api_root, path);
   };
-  params.receive_any = [this](const apiserver::WriteContext& context,
-                              const apiserver::ResourceDef& def, krm::Json& object,
-                              const krm::Json* old) -> Expected<void> {
-    const PathOf path_of = [this](std::string_view cluster) { return index_.path_of(cluster); };
-    if (Expected<void> done = receive_metadata(path_of, context, def, object, old); !done) {
-      return done;
-    }
-    return receive_logical_cluster(context, def, object, old);
-  };
-  params.prepare_any = [this](const apiserver::WriteContext& context,
-                              const apiserver::ResourceDef& def, krm::Json& object,
-                              const krm::Json* old) {
-    return keep_claim_labels(bindings_, in_root_, context, def, object, old);
-  };
+  params.admission.push_back(
+      reserved_metadata_step([this](std::string_view cluster) { return index_.path_of(cluster); }));
+  params.admission.push_back(logical_cluster_step());
+  params.admission.push_back(claim_labels_step(bindings_, in_root_));
   params.proof = [this](const http::RequestHead& head, const http::PeerInfo& peer,
                         std::string_view cluster, const auth::UserInfo& requester) {
     return proof_of(head, peer, cluster, requester);

@@ -116,4 +116,27 @@ Expected<void> keep_claim_labels(const BindingIndex& bindings, const IdentityChe
   return {};
 }
 
+namespace {
+
+class ClaimLabels final : public apiserver::AdmissionStep {
+ public:
+  ClaimLabels(const BindingIndex& bindings, const IdentityCheck& in_root)
+      : bindings_(bindings), in_root_(in_root) {}
+  Expected<void> prepare(const apiserver::WriteContext& context, const apiserver::ResourceDef& def,
+                         krm::Json& object, const krm::Json* old) override {
+    return keep_claim_labels(bindings_, in_root_, context, def, object, old);
+  }
+
+ private:
+  const BindingIndex& bindings_;
+  const IdentityCheck& in_root_;
+};
+
+}  // namespace
+
+std::unique_ptr<apiserver::AdmissionStep> claim_labels_step(const BindingIndex& bindings,
+                                                            const IdentityCheck& in_root) {
+  return std::make_unique<ClaimLabels>(bindings, in_root);
+}
+
 }  // namespace kintsugi::controlplane

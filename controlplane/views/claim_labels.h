@@ -1,9 +1,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "apiserver/admission.h"
 #include "apiserver/resource.h"
 #include "controlplane/views/internal/binding_index.h"
 #include "krm/json.h"
@@ -29,12 +31,15 @@ struct ClaimedResource {
                                     std::string_view cluster, const ClaimedResource& resource,
                                     const krm::Json& object);
 
-/// For ServerParams::prepare_any: gives the object the labels that it must have.
+/// Of AdmissionStep::prepare: gives the object the labels that it must have.
 /// @error kForbidden a user adds one himself (AM-508).
 [[nodiscard]] Expected<void> keep_claim_labels(const BindingIndex& bindings,
                                                const IdentityCheck& in_root,
                                                const apiserver::WriteContext& context,
                                                const apiserver::ResourceDef& def, krm::Json& object,
                                                const krm::Json* old);
+/// The step that does it. Both outlive it.
+[[nodiscard]] std::unique_ptr<apiserver::AdmissionStep> claim_labels_step(
+    const BindingIndex& bindings, const IdentityCheck& in_root);
 
 }  // namespace kintsugi::controlplane

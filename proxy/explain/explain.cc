@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "base/time.h"
+#include "krm/path_prefixes.h"
 #include "krm/request_target.h"
 #include "krm/service_path.h"
 #include "krm/status.h"
@@ -127,7 +128,8 @@ std::string_view path_of_url(std::string_view path) {
     return path;
   }
   std::size_t first = std::string_view::npos;
-  for (const std::string_view begin : {"/shards/", "/partitions/", "/services/", "/clusters/"}) {
+  for (const std::string_view begin :
+       {krm::kShardsPrefix, krm::kPartitionsPrefix, krm::kServicesPrefix, krm::kClustersPrefix}) {
     first = std::min(first, path.find(begin));
   }
   return first == std::string_view::npos ? path : path.substr(first);
@@ -140,12 +142,14 @@ Asked ask(const topology::Snapshot& index, const RouteFacts& facts, std::string_
   Asked asked;
   asked.request.head.method = method;
   asked.request.lead_to(read_target(
-      method, path.starts_with('/') ? std::string(path) : "/clusters/" + percent_encode(path),
+      method, path.starts_with('/') ? std::string(path) : krm::cluster_root(percent_encode(path)),
       plain));
   if (asked.target().form == TargetForm::kNoService) {
     // An endpoint's URL ends where a client appends /clusters/….
     LedTarget endpoint = read_target(
-        method, asked.text().substr(0, asked.target().query) + "/clusters/*/api", plain);
+        method,
+        asked.text().substr(0, asked.target().query) + std::string(krm::kEverywhere) + "/api",
+        plain);
     if (endpoint.target.form == TargetForm::kService && endpoint.target.cluster == "*") {
       asked.request.lead_to(std::move(endpoint));
     }
@@ -461,7 +465,10 @@ Json route_forms(const topology::Snapshot& index, const ExplainSources& sources)
   const RouteFacts facts = facts_of(sources, mapping);
   const std::string shard =
       index.shards().empty() ? std::string("none") : index.shards().front()->spec.name;
-  const std::string export_of = "/services/apiexport/root/x";
+  const std::string root(krm::kRootClusterPath), all(krm::kEverywhere);
+  const std::string services(krm::kServicesPrefix);
+  const std::string of_shard = std::string(krm::kShardsPrefix) + shard;
+  const std::string of_export = services + "apiexport/root/x";
   struct Form {
     std::string_view shown;
     std::string example;
@@ -470,25 +477,24 @@ Json route_forms(const topology::Snapshot& index, const ExplainSources& sources)
   const std::array<Form, 18> forms = {{
       {"/livez, /readyz", "/livez"},
       {"/metrics", "/metrics"},
-      {"/clusters/<cluster>/…", "/clusters/root" + resource},
-      {"/clusters/<cluster>/apis", "/clusters/root/apis"},
+      {"/clusters/<cluster>/…", root + resource},
+      {"/clusters/<cluster>/apis", root + "/apis"},
       {"/clusters/<cluster>/apis/topology.kcp.io/…",
-       "/clusters/root/apis/topology.kcp.io/v1alpha1/partitions"},
+       root + "/apis/topology.kcp.io/v1alpha1/partitions"},
       {"/clusters/<cluster>/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/…",
-       "/clusters/root/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"},
-      {"/clusters/*/… (list)", "/clusters/*" + resource},
-      {"/clusters/*/… (watch)", "/clusters/*" + resource + "?watch=true"},
-      {"/clusters/*/apis, /clusters/*/openapi/…", "/clusters/*/apis"},
-      {"/clusters/*/apis/topology.kcp.io/…",
-       "/clusters/*/apis/topology.kcp.io/v1alpha1/partitions"},
-      {"/shards/<shard>/clusters/<cluster>/…", "/shards/" + shard + "/clusters/root" + resource},
-      {"/shards/<shard>/clusters/*/…", "/shards/" + shard + "/clusters/*" + resource},
-      {"/services/<vw>/…/clusters/<cluster>/…", export_of + "/clusters/root" + resource},
-      {"/services/<vw>/…/clusters/*/… (list)", export_of + "/clusters/*" + resource},
-      {"/services/<vw>/…/clusters/*/apis", export_of + "/clusters/*/apis"},
-      {"/services/replication/…/clusters/*/…", "/services/replication/root/x/clusters/*/apis"},
-      {"/services/admin/…", "/services/admin/apis"},
-      {"/shards/<shard>/services/…", "/shards/" + shard + export_of + "/clusters/*" + resource},
+       root + "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"},
+      {"/clusters/*/… (list)", all + resource},
+      {"/clusters/*/… (watch)", all + resource + "?watch=true"},
+      {"/clusters/*/apis, /clusters/*/openapi/…", all + "/apis"},
+      {"/clusters/*/apis/topology.kcp.io/…", all + "/apis/topology.kcp.io/v1alpha1/partitions"},
+      {"/shards/<shard>/clusters/<cluster>/…", of_shard + root + resource},
+      {"/shards/<shard>/clusters/*/…", of_shard + all + resource},
+      {"/services/<vw>/…/clusters/<cluster>/…", of_export + root + resource},
+      {"/services/<vw>/…/clusters/*/… (list)", of_export + all + resource},
+      {"/services/<vw>/…/clusters/*/apis", of_export + all + "/apis"},
+      {"/services/replication/…/clusters/*/…", services + "replication/root/x" + all + "/apis"},
+      {"/services/admin/…", services + "admin/apis"},
+      {"/shards/<shard>/services/…", of_shard + of_export + all + resource},
   }};
   Json list = Json::array();
   for (const Form& form : forms) {

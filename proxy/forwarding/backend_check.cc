@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "krm/go_text.h"
 #include "krm/json.h"
+#include "krm/path_prefixes.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -18,7 +19,7 @@ constexpr int kBriefAttempts = 4;
 constexpr std::size_t kAtOnce = 32;
 constexpr std::string_view kReviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 /// Where reviews may be served: kcp's shards do it below a logical cluster.
-constexpr std::array<std::string_view, 2> kPlaces = {"/clusters/root", ""};
+constexpr std::array<std::string_view, 2> kPlaces = {krm::kRootClusterPath, ""};
 
 Error takes_for_a_user(const std::string& what, const std::string& user) {
   return Error(Errc::kConfig, what +

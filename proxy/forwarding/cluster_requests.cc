@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "krm/path_prefixes.h"
 #include "krm/request_target.h"
 #include "krm/status.h"
 #include "proxy/forwarding/internal/shard_apply.h"
@@ -16,8 +17,6 @@
 
 namespace kintsugi::proxy {
 namespace {
-
-constexpr std::string_view kClusters = "/clusters/";
 
 /// Takes a request body that nobody reads.
 class Bodiless final : public http::RequestHandler {
@@ -90,7 +89,7 @@ ClusterRequests::Answer ClusterRequests::serve(Request&& request, http::Response
       return answer;
     }
   }
-  head.target = std::string(kClusters) + std::string(route.cluster) + std::string(trail);
+  head.target = krm::cluster_root(route.cluster) + std::string(trail);
   return params_.local.on_request(std::move(head), stream);
 }
 
@@ -100,7 +99,7 @@ ClusterRequests::Answer ClusterRequests::overlay(Request&& request, http::Respon
   std::string buffer;
   const std::string_view trail = plain_trail(request, buffer);
   if (route.shard == nullptr) {
-    const std::string root = std::string(kClusters) + std::string(route.cluster);
+    const std::string root = krm::cluster_root(route.cluster);
     head.target = root + std::string(trail);
     return params_.overlay.answer(std::move(head), stream, nullptr, route.cluster, root);
   }
@@ -162,7 +161,7 @@ ClusterRequests::Answer ClusterRequests::shard_apply(Request& request, http::Res
   attributes.resource = "apiexportendpointslices";
   attributes.subresource = "status";
   attributes.name = report->slice;
-  std::string read = std::string(kClusters) + std::string(cluster) +
+  std::string read = krm::cluster_root(cluster) +
                      "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/" +
                      percent_encode(report->slice);
   return params_.admission.with_right(

@@ -9,6 +9,7 @@
 #include "auth/impersonation.h"
 #include "http/wire.h"
 #include "krm/not_permitted.h"
+#include "krm/path_prefixes.h"
 #include "krm/request_target.h"
 #include "krm/service_path.h"
 #include "krm/status.h"
@@ -63,33 +64,14 @@ Place owner_of(Request& request) {
 }
 
 /// Adds what shards say of every answer.
-class Private final : public http::ResponseStream {
+class Private final : public serving::PassThrough {
  public:
-  explicit Private(http::ResponseStream& stream) : stream_(stream) {}
+  explicit Private(http::ResponseStream& stream) : serving::PassThrough(stream) {}
   void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
     http::HeaderList all = headers;
     all.set("cache-control", "no-cache, private");
-    stream_.send_head(status, all, end);
+    serving::PassThrough::send_head(status, all, end);
   }
-  void send_data(std::string_view bytes, bool end) noexcept override {
-    stream_.send_data(bytes, end);
-  }
-  void send_data(SharedBytes bytes, bool end) noexcept override {
-    stream_.send_data(std::move(bytes), end);
-  }
-  void send_trailers(const http::HeaderList& trailers) noexcept override {
-    stream_.send_trailers(trailers);
-  }
-  void reset(Errc cause) noexcept override { stream_.reset(cause); }
-  void consume(std::size_t bytes) noexcept override { stream_.consume(bytes); }
-  [[nodiscard]] std::size_t unsent_bytes() const noexcept override {
-    return stream_.unsent_bytes();
-  }
-  [[nodiscard]] const http::PeerInfo& peer() const noexcept override { return stream_.peer(); }
-  void close_connection_after() noexcept override { stream_.close_connection_after(); }
-
- private:
-  http::ResponseStream& stream_;
 };
 
 void send_private(http::ResponseStream& stream, const serving::AnswerForm& form,

@@ -9,6 +9,7 @@
 #include "aggregation/position/slot_uid.h"
 #include "aggregation/reviewed_read.h"
 #include "aggregation/rights/reviewer.h"
+#include "krm/path_prefixes.h"
 #include "krm/service_path.h"
 #include "krm/status.h"
 #include "proxy/gates/impersonate.h"
@@ -22,8 +23,7 @@ namespace {
 
 using Use = aggregation::WildcardRequest::Use;
 
-constexpr std::string_view kPartitions = "/partitions/";
-constexpr std::string_view kEverywhere = "/clusters/*";
+using krm::kEverywhere;
 
 /// What finding the members again takes of a request.
 struct Scope {
@@ -41,7 +41,7 @@ std::string canonical_prefix(const krm::RequestTarget& target, const Route& rout
   if (target.scope != krm::TargetScope::kPartition) {
     return {};
   }
-  return std::string(kPartitions) + route.scope->cluster + "/" + target.scope_name;
+  return std::string(krm::kPartitionsPrefix) + route.scope->cluster + "/" + target.scope_name;
 }
 
 /// What the client put before the path of a document, decoded: links of OpenAPI begin with it.
@@ -260,7 +260,7 @@ std::function<std::optional<aggregation::ReviewServer>()> MergedRequests::judge_
     if (!where.resolved() || where.shard == nullptr) {
       return std::nullopt;
     }
-    return aggregation::ReviewServer{where.shard->id, "/clusters/" + std::string(where.cluster)};
+    return aggregation::ReviewServer{where.shard->id, krm::cluster_root(where.cluster)};
   };
 }
 

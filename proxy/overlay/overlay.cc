@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/strings.h"
 #include "krm/json.h"
+#include "krm/path_prefixes.h"
 #include "krm/protobuf.h"
 #include "krm/yaml.h"
 #include "net/upstream.h"
@@ -71,7 +72,7 @@ class Merge final : public http::RequestHandler {
     }
     http::RequestHead local_head = head;
     local_head.end_stream = true;
-    local_head.target = "/clusters/" + std::string(cluster) + trail;
+    local_head.target = krm::cluster_root(cluster) + trail;
     document_url_ = root_ + trail;
     local_ = local.on_request(std::move(local_head), captured_);
     if (client == nullptr || !client->admit()) {

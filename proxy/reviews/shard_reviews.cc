@@ -4,6 +4,7 @@
 #include "auth/request_header.h"
 #include "base/digest.h"
 #include "krm/json.h"
+#include "krm/path_prefixes.h"
 #include "krm/status.h"
 #include "shards/own_requests.h"
 
@@ -31,8 +32,8 @@ auth::Attributes for_shard(const auth::Attributes& attributes) {
   root.cluster = "root";
   root.is_resource = false;
   root.verb = attributes.verb;
-  root.path =
-      "/clusters/*/apis/" + attributes.group + "/" + attributes.version + "/" + attributes.resource;
+  root.path = std::string(krm::kEverywhere) + "/apis/" + attributes.group + "/" +
+              attributes.version + "/" + attributes.resource;
   return root;
 }
 

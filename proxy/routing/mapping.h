@@ -7,6 +7,7 @@
 
 #include "auth/request_header.h"
 #include "base/error.h"
+#include "krm/path_prefixes.h"
 
 namespace kintsugi::proxy {
 
@@ -25,7 +26,7 @@ struct MappingEntry {
   /// What its connections are called.
   [[nodiscard]] std::string name() const { return "mapping " + path; }
   /// The exact entry "/clusters/": shards and their credentials, no backend of its own.
-  [[nodiscard]] bool is_clusters() const { return path == "/clusters/"; }
+  [[nodiscard]] bool is_clusters() const { return path == krm::kClustersPrefix; }
 };
 
 /// The mapping file of kcp-front-proxy: a YAML list. Names of files stay as they are written:

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "krm/path_prefixes.h"
 #include "net/upstream.h"
 
 namespace kintsugi::proxy {
 namespace {
-
-constexpr std::string_view kClusters = "/clusters/";
 
 bool same_origin(const net::Url& a, const net::Url& b) {
   return a.scheme == b.scheme && a.host == b.host && a.port == b.port;
@@ -44,12 +43,12 @@ MountRoute route_mount(const topology::Snapshot& facts, const MountRules& rules,
   const std::string_view path = where->path;
   const auto external = net::Url::parse(rules.external_url);
   if (external && same_origin(*where, *external) &&
-      path.starts_with(external->path + std::string(kClusters))) {
+      path.starts_with(external->path + std::string(krm::kClustersPrefix))) {
     out.kind = MountRoute::Kind::kInside;
     out.target = std::string(path.substr(external->path.size())) + std::string(trail);
     return out;
   }
-  if (!path.starts_with(kClusters)) {
+  if (!path.starts_with(krm::kClustersPrefix)) {
     out.kind = MountRoute::Kind::kNoRoute;
     return out;
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "aggregation/documents/document_request.h"
+#include "krm/path_prefixes.h"
 #include "krm/service_path.h"
 #include "krm/status.h"
 #include "proxy/routing/request.h"
@@ -17,7 +18,6 @@ using krm::TargetScope;
 using topology::Resolution;
 
 constexpr std::string_view kRoot = "root";
-constexpr std::string_view kEverywhere = "/clusters/*";
 constexpr int kMostMounts = 8;  // one behind another
 constexpr int kBadRequest = 400, kForbidden = 403, kNotFound = 404, kNotAllowed = 405;
 constexpr int kTooLong = 414, kLoop = 508, kNotNow = 503, kElsewhere = 307;
@@ -378,7 +378,7 @@ void choose_service(const Question& q, Route& route) {
     route.kind = RouteKind::kServiceDocument;
   } else if (service.merged) {
     route.kind = RouteKind::kServiceMerged;
-    const std::size_t end = service.target.find(kEverywhere) + kEverywhere.size();
+    const std::size_t end = service.target.find(krm::kEverywhere) + krm::kEverywhere.size();
     route.wildcard = std::make_unique<aggregation::WildcardRequest>(aggregation::read_wildcard(
         q.method, std::string_view(service.target).substr(end), q.info(), false));
     if (route.wildcard->refusal) {

@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "controlplane/admission/reserved_metadata.h"
 #include "controlplane/kinds/kcp_kinds.h"
+#include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 #include "proxy/gates/border_identity.h"
 #include "proxy/gates/impersonate.h"
@@ -25,7 +26,13 @@ Expected<std::optional<apiserver::ClusterTarget>> resolve_stamped(const http::Re
     return std::optional<apiserver::ClusterTarget>();
   }
   return std::optional<apiserver::ClusterTarget>(
-      {path->segment, "/clusters/" + path->segment, path->rest});
+      {path->segment, krm::cluster_root(path->segment), path->rest});
+}
+
+std::vector<std::unique_ptr<apiserver::AdmissionStep>> own_admission() {
+  std::vector<std::unique_ptr<apiserver::AdmissionStep>> steps;
+  steps.push_back(controlplane::reserved_metadata_step({}));  // paths are not known here
+  return steps;
 }
 
 auth::CertificateProofs::Kind identities_of(const proxy::AuthenticationConfig& config) {
@@ -61,7 +68,7 @@ Expected<proxy::ReviewTarget> find_reviewer(const topology::Snapshot& snapshot,
   if (client == nullptr || !client->admit()) {
     return fail(serving::shard_unreachable(false));
   }
-  return proxy::ReviewTarget{client->upstream(), "/clusters/" + std::string(cluster)};
+  return proxy::ReviewTarget{client->upstream(), krm::cluster_root(cluster)};
 }
 
 }  // namespace
@@ -138,11 +145,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
        .authorizer = *authorizer,
        .resolve = resolve_stamped,
        .checks = {},
-       .receive_any =
-           [](const apiserver::WriteContext& context, const apiserver::ResourceDef& def,
-              krm::Json& object, const krm::Json* old) {
-             return controlplane::receive_metadata({}, context, def, object, old);
-           },
+       .admission = own_admission(),
        .concurrency = {served.reads, served.writes, served.watch_starts}});
   apiserver::bound_bodies(*local_, shared_.memory);
   overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);

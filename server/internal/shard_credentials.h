@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "net/revocation.h"
 #include "net/tls.h"
+#include "server/internal/pki.h"
 #include "server/layout.h"
-#include "server/pki.h"
 #include "server/shard_program.h"
 
 namespace kintsugi::server {

@@ -10,8 +10,8 @@
 #include "base/strings.h"
 #include "krm/path_prefixes.h"
 #include "server/files.h"
+#include "server/internal/pki.h"
 #include "server/kubeconfig.h"
-#include "server/pki.h"
 
 namespace kintsugi::server {
 namespace {

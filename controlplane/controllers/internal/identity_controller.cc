@@ -27,10 +27,7 @@ bool is_there(const Expected<Json>& created) {
   return created || created.error().code() == Errc::kAlreadyExists;
 }
 
-std::string hash_of(std::string_view key) {
-  const auto digest = sha256(key);
-  return hex_encode({reinterpret_cast<const char*>(digest.data()), digest.size()});
-}
+std::string hash_of(std::string_view key) { return sha256_hex(key); }
 
 }  // namespace
 

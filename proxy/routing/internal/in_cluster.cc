@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "auth/jwt.h"
+#include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 
 namespace kintsugi::proxy {
@@ -42,7 +43,7 @@ std::optional<std::string> in_cluster_target(const http::RequestHead& head,
   if (path.ends_with('/')) {
     path.remove_suffix(1);
   }
-  return "/clusters/" + cluster + std::string(path) + std::string(query);
+  return krm::cluster_root(cluster) + std::string(path) + std::string(query);
 }
 
 }  // namespace kintsugi::proxy

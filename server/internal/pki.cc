@@ -1,4 +1,4 @@
-#include "server/pki.h"
+#include "server/internal/pki.h"
 
 #include "net/x509_maker.h"
 #include "server/files.h"

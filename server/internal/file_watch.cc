@@ -1,4 +1,4 @@
-#include "server/file_watch.h"
+#include "server/internal/file_watch.h"
 
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -26,8 +26,7 @@ std::string digest_of(const std::string& file) {
   if (!text) {
     return "!" + std::string(text.error().message());
   }
-  const auto digest = sha256(*text);
-  return {digest.begin(), digest.end()};
+  return sha256_text(*text);
 }
 
 }  // namespace

@@ -5,13 +5,13 @@
 #include "apiserver/testing/fake_server.h"
 #include "kinds/builtin_kinds.h"
 
-namespace kintsugi::apiserver {
+namespace kintsugi::kinds {
 namespace {
 
+using apiserver::testing::config_map;
+using apiserver::testing::Exchange;
+using apiserver::testing::FakeServer;
 using krm::Json;
-using testing::config_map;
-using testing::Exchange;
-using testing::FakeServer;
 
 constexpr const char* kMaps = "/api/v1/namespaces/t1/configmaps";
 constexpr const char* kGroup = "/apis/admissionregistration.k8s.io/v1/";
@@ -32,9 +32,9 @@ class Policies : public ::testing::Test {
                   .status(),
               201);
   }
-  static std::vector<ResourcePtr> kinds() {
-    std::vector<ResourcePtr> all = kinds::builtin_kinds();
-    all.push_back(testing::widget_kind());
+  static std::vector<apiserver::ResourcePtr> kinds() {
+    std::vector<apiserver::ResourcePtr> all = builtin_kinds();
+    all.push_back(apiserver::testing::widget_kind());
     return all;
   }
   Exchange post(const std::string& path, const std::string& body) {
@@ -59,7 +59,7 @@ class Policies : public ::testing::Test {
     ASSERT_EQ(made.status(), 201) << made.body();
     server.settle();
   }
-  Exchange create(std::string_view name, const testing::Fields& fields = {}) {
+  Exchange create(std::string_view name, const apiserver::testing::Fields& fields = {}) {
     return server.send("POST", kMaps, config_map(name, {{"a", "b"}}), fields);
   }
   static std::string message(const Exchange& exchange) {
@@ -181,12 +181,12 @@ TEST_F(Policies, WhenControllersWrite_AM334_TheyAreSubjectToo) {
   policy("p",
          R"x("validations":[{"expression":"!('system:masters' in request.userInfo.groups)"}])x");
   std::string refused;
-  ApiServer::WriteRequest write;
+  apiserver::ApiServer::WriteRequest write;
   write.cluster = "lc";
   write.resource = "configmaps";
   write.ns = "t1";
   write.name = "a";
-  write.what = ApiServer::CreateObject{config_map("a")};
+  write.what = apiserver::ApiServer::CreateObject{config_map("a")};
   bool done = false;
   server.server().write(write, [&](Expected<Json> result) {
     done = true;
@@ -241,4 +241,4 @@ TEST_F(Policies, WhenAPolicyHasFaults_AM334_NamesThem) {
 }
 
 }  // namespace
-}  // namespace kintsugi::apiserver
+}  // namespace kintsugi::kinds

@@ -1,4 +1,4 @@
-#include "server/file_watch.h"
+#include "server/internal/file_watch.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -14,21 +14,21 @@
 #include "kinds/controllers/quota_usage.h"
 #include "store/lmdb/lmdb_store.h"
 
-namespace kintsugi::apiserver {
+namespace kintsugi::kinds {
 namespace {
 
+using apiserver::testing::config_map;
+using apiserver::testing::Exchange;
+using apiserver::testing::FakeServer;
 using krm::Json;
-using testing::config_map;
-using testing::Exchange;
-using testing::FakeServer;
 
 constexpr const char* kMaps = "/api/v1/namespaces/t1/configmaps";
 constexpr const char* kWidgets = "/apis/ex.io/v1/namespaces/t1/widgets";
 constexpr const char* kQuotas = "/api/v1/namespaces/t1/resourcequotas";
 
-std::vector<ResourcePtr> kinds() {
-  std::vector<ResourcePtr> all = kinds::builtin_kinds();
-  all.push_back(testing::widget_kind());
+std::vector<apiserver::ResourcePtr> kinds() {
+  std::vector<apiserver::ResourcePtr> all = builtin_kinds();
+  all.push_back(apiserver::testing::widget_kind());
   return all;
 }
 
@@ -73,8 +73,8 @@ class Quota : public ::testing::Test {
   }
   /// The controller, from now on, as after a start.
   void run_controller() {
-    controller = std::make_unique<kinds::QuotaUsage>(
-        ControllerContext{server.loop(), server.server(), server.registry()});
+    controller = std::make_unique<QuotaUsage>(
+        apiserver::ControllerContext{server.loop(), server.server(), server.registry()});
     controller->start();
     controller->add_cluster("lc");
   }
@@ -87,7 +87,7 @@ class Quota : public ::testing::Test {
   }
 
   FakeServer server;
-  std::unique_ptr<kinds::QuotaUsage> controller;
+  std::unique_ptr<QuotaUsage> controller;
 };
 
 TEST_F(Quota, WhenTheLimitIsReached_CreatesAreRefused) {
@@ -256,12 +256,12 @@ TEST_F(Quota, WhenManyCreateAtOnce_TheLimitHolds) {
   int made = 0;
   int refused = 0;
   for (int i = 0; i < 40; ++i) {
-    ApiServer::WriteRequest request;
+    apiserver::ApiServer::WriteRequest request;
     request.cluster = "lc";
     request.resource = "configmaps";
     request.ns = "t1";
     request.name = "m" + std::to_string(i);
-    request.what = ApiServer::CreateObject{config_map(request.name)};
+    request.what = apiserver::ApiServer::CreateObject{config_map(request.name)};
     request.manager = "test";
     server.server().write(std::move(request), [&](Expected<Json> result) {
       made += result ? 1 : 0;
@@ -311,16 +311,16 @@ class QuotaRace : public ::testing::Test {
     auto opened = store::LmdbStore::open(std::move(params));
     ASSERT_TRUE(opened.has_value());
     store_ = std::move(*opened);
-    std::vector<kinds::StaticPlusCrdRegistry::StaticKind> fixed;
-    for (ResourcePtr& kind : kinds()) {
+    std::vector<StaticPlusCrdRegistry::StaticKind> fixed;
+    for (apiserver::ResourcePtr& kind : kinds()) {
       fixed.push_back({std::move(kind), {}});
     }
-    registry_ = std::make_unique<kinds::StaticPlusCrdRegistry>(std::move(fixed));
+    registry_ = std::make_unique<StaticPlusCrdRegistry>(std::move(fixed));
     registry_->set_ready();
     for (auto& server : servers_) {
-      ServerParams parts{loop_, *store_, *registry_, nobody_, nobody_, {}, {}};
-      kinds::install_builtin_admission(parts);
-      server = ApiServer::make(std::move(parts));
+      apiserver::ServerParams parts{loop_, *store_, *registry_, nobody_, nobody_, {}, {}};
+      install_builtin_admission(parts);
+      server = apiserver::ApiServer::make(std::move(parts));
     }
   }
   void close() {
@@ -330,7 +330,7 @@ class QuotaRace : public ::testing::Test {
     registry_.reset();
     store_.reset();
   }
-  void send(std::size_t server, ApiServer::WriteRequest request) {
+  void send(std::size_t server, apiserver::ApiServer::WriteRequest request) {
     request.cluster = "lc";
     request.manager = "test";
     ++running_;
@@ -343,12 +343,12 @@ class QuotaRace : public ::testing::Test {
     });
   }
   void create(std::size_t server, const char* resource, const std::string& name, Json object) {
-    ApiServer::WriteRequest request;
+    apiserver::ApiServer::WriteRequest request;
     request.resource = resource;
     request.ns = resource == std::string_view("namespaces") ? "" : "t1";
     request.name = name;
     object.make({"metadata", "name"}) = name;
-    request.what = ApiServer::CreateObject{std::move(object)};
+    request.what = apiserver::ApiServer::CreateObject{std::move(object)};
     send(server, std::move(request));
   }
   /// How many of the writes that were sent were done.
@@ -367,8 +367,8 @@ class QuotaRace : public ::testing::Test {
   std::atomic<bool> held_ = false;  ///< nothing is committed
   Nobody nobody_;
   std::unique_ptr<store::LmdbStore> store_;
-  std::unique_ptr<kinds::StaticPlusCrdRegistry> registry_;
-  std::array<std::unique_ptr<ApiServer>, 2> servers_;
+  std::unique_ptr<StaticPlusCrdRegistry> registry_;
+  std::array<std::unique_ptr<apiserver::ApiServer>, 2> servers_;
   int running_ = 0;
   int done_ = 0;
   int refused_ = 0;
@@ -398,7 +398,6 @@ TEST_F(QuotaRace, WhenTwoServersCreate_TheLimitHoldsAlsoAfterARestart) {
 }
 
 TEST(QuotaNames, WhenLimitsAreRead_NameWhatTheyCount) {
-  using kinds::counted_resource;
   EXPECT_EQ(counted_resource("configmaps"), "configmaps");
   EXPECT_EQ(counted_resource("count/secrets"), "secrets");
   EXPECT_EQ(counted_resource("count/widgets.ex.io"), "widgets.ex.io");
@@ -408,4 +407,4 @@ TEST(QuotaNames, WhenLimitsAreRead_NameWhatTheyCount) {
 }
 
 }  // namespace
-}  // namespace kintsugi::apiserver
+}  // namespace kintsugi::kinds
