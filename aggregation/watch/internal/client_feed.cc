@@ -66,7 +66,8 @@ void ClientFeed::deliver(WatchParts& parts, WatchPart& part, GroupLog::Index ind
   part.component = std::max(part.component, entry.position);
   ++group_.counts().events;
   const std::string_view event = entry.bytes.view();
-  const std::string_view columns = event.substr(entry.columns_at, entry.columns_size);
+  const std::string_view columns =
+      event.substr(std::min<std::size_t>(entry.columns_at, event.size()), entry.columns_size);
   if (columns_needed(columns)) {
     down_.send_data(with_columns(event, group_.columns()), false);
   } else if (columns_sent_ && !columns.empty()) {
