@@ -116,7 +116,11 @@ Action MergedWatchFsm::on_silence(TimePoint since, TimePoint now) const noexcept
 }
 
 Action MergedWatchFsm::on_present_told() noexcept {
-  if (!is_following() || present_ == Present::kTold || (is_unanswered() && marks_end_)) {
+  if (!is_following() || present_ == Present::kTold) {
+    return {};
+  }
+  // Who has lost events already would take the end for a place to come back to.
+  if (marks_end_ && (is_unanswered() || doomed_)) {
     return {};
   }
   present_ = Present::kTold;

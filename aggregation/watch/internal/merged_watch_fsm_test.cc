@@ -420,6 +420,18 @@ TEST(MergedWatchFsm, PresentObjectsThatWereToldBeforeTheHead_AreNotAwaitedBehind
   EXPECT_EQ(fsm.state(), State::kLive);
 }
 
+TEST(MergedWatchFsm, WhoHasLostEventsAmidPresentObjects_IsNotToldTheirEnd) {
+  Fsm fsm = initial();
+  EXPECT_EQ(text_of(fsm.on_expired("removed", seconds(4))), "doom (removed) 4000");
+  EXPECT_EQ(text_of(fsm.on_present_told()), "-");
+  EXPECT_TRUE(fsm.awaits_present());
+  EXPECT_EQ(text_of(fsm.on_doom("removed")), "fail: expired (removed)");
+  Fsm unmarked(params(), false, true);  // it is told no end at all
+  unmarked.on_start({});
+  (void)unmarked.on_expired("removed", seconds(4));
+  EXPECT_EQ(text_of(unmarked.on_present_told()), "initial end");
+}
+
 TEST(MergedWatchFsm, ObjectsThatCome_PutOffTheEndOfPatience) {
   Fsm fsm = initial();
   fsm.on_progress(kNow - seconds(119));
