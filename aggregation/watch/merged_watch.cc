@@ -1,37 +1,40 @@
+#include "aggregation/watch/merged_watch.h"
+
 #include <algorithm>
 #include <utility>
 
+#include "aggregation/asking/jitter.h"
 #include "aggregation/asking/shard_answer.h"
 #include "aggregation/list/list_plan.h"
 #include "aggregation/watch/internal/merged_watch_run.h"
+#include "aggregation/watch/internal/watch_answer.h"
+#include "aggregation/watch/internal/watch_rights.h"
 #include "auth/x509_identity.h"
 #include "base/log.h"
-#include "krm/status.h"
 
 namespace kintsugi::aggregation {
 namespace {
 
-constexpr Duration kTableComes = seconds(5);       ///< a table of slots after a change of members
-constexpr Duration kLastDial = milliseconds(500);  ///< for a connection after headers_wait
-
-Error too_many_at_once() {
-  Error error(Errc::kTooManyRequests, "too many watches ask for the present objects at once");
-  error.edit().retry_after_seconds = 1;
-  return error;
-}
+constexpr std::size_t kWideRoute = 16;         ///< slots; more have rarer bookmarks
+constexpr std::int64_t kStallSpread = 30;      ///< part of max_stall
+constexpr Duration kLastWarning = seconds(2);  ///< before the planned end: a bookmark
 
 }  // namespace
 
-MergedWatch::MergedWatch(Watches& watches, http::RequestHead head, http::ResponseStream& stream,
-                         MergeRoute route, const MergeQuery& query, const std::string& accept,
-                         std::shared_ptr<Permit> permit)
+MergedWatch::MergedWatch(Watches& watches, http::ResponseStream& stream,
+                         std::shared_ptr<WatchGroup> group, std::unique_ptr<WatchOpening> opening,
+                         const MergeQuery& query, std::shared_ptr<Permit> permit,
+                         std::string audit_id)
     : Watch(auth::proof_of(stream.peer())),
       shared_(watches.asking),
       down_(stream),
-      bookmarks_(query.bookmarks),
-      partial_(query.partial),
-      audit_id_(head.headers.get("audit-id")),
-      opening_(std::make_unique<Opening>(serving::AnswerForm::of(head), shared_.loop)),
+      group_(std::move(group)),
+      fsm_(shared_.params, query.partial, query.bookmarks),
+      parts_(shared_.loop, *group_),
+      feed_(shared_, stream, *group_),
+      audit_id_(std::move(audit_id)),
+      own_(*this, shared_, *group_, fsm_, parts_, feed_, audit_id_),
+      opening_(std::move(opening)),
       timeout_seconds_(query.timeout_seconds),
       initial_events_(query.initial_events),
       permit_(std::move(permit)),
@@ -40,8 +43,6 @@ MergedWatch::MergedWatch(Watches& watches, http::RequestHead head, http::Respons
       end_(shared_.loop),
       doom_(shared_.loop),
       initial_(shared_.loop) {
-  ask_as(head, accept);
-  group_ = group_of(watches_, std::move(head), std::move(route), query);
   watches_.open.push_back(this);
   ++group_->counts().watches;
   ++shared_.stats.watches_begun;
@@ -58,71 +59,53 @@ void MergedWatch::start(const std::string& resource_version) {
     Permit::Holder& self = *this;
     permit_->hold(&self);
   }
-  if (group_->members().empty()) {
-    refuse(shards_unavailable({{"none", "no shard is known"}}, true));
-    return;
-  }
-  const CursorCodec& codec = group_->codec();
-  const std::vector<bool> flags = member_flags(codec.history(), group_->members());
-  const DecodedVersion version = codec.decode(resource_version, flags);
-  const bool initial = initial_events_.value_or(false);
-  if (version.kind == VersionClass::kMalformed) {
-    refuse(version_malformed(resource_version));
-    return;
-  }
-  if (version.kind == VersionClass::kNative && !initial) {
-    resume_at_event(version.native, flags);
-  } else {
-    start_at(version);
-  }
+  opening_->find_beginning(
+      watches_, *group_, resource_version, initial_events_.value_or(false),
+      [this](const WatchOpening::Beginning& beginning) { start_at(beginning); });
 }
 
-void MergedWatch::start_at(const DecodedVersion& version) {
-  const CursorCodec& codec = group_->codec();
-  const bool initial = initial_events_.value_or(false);
-  if (version.kind == VersionClass::kUnknown || version.kind == VersionClass::kFuture ||
-      !version.departed.empty() || (version.kind == VersionClass::kNative && !initial)) {
-    begin();
-    fail_with(version_expired(), version.reason.empty() ? "native" : version.reason);
+void MergedWatch::start_at(const WatchOpening::Beginning& beginning) {
+  if (beginning.refusal || !beginning.lost.empty()) {
+    if (beginning.refusal) {
+      refuse(*beginning.refusal);
+    } else {
+      expire(beginning.lost, Duration{});
+    }
     return;
   }
-  if (!std::all_of(group_->members().begin(), group_->members().end(),
+  const std::vector<Member>& members = group_->members();
+  if (!std::all_of(members.begin(), members.end(),
                    [this](const Member& member) { return covers(member); })) {
     refuse(shards_unavailable({{"some", "their members have changed"}}, true));
     return;
   }
+  const DecodedVersion& at = beginning.at;
+  const bool initial = initial_events_.value_or(false);
+  const bool at_cursor = at.kind == VersionClass::kCursor;
   group_->note_moves();
-  if (version.kind == VersionClass::kCursor && !initial &&
-      std::any_of(group_->members().begin(), group_->members().end(), [&](const Member& member) {
-        return group_->lacks_arrivals(member, version.components[member.slot]);
+  if (at_cursor && !initial &&
+      std::any_of(members.begin(), members.end(), [&](const Member& member) {
+        return group_->lacks_arrivals(member, at.components[member.slot]);
       })) {
-    begin();
-    fail_with(version_expired(), "moved");
+    expire("moved", Duration{});
     return;
   }
-  end_bookmark_ = initial && bookmarks_;
-  from_state_ = initial || (!initial_events_ && version.kind != VersionClass::kCursor);
-  bookmark_generation_ = codec.history().current().generation;
-  by_sequence_ = codec.is_sequence();
+  fsm_.on_start({.from_state = initial || (!initial_events_ && !at_cursor),
+                 .marks_end = initial && fsm_.wants_bookmarks(),
+                 .by_sequence = group_->codec().is_sequence(),
+                 .generation = group_->codec().history().current().generation});
   group_->add(*this);
-  next_ = group_->log().end();
-  parts_.reserve(group_->members().size());
-  for (const Member& member : group_->members()) {
-    const std::uint64_t component =
-        version.kind == VersionClass::kCursor ? version.components[member.slot] : 0;
-    if (member.needed || component != 0) {
-      parts_.push_back(part_for(member, component, false));
-      place(parts_.back(), member, initial, version.kind == VersionClass::kZero);
-    }
-  }
-  const bool lists = std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
-    return part.own != nullptr && part.component == 0;
-  });
-  if (!lists) {
+  feed_.skip_log();
+  place_parts(at, initial_events_, *group_, parts_, feed_, own_, audit_id_);
+  ask_shards();
+}
+
+void MergedWatch::ask_shards() {
+  if (!parts_.ask_present()) {
     open_own();
     return;
   }
-  const Scope& scope = codec.scope();
+  const Scope& scope = group_->codec().scope();
   const auto answered = [this](ReadGate::Answer answer) {
     if (answer == ReadGate::Answer::kGo) {
       open_own();
@@ -142,220 +125,446 @@ void MergedWatch::start_at(const DecodedVersion& version) {
   }
 }
 
+void MergedWatch::open_own() {
+  if (opening_ != nullptr) {
+    opening_->headers().start(shared_.params.headers_wait,
+                              [this] { perform(fsm_.on_headers_late(parts_.dials())); });
+  }
+  parts_.open_own();
+  if (fsm_.is_following()) {
+    initial_.start(shared_.params.give_up, [this] { give_up(); });
+    settle();
+  }
+}
+
 void MergedWatch::follow() {
   look_at_rights(true);  // who is new is asked about
   follow_members();
 }
 
 void MergedWatch::follow_members() {
-  if (done_) {
+  if (!fsm_.is_following()) {
     return;
   }
   const std::vector<Member>& now = group_->members();
-  const std::uint32_t generation = bookmark_generation_;
-  bookmark_generation_ = group_->codec().history().current().generation;
-  bool lost_objects = false;
-  bool departs = false;
-  std::erase_if(parts_, [&](Part& part) {
-    const bool stays = std::any_of(now.begin(), now.end(), [&part](const Member& member) {
-      return member.slot == part.slot && member.id == part.id;
-    });
-    if (stays || part.leaves_at != 0) {
-      return false;
-    }
-    departs = true;
-    GroupLog::Index until = 0;
-    if (part.attached && group_->tells_departure(part.slot, part.component, until)) {
-      part.leaves_at = until;
-      return false;
-    }
-    lost_objects = lost_objects || part.component != 0;
-    if (part.own != nullptr) {
-      retire(std::move(part.own));
-    }
-    return true;
-  });
-  if (departs) {
-    // Its component becomes zero: never within one generation (AGG-504). The table that says so
-    // is on its way, unless a Partition was edited.
-    quiet_generation_ = generation;
-    quiet_until_ = shared_.loop.now() + kTableComes;
+  const std::uint32_t before = fsm_.on_slots(group_->codec().history().current().generation);
+  const WatchParts::Left left = parts_.leave(now);
+  if (left.any) {
+    fsm_.on_departure(before, shared_.loop.now());
   }
   read_log();  // what the group told of shards that left
-  const SlotHistory& slots = group_->codec().history();
-  for (const Part& part : parts_) {
-    if (part.component != 0 && part.leaves_at == 0 &&
-        slots.rolled_back_since(slots.current().uids[part.slot], generation)) {
-      expire("rollback", watches_.expiry_turn(0, 1));
-    }
-  }
-  if (group_->codec().is_sequence() != by_sequence_ && !doomed_) {
-    expire("sequence", watches_.expiry_turn(0, 1));  // no cursor is newer than the last (AGG-504)
-  }
-  if (lost_objects) {
-    // What the client has of that shard it can only lose by listing again; not all at once.
-    expire("removed", watches_.expiry_turn(0, 1));
+  const std::string_view reason =
+      fsm_.on_followed(group_->codec().is_sequence(), left.objects, parts_.is_rolled_back(before));
+  if (!reason.empty()) {
+    expire(reason, watches_.expiry_turn(0, 1));  // not all at once
   }
   for (const Member& member : now) {
     // A client that is about to list again may still have objects of a shard that is back.
-    if (const Part* part = part_of(member.slot);
-        (part == nullptr || part->leaves_at != 0) && member.needed && !doomed_ && covers(member)) {
+    if (const WatchPart* part = parts_.find(member.slot);
+        (part == nullptr || part->leaves_at != 0) && member.needed && !fsm_.is_doomed() &&
+        covers(member)) {
       // The group has just begun with its present objects: they are for all its readers.
-      parts_.push_back(part_for(member, 0, true));
+      (void)parts_.add(member, 0, true);
     }
   }
   moved();
   settle();
 }
 
-void MergedWatch::open_own() {
-  if (!headed_) {
-    opening_->headers.start(shared_.params.headers_wait, [this] {
-      const bool dials = std::any_of(parts_.begin(), parts_.end(), [this](const Part& part) {
-        const MemberWatch* stream = stream_of(part);
-        return stream != nullptr && stream->state() == MemberWatch::State::kOpening &&
-               !stream->is_connected();
-      });
-      if (dials) {  // it is about to fail rather than silent
-        opening_->headers.start(kLastDial, [this] { begin(); });
-      } else {
-        begin();
+void MergedWatch::look_at_rights(bool admits) {
+  if (fsm_.has_ended() || permit_ == nullptr) {
+    return;
+  }
+  permit_->update();
+  const WatchRights rights = judge_watch_rights(*permit_, group_->members(), fsm_.is_strict());
+  switch (rights.kind) {
+    case WatchRights::Kind::kDenied:
+      ++shared_.stats.evicted_forbidden;
+      deny(permit_->denial(*rights.denied_by), "forbidden");
+      return;
+    case WatchRights::Kind::kUnreviewed:
+      ++shared_.stats.evicted_unreviewed;
+      [[fallthrough]];
+    case WatchRights::Kind::kRegroup:
+    case WatchRights::Kind::kOthers:
+      perform(fsm_.on_unreviewed());
+      return;
+    case WatchRights::Kind::kJoin:
+      if (admits) {
+        group_->refresh_soon();
       }
-    });
-  }
-  for (std::size_t i = 0; i < parts_.size() && !done_; ++i) {
-    if (parts_[i].own != nullptr) {
-      parts_[i].own->open();
-    }
-  }
-  if (!done_) {
-    initial_.start(shared_.params.give_up, [this] { give_up(); });
-    settle();
+      return;
+    case WatchRights::Kind::kGoOn:
+      return;
   }
 }
 
-MergedWatch::Part* MergedWatch::part_of(std::size_t slot) noexcept {
-  for (Part& part : parts_) {
-    if (part.slot == slot) {
-      return &part;
-    }
+void MergedWatch::on_slot_refused(std::size_t slot, const http::ResponseHead& head,
+                                  const std::string& body) noexcept {
+  if (const WatchPart* part = parts_.find(slot); part != nullptr && part->attached) {
+    on_own_refused(parts_.name_of(*part), head, body);
   }
-  return nullptr;
 }
 
-std::string MergedWatch::name_of(const Part& part) const {
-  for (const Member& member : group_->members()) {
-    if (member.slot == part.slot) {
-      return member.name;
-    }
+void MergedWatch::on_slot_expired(std::size_t slot, std::string_view reason,
+                                  Duration delay) noexcept {
+  if (WatchPart* part = parts_.find(slot); part != nullptr && part->attached) {
+    part->attached = false;  // its stream has no successor for this client
+    expire(reason, delay);
   }
-  return {};
 }
 
-void MergedWatch::resume_at_event(std::uint64_t revision, const std::vector<bool>& flags) {
-  auto found = opening_->asked.emplace().guard([this, size = flags.size()](ResumeRing::Found at) {
-    if (done_) {
+void MergedWatch::on_slot_compared(std::size_t slot, std::uint64_t position) noexcept {
+  if (const WatchPart* part = parts_.find(slot); part != nullptr && part->component > position) {
+    on_slot_expired(slot, "ahead", watches_.expiry_turn(0, 1));
+  }
+}
+
+void MergedWatch::on_cluster_leaves(std::size_t slot) noexcept {
+  const WatchPart* part = parts_.find(slot);
+  const bool reads = part != nullptr && part->attached;
+  if (reads && (!fsm_.has_head() || feed_.is_behind()) && !parts_.all_read_log()) {
+    expire_moved();
+  }
+}
+
+void MergedWatch::on_slot_supplied(std::size_t slot) noexcept {
+  if (parts_.has_own_of(slot)) {
+    expire_moved();
+  }
+}
+
+bool MergedWatch::end_for_memory() noexcept {
+  if (!fsm_.tells()) {
+    return false;
+  }
+  cut_off(shared_.stats.evicted_memory);
+  return true;
+}
+
+TimePoint MergedWatch::on_due(TimePoint now) noexcept {
+  if (fsm_.bookmark_due() <= now) {
+    group_->expect_less();
+    perform(fsm_.on_bookmark_due(now));
+  }
+  return fsm_.bookmark_due();
+}
+
+TimePoint MergedWatch::on_stall(TimePoint now) noexcept {
+  const Action action = fsm_.on_silence(parts_.silent_since(), now);
+  if (action.kind == Action::Kind::kNone) {
+    return TimePoint::max();
+  }
+  perform(action);
+  return action.at;
+}
+
+void MergedWatch::on_drained() noexcept {
+  const Action action = fsm_.on_drained();
+  if (action.kind != Action::Kind::kNone) {
+    perform(action);
+    return;
+  }
+  parts_.give_credit();
+  read_log();
+  end_initial_phase();
+}
+
+bool MergedWatch::on_own_lost(const MemberWatch& from, std::string_view cause) noexcept {
+  if (from.half_begun()) {  // objects that it told of may be gone by now (AGG-806)
+    begin();
+    const Action action = fsm_.on_half_lost();
+    if (action.why == MergedWatchFsm::Why::kPresentLost) {
+      fail(shards_unavailable({{from.member().name, std::string(cause)}}, true), action.reason);
+    } else {
+      perform(action);
+    }
+    return false;
+  }
+  group_->expect_stall();
+  lost(from.member().name, cause);
+  return !fsm_.has_ended();
+}
+
+void MergedWatch::lost(const std::string& shard, std::string_view cause) {
+  const Action action = fsm_.on_shard_lost();
+  if (action.kind == Action::Kind::kRefuse) {
+    refuse_without({{shard, std::string(cause)}});
+  } else {
+    perform(action);
+  }
+}
+
+void MergedWatch::on_own_refused(const std::string& shard, const http::ResponseHead& head,
+                                 const std::string& body) noexcept {
+  using Why = MergedWatchFsm::Why;
+  const Action action = fsm_.on_refused(head.status, parts_.all_refuse(), retry_after_of(head));
+  if (action.kind == Action::Kind::kPassOn) {
+    pass_on(head, body);
+  } else if (action.kind == Action::Kind::kFail) {
+    fail(action.why == Why::kFuture ? future_of(head, body) : refusal_of(shard, head, body),
+         action.reason);
+  } else {
+    perform(action);
+  }
+}
+
+void MergedWatch::read_log() {
+  if (!fsm_.tells() || parts_.empty()) {
+    return;
+  }
+  switch (feed_.read(parts_, fsm_.is_doomed())) {
+    case ClientFeed::Read::kTooLittle:
+      cut_off(shared_.stats.evicted_slow);
+      return;
+    case ClientFeed::Read::kMoved:
+      moved();
+      return;
+    case ClientFeed::Read::kNothing:
+      return;
+  }
+}
+
+void MergedWatch::settle() {
+  if (fsm_.is_following() && !parts_.awaits_answer(fsm_.is_unanswered() && fsm_.busy() > 0)) {
+    begin();
+    end_initial_phase();
+  }
+}
+
+void MergedWatch::begin() {
+  if (fsm_.is_unanswered()) {
+    const TimePoint now = shared_.loop.now();
+    perform(fsm_.on_answers(parts_.answers(now - shared_.params.headers_wait), now));
+  }
+}
+
+void MergedWatch::end_initial_phase() {
+  if (!fsm_.awaits_present() || !parts_.have_present(fsm_.waives_absent())) {
+    return;
+  }
+  if (fsm_.owes_end_mark()) {
+    if (!group_->kind().known()) {  // nothing but absence was heard of any shard
+      group_->find_kind();
       return;
     }
-    const auto unfit = [](std::uint64_t component) { return component == kBegun; };
-    DecodedVersion version;
-    version.kind = VersionClass::kNative;
-    if (at.known && at.components.size() == size &&
-        size == group_->codec().history().current().uids.size() &&
-        std::none_of(at.components.begin(), at.components.end(), unfit)) {
-      version.kind = VersionClass::kCursor;
-      version.components = std::move(at.components);
+    begin();
+    read_log();
+    if (fsm_.has_ended() || !parts_.have_read_present()) {
+      return;
     }
-    start_at(version);
-  });
-  if (watches_.find_deliveries) {
-    watches_.find_deliveries(group_->key(), revision, flags, found);
+  }
+  perform(fsm_.on_present_told());
+}
+
+void MergedWatch::give_up() {
+  const Action action =
+      fsm_.on_present_late(parts_.is_held_back(), group_->kind().known(), shared_.loop.now());
+  if (action.kind == Action::Kind::kWait) {
+    initial_.start(action.wait, [this] { give_up(); });
+  } else if (action.kind == Action::Kind::kFail) {
+    fail(shards_unavailable(parts_.late(), true), action.reason);
   } else {
-    found(watches_.find_delivery(group_->key(), revision, flags));
+    perform(action);
   }
 }
 
-void MergedWatch::place(Part& part, const Member& member, bool initial, bool any_state) {
-  WatchStart from;
-  from.revision = part.component;
-  from.any_state = any_state;
-  from.initial_events = initial || part.component == 0;
-  if (initial_events_ == std::optional(false) && part.component == 0) {
-    from.initial_events = false;
-    from.recent = true;
+void MergedWatch::moved() {
+  perform(fsm_.on_moved(parts_.size() > kWideRoute, shared_.loop.now()));
+}
+
+void MergedWatch::want_bookmark() {
+  const bool can_tell = group_->kind().known() && !parts_.is_leaving();
+  perform(fsm_.on_bookmark_wanted(group_->owes(), can_tell, shared_.loop.now()));
+}
+
+void MergedWatch::send_bookmark(bool initial_end) {
+  ++shared_.stats.bookmarks;
+  fsm_.on_bookmark_sent(shared_.loop.now());
+  await_none();
+  feed_.add_bookmark(parts_, initial_end);
+  feed_.flush();
+}
+
+void MergedWatch::await_idle() {
+  idle_.start(about(shared_.params.bookmark_idle), [this] {
+    want_bookmark();
+    await_idle();
+  });
+}
+
+void MergedWatch::end_now() noexcept {
+  const Action action = fsm_.on_end_wanted(feed_.lacks_repeats(), shared_.loop.now());
+  if (action.kind == Action::Kind::kWait) {
+    end_.start(action.wait, [this] { end_now(); });
+  } else {
+    perform(action);
   }
-  if (!from.initial_events && !from.recent && group_->follow(member, part.component)) {
-    attach(part);
+}
+
+void MergedWatch::end_if_silent() {
+  idle_.start(Duration(random_between(0, shared_.params.max_stall.count() / kStallSpread)),
+              [this] {  // not all clients of the group at once
+                if (parts_.silent_since() != TimePoint::max()) {
+                  ++shared_.stats.evicted_stall;
+                  end_now();
+                } else {
+                  await_idle();
+                }
+              });
+}
+
+void MergedWatch::deny(const Error& error, std::string_view reason) {
+  const Action action = fsm_.on_error();
+  if (action.kind == Action::Kind::kNone) {
     return;
   }
-  part.component = from.initial_events ? 0 : from.revision;
-  if (!from.initial_events) {
-    group_->find_kind();
+  if (error.code() == Errc::kExpired) {
+    ++shared_.stats.expired[reason];
   }
-  part.own = group_->make_stream(*this, member, from);
-  note("a watch has a stream of its own", part);
+  log_info("a merged watch ends with an error",
+           {{"reason", reason}, {"path", group_->route().path}, {"errc", errc_name(error.code())}});
+  if (action.kind == Action::Kind::kRefuse) {
+    refuse(error);
+  } else {
+    feed_.add(group_->coding().error(error));
+    finish();
+  }
 }
 
-void MergedWatch::note(std::string_view what, const Part& part) const {
-  log_debug(what, {{"slot", std::uint64_t{part.slot}},
-                   {"component", part.component},
-                   {"audit", audit_id_},
-                   {"path", group_->route().path}});
-}
-
-void MergedWatch::attach(Part& part) {
-  note("a watch reads the log of its group", part);
-  part.attached = true;
-  part.skips = true;
-  const GroupLog& log = group_->log();
-  const std::size_t slot = part.slot;
-  const GroupLog::Index first = log.first_after(slot, part.component);
-  if (!headed_) {  // nothing can be sent yet; what others have is skipped again
-    next_ = std::min(next_, first);
-    return;
-  }
-  for (GroupLog::Index i = first; i < next_; ++i) {
-    if (log.at(i).slot == slot) {
-      deliver(part, i);
+void MergedWatch::perform(const Action& action) {
+  using Kind = Action::Kind;
+  switch (action.kind) {
+    case Kind::kNone:
+    case Kind::kTellError:  // deny() has the error
+    case Kind::kLookAgain:  // on_stall() says when
+      return;
+    case Kind::kLook:
+      return settle();
+    case Kind::kAnswer:
+      return begin();
+    case Kind::kSendHead:
+      return send_head();
+    case Kind::kPassOn: {
+      const MemberWatch::Refusal* refusal = parts_.stream_of(parts_.all()[action.part])->refusal();
+      return pass_on(refusal->head, refusal->body);
     }
+    case Kind::kRefuse:
+      return refuse_for(action);
+    case Kind::kFail:  // of no other reason is the error made here
+      return fail(version_expired(), action.reason);
+    case Kind::kDoom:
+      doom_.start(action.wait, [this, reason = action.reason] { perform(fsm_.on_doom(reason)); });
+      return;
+    case Kind::kWait:  // of the head: the others' timers are where they are asked
+      opening_->headers().start(action.wait,
+                                [this] { perform(fsm_.on_headers_late(parts_.dials())); });
+      return;
+    case Kind::kInitialEnd:
+      initial_.cancel();
+      ticket_.reset();
+      return action.marks ? send_bookmark(true) : void();
+    case Kind::kGiveUp:
+      return end_initial_phase();
+    case Kind::kBookmark:
+      return send_bookmark(false);
+    case Kind::kWantBookmark:
+      return want_bookmark();
+    case Kind::kAwaitBookmark:
+      return group_->expect(action.at);
+    case Kind::kCut:
+      await_none();
+      idle_.cancel();
+      end_.start(action.wait, [this] { perform(fsm_.on_grace_over()); });
+      return;
+    case Kind::kReset:
+      stop();
+      return down_.reset(Errc::kOk);
+    case Kind::kEndSilent:
+      return end_if_silent();
+    case Kind::kWantEnd:
+      return end_now();
+    case Kind::kEnd:
+      want_bookmark();
+      return finish();
   }
 }
 
-void MergedWatch::try_attach(Part& part) {
-  if (part.own == nullptr || done_) {
+void MergedWatch::refuse_for(const Action& action) {
+  using Why = MergedWatchFsm::Why;
+  switch (action.why) {
+    case Why::kBusy:
+      return refuse(shards_busy(fsm_.busy()));
+    case Why::kShardAway:
+      return refuse_without({{parts_.name_of(parts_.all()[action.part]), "it is away"}});
+    case Why::kAllAway:
+      return refuse_without(parts_.away());
+    default:
+      return refuse(shards_unavailable({{"some", "the rights there cannot be checked now"}}, true));
+  }
+}
+
+void MergedWatch::send_head() {
+  opening_.reset();
+  send_watch_head(down_, group_->coding().content_type, audit_id_, permit_.get(), parts_);
+  watches_.drain.add(*this);
+  const Duration life = watch_lifetime(timeout_seconds_);
+  if (life > kLastWarning) {
+    end_.start(life - kLastWarning, [this] {
+      want_bookmark();
+      end_.start(kLastWarning, [this] { end_now(); });
+    });
+  } else {
+    end_.start(life, [this] { end_now(); });
+  }
+  await_idle();
+  feed_.flush();
+  read_log();
+}
+
+void MergedWatch::cut_off(std::uint64_t& counter) {
+  const Action action = fsm_.on_too_much();
+  counter += action.kind == Action::Kind::kCut ? 1 : 0;
+  perform(action);
+}
+
+void MergedWatch::pass_on(const http::ResponseHead& answer, const std::string& body) {
+  stop();
+  pass_status_on(down_, answer, body, audit_id_);
+}
+
+void MergedWatch::refuse(const Error& error) {
+  stop();
+  if (opening_ != nullptr) {
+    serving::send_error(down_, opening_->form(), error);
+  }
+}
+
+void MergedWatch::finish() {
+  const std::string last = feed_.take_rest();
+  stop();
+  feed_.end(last);
+}
+
+void MergedWatch::stop() noexcept {
+  if (!fsm_.on_stop()) {
     return;
   }
-  const bool absent = part.own->state() == MemberWatch::State::kAbsent;
-  if (!absent && (!part.own->is_live() || part.own->position() <= kBegun)) {
-    return;
+  leave();
+  await_none();
+  for (net::Timer* timer : {&idle_, &end_, &doom_, &initial_}) {
+    timer->cancel();
   }
-  const std::size_t slot = part.slot;
-  if (!group_->follows(slot)) {
-    part.own->give_credit();
-    group_->adopt(std::move(part.own));
-    part.attached = true;
-    if (std::none_of(parts_.begin(), parts_.end(),
-                     [&part](const Part& one) { return &one != &part && one.attached; })) {
-      next_ = group_->log().end();
-    }
-    return;
+  parts_.stop_own();
+  if (opening_ != nullptr) {
+    opening_->stop();
   }
-  if (absent) {
-    if (group_->stream(slot)->state() == MemberWatch::State::kAbsent) {
-      retire(std::move(part.own));
-      part.attached = true;
-      part.skips = true;
-    }
-    return;
+  if (permit_ != nullptr) {  // it may be what calls
+    permit_->hold(nullptr);
+    shared_.loop.post([kept = permit_] {});
   }
-  if (group_->log().serves(slot, part.component) &&
-      group_->log().bytes_from(group_->log().first_after(slot, part.component)) <=
-          shared_.params.private_high) {
-    group_->learn_objects(*part.own);
-    retire(std::move(part.own));
-    part.repeats_from = group_->log().end();  // it was told by its own stream
-    attach(part);
-  }
+  group_->remove(*this);
+  ticket_.reset();
 }
 
 std::unique_ptr<http::RequestHandler> make_merged_watch(Watches& watches, http::RequestHead head,
@@ -363,8 +572,12 @@ std::unique_ptr<http::RequestHandler> make_merged_watch(Watches& watches, http::
                                                         MergeRoute route, MergeQuery query,
                                                         std::string accept,
                                                         std::shared_ptr<Permit> permit) {
-  auto watch = std::make_unique<MergedWatch>(watches, std::move(head), stream, std::move(route),
-                                             query, accept, std::move(permit));
+  std::string audit_id(head.headers.get("audit-id"));
+  auto opening = std::make_unique<WatchOpening>(serving::AnswerForm::of(head), watches.asking.loop);
+  ask_as(head, accept);
+  std::shared_ptr<WatchGroup> group = group_of(watches, std::move(head), std::move(route), query);
+  auto watch = std::make_unique<MergedWatch>(watches, stream, std::move(group), std::move(opening),
+                                             query, std::move(permit), std::move(audit_id));
   watch->start(query.resource_version);
   return watch;
 }

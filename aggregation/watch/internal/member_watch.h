@@ -104,10 +104,8 @@ class MemberWatch final : private MemberCall::Listener,
   [[nodiscard]] bool initial_done() const noexcept {
     return fsm_.present() == MemberWatchFsm::Present::kAll;
   }
-  /// It has given some of the present objects, and not all.
-  [[nodiscard]] bool half_begun() const noexcept {
-    return fsm_.present() == MemberWatchFsm::Present::kSome;
-  }
+  /// It has given some of the present objects, and not all, then or since its shard serves them.
+  [[nodiscard]] bool half_begun() const noexcept { return fsm_.is_half_told(); }
   /// Since when the shard has not been heard; TimePoint::max(): it is there.
   [[nodiscard]] TimePoint silent_since() const noexcept { return fsm_.silent_since(); }
   /// The newest answer of the shard to a watch; status 0: none.

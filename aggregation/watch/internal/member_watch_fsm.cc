@@ -349,6 +349,10 @@ Action MemberWatchFsm::on_home_lost(bool away) noexcept {
   return on_open(false);
 }
 
+bool MemberWatchFsm::is_half_told() const noexcept {
+  return present_ == Present::kSome || (start_.initial_events && position_ == kBegun);
+}
+
 void MemberWatchFsm::be_heard() noexcept {
   backoff_ = params_.first_backoff;
   loss_ = {};

@@ -38,7 +38,8 @@ class MemberWatchFsm {
     kAbsent,      ///< the shard does not serve the resource: asked again now and then
     kStopped      ///< for ever
   };
-  /// What the sink was given of the objects that were there at the beginning. Only grows.
+  /// What the sink was given of the objects that were there at the beginning. Only grows: of a
+  /// shard that lacked the resource then, all were given.
   enum class Present : std::uint8_t {
     kNone,
     kSome,  ///< a loss cannot be made good: those that are gone meanwhile would stay
@@ -157,6 +158,9 @@ class MemberWatchFsm {
     return state_ == State::kInitial || (state_ == State::kOpening && start_.initial_events);
   }
   [[nodiscard]] Present present() const noexcept { return present_; }
+  /// The sink was given some of the present objects, and not all: of the beginning, or of a shard
+  /// that has lacked the resource until now. A loss cannot be made good.
+  [[nodiscard]] bool is_half_told() const noexcept;
   [[nodiscard]] Fault fault() const noexcept { return fault_; }
   /// What the shard is asked for.
   [[nodiscard]] const WatchStart& question() const noexcept { return start_; }

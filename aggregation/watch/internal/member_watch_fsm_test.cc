@@ -353,6 +353,7 @@ void check(const Fsm& fsm, const std::string& history) {
   }
   if (fsm.present() == Present::kSome) {
     EXPECT_EQ(fsm.position(), kBegun) << history;
+    EXPECT_TRUE(fsm.is_half_told()) << history;
   }
 }
 
@@ -555,6 +556,23 @@ TEST(MemberWatchFsm, WhatAShardLacked_IsAskedForFromTheBeginning) {
   EXPECT_TRUE(fsm.question().initial_events);
   EXPECT_EQ(text_of(fsm.on_accepted()), "accepted");
   EXPECT_EQ(fsm.state(), State::kInitial);
+}
+
+TEST(MemberWatchFsm, WhatAShardLackedAndGaveInPart_CannotBeMadeGood) {
+  Fsm fsm = absent();
+  (void)fsm.on_open(false);
+  (void)fsm.on_accepted();
+  EXPECT_FALSE(fsm.is_half_told());
+  EXPECT_EQ(fsm.on_event(EventType::kAdded, 7, false), Taken::kPresent);
+  EXPECT_TRUE(fsm.is_half_told());
+  EXPECT_EQ(fsm.on_end(Errc::kReset, 200, ShardVerdict::kGood, kNow).kind, Action::Kind::kLost);
+  EXPECT_TRUE(fsm.is_half_told());
+  (void)fsm.on_loss_told(true);
+  (void)fsm.on_open(false);
+  (void)fsm.on_accepted();
+  EXPECT_EQ(fsm.on_event(EventType::kBookmark, 9, true), Taken::kInitialEnd);
+  EXPECT_FALSE(fsm.is_half_told());
+  EXPECT_FALSE(live().is_half_told());
 }
 
 TEST(MemberWatchFsm, AStreamThatIsReadFromAnotherLoop_MayTellAgainAndGoesOnAlone) {

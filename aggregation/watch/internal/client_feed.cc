@@ -1,0 +1,124 @@
+#include "aggregation/watch/internal/client_feed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/memory.h"
+#include "base/prefetch.h"
+
+namespace kintsugi::aggregation {
+
+ClientFeed::Read ClientFeed::read(WatchParts& parts, bool doomed) {
+  const GroupLog& log = group_.log();
+  if (next_ < log.begin()) {
+    return Read::kTooLittle;
+  }
+  bool moved = false;
+  while (next_ < log.end() && has_room()) {
+    const GroupLog::Index index = next_++;
+    WatchPart* part = parts.find(log.at(index).slot);
+    if (part != nullptr && part->leaves_at != 0 && index >= part->leaves_at) {
+      part = parts.drop(*part);  // its shard is back
+    }
+    if (part != nullptr && part->attached && (log.is_current(index) || part->leaves_at != 0)) {
+      deliver(parts, *part, index, doomed);
+      moved = true;
+    }
+  }
+  bool too_far = false;
+  if (next_ < log.end()) {
+    const bool over = log.bytes_from(next_) > asking_.params.queue_high ||
+                      log.end() - next_ > asking_.params.queue_high_events;
+    too_far = over && caught_up_;
+  } else {
+    caught_up_ = true;
+    moved = parts.level_up() || moved;
+  }
+  parts.drop_read(next_);
+  return too_far ? Read::kTooLittle : moved ? Read::kMoved : Read::kNothing;
+}
+
+void ClientFeed::catch_up(WatchParts& parts, WatchPart& part, bool has_head, bool doomed) {
+  const GroupLog& log = group_.log();
+  const std::size_t slot = part.slot;
+  const GroupLog::Index first = log.first_after(slot, part.component);
+  if (!has_head) {  // nothing can be sent yet; what others have is skipped again
+    next_ = std::min(next_, first);
+    return;
+  }
+  for (GroupLog::Index i = first; i < next_; ++i) {
+    if (log.at(i).slot == slot) {
+      deliver(parts, part, i, doomed);
+    }
+  }
+}
+
+void ClientFeed::deliver(WatchParts& parts, WatchPart& part, GroupLog::Index index, bool doomed) {
+  const GroupLog::Entry& entry = group_.log().at(index);
+  if (part.skips) {
+    const bool has_same = !entry.repeats || index < part.repeats_from;
+    if (part.component > kBegun &&
+        (entry.position < part.component || (entry.position == part.component && has_same))) {
+      return;
+    }
+    part.skips = false;
+  }
+  part.component = std::max(part.component, entry.position);
+  ++group_.counts().events;
+  const std::string_view event = entry.bytes.view();
+  const std::string_view columns =
+      event.substr(std::min<std::size_t>(entry.columns_at, event.size()), entry.columns_size);
+  if (columns_needed(columns)) {
+    down_.send_data(with_columns(event, group_.columns()), false);
+  } else if (columns_sent_ && !columns.empty()) {
+    down_.send_data(without_columns(event, columns), false);
+  } else {
+    down_.send_data(entry.bytes, false);
+  }
+  columns_sent_ = true;
+  if (doomed || !parts.all_read_log()) {
+    group_.ring().deliver_to(entry.revision, parts.resumable(doomed), asking_.loop.now());
+  }
+}
+
+void ClientFeed::add_event(const EventFacts& facts, std::string_view event) {
+  if (facts.columns.empty() || !columns_sent_) {
+    own_ +=
+        columns_needed(facts.columns) ? with_columns(event, group_.columns()) : std::string(event);
+  } else {
+    own_ += without_columns(event, facts.columns);
+  }
+  own_ += group_.coding().separator;
+  columns_sent_ = true;
+  ++group_.counts().events;
+}
+
+void ClientFeed::add_bookmark(const WatchParts& parts, bool initial_end) {
+  const bool first_of_table = group_.kind().is_table() && !columns_sent_;
+  if (!initial_end && !first_of_table && !is_behind() && parts.is_level()) {
+    flush();  // one for all who have everything
+    down_.send_data(group_.bookmark(), false);
+    return;
+  }
+  own_ += group_.coding().bookmark(group_.kind(), group_.codec().format(parts.components()),
+                                   initial_end, first_of_table ? group_.columns() : std::string());
+  columns_sent_ = columns_sent_ || (first_of_table && !group_.columns().empty());
+}
+
+void ClientFeed::flush() {
+  if (!own_.empty()) {
+    down_.send_data(own_, false);
+    give_back(own_);
+  }
+}
+
+std::string ClientFeed::take_rest() { return std::exchange(own_, {}); }
+
+GroupReader::Queued ClientFeed::queued() const noexcept {
+  const GroupLog& log = group_.log();
+  return {log.bytes_from(std::max(next_, log.begin())), down_.unsent_bytes() + own_.size()};
+}
+
+void ClientFeed::approach() const noexcept { fetch_ahead(&down_, 2); }
+
+}  // namespace kintsugi::aggregation
