@@ -287,7 +287,8 @@ void conflicted(const WriteOpPtr& op) {
 void store_changed(const WriteOpPtr& op) {
   const bool deleting = op->old->at({"metadata", "deletionTimestamp"}) != nullptr;
   const bool gone = deleting && !is_held(*op->kind->def, *op->object);
-  if (!gone && !krm::differs_beyond_times(*op->old, *op->object) && !is_stale(*op)) {
+  if (!gone && !op->entry.stale && !krm::differs_beyond_times(*op->old, *op->object) &&
+      !is_stale(*op)) {
     op->finish(present(*op));
     return;
   }
