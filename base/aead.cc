@@ -135,13 +135,13 @@ std::optional<std::string> gcm_open(const SecretKey& key, std::string_view assoc
                           bytes_in(sealed), nullptr) != 1) {
     give_up_sealing("open");
   }
-  const bool good = EVP_DecryptUpdate(context.get(), nullptr, &written, bytes_in(associated),
-                                      static_cast<int>(associated.size())) == 1 &&
-                    EVP_DecryptUpdate(context.get(), to, &written,
-                                      bytes_in(sealed) + kGcmNonce, static_cast<int>(size)) == 1 &&
-                    EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_AEAD_SET_TAG, kGcmTag,
-                                        tag.data()) == 1 &&
-                    EVP_DecryptFinal_ex(context.get(), to + written, &rest) == 1;
+  const bool good =
+      EVP_DecryptUpdate(context.get(), nullptr, &written, bytes_in(associated),
+                        static_cast<int>(associated.size())) == 1 &&
+      EVP_DecryptUpdate(context.get(), to, &written, bytes_in(sealed) + kGcmNonce,
+                        static_cast<int>(size)) == 1 &&
+      EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_AEAD_SET_TAG, kGcmTag, tag.data()) == 1 &&
+      EVP_DecryptFinal_ex(context.get(), to + written, &rest) == 1;
   if (!good) {
     wipe(plain);
     return std::nullopt;

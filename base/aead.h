@@ -31,9 +31,9 @@ class SecretKey {
 void wipe(std::string& text) noexcept;
 
 /// AES in Galois/counter mode (NIST SP 800-38D) by OpenSSL, as Kubernetes' `aesgcm` writes it.
-/// Shape of a sealed text: 12 bytes nonce, the cipher text (as long as the plain text), 16 bytes tag.
-/// Threads: any. An OpenSSL without the algorithm, without memory or without random numbers ends
-/// the process.
+/// Shape of a sealed text: 12 bytes nonce, the cipher text (as long as the plain text), 16 bytes
+/// tag. Threads: any. An OpenSSL without the algorithm, without memory or without random numbers
+/// ends the process.
 inline constexpr std::size_t kGcmNonce = 12;
 inline constexpr std::size_t kGcmTag = 16;
 

@@ -25,9 +25,6 @@ struct Entry {
   SharedBytes value;
   Revision created = 0;   ///< revision of the write that created the key
   Revision modified = 0;  ///< revision of the write that made this version
-  /// Equal text would be stored as other bytes now (store/encryption/): worth a write that changes
-  /// nothing else.
-  bool stale = false;
 };
 
 enum class EventType : std::uint8_t { kPut, kDelete };

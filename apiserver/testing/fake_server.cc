@@ -133,8 +133,8 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster,
     }
     return ClusterTarget{cluster, "", head.target};
   };
-  ServerParams params{loop_, store_, *registry_, *authenticator_, *authorizer_, std::move(resolve),
-                      {}};
+  ServerParams params{loop_,        encrypted_store_,   *registry_, *authenticator_,
+                      *authorizer_, std::move(resolve), {}};
   params.prepare_any = [this](const WriteContext& context, const ResourceDef& def,
                               krm::Json& object, const krm::Json* old) {
     return prepare_ ? prepare_(context, def, object, old) : Expected<void>();

@@ -14,6 +14,7 @@ namespace kintsugi::cmd {
 struct ProxyCommandLine {
   std::string config;  ///< --config, absolute; "": none
   bool validate = false, help = false, version = false;
+  bool insecure_file_modes = false;
   std::string log_level = "info";
   /// kcp's flags by name, in their order; comma lists are split.
   std::map<std::string, std::vector<std::string>> flags;

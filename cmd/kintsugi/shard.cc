@@ -10,6 +10,7 @@
 #include "auth/x509_identity.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
+#include "base/secret_file.h"
 #include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
@@ -19,6 +20,7 @@
 #include "net/loop.h"
 #include "net/signals.h"
 #include "net/tls.h"
+#include "server/encryption.h"
 #include "server/file_watch.h"
 #include "server/files.h"
 #include "server/kubeconfig.h"
@@ -37,7 +39,8 @@ constexpr apiserver::ConcurrencyLimits kRequests;
 struct Options {
   std::string join, name, bind = "127.0.0.1", audit_log, claims_escalation = "refuse";
   std::string client_crl, request_header_crl, backend_crl, crl_stale = "refuse";
-  bool crl_required = false;
+  std::string encryption;
+  bool crl_required = false, insecure_file_modes = false;
   std::uint16_t port = 0;
   std::uint32_t loops = 1;
   std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
@@ -83,6 +86,13 @@ FlagTable flag_table(Options& options) {
             {"memory-budget", "MIB", "0",
              "what clients may make the shard keep; 0: 75 % of what the process may use",
              into(options.memory_budget)}}},
+          {"Data",
+           {{"encryption-provider-config", "FILE", "<join>/pki/encryption.yaml, where it is there",
+             "EncryptionConfiguration: which resources are encrypted at rest, with which keys",
+             into(options.encryption)},
+            {"insecure-file-modes", "", "",
+             "keys and kubeconfigs that others may read end the start; with this they are warnings",
+             into(options.insecure_file_modes)}}},
           {"Rights and log",
            {{"binding-claims-escalation", "refuse|allow", "refuse",
              "whether one may accept permission claims for verbs that one does not hold oneself",
@@ -138,6 +148,11 @@ class Running {
       return fail(std::move(opened.error()));
     }
     store_ = std::move(*opened);
+    auto encryption = server::ShardEncryption::open(*store_, layout_, options_.encryption);
+    if (!encryption) {
+      return fail(std::move(encryption.error()));
+    }
+    encryption_ = std::move(*encryption);
     controlplane::ShardServerParams params;
     params.name = name;
     params.labels = std::move(labels);
@@ -222,10 +237,10 @@ class Running {
   /// On the port that was asked for; else that of the last run, else another one.
   Expected<void> serve(controlplane::ShardServerParams params) {
     params.port = options_.port != 0 ? options_.port : server::last_port(layout_, options_.name);
-    auto server = controlplane::ShardServer::start(loop_, *store_, params);
+    auto server = controlplane::ShardServer::start(loop_, encryption_->store(), params);
     if (!server && options_.port == 0 && params.port != 0) {
       params.port = 0;
-      server = controlplane::ShardServer::start(loop_, *store_, std::move(params));
+      server = controlplane::ShardServer::start(loop_, encryption_->store(), std::move(params));
     }
     if (!server) {
       return fail(std::move(server.error()));
@@ -234,8 +249,9 @@ class Running {
     watch_ = std::make_unique<server::FileWatch>(
         loop_, kFilePoll, [this](const std::vector<std::string>&) { reload(); });
     std::vector<std::string> files = {
-        pki_.certificate(server_name()), pki_.key(server_name()), pki_.certificate("client-ca"),
-        pki_.certificate("requestheader-ca"), pki_.key("service-account")};
+        pki_.certificate(server_name()), pki_.key(server_name()),
+        pki_.certificate("client-ca"),   pki_.certificate("requestheader-ca"),
+        pki_.key("service-account"),     encryption_->file()};
     for (const std::string& crl : {options_.client_crl, options_.request_header_crl}) {
       if (!crl.empty()) {
         files.push_back(crl);
@@ -355,6 +371,9 @@ class Running {
     if (auto taken = verifier_->reload(*bundles); !taken) {
       return fail(std::move(taken.error()));
     }
+    if (auto taken = encryption_->reload(); !taken) {
+      return fail(std::move(taken.error()));
+    }
     return Reloaded{std::move(*tls), std::move(*keys)};
   }
 
@@ -396,6 +415,7 @@ class Running {
   net::Signals signals_;
   std::unique_ptr<auth::AuditLog> audit_;
   std::unique_ptr<store::LmdbStore> store_;
+  std::unique_ptr<server::ShardEncryption> encryption_;
   std::shared_ptr<net::TlsContext> client_tls_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   const std::shared_ptr<CertificateEnds> certificates_ = std::make_shared<CertificateEnds>();
@@ -464,6 +484,9 @@ int run_shard(const std::vector<std::string>& arguments) {
   auto labels = parse_labels(options.labels);
   if (!labels) {
     return complain("shard", std::string(labels.error().message()), 2);
+  }
+  if (options.insecure_file_modes) {
+    set_secret_file_rule(SecretFileRule::kWarn);
   }
   const server::Layout layout{server::absolute_path(options.join)};
   if (auto joined = server::check_join_folder(layout); !joined) {

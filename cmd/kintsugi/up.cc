@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/log.h"
+#include "base/secret_file.h"
 #include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
@@ -19,6 +20,7 @@
 #include "net/signals.h"
 #include "net/tls.h"
 #include "net/upstream.h"
+#include "server/encryption.h"
 #include "server/files.h"
 #include "server/kubeconfig.h"
 #include "server/layout.h"
@@ -406,9 +408,12 @@ Expected<void> prepare(const Options& options, const server::Layout& layout) {
   if (auto result = pki.ensure({options.bind, "127.0.0.1", "::1", "localhost"}); !result) {
     return result;
   }
+  if (auto result = server::ensure_encryption_config(layout); !result) {
+    return result;
+  }
   auto ca = server::read_file(pki.certificate("serving-ca"));
   auto certificate = server::read_file(pki.certificate("admin"));
-  auto key = server::read_file(pki.key("admin"));
+  auto key = read_secret_file(pki.key("admin"));
   if (!ca || !certificate || !key) {
     return fail(Errc::kIo, "the certificates in " + layout.pki() + " cannot be read");
   }

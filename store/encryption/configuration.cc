@@ -18,7 +18,8 @@ namespace kintsugi::store {
 namespace {
 
 constexpr std::string_view kOverlap =
-    "using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed "
+    "using overlapping resources such as 'secrets' and '*.' in the same resource list is not "
+    "allowed "
     "as they will be masked";
 constexpr std::size_t kMaxPerList = 256;
 
@@ -188,8 +189,9 @@ class EncryptionParser {
       }
       check_members(item, at, {"aesgcm", "aescbc", "secretbox", "identity", "kms"});
       if (item.size() > 1) {
-        fault(at, "Invalid value: more than one provider specified in a single element, should "
-                  "split into different list elements");
+        fault(at,
+              "Invalid value: more than one provider specified in a single element, should "
+              "split into different list elements");
         continue;
       }
       if (item.size() == 0) {
@@ -247,7 +249,8 @@ class EncryptionParser {
     } else if (name.size() > 253 || std::any_of(name.begin(), name.end(), [](char c) {
                  return c <= ' ' || c >= 0x7f || c == ':' || c == '"';
                })) {
-      invalid(field + ".name", name.substr(0, 253), "must be up to 253 printable characters but ':'");
+      invalid(field + ".name", name.substr(0, 253),
+              "must be up to 253 printable characters but ':'");
     }
     if (secret.empty()) {
       fault(field + ".secret", "Required value: secret is a mandatory field for a key");

@@ -98,12 +98,21 @@ Expected<Entry> EncryptedStore::get(std::string_view key) const {
   if (!entry) {
     return entry;
   }
-  auto stale = open_value(codec(), key, entry->value);
-  if (!stale) {
-    return fail(std::move(stale.error()));
+  if (auto opened = open_value(codec(), key, entry->value); !opened) {
+    return fail(std::move(opened.error()));
   }
-  entry->stale = *stale;
   return entry;
+}
+
+bool EncryptedStore::is_outdated(std::string_view key, Revision modified) const {
+  const ValueCodec& with = codec();
+  if (!with.covers(key)) {
+    return false;
+  }
+  auto entry = inner_.get(key);
+  const auto outdated = entry && entry->modified == modified ? open_value(with, key, entry->value)
+                                                             : Expected<bool>(false);
+  return outdated && *outdated;
 }
 
 Expected<Revision> EncryptedStore::range(const RangeQuery& query, const Visitor& visit) const {

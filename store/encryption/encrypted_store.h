@@ -8,18 +8,19 @@
 #include <vector>
 
 #include "store/encryption/value_codec.h"
+#include "store/outdated.h"
 #include "store/store.h"
 
 namespace kintsugi::store {
 
 /// A store in front of another one: what the configuration names lies encrypted in that one, with
 /// history, events and what backups copy, and is plain here (SE-149, SE-150).
-/// Entry::stale tells values that a write of the same text would store otherwise.
+/// is_stored_outdated() tells values that a write of the same text would store otherwise.
 /// Errors besides Store's: kInternal for what does not open. A range() ends there: a list without
 /// the object would look whole.
 /// Cost for other resources: a comparison per read value, of the resource per write.
 /// Threads: as Store.
-class EncryptedStore final : public Store {
+class EncryptedStore final : public Store, public KeepsForms {
  public:
   /// `inner` must outlive it.
   explicit EncryptedStore(Store& inner,
@@ -44,6 +45,7 @@ class EncryptedStore final : public Store {
   void compact(Revision revision) override { inner_.compact(revision); }
   [[nodiscard]] StoreStats stats() const override { return inner_.stats(); }
   [[nodiscard]] Expected<void> health() const override { return inner_.health(); }
+  [[nodiscard]] bool is_outdated(std::string_view key, Revision modified) const override;
 
  private:
   /// What all subscriptions share; a running delivery may outlive the store that began it.

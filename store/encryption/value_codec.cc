@@ -29,8 +29,8 @@ std::string name_in(std::string_view stored) {
   const std::string_view rest = stored.substr(kAesGcm.size(), kMostShown + 1);
   const std::size_t end = rest.find(':');
   const std::string_view name = rest.substr(0, end);
-  const bool readable = std::all_of(name.begin(), name.end(),
-                                    [](char c) { return c > ' ' && c < 0x7f && c != '"'; });
+  const bool readable =
+      std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f && c != '"'; });
   return end == std::string_view::npos || !readable ? "" : std::string(name);
 }
 

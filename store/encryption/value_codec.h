@@ -10,7 +10,8 @@
 #include "base/aead.h"
 #include "base/error.h"
 
-/// Values of a store encrypted at rest, as Kubernetes' EncryptionConfiguration says (SE-149, SE-150).
+/// Values of a store encrypted at rest, as Kubernetes' EncryptionConfiguration says (SE-149,
+/// SE-150).
 ///
 /// Shape of a stored value, Kubernetes' own: `k8s:enc:aesgcm:v1:<key name>:`, then 12 bytes nonce,
 /// the AES-GCM cipher text, 16 bytes tag. The store's key is the associated data, so a value opens
