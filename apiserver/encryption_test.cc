@@ -24,8 +24,11 @@ class EncryptedObjects : public ::testing::Test {
  protected:
   EncryptedObjects() : server(kinds::builtin_kinds(), "lc") {
     use(kFirst);
-    EXPECT_EQ(server.send("POST", "/api/v1/namespaces", R"({"metadata":{"name":"t1"}})").status(),
-              201);
+    EXPECT_EQ(
+        server
+            .send("POST", "/api/v1/namespaces", *krm::Json::parse(R"({"metadata":{"name":"t1"}})"))
+            .status(),
+        201);
     for (const char* name : {"a", "b", "c"}) {
       EXPECT_EQ(server.send("POST", kSecrets, secret(name)).status(), 201);
     }
@@ -38,9 +41,9 @@ class EncryptedObjects : public ::testing::Test {
     ASSERT_TRUE(codec) << codec.error().to_string();
     server.encrypted_store().set_codec(std::move(*codec));
   }
-  static std::string secret(const std::string& name) {
-    return R"({"apiVersion":"v1","kind":"Secret","metadata":{"name":")" + name +
-           R"("},"data":{"password":"Y2FuYXJ5"}})";
+  static krm::Json secret(const std::string& name) {
+    return *krm::Json::parse(R"({"apiVersion":"v1","kind":"Secret","metadata":{"name":")" + name +
+                             R"("},"data":{"password":"Y2FuYXJ5"}})");
   }
   static std::string key(const std::string& name) {
     return *object_key("secrets", "lc", "t1", name);

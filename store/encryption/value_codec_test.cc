@@ -235,7 +235,7 @@ TEST(ValueCodec, SE149_WhenDocumentIsWrong_SaysWhere) {
   EXPECT_THAT(fault("kind: EncryptionConfiguration\napiVersion: v9\n"), HasSubstr("apiVersion"));
   EXPECT_THAT(fault("a: [b"), HasSubstr("yaml"));
   EXPECT_EQ(fault(head), "resources: Required value: at least one resources is required");
-  EXPECT_EQ(fault(head + "resources: 7\n"), "resources: must be a list, not number");
+  EXPECT_EQ(fault(head + "resources: 7\n"), "resources: must be a list, not integer");
   EXPECT_THAT(fault(head + "resources: [7]\n"), HasSubstr("resources[0]: must be an object"));
   EXPECT_THAT(fault(head + "kind: EncryptionConfiguration\nresources: []\n"),
               HasSubstr("strict decoding error"));

@@ -143,9 +143,9 @@ class KilledRewrite : public ::testing::Test {
 
   void SetUp() override {
     const auto store = open_at(directory_.data());
-    for (std::uint64_t i = 0; i < kKeys; i += 1'000) {
+    for (std::uint64_t i = 0; i < kKeys; i += 100) {
       std::vector<Op> ops;
-      for (std::uint64_t j = i; j < i + 1'000; ++j) {
+      for (std::uint64_t j = i; j < i + 100; ++j) {
         ops.push_back(put("k" + std::to_string(j), "value" + std::to_string(j)));
       }
       ASSERT_TRUE(store->commit_wait(std::move(ops)));
