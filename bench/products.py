@@ -10,6 +10,7 @@ import time
 
 SUITE = "TLS_AES_128_GCM_SHA256"
 PROXY_CPU, OTHER_CPU = "0", "1"
+os.umask(0o077)  # keys and kubeconfigs that others may read are refused
 LIMIT = 900  # no process of a run lives longer [s]
 
 HAPROXY = """
@@ -91,6 +92,9 @@ def prepare(run: pathlib.Path):
     make("proxy-client", "/CN=kintsugi-proxy")
     (run / "key.pem").write_text((run / "cert.key").read_text())
     (run / "both.pem").write_text((run / "cert.pem").read_text() + (run / "key.pem").read_text())
+    for name in ("key.pem", "both.pem", "shard.kubeconfig"):  # of a run before
+        if (run / name).exists():
+            (run / name).chmod(0o600)
 
 
 def free_port() -> int:

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/secret_file.h"
 #include "base/time.h"
 #include "net/internal/tls_internal.h"
 #include "net/openssl_memory.h"
@@ -86,13 +87,24 @@ Expected<std::vector<X509Ptr>> parse_certificates(const Pem& pem) {
   return result;
 }
 
+Expected<Pem> load_key(const TlsParams& params) {
+  if (!params.key_pem.empty() || params.key_file.empty()) {
+    return Pem{"key", params.key_pem};
+  }
+  Expected<std::string> text = read_secret_file(params.key_file);
+  if (!text) {
+    return fail(std::move(text).error());
+  }
+  return Pem{params.key_file, std::move(*text)};
+}
+
 Expected<void> use_key_pair(SSL_CTX* context, const TlsParams& params) {
   Expected<Pem> certificate_pem =
       load(params.certificate_file, params.certificate_pem, "certificate");
   if (!certificate_pem) {
     return fail(std::move(certificate_pem).error());
   }
-  Expected<Pem> key_pem = load(params.key_file, params.key_pem, "key");
+  Expected<Pem> key_pem = load_key(params);
   if (!key_pem) {
     return fail(std::move(key_pem).error());
   }

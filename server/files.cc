@@ -6,9 +6,10 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
+
+#include "base/secret_file.h"
 
 namespace kintsugi::server {
 
@@ -36,29 +37,7 @@ Expected<std::string> read_file(const std::string& path) {
 }
 
 Expected<void> write_file(const std::string& path, std::string_view text, unsigned mode) {
-  const std::string temporary = path + ".new";
-  const auto failed = [&]() -> Expected<void> {
-    const int cause = errno;
-    ::unlink(temporary.c_str());
-    return fail(Errc::kIo, path + ": " + std::strerror(cause));
-  };
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-  if (fd < 0) {
-    return failed();
-  }
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0) {
-      ::close(fd);
-      return failed();
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  const bool synced = ::fchmod(fd, mode) == 0;
-  if (::close(fd) != 0 || !synced || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return failed();
-  }
-  return {};
+  return replace_file(path, text, mode);
 }
 
 Expected<void> make_directories(const std::string& path) {

@@ -7,9 +7,10 @@
 
 namespace kintsugi::server {
 
+/// Of what is no secret; the others are read by base/secret_file.h.
 /// @error kConfig names the file and the cause.
 [[nodiscard]] Expected<std::string> read_file(const std::string& path);
-/// Writes by a temporary file and rename, so that readers see the old or the new text. @error kIo.
+/// replace_file() of base/secret_file.h. @error kIo, kFull.
 [[nodiscard]] Expected<void> write_file(const std::string& path, std::string_view text,
                                         unsigned mode = 0644);
 /// mkdir -p with mode 0700 for what is new. @error kIo.

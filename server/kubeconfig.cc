@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/secret_file.h"
 #include "base/strings.h"
 #include "krm/json.h"
 #include "krm/yaml.h"
@@ -19,7 +20,7 @@ std::string below(const std::string& folder, std::string_view file) {
 
 /// `<key>-data` (base64), or the file that `<key>` names, or "".
 Expected<std::string> inline_or_file(const Json& section, std::string_view key,
-                                     const std::string& folder) {
+                                     const std::string& folder, bool is_secret = false) {
   const std::string data_key = std::string(key) + "-data";
   if (const std::string_view data = section.text({data_key}); !data.empty()) {
     auto text = base64_decode(data);
@@ -32,7 +33,7 @@ Expected<std::string> inline_or_file(const Json& section, std::string_view key,
   if (file.empty()) {
     return std::string();
   }
-  return read_file(below(folder, file));
+  return is_secret ? read_secret_file(below(folder, file)) : read_file(below(folder, file));
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ const Json* find_named(const Json& document, std::string_view list, std::string_
 }
 
 Expected<KubeAccess> read_kubeconfig(const std::string& path, std::string_view context) {
-  auto text = read_file(path);
+  auto text = read_secret_file(path);
   if (!text) {
     return fail(std::move(text.error()));
   }
@@ -99,7 +100,7 @@ Expected<KubeAccess> kube_access(const Json& document, const std::string& folder
   const Json* credentials = user != nullptr ? user->find("user") : nullptr;
   if (credentials != nullptr) {
     auto certificate = inline_or_file(*credentials, "client-certificate", folder);
-    auto key = inline_or_file(*credentials, "client-key", folder);
+    auto key = inline_or_file(*credentials, "client-key", folder, true);
     if (!certificate || !key) {
       return fail(std::move(!certificate ? certificate.error() : key.error()).at(origin));
     }
@@ -107,7 +108,7 @@ Expected<KubeAccess> kube_access(const Json& document, const std::string& folder
     access.key_pem = std::move(*key);
     access.token = credentials->text({"token"});
     if (const std::string_view file = credentials->text({"tokenFile"}); !file.empty()) {
-      auto token = read_file(below(folder, file));
+      auto token = read_secret_file(below(folder, file));
       if (!token) {
         return fail(std::move(token.error()).at(origin));
       }

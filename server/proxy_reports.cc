@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/secret_file.h"
 #include "base/strings.h"
 #include "server/files.h"
 #include "server/proxy_control.h"
@@ -90,7 +91,7 @@ Expected<void> ProxyControl::open_admin() {
     admin_identities_->serve(params);
     std::string token;
     if (!config_.admin.token_file.empty()) {
-      auto text = read_file(config_.admin.token_file);
+      auto text = read_secret_file(config_.admin.token_file);
       if (!text) {
         return fail(std::move(text.error()).at("admin.token_file"));
       }

@@ -1,11 +1,8 @@
 #include "server/shard_files.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
+#include "base/secret_file.h"
 #include "base/strings.h"
 #include "krm/path_prefixes.h"
 #include "server/files.h"
@@ -15,7 +12,6 @@
 namespace kintsugi::server {
 namespace {
 
-/// Writes the key beside its place and links it there: only the first link works.
 Expected<void> make_account_key(const std::string& path) {
   auto key = auth::JwtKey::generate();
   if (!key) {
@@ -25,15 +21,8 @@ Expected<void> make_account_key(const std::string& path) {
   if (!pem) {
     return fail(std::move(pem.error()));
   }
-  const std::string own = path + "." + std::to_string(::getpid());
-  if (auto written = write_file(own, *pem, 0600); !written) {
-    return written;
-  }
-  const int linked = ::link(own.c_str(), path.c_str());
-  const int cause = errno;
-  ::unlink(own.c_str());
-  if (linked != 0 && cause != EEXIST) {
-    return fail(Errc::kIo, path + ": " + std::strerror(cause));
+  if (auto made = create_file(path, *pem, 0600); !made) {
+    return fail(std::move(made.error()));
   }
   return {};
 }
@@ -66,7 +55,7 @@ Expected<auth::JwtKeys> ensure_account_keys(const Layout& layout) {
       return fail(std::move(made.error()));
     }
   }
-  auto pem = read_file(path);
+  auto pem = read_secret_file(path);
   if (!pem) {
     return fail(std::move(pem.error()));
   }
@@ -91,7 +80,7 @@ Expected<void> write_shard_files(const Layout& layout, const std::string& name,
   const Pki pki(layout.pki());
   auto ca = read_file(pki.certificate("serving-ca"));
   auto certificate = read_file(pki.certificate("shard-admin"));
-  auto key = read_file(pki.key("shard-admin"));
+  auto key = read_secret_file(pki.key("shard-admin"));
   for (auto* text : {&ca, &certificate, &key}) {
     if (!*text) {
       return fail(std::move(text->error()));

@@ -11,11 +11,13 @@
 #include "auth/audit_log.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
+#include "base/secret_file.h"
 #include "controlplane/shard_server.h"
 #include "net/loop.h"
 #include "net/outgoing.h"
 #include "net/signals.h"
 #include "net/upstream.h"
+#include "server/encryption.h"
 #include "server/files.h"
 #include "server/internal/file_watch.h"
 #include "server/internal/shard_credentials.h"
@@ -99,6 +101,11 @@ class ShardProgram {
       return fail(std::move(opened.error()));
     }
     store_ = std::move(*opened);
+    auto encryption = ShardEncryption::open(*store_, options_.layout, options_.encryption);
+    if (!encryption) {
+      return fail(std::move(encryption.error()));
+    }
+    encryption_ = std::move(*encryption);
     return {};
   }
 
@@ -164,10 +171,10 @@ class ShardProgram {
   /// On the port that was asked for; else that of the last run, else another one.
   Expected<void> serve(Params& params) {
     params.port = options_.port != 0 ? options_.port : last_port(options_.layout, options_.name);
-    auto server = controlplane::ShardServer::start(loop_, *store_, params);
+    auto server = controlplane::ShardServer::start(loop_, encryption_->store(), params);
     if (!server && options_.port == 0 && params.port != 0) {
       params.port = 0;
-      server = controlplane::ShardServer::start(loop_, *store_, std::move(params));
+      server = controlplane::ShardServer::start(loop_, encryption_->store(), std::move(params));
     }
     if (!server) {
       return fail(std::move(server.error()));
@@ -185,11 +192,13 @@ class ShardProgram {
   void follow_files() {
     watch_ = std::make_unique<FileWatch>(loop_, kFilePoll,
                                          [this](const std::vector<std::string>&) { reload(); });
-    watch_->set_files(credentials_.followed());
+    std::vector<std::string> files = credentials_.followed();
+    files.push_back(encryption_->file());
+    watch_->set_files(files);
   }
 
-  /// The own pair, when a third of its life is over, now and every minute; `up` does so for those of
-  /// the installation.
+  /// The own pair, when a third of its life is over, now and every minute; `up` does so for those
+  /// of the installation.
   void renew() {
     if (auto renewed = credentials_.ensure(options_.address); !renewed) {
       log_error("the certificate cannot be renewed", {{"error", renewed.error().to_string()}});
@@ -263,6 +272,9 @@ class ShardProgram {
       if (auto taken = verifier_->reload(loaded->callers); !taken) {
         return fail(std::move(taken.error()));
       }
+      if (auto taken = encryption_->reload(); !taken) {
+        return fail(std::move(taken.error()));
+      }
       client_tls_->renew(std::move(*outgoing));
     }
     return loaded;
@@ -299,6 +311,7 @@ class ShardProgram {
   net::Signals signals_;
   std::unique_ptr<auth::AuditLog> audit_;
   std::unique_ptr<store::LmdbStore> store_;
+  std::unique_ptr<ShardEncryption> encryption_;
   std::shared_ptr<net::TlsContext> client_tls_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   const std::shared_ptr<CertificateEnds> certificates_ = std::make_shared<CertificateEnds>();
@@ -316,6 +329,9 @@ int run_shard_program(ShardOptions options) {
   const Confinement confinement = options.confinement;
   if (auto confined = confine(confinement); !confined) {
     return complain("shard", std::string(confined.error().message()));
+  }
+  if (options.insecure_file_modes) {
+    set_secret_file_rule(SecretFileRule::kWarn);
   }
   ShardProgram shard(std::move(options));
   if (auto started = shard.start(); !started) {

@@ -34,6 +34,8 @@ struct ShardOptions {
   bool claims_escalation = false;  ///< ShardServerParams::claims_escalation
   std::string audit_log;           ///< "": none
   ShardRevocations revocations;
+  std::string encryption;            ///< EncryptionConfiguration; "": that of the installation
+  bool insecure_file_modes = false;  ///< keys that others may read are warnings
   TenantOptions tenants;
   Confinement confinement;
 };

@@ -9,6 +9,7 @@
 #include "krm/go_text.h"
 #include "krm/managed_fields.h"
 #include "krm/status.h"
+#include "store/outdated.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -249,8 +250,12 @@ Expected<void> prepare_update(WriteOp& op, Expected<krm::Json> current) {
 }
 
 /// A custom object that lies in another version than it would now, or with what the schema now
-/// drops or adds: a write that changes nothing else brings it up to date.
+/// drops or adds, or any that is encrypted otherwise than it would be: a write that changes nothing
+/// else brings it up to date.
 bool is_stale(const WriteOp& op) {
+  if (store::is_stored_outdated(op.server.store(), op.key, op.entry.modified)) {
+    return true;
+  }
   const std::string_view value = op.entry.value.view();
   const Expected<StoredView> stored = StoredView::parse(value);
   if (!op.kind->is_custom() || !stored) {

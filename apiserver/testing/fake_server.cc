@@ -145,8 +145,8 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster,
     }
     return ClusterTarget{cluster, "", head.target};
   };
-  ServerParams params{loop_, store_, *registry_, *authenticator_, *authorizer_, std::move(resolve),
-                      {}};
+  ServerParams params{loop_,        encrypted_store_,   *registry_, *authenticator_,
+                      *authorizer_, std::move(resolve), {}};
   params.admission.push_back(std::make_unique<Preparing>(prepare_));
   kinds::install_builtin_admission(params);
   params.review_delay = Duration(0);

@@ -13,6 +13,7 @@
 #include "kinds/registry.h"
 #include "krm/json.h"
 #include "net/loop.h"
+#include "store/encryption/encrypted_store.h"
 #include "store/memory/memory_store.h"
 
 /// Test helper: an ApiServer driven without sockets. Only for *_test.cc files.
@@ -113,6 +114,8 @@ class FakeServer {
   [[nodiscard]] const std::vector<std::string>& audit() const { return audit_; }
   [[nodiscard]] ApiServer& server() { return *server_; }
   [[nodiscard]] store::MemoryStore& store() { return store_; }
+  /// What the server sees of it; nothing is encrypted until a codec is set.
+  [[nodiscard]] store::EncryptedStore& encrypted_store() { return encrypted_store_; }
   [[nodiscard]] kinds::StaticPlusCrdRegistry& registry() { return *registry_; }
   [[nodiscard]] net::Loop& loop() { return loop_; }
 
@@ -123,6 +126,7 @@ class FakeServer {
 
   net::Loop loop_{"test"};
   store::MemoryStore store_;
+  store::EncryptedStore encrypted_store_{store_};
   std::vector<std::string> audit_;
   std::shared_ptr<View> view_;
   Prepare prepare_;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/secret_file.h"
 #include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/confinement_flags.h"
@@ -38,6 +39,10 @@ FlagTable flag_table(ProxyCommandLine& line) {
        {{"config", "FILE", "", "configuration, kind ProxyConfiguration (docs/configuration.md)",
          into(line.config)},
         {"validate", "", "", "check the configuration and exit", into(line.validate)},
+        {"insecure-file-modes", "", "",
+         "keys, tokens and kubeconfigs that others may read end the start; with this they are "
+         "warnings",
+         into(line.insecure_file_modes)},
         {"version", "", "", "print the version and exit", into(line.version)},
         {"log-level", "error|warn|info|debug", "info", "what is logged",
          [&line](std::string_view value) { return take_level(value, line.log_level); }}}},
@@ -109,6 +114,10 @@ Expected<ProxyCommandLine> parse_proxy_command_line(const std::vector<std::strin
 
 Expected<server::LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& line) {
   const bool is_kcp = !line.flags.empty();
+  // Where kcp-front-proxy ran, Secrets are mounted as it could read them.
+  if (is_kcp || line.insecure_file_modes) {
+    set_secret_file_rule(SecretFileRule::kWarn);
+  }
   server::LoadedProxyConfig loaded;
   loaded.path = line.config;
   loaded.text = "apiVersion: kintsugi.dev/v1alpha1\nkind: ProxyConfiguration\n";

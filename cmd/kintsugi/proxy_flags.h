@@ -15,6 +15,7 @@ namespace kintsugi::cmd {
 struct ProxyCommandLine {
   std::string config;  ///< --config, absolute; "": none
   bool validate = false, help = false, version = false;
+  bool insecure_file_modes = false;
   std::string log_level = "info";
   server::Confinement confinement;
   /// kcp's flags by name, in their order; comma lists are split.

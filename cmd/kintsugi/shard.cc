@@ -24,7 +24,8 @@ constexpr apiserver::ConcurrencyLimits kRequests;
 struct Options {
   std::string join, name, bind = "127.0.0.1", audit_log, claims_escalation = "refuse";
   std::string client_crl, request_header_crl, backend_crl, crl_stale = "refuse";
-  bool crl_required = false;
+  std::string encryption;
+  bool crl_required = false, insecure_file_modes = false;
   std::uint16_t port = 0;
   std::uint32_t loops = 1;
   std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
@@ -71,6 +72,13 @@ FlagTable flag_table(Options& options) {
             {"memory-budget", "MIB", "0",
              "what clients may make the shard keep; 0: 75 % of what the process may use",
              into(options.memory_budget)}}},
+          {"Data",
+           {{"encryption-provider-config", "FILE", "<join>/pki/encryption.yaml, where it is there",
+             "EncryptionConfiguration: which resources are encrypted at rest, with which keys",
+             into(options.encryption)},
+            {"insecure-file-modes", "", "",
+             "keys and kubeconfigs that others may read end the start; with this they are warnings",
+             into(options.insecure_file_modes)}}},
           {"Rights and log",
            {{"binding-claims-escalation", "refuse|allow", "refuse",
              "whether one may accept permission claims for verbs that one does not hold oneself",
@@ -146,6 +154,8 @@ Expected<server::ShardOptions> understood(const Options& typed) {
                          typed.request_header_crl,
                          typed.backend_crl,
                          {typed.crl_stale == "refuse", typed.crl_required}};
+  options.encryption = typed.encryption;
+  options.insecure_file_modes = typed.insecure_file_modes;
   options.tenants = typed.tenants;
   options.confinement = typed.confinement;
   return options;

@@ -1,18 +1,21 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
+#include "server/encryption.h"
 #include "store/lmdb/backup.h"
 #include "store/lmdb/lmdb_store.h"
+#include "store/lmdb/rewrite.h"
 
 namespace kintsugi::cmd {
 namespace {
 
 struct Options {
-  std::string from, to, dir, remove;
+  std::string from, to, dir, remove, encryption;
 };
 
 FlagTable flag_table(Options& options) {
@@ -21,9 +24,14 @@ FlagTable flag_table(Options& options) {
        {{"from", "DIR", "", "backup: the store; restore: the backup", into(options.from)},
         {"to", "DIR", "", "where the copy is made; must not exist or be empty", into(options.to)}}},
       {"Check",
-       {{"dir", "DIR", "", "the store; no shard may be using it", into(options.dir)},
+       {{"dir", "DIR", "", "check, rewrite: the store; no shard may be using it",
+         into(options.dir)},
         {"delete", "KEY", "", "deletes this object, damaged or not, as check shows its key",
          into(options.remove)}}},
+      {"Rewrite",
+       {{"encryption-provider-config", "FILE", "",
+         "rewrite: the EncryptionConfiguration; all its keys read, the first one writes",
+         into(options.encryption)}}},
   };
 }
 
@@ -105,19 +113,53 @@ int run_check(const Options& options) {
   return report->problem_count == 0 ? 0 : 1;
 }
 
+int run_rewrite(const Options& options) {
+  const auto codec = server::read_encryption_config(options.encryption);
+  if (!codec) {
+    return complain("store rewrite", std::string(codec.error().message()));
+  }
+  const auto report = store::rewrite_store(
+      options.dir, [&](std::string_view key, std::string_view value) -> Expected<std::string> {
+        auto opened = (*codec)->open(key, value);
+        if (!opened) {
+          return fail(std::move(opened.error()));
+        }
+        if (!opened->stale) {
+          return std::string(value);
+        }
+        return (*codec)->seal(key,
+                              opened->is_sealed ? std::move(opened->plain) : std::string(value));
+      });
+  if (!report) {
+    return complain("store rewrite", std::string(report.error().message()));
+  }
+  for (const std::string& kept : report->kept) {
+    std::printf("stays as it is: %s\n", shown(kept).c_str());
+  }
+  std::printf("%s: %llu values, %llu of them rewritten, revision %llu\n", options.dir.c_str(),
+              static_cast<unsigned long long>(report->values),
+              static_cast<unsigned long long>(report->rewritten),
+              static_cast<unsigned long long>(report->revision));
+  return report->kept_count == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 CommandAbout store_about() {
   Options options;
-  return {"kintsugi store backup|restore|check [options]",
+  return {"kintsugi store backup|restore|check|rewrite [options]",
           "backup --from DIR --to DIR   copies the data of a shard that may be running, as of one "
           "revision.\n"
           "restore --from DIR --to DIR  makes the data folder of a shard from a backup; revisions "
           "go on\n"
           "                             1,000,000,000 later, so clients list anew.\n"
           "check --dir DIR              reads every record of a store that is not in use and says "
-          "what is damaged.\nThe data of a shard of `kintsugi up` is in <dir>/shards/<name>/data.",
-          {"backup", "restore", "check"},
+          "what is damaged.\n"
+          "rewrite --dir DIR --encryption-provider-config FILE\n"
+          "                             writes the values of a store that is not in use with the "
+          "first key of FILE,\n                             old versions too; may be killed and "
+          "repeated.\nThe data of a shard of `kintsugi up` is in <dir>/shards/<name>/data.",
+          {"backup", "restore", "check", "rewrite"},
           without_setters(flag_table(options))};
 }
 
@@ -128,13 +170,18 @@ int run_store(const std::vector<std::string>& arguments) {
     return words.error();
   }
   const std::string action = words->size() == 1 ? words->front() : "";
-  if (action != "backup" && action != "restore" && action != "check") {
-    return complain("store", "say one of backup, restore, check", 2);
+  if (action != "backup" && action != "restore" && action != "check" && action != "rewrite") {
+    return complain("store", "say one of backup, restore, check, rewrite", 2);
   }
-  const bool copies = action != "check";
+  const bool copies = action == "backup" || action == "restore";
   if (copies ? options.from.empty() || options.to.empty() : options.dir.empty()) {
     return complain("store " + action,
                     copies ? "--from and --to are required" : "--dir is required", 2);
+  }
+  if (action == "rewrite") {
+    return options.encryption.empty()
+               ? complain("store rewrite", "--encryption-provider-config is required", 2)
+               : run_rewrite(options);
   }
   return action == "backup" ? run_backup(options)
                             : (action == "restore" ? run_restore(options) : run_check(options));

@@ -21,6 +21,7 @@ import unittest
 import urllib.parse
 
 BINARY = pathlib.Path(os.environ.get("KINTSUGI", "build/release/bin/kintsugi")).resolve()
+os.umask(0o077)  # what tests write are keys, tokens and kubeconfigs, which nobody else may read
 REGIONS = ["eu-west-1", "us-east-1", "ap-south-1"]
 
 

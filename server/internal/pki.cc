@@ -1,5 +1,6 @@
 #include "server/internal/pki.h"
 
+#include "base/secret_file.h"
 #include "net/x509_maker.h"
 #include "server/files.h"
 
@@ -19,7 +20,7 @@ Expected<void> store_pair(const Pki& pki, const std::string& name, const net::Ke
 
 Expected<net::KeyPair> load_pair(const Pki& pki, const std::string& name) {
   auto certificate = read_file(pki.certificate(name));
-  auto key = read_file(pki.key(name));
+  auto key = read_secret_file(pki.key(name));
   if (!certificate || !key) {
     return fail(std::move(!certificate ? certificate.error() : key.error()));
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/secret_file.h"
 #include "base/strings.h"
 #include "krm/yaml.h"
 #include "server/files.h"
@@ -44,11 +45,11 @@ Expected<std::shared_ptr<net::TlsContext>> client_context(const KubeAccess& acce
 }
 
 /// What `text` holds of a file; unchanged when there is none.
-Expected<void> take_file(const std::string& path, std::string& text) {
+Expected<void> take_file(const std::string& path, std::string& text, bool is_secret = false) {
   if (path.empty()) {
     return {};
   }
-  auto read = read_file(path);
+  auto read = is_secret ? read_secret_file(path) : read_file(path);
   if (!read) {
     return fail(std::move(read.error()));
   }
@@ -71,7 +72,8 @@ Expected<KubeAccess> access_of(const proxy::StaticShard& shard, const proxy::Pro
                                    {&shard.cert_file, &access.certificate_pem},
                                    {&shard.key_file, &access.key_pem},
                                    {&shard.token_file, &access.token}}) {
-    if (auto result = take_file(*file, *text); !result) {
+    const bool is_secret = text == &access.key_pem || text == &access.token;
+    if (auto result = take_file(*file, *text, is_secret); !result) {
       return fail(std::move(result.error()));
     }
   }
@@ -89,7 +91,7 @@ Expected<KubeAccess> access_of(const proxy::StaticShard& shard, const proxy::Pro
   if (asserts && access.certificate_pem.empty()) {
     for (const auto& [file, text] : {std::pair{&config.backend.cert_file, &access.certificate_pem},
                                      {&config.backend.key_file, &access.key_pem}}) {
-      if (auto result = take_file(*file, *text); !result) {
+      if (auto result = take_file(*file, *text, text == &access.key_pem); !result) {
         return fail(std::move(result.error()));
       }
     }
@@ -310,7 +312,7 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
   }
   files.client_ca = std::move(*bundles);
   if (!config.token_keys_file.empty()) {
-    const auto text = read_file(config.token_keys_file);
+    const auto text = read_secret_file(config.token_keys_file);
     auto keys = text ? aggregation::parse_token_keys(*text)
                      : Expected<aggregation::TokenKeys>(fail(text.error().clone()));
     if (!keys) {
@@ -331,7 +333,7 @@ namespace {
 /// Each cluster of a kubeconfig, with the credentials of its current context.
 Expected<void> add_peers(const std::string& path, const RevocationsPtr& revocations,
                          std::vector<PeerAccess>& peers) {
-  const auto text = read_file(path);
+  const auto text = read_secret_file(path);
   auto document = text ? krm::parse_yaml(*text) : Expected<krm::Json>(fail(text.error().clone()));
   if (!document) {
     return fail(std::move(document.error()).at(path));

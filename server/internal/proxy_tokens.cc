@@ -6,6 +6,7 @@
 
 #include "auth/border_tokens.h"
 #include "auth/service_account_tokens.h"
+#include "base/secret_file.h"
 #include "server/files.h"
 #include "server/internal/proxy_issuers.h"
 #include "server/kubeconfig.h"
@@ -59,7 +60,7 @@ Expected<proxy::TokenWebhookConfig> load_webhook(const proxy::AuthenticationConf
 Expected<TokenFiles> load_token_files(const proxy::AuthenticationConfig& config) {
   TokenFiles files;
   if (!config.token_file.empty()) {
-    auto text = read_file(config.token_file);
+    auto text = read_secret_file(config.token_file);
     if (!text) {
       return fail(std::move(text.error()));
     }

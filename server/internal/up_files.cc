@@ -7,8 +7,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/secret_file.h"
 #include "base/strings.h"
 #include "krm/path_prefixes.h"
+#include "server/encryption.h"
 #include "server/files.h"
 #include "server/internal/pki.h"
 #include "server/kubeconfig.h"
@@ -51,7 +53,7 @@ Expected<void> write_admin_kubeconfig(const UpOptions& options) {
   const Pki pki(layout.pki());
   const auto ca = read_file(pki.certificate("serving-ca"));
   const auto certificate = read_file(pki.certificate("admin"));
-  const auto key = read_file(pki.key("admin"));
+  const auto key = read_secret_file(pki.key("admin"));
   if (!ca || !certificate || !key) {
     return fail(Errc::kIo, "the certificates in " + layout.pki() + " cannot be read");
   }
@@ -123,6 +125,9 @@ Expected<void> prepare_installation(const UpOptions& options) {
   }
   const Pki pki(options.layout.pki());
   if (auto made = pki.ensure(hosts_of_proxy(options)); !made) {
+    return made;
+  }
+  if (auto made = ensure_encryption_config(options.layout); !made) {
     return made;
   }
   if (auto written = write_admin_kubeconfig(options); !written) {

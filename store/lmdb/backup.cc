@@ -12,6 +12,7 @@
 #include "store/lmdb/internal/environment.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/reader.h"
+#include "store/lmdb/internal/row_writer.h"
 #include "store/lmdb/internal/verify.h"
 
 namespace kintsugi::store {
@@ -20,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMapBytes = (std::uint64_t{64} << 30) + (std::uint64_t{64} << 20);
-constexpr std::size_t kRowsPerTransaction = 5'000;
 constexpr const char* kDataFile = "data.mdb";
 
 /// Closes an environment that was opened for copying.
@@ -129,34 +129,6 @@ Expected<BackupReport> inspect(const std::string& directory) {
   return BackupReport{state->revision, found->live, found->problem_count};
 }
 
-/// One write transaction at a time.
-class Rows {
- public:
-  explicit Rows(Environment& environment) : environment_(environment) {}
-  Rows(const Rows&) = delete;
-  Rows& operator=(const Rows&) = delete;
-  ~Rows() {
-    if (txn_ != nullptr) {
-      mdb_txn_abort(txn_);
-    }
-  }
-  [[nodiscard]] int put(MDB_dbi table, std::string_view key, std::string_view value) {
-    int code = txn_ != nullptr ? 0 : mdb_txn_begin(environment_.get(), nullptr, 0, &txn_);
-    MDB_val db_key = to_val(key);
-    MDB_val db_value = to_val(value);
-    code = code != 0 ? code : mdb_put(txn_, table, &db_key, &db_value, 0);
-    return code == 0 && ++count_ % kRowsPerTransaction == 0 ? commit() : code;
-  }
-  [[nodiscard]] int commit() {
-    return txn_ == nullptr ? 0 : mdb_txn_commit(std::exchange(txn_, nullptr));
-  }
-
- private:
-  Environment& environment_;
-  MDB_txn* txn_ = nullptr;
-  std::size_t count_ = 0;
-};
-
 Expected<RestoreReport> copy_live(Environment& from, Environment& to) {
   auto txn = from.read();
   if (!txn) {
@@ -168,7 +140,7 @@ Expected<RestoreReport> copy_live(Environment& from, Environment& to) {
   }
   RestoreReport report;
   report.revision = state->revision + kRestoreJump;
-  Rows rows(to);
+  RowWriter rows(to);
   LmdbCursor cursor;
   int code = cursor.open(txn->get(), from.tables().current);
   for (code = code != 0 ? code : cursor.move(MDB_FIRST); code == 0; code = cursor.move(MDB_NEXT)) {

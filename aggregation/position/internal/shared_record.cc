@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/secret_file.h"
 #include "base/strings.h"
 #include "krm/json.h"
 
@@ -105,31 +106,8 @@ Expected<void> SharedRecord::write(const SharedContent& content) {
                                   {"tokenSecret", Json(base64url_encode(content.token_secret))},
                                   {"slots", content.slots.to_json()}});
   const std::string text = json.dump() + '\n';
-  const std::string next = path_ + ".new";
-  {
-    const Descriptor file(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (file.get() < 0) {
-      return io_error(next);
-    }
-    for (std::size_t at = 0; at < text.size();) {
-      const ssize_t count = ::write(file.get(), text.data() + at, text.size() - at);
-      if (count <= 0) {
-        return io_error(next);
-      }
-      at += static_cast<std::size_t>(count);
-    }
-    if (::fsync(file.get()) != 0) {
-      return io_error(next);
-    }
-  }
-  if (::rename(next.c_str(), path_.c_str()) != 0) {
-    return io_error(path_);
-  }
-  const std::size_t slash = path_.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-  const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() >= 0) {
-    ::fsync(directory.get());
+  if (auto written = replace_file(path_, text, 0600); !written) {
+    return written;
   }
   seen_ = mark();
   return {};

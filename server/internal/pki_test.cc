@@ -1,4 +1,4 @@
-#include "server/pki.h"
+#include "server/internal/pki.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
