@@ -37,4 +37,8 @@ struct ClaimedResource {
                                                const apiserver::ResourceDef& def, krm::Json& object,
                                                const krm::Json* old);
 
+/// For a server whose objects no claim reaches: nobody adds one. @error kForbidden that of above.
+[[nodiscard]] Expected<void> refuse_claim_labels(const apiserver::ResourceDef& def,
+                                                 const krm::Json& object, const krm::Json* old);
+
 }  // namespace kintsugi::controlplane

@@ -238,21 +238,25 @@ class Ways:
 
     def __init__(self, request, kind, part=""):
         collection, name, _ = KINDS[kind]
-        self.request, self.item, self.part = request, f"{collection}/{name}", part
+        self.request, self.kind, self.item, self.part = request, kind, f"{collection}/{name}", part
         self.present = request("GET", self.item).json
         self.builtin = kind == "map"
 
     def all(self, path, value):
+        for name, attempt in self.named(path, value):
+            yield name, attempt()
+
+    def named(self, path, value):
+        """Each way and how it is gone."""
         known = found(self.present, path)
-        yield "PUT", self.put(path, value)
-        yield "JSON patch", self.json_patch(path, value, known)
-        yield "merge patch", self.merge(path, value)
-        yield "dry run", self.merge(path, value, "?dryRun=All")
-        yield "PUT dry run", self.put(path, value, "?dryRun=All")
+        out = [("PUT", lambda: self.put(path, value)), ("JSON patch", lambda: self.json_patch(path, value, known)),
+               ("merge patch", lambda: self.merge(path, value)), ("dry run", lambda: self.merge(path, value, "?dryRun=All")),
+               ("PUT dry run", lambda: self.put(path, value, "?dryRun=All"))]
         if self.builtin:
-            yield "strategic", self.merge(path, value, headers=STRATEGIC)
+            out.append(("strategic", lambda: self.merge(path, value, headers=STRATEGIC)))
         if value is not None:
-            yield "apply", self.apply(path, value)
+            out.append(("apply", lambda: self.apply(path, value)))
+        return out
 
     def put(self, path, value, query=""):
         def attempt():

@@ -311,11 +311,16 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
   if (has_token && place.by_shard) {
     return answer_private(head, stream, krm::unauthorized());
   }
-  if (has_token && !place.cluster.empty()) {
-    const Kind found = topology::resolve(view_->current(), place.cluster).kind;
-    if (found == Kind::kNotFound || found == Kind::kUnavailable) {
-      return answer_private(head, stream, krm::unauthorized());
+  const auto is_nobodys = [this](const std::string& cluster) {
+    if (cluster.empty() || cluster == "*") {
+      return false;
     }
+    const Kind found = topology::resolve(view_->current(), cluster).kind;
+    return found == Kind::kNotFound || found == Kind::kUnavailable;
+  };
+  // No shard would judge it.
+  if (has_token && (is_nobodys(place.cluster) || is_nobodys(request.target.cluster))) {
+    return answer_private(head, stream, krm::unauthorized());
   }
   return std::make_unique<Guarded>(*this, std::move(request), stream, std::move(place));
 }

@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "controlplane/admission/reserved_metadata.h"
 #include "controlplane/kinds/kcp_kinds.h"
+#include "controlplane/views/claim_labels.h"
 #include "krm/request_info.h"
 #include "proxy/gates/border_identity.h"
 #include "proxy/gates/impersonate.h"
@@ -143,6 +144,9 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
               krm::Json& object, const krm::Json* old) {
              return controlplane::receive_metadata({}, context, def, object, old);
            },
+       .prepare_any =
+           [](const apiserver::WriteContext&, const apiserver::ResourceDef& def, krm::Json& object,
+              const krm::Json* old) { return controlplane::refuse_claim_labels(def, object, old); },
        .concurrency = {served.reads, served.writes, served.watch_starts}});
   apiserver::bound_bodies(*local_, shared_.memory);
   overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);
