@@ -111,6 +111,11 @@ std::vector<Cause> new_schema_faults(const Json& schema) {
     if (!is_of_schema(cause) || (is_core && cause.field == "spec.group")) {
       continue;
     }
+    // What versions have in common stands beside them in a definition.
+    constexpr std::string_view kShared = "spec.validation";
+    if (cause.field.starts_with(kShared)) {
+      cause.field.replace(0, kShared.size(), "spec.versions[0].schema");
+    }
     constexpr std::string_view kLevel = ".openAPIV3Schema";
     if (const std::size_t at = cause.field.find(kLevel); at != std::string::npos) {
       cause.field.erase(at, kLevel.size());
