@@ -2,6 +2,7 @@
 import collections
 import http.client
 import json
+import re
 import unittest
 
 import attack_model as model
@@ -17,6 +18,11 @@ rules:
 """
 CLAIMS = [{"group": "", "resource": "configmaps", "verbs": ["*"]}, {"group": "", "resource": "secrets", "verbs": ["*"]}]
 NAMES = {"nobody": "system:anonymous", "admin": "kcp-admin"}
+
+
+# What a text for callers never has (SE-163): addresses, URLs, files, words of libraries.
+TELLS = re.compile(rb"127\.0\.0\.1|localhost:\d|https?://|/tmp/|\.cc:\d|OpenSSL|SSL_|[Ee]rrno")
+VARYING = {"date", "audit-id"}  # headers of which only the presence counts
 
 
 def canary(workspace):
@@ -140,6 +146,8 @@ class Attacks(unittest.TestCase):
                 known[hole] += 1
             elif answer.status not in wanted.codes:
                 wrong[actor, form.means, verb.name, impersonation.reserved, answer.status].append(what + f" {answer.body[:200]!r}")
+            if answer.status >= 400 and (told := TELLS.search(answer.body)):
+                wrong["tells", told[0]].append("TELLS " + what)
             for other in ("mine", "other"):
                 if canary(other).encode() in answer.body and other not in wanted.may_read:
                     wrong["leak", actor, form.means].append("READ " + what)
@@ -171,7 +179,34 @@ class Attacks(unittest.TestCase):
                 wrong["impersonated", verb.name].append(what + str(event.get("impersonatedUser")))
         self.assertFalse(wrong, "\n".join(f"{key}: {len(texts)} x {texts[0]}" for key, texts in wrong.items()))
 
-    def test_3_nothing_secret_is_in_logs(self):
+    def test_3_strangers_hear_the_same_of_what_exists_and_what_does_not(self):
+        """SE-160, SE-T070: byte for byte, but for what they sent themselves."""
+        stage, wrong = self.stage, []
+        some = [verb for verb in model.verbs("secrets", "s") if verb.name in ("get", "head", "list", "create", "delete", "websocket", "trace")]
+        for actor in ("nobody", "bad token"):
+            for form in model.forms(stage.clusters["prov"]):
+                for verb in some:
+                    seen = {}
+                    for workspace in model.WORKSPACES:
+                        target, answer = stage.ask(actor, form, workspace, "secrets", verb, model.impersonations()[0])
+                        seen[self.as_nobodys(answer, workspace)] = f"{workspace}: {answer.status} {answer.body[:120]!r}"
+                    if len(seen) > 1:
+                        wrong.append(f"{actor} {verb.name} {target}: {list(seen.values())}")
+        self.assertFalse(wrong, f"{len(wrong)}, first:\n" + "\n".join(wrong[:20]))
+
+    def as_nobodys(self, answer, workspace):
+        """Status, headers and body without the names that were sent."""
+        def plain(text):
+            for name in (self.stage.clusters[workspace], f"root:{workspace}", f"root%3A{workspace}", f"system:{workspace}",
+                         "shards/shard-1", "shards/root"):
+                text = text.replace(name, "NAME")
+            return text
+
+        headers = tuple(sorted((key.lower(), "" if key.lower() in VARYING else plain(value)) for key, value in answer.headers.items()
+                               if key.lower() != "content-length"))
+        return answer.status, headers, plain(answer.body.decode(errors="replace"))
+
+    def test_4_nothing_secret_is_in_logs(self):
         """SE-165: neither the token nor what is in the objects."""
         texts = [self.stage.proxy.log, self.stage.proxy.dir / "audit.jsonl", self.stage.up.log, *self.stage.up.state.glob("logs/*.log")]
         for path in texts:
