@@ -2,7 +2,7 @@
 import attack_model
 import attack_stage
 
-ONLY_WITH_ALL = "seventy thousand requests"
+ONLY_WITH_ALL = "forty thousand requests"
 
 
 def setUpModule():
