@@ -152,6 +152,62 @@ class Rights(unittest.TestCase):
                 "metadata": {"name": "ann-bind-claims"}})
 
 
+class Headers(unittest.TestCase):
+    """What only a proxy may say to a shard, said by a tenant: to the proxy, and to the shard itself."""
+
+    def clients(self):
+        pair = kit.make_user(trust.up.dir, trust.up.pki, "ann", ())
+        yield trust.ann
+        yield kit.Client(f"https://{trust.system.url.netloc}/clusters/{trust.cluster}", trust.up.pki / "serving-ca.crt", *pair)
+
+    def test_KK284_nobody_says_who_he_is_by_a_header(self):
+        for client in self.clients():
+            plain = client.must("POST", kit.SELF_REVIEWS, kit.SELF_REVIEW)["status"]["userInfo"]
+            self.assertEqual(plain["username"], "ann")
+            for headers in ({"X-Remote-User": "kcp-admin"}, {"X-Remote-User": "root", "X-Remote-Group": "system:masters"},
+                            {"x_remote_user": "root", "X-REMOTE-GROUP": "system:masters"}, {"X-Remote-Uid": "1"},
+                            {"X-Remote-Extra-Authorization.kcp.io%2fwarrant": '{"user":"root","groups":["system:masters"]}'},
+                            {"X-Remote-Extra-Authentication.kcp.io%2fscopes": "cluster:root"},
+                            {"Connection": "X-Remote-User", "X-Remote-User": "root"}, {"X-Kubernetes-Sharded-Request": "true"},
+                            {"X-Kcp-Api-V1-Discovery-Passthrough": "true"}):
+                with self.subTest(headers=headers, base=client.url.netloc):
+                    seen = client.must("POST", kit.SELF_REVIEWS, kit.SELF_REVIEW, headers=headers)["status"]["userInfo"]
+                    self.assertEqual(seen, plain)
+            if client is not trust.ann:
+                continue
+            for kind in ("lc", "ws"):
+                collection = KINDS[kind][0]
+                self.assertEqual(client.get(collection, headers={"X-Kubernetes-Sharded-Request": "true"}).status, 200)
+
+    def test_KK283_deep_reviews_are_the_systems(self):
+        """Who may something and may not enter is denied, however the question is put."""
+        trust.grant(trust.ann, "outsider", "secret-readers", [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}])
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+            "user": "outsider", "groups": ["system:authenticated"], "resourceAttributes": {
+                "verb": "get", "resource": "secrets", "namespace": "default"}}}
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        deep = {"X-Kcp-Internal-Deep-SubjectAccessReview": "true"}
+        kit.eventually(lambda: trust.system.must("POST", path, review, headers=deep)["status"]["allowed"], what="SYS asks deeply")
+        for client in (*self.clients(), trust.admin):
+            for headers in ({}, deep, {key.lower(): value for key, value in deep.items()}, {key.replace("-", "_"): value for key, value in deep.items()}):
+                answer = client.request("POST", path, review, headers=headers)
+                if answer.status == 201:
+                    self.assertFalse(answer.json["status"]["allowed"], (client.url.netloc, headers))
+                else:
+                    self.assertEqual(answer.status, 403, answer)
+
+
+class Identities(unittest.TestCase):
+    def test_KK273_KKT082_another_key_is_not_another_identity(self):
+        item, secret = f"{APIS}/apiexports/gears", "/api/v1/namespaces/kcp-system/secrets/gears"
+        before = trust.ann.must("GET", item)["status"]["identityHash"]
+        for data in ({"key": base64.b64encode(b"another key of 32 bytes, stolen!").decode()}, {"key": base64.b64encode(b"short").decode()}, {}):
+            changed = trust.ann.request("PATCH", secret, json.dumps({"data": {"key": None, **data}}), headers=MERGE)
+            self.assertIn(changed.status, (200, 403, 422), changed)
+            kit.stays(lambda: trust.ann.must("GET", item)["status"]["identityHash"] == before, 0.3)
+            self.assertEqual(trust.ann.must("GET", item)["status"]["identityHash"], before)
+
+
 class Known(unittest.TestCase):
     """KNOWN are the rows that do not hold yet; it only gets shorter, and one that is mended has to go."""
 
