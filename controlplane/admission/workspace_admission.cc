@@ -190,6 +190,13 @@ Expected<void> check_limits(const WorkspaceTypeLookup& types,
   return check_limit(workspace, children, parents, "limitAllowedParents", "parent");
 }
 
+/// "" when the parent asks for none.
+std::string groups_of_parent(const apiserver::WriteContext& context) {
+  const std::optional<Json> parent =
+      context.reader.get(context.cluster, kCoreGroup, kLogicalClusters, "", kClusterName);
+  return parent ? std::string(annotation(*parent, krm::kRequiredGroupsAnnotation)) : "";
+}
+
 /// A new workspace asks for the same groups as its parent; only masters may say otherwise.
 void inherit_required_groups(const apiserver::WriteContext& context, Json& workspace) {
   const bool is_set =
@@ -197,9 +204,7 @@ void inherit_required_groups(const apiserver::WriteContext& context, Json& works
   if (is_set && has_any(context.user, kSystem)) {
     return;
   }
-  const std::optional<Json> parent =
-      context.reader.get(context.cluster, kCoreGroup, kLogicalClusters, "", kClusterName);
-  const std::string groups = parent ? annotation(*parent, krm::kRequiredGroupsAnnotation) : "";
+  const std::string groups = groups_of_parent(context);
   if (!groups.empty()) {
     workspace.make({"metadata", "annotations", krm::kRequiredGroupsAnnotation}) = groups;
   } else if (is_set) {
@@ -266,6 +271,20 @@ std::string changed_mount(const apiserver::WriteContext& context, const Json& wo
              : "";
 }
 
+/// KK-048: what prepare_workspace has written is still there, whatever came behind it.
+std::string forged_annotation(const apiserver::WriteContext& context, const Json& workspace) {
+  const std::string owner = owner_annotation(context.user);
+  if (annotation(workspace, krm::kOwnerAnnotation) != owner) {
+    return "expected user annotation " + std::string(krm::kOwnerAnnotation) + "=" + owner;
+  }
+  const std::string groups = groups_of_parent(context);
+  if (annotation(workspace, krm::kRequiredGroupsAnnotation) != groups) {
+    return "missing required groups annotation " + std::string(krm::kRequiredGroupsAnnotation) +
+           "=" + groups;
+  }
+  return {};
+}
+
 std::string new_workspace_fault(const apiserver::WriteContext& context, const Json& workspace) {
   const bool system = has_any(context.user, kSystem);
   if (!system && !workspace.text({"spec", "cluster"}).empty()) {
@@ -273,6 +292,9 @@ std::string new_workspace_fault(const apiserver::WriteContext& context, const Js
   }
   if (!system && !workspace.text({"spec", "URL"}).empty()) {
     return "spec.URL can only be set by system privileged users";
+  }
+  if (std::string forged = system ? "" : forged_annotation(context, workspace); !forged.empty()) {
+    return forged;
   }
   if (!is_mount(workspace)) {
     return {};

@@ -31,7 +31,36 @@ constexpr const char* kMount =
 std::string fault(const char* group, const std::string& now, const char* old = nullptr) {
   const TestWrite write(member({group}));
   const Json before = old == nullptr ? Json() : workspace(old);
-  return workspace_fault(write.context, workspace(now), old == nullptr ? nullptr : &before);
+  Json object = workspace(now);
+  if (old == nullptr) {  // as prepare_workspace leaves it
+    object.make({"metadata", "annotations", krm::kOwnerAnnotation}) =
+        owner_annotation(write.context.user);
+  }
+  return workspace_fault(write.context, object, old == nullptr ? nullptr : &before);
+}
+
+TEST(WorkspaceFault, WhenMade_KK048_WhatWasWrittenOfItsMakerHasToBeThereStill) {
+  const std::string mount = std::string("{") + kMount + "}";
+  for (const char* spec : {"{}", mount.c_str()}) {
+    for (const char* group : {"system:authenticated", "system:kcp:admin"}) {
+      const TestWrite write(member({group}));
+      const std::string owner = owner_annotation(write.context.user);
+      Json object = workspace(spec);
+      const std::string missing = "expected user annotation experimental.tenancy.kcp.io/owner=";
+      EXPECT_EQ(workspace_fault(write.context, object, nullptr), missing + owner);
+      for (const char* forged : {"", "{}", R"({"username":"eve"})", "null"}) {
+        object.make({"metadata", "annotations", krm::kOwnerAnnotation}) = forged;
+        EXPECT_EQ(workspace_fault(write.context, object, nullptr), missing + owner) << forged;
+      }
+      object.make({"metadata", "annotations", krm::kOwnerAnnotation}) = owner;
+      EXPECT_EQ(workspace_fault(write.context, object, nullptr), "");
+      object.make({"metadata", "annotations", krm::kRequiredGroupsAnnotation}) = "mine";
+      EXPECT_EQ(workspace_fault(write.context, object, nullptr),
+                "missing required groups annotation authorization.kcp.io/required-groups=");
+    }
+  }
+  const TestWrite system(member({"system:masters"}));
+  EXPECT_EQ(workspace_fault(system.context, workspace("{}"), nullptr), "");
 }
 
 TEST(WorkspaceFault, WhenMade_KK046_KK047_OnlyTheSystemSaysWhereItIs) {
@@ -147,8 +176,9 @@ class WorkspaceAdmissionTest : public ::testing::Test {
   }
   std::string approve(const char* type, const auth::UserInfo& user = member({"devs"})) {
     const TestWrite write(user, "", "root");
-    const Json object =
+    Json object =
         workspace(R"({"type": {"name": ")" + std::string(type) + R"(", "path": "root"}})");
+    prepare_workspace(types_, write.context, object, nullptr);
     std::string text = "no answer";
     const auto done = [&](Expected<void> result) { text = text_of(result); };
     admit_workspace(types_, write.context, &object, nullptr, done);

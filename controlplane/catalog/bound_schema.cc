@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "kinds/builtin_kinds.h"
 #include "kinds/common.h"
+#include "krm/status.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -16,6 +17,32 @@ using krm::Json;
 constexpr std::string_view kApproval = "api-approved.kubernetes.io";
 /// Definitions cannot extend the core group, schemas can.
 constexpr std::string_view kCoreStandIn = "core.internal";
+
+/// KK-185: `<prefix>.<plural>.<group or core>`.
+void check_schema_name(const Json& schema, std::vector<Cause>& causes) {
+  const std::string_view name = schema.text({"metadata", "name"});
+  const std::string_view group = schema.text({"spec", "group"});
+  const std::string ending = "." + std::string(schema.text({"spec", "names", "plural"})) + "." +
+                             std::string(group.empty() ? "core" : group);
+  if (!name.ends_with(ending)) {
+    causes.push_back(krm::field_invalid("metadata.name", Json(name), "must end in " + ending));
+    return;
+  }
+  const std::string_view prefix = name.substr(0, name.size() - ending.size());
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto is_inner = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '-'; };
+  if (prefix.empty() || !is_letter(prefix.front()) || prefix.back() == '-' ||
+      !std::all_of(prefix.begin(), prefix.end(), is_inner)) {
+    causes.push_back(
+        krm::field_invalid("metadata.name", Json(name),
+                           "must match ^[a-z]([-a-z0-9]*[a-z0-9])?$ in front of " + ending));
+  }
+}
+
+/// What is said of the definition is said of fields that the schema has, too.
+bool is_of_schema(const Cause& cause) {
+  return !cause.field.starts_with("metadata.name") && !cause.field.starts_with("status");
+}
 
 }  // namespace
 
@@ -69,6 +96,32 @@ Json definition_of(const Json& schema) {
 std::vector<Cause> schema_faults(const Json& schema) {
   std::vector<Cause> causes;
   kinds::validate_definition(definition_of(schema), nullptr, causes);
+  return causes;
+}
+
+std::vector<Cause> new_schema_faults(const Json& schema) {
+  std::vector<Cause> causes;
+  check_schema_name(schema, causes);
+  const bool is_core = schema.text({"spec", "group"}) == "core";
+  if (is_core) {
+    causes.push_back(
+        krm::field_invalid("spec.group", Json("core"), "must be empty string for the core group"));
+  }
+  for (Cause& cause : schema_faults(schema)) {
+    if (!is_of_schema(cause) || (is_core && cause.field == "spec.group")) {
+      continue;
+    }
+    // What versions have in common stands beside them in a definition.
+    constexpr std::string_view kShared = "spec.validation";
+    if (cause.field.starts_with(kShared)) {
+      cause.field.replace(0, kShared.size(), "spec.versions[0].schema");
+    }
+    constexpr std::string_view kLevel = ".openAPIV3Schema";
+    if (const std::size_t at = cause.field.find(kLevel); at != std::string::npos) {
+      cause.field.erase(at, kLevel.size());
+    }
+    causes.push_back(std::move(cause));
+  }
   return causes;
 }
 

@@ -21,6 +21,9 @@ inline constexpr std::string_view kBoundCluster = "system:bound";
 [[nodiscard]] krm::Json definition_of(const krm::Json& schema);
 /// What is wrong with it as a definition; empty: it can be served.
 [[nodiscard]] std::vector<Cause> schema_faults(const krm::Json& schema);
+/// What a new one is refused for: its name (KK-185), its group (KK-186), and what a definition
+/// would be, with the fields of a schema (KK-187, KK-188).
+[[nodiscard]] std::vector<Cause> new_schema_faults(const krm::Json& schema);
 /// The resource under an identity. Null when the schema cannot be served.
 /// @param leaving  nothing is created any more.
 [[nodiscard]] apiserver::ResourcePtr bound_resource(const krm::Json& schema,

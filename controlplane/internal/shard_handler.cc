@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "auth/audit_event.h"
+#include "base/time.h"
 #include "http/guarded_answer.h"
 #include "krm/request_target.h"
 #include "krm/status.h"
@@ -46,15 +48,16 @@ void send(http::ResponseStream& stream, bool head_only, int status, http::Header
 }
 
 /// What is refused before anything is looked at, or asked for anew at a cleaned path.
-void send_fault(http::ResponseStream& stream, const http::RequestHead& head,
-                const krm::RequestTarget& target) {
+/// @returns the status
+int send_fault(http::ResponseStream& stream, const http::RequestHead& head,
+               const krm::RequestTarget& target) {
   const bool head_only = head.method == "HEAD";
   http::HeaderList headers;
   if (target.fault == krm::TargetFault::kUnclean) {
     headers.add("content-type", "text/plain; charset=utf-8");
     headers.add("location", target.reason);
     send(stream, head_only, 307, std::move(headers), "Temporary Redirect\n");
-    return;
+    return 307;
   }
   Error error = krm::bad_request(target.reason);
   if (target.fault == krm::TargetFault::kTooLong) {
@@ -62,8 +65,9 @@ void send_fault(http::ResponseStream& stream, const http::RequestHead& head,
     error.edit().http_status = 414;
   }
   headers.add("content-type", "application/json");
-  send(stream, head_only, krm::http_status(error), std::move(headers),
-       krm::to_status(error).dump() + "\n");
+  const int status = krm::http_status(error);
+  send(stream, head_only, status, std::move(headers), krm::to_status(error).dump() + "\n");
+  return status;
 }
 
 }  // namespace
@@ -75,11 +79,29 @@ std::unique_ptr<http::RequestHandler> ShardHandler::on_request(
                               [&] { return begin(std::move(head), stream); });
 }
 
+void ShardHandler::note(const http::RequestHead& head, const krm::RequestTarget& target,
+                        const http::ResponseStream& stream, int status) const {
+  if (!audit_) {
+    return;
+  }
+  const krm::RequestInfo info = krm::request_info_of(head.method, head.target, target);
+  const std::string id = auth::audit_id_of(head.headers.get("audit-id"));
+  audit_(auth::audit_line({.id = id,
+                           .stage = auth::kResponseComplete,
+                           .target = head.target,
+                           .info = info,
+                           .address = stream.peer().address,
+                           .agent = head.headers.get("user-agent"),
+                           .cluster = target.cluster,
+                           .status = status,
+                           .received_at = unix_microseconds()}));
+}
+
 std::unique_ptr<http::RequestHandler> ShardHandler::begin(http::RequestHead head,
                                                           http::ResponseStream& stream) {
   const krm::RequestTarget target = krm::parse_target(head.method, head.target, {.shard = true});
   if (target.fault != krm::TargetFault::kNone) {
-    send_fault(stream, head, target);
+    note(head, target, stream, send_fault(stream, head, target));
     return std::make_unique<Answered>(stream);
   }
   if (target.escaped || !target.plain_prefix.empty()) {
@@ -88,6 +110,7 @@ std::unique_ptr<http::RequestHandler> ShardHandler::begin(http::RequestHead head
   if (!hides_existence_) {
     if (const std::optional<TextAnswer> answer = text_answer(index_, head.target)) {
       send_text(stream, *answer);
+      note(head, target, stream, answer->status);
       return std::make_unique<Answered>(stream);
     }
     if (std::optional<std::string> health = health_target(index_, head.target)) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "controlplane/clusters/cluster_index.h"
 #include "controlplane/clusters/cluster_resolver.h"
 #include "http/handler.h"
+#include "krm/request_target.h"
 
 namespace kintsugi::controlplane {
 
@@ -15,11 +17,13 @@ namespace kintsugi::controlplane {
 class ShardHandler final : public http::Handler {
  public:
   /// @param hides_existence  who may know of a cluster comes first: the server answers all of that.
+  /// @param audit  ServerParams::audit, for what is answered here (SE-007). Empty: no audit log.
   ShardHandler(http::Handler& server, ClusterIndex& index, IdentityCheck is_identity,
-               bool hides_existence)
+               bool hides_existence, std::function<void(std::string line)> audit = {})
       : server_(server),
         index_(index),
         is_identity_(std::move(is_identity)),
+        audit_(std::move(audit)),
         hides_existence_(hides_existence) {}
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
@@ -27,9 +31,14 @@ class ShardHandler final : public http::Handler {
  private:
   [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(http::RequestHead head,
                                                             http::ResponseStream& stream);
+  /// A line about a request that is answered here, with that status.
+  void note(const http::RequestHead& head, const krm::RequestTarget& target,
+            const http::ResponseStream& stream, int status) const;
+
   http::Handler& server_;
   ClusterIndex& index_;
   IdentityCheck is_identity_;
+  std::function<void(std::string line)> audit_;
   const bool hides_existence_;
 };
 

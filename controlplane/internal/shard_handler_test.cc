@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "apiserver/testing/fake_server.h"
 #include "base/guard.h"
@@ -124,6 +127,48 @@ TEST_F(ShardHandlerTest, WhenAPathIsNone_SE027_KK371_IsRefused) {
   }
   EXPECT_EQ(ask("/" + std::string(20'000, 'a')), "");
   EXPECT_EQ(stream_->status, 414);
+}
+
+TEST_F(ShardHandlerTest, WhatIsAnsweredHere_SE007_SE036_HasALineOfTheAudit) {
+  std::vector<std::string> lines;
+  ShardHandler audited(
+      behind_, index_, [](auto, auto, auto) { return false; }, false,
+      [&](std::string line) { lines.push_back(std::move(line)); });
+  const std::tuple<const char*, const char*, const char*, int> cases[] = {
+      {"GET", "/clusters/root/a%00b", "root", 400},
+      {"POST", "/clusters/root/..%2Fx?x=1", "root", 400},
+      {"HEAD", "/clusters/root//api", "root", 307},
+      {"DELETE", "/clusters/root/%zz", "root", 400},
+      {"GET", "/clusters/root/metrics", "root", 501},
+      {"GET", "/api%2f%2e%2e", "", 400},
+  };
+  for (const auto& [method, target, cluster, code] : cases) {
+    lines.clear();
+    apiserver::testing::FakeStream stream;
+    http::RequestHead head;
+    head.method = method;
+    head.target = target;
+    head.headers.add("audit-id", "mine");
+    head.headers.add("user-agent", "curl");
+    head.end_stream = true;
+    (void)audited.on_request(std::move(head), stream);
+    EXPECT_EQ(stream.status, code) << target;
+    ASSERT_EQ(lines.size(), 1U) << target;
+    const auto event = krm::Json::parse(lines[0]);
+    ASSERT_TRUE(event) << lines[0];
+    EXPECT_EQ(event->text({"auditID"}), "mine");
+    EXPECT_EQ(event->text({"requestURI"}), target);
+    EXPECT_EQ(event->text({"userAgent"}), "curl");
+    EXPECT_EQ(event->at({"responseStatus", "code"})->dump(), std::to_string(code)) << target;
+    EXPECT_EQ(event->text({"annotations", "kcp.io/cluster"}), cluster) << target;
+  }
+  lines.clear();
+  apiserver::testing::FakeStream stream;
+  http::RequestHead head;
+  head.method = "GET";
+  head.target = "/clusters/root/api";
+  (void)audited.on_request(std::move(head), stream);
+  EXPECT_TRUE(lines.empty()) << "what goes on is the server's to write about";
 }
 
 }  // namespace

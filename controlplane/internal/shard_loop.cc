@@ -262,7 +262,8 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
       params_.outgoing->own->set_hosts(std::move(hosts));
     });
   }
-  handler_ = std::make_unique<ShardHandler>(*server_, index_, in_root_, params_.hides_existence);
+  handler_ = std::make_unique<ShardHandler>(*server_, index_, in_root_, params_.hides_existence,
+                                            params_.audit);
 }
 
 /// Until the root shard answers, what was copied from it holds.

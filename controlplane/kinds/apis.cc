@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "controlplane/catalog/bound_schema.h"
 #include "controlplane/kinds/internal/apis_conversion.h"
 #include "controlplane/kinds/kcp_kinds.h"
 #include "krm/status.h"
@@ -247,30 +248,29 @@ std::string schema_text(const Json& spec) {
       });
 }
 
-/// An APIResourceSchema never changes, and its name ends in .<plural>.<group> (AM-492, AM-493).
+/// An APIResourceSchema never changes, and is what a definition may be under a name of its own
+/// (AM-492, AM-493, KK-185 to KK-189). All faults at once.
 void admit_schema(const apiserver::WriteContext& context, const Json* object, const Json* old,
                   const apiserver::Hooks::AdmitDone& done) {
   if (object == nullptr || context.verb == "delete") {
     done({});
     return;
   }
-  const std::string_view name = object->text({"metadata", "name"});
-  const std::string_view group = object->text({"spec", "group"});
-  const std::string ending = "." + std::string(object->text({"spec", "names", "plural"})) + "." +
-                             std::string(group.empty() ? std::string_view("core") : group);
-  std::string fault;
-  if (old == nullptr && !name.ends_with(ending)) {
-    fault = "[metadata.name: Invalid value: " + Json(name).dump() + ": must end in " + ending + "]";
-  }
-  if (old != nullptr) {
+  std::string faults;
+  if (old == nullptr) {
+    for (const Cause& cause : new_schema_faults(*object)) {
+      faults += (faults.empty() ? "" : " ") + cause.field + ": " + cause.message;
+    }
+  } else {
     const Json* now = object->find("spec");
     const Json* before = old->find("spec");
     if (now != nullptr && before != nullptr && !(*now == *before)) {
-      fault = "[spec: Invalid value: " + schema_text(*now) + ": is immutable]";
+      faults = "spec: Invalid value: " + schema_text(*now) + ": is immutable";
     }
   }
-  if (!fault.empty()) {
-    done(fail(krm::forbidden("apis.kcp.io", "apiresourceschemas", name, fault)));
+  if (!faults.empty()) {
+    done(fail(krm::forbidden("apis.kcp.io", "apiresourceschemas",
+                             object->text({"metadata", "name"}), "[" + faults + "]")));
     return;
   }
   done({});

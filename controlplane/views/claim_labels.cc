@@ -23,6 +23,16 @@ bool is_binding(const ClaimedResource& resource) {
   return resource.group == kApisGroup && resource.resource == kApiBindings;
 }
 
+/// What an older state of the bindings has left may be sent back.
+bool is_left(const std::string& key, const Json& labels, const Json* old) {
+  return old != nullptr && labels_of(*old).text({key}) == labels.text({key});
+}
+
+Error not_to_be_set(const apiserver::ResourceDef& def, const Json& object, const std::string& key) {
+  return krm::forbidden(def.group, def.plural, object.text({"metadata", "name"}),
+                        "metadata.labels[" + key + "]: Forbidden: must not be set");
+}
+
 /// Labels of this kind that the object has.
 std::vector<std::string> present(const ClaimedResource& resource, const Json& labels) {
   std::vector<std::string> keys;
@@ -99,11 +109,8 @@ Expected<void> keep_claim_labels(const BindingIndex& bindings, const IdentityChe
     if (found != wanted.end()) {
       continue;
     }
-    // What an older state of the bindings has left may be sent back.
-    const bool is_left = old != nullptr && labels_of(*old).text({key}) == labels.text({key});
-    if (!is_left && !is_system) {
-      return fail(krm::forbidden(def.group, def.plural, object.text({"metadata", "name"}),
-                                 "metadata.labels[" + key + "]: Forbidden: must not be set"));
+    if (!is_left(key, labels, old) && !is_system) {
+      return fail(not_to_be_set(def, object, key));
     }
     labels.erase(key);
   }
@@ -137,6 +144,17 @@ class ClaimLabels final : public apiserver::AdmissionStep {
 std::unique_ptr<apiserver::AdmissionStep> claim_labels_step(const BindingIndex& bindings,
                                                             const IdentityCheck& in_root) {
   return std::make_unique<ClaimLabels>(bindings, in_root);
+}
+
+Expected<void> refuse_claim_labels(const apiserver::ResourceDef& def, const Json& object,
+                                   const Json* old) {
+  const Json& labels = labels_of(object);
+  for (const std::string& key : present({def.group, def.plural, def.identity}, labels)) {
+    if (!is_left(key, labels, old)) {
+      return fail(not_to_be_set(def, object, key));
+    }
+  }
+  return {};
 }
 
 }  // namespace kintsugi::controlplane

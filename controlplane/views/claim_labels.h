@@ -42,4 +42,8 @@ struct ClaimedResource {
 [[nodiscard]] std::unique_ptr<apiserver::AdmissionStep> claim_labels_step(
     const BindingIndex& bindings, const IdentityCheck& in_root);
 
+/// For a server whose objects no claim reaches: nobody adds one. @error kForbidden that of above.
+[[nodiscard]] Expected<void> refuse_claim_labels(const apiserver::ResourceDef& def,
+                                                 const krm::Json& object, const krm::Json* old);
+
 }  // namespace kintsugi::controlplane

@@ -30,6 +30,26 @@ class ClaimLabelsTest : public ExportTest {
   const std::string value = claim_label_value(parse_claims(&granted).at(0));
 };
 
+TEST(RefuseClaimLabelsTest, KK229_WhenNoClaimReachesTheServer_NobodyAddsOne) {
+  apiserver::ResourceDef def;
+  def.group = "topology.kcp.io";
+  def.plural = "partitions";
+  const auto partition = [](const std::string& labels) {
+    return *Json::parse(R"({"metadata":{"name":"p","labels":)" + labels + "}}");
+  };
+  const Json without = partition(R"({"a":"b"})");
+  const Json with = partition(R"({"claimed.internal.apis.kcp.io/x":"y"})");
+  EXPECT_TRUE(refuse_claim_labels(def, without, nullptr));
+  EXPECT_TRUE(refuse_claim_labels(def, with, &with)) << "what is there may be sent back";
+  for (const Json* old : {static_cast<const Json*>(nullptr), &without}) {
+    const Expected<void> refused = refuse_claim_labels(def, with, old);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message(),
+              "partitions.topology.kcp.io \"p\" is forbidden: "
+              "metadata.labels[claimed.internal.apis.kcp.io/x]: Forbidden: must not be set");
+  }
+}
+
 TEST_F(ClaimLabelsTest, WhenClaimIsAccepted_AM508_ObjectsOldAndNewAreLabelled) {
   bind("c1");
   add_map("c1", "old");

@@ -287,14 +287,18 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
   if (has_token && place.by_shard) {
     return answer_private(head, stream, krm::unauthorized());
   }
-  if (has_token && !place.cluster.empty()) {
-    const topology::Snapshot& facts = view_->current();
-    const Kind found = place.cluster == request.target.cluster
-                           ? request.found(facts).kind
-                           : topology::resolve(facts, place.cluster).kind;
-    if (found == Kind::kNotFound || found == Kind::kUnavailable) {
-      return answer_private(head, stream, krm::unauthorized());
+  const auto is_nobodys = [&](const std::string& cluster) {
+    if (cluster.empty() || cluster == "*") {
+      return false;
     }
+    const topology::Snapshot& facts = view_->current();
+    const Kind found = cluster == request.target.cluster ? request.found(facts).kind
+                                                         : topology::resolve(facts, cluster).kind;
+    return found == Kind::kNotFound || found == Kind::kUnavailable;
+  };
+  // No shard would judge it.
+  if (has_token && (is_nobodys(place.cluster) || is_nobodys(request.target.cluster))) {
+    return answer_private(head, stream, krm::unauthorized());
   }
   return std::make_unique<Guarded>(*this, std::move(request), stream, std::move(place));
 }

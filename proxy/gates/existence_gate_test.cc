@@ -180,6 +180,9 @@ TEST_F(ExistenceGateTest, SE160_ATokenThatNobodyHereKnows_IsJudgedByAShardOrByNo
   inner_.status = 404;
   inner_.headers.add("content-type", "text/plain; charset=utf-8");
   EXPECT_EQ(ask("/partitions/root:org/p/services/x", nullptr, "opaque").first, 401);
+  inner_.status = 403;  // as the proxy itself refuses a cluster that no shard has
+  EXPECT_EQ(ask("/services/apiexport/root:org/e/clusters/root:nope/api", nullptr, "opaque").first,
+            401);
 }
 
 TEST_F(ExistenceGateTest, SE161_WhoHasNoAccess_HearsE1WithThePathAsItWasSent) {

@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "controlplane/admission/reserved_metadata.h"
 #include "controlplane/kinds/kcp_kinds.h"
+#include "controlplane/views/claim_labels.h"
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 #include "proxy/gates/border_identity.h"
@@ -29,8 +30,19 @@ Expected<std::optional<apiserver::ClusterTarget>> resolve_stamped(const http::Re
       {path->segment, krm::cluster_root(path->segment), path->rest});
 }
 
+/// No binding claims what the proxy keeps.
+class NoClaimLabels final : public apiserver::AdmissionStep {
+ public:
+  Expected<void> prepare(const apiserver::WriteContext& /*context*/,
+                         const apiserver::ResourceDef& def, krm::Json& object,
+                         const krm::Json* old) override {
+    return controlplane::refuse_claim_labels(def, object, old);
+  }
+};
+
 std::vector<std::unique_ptr<apiserver::AdmissionStep>> own_admission() {
   std::vector<std::unique_ptr<apiserver::AdmissionStep>> steps;
+  steps.push_back(std::make_unique<NoClaimLabels>());
   steps.push_back(controlplane::reserved_metadata_step({}));  // paths are not known here
   return steps;
 }

@@ -31,6 +31,23 @@ bool only_our_finalizer(const Json& workspace) {
                      [](const Json& item) { return item.as_string() == krm::kWorkspaceFinalizer; });
 }
 
+/// A condition of those that concern the Workspace as a whole says No (KK-065). Those that this
+/// controller writes itself follow the phase and do not count.
+bool is_held_up(const Json& workspace) {
+  const Json* conditions = workspace.at({"status", "conditions"});
+  return conditions != nullptr &&
+         std::any_of(conditions->items().begin(), conditions->items().end(), [](const Json& one) {
+           const std::string_view type = one.text({"type"});
+           return type.starts_with("Workspace") && type != "WorkspaceScheduled" &&
+                  type != "WorkspaceInitialized" && one.text({"status"}) == "False";
+         });
+}
+
+/// What the Workspace shows of a logical cluster in that phase.
+std::string_view shown_phase(const Json& workspace, std::string_view phase) {
+  return phase == "Ready" && is_held_up(workspace) ? "Unavailable" : phase;
+}
+
 /// Phase, initializers and terminators of the logical cluster.
 void copy_lifecycle(Json& workspace, const Json& logical_cluster) {
   Json& status = workspace.make({"status"});
@@ -166,7 +183,8 @@ void WorkspaceScheduler::check_cluster(const JobPtr& job) {
     return;
   }
   const bool published = !named.empty();
-  if (published && job->workspace.text({"status", "phase"}) == "Ready") {
+  if (published && job->workspace.text({"status", "phase"}) == "Ready" &&
+      !is_held_up(job->workspace)) {
     progress(job);
     job->finished(true);
     return;
@@ -271,7 +289,7 @@ void WorkspaceScheduler::publish(const JobPtr& job, const Json& logical_cluster)
                                       krm::cluster_root(params_.index.path_of(job->key.cluster)) +
                                       ":" + job->key.name;
   }
-  workspace.make({"metadata", "labels", krm::kPhaseLabel}) = phase;
+  workspace.make({"metadata", "labels", krm::kPhaseLabel}) = shown_phase(workspace, phase);
   const Json creator = job->creator();
   if (phase == "Ready" && !creator.text({"username"}).empty()) {
     // Nobody needs his groups any more (KK-056).
@@ -307,6 +325,7 @@ void WorkspaceScheduler::publish_status(const JobPtr& job, Json workspace,
     set_kcp_condition(workspace, kBindings, known->text({"status"}), known->text({"severity"}),
                       known->text({"reason"}), known->text({"message"}));
   }
+  workspace.make({"status", "phase"}) = shown_phase(workspace, phase);
   const auto done = [this, job, ready] {
     if (ready) {
       progress(job);

@@ -179,6 +179,31 @@ TEST_F(WorkspaceSchedulerTest, WhenCreated_BecomesReadyOnAShard) {
             R"(["root:universal","system:apibindings"])");
 }
 
+TEST_F(WorkspaceSchedulerTest, KK065_WhenAConditionSaysNo_IsUnavailableUntilItDoesNot) {
+  add_shard("s1", "eu");
+  start();
+  add_workspace("w");
+  run_to_phase("w", "Ready");
+  const auto say = [&](const char* type, const char* status) {
+    Json workspace = *server_.find(key_of("w"));
+    set_kcp_condition(workspace, type, status);
+    server_.put(key_of("w"), std::move(workspace));
+  };
+  const auto label = [&] { return text("w", {"metadata", "labels", krm::kPhaseLabel}); };
+  say("WorkspaceMountReady", "False");
+  run_to_phase("w", "Unavailable");
+  server_.run_until([&] { return label() == "Unavailable"; });
+  restart();  // it is so from what is stored
+  say("Other", "False");
+  int turns = 0;
+  server_.run_until([&] { return ++turns > 10; });
+  EXPECT_EQ(text("w", {"status", "phase"}), "Unavailable");
+  say("WorkspaceMountReady", "True");
+  run_to_phase("w", "Ready");
+  server_.run_until([&] { return label() == "Ready"; });
+  EXPECT_EQ(access_.clusters.size(), 1U);
+}
+
 TEST_F(WorkspaceSchedulerTest, WhenTypesHaveTerminators_ClusterAndWorkspaceNameThem) {
   Expected<Json> base = Json::parse(R"({"spec": {"terminator": true}})");
   Expected<Json> mine = Json::parse(

@@ -1,0 +1,349 @@
+"""Single rows of docs/spec/kcp-kinds.md and docs/spec/security.md, each with variants of its own."""
+import base64
+import json
+import unittest
+
+import kit
+import steady
+import trust
+from trust import APIS, KINDS, MERGE, TENANCY
+
+SCHEMAS = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"
+SECRETS, MAPS = "/api/v1/namespaces/default/secrets", "/api/v1/namespaces/default/configmaps"
+
+
+def setUpModule():
+    trust.begin()
+
+
+def schema(name="v1.things.rows.test", group="rows.test", **change):
+    spec = {"group": group, "scope": "Cluster", "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": [version("v1")]}
+    spec.update(change)
+    return {"apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": name}, "spec": spec}
+
+
+def version(name, storage=True, content=None):
+    return {"name": name, "served": True, "storage": storage, "schema": content or {"type": "object"}}
+
+
+class Schemas(unittest.TestCase):
+    """KK-185 to KK-189, KK-T004, KK-T100."""
+
+    def refused(self, body, *texts):
+        for query in ("", "?dryRun=All"):
+            answer = trust.ann.request("POST", SCHEMAS + query, body)
+            self.assertEqual((answer.status, answer.json["reason"]), (403, "Forbidden"), answer)
+            message = answer.json["message"]
+            start = f'apiresourceschemas.apis.kcp.io "{body["metadata"]["name"]}" is forbidden: ['
+            self.assertTrue(message.startswith(start) and message.endswith("]"), message)
+            for text in texts:
+                self.assertIn(text, message)
+        self.assertEqual(trust.ann.get(f"{SCHEMAS}/{body['metadata']['name']}").status, 404)
+
+    def test_KK185_names(self):
+        self.refused(schema("v1.other.rows.test"), 'metadata.name: Invalid value: "v1.other.rows.test": must end in .things.rows.test')
+        self.refused(schema("things.rows.test"), "must end in .things.rows.test")
+        for prefix in ("1v", "v1.v2", "v-", "-v", "0"):
+            self.refused(schema(f"{prefix}.things.rows.test"),
+                         "must match ^[a-z]([-a-z0-9]*[a-z0-9])?$ in front of .things.rows.test")
+        self.refused(schema("v1.things.rows.test", ""), "must end in .things.core")
+
+    def test_KK186_groups(self):
+        self.refused(schema("v1.things.core", "core"), 'spec.group: Invalid value: "core": must be empty string for the core group')
+        self.refused(schema("v1.things.plain", "plain"), 'spec.group: Invalid value: "plain": should be a domain with at least one dot')
+        self.refused(schema("v1.things.a.k8s.io", "a.k8s.io"), "metadata.annotations[api-approved.kubernetes.io]: Required value: ")
+
+    def test_KK187_versions_and_schemas(self):
+        self.refused(schema(versions=[version("v1"), version("v2")]), "must have exactly one version marked as storage version")
+        self.refused(schema(versions=[version("v1", False)]), "must have exactly one version marked as storage version")
+        self.refused(schema(versions=[version("v1", content={"type": "string"})]), "spec.versions[0].schema")
+        self.refused(schema(versions=[version("v1", content={"type": "object", "properties": {"a": {}}})]), "spec.versions[0].schema.properties[a].type")
+
+    def test_KK188_names_of_kinds(self):
+        self.refused(schema(names={"plural": "things", "singular": "Thing!", "kind": "Thing", "listKind": "ThingList"}), "spec.names.singular")
+        self.refused(schema(names={"plural": "things", "singular": "thing", "kind": "", "listKind": "ThingList"}), "spec.names.kind")
+        self.refused(schema(names={"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "Thing"}), "spec.names.listKind")
+
+    def test_KKT004_all_faults_at_once(self):
+        self.refused(schema("v1.wrong.rows.test", versions=[version("v1"), version("v2")]),
+                     "must end in .things.rows.test", "must have exactly one version marked as storage version")
+
+    def test_KK189_labels_may_change_the_spec_may_not(self):
+        trust.ann.must("POST", SCHEMAS, schema())
+        path = f"{SCHEMAS}/v1.things.rows.test"
+        trust.ann.must("PATCH", path, json.dumps({"metadata": {"labels": {"a": "b"}}}), headers=MERGE)
+        for client in (trust.ann, trust.admin):
+            answer = client.request("PATCH", path, json.dumps({"spec": {"scope": "Namespaced"}}), headers=MERGE)
+            self.assertEqual(answer.status, 403, answer)
+            self.assertRegex(answer.json["message"], r"\[spec: Invalid value: .*: is immutable\]$")
+
+
+class Workspaces(unittest.TestCase):
+    def test_KK065_KK066_a_condition_that_says_no_makes_it_unavailable(self):
+        item = f"{KINDS['ws'][0]}/child"
+        inside = trust.up.client("/clusters/root:anns:child")
+        kit.eventually(lambda: inside.get(MAPS).status == 200, what="the way to child")
+
+        def condition(value):
+            body = [{"type": "WorkspaceRows", "status": value, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+            present = [one for one in trust.admin.must("GET", item)["status"].get("conditions", []) if one["type"] != "WorkspaceRows"]
+            return json.dumps({"status": {"conditions": present + body}})
+
+        refused = trust.ann.request("PATCH", item + "/status", condition("False"), headers=MERGE)
+        self.assertEqual(refused.status, 403, "not the owner's to say (KK-060)")
+        kit.eventually(lambda: trust.admin.request("PATCH", item + "/status", condition("False"), headers=MERGE).status == 200)
+        kit.eventually(lambda: trust.ann.must("GET", item)["status"]["phase"] == "Unavailable", what="Unavailable")
+        answer = kit.eventually(lambda: (found := inside.get(MAPS)).status == 503 and found, what="503")
+        self.assertEqual(answer.json["message"], "Not available.")
+        self.assertNotIn("Retry-After", answer.headers)
+        kit.eventually(lambda: trust.admin.request("PATCH", item + "/status", condition("True"), headers=MERGE).status == 200)
+        kit.eventually(lambda: trust.ann.must("GET", item)["status"]["phase"] == "Ready", what="Ready again")
+        kit.eventually(lambda: inside.get(MAPS).status == 200, what="the way to child")
+
+    def test_KK278_labels_of_phases_are_derived(self):
+        """Even who may write them does not decide by them."""
+        item = f"{KINDS['lc'][0]}/cluster"
+        before = trust.system.must("GET", item)["metadata"].get("labels", {})
+        forged = {"tenancy.kcp.io/phase": "Initializing", "initializer.internal.kcp.io/x": "x", "terminator.internal.kcp.io/x": "x"}
+        for label, value in forged.items():
+            trust.system.must("PATCH", item, json.dumps({"metadata": {"labels": {label: value}}}), headers=MERGE)
+            now = trust.system.must("GET", item)["metadata"].get("labels", {})
+            self.assertEqual({key: now.get(key) for key in forged}, {key: before.get(key) for key in forged}, label)
+
+    def test_KK291_a_mount_leads_nowhere_that_nobody_allowed(self):
+        """Whatever its URL says, if it got there beneath admission."""
+        asked = []
+        server = kit.JsonServer(trust.up.pki, lambda request: (asked.append(request.path), (200, {}))[1])
+        self.addCleanup(server.close)
+        item = f"{KINDS['ws'][0]}/mount"
+        for url in (f"{server.url}/clusters/root", f"{server.url}/x", f"https://localhost:{server.server.server_port}/clusters/root"):
+            trust.system.must("PATCH", item, json.dumps({"spec": {"URL": url}}), headers=MERGE)
+            kit.eventually(lambda: trust.system.request("PATCH", item + "/status", json.dumps({"status": {"phase": "Ready"}}),
+                                                        headers=MERGE).status == 200)
+            for client in (trust.up.client("/clusters/root:anns:mount"), trust.up.user_client("ann", path="/clusters/root:anns:mount")):
+                kit.stays(lambda c=client: c.get(MAPS).status in (403, 404), 0.3)
+                self.assertIn(client.get(MAPS).status, (403, 404), url)
+        self.assertEqual(asked, [])
+
+
+class Rights(unittest.TestCase):
+    def test_KK315_secrets_of_others_are_for_peers(self):
+        """The group of peers, brought by a certificate, through the proxy and at the shard."""
+        trust.ann.must("POST", SECRETS, {"metadata": {"name": "rows"}, "stringData": {"k": "v"}})
+        for group in ("system:kcp:external-logical-cluster-admin", "system:kcp:logical-cluster-admin", "system:masters"):
+            pair = kit.make_user(trust.up.dir, trust.up.pki, "thief-" + group.rsplit(":", 1)[1], (group,))
+            for base, codes in ((f"https://127.0.0.1:{trust.up.port}/clusters/{trust.cluster}", (403,)),):
+                client = kit.Client(base, trust.up.pki / "serving-ca.crt", *pair)
+                self.assertIn(client.get(f"{SECRETS}/rows").status, codes, (group, base))
+                self.assertIn(client.get(SECRETS).status, codes, (group, base))
+
+    def test_KK317_KKT125_a_right_that_is_taken_away_is_gone_at_the_next_bind(self):
+        provider, binding = trust.up.client("/clusters/root:prov"), f"{trust.RBAC}/clusterrolebindings/ann-bind-claims"
+        body = trust.body_of("binding", "again", {"reference": {"export": {"path": "root:prov", "name": "claims"}}})
+        granted = provider.must("GET", binding)
+        for _ in range(3):
+            kit.eventually(lambda: trust.ann.request("POST", f"{APIS}/apibindings?dryRun=All", body).status == 201, what="ann may bind")
+            provider.must("DELETE", binding)
+            refused = kit.eventually(lambda: (one := trust.ann.request("POST", f"{APIS}/apibindings?dryRun=All", body)).status == 403 and one,
+                                     10, "the right is gone")
+            self.assertIn("no permission to bind to export root:prov:claims", refused.json["message"])
+            provider.must("POST", binding.rsplit("/", 1)[0], {key: granted[key] for key in ("roleRef", "subjects")} | {
+                "metadata": {"name": "ann-bind-claims"}})
+
+
+class Headers(unittest.TestCase):
+    """What only a proxy may say to a shard, said by a tenant: to the proxy, and to the shard itself."""
+
+    def clients(self):
+        pair = kit.make_user(trust.up.dir, trust.up.pki, "ann", ())
+        yield trust.ann
+        yield kit.Client(f"https://{trust.system.url.netloc}/clusters/{trust.cluster}", trust.up.pki / "serving-ca.crt", *pair)
+
+    def test_KK284_nobody_says_who_he_is_by_a_header(self):
+        for client in self.clients():
+            plain = client.must("POST", kit.SELF_REVIEWS, kit.SELF_REVIEW)["status"]["userInfo"]
+            self.assertEqual(plain["username"], "ann")
+            for headers in ({"X-Remote-User": "kcp-admin"}, {"X-Remote-User": "root", "X-Remote-Group": "system:masters"},
+                            {"x_remote_user": "root", "X-REMOTE-GROUP": "system:masters"}, {"X-Remote-Uid": "1"},
+                            {"X-Remote-Extra-Authorization.kcp.io%2fwarrant": '{"user":"root","groups":["system:masters"]}'},
+                            {"X-Remote-Extra-Authentication.kcp.io%2fscopes": "cluster:root"},
+                            {"Connection": "X-Remote-User", "X-Remote-User": "root"}, {"X-Kubernetes-Sharded-Request": "true"},
+                            {"X-Kcp-Api-V1-Discovery-Passthrough": "true"}):
+                with self.subTest(headers=headers, base=client.url.netloc):
+                    seen = client.must("POST", kit.SELF_REVIEWS, kit.SELF_REVIEW, headers=headers)["status"]["userInfo"]
+                    self.assertEqual(seen, plain)
+            if client is not trust.ann:
+                continue
+            for kind in ("lc", "ws"):
+                collection = KINDS[kind][0]
+                self.assertEqual(client.get(collection, headers={"X-Kubernetes-Sharded-Request": "true"}).status, 200)
+
+    def test_KK283_deep_reviews_are_the_systems(self):
+        """Who may something and may not enter is denied, however the question is put."""
+        trust.grant(trust.ann, "outsider", "secret-readers", [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}])
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+            "user": "outsider", "groups": ["system:authenticated"], "resourceAttributes": {
+                "verb": "get", "resource": "secrets", "namespace": "default"}}}
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        deep = {"X-Kcp-Internal-Deep-SubjectAccessReview": "true"}
+        kit.eventually(lambda: trust.system.must("POST", path, review, headers=deep)["status"]["allowed"], what="SYS asks deeply")
+        for client in (*self.clients(), trust.admin):
+            for headers in ({}, deep, {key.lower(): value for key, value in deep.items()}, {key.replace("-", "_"): value for key, value in deep.items()}):
+                answer = client.request("POST", path, review, headers=headers)
+                if answer.status == 201:
+                    self.assertFalse(answer.json["status"]["allowed"], (client.url.netloc, headers))
+                else:
+                    self.assertEqual(answer.status, 403, answer)
+
+
+class Identities(unittest.TestCase):
+    def test_KK273_KKT082_another_key_is_not_another_identity(self):
+        item, secret = f"{APIS}/apiexports/gears", "/api/v1/namespaces/kcp-system/secrets/gears"
+        before = trust.ann.must("GET", item)["status"]["identityHash"]
+        for data in ({"key": base64.b64encode(b"another key of 32 bytes, stolen!").decode()}, {"key": base64.b64encode(b"short").decode()}, {}):
+            changed = trust.ann.request("PATCH", secret, json.dumps({"data": {"key": None, **data}}), headers=MERGE)
+            self.assertIn(changed.status, (200, 403, 422), changed)
+            kit.stays(lambda: trust.ann.must("GET", item)["status"]["identityHash"] == before, 0.3)
+            self.assertEqual(trust.ann.must("GET", item)["status"]["identityHash"], before)
+
+
+class Known(unittest.TestCase):
+    """KNOWN are the rows that do not hold yet; it only gets shorter, and one that is mended has to go."""
+
+    KNOWN = set()
+
+    def known(self, row, hole):
+        if row in self.KNOWN:
+            self.assertTrue(hole, f"{row} holds now: take it out of KNOWN")
+        else:
+            self.assertFalse(hole, row)
+
+
+class Cursors(Known):
+    """SE-166: a continue token says nothing and opens nothing to anybody else, elsewhere, or with other selectors."""
+
+    KNOWN = {"SE-166 sealed", "SE-166 bound to payer", "SE-166 bound to selector", "SE-166 bound to resource", "SE-166 bound to field"}
+
+    @classmethod
+    def setUpClass(cls):
+        for number in range(6):
+            trust.ann.must("POST", MAPS, {"metadata": {"name": f"row-{number}", "labels": {"a": str(number % 2)}}})
+            trust.ann.must("POST", SECRETS, {"metadata": {"name": f"row-{number}"}})
+        cls.neighbour = steady.steady(trust.up.client("/clusters/root:prov"))
+        for number in range(3):
+            cls.neighbour.must("POST", MAPS, {"metadata": {"name": f"row-{number}"}})
+
+    def token(self, client=None, path=MAPS, query=""):
+        return (client or trust.ann).must("GET", f"{path}?limit=1{query}")["metadata"]["continue"]
+
+    def test_it_goes_on_for_who_got_it(self):
+        token, names = self.token(), []
+        while token:
+            page = trust.ann.must("GET", f"{MAPS}?limit=2&continue={token}")
+            names += [one["metadata"]["name"] for one in page["items"]]
+            token = page["metadata"].get("continue")
+        self.assertIn("row-5", names)
+
+    def test_it_never_shows_what_is_not_asked_for(self):
+        token = self.token()
+        for client, path in ((self.neighbour, MAPS), (trust.ann, SECRETS), (trust.ann, "/api/v1/namespaces/kube-system/configmaps"),
+                             (trust.up.client("/clusters/root"), MAPS)):
+            answer = client.get(f"{path}?limit=50&continue={token}")
+            if answer.status == 200:  # as in the reference: only what is below this path may come
+                for one in answer.json["items"]:
+                    own = client.get(f"{path}/{one['metadata']['name']}")
+                    self.assertEqual(own.json["metadata"]["uid"], one["metadata"]["uid"])
+            else:
+                self.assertIn(answer.status, (400, 410, 504), answer)  # 504: another shard is not as far yet
+        selected = trust.ann.get(f"{MAPS}?limit=50&continue={token}&labelSelector=a%3D1")
+        if selected.status == 200:
+            self.assertEqual({one["metadata"]["labels"]["a"] for one in selected.json["items"]}, {"1"})
+        else:
+            self.assertIn(selected.status, (400, 410))
+
+    def test_it_is_sealed(self):
+        token = self.token()
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        self.known("SE-166 sealed", any(word in raw for word in (b"row-", b"configmaps", trust.cluster.encode(), b"default")))
+
+    def test_it_is_bound_to_payer_path_and_selectors(self):
+        token = self.token()
+        attempts = {"payer": (trust.admin, MAPS, ""), "selector": (trust.ann, MAPS, "&labelSelector=a%3D1"), "resource": (trust.ann, SECRETS, ""),
+                    "field": (trust.ann, MAPS, "&fieldSelector=metadata.name%3Drow-1"), "cluster": (self.neighbour, MAPS, "")}
+        for what, (client, path, query) in attempts.items():
+            with self.subTest(bound=what):
+                self.known("SE-166 bound to " + what, client.get(f"{path}?limit=50&continue={token}{query}").status == 200)
+
+    def test_what_was_changed_is_no_token(self):
+        token = self.token()
+        for forged in ("x", token[:-2], token + "AAAA", "A" + token[1:], base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","rv":1,"start":"../"}').decode(),
+                       "%00", "A" * 40000):
+            answer = trust.ann.get(f"{MAPS}?limit=5&continue={forged}")
+            self.assertIn(answer.status, (200, 400, 410, 414, 431), (forged[:60], answer))
+            if answer.status == 200:
+                self.assertTrue(all(one["metadata"]["namespace"] == "default" for one in answer.json["items"]))
+
+
+class Texts(unittest.TestCase):
+    def test_SE163_texts_tell_nothing_of_the_inside(self):
+        """What fails because of something else than the caller: schemas with webhooks, references, selectors, bodies."""
+        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        bodies = [("POST", KINDS["binding"][0], trust.body_of("binding", "x", {"reference": {"export": {"path": "root:nowhere", "name": "x"}}})),
+                  ("POST", KINDS["ws"][0], trust.body_of("ws", "x", {"type": {"path": "root:nowhere", "name": "x"}})),
+                  ("POST", f"{TENANCY}/workspaces", "{"), ("PUT", f"{MAPS}/map", "[]"), ("POST", crds, {"spec": {}}),
+                  ("PATCH", f"{MAPS}/map", "{"), ("GET", f"{MAPS}?labelSelector=%28", None), ("GET", f"{MAPS}?resourceVersion=x", None),
+                  ("GET", f"{MAPS}?continue=x", None), ("GET", "/apis/none.test/v1/x", None), ("POST", "/api/v1/nodes/x/proxy/y", {}),
+                  ("GET", "/openapi/v3/apis/none", None), ("DELETE", f"{MAPS}/none", None)]
+        for method, path, body in bodies:
+            answer = trust.ann.request(method, path, body, headers=MERGE if method == "PATCH" else {"Content-Type": "application/json"})
+            self.assertGreaterEqual(answer.status, 400, (method, path))
+            self.assertLess(answer.status, 500, (method, path, answer))
+            self.assertNotRegex(answer.body.decode(errors="replace"), r"127\.0\.0\.1|https?://(?!github\.com|kubernetes\.io)|/tmp/|\.cc\b|openssl|SSL_")
+
+
+class Open(Known):
+    """Rows that do not hold yet, each by the test that they will have to pass."""
+
+    KNOWN = {"KK-117", "KK-173 by UID", "KK-233"}
+
+    def test_KK233_as_many_objects_as_the_administrator_says(self):
+        trust.up.make_workspace("limited")
+        inside, item = trust.up.client("/clusters/root:limited"), f"{KINDS['lc'][0]}/cluster"
+        inside.must("PATCH", item, json.dumps({"metadata": {"annotations": {"core.kcp.io/max-total-objects": "1"}}}), headers=MERGE)
+        answer = inside.request("POST", MAPS, {"metadata": {"name": "too-much"}})
+        self.known("KK-233", answer.status == 201)
+
+    def test_KK173_an_export_made_anew_is_another(self):
+        provider, name = trust.up.client("/clusters/root:prov"), "pinned"
+        trust.export_of(provider, name, group="pinned.test", plural="pins", kind="Pin")
+        trust.grant(provider, "ann", "bind-pinned", [
+            {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports"], "resourceNames": [name], "verbs": ["bind"]}])
+        body = trust.body_of("binding", name, {"reference": {"export": {"path": "root:prov", "name": name}}})
+        kit.eventually(lambda: trust.ann.request("POST", KINDS["binding"][0], body).status in (201, 409), what="ann has bound")
+        item = f"{KINDS['binding'][0]}/{name}"
+
+        def valid():
+            conditions = trust.ann.must("GET", item)["status"].get("conditions", [])
+            return next((one["status"] for one in conditions if one["type"] == "APIExportValid"), "")
+
+        kit.eventually(lambda: valid() == "True", what="bound")
+        export = provider.must("GET", f"{APIS}/apiexports/{name}")
+        provider.must("DELETE", f"{APIS}/apiexports/{name}")
+        provider.must("POST", f"{APIS}/apiexports", trust.body_of("export", name, {"resources": export["spec"]["resources"]}))
+        new = kit.eventually(lambda: provider.must("GET", f"{APIS}/apiexports/{name}"))
+        self.assertNotEqual(new["metadata"]["uid"], export["metadata"]["uid"])
+        kit.eventually(lambda: provider.must("GET", f"{APIS}/apiexports/{name}")["status"].get("identityHash"), what="identity")
+        try:
+            follows = kit.eventually(lambda: valid() == "True", 3)
+        except kit.Timeout:
+            follows = False
+        self.known("KK-173 by UID", follows)
+
+    def test_KK117_locks_of_resources_are_written_down(self):
+        notes = trust.system.must("GET", f"{KINDS['lc'][0]}/cluster")["metadata"]["annotations"]
+        self.known("KK-117", json.loads(notes["internal.apis.kcp.io/resource-bindings"]) == {})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,71 @@
+"""A client of one connection: what asks thousands of times does not shake hands thousands of times."""
+import contextlib
+import http.client
+import json
+import socket
+import time
+
+import kit
+
+
+class Steady(kit.Client):
+    """As kit.Client, over HTTP/1.1 connections that are kept (one for each thread would be wrong: use it on one). A connection that
+    the server has closed meanwhile is made anew, once."""
+
+    connection = None
+
+    def request(self, method, path, body=None, headers=None, timeout=40, first=None):
+        """@param first  of a 200 only what comes within so many seconds (a watch)."""
+        headers = dict(headers or {})
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+            headers.setdefault("Content-Type", "application/json")
+        kept = self.connection is not None
+        try:
+            return self.ask(method, path, body, headers, timeout, first)
+        except (http.client.RemoteDisconnected, ConnectionError, BrokenPipeError, http.client.CannotSendRequest):
+            self.close()
+            if not kept:
+                raise
+            return self.ask(method, path, body, headers, timeout, first)
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, method, path, body, headers, timeout, first):
+        if self.connection is None:
+            self.connection = self.connect(timeout)
+            self.connection.connect()
+            self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection.request(method, self.url.path.rstrip("/") + path, body=body, headers=headers)
+        response = self.connection.getresponse()
+        if first is not None and response.status == 200:
+            return self.begun(response, first)
+        answer = kit.Answer(response.status, response.headers, response.read())
+        if response.will_close or response.status == 101:  # what comes then is no HTTP
+            self.close()
+        return answer
+
+    def begun(self, response, seconds):
+        body, end = b"", time.monotonic() + seconds
+        with contextlib.suppress(TimeoutError):
+            while (left := end - time.monotonic()) > 0:
+                self.connection.sock.settimeout(left)
+                part = response.read1(65536)
+                if not part:
+                    break
+                body += part
+        self.close()
+        return kit.Answer(response.status, response.headers, body)
+
+    def close(self):
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+def steady(client):
+    """The same client, with one connection."""
+    out = Steady.__new__(Steady)
+    out.url, out.context = client.url, client.context
+    return out
