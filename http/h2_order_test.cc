@@ -192,6 +192,19 @@ TEST_F(H2Order, SE125_WhenFramesOnClosedStreamsFlood_TheConnectionEnds) {
   EXPECT_EQ(counters.of(Abuse::kMadeReset), 100U);
 }
 
+TEST_F(H2Order, SE129_WhenFramesFloodAStreamThatWeReset_TheConnectionEnds) {
+  handler.on_open = [](ServerExchange& exchange) { exchange.stream->reset(Errc::kNotProcessed); };
+  ASSERT_EQ(said(ask(1, true), 4'096), Words{"reset 1: 7"});
+  int sent = 0;
+  while (sent < 1'000 && server->feed(frame(kData, 0, 1, ""))) {
+    (void)take_all(*server);
+    ++sent;
+  }
+  EXPECT_GE(sent, 199);
+  EXPECT_LE(sent, 201);
+  EXPECT_GE(counters.of(Abuse::kEmptyData), 99U);
+}
+
 TEST_F(H2Order, SE129_WhenUnknownFramesFlood_TheConnectionEnds) {
   int sent = 0;
   while (sent < 1'000 && server->feed(frame(0x77, 0, 3, "anything"))) {

@@ -197,6 +197,9 @@ struct H2Callbacks {
   static int stream_closed(nghttp2_session* session, std::int32_t id, std::uint32_t code,
                            void* user) noexcept {
     H2Engine& self = engine(user);
+    if (self.server_) {
+      self.order_->on_closed(id);
+    }
     if (H2Stream* s = stream(session, id)) {
       (void)nghttp2_session_set_stream_user_data(session, id, nullptr);
       if (self.server_ && (s->peer_reset || (s->local_ended && s->remote_ended && !s->stopped))) {

@@ -45,6 +45,8 @@ class StreamOrder {
   [[nodiscard]] std::uint32_t take_begun() noexcept { return std::exchange(begun_, 0); }
   /// Frames of types that nobody knows, since the last call.
   [[nodiscard]] std::uint32_t take_unknown() noexcept { return std::exchange(unknown_, 0); }
+  /// nghttp2 does not know the stream any more.
+  void on_closed(std::int32_t id) noexcept { sending_ = sending_ == id ? 0 : sending_; }
   /// The peer reset this stream, or both sides have ended it. The last 64 are remembered.
   void on_over(std::int32_t id, bool reset) noexcept;
 
