@@ -14,9 +14,10 @@ void watch_abuse(Session& session, AbuseCounters& counters, bool speaks_for_many
 
 std::string_view abuse_name(Abuse kind) noexcept {
   static constexpr std::array<std::string_view, kAbuseKinds> kNames = {
-      "reset",  "made_reset", "continuation", "hpack",    "head",       "authority",
-      "field",  "ping",       "settings",     "priority", "empty_data", "window_update",
-      "unread", "small_data", "padding",      "framing",  "slow_body"};
+      "reset",      "made_reset",    "continuation", "hpack",      "head",
+      "authority",  "field",         "ping",         "settings",   "priority",
+      "empty_data", "window_update", "unread",       "small_data", "padding",
+      "framing",    "slow_body",     "refused",      "unknown"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

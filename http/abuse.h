@@ -26,8 +26,10 @@ enum class Abuse : std::uint8_t {
   kPadding,
   kFraming,   ///< HTTP/1.1 bodies and heads that cannot be told apart (SE-110 to SE-112)
   kSlowBody,  ///< SE-078
+  kRefused,   ///< streams beyond the limit (SE-083)
+  kUnknown,   ///< frames of unknown types (SE-129)
 };
-inline constexpr std::size_t kAbuseKinds = 17;
+inline constexpr std::size_t kAbuseKinds = 19;
 
 /// "reset", "made_reset", …
 [[nodiscard]] std::string_view abuse_name(Abuse kind) noexcept;

@@ -69,6 +69,7 @@ void BodyGate::look_again() {
     if (hold->fit() == Fit::kFits) {
       leave(*hold);
       hold->last_tick_ = hold->received_;
+      hold->begun_ += loop_.now() - hold->crowded_since_;  // the client could not send
       hold->arm(limits_.pace);
       hold->owner_->give_body_credit(std::exchange(hold->owed_, 0));
     }

@@ -106,6 +106,28 @@ TEST(BodyGate, SE078_WhenTheWholeTakesTooLong_PaceDoesNotHelp) {
   EXPECT_EQ(body.status, 408);
 }
 
+TEST(BodyGate, SE078_WhileItsWindowIsShut_ABodyIsNotLate) {
+  BodyLimits limits = patient();
+  limits.pace = milliseconds(5);
+  limits.pace_bytes = 0;
+  limits.whole = seconds(1);
+  Rig rig(limits);
+  auto first = std::make_unique<Body>(rig.gate, "a");
+  Body second(rig.gate, "a");
+  EXPECT_TRUE(first->hold.add(250 * kKiB));
+  EXPECT_TRUE(second.hold.add(1));
+  const TimePoint begin = rig.loop.now();
+  ASSERT_TRUE(rig.until([&] { return rig.loop.now() - begin > milliseconds(1'200); }));
+  EXPECT_EQ(second.credit, 0U);
+  first.reset();
+  ASSERT_TRUE(rig.until([&] { return second.credit == 1; }));
+  const TimePoint open = rig.loop.now();
+  ASSERT_TRUE(rig.until([&] { return rig.loop.now() - open > milliseconds(50); }));
+  EXPECT_EQ(second.status, 0) << "its pace was looked at, and its second has only begun";
+  ASSERT_TRUE(rig.until([&] { return second.status != 0; }));
+  EXPECT_EQ(second.status, 408);
+}
+
 TEST(BodyGate, SE079_WhenAConnectionKeepsTooMuch_ItsOtherBodiesWaitUntilOneIsGone) {
   Rig rig(patient());
   auto first = std::make_unique<Body>(rig.gate, "a", "c1");

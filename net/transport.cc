@@ -269,6 +269,12 @@ bool Transport::hold() noexcept {
   return !held_.empty();
 }
 
+bool Transport::quiet() const noexcept {
+  char byte = 0;
+  return ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+         (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
 void Transport::finish() noexcept {
   if (fd_ < 0) {
     return;

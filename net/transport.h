@@ -73,6 +73,9 @@ class Transport {
   [[nodiscard]] bool blocked() const noexcept { return blocked_; }
   [[nodiscard]] std::size_t held() const noexcept { return held_.size(); }
 
+  /// Nothing has come that receive() has not got, not even the peer's end. Cost: a system call.
+  [[nodiscard]] bool quiet() const noexcept;
+
   /// Queues the TLS end message and tries to send; then closes our sending side. The peer may still
   /// send.
   void finish() noexcept;

@@ -2,6 +2,7 @@
 #include "net/upstream.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -46,6 +47,41 @@ struct SilentServer {
   }
   int fd = -1;
   std::uint16_t port = 0;
+};
+
+/// HTTP/1.1 by hand, in the thread of the test: what it does happens between two turns of the loop.
+struct HandServer : SilentServer {
+  HandServer() { EXPECT_EQ(::fcntl(fd, F_SETFL, O_NONBLOCK), 0); }
+  ~HandServer() { hang_up(); }
+  /// A whole request has come, on the connection that is open or the next one.
+  bool asked() {
+    if (const int next = ::accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); next >= 0) {
+      hang_up();
+      peer = next;
+      ++connections;
+    }
+    char bytes[4'096];
+    for (ssize_t count = 0; peer >= 0 && (count = ::recv(peer, bytes, sizeof bytes, 0)) > 0;) {
+      text.append(bytes, static_cast<std::size_t>(count));
+    }
+    const std::size_t end = text.find("\r\n\r\n");
+    return end != std::string::npos &&
+           (text.find("content-length: 4") == std::string::npos || text.size() == end + 8);
+  }
+  void answer() {
+    text.clear();
+    constexpr std::string_view kAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    EXPECT_EQ(::send(peer, kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(kAnswer.size()));
+  }
+  void hang_up() {
+    if (peer >= 0) {
+      ::close(std::exchange(peer, -1));
+    }
+    text.clear();
+  }
+  int peer = -1, connections = 0;
+  std::string text;
 };
 
 bool all_closed(const std::deque<Client>& clients) {
@@ -360,6 +396,97 @@ TEST(Upstream, WhenAnIdleClientStays_TheListenerClosesIt) {
   pair.send(again, make_request("GET", "/small"));
   ASSERT_TRUE(pair.until([&] { return again.closed; }));
   EXPECT_EQ(again.result, Errc::kOk);
+}
+
+/// A connection on which there was an exchange, and that the server closes in the very turn in
+/// which the next request begins: the loop has looked for events already.
+struct ClosedBehind {
+  ClosedBehind() {
+    params.url = Url{"http", "127.0.0.1", server.port, ""};
+    upstream = Upstream::make(loop, params);
+    Client first;
+    first.stream = &upstream->open(UpstreamClass::kWrite, make_request("GET", "/"), first);
+    EXPECT_TRUE(run_until(loop, [&] { return server.asked(); }));
+    server.answer();
+    EXPECT_TRUE(run_until(loop, [&] { return first.closed; }));
+    EXPECT_EQ(first.result, Errc::kOk);
+    EXPECT_EQ(upstream->stats(UpstreamClass::kWrite).connections, 1U);
+  }
+  /// @param close  before the request
+  void send(Client& client, const char* method, bool close) {
+    loop.post([this, &client, method, close] {
+      if (close) {
+        server.hang_up();
+      }
+      http::RequestHead head = make_request(method, "/", false);
+      head.headers.add("content-length", "4");
+      client.stream = &upstream->open(UpstreamClass::kWrite, head, client);
+      client.stream->send_data(std::string_view("body"), true);
+    });
+  }
+  /// The request arrives, and is answered.
+  void expect_served(Client& client) {
+    ASSERT_TRUE(run_until(loop, [&] { return client.closed || server.asked(); }));
+    ASSERT_FALSE(client.closed);
+    EXPECT_TRUE(server.text.ends_with("body"));
+    server.answer();
+    ASSERT_TRUE(run_until(loop, [&] { return client.closed; }));
+    EXPECT_EQ(client.result, Errc::kOk);
+  }
+  HandServer server;
+  Loop loop{"test"};
+  UpstreamParams params;
+  std::unique_ptr<Upstream> upstream;
+};
+
+TEST(Upstream, WhenTheServerClosesAsAWriteBegins_FP135_NothingOfItIsSentAndTheNextTryWorks) {
+  for (const char* method : {"POST", "PUT", "PATCH", "DELETE"}) {
+    ClosedBehind rig;
+    Client lost, again;
+    rig.send(lost, method, true);
+    ASSERT_TRUE(run_until(rig.loop, [&] { return lost.closed; }));
+    EXPECT_EQ(lost.result, Errc::kNotProcessed) << method;  // so it may be repeated
+    rig.send(again, method, false);
+    rig.expect_served(again);
+    EXPECT_EQ(rig.server.connections, 2) << method;
+  }
+}
+
+// Reads are sent without a look: whoever asked repeats them, and the next try has a fresh
+// connection.
+TEST(Upstream, WhenTheServerClosesAsAReadBegins_FP135_TheNextTryWorks) {
+  ClosedBehind rig;
+  Client lost, again;
+  rig.send(lost, "GET", true);
+  ASSERT_TRUE(run_until(rig.loop, [&] { return lost.closed; }));
+  EXPECT_TRUE(lost.result == Errc::kReset || lost.result == Errc::kClosed)
+      << errc_name(lost.result);
+  rig.send(again, "GET", false);
+  rig.expect_served(again);
+  EXPECT_EQ(rig.server.connections, 2);
+}
+
+TEST(Upstream, WhenAnIdleConnectionStays_FP135_WritesUseIt) {
+  ClosedBehind rig;
+  for (const char* method : {"POST", "GET", "PATCH"}) {
+    Client client;
+    rig.send(client, method, false);
+    rig.expect_served(client);
+  }
+  EXPECT_EQ(rig.server.connections, 1);
+}
+
+// It may have been done: nobody but the user may say it again.
+TEST(Upstream, WhenTheServerClosesAfterAWriteWasSent_FP135_ItFails) {
+  ClosedBehind rig;
+  Client client;
+  rig.send(client, "POST", false);
+  ASSERT_TRUE(run_until(rig.loop, [&] { return rig.server.asked(); }));
+  rig.server.hang_up();
+  ASSERT_TRUE(run_until(rig.loop, [&] { return client.closed; }));
+  EXPECT_TRUE(client.result == Errc::kReset || client.result == Errc::kClosed)
+      << errc_name(client.result);
+  EXPECT_EQ(rig.server.connections, 1);
 }
 
 TEST(Upstream, WhenTheHostIsAName_ItIsResolvedOffTheLoop) {

@@ -20,6 +20,29 @@ void check(int result) noexcept {
   }
 }
 
+/// What a session says of itself.
+struct H2Settings {
+  H2Settings(const SessionLimits& limits, bool server, bool tell_streams) noexcept {
+    const auto set = [&](std::int32_t id, std::uint32_t value) { entries[count++] = {id, value}; };
+    set(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(limits.max_header_list));
+    set(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1);
+    if (server) {
+      set(NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 4'096);
+      set(NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1);
+    } else {
+      set(NGHTTP2_SETTINGS_ENABLE_PUSH, 0);
+    }
+    if (tell_streams) {
+      set(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.max_streams);
+    }
+    if (limits.stream_window < kDefaultWindow) {
+      set(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.stream_window);
+    }
+  }
+  std::array<nghttp2_settings_entry, 6> entries{};
+  std::size_t count = 0;
+};
+
 }  // namespace
 
 // The C callbacks. All are noexcept; nghttp2 may only be told things (submit_*, consume_*), never
@@ -46,8 +69,16 @@ struct H2Callbacks {
     return 0;
   }
 
-  static int begin_headers(nghttp2_session*, const nghttp2_frame*, void* user) noexcept {
+  static int begin_headers(nghttp2_session* session, const nghttp2_frame* frame,
+                           void* user) noexcept {
     H2Engine& self = engine(user);
+    if (self.server_ && self.open_ >= self.limits_.max_streams &&
+        frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+      self.watch_.take(ProtocolLimits::Kind::kRefused);
+      (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
+                                      NGHTTP2_REFUSED_STREAM);
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // nghttp2 leaves it at that reset
+    }
     self.fields_.clear();
     self.block_size_ = 0;
     self.oversized_ = false;
@@ -166,8 +197,14 @@ struct H2Callbacks {
   static int stream_closed(nghttp2_session* session, std::int32_t id, std::uint32_t code,
                            void* user) noexcept {
     H2Engine& self = engine(user);
+    if (self.server_) {
+      self.order_->on_closed(id);
+    }
     if (H2Stream* s = stream(session, id)) {
       (void)nghttp2_session_set_stream_user_data(session, id, nullptr);
+      if (self.server_ && (s->peer_reset || (s->local_ended && s->remote_ended && !s->stopped))) {
+        self.order_->on_over(id, s->peer_reset);
+      }
       const bool refused_by_us =
           code == NGHTTP2_PROTOCOL_ERROR || code == NGHTTP2_FLOW_CONTROL_ERROR;
       const bool invalid = s->invalid || (refused_by_us && !s->peer_reset);
@@ -293,6 +330,23 @@ struct H2Callbacks {
   }
 };
 
+std::string_view take_greeting(nghttp2_session* session, const SessionLimits& limits,
+                               std::span<char> out) noexcept {
+  constexpr std::size_t kFrameHeader = 9;
+  const std::uint8_t* own = nullptr;
+  const auto length = nghttp2_session_mem_send(session, &own);
+  check(length > 0 && own[3] == NGHTTP2_SETTINGS ? 0 : 1);
+  const H2Settings settings(limits, true, true);
+  const auto size = nghttp2_pack_settings_payload(
+      reinterpret_cast<std::uint8_t*>(out.data()) + kFrameHeader, out.size() - kFrameHeader,
+      settings.entries.data(), settings.count);
+  check(size > 0 ? 0 : 1);
+  constexpr std::array<char, kFrameHeader> kHead = {0, 0, 0, NGHTTP2_SETTINGS};
+  std::copy(kHead.begin(), kHead.end(), out.begin());
+  out[2] = static_cast<char>(size);
+  return {out.data(), kFrameHeader + static_cast<std::size_t>(size)};
+}
+
 nghttp2_data_provider body_provider() noexcept {
   nghttp2_data_provider provider{};
   provider.read_callback = H2Callbacks::read_length;
@@ -318,22 +372,9 @@ nghttp2_session* make_nghttp2_session(H2Engine& engine, const SessionLimits& lim
   nghttp2_option_del(options);
   nghttp2_session_callbacks_del(callbacks);
 
-  std::array<nghttp2_settings_entry, 6> settings;
-  std::size_t count = 0;
-  const auto set = [&](std::int32_t id, std::uint32_t value) { settings[count++] = {id, value}; };
-  set(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(limits.max_header_list));
-  set(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1);
-  if (server) {
-    set(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.max_streams);
-    set(NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 4'096);
-    set(NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1);
-  } else {
-    set(NGHTTP2_SETTINGS_ENABLE_PUSH, 0);
-  }
-  if (limits.stream_window < kDefaultWindow) {
-    set(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.stream_window);
-  }
-  check(nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings.data(), count));
+  const H2Settings settings(limits, server, false);
+  check(
+      nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings.entries.data(), settings.count));
   check(nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0,
                                               static_cast<std::int32_t>(limits.connection_window)));
   return session;

@@ -117,6 +117,11 @@ void H2Stream::credit(std::size_t bytes) noexcept {
 void H2Engine::start(bool server) noexcept {
   server_ = server;
   session_ = make_nghttp2_session(*this, limits_, server);
+  if (server) {
+    constexpr std::size_t kPreface = 24;
+    order_ = std::make_unique<StreamOrder>(kPreface);
+    pending_ = take_greeting(session_, limits_, greeting_);
+  }
 }
 
 H2Engine::~H2Engine() {
@@ -273,6 +278,66 @@ Expected<void> H2Engine::receive(std::string_view bytes) noexcept {
 }
 
 Expected<void> H2Engine::receive_slice(std::string_view bytes) noexcept {
+  if (!server_) {
+    return hand_over(bytes);
+  }
+  while (!bytes.empty()) {
+    const std::size_t part = order_->scan(bytes);
+    for (std::uint32_t begun = order_->take_begun(); warned_ && begun > 0; --begun) {
+      watch_.glitch(Abuse::kRefused);  // nghttp2 says nothing of what comes after a GOAWAY
+    }
+    for (std::uint32_t unknown = order_->take_unknown(); unknown > 0; --unknown) {
+      watch_.take(ProtocolLimits::Kind::kUnknown);
+    }
+    if (part > 0) {
+      if (Expected<void> taken = hand_over(bytes.substr(0, part)); !taken) {
+        return taken;
+      }
+    }
+    bytes.remove_prefix(part);
+    if (order_->pending()) {
+      if (Expected<void> judged = judge_frame(); !judged) {
+        return judged;
+      }
+    }
+  }
+  return {};
+}
+
+Expected<void> H2Engine::judge_frame() noexcept {
+  using Fault = StreamOrder::Fault;
+  const StreamOrder::Look look = order_->look();
+  const bool open = nghttp2_session_find_stream(session_, look.stream) != nullptr;
+  const Fault fault = order_->judge(open);
+  switch (fault) {
+    case Fault::kNone:
+      break;
+    case Fault::kLate:
+      if (look.type == NGHTTP2_HEADERS) {
+        watch_.take(ProtocolLimits::Kind::kRefused);
+      } else if (look.type == NGHTTP2_DATA && look.length > 0) {
+        watch_.on_data(look.length, 0);
+      } else if (look.type == NGHTTP2_DATA && (look.flags & NGHTTP2_FLAG_END_STREAM) == 0) {
+        watch_.take(ProtocolLimits::Kind::kEmptyData);
+      }
+      break;
+    case Fault::kClosedStream:
+    case Fault::kStream:
+      watch_.glitch(Abuse::kMadeReset);
+      (void)nghttp2_submit_rst_stream(
+          session_, NGHTTP2_FLAG_NONE, look.stream,
+          fault == Fault::kStream ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
+      break;
+    case Fault::kClosed:
+    case Fault::kConnection:
+      watch_.count(Abuse::kMadeReset);
+      fail_connection(fault == Fault::kClosed ? NGHTTP2_STREAM_CLOSED : NGHTTP2_PROTOCOL_ERROR);
+      return fail(Errc::kProtocol, "a frame on a stream that is over");
+  }
+  return {};
+}
+
+Expected<void> H2Engine::hand_over(std::string_view bytes) noexcept {
   const auto result = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   const bool unread = nghttp2_session_get_outbound_queue_size(session_) >

@@ -17,6 +17,7 @@
 #include "http/handler.h"
 #include "http/internal/protocol_limits.h"
 #include "http/internal/send_queue.h"
+#include "http/internal/stream_order.h"
 #include "http/session.h"
 
 namespace kintsugi::http {
@@ -181,7 +182,11 @@ class H2Engine {
   void submit_next() noexcept;
   void approach(std::size_t first, std::size_t count) const noexcept;
   [[nodiscard]] Expected<void> receive_slice(std::string_view bytes) noexcept;
+  [[nodiscard]] Expected<void> hand_over(std::string_view bytes) noexcept;
+  [[nodiscard]] Expected<void> judge_frame() noexcept;
 
+  std::unique_ptr<StreamOrder> order_;  // server
+  std::array<char, 64> greeting_;       // server: SETTINGS, until they are sent
   H2Stream* streams_ = nullptr;
   H2Stream* due_head_ = nullptr;
   H2Stream* due_tail_ = nullptr;

@@ -6,8 +6,19 @@ namespace kintsugi::http {
 namespace {
 
 constexpr std::uint32_t kFrame = 1000;
-constexpr std::uint32_t kBurst = 100 * kFrame;
-constexpr std::uint32_t kPerMillisecond = 10;
+struct Rate {
+  std::uint32_t burst, per_millisecond;
+  Abuse abuse;
+};
+/// By Kind; SE-129, for the last one SE-124.
+constexpr std::array<Rate, 7> kRates = {{{100 * kFrame, 10, Abuse::kPing},
+                                         {100 * kFrame, 10, Abuse::kSettings},
+                                         {100 * kFrame, 10, Abuse::kPriority},
+                                         {100 * kFrame, 10, Abuse::kEmptyData},
+                                         {100 * kFrame, 10, Abuse::kWindowUpdate},
+                                         {100 * kFrame, 10, Abuse::kUnknown},
+                                         {1'000 * kFrame, 33, Abuse::kRefused}}};
+constexpr std::int64_t kLongest = 60'000;  ///< [ms] fills every bucket
 constexpr std::uint32_t kManyRequests = 200;
 constexpr std::uint32_t kDataFrames = 4'096, kDataGlitch = 256, kSmall = 64;
 constexpr std::uint32_t kWindow = 1U << 20;
@@ -15,16 +26,13 @@ constexpr std::uint64_t kExpansion = 32;
 /// Fields that a client sends with every request come from its table, too: only large heads count.
 constexpr std::uint64_t kLargeHead = 16 * 1024;
 
-constexpr Abuse abuse_of(ProtocolLimits::Kind kind) noexcept {
-  constexpr std::array<Abuse, 5> kAbuses = {Abuse::kPing, Abuse::kSettings, Abuse::kPriority,
-                                            Abuse::kEmptyData, Abuse::kWindowUpdate};
-  return kAbuses[static_cast<std::size_t>(kind)];
-}
-
 }  // namespace
 
 ProtocolLimits::ProtocolLimits(std::uint32_t max_glitches) noexcept : max_glitches_(max_glitches) {
-  tokens_.fill(kBurst);
+  static_assert(kRates.size() == kKinds);
+  for (std::size_t i = 0; i < kKinds; ++i) {
+    tokens_[i] = kRates[i].burst;
+  }
 }
 
 void ProtocolLimits::set_now(TimePoint now) noexcept {
@@ -43,10 +51,9 @@ void ProtocolLimits::set_now(TimePoint now) noexcept {
     return;
   }
   refilled_ += milliseconds(passed);
-  const auto gain = static_cast<std::uint32_t>(
-      std::min<std::int64_t>(passed, kBurst / kPerMillisecond) * kPerMillisecond);
-  for (std::uint32_t& tokens : tokens_) {
-    tokens = std::min(tokens + gain, kBurst);
+  const auto time = static_cast<std::uint32_t>(std::min<std::int64_t>(passed, kLongest));
+  for (std::size_t i = 0; i < kKinds; ++i) {
+    tokens_[i] = std::min(tokens_[i] + time * kRates[i].per_millisecond, kRates[i].burst);
   }
 }
 
@@ -56,7 +63,7 @@ void ProtocolLimits::take(Kind kind) noexcept {
   }
   std::uint32_t& tokens = tokens_[static_cast<std::size_t>(kind)];
   if (tokens < kFrame) {
-    glitch(abuse_of(kind));
+    glitch(kRates[static_cast<std::size_t>(kind)].abuse);
   } else {
     tokens -= kFrame;
   }

@@ -9,11 +9,19 @@
 namespace kintsugi::http {
 
 /// Counts what a downstream peer does that costs us and brings it nothing (SE-124 to SE-131): 100
-/// frames of a kind at once and 10 per second are free, each further one is a glitch. Threads: the
-/// owning loop. Cost: integers only.
+/// frames of a kind at once and 10 per second are free (of refused streams 1,000 and 33), each
+/// further one is a glitch. Threads: the owning loop. Cost: integers only.
 class ProtocolLimits {
  public:
-  enum class Kind : std::uint8_t { kPing, kSettings, kPriority, kEmptyData, kIdleWindowUpdate };
+  enum class Kind : std::uint8_t {
+    kPing,
+    kSettings,
+    kPriority,
+    kEmptyData,
+    kIdleWindowUpdate,
+    kUnknown,
+    kRefused
+  };
 
   explicit ProtocolLimits(std::uint32_t max_glitches) noexcept;
   /// Counts from now on. @param spare_resets  those are not judged
@@ -55,7 +63,7 @@ class ProtocolLimits {
   }
 
  private:
-  static constexpr std::size_t kKinds = 5;
+  static constexpr std::size_t kKinds = 7;
   std::array<std::uint32_t, kKinds> tokens_;  // thousandths of a frame
   std::uint32_t max_glitches_;
   std::uint32_t glitches_ = 0;

@@ -47,6 +47,10 @@ class ClientConnection final : public Connection {
   }
   [[nodiscard]] bool http2() const noexcept { return http2_; }
   [[nodiscard]] bool heard() const noexcept { return fed_; }
+  /// A request begins that nobody may repeat. An HTTP/1.1 server ends a connection that is idle
+  /// when it likes: if it has by the time that the request would be sent, the request is not (its
+  /// stream gets kNotProcessed).
+  void look_first() noexcept { looks_first_ = !http2_ && fed_; }
   [[nodiscard]] bool ping_lost() const noexcept { return ping_lost_; }
 
   const bool dedicated;     ///< made for one upgrade, not for the pool

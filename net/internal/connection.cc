@@ -171,6 +171,12 @@ void Connection::flush() noexcept {
   if (stage_ == Stage::kClosed) {
     return;
   }
+  if (std::exchange(looks_first_, false) && !transport_.quiet()) {
+    read_now();
+    if (stage_ == Stage::kClosed) {
+      return;
+    }
+  }
   transport_.begin_send();
   Transport::Result result = Transport::Result::kOk;
   if (transport_.held() != 0) {

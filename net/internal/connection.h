@@ -72,6 +72,7 @@ class Connection : public FdHandler, public Loop::Flushable, public http::Sessio
   Transport transport_;
   std::unique_ptr<http::Session> session_;
   TimePoint last_read_;
+  bool looks_first_ = false;  ///< before anything is sent, what has come is read
   bool lingers_ = false;  ///< servers: wait for the peer's end, so that no RST eats our last bytes
   Timer timer_;           ///< for the owner's deadlines; the base class uses it while lingering
 

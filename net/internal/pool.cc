@@ -15,6 +15,11 @@ constexpr bool may_pass(Errc cause) noexcept {
   return cause == Errc::kOverloaded || cause == Errc::kNotProcessed;
 }
 
+/// Whoever asks for something that may be repeated does so (RFC 9110, section 9.2.2).
+bool may_repeat(std::string_view method) noexcept {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS";
+}
+
 }  // namespace
 
 Pool::Pool(Origin& origin, UpstreamClass kind)
@@ -80,6 +85,9 @@ http::RequestStream& Pool::open(const http::RequestHead& head, http::ResponseHan
       }
       Expected<http::RequestStream*> opened = connection->session()->open(head, handler);
       if (opened) {
+        if (!may_repeat(head.method)) {
+          connection->look_first();
+        }
         connection->output_ready();
         return **opened;
       }
@@ -163,9 +171,13 @@ void Pool::dispatch() {
     bool used = false;
     while (!queue_.empty() && room(connection) > 0) {
       QueuedStream* stream = queue_.pop_front();
+      const bool look = !may_repeat(stream->method());
       const Errc result = stream->attach(*connection.session());
       if (result == Errc::kOk) {
         used = true;
+        if (look) {
+          connection.look_first();
+        }
         continue;
       }
       queue_.push_front(*stream);

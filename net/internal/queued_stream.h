@@ -51,6 +51,8 @@ class QueuedStream final : public http::RequestStream, public http::ResponseHand
   void on_close(Errc cause) noexcept override;
 
   [[nodiscard]] bool exclusive() const noexcept { return exclusive_; }
+  /// Of a request that still waits.
+  [[nodiscard]] const std::string& method() const noexcept { return waiting_->head.method; }
 
   // The pool's list and what it keeps with the entry.
   QueuedStream* next = nullptr;

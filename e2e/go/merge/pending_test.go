@@ -7,9 +7,7 @@ import (
 )
 
 // pending names the cases that the proxy does not pass yet, and why. A line that is taken out makes its test run.
-var pending = map[string]string{
-	"T85c": "nghttp2 ends the whole connection with PROTOCOL_ERROR when the client has acknowledged the limit",
-}
+var pending = map[string]string{}
 
 var number = regexp.MustCompile(`^Test(T[0-9]+[a-z]*)_`)
 
