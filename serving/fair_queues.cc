@@ -268,7 +268,9 @@ FairQueues::Ticket* FairQueues::next_of(std::size_t level, TimePoint now) noexce
       tag = queue.tag;
     }
   }
-  if (wide == nullptr || wide->width_ == 1 || (best != nullptr && best_tag <= wide_tag)) {
+  const bool is_next = best == nullptr || wide_tag < best_tag ||
+                       (wide_tag <= best_tag && wide != nullptr && wide->order_ < best->order_);
+  if (wide == nullptr || wide->width_ == 1 || !is_next) {
     return best;
   }
   if (!wide->blocked_) {
