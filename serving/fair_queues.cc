@@ -207,6 +207,20 @@ void FairQueues::run(Ticket& ticket, TimePoint now) noexcept {
   ticket.charged_ = mine.mean * static_cast<double>(ticket.width_);
   queue.tag += ticket.charged_;
   ++queue.running;
+  sit(ticket, now);
+}
+
+void FairQueues::run_at_once(Ticket& ticket, Level level, TimePoint now) noexcept {
+  now_ = now;
+  ticket.queues_ = this;
+  ticket.flow_ = {level, 0, 0};
+  ticket.queue_ = kNoQueue;
+  ticket.width_ = 1;
+  sit(ticket, now);
+}
+
+void FairQueues::sit(Ticket& ticket, TimePoint now) noexcept {
+  Group& mine = group(ticket);
   ticket.runs_ = true;
   ticket.since_ = now;
   ticket.previous_ = nullptr;
@@ -227,9 +241,8 @@ void FairQueues::leave(Ticket& ticket, TimePoint now) noexcept {
   now_ = now;
   ticket.queues_ = nullptr;
   Group& mine = group(ticket);
-  Queue& queue = mine.queues[ticket.queue_];
   if (!ticket.runs_) {
-    take_out(ticket, queue);
+    take_out(ticket, mine.queues[ticket.queue_]);
     return;
   }
   (ticket.previous_ == nullptr ? running_ : ticket.previous_->next_) = ticket.next_;
@@ -237,12 +250,15 @@ void FairQueues::leave(Ticket& ticket, TimePoint now) noexcept {
     ticket.next_->previous_ = ticket.previous_;
   }
   const double took = std::max(seconds_of(now - ticket.since_), 0.0);
-  queue.tag += took * static_cast<double>(ticket.width_) - ticket.charged_;
-  // What one had while nobody else wanted it is not held against him for long (SE-005).
-  const auto seats = static_cast<double>(share(static_cast<std::size_t>(ticket.flow_.level)));
-  queue.tag = std::min(queue.tag, mine.now + seats * kRemembered);
   mine.mean += (took - mine.mean) * kNews;
-  --queue.running;
+  if (ticket.queue_ != kNoQueue) {
+    Queue& queue = mine.queues[ticket.queue_];
+    queue.tag += took * static_cast<double>(ticket.width_) - ticket.charged_;
+    // What one had while nobody else wanted it is not held against him for long (SE-005).
+    const auto seats = static_cast<double>(share(static_cast<std::size_t>(ticket.flow_.level)));
+    queue.tag = std::min(queue.tag, mine.now + seats * kRemembered);
+    --queue.running;
+  }
   taken_ -= ticket.width_;
   mine.stats.seats -= ticket.width_;
 }

@@ -81,7 +81,7 @@ class FairQueues {
     Ticket* next_ = nullptr;
     Flow flow_;
     bool runs_ = false;
-    std::uint32_t queue_ = 0;
+    std::uint32_t queue_ = 0;  // or kNoQueue
     std::size_t width_ = 1, bytes_ = 0;
     TimePoint since_{}, until_{};
     std::optional<TimePoint> blocked_;  // it is next, and too wide, since
@@ -105,6 +105,8 @@ class FairQueues {
 
   /// @param ticket  is nowhere. kFull: neither it nor its queue has changed.
   [[nodiscard]] Entry enter(Ticket& ticket, const Flow& flow, const Ask& ask, TimePoint now);
+  /// A seat, whoever asks: as long as there are plenty nobody needs to be charged for his.
+  void run_at_once(Ticket& ticket, Level level, TimePoint now) noexcept;
   /// It has run, or does not want to any more.
   void leave(Ticket& ticket, TimePoint now) noexcept;
   /// Gives a seat to one that waits; nullptr: there is none for anybody.
@@ -130,8 +132,11 @@ class FairQueues {
   }
   [[nodiscard]] const FairLimits& limits() const noexcept { return limits_; }
   [[nodiscard]] std::size_t seats_taken() const noexcept { return taken_; }
+  [[nodiscard]] bool has_waiting() const noexcept { return waiting_ > 0; }
+  [[nodiscard]] static Level level_of(const Ticket& ticket) noexcept { return ticket.flow_.level; }
 
  private:
+  static constexpr std::uint32_t kNoQueue = ~std::uint32_t{0};
   struct Queue {
     Ticket* first = nullptr;
     Ticket* last = nullptr;
@@ -157,6 +162,7 @@ class FairQueues {
   void wait(Ticket& ticket, Queue& queue);
   void take_out(Ticket& ticket, Queue& queue) noexcept;
   void run(Ticket& ticket, TimePoint now) noexcept;
+  void sit(Ticket& ticket, TimePoint now) noexcept;
 
   FairLimits limits_;
   std::array<Group, kLevels> levels_;
