@@ -75,7 +75,7 @@ bool FairQueues::fits(std::size_t level, std::size_t width) const noexcept {
   std::size_t spared = 0;
   if (level != kOperatorIndex) {
     spared = limits_.seats * std::min<std::uint32_t>(limits_.spared, 100) / 100;
-    spared -= std::min(spared, levels_[kOperatorIndex].stats.seats);
+    spared -= std::min<std::size_t>(spared, levels_[kOperatorIndex].stats.seats);
   }
   // What is wider than all there are runs alone.
   return taken_ + width + spared <= limits_.seats || taken_ == 0;
@@ -318,7 +318,7 @@ FairQueues::Ticket* FairQueues::next(TimePoint now) noexcept {
       Group& mine = levels_[level];
       take_out(*ticket, mine.queues[ticket->queue_]);
       ++mine.stats.waited;
-      mine.stats.wait += now - ticket->since_;
+      mine.stats.wait_ns += static_cast<std::uint64_t>(Duration(now - ticket->since_).count());
       run(*ticket, now);
       return ticket;
     }
@@ -336,6 +336,28 @@ FairQueues::Ticket* FairQueues::expired(TimePoint now) noexcept {
   ticket->queues_ = nullptr;
   take_out(*ticket, group(*ticket).queues[ticket->queue_]);
   return ticket;
+}
+
+FairQueues::LevelTotals FairQueues::totals(Level level) const noexcept {
+  const LevelStats& stats = levels_[static_cast<std::size_t>(level)].stats;
+  return {stats.waiting,
+          stats.seats,
+          stats.served,
+          stats.full,
+          stats.late,
+          stats.waited,
+          Duration(static_cast<Duration::rep>(std::uint64_t{stats.wait_ns}))};
+}
+
+FairQueues::LevelTotals& FairQueues::LevelTotals::operator+=(const LevelTotals& other) noexcept {
+  waiting += other.waiting;
+  seats += other.seats;
+  served += other.served;
+  full += other.full;
+  late += other.late;
+  waited += other.waited;
+  wait += other.wait;
+  return *this;
 }
 
 std::optional<TimePoint> FairQueues::next_deadline() const noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -120,22 +121,44 @@ class FairQueues {
   /// For one that was refused: when a place in its queue can be free [whole seconds], 1 to 30.
   [[nodiscard]] std::uint32_t retry_after(Level level) noexcept;
 
-  struct LevelStats {
-    std::size_t waiting = 0;                       ///< requests
-    std::size_t seats = 0;                         ///< taken
-    std::uint64_t served = 0, full = 0, late = 0;  ///< got a seat, found no place, waited too long
-    std::uint64_t waited = 0;                      ///< of `served`: not at once
-    Duration wait{};                               ///< of these, in all
+  struct LevelTotals {
+    std::uint64_t waiting = 0;         ///< requests
+    std::uint64_t seats = 0;           ///< taken
+    std::uint64_t served = 0;          ///< got a seat
+    std::uint64_t full = 0, late = 0;  ///< found no place, waited too long
+    std::uint64_t waited = 0;          ///< of `served`: not at once
+    Duration wait{};                   ///< of these, in all
+    LevelTotals& operator+=(const LevelTotals& other) noexcept;
   };
-  [[nodiscard]] const LevelStats& stats(Level level) const noexcept {
-    return levels_[static_cast<std::size_t>(level)].stats;
-  }
+  /// Any thread; each number is right, their sums may be of two moments.
+  [[nodiscard]] LevelTotals totals(Level level) const noexcept;
   [[nodiscard]] const FairLimits& limits() const noexcept { return limits_; }
   [[nodiscard]] std::size_t seats_taken() const noexcept { return taken_; }
   [[nodiscard]] bool has_waiting() const noexcept { return waiting_ > 0; }
   [[nodiscard]] static Level level_of(const Ticket& ticket) noexcept { return ticket.flow_.level; }
 
  private:
+  /// Counts on the machine's thread alone, and is read by any.
+  class Count {
+   public:
+    Count& operator+=(std::uint64_t more) noexcept {
+      value_.store(*this + more, std::memory_order_relaxed);
+      return *this;
+    }
+    Count& operator-=(std::uint64_t less) noexcept {
+      value_.store(*this - less, std::memory_order_relaxed);
+      return *this;
+    }
+    Count& operator++() noexcept { return *this += 1; }
+    Count& operator--() noexcept { return *this -= 1; }
+    operator std::uint64_t() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+   private:
+    std::atomic<std::uint64_t> value_ = 0;
+  };
+  struct LevelStats {
+    Count waiting, seats, served, full, late, waited, wait_ns;
+  };
   static constexpr std::uint32_t kNoQueue = ~std::uint32_t{0};
   struct Queue {
     Ticket* first = nullptr;

@@ -35,9 +35,7 @@ class FairQueuesTest : public ::testing::Test {
   }
   void leave(const std::shared_ptr<Ticket>& ticket) { queues_->leave(*ticket, now_); }
   Ticket* next() { return queues_->next(now_); }
-  [[nodiscard]] const FairQueues::LevelStats& tenants() const {
-    return queues_->stats(Level::kTenant);
-  }
+  [[nodiscard]] FairQueues::LevelTotals tenants() const { return queues_->totals(Level::kTenant); }
 
   std::unique_ptr<FairQueues> queues_;
   TimePoint now_ = TimePoint() + seconds(1'000);
@@ -307,7 +305,7 @@ TEST_F(FairQueuesTest, SE070_IdleSeatsAreLentAndComeBackFirst) {
   EXPECT_EQ(next(), stranger.get()) << "it has nothing of its share";
   leave(tenants[1]);
   EXPECT_EQ(next(), second.get()) << "and so on, before those who have borrowed";
-  EXPECT_EQ(queues_->stats(Level::kOperator).seats, 2U);
+  EXPECT_EQ(queues_->totals(Level::kOperator).seats, 2U);
   leave(tenants[2]);
   EXPECT_EQ(next(), tenants[19].get());
 }
@@ -418,7 +416,7 @@ TEST_F(FairQueuesTest, SE072_AtRandom_NoSeatIsLostAndNobodyIsForgotten) {
       ASSERT_LE(seats, limits.seats);
       std::size_t told = 0;
       for (std::size_t level = 0; level < kLevels; ++level) {
-        told += queues_->stats(static_cast<Level>(level)).waiting;
+        told += queues_->totals(static_cast<Level>(level)).waiting;
       }
       ASSERT_EQ(told, waiting);
       ASSERT_LE(waiting, kLevels * limits.queues * limits.queue_length);
@@ -428,7 +426,7 @@ TEST_F(FairQueuesTest, SE072_AtRandom_NoSeatIsLostAndNobodyIsForgotten) {
     }
     std::uint64_t counted_full = 0, counted_late = 0, counted_ran = 0;
     for (std::size_t level = 0; level < kLevels; ++level) {
-      const auto& stats = queues_->stats(static_cast<Level>(level));
+      const auto stats = queues_->totals(static_cast<Level>(level));
       counted_full += stats.full;
       counted_late += stats.late;
       counted_ran += stats.served;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "serving/process_limits.h"
+
 namespace kintsugi::serving {
 
 Level level_of(const auth::UserInfo& user) noexcept {
@@ -26,8 +28,19 @@ void Seat::leave() noexcept {
   seats.left();
 }
 
-FairSeats::FairSeats(net::Loop& loop, const FairLimits& limits)
-    : loop_(loop), queues_(limits, siphash(key_, {})), timer_(loop) {}
+FairSeats::FairSeats(net::Loop& loop, const FairLimits& limits,
+                     std::shared_ptr<ProcessLimits> process)
+    : loop_(loop), process_(std::move(process)), queues_(limits, siphash(key_, {})), timer_(loop) {
+  if (process_ != nullptr) {
+    process_->add(queues_);
+  }
+}
+
+FairSeats::~FairSeats() {
+  if (process_ != nullptr) {
+    process_->remove(queues_);
+  }
+}
 
 FairLimits FairSeats::share_of(FairLimits all, std::size_t loops) noexcept {
   if (all.seats != 0) {

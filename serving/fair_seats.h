@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +19,7 @@ namespace kintsugi::serving {
 [[nodiscard]] Level level_of(const auth::UserInfo& user) noexcept;
 
 class FairSeats;
+class ProcessLimits;
 
 /// A request's place among those of a loop that run or wait. Must not move; leaves when it goes.
 class Seat final : private FairQueues::Ticket {
@@ -40,8 +42,11 @@ class Seat final : private FairQueues::Ticket {
 /// Seats of one loop: FairQueues, driven by the loop. Threads: its loop.
 class FairSeats {
  public:
-  /// @param seats  of this loop; 0: nobody ever waits.
-  FairSeats(net::Loop& loop, const FairLimits& limits);
+  /// @param limits  of this loop; without seats nobody ever waits.
+  /// @param process  whom it tells how it stands; null: nobody
+  FairSeats(net::Loop& loop, const FairLimits& limits,
+            std::shared_ptr<ProcessLimits> process = nullptr);
+  ~FairSeats();
   FairSeats(const FairSeats&) = delete;
   FairSeats& operator=(const FairSeats&) = delete;
 
@@ -70,6 +75,7 @@ class FairSeats {
   [[nodiscard]] tl::unexpected<Error> refusal(Level level);
 
   net::Loop& loop_;
+  const std::shared_ptr<ProcessLimits> process_;
   const SipKey key_ = SipKey::random();
   FairQueues queues_;
   bool pumping_ = false;  // it is going to

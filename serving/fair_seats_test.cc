@@ -72,7 +72,7 @@ TEST_F(FairSeatsTest, SE074_WhoWaitsTooLongIsTold) {
   ASSERT_TRUE(run_until([&] { return two->answers == 1; }));
   EXPECT_FALSE(two->got);
   EXPECT_GE(two->retry_after, 1);
-  EXPECT_EQ(seats_->queues().stats(Level::kTenant).late, 1U);
+  EXPECT_EQ(seats_->queues().totals(Level::kTenant).late, 1U);
 }
 
 TEST_F(FairSeatsTest, SE074_WhoFindsNoPlaceIsToldAtOnce) {

@@ -20,9 +20,8 @@ void bound_bodies(ApiServer& server, std::shared_ptr<MemoryBudget> memory,
   made.set_bodies(std::make_unique<net::BodyGate>(made.loop(), std::move(memory), limits));
 }
 
-void bound_requests(ApiServer& server, const serving::FairLimits& seats,
-                    std::shared_ptr<serving::RequestLimiter> limits) {
-  static_cast<internal::Server&>(server).set_bounds(seats, std::move(limits));
+void bound_requests(ApiServer& server, std::shared_ptr<serving::ProcessLimits> limits) {
+  static_cast<internal::Server&>(server).set_bounds(std::move(limits));
 }
 
 const serving::FairQueues& request_queues(const ApiServer& server) noexcept {

@@ -22,6 +22,7 @@
 #include "apiserver/tenant_rules.h"
 #include "auth/impersonation.h"
 #include "serving/fair_seats.h"
+#include "serving/process_limits.h"
 #include "serving/request_limits.h"
 
 namespace kintsugi::apiserver::internal {
@@ -80,11 +81,12 @@ class Server final : public ApiServer {
   [[nodiscard]] serving::FairSeats& seats() noexcept { return *seats_; }
   [[nodiscard]] const serving::FairSeats& seats() const noexcept { return *seats_; }
   /// Null: there are none.
-  [[nodiscard]] serving::RequestLimiter* limits() const noexcept { return limits_.get(); }
-  void set_bounds(const serving::FairLimits& seats,
-                  std::shared_ptr<serving::RequestLimiter> limits) {
-    seats_ = std::make_unique<serving::FairSeats>(params_.loop, seats);
+  [[nodiscard]] serving::RequestLimiter* limits() const noexcept {
+    return limits_ == nullptr ? nullptr : &limits_->requests();
+  }
+  void set_bounds(std::shared_ptr<serving::ProcessLimits> limits) {
     limits_ = std::move(limits);
+    seats_ = std::make_unique<serving::FairSeats>(params_.loop, limits_->seats(), limits_);
   }
   [[nodiscard]] net::BodyGate& bodies() const noexcept { return *bodies_; }
   void set_bodies(std::unique_ptr<net::BodyGate> bodies) { bodies_ = std::move(bodies); }
@@ -111,7 +113,7 @@ class Server final : public ApiServer {
   Concurrency concurrency_{params_.concurrency};
   std::unique_ptr<serving::FairSeats> seats_ =
       std::make_unique<serving::FairSeats>(params_.loop, serving::FairLimits());
-  std::shared_ptr<serving::RequestLimiter> limits_;
+  std::shared_ptr<serving::ProcessLimits> limits_;
   std::unique_ptr<net::BodyGate> bodies_ =
       std::make_unique<net::BodyGate>(params_.loop, std::make_shared<MemoryBudget>(0));
   auth::Impersonator impersonator_{params_.authorizer};

@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
+#include "cmd/kintsugi/limit_options.h"
 #include "cmd/kintsugi/tenant_options.h"
 #include "controlplane/shard_server.h"
 #include "krm/names.h"
@@ -43,54 +44,62 @@ struct Options {
   std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
                 watch_starts = kRequests.watch_starts;
   std::uint32_t memory_budget = 0;  // [MiB]
+  LimitOptions limits;
   std::vector<std::string> labels;
   TenantOptions tenants;
 };
 
 FlagTable flag_table(Options& options) {
-  return {{"Shard",
-           {{"join", "DIR", "", "folder of the installation to join, made by `kintsugi up`",
-             into(options.join)},
-            {"name", "NAME", "", "name of the shard; `root` is the shard that the others join",
-             into(options.name)},
-            {"labels", "KEY=VALUE,…", "",
-             "labels of the Shard object, where it does not have them yet (region=…,cloud=…)",
-             into(options.labels)}}},
-          {"Addresses",
-           {{"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
-            {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
-             into(options.port)}}},
-          {"Certificates",
-           {{"client-crl-file", "FILE", "", "revocation lists of the installation's client CA",
-             into(options.client_crl)},
-            {"requestheader-client-crl-file", "FILE", "", "the same of its request-header CA",
-             into(options.request_header_crl)},
-            {"backend-crl-file", "FILE", "", "the same of the CA of other shards",
-             into(options.backend_crl)},
-            {"crl-stale", "refuse|warn", "refuse",
-             "what an outdated revocation list means: refuse, or warn and count on",
-             into(options.crl_stale)},
-            {"crl-required", "", "", "certificates count only if their CA has a list",
-             into(options.crl_required)}}},
-          {"Limits",
-           {{"loops", "N", "1", "threads that serve requests", into(options.loops)},
-            {"max-reads", "N", std::to_string(kRequests.reads),
-             "reads that a thread runs at once, more get 429; 0: no limit", into(options.reads)},
-            {"max-writes", "N", std::to_string(kRequests.writes), "the same for writes",
-             into(options.writes)},
-            {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
-             "the same for watches that begin", into(options.watch_starts)},
-            {"memory-budget", "MIB", "0",
-             "what clients may make the shard keep; 0: 75 % of what the process may use",
-             into(options.memory_budget)}}},
-          {"Rights and log",
-           {{"binding-claims-escalation", "refuse|allow", "refuse",
-             "whether one may accept permission claims for verbs that one does not hold oneself",
-             into(options.claims_escalation)},
-            {"audit-log", "FILE", "",
-             "appends a line of JSON for every request; SIGHUP opens the file again",
-             into(options.audit_log)}}},
-          tenant_flags(options.tenants, "")};
+  FlagTable table{
+      {"Shard",
+       {{"join", "DIR", "", "folder of the installation to join, made by `kintsugi up`",
+         into(options.join)},
+        {"name", "NAME", "", "name of the shard; `root` is the shard that the others join",
+         into(options.name)},
+        {"labels", "KEY=VALUE,…", "",
+         "labels of the Shard object, where it does not have them yet (region=…,cloud=…)",
+         into(options.labels)}}},
+      {"Addresses",
+       {{"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
+        {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
+         into(options.port)}}},
+      {"Certificates",
+       {{"client-crl-file", "FILE", "", "revocation lists of the installation's client CA",
+         into(options.client_crl)},
+        {"requestheader-client-crl-file", "FILE", "", "the same of its request-header CA",
+         into(options.request_header_crl)},
+        {"backend-crl-file", "FILE", "", "the same of the CA of other shards",
+         into(options.backend_crl)},
+        {"crl-stale", "refuse|warn", "refuse",
+         "what an outdated revocation list means: refuse, or warn and count on",
+         into(options.crl_stale)},
+        {"crl-required", "", "", "certificates count only if their CA has a list",
+         into(options.crl_required)}}},
+      {"Limits",
+       {{"loops", "N", "1", "threads that serve requests", into(options.loops)},
+        {"max-reads", "N", std::to_string(kRequests.reads),
+         "reads that a thread runs at once, more get 429; 0: no limit", into(options.reads)},
+        {"max-writes", "N", std::to_string(kRequests.writes), "the same for writes",
+         into(options.writes)},
+        {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
+         "the same for watches that begin", into(options.watch_starts)},
+        {"memory-budget", "MIB", "0",
+         "what clients may make the shard keep; 0: 75 % of what the process may use",
+         into(options.memory_budget)}}},
+      {"Rights and log",
+       {{"binding-claims-escalation", "refuse|allow", "refuse",
+         "whether one may accept permission claims for verbs that one does not hold oneself",
+         into(options.claims_escalation)},
+        {"audit-log", "FILE", "",
+         "appends a line of JSON for every request; SIGHUP opens the file again",
+         into(options.audit_log)}}},
+      tenant_flags(options.tenants, "")};
+  for (FlagGroup& group : table) {
+    if (group.title == "Limits") {
+      add_limit_flags(options.limits, group.flags);
+    }
+  }
+  return table;
 }
 
 Expected<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& texts) {
@@ -144,6 +153,11 @@ class Running {
     params.address = options_.bind;
     params.loops = options_.loops;
     params.concurrency = {options_.reads, options_.writes, options_.watch_starts};
+    auto limits = options_.limits.make(options_.loops);
+    if (!limits) {
+      return fail(std::move(limits.error()));
+    }
+    params.limits = std::move(*limits);
     params.claims_escalation = options_.claims_escalation == "allow";
     params.memory = std::make_shared<MemoryBudget>(options_.memory_budget != 0
                                                        ? std::size_t{options_.memory_budget} << 20
