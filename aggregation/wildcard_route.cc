@@ -1,5 +1,7 @@
 #include "aggregation/wildcard_route.h"
 
+#include <utility>
+
 #include "base/strings.h"
 #include "krm/request_target.h"
 #include "krm/selector.h"
@@ -72,11 +74,17 @@ WildcardRequest refused(WildcardRequest request, Error error) {
 
 }  // namespace
 
-WildcardRequest read_wildcard(std::string_view method, std::string_view sent, bool plain) {
+WildcardRequest read_wildcard(std::string_view method, std::string_view trail, bool plain) {
+  return read_wildcard(
+      method, trail, krm::parse_request_info(method, trail.empty() ? std::string_view("/") : trail),
+      plain);
+}
+
+WildcardRequest read_wildcard(std::string_view method, std::string_view trail,
+                              krm::RequestInfo read, bool plain) {
   WildcardRequest out;
-  const std::string trail = krm::canonical_trail(sent);
-  out.path = trail.substr(0, trail.find('?'));
-  out.info = krm::parse_request_info(method, trail.empty() ? std::string("/") : trail);
+  out.path = krm::canonical_trail(trail.substr(0, trail.find('?')));
+  out.info = std::move(read);
   const krm::RequestInfo& info = out.info;
   if (info.resource.ends_with(':')) {  // KK-378
     Error error = krm::missing_identity(info.resource);
@@ -84,8 +92,9 @@ WildcardRequest read_wildcard(std::string_view method, std::string_view sent, bo
   }
   if (info.deprecated_watch && info.subresource.empty() && method == "GET") {
     const std::optional<std::string> list = as_list(info);
-    if (list && !krm::parse_request_info(method, *list).deprecated_watch) {
-      return read_wildcard(method, *list, plain);
+    krm::RequestInfo of_list = list ? krm::parse_request_info(method, *list) : krm::RequestInfo();
+    if (list && !of_list.deprecated_watch) {
+      return read_wildcard(method, *list, std::move(of_list), plain);
     }
     return list ? refused(std::move(out), krm::method_not_allowed())
                 : refused(std::move(out), krm::bad_request("fieldSelector metadata.name doesn't "

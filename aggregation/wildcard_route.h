@@ -28,5 +28,8 @@ struct WildcardRequest {
 /// @param plain  plain Kubernetes servers: namespaces may stand in the path, and names (AGG-202).
 [[nodiscard]] WildcardRequest read_wildcard(std::string_view method, std::string_view trail,
                                             bool plain);
+/// The same of what has been read of the trail before. @param info  krm::parse_request_info() of it
+[[nodiscard]] WildcardRequest read_wildcard(std::string_view method, std::string_view trail,
+                                            krm::RequestInfo info, bool plain);
 
 }  // namespace kintsugi::aggregation

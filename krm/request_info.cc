@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/digest.h"
+#include "base/reading_counts.h"
 #include "base/strings.h"
 #include "krm/internal/path_shape.h"
 #include "krm/names.h"
@@ -116,6 +117,7 @@ bool asks_for_watch(std::optional<std::string_view> value) noexcept {
 }
 
 RequestInfo parse_request_info(std::string_view method, std::string_view target) {
+  ++reading_counts.infos;
   RequestInfo info;
   const std::size_t mark = std::min(target.find('?'), target.size());
   const std::string_view path = target.substr(0, mark);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/reading_counts.h"
 #include "base/strings.h"
 #include "krm/go_text.h"
 #include "krm/internal/path_shape.h"
@@ -483,6 +484,7 @@ std::string plain_prefix_of(std::string_view target, std::string_view cluster,
 }  // namespace
 
 RequestTarget parse_target(std::string_view method, std::string_view target, TargetRules rules) {
+  ++reading_counts.targets;
   RequestTarget out;
   out.query = out.info_end = std::min(target.find('?'), target.size());
   if (target == "*") {  // OPTIONS *

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/reading_counts.h"
 #include "base/strings.h"
 #include "krm/path_prefixes.h"
 
@@ -70,6 +71,7 @@ bool is_type_name(std::string_view text) {
 }  // namespace
 
 std::optional<ServicePath> parse_service_path(std::string_view target) {
+  ++reading_counts.service_paths;
   Segments segments(target);
   (void)segments.next();
   ServicePath path;

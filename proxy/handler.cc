@@ -116,26 +116,25 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
 }
 
 std::unique_ptr<http::RequestHandler> ProxyHandler::on_request(
-    Request request, http::ResponseStream& stream) noexcept {
+    Request&& request, http::ResponseStream& stream) noexcept {
   const bool head_only = request.head.method == "HEAD";
   return http::guarded_answer("proxy handler", stream, head_only,
                               [&] { return go(std::move(request), stream, {}); });
 }
 
-ProxyHandler::Answer ProxyHandler::go(Request request, http::ResponseStream& stream,
+ProxyHandler::Answer ProxyHandler::go(Request&& request, http::ResponseStream& stream,
                                       Passed passed) {
   const topology::Snapshot& snapshot = params_.view->current();
   const RouteFacts& facts = passed.led ? led_facts_ : facts_;
-  Route route =
-      proxy::route(request.target, request.head.target, request.head.method, snapshot, facts);
+  Route route = proxy::route(request, snapshot, facts);
   if (route.may_come && !passed.late && late_.has_room()) {
     passed.late = true;
     return late_.hold(
         std::move(request), std::move(route.wanted),
         [this, &stream, passed](Request held) { return go(std::move(held), stream, passed); });
   }
-  if (!route.target.empty()) {
-    request.lead_to(std::move(route.target), has_plain_servers(snapshot));
+  if (route.led != nullptr) {
+    request.lead_to(std::move(*route.led));
     passed.led = true;
   }
   if (!std::exchange(passed.counted, true)) {
@@ -171,8 +170,8 @@ ProxyHandler::Answer ProxyHandler::go(Request request, http::ResponseStream& str
   return take(std::move(request), stream, std::move(route), passed);
 }
 
-ProxyHandler::Answer ProxyHandler::take(Request request, http::ResponseStream& stream, Route route,
-                                        Passed passed) {
+ProxyHandler::Answer ProxyHandler::take(Request&& request, http::ResponseStream& stream,
+                                        Route&& route, Passed passed) {
   if (route.kind == RouteKind::kOfOneShard) {
     if (auto refused = admission_.refuse_loop(request.head, stream)) {
       return refused;
@@ -212,8 +211,8 @@ ProxyHandler::Answer ProxyHandler::take(Request request, http::ResponseStream& s
   }
 }
 
-ProxyHandler::Answer ProxyHandler::take_to_service(Request request, http::ResponseStream& stream,
-                                                   Route route) {
+ProxyHandler::Answer ProxyHandler::take_to_service(Request&& request, http::ResponseStream& stream,
+                                                   Route&& route) {
   const bool several =
       route.kind == RouteKind::kServiceMerged || route.kind == RouteKind::kServiceDocument;
   if (serving::is_nobody(request.head, stream.peer())) {
@@ -298,7 +297,7 @@ void ProxyHandler::count(const Route& route) {
   }
 }
 
-ProxyHandler::Answer ProxyHandler::metrics(Request request, http::ResponseStream& stream,
+ProxyHandler::Answer ProxyHandler::metrics(Request&& request, http::ResponseStream& stream,
                                            const Route& route) {
   const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
   if (identity == nullptr || !identity->user) {

@@ -100,7 +100,7 @@ class ProxyHandler final : public RoutedHandler {
   explicit ProxyHandler(ProxyHandlerParams params);
   ~ProxyHandler() override { params_.pool.on_moved({}); }
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      Request request, http::ResponseStream& stream) noexcept override;
+      Request&& request, http::ResponseStream& stream) noexcept override;
   [[nodiscard]] const ForwardStats& forward_stats() const noexcept { return forward_.stats; }
   [[nodiscard]] const net::BodyGate& bodies() const noexcept { return forward_.bodies; }
   [[nodiscard]] const LookupStats& lookup_stats() const noexcept { return lookup_stats_; }
@@ -166,15 +166,16 @@ class ProxyHandler final : public RoutedHandler {
     bool right = false;       ///< Route::takes_right
     bool asked = false;       ///< RouteKind::kAskedFirst
   };
-  [[nodiscard]] Answer go(Request request, http::ResponseStream& stream, Passed passed);
+  [[nodiscard]] Answer go(Request&& request, http::ResponseStream& stream, Passed passed);
   /// Of a caller who is known.
-  [[nodiscard]] Answer take(Request request, http::ResponseStream& stream, Route route,
+  [[nodiscard]] Answer take(Request&& request, http::ResponseStream& stream, Route&& route,
                             Passed passed);
   /// The same to a virtual workspace.
-  [[nodiscard]] Answer take_to_service(Request request, http::ResponseStream& stream, Route route);
+  [[nodiscard]] Answer take_to_service(Request&& request, http::ResponseStream& stream,
+                                       Route&& route);
   [[nodiscard]] Answer refuse(const Request& request, http::ResponseStream& stream,
                               const Route& route);
-  [[nodiscard]] Answer metrics(Request request, http::ResponseStream& stream, const Route& route);
+  [[nodiscard]] Answer metrics(Request&& request, http::ResponseStream& stream, const Route& route);
   [[nodiscard]] Answer probe(const Request& request, http::ResponseStream& stream);
   void count(const Route& route);
   void warn_of_mount(std::string_view url);

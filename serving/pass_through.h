@@ -45,8 +45,8 @@ class PassThrough : public http::ResponseStream, public http::RequestHandler {
   /// Once, when the derived object is complete: the answer may come before this returns.
   /// @param request  an http::RequestHead, or what the handler behind takes instead.
   template <class Handler, class Request>
-  void begin(Handler& inner, Request request) {
-    inner_ = inner.on_request(std::move(request), *this);
+  void begin(Handler& inner, Request&& request) {
+    inner_ = inner.on_request(std::forward<Request>(request), *this);
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "topology/resolver.h"
 
+#include "base/reading_counts.h"
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 #include "topology/index.h"
@@ -252,6 +253,7 @@ std::string_view kind_name(Resolution::Kind kind) noexcept {
 }
 
 Resolution resolve(const Snapshot& snapshot, std::string_view path) {
+  ++reading_counts.lookups;
   return walk(snapshot, path, Trace(snapshot, nullptr));
 }
 

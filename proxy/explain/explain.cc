@@ -92,9 +92,11 @@ Json explain_slice(const topology::Snapshot& index, const ExplainSources& source
 
 /// What is asked, in the words of the router.
 struct Asked {
-  std::string text;
-  RequestTarget target;
+  Request request;
   Route route;
+  [[nodiscard]] const std::string& text() const { return request.head.target; }
+  [[nodiscard]] const RequestTarget& target() const { return request.target; }
+  [[nodiscard]] const krm::ServicePath& service() { return *request.service()->path; }
 };
 
 /// The facts that the loops decide with, as far as the control loop has them.
@@ -127,53 +129,50 @@ std::string_view path_of_url(std::string_view path) {
 
 Asked ask(const topology::Snapshot& index, const RouteFacts& facts, std::string_view input,
           std::string_view method) {
-  const krm::TargetRules rules{.shard = false, .opaque_proxy = has_plain_servers(index)};
+  const bool plain = has_plain_servers(index);
   const std::string_view path = path_of_url(input);
   Asked asked;
-  asked.text = path.starts_with('/') ? std::string(path) : "/clusters/" + percent_encode(path);
-  asked.target = krm::parse_target(method, asked.text, rules);
-  if (asked.target.form == TargetForm::kNoService) {
+  asked.request.head.method = method;
+  asked.request.lead_to(read_target(
+      method, path.starts_with('/') ? std::string(path) : "/clusters/" + percent_encode(path),
+      plain));
+  if (asked.target().form == TargetForm::kNoService) {
     // An endpoint's URL ends where a client appends /clusters/….
-    std::string longer = asked.text.substr(0, asked.target.query) + "/clusters/*/api";
-    RequestTarget endpoint = krm::parse_target(method, longer, rules);
-    if (endpoint.form == TargetForm::kService && endpoint.cluster == "*") {
-      asked.text = std::move(longer);
-      asked.target = std::move(endpoint);
+    LedTarget endpoint = read_target(
+        method, asked.text().substr(0, asked.target().query) + "/clusters/*/api", plain);
+    if (endpoint.target.form == TargetForm::kService && endpoint.target.cluster == "*") {
+      asked.request.lead_to(std::move(endpoint));
     }
   }
-  asked.route = route(asked.target, asked.text, method, index, facts);
+  asked.route = route(asked.request, index, facts);
   return asked;
 }
 
 /// The target from which the route goes on.
-void follow(const topology::Snapshot& index, std::string_view method, Asked& asked) {
-  if (!asked.route.target.empty()) {
-    asked.text = asked.route.target;
-    asked.target = krm::parse_target(method, asked.text,
-                                     {.shard = false, .opaque_proxy = has_plain_servers(index)});
+void follow(Asked& asked) {
+  if (asked.route.led != nullptr) {
+    asked.request.lead_to(std::move(*asked.route.led));
   }
 }
 
-std::vector<topology::ExplainStep> steps_of(const topology::Snapshot& index, const Asked& asked) {
+std::vector<topology::ExplainStep> steps_of(const topology::Snapshot& index, Asked& asked) {
   std::vector<topology::ExplainStep> steps;
   const auto tell = [&](std::string_view cluster) {
     if (!cluster.empty() && cluster != "*") {
       (void)topology::explain(index, cluster, steps);
     }
   };
-  if (asked.target.fault != krm::TargetFault::kNone) {
+  if (asked.target().fault != krm::TargetFault::kNone) {
     return steps;
   }
-  tell(asked.target.scope_cluster);
+  tell(asked.target().scope_cluster);
   if (asked.route.kind == RouteKind::kMapped) {
-    tell(asked.route.mapped.cluster);
-  } else if (asked.target.form == TargetForm::kService) {
-    if (const auto path = krm::parse_service_path(asked.text.substr(asked.target.inner))) {
-      tell(path->owner);
-    }
-    tell(asked.target.cluster);
-  } else if (asked.target.form == TargetForm::kCluster) {
-    tell(asked.target.cluster);
+    tell(asked.route.wanted);
+  } else if (asked.target().form == TargetForm::kService) {
+    tell(asked.service().owner);
+    tell(asked.target().cluster);
+  } else if (asked.target().form == TargetForm::kCluster) {
+    tell(asked.target().cluster);
   }
   return steps;
 }
@@ -219,11 +218,11 @@ std::string_view kind_of(const Asked& asked) {
     default:
       break;
   }
-  if (asked.target.form == TargetForm::kService) {
+  if (asked.target().form == TargetForm::kService) {
     return "virtual-workspace";
   }
-  return asked.target.cluster == "*" ? "all-clusters"
-                                     : topology::kind_name(Resolution::Kind::kResolved);
+  return asked.target().cluster == "*" ? "all-clusters"
+                                       : topology::kind_name(Resolution::Kind::kResolved);
 }
 
 /// Who answers.
@@ -259,7 +258,7 @@ std::string_view handler_of(const Asked& asked) {
 void put_shard(const Asked& asked, Json& result) {
   const Route& route = asked.route;
   const ShardInfo& shard = *route.shard;
-  const std::string_view trail = std::string_view(asked.text).substr(asked.target.trail);
+  const std::string_view trail = std::string_view(asked.text()).substr(asked.target().trail);
   result["shard"] = shard.spec.name;
   result["up"] = shard.up;
   if (route.kind == RouteKind::kService) {
@@ -282,11 +281,11 @@ Json merged_over(const topology::Snapshot& index, const Route& route) {
   return names;
 }
 
-void put_service(const topology::Snapshot& index, std::string_view method, const Asked& asked,
+void put_service(const topology::Snapshot& index, std::string_view method, Asked& asked,
                  Json& result) {
   const ServiceRoute& service = *asked.route.service;
-  const auto path = krm::parse_service_path(asked.text.substr(asked.target.inner));
-  result["virtualWorkspace"] = path ? path->name : std::string_view();
+  const krm::ServicePath& path = asked.service();
+  result["virtualWorkspace"] = path.name;
   if (service.refusal) {
     result["message"] = std::string(service.refusal->message());
   } else if (!service.union_of.empty()) {
@@ -296,10 +295,10 @@ void put_service(const topology::Snapshot& index, std::string_view method, const
     const ShardInfo& first = *index.shard(service.any_of.front());
     result["upstream"] = first.spec.virtual_workspace_url + service.target;
     result["up"] = first.up;
-  } else if (service.merged && asked.route.status == 0 && path) {
+  } else if (service.merged && asked.route.status == 0) {
     Json names = Json::array();
     for (const WildcardShard& one :
-         read_shards({index, asked.route.scope->scope, method, asked.text, *path})) {
+         read_shards({index, asked.route.scope->scope, method, asked.text(), path})) {
       if (one.contacted()) {
         names.push_back(one.shard->spec.name);
       }
@@ -308,7 +307,7 @@ void put_service(const topology::Snapshot& index, std::string_view method, const
   }
 }
 
-void put_rest(const topology::Snapshot& index, std::string_view method, const Asked& asked,
+void put_rest(const topology::Snapshot& index, std::string_view method, Asked& asked,
               Json& result) {
   const Route& route = asked.route;
   if (route.shard != nullptr) {
@@ -319,12 +318,12 @@ void put_rest(const topology::Snapshot& index, std::string_view method, const As
   }
   switch (route.kind) {
     case RouteKind::kFault:
-      result[asked.target.fault == krm::TargetFault::kUnclean ? "location" : "message"] =
-          asked.target.reason;
+      result[asked.target().fault == krm::TargetFault::kUnclean ? "location" : "message"] =
+          asked.target().reason;
       break;
     case RouteKind::kMapped:
-      result["backend"] = route.mapped.entry->backend;
-      result["entry"] = route.mapped.entry->path;
+      result["backend"] = route.mapped->backend;
+      result["entry"] = route.mapped->path;
       break;
     case RouteKind::kMounted:
       result["target"] = route.mount->target;
@@ -351,20 +350,20 @@ void put_rest(const topology::Snapshot& index, std::string_view method, const As
 }
 
 /// Rows of "shards" for a virtual workspace that covers several.
-std::optional<Json> wildcard_rows(const topology::Snapshot& index, const Asked& asked) {
-  if (!asked.route.service || asked.target.cluster != "*") {
+std::optional<Json> wildcard_rows(const topology::Snapshot& index, Asked& asked) {
+  if (!asked.route.service || asked.target().cluster != "*") {
     return std::nullopt;
   }
-  const auto path = krm::parse_service_path(asked.text.substr(asked.target.inner));
-  if (!path || (path->kind != krm::VirtualWorkspace::kApiExport &&
-                path->kind != krm::VirtualWorkspace::kInitializing &&
-                path->kind != krm::VirtualWorkspace::kTerminating)) {
+  const krm::ServicePath& path = asked.service();
+  if (path.kind != krm::VirtualWorkspace::kApiExport &&
+      path.kind != krm::VirtualWorkspace::kInitializing &&
+      path.kind != krm::VirtualWorkspace::kTerminating) {
     return std::nullopt;
   }
-  const Resolution home = topology::resolve(index, path->owner);
-  const std::string_view owner = home.resolved() ? home.cluster : std::string_view(path->owner);
+  const Resolution home = topology::resolve(index, path.owner);
+  const std::string_view owner = home.resolved() ? home.cluster : std::string_view(path.owner);
   Json rows = Json::array();
-  for (const WildcardShard& one : wildcard_shards(index, asked.route.scope->scope, *path, owner)) {
+  for (const WildcardShard& one : wildcard_shards(index, asked.route.scope->scope, path, owner)) {
     rows.push_back(
         row(one.shard->spec.name, one.member, one.member && one.consumes, one.contacted(),
             !one.member       ? "the prefix of the URL leaves it out"
@@ -375,7 +374,7 @@ std::optional<Json> wildcard_rows(const topology::Snapshot& index, const Asked& 
 }
 
 /// The result without steps and rows.
-Json result_of(const topology::Snapshot& index, std::string_view method, const Asked& asked) {
+Json result_of(const topology::Snapshot& index, std::string_view method, Asked& asked) {
   const Route& route = asked.route;
   Json result = Json::object({{"kind", kind_of(asked)},
                               {"route", route_kind_name(route.kind)},
@@ -387,7 +386,7 @@ Json result_of(const topology::Snapshot& index, std::string_view method, const A
     result["status"] = static_cast<std::int64_t>(route.status);
   }
   if (route.takes_right) {
-    result["permission"] = to_lower(method) + " " + krm::shown_path(asked.text) + " in root";
+    result["permission"] = to_lower(method) + " " + krm::shown_path(asked.text()) + " in root";
   }
   put_rest(index, method, asked, result);
   return result;
@@ -403,10 +402,11 @@ Json explain_path(const topology::Snapshot& index, const ExplainSources& sources
   Asked asked = ask(index, facts, path, method);
   Json document = Json::object({{"input", path}, {"steps", steps_json(steps_of(index, asked))}});
   std::string mount;
-  if (asked.target.form == TargetForm::kCluster && asked.target.fault == krm::TargetFault::kNone) {
-    mount = topology::resolve(index, asked.target.cluster).mount_url;
+  if (asked.target().form == TargetForm::kCluster &&
+      asked.target().fault == krm::TargetFault::kNone) {
+    mount = topology::resolve(index, asked.target().cluster).mount_url;
   }
-  follow(index, method, asked);
+  follow(asked);
   Json result = result_of(index, method, asked);
   if (!mount.empty()) {
     result["mount"] = mount;
@@ -415,8 +415,8 @@ Json explain_path(const topology::Snapshot& index, const ExplainSources& sources
     document["shards"] = std::move(*rows);
   }
   const std::string trail = krm::canonical_trail(
-      std::string_view(asked.text).substr(std::min(asked.target.trail, asked.text.size())));
-  if (asked.target.form == TargetForm::kCluster && asked.route.shard != nullptr &&
+      std::string_view(asked.text()).substr(std::min(asked.target().trail, asked.text().size())));
+  if (asked.target().form == TargetForm::kCluster && asked.route.shard != nullptr &&
       trail.starts_with(kSlices)) {
     const std::string_view name = std::string_view(trail).substr(kSlices.size());
     document["slice"] = explain_slice(index, sources, asked.route.cluster,

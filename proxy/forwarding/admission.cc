@@ -78,7 +78,7 @@ void Admission::add_forwarding_headers(http::RequestHead& head, const http::Peer
   head.headers.add("via", params_.via);
 }
 
-Admission::Answer Admission::with_right_to(Request request, http::ResponseStream& stream,
+Admission::Answer Admission::with_right_to(Request&& request, http::ResponseStream& stream,
                                            std::string path, Then then) const {
   auth::Attributes attributes;
   attributes.cluster = "root";
@@ -88,7 +88,7 @@ Admission::Answer Admission::with_right_to(Request request, http::ResponseStream
   return with_right(std::move(request), stream, std::move(attributes), std::move(then));
 }
 
-Admission::Answer Admission::with_right(Request request, http::ResponseStream& stream,
+Admission::Answer Admission::with_right(Request&& request, http::ResponseStream& stream,
                                         auth::Attributes attributes, Then then) const {
   const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
   attributes.user =

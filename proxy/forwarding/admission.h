@@ -43,10 +43,10 @@ class Admission {
                                    http::ResponseStream& stream) const;
   void add_forwarding_headers(http::RequestHead& head, const http::PeerInfo& peer) const;
   /// `then` once the caller may use `path` in root.
-  [[nodiscard]] Answer with_right_to(Request request, http::ResponseStream& stream,
+  [[nodiscard]] Answer with_right_to(Request&& request, http::ResponseStream& stream,
                                      std::string path, Then then) const;
   /// `then` once the caller may do what `attributes` say; the user is filled in.
-  [[nodiscard]] Answer with_right(Request request, http::ResponseStream& stream,
+  [[nodiscard]] Answer with_right(Request&& request, http::ResponseStream& stream,
                                   auth::Attributes attributes, Then then) const;
   [[nodiscard]] const auth::RequestHeaderConfig& identity_headers() const noexcept {
     return params_.identity_headers;

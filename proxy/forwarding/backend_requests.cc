@@ -13,9 +13,9 @@ constexpr Duration kPause = seconds(30);  // of a shard that failed, where other
 
 }  // namespace
 
-BackendRequests::Answer BackendRequests::mapped(Request request, http::ResponseStream& stream,
+BackendRequests::Answer BackendRequests::mapped(Request&& request, http::ResponseStream& stream,
                                                 const Route& route) {
-  const MappingEntry& entry = *route.mapped.entry;
+  const MappingEntry& entry = *route.mapped;
   http::RequestHead& head = request.head;
   // The path of the backend's own URL comes first there.
   const auto url = net::Url::parse(entry.backend);
@@ -34,7 +34,7 @@ BackendRequests::Answer BackendRequests::mapped(Request request, http::ResponseS
   return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch);
 }
 
-BackendRequests::Answer BackendRequests::mounted(Request request, http::ResponseStream& stream,
+BackendRequests::Answer BackendRequests::mounted(Request&& request, http::ResponseStream& stream,
                                                  const Route& route, std::uint64_t& followed) {
   const MountRoute& mount = *route.mount;
   http::RequestHead& head = request.head;
@@ -57,8 +57,8 @@ BackendRequests::Answer BackendRequests::mounted(Request request, http::Response
   return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch);
 }
 
-BackendRequests::Answer BackendRequests::service(Request request, http::ResponseStream& stream,
-                                                 Route route) {
+BackendRequests::Answer BackendRequests::service(Request&& request, http::ResponseStream& stream,
+                                                 Route&& route) {
   http::RequestHead& head = request.head;
   if (auto refused = params_.admission.refuse_loop(head, stream)) {
     return refused;

@@ -29,13 +29,13 @@ class BackendRequests {
 
   /// RouteKind::kMapped; the caller is not identified yet, since the entry says by which headers
   /// its backend knows one.
-  [[nodiscard]] Answer mapped(Request request, http::ResponseStream& stream, const Route& route);
+  [[nodiscard]] Answer mapped(Request&& request, http::ResponseStream& stream, const Route& route);
   /// RouteKind::kMounted; the same, since more may be asked for here than where it leads.
   /// @param followed  counts requests that have gone on
-  [[nodiscard]] Answer mounted(Request request, http::ResponseStream& stream, const Route& route,
+  [[nodiscard]] Answer mounted(Request&& request, http::ResponseStream& stream, const Route& route,
                                std::uint64_t& followed);
   /// RouteKind::kService and kServiceAny.
-  [[nodiscard]] Answer service(Request request, http::ResponseStream& stream, Route route);
+  [[nodiscard]] Answer service(Request&& request, http::ResponseStream& stream, Route&& route);
 
  private:
   /// The next in turn of shards that all would do; those that failed lately are left out.

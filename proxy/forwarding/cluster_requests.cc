@@ -47,7 +47,7 @@ std::string_view plain_trail(const Request& request, std::string& buffer) {
 
 }  // namespace
 
-ClusterRequests::Answer ClusterRequests::forward_it(Request request, http::ResponseStream& stream,
+ClusterRequests::Answer ClusterRequests::forward_it(Request&& request, http::ResponseStream& stream,
                                                     const Route& route) {
   http::RequestHead& head = request.head;
   const topology::ShardInfo& shard = *route.shard;
@@ -73,7 +73,7 @@ ClusterRequests::Answer ClusterRequests::forward_it(Request request, http::Respo
   return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch);
 }
 
-ClusterRequests::Answer ClusterRequests::serve(Request request, http::ResponseStream& stream,
+ClusterRequests::Answer ClusterRequests::serve(Request&& request, http::ResponseStream& stream,
                                                const Route& route) {
   http::RequestHead& head = request.head;
   if (route.reason == RouteReason::kInactive) {
@@ -94,7 +94,7 @@ ClusterRequests::Answer ClusterRequests::serve(Request request, http::ResponseSt
   return params_.local.on_request(std::move(head), stream);
 }
 
-ClusterRequests::Answer ClusterRequests::overlay(Request request, http::ResponseStream& stream,
+ClusterRequests::Answer ClusterRequests::overlay(Request&& request, http::ResponseStream& stream,
                                                  const Route& route) {
   http::RequestHead& head = request.head;
   std::string buffer;
@@ -111,7 +111,7 @@ ClusterRequests::Answer ClusterRequests::overlay(Request request, http::Response
                                 route.cluster, root);
 }
 
-ClusterRequests::Answer ClusterRequests::ask_first(Request request, http::ResponseStream& stream,
+ClusterRequests::Answer ClusterRequests::ask_first(Request&& request, http::ResponseStream& stream,
                                                    const Route& route, Admission::Then then) {
   auto waiting = std::make_unique<serving::WaitingRequest>();
   auto held = std::make_shared<Request>(std::move(request));
@@ -128,7 +128,8 @@ ClusterRequests::Answer ClusterRequests::ask_first(Request request, http::Respon
   return waiting;
 }
 
-ClusterRequests::Answer ClusterRequests::of_one_shard(Request request, http::ResponseStream& stream,
+ClusterRequests::Answer ClusterRequests::of_one_shard(Request&& request,
+                                                      http::ResponseStream& stream,
                                                       const Route& route) {
   const topology::ShardInfo& shard = *route.shard;
   shards::ShardClient* client = params_.pool.find(shard.id);

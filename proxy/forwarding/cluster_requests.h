@@ -34,17 +34,17 @@ class ClusterRequests {
   explicit ClusterRequests(Params params) : params_(std::move(params)) {}
 
   /// RouteKind::kForwarded.
-  [[nodiscard]] Answer forward_it(Request request, http::ResponseStream& stream,
+  [[nodiscard]] Answer forward_it(Request&& request, http::ResponseStream& stream,
                                   const Route& route);
   /// RouteKind::kServed.
-  [[nodiscard]] Answer serve(Request request, http::ResponseStream& stream, const Route& route);
+  [[nodiscard]] Answer serve(Request&& request, http::ResponseStream& stream, const Route& route);
   /// RouteKind::kOverlaid.
-  [[nodiscard]] Answer overlay(Request request, http::ResponseStream& stream, const Route& route);
+  [[nodiscard]] Answer overlay(Request&& request, http::ResponseStream& stream, const Route& route);
   /// RouteKind::kAskedFirst. @param then  how it goes on when the shard has told its groups.
-  [[nodiscard]] Answer ask_first(Request request, http::ResponseStream& stream, const Route& route,
-                                 Admission::Then then);
+  [[nodiscard]] Answer ask_first(Request&& request, http::ResponseStream& stream,
+                                 const Route& route, Admission::Then then);
   /// RouteKind::kOfOneShard.
-  [[nodiscard]] Answer of_one_shard(Request request, http::ResponseStream& stream,
+  [[nodiscard]] Answer of_one_shard(Request&& request, http::ResponseStream& stream,
                                     const Route& route);
   /// Reports of shards about slices that were answered and not stored, by shard.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& ignored_applies() const noexcept {

@@ -59,7 +59,7 @@ class Forward final : public http::RequestHandler,
                       private serving::WatchDrain::Watch,
                       private net::BodyHold::Owner {
  public:
-  Forward(ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
+  Forward(ForwardLoop& shared, http::RequestHead&& head, http::ResponseStream& stream,
           shards::ShardClient& client, bool is_watch, std::function<void()> unreachable,
           std::string body = {})
       : Watch(auth::proof_of(stream.peer())),
@@ -458,7 +458,7 @@ net::BodyPayer payer_of(const ForwardLoop& shared, const http::PeerInfo& peer,
   return payer;
 }
 
-std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::RequestHead head,
+std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::RequestHead&& head,
                                               http::ResponseStream& stream,
                                               shards::ShardClient& client, bool is_watch,
                                               std::function<void()> unreachable) {
@@ -466,7 +466,7 @@ std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::Request
                                    std::move(unreachable));
 }
 
-std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared, http::RequestHead head,
+std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared, http::RequestHead&& head,
                                                     http::ResponseStream& stream,
                                                     shards::ShardClient& client, std::string body) {
   head.end_stream = body.empty();

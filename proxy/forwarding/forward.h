@@ -76,11 +76,11 @@ struct ForwardLoop {
 /// @param is_watch  it asks for a watch (krm::RequestTarget::is_watch).
 /// @param unreachable called once when the shard did not answer. May be empty.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> forward(
-    ForwardLoop& shared, http::RequestHead head, http::ResponseStream& stream,
+    ForwardLoop& shared, http::RequestHead&& head, http::ResponseStream& stream,
     shards::ShardClient& client, bool is_watch, std::function<void()> unreachable = {});
 /// The same of a request whose body is here already, and given back to the client's window.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared,
-                                                                  http::RequestHead head,
+                                                                  http::RequestHead&& head,
                                                                   http::ResponseStream& stream,
                                                                   shards::ShardClient& client,
                                                                   std::string body);

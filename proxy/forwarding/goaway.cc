@@ -16,7 +16,7 @@ class GoawayHandler::LongRequest final : public http::RequestHandler {
       owner_.long_.erase(found);
     }
   }
-  void begin(Request request, http::ResponseStream& stream) {
+  void begin(Request&& request, http::ResponseStream& stream) {
     inner_ = owner_.inner_.on_request(std::move(request), stream);
   }
   void on_data(std::string_view bytes, bool end) noexcept override { inner_->on_data(bytes, end); }
@@ -36,7 +36,7 @@ GoawayHandler::GoawayHandler(double chance, RoutedHandler& inner, std::uint64_t 
     : inner_(inner), chance_(chance), random_(seed) {}
 
 std::unique_ptr<http::RequestHandler> GoawayHandler::on_request(
-    Request request, http::ResponseStream& stream) noexcept {
+    Request&& request, http::ResponseStream& stream) noexcept {
   if (chance_ <= 0) {
     return inner_.on_request(std::move(request), stream);
   }

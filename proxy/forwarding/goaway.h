@@ -18,7 +18,7 @@ class GoawayHandler final : public RoutedHandler {
   /// @param chance 0 to 1; 0: never. @param inner answers; must outlive it.
   GoawayHandler(double chance, RoutedHandler& inner, std::uint64_t seed);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      Request request, http::ResponseStream& stream) noexcept override;
+      Request&& request, http::ResponseStream& stream) noexcept override;
   /// Connections that were told to go.
   [[nodiscard]] std::uint64_t told() const noexcept { return told_; }
 

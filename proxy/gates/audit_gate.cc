@@ -26,7 +26,7 @@ std::optional<auth::UserInfo> impersonated_by(const http::RequestHead& head,
 /// A request that has lines.
 class AuditGate::Audited final : public serving::PassThrough {
  public:
-  Audited(AuditGate& gate, Request request, http::ResponseStream& stream,
+  Audited(AuditGate& gate, Request&& request, http::ResponseStream& stream,
           auth::AuditPolicy::Verdict verdict)
       : serving::PassThrough(stream),
         gate_(gate),
@@ -112,7 +112,7 @@ class AuditGate::Audited final : public serving::PassThrough {
   bool goes_on_ = false, complete_ = false;
 };
 
-std::unique_ptr<http::RequestHandler> AuditGate::on_request(Request request,
+std::unique_ptr<http::RequestHandler> AuditGate::on_request(Request&& request,
                                                             http::ResponseStream& stream) noexcept {
   if (!write_ || policy_ == nullptr) {
     return inner_.on_request(std::move(request), stream);
@@ -122,7 +122,7 @@ std::unique_ptr<http::RequestHandler> AuditGate::on_request(Request request,
                               [&] { return begin(std::move(request), stream); });
 }
 
-std::unique_ptr<http::RequestHandler> AuditGate::begin(Request request,
+std::unique_ptr<http::RequestHandler> AuditGate::begin(Request&& request,
                                                        http::ResponseStream& stream) {
   http::HeaderList& headers = request.head.headers;
   headers.set("audit-id", auth::audit_id_of(headers.get("audit-id")));

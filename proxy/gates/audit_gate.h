@@ -27,11 +27,11 @@ class AuditGate final : public RoutedHandler {
   /// For requests that begin from now on.
   void set_policy(std::shared_ptr<const auth::AuditPolicy> policy) { policy_ = std::move(policy); }
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      Request request, http::ResponseStream& stream) noexcept override;
+      Request&& request, http::ResponseStream& stream) noexcept override;
 
  private:
   class Audited;
-  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(Request request,
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(Request&& request,
                                                             http::ResponseStream& stream);
   net::Loop& loop_;
   Write write_;

@@ -33,7 +33,7 @@ void add_fields(http::HeaderList& headers, std::string_view origin) {
 /// A request of an allowed origin: the answer of the handler behind it, with more fields.
 class CorsAnswer final : public serving::PassThrough {
  public:
-  CorsAnswer(RoutedHandler& inner, Request request, http::ResponseStream& stream)
+  CorsAnswer(RoutedHandler& inner, Request&& request, http::ResponseStream& stream)
       : serving::PassThrough(stream), origin_(request.head.headers.get("origin")) {
     begin(inner, std::move(request));
   }
@@ -73,7 +73,7 @@ bool CorsHandler::allows(const http::RequestHead& head) const {
 }
 
 std::unique_ptr<http::RequestHandler> CorsHandler::on_request(
-    Request request, http::ResponseStream& stream) noexcept {
+    Request&& request, http::ResponseStream& stream) noexcept {
   const http::RequestHead& head = request.head;
   if (origins_.empty() || !allows(head) || is_left_alone(request.target)) {
     return inner_.on_request(std::move(request), stream);

@@ -24,7 +24,7 @@ class CorsHandler final : public RoutedHandler {
   CorsHandler(const std::vector<std::string>& origins, RoutedHandler& inner);
   ~CorsHandler() override;
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      Request request, http::ResponseStream& stream) noexcept override;
+      Request&& request, http::ResponseStream& stream) noexcept override;
 
  private:
   [[nodiscard]] bool allows(const http::RequestHead& head) const;

@@ -11,7 +11,7 @@ namespace {
 class Inner final : public RoutedHandler {
  public:
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      Request request, http::ResponseStream& stream) noexcept override {
+      Request&& request, http::ResponseStream& stream) noexcept override {
     last = std::move(request.head);
     http::HeaderList headers;
     headers.add("content-type", "text/plain");

@@ -37,17 +37,13 @@ struct Place {
 };
 
 /// Who owns what a virtual workspace serves; "": nobody's workspace.
-std::string service_owner(std::string_view target, const krm::RequestTarget& parsed) {
-  std::string inner(target.substr(parsed.inner));
-  if (!parsed.plain_prefix.empty()) {  // from its plain words on
-    inner = parsed.plain_prefix + std::string(target.substr(parsed.trail));
-    inner.erase(0, std::min(inner.find("/services/"), inner.size()));
-  }
-  auto path = krm::parse_service_path(inner);
-  return path && !path->owner.starts_with(kSystem) ? std::move(path->owner) : std::string();
+std::string service_owner(Request& request) {
+  const std::string& owner = request.service()->path->owner;
+  return owner.starts_with(kSystem) ? std::string() : owner;
 }
 
-Place owner_of(std::string_view target, const krm::RequestTarget& parsed) {
+Place owner_of(Request& request) {
+  const krm::RequestTarget& parsed = request.target;
   Place place;
   if (parsed.scope == krm::TargetScope::kPartition) {
     place.concerns = place.by_partition = true;
@@ -57,7 +53,7 @@ Place owner_of(std::string_view target, const krm::RequestTarget& parsed) {
   place.concerns = parsed.scope == krm::TargetScope::kShard;
   if (parsed.form == krm::TargetForm::kService && parsed.service != krm::VirtualWorkspace::kOther) {
     place.is_service = place.concerns = true;
-    place.cluster = service_owner(target, parsed);
+    place.cluster = service_owner(request);
   } else if (parsed.form == krm::TargetForm::kCluster) {
     place.by_shard = place.concerns;
     place.concerns = true;
@@ -122,7 +118,7 @@ bool is_plain_text(const http::HeaderList& headers) {
 /// A request of somebody who is known, or whom a shard may know.
 class ExistenceGate::Guarded final : public serving::PassThrough {
  public:
-  Guarded(ExistenceGate& gate, Request request, http::ResponseStream& stream, Place place)
+  Guarded(ExistenceGate& gate, Request&& request, http::ResponseStream& stream, Place place)
       : serving::PassThrough(stream),
         client_(stream),
         gate_(gate),
@@ -278,11 +274,9 @@ ExistenceGate::ExistenceGate(std::shared_ptr<topology::SnapshotView> view,
     : view_(std::move(view)), authorizer_(authorizer), inner_(inner) {}
 
 std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
-    Request request, http::ResponseStream& stream) noexcept {
+    Request&& request, http::ResponseStream& stream) noexcept {
   const http::RequestHead& head = request.head;
-  Place place = request.target.fault == krm::TargetFault::kNone
-                    ? owner_of(head.target, request.target)
-                    : Place();
+  Place place = request.target.fault == krm::TargetFault::kNone ? owner_of(request) : Place();
   if (!place.concerns) {
     return inner_.on_request(std::move(request), stream);
   }
@@ -312,7 +306,10 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
     return answer_private(head, stream, krm::unauthorized());
   }
   if (has_token && !place.cluster.empty()) {
-    const Kind found = topology::resolve(view_->current(), place.cluster).kind;
+    const topology::Snapshot& facts = view_->current();
+    const Kind found = place.cluster == request.target.cluster
+                           ? request.found(facts).kind
+                           : topology::resolve(facts, place.cluster).kind;
     if (found == Kind::kNotFound || found == Kind::kUnavailable) {
       return answer_private(head, stream, krm::unauthorized());
     }

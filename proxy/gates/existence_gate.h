@@ -31,7 +31,7 @@ class ExistenceGate final : public RoutedHandler {
   ExistenceGate(std::shared_ptr<topology::SnapshotView> view, auth::Authorizer& authorizer,
                 RoutedHandler& inner);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      Request request, http::ResponseStream& stream) noexcept override;
+      Request&& request, http::ResponseStream& stream) noexcept override;
 
  private:
   class Guarded;

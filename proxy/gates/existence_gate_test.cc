@@ -43,7 +43,7 @@ class Client final : public http::ResponseStream {
 /// Answers as it is told.
 class Inner final : public RoutedHandler {
  public:
-  std::unique_ptr<http::RequestHandler> on_request(Request request,
+  std::unique_ptr<http::RequestHandler> on_request(Request&& request,
                                                    http::ResponseStream& stream) noexcept override {
     ++requests;
     target = request.head.target;

@@ -45,11 +45,12 @@ std::shared_ptr<serving::ConnectionIdentity> identity_from(const Expected<Authen
 }
 
 /// The logical cluster that a request is for; "" for none, or one that is not known.
-std::string cluster_of(const topology::Snapshot& facts, const krm::RequestTarget& target) {
-  if (target.cluster.empty() || target.cluster == "*") {
+std::string cluster_of(const topology::Snapshot& facts, Request& request) {
+  const std::string& named = request.target.cluster;
+  if (named.empty() || named == "*") {
     return {};
   }
-  const topology::Resolution found = topology::resolve(facts, target.cluster);
+  const topology::Resolution& found = request.found(facts);
   return found.resolved() ? std::string(found.cluster) : std::string();
 }
 
@@ -59,7 +60,7 @@ std::string cluster_of(const topology::Snapshot& facts, const krm::RequestTarget
 class TokenGate::KnownRequest final : public serving::PassThrough {
  public:
   /// @param followed null: nobody looks after its token
-  KnownRequest(RoutedHandler& inner, Request request, http::ResponseStream& stream,
+  KnownRequest(RoutedHandler& inner, Request&& request, http::ResponseStream& stream,
                std::shared_ptr<const serving::ConnectionIdentity> identity, Followed* followed)
       : serving::PassThrough(stream), followed_(followed) {
     const http::PeerInfo& peer = stream.peer();
@@ -218,32 +219,32 @@ bool TokenGate::concerns(const Request& request, const http::PeerInfo& peer) con
   return !identity->user && methods_.tokens;
 }
 
-bool TokenGate::concerns_workspace(const Request& request, const http::PeerInfo& peer,
+bool TokenGate::concerns_workspace(Request& request, const http::PeerInfo& peer,
                                    std::optional<std::string>& cluster) const {
   const serving::ConnectionIdentity* identity = serving::identity_of(peer);
   if (methods_.workspaces == nullptr || is_probe(request.target) ||
       (identity != nullptr && identity->user && !identity->from_request_header_ca)) {
     return false;
   }
-  cluster = cluster_of(view_->current(), request.target);
+  cluster = cluster_of(view_->current(), request);
   return !cluster->empty() && methods_.workspaces->concern(*cluster, may_have_token(request.head));
 }
 
-std::unique_ptr<http::RequestHandler> TokenGate::on_request(Request request,
+std::unique_ptr<http::RequestHandler> TokenGate::on_request(Request&& request,
                                                             http::ResponseStream& stream) noexcept {
   const bool head_only = request.head.method == "HEAD";
   return http::guarded_answer("token gate", stream, head_only,
                               [&] { return begin(std::move(request), stream); });
 }
 
-std::unique_ptr<http::RequestHandler> TokenGate::begin(Request request,
+std::unique_ptr<http::RequestHandler> TokenGate::begin(Request&& request,
                                                        http::ResponseStream& stream) {
   if (methods_.workspaces != nullptr && is_token_review(request)) {
-    std::string cluster = cluster_of(view_->current(), request.target);
+    std::string cluster = cluster_of(view_->current(), request);
     if (!cluster.empty() && methods_.workspaces->concern(cluster, true)) {
       return std::make_unique<TokenReviewRequest>(
           methods_.workspaces, std::move(cluster), std::move(request), stream,
-          [this](Request begun, http::ResponseStream& answer) {
+          [this](Request&& begun, http::ResponseStream& answer) {
             return identify(std::move(begun), answer);
           });
     }
@@ -251,7 +252,7 @@ std::unique_ptr<http::RequestHandler> TokenGate::begin(Request request,
   return identify(std::move(request), stream);
 }
 
-std::unique_ptr<http::RequestHandler> TokenGate::identify(Request request,
+std::unique_ptr<http::RequestHandler> TokenGate::identify(Request&& request,
                                                           http::ResponseStream& stream) {
   if (methods_.authenticator == nullptr && methods_.workspaces == nullptr) {
     return inner_.on_request(std::move(request), stream);
@@ -261,8 +262,7 @@ std::unique_ptr<http::RequestHandler> TokenGate::identify(Request request,
   if (!in_workspace && !concerns(request, stream.peer())) {
     return inner_.on_request(std::move(request), stream);
   }
-  const std::string cluster =
-      known ? std::move(*known) : cluster_of(view_->current(), request.target);
+  const std::string cluster = known ? std::move(*known) : cluster_of(view_->current(), request);
   auto waiting = std::make_unique<serving::WaitingRequest>();
   auto held = std::make_shared<Request>(std::move(request));
   const auto& authenticator = in_workspace ? methods_.in_workspaces : methods_.authenticator;

@@ -47,7 +47,7 @@ class TokenGate final : public RoutedHandler {
   /// @param ended called when some have ended.
   void follow_proofs(net::Loop& loop, std::function<void()> ended);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
-      Request request, http::ResponseStream& stream) noexcept override;
+      Request&& request, http::ResponseStream& stream) noexcept override;
 
  private:
   class KnownRequest;
@@ -66,12 +66,12 @@ class TokenGate final : public RoutedHandler {
   void arm();
   void ask(const std::string& token, const std::string& cluster, auth::TokenProofs::Done done);
   [[nodiscard]] bool concerns(const Request& request, const http::PeerInfo& peer) const;
-  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(Request request,
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(Request&& request,
                                                             http::ResponseStream& stream);
-  [[nodiscard]] std::unique_ptr<http::RequestHandler> identify(Request request,
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> identify(Request&& request,
                                                                http::ResponseStream& stream);
   /// @param cluster  gets the logical cluster that the request is for, where it has to be known
-  [[nodiscard]] bool concerns_workspace(const Request& request, const http::PeerInfo& peer,
+  [[nodiscard]] bool concerns_workspace(Request& request, const http::PeerInfo& peer,
                                         std::optional<std::string>& cluster) const;
 
   std::shared_ptr<topology::SnapshotView> view_;

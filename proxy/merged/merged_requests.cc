@@ -95,8 +95,8 @@ std::size_t end_of_front(const ServiceRoute& service) {
 
 }  // namespace
 
-MergedRequests::Answer MergedRequests::read(Request request, http::ResponseStream& stream,
-                                            Route route) {
+MergedRequests::Answer MergedRequests::read(Request&& request, http::ResponseStream& stream,
+                                            Route&& route) {
   http::RequestHead& head = request.head;
   if (auto refused = params_.admission.refuse_loop(head, stream)) {
     return refused;
@@ -157,7 +157,7 @@ MergedRequests::Answer MergedRequests::read(Request request, http::ResponseStrea
   return aggregation::answer_merged(params_.merge, std::move(head), stream, std::move(merge));
 }
 
-MergedRequests::Answer MergedRequests::document(Request request, http::ResponseStream& stream,
+MergedRequests::Answer MergedRequests::document(Request&& request, http::ResponseStream& stream,
                                                 const Route& route) {
   http::RequestHead& head = request.head;
   const topology::Snapshot& facts = params_.view->current();
@@ -201,8 +201,9 @@ aggregation::DocumentRoute::Source MergedRequests::source_of(const topology::Sha
   return {shard.id, aggregation::slot_uid(shard.spec), std::move(target)};
 }
 
-MergedRequests::Answer MergedRequests::service_document(Request request,
-                                                        http::ResponseStream& stream, Route route) {
+MergedRequests::Answer MergedRequests::service_document(Request&& request,
+                                                        http::ResponseStream& stream,
+                                                        Route&& route) {
   http::RequestHead& head = request.head;
   const ServiceRoute& service = *route.service;
   aggregation::ensure_audit_id(head);
@@ -263,8 +264,8 @@ std::function<std::optional<aggregation::ReviewServer>()> MergedRequests::judge_
   };
 }
 
-MergedRequests::Answer MergedRequests::service(Request request, http::ResponseStream& stream,
-                                               Route route) {
+MergedRequests::Answer MergedRequests::service(Request&& request, http::ResponseStream& stream,
+                                               Route&& route) {
   http::RequestHead& head = request.head;
   const ServiceRoute& service = *route.service;
   aggregation::ensure_audit_id(head);
@@ -288,16 +289,15 @@ MergedRequests::Answer MergedRequests::service(Request request, http::ResponseSt
   merge.info = std::move(asked.info);
   merge.virtual_url = true;
   merge.members = [this, scope = Scope(request.target), method = head.method, target = head.target,
-                   inner = request.target.inner, is_watch = request.target.is_watch] {
+                   path = request.service(), is_watch = request.target.is_watch] {
     std::vector<aggregation::Member> members;
     const topology::Snapshot& facts = params_.view->current();
     const ScopeFound found = scope.find(facts, params_.facts);
-    const auto path = krm::parse_service_path(std::string_view(target).substr(inner));
-    if (found.reason != RouteReason::kNone || !path) {
+    if (found.reason != RouteReason::kNone) {
       return members;
     }
     const std::vector<WildcardShard> shards =
-        read_shards({facts, found.scope, method, target, *path, is_watch});
+        read_shards({facts, found.scope, method, target, *path->path, is_watch});
     std::vector<const topology::ShardInfo*> all;
     for (const WildcardShard& one : shards) {
       all.push_back(one.shard);

@@ -31,14 +31,16 @@ class MergedRequests {
   explicit MergedRequests(Params params) : params_(std::move(params)) {}
 
   /// RouteKind::kMergedList, kMergedWatch, kMergedGet, kMergedDocument and kRefusedRead.
-  [[nodiscard]] Answer read(Request request, http::ResponseStream& stream, Route route);
+  [[nodiscard]] Answer read(Request&& request, http::ResponseStream& stream, Route&& route);
   /// RouteKind::kServiceMerged.
-  [[nodiscard]] Answer service(Request request, http::ResponseStream& stream, Route route);
+  [[nodiscard]] Answer service(Request&& request, http::ResponseStream& stream, Route&& route);
   /// RouteKind::kServiceDocument.
-  [[nodiscard]] Answer service_document(Request request, http::ResponseStream& stream, Route route);
+  [[nodiscard]] Answer service_document(Request&& request, http::ResponseStream& stream,
+                                        Route&& route);
 
  private:
-  [[nodiscard]] Answer document(Request request, http::ResponseStream& stream, const Route& route);
+  [[nodiscard]] Answer document(Request&& request, http::ResponseStream& stream,
+                                const Route& route);
   [[nodiscard]] aggregation::DocumentRoute::Source source_of(const topology::ShardInfo& shard,
                                                              std::string target) const;
   /// What `share: reviewed` asks of a read of a virtual workspace; null: nothing.

@@ -28,7 +28,7 @@ LateRoutes::LateRoutes(net::Loop& loop, std::shared_ptr<topology::SnapshotView> 
   }
 }
 
-LateRoutes::Answer LateRoutes::hold(Request request, std::string segment,
+LateRoutes::Answer LateRoutes::hold(Request&& request, std::string segment,
                                     std::function<Answer(Request)> then) {
   auto kept = std::make_shared<Request>(std::move(request));
   return held_.hold(

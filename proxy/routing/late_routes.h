@@ -28,7 +28,7 @@ class LateRoutes {
   [[nodiscard]] bool has_room() const noexcept { return held_.has_room(); }
   /// Calls `then` with the request, once, as soon as `segment` (Route::wanted) is more than
   /// unknown, after `longest` at the latest; never when the stream is gone by then.
-  [[nodiscard]] Answer hold(Request request, std::string segment,
+  [[nodiscard]] Answer hold(Request&& request, std::string segment,
                             std::function<Answer(Request)> then);
 
  private:

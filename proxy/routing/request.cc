@@ -6,37 +6,60 @@
 
 namespace kintsugi::proxy {
 
-void Request::lead_to(std::string text, bool plain) {
-  head.target = std::move(text);
-  target = krm::parse_target(head.method, head.target, {.shard = false, .opaque_proxy = plain});
-  info_ = nullptr;
+LedTarget read_target(std::string_view method, std::string text, bool plain) {
+  LedTarget led;
+  led.text = std::move(text);
+  led.target = krm::parse_target(method, led.text, {.shard = false, .opaque_proxy = plain});
+  return led;
 }
 
-const std::shared_ptr<const krm::RequestInfo>& Request::info() {
+void Request::lead_to(LedTarget&& led) {
+  head.target = std::move(led.text);
+  target = std::move(led.target);
+  readings = std::move(led.readings);
+}
+
+const std::shared_ptr<const krm::RequestInfo>& TargetReadings::info(
+    std::string_view method, std::string_view text, const krm::RequestTarget& target) {
   if (info_ == nullptr && target.fault == krm::TargetFault::kNone) {
-    info_ = std::make_shared<const krm::RequestInfo>(
-        krm::request_info_of(head.method, head.target, target));
+    info_ = std::make_shared<const krm::RequestInfo>(krm::request_info_of(method, text, target));
   } else if (info_ == nullptr) {  // refused: for the audit log, up to where another server's begins
     info_ = std::make_shared<const krm::RequestInfo>(krm::request_info_of(
-        head.method, head.target,
-        krm::parse_target(head.method, head.target, {.shard = false, .opaque_proxy = true})));
+        method, text, krm::parse_target(method, text, {.shard = false, .opaque_proxy = true})));
   }
   return info_;
+}
+
+const std::shared_ptr<const KeptServicePath>& TargetReadings::service(
+    std::string_view text, const krm::RequestTarget& target) {
+  if (service_ == nullptr) {
+    service_ = std::make_shared<const KeptServicePath>(text.substr(target.inner));
+  }
+  return service_;
+}
+
+const topology::Resolution& TargetReadings::found(const topology::Snapshot& snapshot,
+                                                  const krm::RequestTarget& target) {
+  if (looked_in_ != &snapshot || generation_ != snapshot.generation()) {
+    found_ = topology::resolve(snapshot, target.cluster);
+    looked_in_ = &snapshot;
+    generation_ = snapshot.generation();
+  }
+  return found_;
 }
 
 bool has_plain_servers(const topology::Snapshot& facts) noexcept {
   return !facts.shards().empty() && facts.shards().front()->spec.plain;
 }
 
-Request understand(http::RequestHead head, bool plain) {
-  Request request;
-  auth::adopt_web_socket_token(head);
-  request.head = std::move(head);
+Request understand(http::RequestHead&& head, bool plain) {
+  Request request(std::move(head));
+  auth::adopt_web_socket_token(request.head);
   request.target = krm::parse_target(request.head.method, request.head.target,
                                      {.shard = false, .opaque_proxy = plain});
   if (std::optional<std::string> inside = in_cluster_target(request.head, request.target)) {
     request.sent = std::move(request.head.target);
-    request.lead_to(std::move(*inside), plain);
+    request.lead_to(read_target(request.head.method, std::move(*inside), plain));
   }
   return request;
 }

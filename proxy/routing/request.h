@@ -1,34 +1,90 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "auth/impersonation_gate.h"
 #include "http/handler.h"
+#include "krm/request_info.h"
 #include "krm/request_target.h"
+#include "krm/service_path.h"
+#include "topology/resolver.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::proxy {
 
+/// A path of a virtual workspace with the text that it refers to.
+struct KeptServicePath {
+  explicit KeptServicePath(std::string_view from)
+      : text(from), path(krm::parse_service_path(text)) {}
+  KeptServicePath(const KeptServicePath&) = delete;
+  KeptServicePath& operator=(const KeptServicePath&) = delete;
+  const std::string text;
+  const std::optional<krm::ServicePath> path;  ///< nullopt: nobody serves it
+};
+
+/// What is read of a target beyond the RequestTarget, each when it is first asked for, and kept.
+/// @param text,target  always the same ones.
+class TargetReadings {
+ public:
+  /// What is asked for, below the cluster that the target names.
+  [[nodiscard]] const std::shared_ptr<const krm::RequestInfo>& info(
+      std::string_view method, std::string_view text, const krm::RequestTarget& target);
+  /// Of krm::TargetForm::kService.
+  [[nodiscard]] const std::shared_ptr<const KeptServicePath>& service(
+      std::string_view text, const krm::RequestTarget& target);
+  /// Where `target.cluster` leads: looked up once in a snapshot. Another one may lead elsewhere.
+  [[nodiscard]] const topology::Resolution& found(const topology::Snapshot& snapshot,
+                                                  const krm::RequestTarget& target);
+
+ private:
+  std::shared_ptr<const krm::RequestInfo> info_;
+  std::shared_ptr<const KeptServicePath> service_;
+  const topology::Snapshot* looked_in_ = nullptr;  // only compared
+  std::uint64_t generation_ = 0;                   // of that
+  topology::Resolution found_;
+};
+
+/// A target that a request goes on with, read.
+struct LedTarget {
+  std::string text;
+  krm::RequestTarget target;  ///< of `text`
+  TargetReadings readings;
+};
+/// @param plain  see has_plain_servers()
+[[nodiscard]] LedTarget read_target(std::string_view method, std::string text, bool plain);
+
 /// A request on its way through the proxy, its target understood once (SE-020). What stands beside
 /// the head is made here and nowhere else: nothing that a client sends can put it there. Movable
-/// like the head, without an allocation of its own. Threads: its loop.
+/// like the head, and handed inward by reference, without an allocation of its own. Threads: its
+/// loop.
 struct Request {
   http::RequestHead head;
   krm::RequestTarget target;  ///< of head.target, always
-  /// Another target is asked for from now on. @param plain  as of understand()
-  void lead_to(std::string text, bool plain);
-  /// What is asked for, below the cluster that the target names: read when first asked for.
-  [[nodiscard]] const std::shared_ptr<const krm::RequestInfo>& info();
+  TargetReadings readings;    ///< of both
+  Request() = default;
+  explicit Request(http::RequestHead&& from) : head(std::move(from)) {}
+  /// Another target is asked for from now on.
+  void lead_to(LedTarget&& led);
+  /// @{ As of TargetReadings.
+  [[nodiscard]] const std::shared_ptr<const krm::RequestInfo>& info() {
+    return readings.info(head.method, head.target, target);
+  }
+  [[nodiscard]] const std::shared_ptr<const KeptServicePath>& service() {
+    return readings.service(head.target, target);
+  }
+  [[nodiscard]] const topology::Resolution& found(const topology::Snapshot& snapshot) {
+    return readings.found(snapshot, target);
+  }
+  /// @}
   /// What the path was before an in-cluster client's cluster was put in front; "": nothing was.
   std::string sent;
   /// Impersonate-* was judged, and may be asked for there. nullopt: nobody has judged it yet.
   std::optional<auth::ImpersonationPlace> judged;
-
- private:
-  std::shared_ptr<const krm::RequestInfo> info_;
 };
 
 /// Whether the servers behind are plain ones: what stands behind the subresource `proxy` is theirs
@@ -38,7 +94,7 @@ struct Request {
 /// The one reading: the token that a browser has sent as a subprotocol becomes Authorization, the
 /// target is parsed, and the cluster of an in-cluster client's token is put in front of its path
 /// (in_cluster.h). @param plain  see has_plain_servers()
-[[nodiscard]] Request understand(http::RequestHead head, bool plain);
+[[nodiscard]] Request understand(http::RequestHead&& head, bool plain);
 
 /// Answers requests that are understood: gates, and what is behind them. One instance per loop.
 class RoutedHandler {
@@ -46,7 +102,7 @@ class RoutedHandler {
   virtual ~RoutedHandler() = default;
   /// As http::Handler::on_request().
   [[nodiscard]] virtual std::unique_ptr<http::RequestHandler> on_request(
-      Request request, http::ResponseStream& stream) noexcept = 0;
+      Request&& request, http::ResponseStream& stream) noexcept = 0;
 };
 
 /// Where requests come in: the outermost of the proxy's handlers, which understands each once.

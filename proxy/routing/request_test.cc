@@ -31,7 +31,7 @@ TEST(Request, WhenItIsUnderstood_SE020_TargetAndInfoAreThoseOfTheHead) {
   const krm::RequestInfo* const first = request.info().get();
   EXPECT_EQ(first->verb, "watch");
   EXPECT_EQ(request.info().get(), first) << "read once";
-  request.lead_to("/clusters/c1/api/v1/configmaps/a", false);
+  request.lead_to(read_target("GET", "/clusters/c1/api/v1/configmaps/a", false));
   EXPECT_EQ(request.target.cluster, "c1");
   EXPECT_FALSE(request.target.is_watch);
   EXPECT_EQ(request.info()->resource, "configmaps");

@@ -29,6 +29,7 @@ struct Question {
   std::string_view method;
   const topology::Snapshot& snapshot;
   const RouteFacts& facts;
+  TargetReadings& readings;  ///< of `target` and `text`
 
   /// What follows the cluster, as it was sent.
   [[nodiscard]] std::string_view trail() const { return text.substr(target.trail); }
@@ -37,6 +38,12 @@ struct Question {
     return target.escaped ? std::string_view(buffer = krm::canonical_trail(trail())) : trail();
   }
   [[nodiscard]] bool has_prefix() const { return target.scope != TargetScope::kNone; }
+  /// What is asked for below the cluster.
+  [[nodiscard]] const krm::RequestInfo& info() const {
+    return *readings.info(method, text, target);
+  }
+  /// Where the cluster leads.
+  [[nodiscard]] const Resolution& found() const { return readings.found(snapshot, target); }
 };
 
 Route refused(RouteReason reason, int status) {
@@ -127,41 +134,37 @@ bool outranks(const RouteTable::Match& match, const RequestTarget& target, bool 
   return true;
 }
 
-/// What an entry of the mapping file answers; nullopt: none does.
-std::optional<Route> mapped_route(const Question& q) {
-  if (q.facts.mapping == nullptr) {
-    return std::nullopt;
-  }
+/// What an entry of the mapping file answers. @return false: none does
+bool to_entry(const Question& q, Route& route) {
   RouteTable::Match match = q.facts.mapping->find(q.text.substr(0, q.target.query));
   if (match.entry == nullptr || !outranks(match, q.target, q.facts.clusters)) {
-    return std::nullopt;
+    return false;
   }
-  Route route;
   if (!match.cluster.empty() && match.cluster != "*") {
     const Resolution found = topology::resolve(q.snapshot, match.cluster);
     if (!found.resolved() && found.kind != Resolution::Kind::kMount) {
-      return lost(found, match.cluster);
+      route = lost(found, match.cluster);
+      return true;
     }
     route.looked_up = true;
   }
   route.kind = RouteKind::kMapped;
-  route.mapped = std::move(match);
-  return route;
+  route.mapped = match.entry;
+  route.wanted = std::move(match.cluster);
+  return true;
 }
 
-/// One store, one space of resourceVersions: nothing has to be merged (T-01). nullopt: no kind of
-/// ours.
-std::optional<Route> served_everywhere(const Question& q) {
+/// One store, one space of resourceVersions: nothing has to be merged (T-01). @return false: no
+/// kind of ours
+bool serve_everywhere(const Question& q, Route& route) {
   const std::string plain = without_identity(krm::canonical_trail(q.trail()));
   if (plain.starts_with("/openapi") ||
-      local_use(plain, false, q.facts.groups) != LocalUse::kServe ||
-      !krm::parse_request_info(q.method, plain).is_resource) {
-    return std::nullopt;
+      local_use(plain, false, q.facts.groups) != LocalUse::kServe || !q.info().is_resource) {
+    return false;
   }
-  Route route;
   route.kind = RouteKind::kServed;
   route.cluster = "*";
-  return route;
+  return true;
 }
 
 RouteReason reason_of_refusal(const aggregation::WildcardRequest& request, bool plain) {
@@ -172,29 +175,31 @@ RouteReason reason_of_refusal(const aggregation::WildcardRequest& request, bool 
   return request.info.is_resource ? RouteReason::kVerb : RouteReason::kMethod;
 }
 
-Route merged_read(const Question& q) {
+void read_merged(const Question& q, Route& route) {
   const topology::Snapshot& shards = q.snapshot;
   if (!shards.shards_listed() || shards.shards().empty()) {
-    return refused(RouteReason::kNotKnownYet, kNotNow);
+    route = refused(RouteReason::kNotKnownYet, kNotNow);
+    return;
   }
-  Route route;
   if (q.has_prefix()) {
     ScopeFound found = find_scope(q.target.scope, q.target.scope_cluster, q.target.scope_name,
                                   q.snapshot, q.facts);
     if (found.reason != RouteReason::kNone) {
-      return refused(found.reason, status_of(found.reason));
+      route = refused(found.reason, status_of(found.reason));
+      return;
     }
     if (q.target.scope == TargetScope::kShard) {  // one shard, as it is (U6)
       route.kind = RouteKind::kOfOneShard;
       route.shard = found.scope.members.front();
       route.takes_right = !route.shard->spec.plain;  // plain ones decide themselves who may what
       route.cluster = route.takes_right ? std::string_view("*") : route.shard->spec.name;
-      return route;
+      return;
     }
     route.scope = std::make_unique<ScopeFound>(std::move(found));
   }
   const bool plain = shards.shards().front()->spec.plain;
-  route.wildcard = aggregation::read_wildcard(q.method, q.trail(), plain);
+  route.wildcard = std::make_unique<aggregation::WildcardRequest>(
+      aggregation::read_wildcard(q.method, q.trail(), q.info(), plain));
   const aggregation::WildcardRequest& request = *route.wildcard;
   route.cluster = "*";
   switch (request.use) {
@@ -220,20 +225,18 @@ Route merged_read(const Question& q) {
       route.reason = reason_of_refusal(request, plain);
       break;
   }
-  return route;
 }
 
-/// What the proxy serves in root while no shard is known to own it; nullopt: nothing.
-std::optional<Route> own_root_route(const Question& q) {
+/// What the proxy serves in root while no shard is known to own it. @return false: nothing
+bool serve_own_root(const Question& q, Route& route) {
   std::string buffer;
   const LocalUse use = local_use(q.plain_trail(buffer), true, q.facts.groups);
   if (use == LocalUse::kForward) {
-    return std::nullopt;
+    return false;
   }
-  Route route;
   route.kind = use == LocalUse::kServe ? RouteKind::kServed : RouteKind::kOverlaid;
   route.cluster = kRoot;
-  return route;
+  return true;
 }
 
 /// What is decided here is decided about the canonical trail; what is forwarded is as it was sent.
@@ -270,93 +273,94 @@ void choose_handler(const Question& q, Route& route) {
   }
 }
 
-Route mount_route(const Question& q, const Resolution& found);
+void follow_mount(const Question& q, const Resolution& mounted, Route& route);
 
-Route cluster_route(const Question& q) {
+void to_cluster(const Question& q, Route& route) {
   const std::string& segment = q.target.cluster;
   if (segment == "*" && q.facts.wildcard) {
-    if (!q.has_prefix()) {
-      if (auto route = served_everywhere(q)) {
-        return std::move(*route);
-      }
+    if (q.has_prefix() || !serve_everywhere(q, route)) {
+      read_merged(q, route);
     }
-    return merged_read(q);
+    return;
   }
-  const Resolution found = topology::resolve(q.snapshot, segment);
-  if (q.facts.own_root && !found.resolved() && segment == kRoot && !q.has_prefix()) {
-    if (auto route = own_root_route(q)) {
-      return std::move(*route);
-    }
+  const Resolution& found = q.found();
+  if (q.facts.own_root && !found.resolved() && segment == kRoot && !q.has_prefix() &&
+      serve_own_root(q, route)) {
+    return;
   }
   if (found.kind == Resolution::Kind::kMount && !q.has_prefix()) {
-    return mount_route(q, found);
+    follow_mount(q, found, route);
+    return;
   }
   if (!found.resolved()) {
-    return lost(found, segment);
+    route = lost(found, segment);
+    return;
   }
-  Route route;
   route.looked_up = true;
   if (q.has_prefix() && found.shard->spec.name != q.target.scope_name) {
     route.reason = RouteReason::kElsewhere;
     route.status = kForbidden;
     route.lookup = Resolution::Kind::kNotFound;
     route.why_not = topology::NotFoundReason::kUnknown;
-    return route;
+    return;
   }
   route.shard = found.shard;
   route.cluster = found.cluster;
   // The way around a Partition's view needs a permission of its own.
   route.takes_right = q.has_prefix() && !found.shard->spec.plain;
   choose_handler(q, route);
-  return route;
 }
 
 /// Where a mounted Workspace leads: a mount inside is followed, up to a few of them.
-Route mount_route(const Question& q, const Resolution& mounted) {
+void follow_mount(const Question& q, const Resolution& mounted, Route& route) {
   std::string_view url = mounted.mount_url;
   std::string trail(q.trail());
   for (int hop = 0; hop < kMostMounts; ++hop) {
     MountRoute to = route_mount(q.snapshot, q.facts.mounts, url, trail);
     if (to.kind == MountRoute::Kind::kRefused) {
-      Route route = refused(RouteReason::kMountHost, kForbidden);
+      route = refused(RouteReason::kMountHost, kForbidden);
       route.looked_up = true;
       route.lookup = Resolution::Kind::kNotFound;
       route.why_not = topology::NotFoundReason::kMountHost;
       route.refused_mount = url;
-      return route;
+      return;
     }
     if (to.kind == MountRoute::Kind::kNoRoute) {
-      return refused(RouteReason::kMountPath, kNotFound);
+      route = refused(RouteReason::kMountPath, kNotFound);
+      return;
     }
     if (to.kind != MountRoute::Kind::kInside) {
-      Route route;
       route.kind = RouteKind::kMounted;
       if (to.kind != MountRoute::Kind::kHost) {
         route.shard = q.snapshot.shard(to.shard);
       }
-      route.mount = std::move(to);
-      return route;
+      route.mount = std::make_unique<MountRoute>(std::move(to));
+      return;
     }
     // A new target, judged as if it had come (SE-024).
-    const RequestTarget target = krm::parse_target(
-        q.method, to.target, {.shard = false, .opaque_proxy = has_plain_servers(q.snapshot)});
+    auto led = std::make_unique<LedTarget>(
+        read_target(q.method, std::move(to.target), has_plain_servers(q.snapshot)));
+    const RequestTarget& target = led->target;
     const bool is_one = target.form == TargetForm::kCluster && target.cluster != "*";
     if (!is_one && target.fault != krm::TargetFault::kTooLong) {
-      return refused(RouteReason::kMountPath, kForbidden);
+      route = refused(RouteReason::kMountPath, kForbidden);
+      return;
     }
-    const Resolution next = is_one ? topology::resolve(q.snapshot, target.cluster) : Resolution();
+    const Resolution next = is_one ? led->readings.found(q.snapshot, target) : Resolution();
     if (next.kind == Resolution::Kind::kMount) {
       url = next.mount_url;
-      trail = to.target.substr(target.trail);
+      trail = led->text.substr(target.trail);
       continue;
     }
-    Route route = target.fault != krm::TargetFault::kNone
-                      ? fault_of(target)
-                      : cluster_route({target, to.target, q.method, q.snapshot, q.facts});
-    route.target = std::move(to.target);
-    return route;
+    if (target.fault != krm::TargetFault::kNone) {
+      route = fault_of(target);
+    } else {
+      to_cluster({target, led->text, q.method, q.snapshot, q.facts, led->readings}, route);
+    }
+    route.led = std::move(led);
+    return;
   }
-  return refused(RouteReason::kMountLoop, kLoop);
+  route = refused(RouteReason::kMountLoop, kLoop);
 }
 
 void choose_service(const Question& q, Route& route) {
@@ -375,8 +379,8 @@ void choose_service(const Question& q, Route& route) {
   } else if (service.merged) {
     route.kind = RouteKind::kServiceMerged;
     const std::size_t end = service.target.find(kEverywhere) + kEverywhere.size();
-    route.wildcard =
-        aggregation::read_wildcard(q.method, std::string_view(service.target).substr(end), false);
+    route.wildcard = std::make_unique<aggregation::WildcardRequest>(aggregation::read_wildcard(
+        q.method, std::string_view(service.target).substr(end), q.info(), false));
     if (route.wildcard->refusal) {
       route.reason = reason_of_refusal(*route.wildcard, false);
       route.status = krm::http_status(*route.wildcard->refusal);
@@ -389,40 +393,36 @@ void choose_service(const Question& q, Route& route) {
   }
 }
 
-Route service_route(const Question& q) {
+void to_service(const Question& q, Route& route) {
   auto scope = std::make_unique<ScopeFound>(
       find_scope(q.target.scope, q.target.scope_cluster, q.target.scope_name, q.snapshot, q.facts));
   if (scope->reason != RouteReason::kNone) {
-    return refused(scope->reason, status_of(scope->reason));
+    route = refused(scope->reason, status_of(scope->reason));
+    return;
   }
-  const auto path = krm::parse_service_path(q.text.substr(q.target.inner));
-  if (!path) {
-    return refused(RouteReason::kNoVirtualWorkspace, kNotFound);
-  }
-  Route route;
-  route.service =
-      route_service({q.snapshot, scope->scope, q.method, q.text, *path, q.target.is_watch});
+  const bool of_all = q.target.cluster == "*", of_one = !of_all && !q.target.cluster.empty();
+  route.service = std::make_unique<ServiceRoute>(route_service(
+      {q.snapshot, scope->scope, q.method, q.text, *q.readings.service(q.text, q.target)->path,
+       q.target.is_watch, of_all ? &q.info() : nullptr, of_one ? &q.found() : nullptr}));
   route.scope = std::move(scope);
   choose_service(q, route);
-  return route;
 }
 
-Route plain_route(const Question& q) {
+void to_built_in(const Question& q, Route& route) {
   const bool is_cluster = q.facts.clusters && q.target.form == TargetForm::kCluster;
   if (!is_cluster && q.target.form != TargetForm::kService) {
     const bool below = q.target.form == TargetForm::kNoService;
-    return refused(below ? RouteReason::kNoVirtualWorkspace : RouteReason::kNoSuchPath, kNotFound);
+    route = refused(below ? RouteReason::kNoVirtualWorkspace : RouteReason::kNoSuchPath, kNotFound);
+  } else if (q.target.scope == TargetScope::kShard &&
+             q.snapshot.shard(q.target.scope_name) == nullptr) {
+    route = refused(RouteReason::kNoSuchShard, kNotFound);
+  } else if (!is_cluster) {
+    to_service(q, route);
+  } else if (q.target.scope == TargetScope::kPartition && q.target.cluster != "*") {
+    route = refused(RouteReason::kNoSuchPath, kNotFound);
+  } else {
+    to_cluster(q, route);
   }
-  if (q.target.scope == TargetScope::kShard && q.snapshot.shard(q.target.scope_name) == nullptr) {
-    return refused(RouteReason::kNoSuchShard, kNotFound);
-  }
-  if (!is_cluster) {
-    return service_route(q);
-  }
-  if (q.target.scope == TargetScope::kPartition && q.target.cluster != "*") {
-    return refused(RouteReason::kNoSuchPath, kNotFound);
-  }
-  return cluster_route(q);
 }
 
 }  // namespace
@@ -472,9 +472,10 @@ std::string_view route_kind_name(RouteKind kind) noexcept {
   return "";
 }
 
-Route route(const RequestTarget& target, std::string_view text, std::string_view method,
-            const topology::Snapshot& snapshot, const RouteFacts& facts) {
+Route route(Request& request, const topology::Snapshot& snapshot, const RouteFacts& facts) {
   Route route;
+  const RequestTarget& target = request.target;
+  const std::string& method = request.head.method;
   if (target.form == TargetForm::kProbe || target.form == TargetForm::kMetrics) {
     route.kind = target.form == TargetForm::kProbe ? RouteKind::kProbe : RouteKind::kMetrics;
     if (!is_read(method)) {
@@ -484,22 +485,23 @@ Route route(const RequestTarget& target, std::string_view text, std::string_view
     return route;
   }
   if (target.fault != krm::TargetFault::kNone) {
-    return fault_of(target);
+    route = fault_of(target);
+    return route;
   }
-  const Question q{target, text, method, snapshot, facts};
-  if (auto mapped = mapped_route(q)) {
-    return std::move(*mapped);
+  const Question q{target, request.head.target, method, snapshot, facts, request.readings};
+  if (facts.mapping != nullptr && to_entry(q, route)) {
+    return route;
   }
   if (target.plain_prefix.empty()) {
-    return plain_route(q);
+    to_built_in(q, route);
+    return route;
   }
   // From here on words are compared as they are.
-  std::string plain = target.plain_prefix + std::string(q.trail());
-  const RequestTarget again = krm::parse_target(
-      method, plain, {.shard = false, .opaque_proxy = has_plain_servers(snapshot)});
-  route = plain_route({again, plain, method, snapshot, facts});
-  if (route.target.empty()) {
-    route.target = std::move(plain);
+  auto led = std::make_unique<LedTarget>(read_target(
+      method, target.plain_prefix + std::string(q.trail()), has_plain_servers(snapshot)));
+  to_built_in({led->target, led->text, method, snapshot, facts, led->readings}, route);
+  if (route.led == nullptr) {
+    route.led = std::move(led);
   }
   return route;
 }

@@ -12,6 +12,7 @@
 #include "krm/request_target.h"
 #include "proxy/routing/local_kinds.h"
 #include "proxy/routing/mount_route.h"
+#include "proxy/routing/request.h"
 #include "proxy/routing/route_reason.h"
 #include "proxy/routing/route_table.h"
 #include "proxy/routing/service_route.h"
@@ -70,7 +71,8 @@ struct ScopeFound {
   std::string cluster;  ///< logical cluster name of the Partition; "" for none
 };
 
-/// A decision. Pointers and views live as long as the snapshot and the facts.
+/// A decision, small: what most requests have nothing of stands beside it. Pointers and views live
+/// as long as the snapshot and the facts.
 struct Route {
   RouteKind kind = RouteKind::kRefused;
   RouteReason reason = RouteReason::kNone;
@@ -80,25 +82,26 @@ struct Route {
   bool takes_right = false;  ///< the caller must have a right to the path in root (R-14)
   bool with_own = false;     ///< kMergedDocument: of the proxy's own kinds, too
   bool may_come = false;     ///< `wanted` is unknown, and may be known in a moment
-  std::string wanted;        ///< the cluster segment that was looked up, for may_come
+  std::string wanted;        ///< the segment that was looked up, of kMapped and for may_come
   bool looked_up = false;    ///< a logical cluster; `lookup` and `why_not` are counted
   topology::Resolution::Kind lookup = topology::Resolution::Kind::kResolved;
   topology::NotFoundReason why_not = topology::NotFoundReason::kNone;
-  /// What the request asks for from here on: in plain words, or where a mount leads. "": as it is.
-  std::string target;
-  RouteTable::Match mapped;                              ///< kMapped
-  std::optional<MountRoute> mount;                       ///< kMounted
-  std::string_view refused_mount;                        ///< URL that is not followed
-  std::optional<aggregation::WildcardRequest> wildcard;  ///< of merged reads, and refused ones
-  std::optional<ServiceRoute> service;                   ///< of virtual workspaces
-  std::unique_ptr<ScopeFound> scope;                     ///< of those, and of merged reads
+  /// What the request asks for from here on: in plain words, or where a mount leads. Null: as it
+  /// is.
+  std::unique_ptr<LedTarget> led;
+  std::string_view refused_mount;                          ///< URL that is not followed
+  const MappingEntry* mapped = nullptr;                    ///< kMapped
+  std::unique_ptr<MountRoute> mount;                       ///< kMounted
+  std::unique_ptr<ServiceRoute> service;                   ///< of virtual workspaces
+  std::unique_ptr<ScopeFound> scope;                       ///< of those, and of merged reads
+  std::unique_ptr<aggregation::WildcardRequest> wildcard;  ///< of merged reads, and refused ones
 };
 
-/// Pure. @param text  the target as `target` was made of it; "query" and all.
+/// Pure: the same request, topology and facts give the same Route. What it has to read of the
+/// request it reads by Request::info(), which keeps it; nothing of its target is parsed again.
 /// Cost: a lookup, and nothing is allocated for a request to a logical cluster by name.
 /// Threads: any.
-[[nodiscard]] Route route(const krm::RequestTarget& target, std::string_view text,
-                          std::string_view method, const topology::Snapshot& snapshot,
+[[nodiscard]] Route route(Request& request, const topology::Snapshot& snapshot,
                           const RouteFacts& facts);
 
 [[nodiscard]] ScopeFound find_scope(krm::TargetScope kind, std::string_view cluster,

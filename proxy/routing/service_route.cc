@@ -158,7 +158,8 @@ ServiceRoute wildcard(const ServiceQuestion& q, std::string_view owner,
   if (q.scope.native) {  // what it refuses, it refuses in its own words
     return go_to(*q.scope.members.front(), service_target(q.path, owner, "*"));
   }
-  const krm::RequestInfo info = krm::parse_request_info(q.method, q.path.trail);
+  const krm::RequestInfo info =
+      q.info != nullptr ? *q.info : krm::parse_request_info(q.method, q.path.trail);
   if (q.method == "HEAD" || q.method == "OPTIONS" || q.method == "TRACE" ||
       (!info.is_resource && q.method != "GET")) {  // AGG-1706
     return refuse(RouteReason::kMethod, krm::method_not_allowed(), false);
@@ -269,7 +270,7 @@ ServiceRoute route_service(const ServiceQuestion& q) {
   if (path.cluster == "*") {
     return wildcard(q, owner, owner_shard);
   }
-  const Resolution found = topology::resolve(q.facts, path.cluster);
+  const Resolution found = q.found != nullptr ? *q.found : topology::resolve(q.facts, path.cluster);
   if (!found.resolved()) {
     const bool nowhere = found.kind == Resolution::Kind::kNotFound && is_plain(path.cluster);
     return q.scope.native && nowhere

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "krm/json.h"
+#include "krm/request_info.h"
 #include "krm/service_path.h"
 #include "proxy/routing/route_reason.h"
 #include "topology/resolver.h"
@@ -34,7 +35,9 @@ struct ServiceQuestion {
   std::string_view method;
   std::string_view asked;  ///< target as the client sent it, for messages
   const krm::ServicePath& path;
-  bool is_watch = false;  ///< krm::RequestTarget::is_watch
+  bool is_watch = false;                        ///< krm::RequestTarget::is_watch
+  const krm::RequestInfo* info = nullptr;       ///< of path.trail, of clusters/*; null: read here
+  const topology::Resolution* found = nullptr;  ///< of path.cluster; null: looked up here
 };
 
 struct ServiceRoute {

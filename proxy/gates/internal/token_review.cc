@@ -58,7 +58,7 @@ bool is_token_review(const Request& request) {
 }
 
 TokenReviewRequest::TokenReviewRequest(std::shared_ptr<WorkspaceTokens> tokens, std::string cluster,
-                                       Request request, http::ResponseStream& stream,
+                                       Request&& request, http::ResponseStream& stream,
                                        const Begin& begin)
     : tokens_(std::move(tokens)),
       cluster_(std::move(cluster)),

@@ -19,13 +19,13 @@ namespace kintsugi::proxy {
 /// issuers (FP-077). Anything else that the shard answers stays as it is. Threads: its loop.
 class TokenReviewRequest final : public http::ResponseStream, public http::RequestHandler {
  public:
-  using Begin = std::function<std::unique_ptr<http::RequestHandler>(Request request,
+  using Begin = std::function<std::unique_ptr<http::RequestHandler>(Request&& request,
                                                                     http::ResponseStream& stream)>;
   static constexpr std::size_t kMaxBody = 256U << 10;  ///< larger ones are not looked at [bytes]
 
   /// @param begin how the request goes on; its answer comes to this.
-  TokenReviewRequest(std::shared_ptr<WorkspaceTokens> tokens, std::string cluster, Request request,
-                     http::ResponseStream& stream, const Begin& begin);
+  TokenReviewRequest(std::shared_ptr<WorkspaceTokens> tokens, std::string cluster,
+                     Request&& request, http::ResponseStream& stream, const Begin& begin);
   ~TokenReviewRequest() override { *self_ = nullptr; }
 
   void send_head(int status, const http::HeaderList& headers, bool end) noexcept override;
