@@ -37,11 +37,7 @@ std::string_view level_name(Level level) noexcept {
 }
 
 FairQueues::FairQueues(const FairLimits& limits, std::uint64_t random)
-    : limits_(usable(limits)), random_(random) {
-  for (Group& level : levels_) {
-    level.queues.resize(limits_.queues);
-  }
-}
+    : limits_(usable(limits)), random_(random) {}
 
 FairQueues::~FairQueues() {
   for (Ticket* ticket = running_; ticket != nullptr; ticket = ticket->next_) {
@@ -110,6 +106,9 @@ FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask&
   now_ = now;
   const auto level = static_cast<std::size_t>(flow.level);
   Group& mine = levels_[level];
+  if (mine.queues.empty()) {
+    mine.queues.resize(limits_.queues);
+  }
   const std::uint32_t chosen = choose(mine, flow.payer);
   Queue& queue = mine.queues[chosen];
   const std::size_t width =

@@ -10,7 +10,7 @@
 namespace kintsugi::serving {
 namespace {
 
-constexpr std::size_t kShardSeatsPerCore = 200, kProxySeatsPerCore = 2'048;
+constexpr std::size_t kShardSeatsPerCore = 200, kProxySeatsPerCore = 1'024;
 
 std::size_t cores() noexcept { return std::max(1U, std::thread::hardware_concurrency()); }
 
@@ -31,7 +31,7 @@ ProcessLimits::ProcessLimits(FairLimits seats, const RequestLimits& limits, std:
 
 std::size_t ProcessLimits::seats_of_shard() noexcept { return cores() * kShardSeatsPerCore; }
 
-std::size_t ProcessLimits::seats_of_proxy() noexcept { return cores() * kProxySeatsPerCore; }
+std::size_t ProcessLimits::seats_at_proxy() noexcept { return cores() * kProxySeatsPerCore; }
 
 void ProcessLimits::add(const FairQueues& queues) {
   const std::lock_guard lock(mutex_);
@@ -63,7 +63,8 @@ std::array<FairQueues::LevelTotals, kLevels> ProcessLimits::totals() const {
 
 void ProcessLimits::fill(MetricFamilies& out) const {
   const std::array<FairQueues::LevelTotals, kLevels> all = totals();
-  out.gauge("kintsugi_seats_limit", "requests that may run at once; 0: no limit",
+  out.gauge("kintsugi_seats_limit",
+            "requests that may run at once, at a proxy those of one shard; 0: no limit",
             seats_.seats * loops_);
   out.gauge("kintsugi_seats", "seats that are taken", {"level"});
   by_level(out, all, [](const auto& level) { return level.seats; });

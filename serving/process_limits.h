@@ -21,7 +21,7 @@ namespace kintsugi::serving {
 /// for whoever asks how they stand. Threads: any.
 class ProcessLimits {
  public:
-  /// @param seats  of all loops; see FairSeats::share_of
+  /// @param seats  of all loops, at a proxy those of one shard; see FairSeats::share_of
   explicit ProcessLimits(FairLimits seats = {}, const RequestLimits& limits = {},
                          std::size_t loops = 1);
   ProcessLimits(const ProcessLimits&) = delete;
@@ -30,9 +30,10 @@ class ProcessLimits {
   [[nodiscard]] RequestLimiter& requests() noexcept { return *requests_; }
   /// Of one loop.
   [[nodiscard]] const FairLimits& seats() const noexcept { return seats_; }
-  /// Seats that a process has where nobody says otherwise (SE-080), by the machine's cores.
+  /// Where nobody says otherwise (SE-080), by the machine's cores: seats of an embedded shard, and
+  /// of one shard at a proxy.
   [[nodiscard]] static std::size_t seats_of_shard() noexcept;
-  [[nodiscard]] static std::size_t seats_of_proxy() noexcept;
+  [[nodiscard]] static std::size_t seats_at_proxy() noexcept;
 
   /// The queues are there until remove(), on a thread of their own.
   void add(const FairQueues& queues);

@@ -303,6 +303,11 @@ void ProxyMetrics::fill(MetricFamilies& out) const {
   shard_families(out, index_, loops_);
   cost_families(out, loops_);
   traffic_families(out, loops_);
+  if (topology_.limits != nullptr) {
+    topology_.limits->fill(out);
+  } else {
+    serving::ProcessLimits().fill(out);
+  }
   upstream_families(out, loops_);
   out.counter("kintsugi_reloads_total", "reloads by the key that names the file",
               {"file", "result"});
