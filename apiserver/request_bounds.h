@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "serving/fair_queues.h"
 #include "serving/process_limits.h"
 
 namespace kintsugi::apiserver {

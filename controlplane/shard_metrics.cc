@@ -76,6 +76,8 @@ class ShardMetrics final : public MetricSource {
       out.sample({untrusted_name(value)}, untrusted_count(value));
     }
     limits_.fill(out);
+    out.counter("kintsugi_limited_total", "requests refused with 429", {"limit"});
+    limits_.fill_limited(out);
   }
 
  private:

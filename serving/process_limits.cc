@@ -83,7 +83,9 @@ void ProcessLimits::fill(MetricFamilies& out) const {
     out.sample({level_name(static_cast<Level>(i)), "full"}, all[i].full);
     out.sample({level_name(static_cast<Level>(i)), "late"}, all[i].late);
   }
-  out.counter("kintsugi_limited_total", "requests over one of limits.*", {"limit"});
+}
+
+void ProcessLimits::fill_limited(MetricFamilies& out) const {
   for (std::size_t of = 0; of < 4; ++of) {
     for (std::size_t kind = 0; kind < 3; ++kind) {
       const auto whose = static_cast<LimitOf>(of);

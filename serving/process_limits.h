@@ -40,8 +40,10 @@ class ProcessLimits {
   void remove(const FairQueues& queues) noexcept;
   /// Of all queues; those that are gone count on.
   [[nodiscard]] std::array<FairQueues::LevelTotals, kLevels> totals() const;
-  /// Families of queues, seats and limits (SE-094).
+  /// Families of queues and seats (SE-094).
   void fill(MetricFamilies& out) const;
+  /// Series of kintsugi_limited_total, which has been begun.
+  void fill_limited(MetricFamilies& out) const;
 
  private:
   const FairLimits seats_;
