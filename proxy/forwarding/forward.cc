@@ -46,7 +46,8 @@ struct Pending {
   std::unique_ptr<net::BodyHold> hold;  // of a body that is not whole
   serving::Seat seat;                   // at the shard
   bool waits = false;                   // for it: the client gets no credit
-  std::size_t owed = 0;                 // bytes that have come meanwhile
+  std::size_t owed = 0;                 // credit for bytes that have come meanwhile
+  std::size_t unsent = 0;               // bytes that it has kept for its turn
   net::Timer timer;
   std::function<void()> unreachable;
   explicit Pending(net::Loop& loop) : timer(loop) {}
@@ -243,11 +244,19 @@ class Forward final : public http::RequestHandler,
       return;
     }
     pending_->waits = false;
-    const std::size_t owed = std::exchange(pending_->owed, 0);
-    down_.consume(owed);
+    down_.consume(std::exchange(pending_->owed, 0));
+    const std::size_t unsent = std::exchange(pending_->unsent, 0);
     open();
-    if (pending_ && owed > 0) {
-      keep_or_drop(owed, pending_->body_ended);
+    if (pending_ && unsent > 0) {
+      keep_or_drop(unsent, pending_->body_ended);
+    }
+  }
+
+  /// Nothing of what is kept may go before it has been sent.
+  void keep_for_turn(std::size_t bytes, bool end) {
+    pending_->unsent += bytes;
+    if (end && pending_->hold != nullptr) {
+      pending_->hold->finish();
     }
   }
 
@@ -260,13 +269,13 @@ class Forward final : public http::RequestHandler,
   void await(std::size_t bytes, bool end) {
     if (pending_->waits) {
       pending_->owed += bytes;
-      if (end && pending_->hold != nullptr) {
-        pending_->hold->finish();
-      }
+      keep_for_turn(bytes, end);
     } else if (end || pending_->body_bytes > std::min(kAwaited, shared_.limits.replay_bytes)) {
       down_.consume(bytes);
       open();
-      if (pending_) {
+      if (pending_ && pending_->waits) {
+        keep_for_turn(bytes, end);
+      } else if (pending_) {
         keep_or_drop(bytes, end);
       }
     } else if (Expected<void> room = pending_->hold->add(bytes); !room) {
