@@ -5,6 +5,7 @@
 
 #include "base/process_metrics.h"
 #include "controlplane/clusters/trust.h"
+#include "serving/process_limits.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -54,7 +55,8 @@ std::int64_t number_of(const Json* member) {
 
 class ShardMetrics final : public MetricSource {
  public:
-  explicit ShardMetrics(const Json& report) : report_(report) {}
+  ShardMetrics(const Json& report, const serving::ProcessLimits& limits)
+      : report_(report), limits_(limits) {}
 
   void fill(MetricFamilies& out) const override {
     const Json* const shards = report_.find("shards");
@@ -73,6 +75,9 @@ class ShardMetrics final : public MetricSource {
       const auto value = static_cast<UntrustedValue>(i);
       out.sample({untrusted_name(value)}, untrusted_count(value));
     }
+    limits_.fill(out);
+    out.counter("kintsugi_limited_total", "requests refused with 429", {"limit"});
+    limits_.fill_limited(out);
   }
 
  private:
@@ -93,13 +98,16 @@ class ShardMetrics final : public MetricSource {
   }
 
   const Json& report_;
+  const serving::ProcessLimits& limits_;
 };
 
 }  // namespace
 
-std::string shard_metrics(const Json& report, std::vector<CertificateEnd> certificates) {
+std::string shard_metrics(const Json& report, std::vector<CertificateEnd> certificates,
+                          const serving::ProcessLimits* limits) {
+  const serving::ProcessLimits none;
   const ProcessMetrics process("shard", std::move(certificates));
-  const ShardMetrics shard(report);
+  const ShardMetrics shard(report, limits != nullptr ? *limits : none);
   return metrics_text({&process, &shard});
 }
 
@@ -107,7 +115,7 @@ std::vector<MetricAbout> shard_metrics_about() {
   const Json none = Json::object();
   MetricFamilies out;
   ProcessMetrics("shard", {}).fill(out);
-  ShardMetrics(none).fill(out);
+  ShardMetrics(none, serving::ProcessLimits()).fill(out);
   return out.about();
 }
 

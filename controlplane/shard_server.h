@@ -24,6 +24,10 @@ namespace kintsugi::net {
 struct OutgoingPolicy;
 }
 
+namespace kintsugi::serving {
+class ProcessLimits;
+}
+
 namespace kintsugi::controlplane {
 
 class ShardLoop;
@@ -41,10 +45,11 @@ struct ShardServerParams {
   std::shared_ptr<net::TlsContext> client_tls;  ///< as shard administrator, to other shards
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier;
   std::vector<std::string> proxy_names{"kcp-front-proxy"};  ///< may assert identities
-  auth::JwtKeys account_keys;                   ///< sign and verify ServiceAccount tokens
-  std::string root_ca_pem;                      ///< for ConfigMaps kube-root-ca.crt
-  std::function<void(std::string line)> audit;  ///< ServerParams::audit of every loop
-  apiserver::ConcurrencyLimits concurrency;     ///< of every loop
+  auth::JwtKeys account_keys;                      ///< sign and verify ServiceAccount tokens
+  std::string root_ca_pem;                         ///< for ConfigMaps kube-root-ca.crt
+  std::function<void(std::string line)> audit;     ///< ServerParams::audit of every loop
+  apiserver::ConcurrencyLimits concurrency;        ///< of every loop
+  std::shared_ptr<serving::ProcessLimits> limits;  ///< null: nobody waits for a seat
   /// Whoever may write an APIBinding may accept claims for verbs that he does not hold (KK-166).
   bool claims_escalation = false;
   /// Where webhooks of tenants may be (net/outgoing.h); null: the defaults.

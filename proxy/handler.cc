@@ -12,6 +12,7 @@
 #include "krm/status.h"
 #include "serving/answer.h"
 #include "serving/identity.h"
+#include "serving/limited_request.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -61,7 +62,7 @@ Error denied_to_nobody(Request& request) {
 
 ProxyHandler::ProxyHandler(ProxyHandlerParams params)
     : params_(std::move(params)),
-      forward_(params_.loop, params_.memory),
+      forward_(params_.loop, params_.memory, params_.process_limits),
       merge_(params_.loop, params_.pool, params_.view, forward_.watches, params_.merge_options,
              params_.merge_params),
       documents_{
@@ -167,7 +168,37 @@ ProxyHandler::Answer ProxyHandler::go(Request&& request, http::ResponseStream& s
     }
     passed.identified = true;
   }
+  if (!std::exchange(passed.charged, true) && forward_.process_limits->requests().any()) {
+    return charge(std::move(request), stream, std::move(route), passed);
+  }
   return take(std::move(request), stream, std::move(route), passed);
+}
+
+ProxyHandler::Answer ProxyHandler::charge(Request&& request, http::ResponseStream& stream,
+                                          Route&& route, Passed passed) {
+  const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
+  serving::RequestLimiter::Pass pass;
+  if (identity == nullptr || !identity->user ||
+      serving::level_of(*identity->user) != serving::Level::kSystem) {
+    serving::RequestLimiter& limits = forward_.process_limits->requests();
+    const bool is_watch = request.target.is_watch;
+    const TimePoint now = params_.loop.now();
+    Expected<void> room;
+    if (!route.cluster.empty() && route.cluster != "*") {
+      room = limits.charge(pass, serving::LimitOf::kCluster, route.cluster, is_watch, now);
+    }
+    if (room && route.shard != nullptr) {
+      room = limits.charge(pass, serving::LimitOf::kShard, route.shard->spec.name, is_watch, now);
+    }
+    if (!room) {
+      return serving::answer_error(request.head, stream, room.error());
+    }
+  }
+  Answer answer = take(std::move(request), stream, std::move(route), passed);
+  if (pass.is_empty()) {
+    return answer;
+  }
+  return std::make_unique<serving::LimitedRequest>(std::move(answer), std::move(pass));
 }
 
 ProxyHandler::Answer ProxyHandler::take(Request&& request, http::ResponseStream& stream,

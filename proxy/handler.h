@@ -74,6 +74,7 @@ struct ProxyHandlerParams {
   std::shared_ptr<aggregation::ReadGate> initial_gate = nullptr;     ///< the same
   std::shared_ptr<aggregation::QueueBudget> queue_budget = nullptr;  ///< the same
   std::shared_ptr<MemoryBudget> memory = nullptr;  ///< the same; nullptr: without a bound
+  std::shared_ptr<serving::ProcessLimits> process_limits = nullptr;  ///< the same
   std::shared_ptr<aggregation::StreamHomes> homes =
       nullptr;  ///< of the process, if it has several loops
   std::shared_ptr<aggregation::SequenceBook> sequences = nullptr;  ///< the same
@@ -103,6 +104,11 @@ class ProxyHandler final : public RoutedHandler {
       Request&& request, http::ResponseStream& stream) noexcept override;
   [[nodiscard]] const ForwardStats& forward_stats() const noexcept { return forward_.stats; }
   [[nodiscard]] const net::BodyGate& bodies() const noexcept { return forward_.bodies; }
+  /// Whom a request is charged to (SE-071).
+  [[nodiscard]] net::BodyPayer payer_of(const http::PeerInfo& peer,
+                                        const http::HeaderList& headers) const {
+    return proxy::payer_of(forward_, peer, headers);
+  }
   [[nodiscard]] const LookupStats& lookup_stats() const noexcept { return lookup_stats_; }
   /// Reports of shards about slices that were answered and not stored, by shard.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& ignored_applies() const noexcept {
@@ -165,11 +171,15 @@ class ProxyHandler final : public RoutedHandler {
     bool identified = false;  ///< identify()
     bool right = false;       ///< Route::takes_right
     bool asked = false;       ///< RouteKind::kAskedFirst
+    bool charged = false;     ///< to its logical cluster and shard
   };
   [[nodiscard]] Answer go(Request&& request, http::ResponseStream& stream, Passed passed);
   /// Of a caller who is known.
   [[nodiscard]] Answer take(Request&& request, http::ResponseStream& stream, Route&& route,
                             Passed passed);
+  /// Counts it against what its logical cluster and its shard may have, and goes on.
+  [[nodiscard]] Answer charge(Request&& request, http::ResponseStream& stream, Route&& route,
+                              Passed passed);
   /// The same to a virtual workspace.
   [[nodiscard]] Answer take_to_service(Request&& request, http::ResponseStream& stream,
                                        Route&& route);

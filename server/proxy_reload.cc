@@ -101,6 +101,7 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
     one->set_token_files(config_.authentication, files->tokens);
     one->set_limits(config_.limits);
   }
+  shared_->limits->requests().set(config_.request_limits);
   take_audit_policy(std::move(files->audit_policy));
   slots_->set_keys(std::move(files->token_keys));
   static_shards_ = std::move(files->shards);

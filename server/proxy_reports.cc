@@ -133,6 +133,7 @@ proxy::TopologyReport ProxyControl::topology_report() const {
     report.audit_dropped = audit_->lost();
   }
   report.draining = stopping_;
+  report.limits = shared_ != nullptr ? shared_->limits : nullptr;
   report.certificates = certificates_;
   if (partitions_ == nullptr) {
     return report;

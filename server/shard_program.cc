@@ -81,6 +81,7 @@ class ShardProgram {
     params.address = options_.address;
     params.loops = options_.loops;
     params.concurrency = options_.concurrency;
+    params.limits = options_.limits;
     params.claims_escalation = options_.claims_escalation;
     params.hides_existence = options_.tenants.hides_existence();
     params.memory = std::make_shared<MemoryBudget>(

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "apiserver/server.h"
@@ -10,6 +11,7 @@
 #include "server/confinement.h"
 #include "server/layout.h"
 #include "server/tenant_options.h"
+#include "serving/process_limits.h"
 
 namespace kintsugi::server {
 
@@ -30,6 +32,7 @@ struct ShardOptions {
   std::uint16_t port = 0;   ///< 0: that of the last run, or any
   std::uint32_t loops = 1;  ///< threads that serve, 1 to 64
   apiserver::ConcurrencyLimits concurrency;
+  std::shared_ptr<serving::ProcessLimits> limits;  ///< who waits for a seat, who is refused
   std::size_t memory_budget = 0;   ///< [bytes] 0: three quarters of what the process may use
   bool claims_escalation = false;  ///< ShardServerParams::claims_escalation
   std::string audit_log;           ///< "": none

@@ -133,6 +133,7 @@ void Exchange::on_close(Errc cause) noexcept {
   release_request();
   producer_.reset();
   seat_.give_back();
+  pass_.reset();
 }
 
 void Exchange::release_request() noexcept {
@@ -149,6 +150,12 @@ void Exchange::release_request() noexcept {
     request_->hold->abandon();
   }
   server_.request_ended();
+  if (request_->turn.waits() || request_->seat.pool() == Pool::kWatchStarts) {
+    request_->turn.leave();
+  }
+  if (producer_ != nullptr && !request_->pass.is_empty()) {
+    pass_ = std::make_unique<serving::RequestLimiter::Pass>(std::move(request_->pass));
+  }
   if (request_->seat.pool() == Pool::kWatchStarts) {
     request_->seat.give_back();
   } else if (producer_ != nullptr) {

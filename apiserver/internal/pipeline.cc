@@ -12,6 +12,7 @@
 #include "auth/impersonation.h"
 #include "auth/impersonation_gate.h"
 #include "auth/web_socket_token.h"
+#include "base/guard.h"
 #include "base/strings.h"
 #include "http/wire.h"
 #include "krm/annotations.h"
@@ -48,6 +49,84 @@ void act(Request& request) {
   request.user = std::move(*other);
 }
 
+[[nodiscard]] const auth::UserInfo& requester_of(const Request& request) noexcept {
+  return request.impersonator ? *request.impersonator : request.user;
+}
+
+/// How a request is told that there is no room for it.
+using Tell = void (*)(const RequestPtr&, Error);
+
+template <class Ready>
+void sit(const RequestPtr& request, const Ready& ready, Tell tell) {
+  if (take_seat(*request)) {
+    ready(request);
+  } else {
+    tell(request, Error(Errc::kTooManyRequests));
+  }
+}
+
+/// Goes on with a seat: at once, or when it is the request's turn.
+template <class Ready>
+void with_turn(const RequestPtr& request, Ready ready, Tell tell) {
+  serving::FairSeats& seats = request->server.seats();
+  const serving::Level level = serving::level_of(requester_of(*request));
+  if (pool_of(*request) == Pool::kNone || seats.sit_if_quiet(request->turn, level)) {
+    sit(request, ready, tell);
+    return;
+  }
+  const std::string payer = request->exchange->payer().name;
+  auto called = [weak = std::weak_ptr<Request>(request), ready, tell](Expected<void> room) {
+    const RequestPtr self = weak.lock();
+    if (self == nullptr || self->is_gone()) {
+      return;
+    }
+    if (!room) {
+      self->server.request_refused();
+      tell(self, std::move(room.error()));
+    } else if (!guarded("request", [&] { sit(self, ready, tell); }) && !self->is_gone()) {
+      self->exchange->stream().reset(Errc::kInternal);
+    }
+  };
+  if (seats.enter(request->turn, {level, payer, request->cluster}, {.wait = request->patience},
+                  std::move(called))) {
+    sit(request, ready, tell);
+  }
+}
+
+/// Counts the request against the limits of its payer and its cluster. False: one is
+/// reached, and that has been said.
+bool charge(const RequestPtr& request) {
+  serving::RequestLimiter* limits = request->server.limits();
+  if (limits == nullptr || !limits->any() || pool_of(*request) == Pool::kNone) {
+    return true;
+  }
+  const serving::Level level = serving::level_of(requester_of(*request));
+  if (level == serving::Level::kSystem) {
+    return true;
+  }
+  const net::BodyPayer payer = request->exchange->payer();
+  const bool is_watch = request->info.verb == "watch";
+  const TimePoint now = request->server.loop().now();
+  using serving::LimitOf;
+  Expected<void> room =
+      limits->charge(request->pass, payer.known ? LimitOf::kUser : LimitOf::kUnauthenticated,
+                     payer.name, is_watch, now);
+  if (room && !request->outside && request->cluster != "*") {
+    room = limits->charge(request->pass, LimitOf::kCluster, request->cluster, is_watch, now);
+  }
+  if (room) {
+    room = limits->charge(request->pass, LimitOf::kShard, {}, is_watch, now);
+  }
+  if (!room) {
+    request->pass.give_back();
+    request->server.request_refused();
+    refuse(request, std::move(room.error()));
+  }
+  return room.has_value();
+}
+
+void begin_work(const RequestPtr& request);
+
 void check_access(const RequestPtr& request) {
   if (request->server.is_draining() && !is_health_path(request->info.path)) {
     send_error(*request, krm::unavailable("the server is shutting down", 1));
@@ -57,12 +136,21 @@ void check_access(const RequestPtr& request) {
     refuse(request, krm::method_not_allowed());
     return;
   }
-  // A body that is not whole holds nobody up (SE-075).
-  request->seat_due = !request->body_complete && pool_of(*request) == Pool::kWrites;
-  if (!request->seat_due && !take_seat(*request)) {
-    refuse(request, Error(Errc::kTooManyRequests));
+  if (!charge(request)) {
     return;
   }
+  // A body that is not whole holds nobody up (SE-075).
+  request->seat_due = !request->body_complete && pool_of(*request) == Pool::kWrites;
+  if (request->seat_due) {
+    begin_work(request);
+  } else {
+    with_turn(request, begin_work,
+              [](const RequestPtr& self, Error error) { refuse(self, std::move(error)); });
+  }
+}
+
+/// Rights, then what is asked for.
+void begin_work(const RequestPtr& request) {
   if (request->outside) {
     if (is_open_path(request->info.path)) {
       route(request);
@@ -119,6 +207,7 @@ bool start_deadline(const RequestPtr& request) {
     refuse(request, std::move(timeout.error()));
     return false;
   }
+  request->patience = *timeout / 4;
   request->deadline.start(*timeout, [weak = std::weak_ptr<Request>(request)] {
     if (const RequestPtr late = weak.lock()) {
       send_error(*late, Error(Errc::kTimeout));
@@ -178,12 +267,14 @@ void identified(const RequestPtr& request) {
 }
 
 /// For a write whose body is whole now.
-void with_seat(Request& request, const std::function<void()>& ready) {
-  if (!request.seat_due || take_seat(request)) {
+void with_seat(const RequestPtr& request, std::function<void()> ready) {
+  if (!request->seat_due) {
     ready();
-  } else {
-    send_error(request, Error(Errc::kTooManyRequests));
+    return;
   }
+  with_turn(
+      request, [ready = std::move(ready)](const RequestPtr& /*self*/) { ready(); },
+      [](const RequestPtr& self, Error error) { send_error(*self, error); });
 }
 
 /// Nobody brings a warrant along (KK-325).
@@ -287,7 +378,7 @@ void with_body(const RequestPtr& request, std::function<void()> ready) {
     return;
   }
   if (request->body_complete) {
-    with_seat(*request, ready);
+    with_seat(request, std::move(ready));
     return;
   }
   request->on_body = [request = std::weak_ptr<Request>(request), ready = std::move(ready), limit] {
@@ -299,7 +390,7 @@ void with_body(const RequestPtr& request, std::function<void()> ready) {
       send_error(*self, too_large(limit));
       return;
     }
-    with_seat(*self, ready);
+    with_seat(self, ready);
   };
 }
 

@@ -16,6 +16,8 @@
 #include "krm/request_info.h"
 #include "net/body_gate.h"
 #include "net/loop.h"
+#include "serving/fair_seats.h"
+#include "serving/request_limits.h"
 
 namespace kintsugi::apiserver::internal {
 
@@ -56,6 +58,9 @@ struct Request {
   /// Its place among those that run: from when its body is whole (SE-075) to the end of the work.
   Seat seat;
   bool seat_due = false;  ///< it has none yet, since its body is not whole
+  serving::Seat turn;     ///< its place in the queues, and the seat that it gets there
+  Duration patience = Duration::max();  ///< so long may it wait for its turn
+  serving::RequestLimiter::Pass pass;   ///< what it counts for against the limits
   std::string body;
   std::unique_ptr<net::BodyHold> hold;  ///< of the body; null: there is none
   bool body_complete = false;
@@ -104,6 +109,8 @@ class Exchange final : public http::RequestHandler, private net::BodyHold::Owner
   void on_close(Errc cause) noexcept override;
 
   [[nodiscard]] http::ResponseStream& stream() noexcept { return stream_; }
+  /// Who pays for the request (SE-071).
+  [[nodiscard]] net::BodyPayer payer() const { return body_payer(); }
   /// The answer is complete or in a producer's hands: lets go of the request.
   void release_request() noexcept;
   void set_producer(std::unique_ptr<Producer> producer) { producer_ = std::move(producer); }
@@ -119,7 +126,8 @@ class Exchange final : public http::RequestHandler, private net::BodyHold::Owner
   http::ResponseStream& stream_;
   RequestPtr request_;
   std::unique_ptr<Producer> producer_;
-  Seat seat_;  // of a list, while it is sent
+  Seat seat_;                                            // of a list, while it is sent
+  std::unique_ptr<serving::RequestLimiter::Pass> pass_;  // of a watch, while there are limits
 };
 
 /// Takes a place among those that run (AM-067): reads until their answer is complete, watches until

@@ -5,6 +5,7 @@
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/watcher.h"
 #include "apiserver/keys.h"
+#include "apiserver/request_bounds.h"
 #include "http/guarded_answer.h"
 
 namespace kintsugi::apiserver {
@@ -17,6 +18,14 @@ void bound_bodies(ApiServer& server, std::shared_ptr<MemoryBudget> memory,
                   const net::BodyLimits& limits) {
   auto& made = static_cast<internal::Server&>(server);
   made.set_bodies(std::make_unique<net::BodyGate>(made.loop(), std::move(memory), limits));
+}
+
+void bound_requests(ApiServer& server, std::shared_ptr<serving::ProcessLimits> limits) {
+  static_cast<internal::Server&>(server).set_bounds(std::move(limits));
+}
+
+const serving::FairQueues& request_queues(const ApiServer& server) noexcept {
+  return static_cast<const internal::Server&>(server).seats().queues();
 }
 
 BodyCounts body_counts(const ApiServer& server) noexcept {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apiserver/internal/concurrency.h"
@@ -20,6 +21,9 @@
 #include "apiserver/server.h"
 #include "apiserver/tenant_rules.h"
 #include "auth/impersonation.h"
+#include "serving/fair_seats.h"
+#include "serving/process_limits.h"
+#include "serving/request_limits.h"
 
 namespace kintsugi::apiserver::internal {
 
@@ -74,6 +78,16 @@ class Server final : public ApiServer {
   void request_ended() noexcept { --stats_.requests_running; }
   void request_refused() noexcept { ++stats_.requests_refused; }
   [[nodiscard]] Concurrency& concurrency() noexcept { return concurrency_; }
+  [[nodiscard]] serving::FairSeats& seats() noexcept { return *seats_; }
+  [[nodiscard]] const serving::FairSeats& seats() const noexcept { return *seats_; }
+  /// Null: there are none.
+  [[nodiscard]] serving::RequestLimiter* limits() const noexcept {
+    return limits_ == nullptr ? nullptr : &limits_->requests();
+  }
+  void set_bounds(std::shared_ptr<serving::ProcessLimits> limits) {
+    limits_ = std::move(limits);
+    seats_ = std::make_unique<serving::FairSeats>(params_.loop, limits_->seats(), limits_);
+  }
   [[nodiscard]] net::BodyGate& bodies() const noexcept { return *bodies_; }
   void set_bodies(std::unique_ptr<net::BodyGate> bodies) { bodies_ = std::move(bodies); }
   [[nodiscard]] auth::Impersonator& impersonator() noexcept { return impersonator_; }
@@ -97,6 +111,9 @@ class Server final : public ApiServer {
   TenantRules tenants_;
   std::unique_ptr<Conversions> conversions_ = std::make_unique<Conversions>(params_.loop, nullptr);
   Concurrency concurrency_{params_.concurrency};
+  std::unique_ptr<serving::FairSeats> seats_ =
+      std::make_unique<serving::FairSeats>(params_.loop, serving::FairLimits());
+  std::shared_ptr<serving::ProcessLimits> limits_;
   std::unique_ptr<net::BodyGate> bodies_ =
       std::make_unique<net::BodyGate>(params_.loop, std::make_shared<MemoryBudget>(0));
   auth::Impersonator impersonator_{params_.authorizer};

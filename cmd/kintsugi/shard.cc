@@ -7,6 +7,7 @@
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/confinement_flags.h"
 #include "cmd/kintsugi/flags.h"
+#include "cmd/kintsugi/limit_options.h"
 #include "cmd/kintsugi/tenant_flags.h"
 #include "krm/names.h"
 #include "server/files.h"
@@ -31,63 +32,71 @@ struct Options {
   std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
                 watch_starts = kRequests.watch_starts;
   std::uint32_t memory_budget = 0;  // [MiB]
+  LimitOptions limits;
   std::vector<std::string> labels;
   server::TenantOptions tenants;
   server::Confinement confinement;
 };
 
 FlagTable flag_table(Options& options) {
-  return {{"Shard",
-           {{"join", "DIR", "", "folder of the installation to join, made by `kintsugi up`",
-             into(options.join)},
-            {"name", "NAME", "", "name of the shard; `root` is the shard that the others join",
-             into(options.name)},
-            {"labels", "KEY=VALUE,…", "",
-             "labels of the Shard object, where it does not have them yet (region=…,cloud=…)",
-             into(options.labels)}}},
-          {"Addresses",
-           {{"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
-            {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
-             into(options.port)}}},
-          {"Certificates",
-           {{"client-crl-file", "FILE", "", "revocation lists of the installation's client CA",
-             into(options.client_crl)},
-            {"requestheader-client-crl-file", "FILE", "", "the same of its request-header CA",
-             into(options.request_header_crl)},
-            {"backend-crl-file", "FILE", "", "the same of the CA of other shards",
-             into(options.backend_crl)},
-            {"crl-stale", "refuse|warn", "refuse",
-             "what an outdated revocation list means: refuse, or warn and count on",
-             into(options.crl_stale)},
-            {"crl-required", "", "", "certificates count only if their CA has a list",
-             into(options.crl_required)}}},
-          {"Limits",
-           {{"loops", "N", "1", "threads that serve requests", into(options.loops)},
-            {"max-reads", "N", std::to_string(kRequests.reads),
-             "reads that a thread runs at once, more get 429; 0: no limit", into(options.reads)},
-            {"max-writes", "N", std::to_string(kRequests.writes), "the same for writes",
-             into(options.writes)},
-            {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
-             "the same for watches that begin", into(options.watch_starts)},
-            {"memory-budget", "MIB", "0",
-             "what clients may make the shard keep; 0: 75 % of what the process may use",
-             into(options.memory_budget)}}},
-          {"Data",
-           {{"encryption-provider-config", "FILE", "<join>/pki/encryption.yaml, where it is there",
-             "EncryptionConfiguration: which resources are encrypted at rest, with which keys",
-             into(options.encryption)},
-            {"insecure-file-modes", "", "",
-             "keys and kubeconfigs that others may read end the start; with this they are warnings",
-             into(options.insecure_file_modes)}}},
-          {"Rights and log",
-           {{"binding-claims-escalation", "refuse|allow", "refuse",
-             "whether one may accept permission claims for verbs that one does not hold oneself",
-             into(options.claims_escalation)},
-            {"audit-log", "FILE", "",
-             "appends a line of JSON for every request; SIGHUP opens the file again",
-             into(options.audit_log)}}},
-          tenant_flags(options.tenants, ""),
-          confinement_flags(options.confinement)};
+  FlagTable table = {
+      {"Shard",
+       {{"join", "DIR", "", "folder of the installation to join, made by `kintsugi up`",
+         into(options.join)},
+        {"name", "NAME", "", "name of the shard; `root` is the shard that the others join",
+         into(options.name)},
+        {"labels", "KEY=VALUE,…", "",
+         "labels of the Shard object, where it does not have them yet (region=…,cloud=…)",
+         into(options.labels)}}},
+      {"Addresses",
+       {{"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
+        {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
+         into(options.port)}}},
+      {"Certificates",
+       {{"client-crl-file", "FILE", "", "revocation lists of the installation's client CA",
+         into(options.client_crl)},
+        {"requestheader-client-crl-file", "FILE", "", "the same of its request-header CA",
+         into(options.request_header_crl)},
+        {"backend-crl-file", "FILE", "", "the same of the CA of other shards",
+         into(options.backend_crl)},
+        {"crl-stale", "refuse|warn", "refuse",
+         "what an outdated revocation list means: refuse, or warn and count on",
+         into(options.crl_stale)},
+        {"crl-required", "", "", "certificates count only if their CA has a list",
+         into(options.crl_required)}}},
+      {"Limits",
+       {{"loops", "N", "1", "threads that serve requests", into(options.loops)},
+        {"max-reads", "N", std::to_string(kRequests.reads),
+         "reads that a thread runs at once, more get 429; 0: no limit", into(options.reads)},
+        {"max-writes", "N", std::to_string(kRequests.writes), "the same for writes",
+         into(options.writes)},
+        {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
+         "the same for watches that begin", into(options.watch_starts)},
+        {"memory-budget", "MIB", "0",
+         "what clients may make the shard keep; 0: 75 % of what the process may use",
+         into(options.memory_budget)}}},
+      {"Data",
+       {{"encryption-provider-config", "FILE", "<join>/pki/encryption.yaml, where it is there",
+         "EncryptionConfiguration: which resources are encrypted at rest, with which keys",
+         into(options.encryption)},
+        {"insecure-file-modes", "", "",
+         "keys and kubeconfigs that others may read end the start; with this they are warnings",
+         into(options.insecure_file_modes)}}},
+      {"Rights and log",
+       {{"binding-claims-escalation", "refuse|allow", "refuse",
+         "whether one may accept permission claims for verbs that one does not hold oneself",
+         into(options.claims_escalation)},
+        {"audit-log", "FILE", "",
+         "appends a line of JSON for every request; SIGHUP opens the file again",
+         into(options.audit_log)}}},
+      tenant_flags(options.tenants, ""),
+      confinement_flags(options.confinement)};
+  for (FlagGroup& group : table) {
+    if (group.title == "Limits") {
+      add_limit_flags(options.limits, group.flags);
+    }
+  }
+  return table;
 }
 
 Expected<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& texts) {
@@ -148,6 +157,11 @@ Expected<server::ShardOptions> understood(const Options& typed) {
   options.loops = typed.loops;
   options.concurrency = {typed.reads, typed.writes, typed.watch_starts};
   options.memory_budget = std::size_t{typed.memory_budget} << 20;
+  auto limits = typed.limits.make(typed.loops);
+  if (!limits) {
+    return fail(std::move(limits.error()));
+  }
+  options.limits = std::move(*limits);
   options.claims_escalation = typed.claims_escalation == "allow";
   options.audit_log = typed.audit_log;
   options.revocations = {typed.client_crl,

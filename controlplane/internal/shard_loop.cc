@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apiserver/body_bounds.h"
+#include "apiserver/request_bounds.h"
 #include "apiserver/tenant_rules.h"
 #include "controlplane/admission/binding_admission.h"
 #include "controlplane/admission/logical_cluster_admission.h"
@@ -209,6 +210,9 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   if (params_.memory != nullptr) {
     apiserver::bound_bodies(*server_, params_.memory);
   }
+  if (params_.limits != nullptr) {
+    apiserver::bound_requests(*server_, params_.limits);
+  }
   homes_.start(*server_);
   // The order is the order in which changes are seen: clusters and kinds before rights.
   index_.start(*server_);
@@ -328,9 +332,10 @@ std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
   if (!metrics) {
     return report;
   }
-  return krm::Json(shard_metrics(report, params_.certificates != nullptr
-                                             ? params_.certificates->get()
-                                             : std::vector<CertificateEnd>()));
+  return krm::Json(shard_metrics(
+      report,
+      params_.certificates != nullptr ? params_.certificates->get() : std::vector<CertificateEnd>(),
+      params_.limits.get()));
 }
 
 std::optional<krm::Json> ShardLoop::key_document(std::string_view api_root,

@@ -166,6 +166,111 @@ class Concurrency(unittest.TestCase):
                                client.request("DELETE", f"{SERVED['partitions']}/{n}").status in (200, 404))
 
 
+class Fairness(unittest.TestCase):
+    """One asks for more than he may have: he is told to come later, and nobody else is."""
+
+    @staticmethod
+    def clients(server, users, path):
+        """A client for each, who may read ConfigMaps there."""
+        out = {}
+        for user in users:
+            cert, key = kit.make_user(installation.dir, installation.pki, user, [])
+            out[user] = kit.Client(server + path, installation.pki / "serving-ca.crt", cert, key)
+        return out
+
+    @classmethod
+    def setUpClass(cls):
+        installation.make_workspace("fair")
+        inside = installation.client("/clusters/root:fair")
+        inside.must("POST", RBAC + "/clusterroles", {"metadata": {"name": "reads"}, "rules": [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create"]}]})
+        for role in ("reads", "system:kcp:workspace:access"):
+            inside.must("POST", RBAC + "/clusterrolebindings", {
+                "metadata": {"name": "all-" + role.replace(":", "-")},
+                "subjects": [{"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}],
+                "roleRef": {"kind": "ClusterRole", "name": role, "apiGroup": "rbac.authorization.k8s.io"}})
+        for client in cls.clients(f"https://127.0.0.1:{installation.port}", ("heavy", "light"), "/clusters/root:fair").values():
+            kit.eventually(lambda c=client: c.get(MAPS).status == 200, what="the right to read")
+
+    def refusal(self, answer, limit):
+        self.assertEqual((answer.status, answer.json["reason"]), (429, "TooManyRequests"), answer)
+        self.assertEqual(answer.json["message"], f"Too many requests: limits.{limit} is reached, please try again later.")
+        self.assertGreaterEqual(int(answer.headers["retry-after"]), 1)
+        self.assertEqual(answer.json["details"]["retryAfterSeconds"], int(answer.headers["retry-after"]))
+
+    def test_FP_139_R_30_a_user_over_his_rate_is_refused_and_nobody_else(self):
+        with kit.Proxy(installation, {"limits": {"user": "{rps: 1, burst: 20}", "unauthenticated": "{rps: 1}"}}) as proxy:
+            users = self.clients(f"https://127.0.0.1:{proxy.port}", ("heavy", "light"), "/clusters/root:fair")
+            answers = [users["heavy"].get(MAPS) for _ in range(60)]
+            counts = {status: sum(a.status == status for a in answers) for status in {a.status for a in answers}}
+            self.assertGreaterEqual(counts[200], 20, counts)
+            self.assertEqual(set(counts), {200, 429})
+            self.refusal(next(a for a in answers if a.status == 429), "user.rps")
+            self.assertEqual([users["light"].get(MAPS).status for _ in range(10)], [200] * 10)
+            self.assertEqual(proxy.metric('kintsugi_limited_total{limit="user.rps"}'), counts[429])
+            nobody = proxy.client("/clusters/root:fair", cert=None)
+            self.refusal(next(a for a in (nobody.get(MAPS) for _ in range(60)) if a.status == 429), "unauthenticated.rps")
+            self.assertEqual([proxy.client("", cert=None).get("/livez").status for _ in range(10)], [200] * 10)
+
+    def test_FP_139_a_watch_too_many_is_refused_until_one_ends(self):
+        with kit.Proxy(installation, {"limits": {"user": "{watches: 5}"}}) as proxy:
+            users = self.clients(f"https://127.0.0.1:{proxy.port}", ("heavy", "light"), "/clusters/root:fair")
+            path = MAPS + "?watch=1&timeoutSeconds=300"
+            with raw_h2.Connection(users["heavy"]) as connection:
+                streams = [connection.open("GET", path) for _ in range(5)]
+                self.assertTrue(connection.until(lambda: all(s.status == 200 for s in streams)))
+                self.refusal(users["heavy"].get(path), "user.watches")
+                self.assertEqual(users["heavy"].get(MAPS).status, 200, "it is no watch")
+                self.assertEqual(next(users["light"].watch(path))["type"], "ADDED")
+            kit.eventually(lambda: next(users["heavy"].watch(path))["type"] == "ADDED", what="the places are free again")
+
+    def test_SE_072_at_a_shard_with_few_seats_only_the_one_who_floods_it_is_refused(self):
+        with kit.Installation(shards=1) as own:
+            command = [str(kit.BINARY), "shard", "--join", str(own.state), "--name", "narrow", "--labels", "region=sa-east-1",
+                       "--seats", "2"]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                kit.eventually(lambda: own.client().get("/apis/core.kcp.io/v1alpha1/shards/narrow").status == 200)
+                own.make_workspace("narrow", selector={"region": "sa-east-1"})
+                self.flood(own)
+            finally:
+                process.terminate()
+                process.wait(60)
+
+    def flood(self, own):
+        inside = own.client("/clusters/root:narrow")
+        kit.eventually(lambda: inside.get(MAPS + "/kube-root-ca.crt").status == 200)
+        users = {user: own.user_client(user, [], "/clusters/root:narrow") for user in ("heavy", "light")}
+        inside.must("POST", RBAC + "/clusterroles", {"metadata": {"name": "writes"}, "rules": [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create"]}]})
+        for role in ("writes", "system:kcp:workspace:access"):
+            inside.must("POST", RBAC + "/clusterrolebindings", {
+                "metadata": {"name": "all-" + role.replace(":", "-")},
+                "subjects": [{"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}],
+                "roleRef": {"kind": "ClusterRole", "name": role, "apiGroup": "rbac.authorization.k8s.io"}})
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}, "data": {"k": "v" * 100}}
+        for client in users.values():
+            kit.eventually(lambda c=client: c.request("POST", MAPS, body).status == 201)
+        refused, others = 0, []
+        with contextlib.ExitStack() as stack:
+            connections = [stack.enter_context(raw_h2.Connection(users["heavy"])) for _ in range(4)]
+            for _ in range(5):
+                streams = {connection: [] for connection in connections}
+                for connection, mine in streams.items():
+                    with connection.at_once():
+                        for _ in range(200):
+                            mine.append(connection.open("POST", MAPS, [("content-type", "application/json")], end=False))
+                            connection.data(mine[-1], json.dumps(body).encode(), end=True)
+                others += [users["light"].request("POST", MAPS, body).status for _ in range(3)]
+                for connection, mine in streams.items():
+                    self.assertTrue(connection.until(lambda all_of=mine: all(s.over for s in all_of)))
+                    self.assertLessEqual({s.status for s in mine}, {201, 429})
+                    refused += sum(s.status == 429 for s in mine)
+        self.assertEqual(others, [201] * 15, "others are never refused")
+        self.assertGreater(refused, 0)
+        kit.eventually(lambda: users["heavy"].request("POST", MAPS, body).status == 201, what="it is over for him, too")
+
+
 class Rights(unittest.TestCase):
     def bind(self, client, name, user, rules):
         client.must("POST", RBAC + "/clusterroles", {"metadata": {"name": name}, "rules": rules})

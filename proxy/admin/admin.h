@@ -18,6 +18,7 @@
 #include "proxy/explain/explain.h"
 #include "proxy/handler.h"
 #include "proxy/reviews/shard_reviews.h"
+#include "serving/process_limits.h"
 #include "topology/feed.h"
 #include "topology/objects.h"
 
@@ -79,6 +80,7 @@ struct TopologyReport {
   std::uint64_t audit_events = 0, audit_dropped = 0;  ///< lines of the audit log
   std::vector<CertificateEnd> certificates;           ///< in force
   bool draining = false;
+  std::shared_ptr<const serving::ProcessLimits> limits = {};  ///< of the process; null: none
 };
 
 struct AdminParams {

@@ -110,7 +110,8 @@ void cost_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
   out.gauge("kintsugi_memory_budget_bytes", "what the accounts have parts of", budget);
 }
 
-void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
+void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
+                      const serving::ProcessLimits& limits) {
   ForwardStats sum;
   LookupStats lookups;
   ShardReviews::Stats reviews;
@@ -166,6 +167,7 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops)
   out.counter("kintsugi_limited_total", "requests refused with 429", {"limit"});
   out.sample({"served"}, served_refused);
   out.sample({"bodies"}, crowded_bodies);
+  limits.fill_limited(out);
   out.counter("kintsugi_forwarded_requests_total", "requests sent to shards", sum.requests);
   out.counter("kintsugi_forwarded_responses_total", "answers of shards by class", {"code"});
   for (std::size_t i = 1; i < 6; ++i) {
@@ -302,7 +304,10 @@ void topology_families(MetricFamilies& out, const TopologyReport& topology) {
 void ProxyMetrics::fill(MetricFamilies& out) const {
   shard_families(out, index_, loops_);
   cost_families(out, loops_);
-  traffic_families(out, loops_);
+  const serving::ProcessLimits none;
+  const serving::ProcessLimits& limits = topology_.limits != nullptr ? *topology_.limits : none;
+  traffic_families(out, loops_, limits);
+  limits.fill(out);
   upstream_families(out, loops_);
   out.counter("kintsugi_reloads_total", "reloads by the key that names the file",
               {"file", "result"});

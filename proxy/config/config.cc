@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "aggregation/position/sequence_journal.h"
@@ -29,6 +30,22 @@ struct Key {
 };
 
 constexpr std::size_t kMaxStaticShards = 4'096;
+
+/// Sections `limits.user`, `.cluster`, `.shard`, `.unauthenticated`.
+void add_limit_keys(serving::RequestLimits& limits, std::vector<Key>& out) {
+  constexpr std::int64_t kMost = 1'000'000'000;
+  for (const auto& [whose, rule] :
+       {std::pair<const char*, serving::LimitRule*>("user", &limits.user),
+        {"cluster", &limits.cluster},
+        {"shard", &limits.shard}}) {
+    const std::string section = std::string("limits.") + whose;
+    out.push_back({section + ".rps", number(rule->rps, 0, kMost)});
+    out.push_back({section + ".burst", number(rule->burst, 0, kMost)});
+    out.push_back({section + ".concurrent", number(rule->concurrent, 0, kMost)});
+    out.push_back({section + ".watches", number(rule->watches, 0, kMost)});
+  }
+  out.push_back({"limits.unauthenticated.rps", number(limits.unauthenticated_rps, 0, kMost)});
+}
 
 /// Section `authentication`.
 std::vector<Key> authentication_keys(AuthenticationConfig& config, const std::string& folder) {
@@ -239,6 +256,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"audit.max_age_days", number(config.audit.max_age_days, 0, 100'000)},
       {"limits.body_bytes", number(config.limits.body_bytes, 1024, 1LL << 32)},
       {"memory.budget", number(config.memory_budget, 0, 1LL << 50)},
+      {"limits.seats", number(config.seats, 0, 1'000'000)},
       {"limits.served.reads", number(config.served_limits.reads, 0, 1'000'000)},
       {"limits.served.writes", number(config.served_limits.writes, 0, 1'000'000)},
       {"limits.served.watch_starts", number(config.served_limits.watch_starts, 0, 1'000'000)},
@@ -249,6 +267,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"shutdown.spread_ms", milliseconds_of(config.shutdown.spread)},
       {"reload.poll_ms", milliseconds_of(config.reload.poll, 100)},
   };
+  add_limit_keys(config.request_limits, out);
   std::vector<Key> aggregation =
       aggregation_keys(config.aggregation, config.merge, config.own_user);
   std::move(aggregation.begin(), aggregation.end(), std::back_inserter(out));

@@ -18,6 +18,7 @@
 #include "net/serving_options.h"
 #include "proxy/forwarding/forward.h"
 #include "proxy/routing/local_kinds.h"
+#include "serving/request_limits.h"
 
 namespace kintsugi::proxy {
 
@@ -176,6 +177,8 @@ struct ProxyConfig {
   /// What clients may make the process keep [bytes]; 0: 75 % of what it may use.
   std::size_t memory_budget = 0;
   ServedLimits served_limits;
+  serving::RequestLimits request_limits;
+  std::uint32_t seats = 0;  ///< requests at one shard at once; 0: by the machine's cores
   struct {
     /// Every so often the rights of open watches are asked about again: with the 10 s of a cached
     /// answer a watch ends within a minute of its right.

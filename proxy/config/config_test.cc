@@ -89,6 +89,30 @@ TEST(ProxyConfig, WhenLimitsOfServedKindsAreSet_AM067_TheyAreRead) {
             "/etc/k/proxy.yaml:29: limits.served.writes: must be a number from 0 to 1000000");
 }
 
+TEST(ProxyConfig, R30_LimitsOfUsersClustersAndShardsAreRead) {
+  const auto usual = parse_proxy_config(valid(), "/etc/k/proxy.yaml");
+  ASSERT_TRUE(usual);
+  EXPECT_FALSE(usual->request_limits.any()) << "nothing is limited unless somebody says so";
+  EXPECT_EQ(usual->seats, 0U);
+  const auto config = parse_proxy_config(
+      replaced("limits:\n",
+               "limits:\n  seats: 7\n  user: {rps: 1, burst: 2, concurrent: 3, watches: 4}\n"
+               "  cluster: {rps: 5}\n  shard: {watches: 6}\n  unauthenticated: {rps: 8}\n"),
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->seats, 7U);
+  const serving::RequestLimits expected{
+      .user = {.rps = 1, .burst = 2, .concurrent = 3, .watches = 4},
+      .cluster = {.rps = 5},
+      .shard = {.watches = 6},
+      .unauthenticated_rps = 8};
+  EXPECT_EQ(config->request_limits, expected);
+  EXPECT_EQ(fault(replaced("limits:\n", "limits:\n  user: {rps: -1}\n")),
+            "/etc/k/proxy.yaml:29: limits.user.rps: must be a number from 0 to 1000000000");
+  EXPECT_EQ(fault(replaced("limits:\n", "limits:\n  user: {rate: 1}\n")),
+            "/etc/k/proxy.yaml:29: limits.user.rate: unknown key");
+}
+
 TEST(ProxyConfig, WhenMergedReadsAreTuned_TheyAreRead) {
   const auto usual = parse_proxy_config(valid(), "/etc/k/proxy.yaml");
   ASSERT_TRUE(usual);

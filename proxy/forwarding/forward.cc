@@ -44,6 +44,10 @@ struct Pending {
   TimePoint first_attempt;
   bool awaits = false;                  // the body is not whole, and nothing has been sent
   std::unique_ptr<net::BodyHold> hold;  // of a body that is not whole
+  serving::Seat seat;                   // at the shard
+  bool waits = false;                   // for it: the client gets no credit
+  std::size_t owed = 0;                 // credit for bytes that have come meanwhile
+  std::size_t unsent = 0;               // bytes that it has kept for its turn
   net::Timer timer;
   std::function<void()> unreachable;
   explicit Pending(net::Loop& loop) : timer(loop) {}
@@ -149,6 +153,7 @@ class Forward final : public http::RequestHandler,
     }
     if (pending_) {
       pending_->timer.cancel();
+      pending_->seat.leave();
     }
   }
 
@@ -182,6 +187,9 @@ class Forward final : public http::RequestHandler,
       refuse(serving::shard_unreachable(watch_));
       return;
     }
+    if (pending_->attempts == 0 && !take_seat(*client)) {
+      return;
+    }
     http::RequestHead& head = pending_->head;
     if (pending_->attempts++ == 0) {
       client->dress(head.headers);
@@ -203,6 +211,55 @@ class Forward final : public http::RequestHandler,
     }
   }
 
+  /// True: it has one. Else it goes on, or is refused, when it is its turn (SE-072).
+  [[nodiscard]] bool take_seat(const shards::ShardClient& client) {
+    if (pending_->seat.runs()) {
+      return true;
+    }
+    serving::FairSeats& seats = shared_.seats_of(client.name());
+    const serving::ConnectionIdentity* identity = serving::identity_of(down_.peer());
+    const bool is_user = identity != nullptr && identity->user;
+    serving::FairSeats::Who who;
+    who.level = is_user ? serving::level_of(*identity->user) : serving::Level::kUnknown;
+    if (seats.sit_if_quiet(pending_->seat, who.level)) {
+      return true;
+    }
+    const net::BodyPayer payer = body_payer();
+    who.payer = payer.name;
+    who.level = payer.known && !is_user ? serving::Level::kTenant : who.level;
+    who.cluster = pending_->head.target;
+    who.cluster = who.cluster.substr(0, who.cluster.find('/', sizeof "/clusters/"));
+    pending_->waits = pending_->awaits = true;
+    const bool runs = seats.enter(pending_->seat, who, {.bytes = pending_->head.target.size()},
+                                  [this](Expected<void> room) { on_seat(std::move(room)); });
+    if (runs) {
+      pending_->waits = false;
+    }
+    return runs;
+  }
+
+  void on_seat(Expected<void> room) {
+    if (!room) {
+      refuse(room.error());
+      return;
+    }
+    pending_->waits = false;
+    down_.consume(std::exchange(pending_->owed, 0));
+    const std::size_t unsent = std::exchange(pending_->unsent, 0);
+    open();
+    if (pending_ && unsent > 0) {
+      keep_or_drop(unsent, pending_->body_ended);
+    }
+  }
+
+  /// Nothing of what is kept may go before it has been sent.
+  void keep_for_turn(std::size_t bytes, bool end) {
+    pending_->unsent += bytes;
+    if (end && pending_->hold != nullptr) {
+      pending_->hold->finish();
+    }
+  }
+
   /// How long the body is said to be; 0: nobody knows.
   [[nodiscard]] static std::uint64_t announced(const http::RequestHead& head) {
     return parse_decimal(head.headers.get("content-length")).value_or(0);
@@ -210,10 +267,15 @@ class Forward final : public http::RequestHandler,
 
   /// More of a body of which nothing has been sent is kept now.
   void await(std::size_t bytes, bool end) {
-    if (end || pending_->body_bytes > std::min(kAwaited, shared_.limits.replay_bytes)) {
+    if (pending_->waits) {
+      pending_->owed += bytes;
+      keep_for_turn(bytes, end);
+    } else if (end || pending_->body_bytes > std::min(kAwaited, shared_.limits.replay_bytes)) {
       down_.consume(bytes);
       open();
-      if (pending_) {
+      if (pending_ && pending_->waits) {
+        keep_for_turn(bytes, end);
+      } else if (pending_) {
         keep_or_drop(bytes, end);
       }
     } else if (Expected<void> room = pending_->hold->add(bytes); !room) {
@@ -254,7 +316,9 @@ class Forward final : public http::RequestHandler,
     }
     refuse(error);
   }
-  [[nodiscard]] bool body_is_stuck() const noexcept override { return down_credit_ > 0; }
+  [[nodiscard]] bool body_is_stuck() const noexcept override {
+    return down_credit_ > 0 || (pending_ != nullptr && pending_->waits);
+  }
 
   /// False: the body is over the limit and the request has been answered.
   bool keep_for_replay(std::string_view bytes, bool end) {
@@ -445,6 +509,14 @@ class Forward final : public http::RequestHandler,
 };
 
 }  // namespace
+
+serving::FairSeats& ForwardLoop::seats_of(const std::string& shard) {
+  std::unique_ptr<serving::FairSeats>& seats = seats_[shard];
+  if (seats == nullptr) {
+    seats = std::make_unique<serving::FairSeats>(loop, process_limits->seats(), process_limits);
+  }
+  return *seats;
+}
 
 net::BodyPayer payer_of(const ForwardLoop& shared, const http::PeerInfo& peer,
                         const http::HeaderList& headers) {

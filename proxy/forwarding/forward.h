@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "http/handler.h"
 #include "net/body_gate.h"
 #include "net/loop.h"
+#include "serving/fair_seats.h"
+#include "serving/process_limits.h"
 #include "serving/watch_drain.h"
 #include "shards/shard_client.h"
 
@@ -33,7 +36,9 @@ struct ForwardLimits {
 /// What the forwarded requests of one loop share. Outlives every stream.
 struct ForwardLoop {
   /// @param budget  of the process, for what is kept of requests; null: without a bound
-  explicit ForwardLoop(net::Loop& l, std::shared_ptr<MemoryBudget> budget = nullptr)
+  /// @param process  its limits; null: there are none
+  explicit ForwardLoop(net::Loop& l, std::shared_ptr<MemoryBudget> budget = nullptr,
+                       std::shared_ptr<serving::ProcessLimits> process = nullptr)
       : loop(l),
         unproven(l),
         unproven_tunnels(l),
@@ -41,7 +46,9 @@ struct ForwardLoop {
         moving(l),
         tunnels(l, &unproven_tunnels),
         memory(budget != nullptr ? std::move(budget) : std::make_shared<MemoryBudget>(0)),
-        bodies(l, memory) {}
+        bodies(l, memory),
+        process_limits(process != nullptr ? std::move(process)
+                                          : std::make_shared<serving::ProcessLimits>()) {}
   /// Proofs have ended: streams that rest on them end in order (SE-042).
   void end_unproven() {
     unproven.end_unproven(watches);
@@ -59,6 +66,12 @@ struct ForwardLoop {
   const std::shared_ptr<MemoryBudget> memory;
   net::BodyGate bodies;
   auth::BearerBook bearers;
+  const std::shared_ptr<serving::ProcessLimits> process_limits;
+  /// Whose turn it is at a shard. A request has its seat until the shard begins to answer.
+  [[nodiscard]] serving::FairSeats& seats_of(const std::string& shard);
+
+ private:
+  std::map<std::string, std::unique_ptr<serving::FairSeats>> seats_;
 };
 
 /// Whom the proxy charges for a request (SE-071): who authenticated, never whom he impersonates; a

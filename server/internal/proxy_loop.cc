@@ -192,6 +192,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .initial_gate = shared_.initial_gate,
       .queue_budget = shared_.queue_budget,
       .memory = shared_.memory,
+      .process_limits = shared_.limits,
       .homes = shared_.loop_count > 1 ? shared_.homes : nullptr,
       .sequences = shared_.sequences,
       .moves = shared_.moves,
@@ -216,7 +217,13 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
                                                         *handler_);
     answers = existence_.get();
   }
-  audit_ = std::make_unique<proxy::AuditGate>(loop_, shared_.audit, *answers);
+  limit_ = std::make_unique<proxy::LimitGate>(
+      loop_, shared_.limits,
+      [this](const http::PeerInfo& peer, const http::HeaderList& headers) {
+        return handler_->payer_of(peer, headers);
+      },
+      *answers);
+  audit_ = std::make_unique<proxy::AuditGate>(loop_, shared_.audit, *limit_);
   audit_->set_policy(shared_.audit_policy);
   gate_ = std::make_unique<proxy::TokenGate>(view_, *audit_);
   tokens_of_requests_ = std::make_unique<ProxyTokens>(loop_, view_, find, shared_.outgoing);

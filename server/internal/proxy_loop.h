@@ -22,6 +22,7 @@
 #include "proxy/gates/bind_check.h"
 #include "proxy/gates/cors.h"
 #include "proxy/gates/existence_gate.h"
+#include "proxy/gates/limit_gate.h"
 #include "proxy/handler.h"
 #include "proxy/overlay/overlay.h"
 #include "proxy/reviews/shard_reviews.h"
@@ -29,6 +30,7 @@
 #include "proxy/routing/request.h"
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_tokens.h"
+#include "serving/process_limits.h"
 #include "store/store.h"
 #include "topology/shard_pool.h"
 #include "topology/snapshot.h"
@@ -72,6 +74,10 @@ struct ProxyShared {
           config.merge.queue_total != 0 ? config.merge.queue_total : memory_limit() / 4);
   std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>(
       config.memory_budget != 0 ? config.memory_budget : memory_limit() / 4 * 3);
+  std::shared_ptr<serving::ProcessLimits> limits = std::make_shared<serving::ProcessLimits>(
+      serving::FairLimits{.seats = config.seats != 0 ? config.seats
+                                                     : serving::ProcessLimits::seats_at_proxy()},
+      config.request_limits, loop_count);
   std::shared_ptr<aggregation::ReadGate> list_gate = std::make_shared<aggregation::ReadGate>(
       aggregation::ReadGate::for_lists(config.merge.list_streams));
   std::shared_ptr<aggregation::ReadGate> initial_gate =
@@ -163,6 +169,7 @@ class ProxyLoop {
   std::unique_ptr<proxy::ProxyHandler> handler_;
   std::unique_ptr<ProxyTokens> tokens_of_requests_;
   std::unique_ptr<proxy::ExistenceGate> existence_;  ///< null: nothing is hidden
+  std::unique_ptr<proxy::LimitGate> limit_;
   std::unique_ptr<proxy::AuditGate> audit_;
   std::unique_ptr<proxy::TokenGate> gate_;
   std::unique_ptr<proxy::CorsHandler> cors_;

@@ -1,0 +1,182 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "apiserver/request_bounds.h"
+#include "apiserver/testing/fake_server.h"
+#include "kinds/builtin_kinds.h"
+
+// Who waits for a seat, who is refused by limits, and that both are over when the work is.
+namespace kintsugi::apiserver {
+namespace {
+
+using serving::Level;
+using serving::LimitKind;
+using serving::LimitOf;
+using testing::config_map;
+using testing::Exchange;
+using testing::FakeServer;
+
+constexpr const char* kMaps = "/api/v1/namespaces/t1/configmaps";
+
+class FairRequests : public ::testing::Test {
+ protected:
+  FairRequests() : server(kinds::builtin_kinds(), "lc") {
+    krm::Json ns = krm::Json::object();
+    ns.make({"metadata", "name"}) = "t1";
+    EXPECT_EQ(server.send("POST", "/api/v1/namespaces", ns).status(), 201);
+  }
+  void bound(const serving::FairLimits& seats, const serving::RequestLimits& limits = {}) {
+    limits_ = std::make_shared<serving::ProcessLimits>(seats, limits);
+    bound_requests(server.server(), limits_);
+  }
+  /// Begins a request that waits for its permission.
+  Exchange begin(std::string_view method, const std::string& target, std::string_view user) {
+    http::RequestHead head;
+    head.method = method;
+    head.target = target;
+    head.headers.add("x-user", user);
+    return {server.server(), std::move(head), ""};
+  }
+  [[nodiscard]] serving::FairQueues::LevelTotals tenants() const {
+    return limits_->totals()[static_cast<std::size_t>(Level::kTenant)];
+  }
+
+  std::shared_ptr<serving::ProcessLimits> limits_;
+  FakeServer server;
+};
+
+TEST_F(FairRequests, SE072_OneWhoAsksForEverythingIsRefusedAndNobodyElse) {
+  bound({.seats = 4, .queues = 64, .hand = 2, .queue_length = 10});
+  server.hold_decisions();
+  std::deque<Exchange> heavy, light;
+  for (int i = 0; i < 200; ++i) {
+    heavy.push_back(begin("GET", kMaps, "heavy"));
+  }
+  const auto refused =
+      std::count_if(heavy.begin(), heavy.end(), [](Exchange& one) { return one.status() == 429; });
+  EXPECT_EQ(refused, 200 - 4 - 2 * 10) << "what runs, and what two queues hold";
+  EXPECT_EQ(heavy.back().header("retry-after"), "1");
+  EXPECT_EQ(heavy.back().json().text({"reason"}), "TooManyRequests");
+  for (int i = 0; i < 20; ++i) {
+    light.push_back(begin("GET", kMaps, "light-" + std::to_string(i)));
+  }
+  EXPECT_EQ(server.held(), 4U) << "nobody's rights are asked about before it is his turn";
+  EXPECT_TRUE(server.run_until([&] {
+    server.give_decisions();
+    return std::all_of(light.begin(), light.end(), [](Exchange& one) { return one.status() != 0; });
+  }));
+  for (Exchange& one : light) {
+    EXPECT_EQ(one.status(), 200);
+  }
+  server.give_decisions();
+  EXPECT_TRUE(server.run_until([&] {
+    server.give_decisions();
+    return tenants().seats == 0 && tenants().waiting == 0;
+  })) << "every seat comes back";
+}
+
+TEST_F(FairRequests, SE070_HealthAndMastersDoNotWait) {
+  bound({.seats = 1}, {.user = {.rps = 1}, .unauthenticated_rps = 1});
+  server.hold_decisions();
+  const Exchange running = begin("GET", kMaps, "a");
+  Exchange waiting = begin("GET", kMaps, "b");
+  EXPECT_EQ(waiting.status(), 0);
+  for (int i = 0; i < 5; ++i) {
+    Exchange health = begin("GET", "/livez", "c");
+    EXPECT_NE(health.status(), 429);
+    Exchange master = begin("GET", kMaps, "master");
+    EXPECT_NE(master.status(), 429);
+  }
+  EXPECT_EQ(tenants().waiting, 1U);
+}
+
+TEST_F(FairRequests, SE074_WhoGoesLeavesTheQueue) {
+  bound({.seats = 1});
+  server.hold_decisions();
+  Exchange running = begin("GET", kMaps, "a");
+  { const Exchange gone = begin("GET", kMaps, "b"); }
+  EXPECT_EQ(tenants().waiting, 0U);
+  Exchange next = begin("GET", kMaps, "c");
+  server.give_decisions();
+  EXPECT_TRUE(server.run_until([&] {
+    server.give_decisions();
+    return next.status() == 200;
+  }));
+  EXPECT_EQ(running.status(), 200);
+  server.settle();
+  EXPECT_EQ(tenants().seats, 0U);
+}
+
+TEST_F(FairRequests, SE074_WhoWaitsTooLongIsTold) {
+  bound({.seats = 1, .wait = milliseconds(20)});
+  server.hold_decisions();
+  const Exchange running = begin("GET", kMaps, "a");
+  Exchange late = begin("GET", kMaps, "b");
+  EXPECT_TRUE(server.run_until([&] { return late.status() != 0; }));
+  EXPECT_EQ(late.status(), 429);
+  EXPECT_EQ(tenants().late, 1U);
+}
+
+TEST_F(FairRequests, SE075_BodiesThatAreNotWholeHoldNoSeat) {
+  bound({.seats = 2});
+  std::deque<testing::FakeStream> streams;
+  std::deque<std::unique_ptr<http::RequestHandler>> half;
+  for (int i = 0; i < 1'045; ++i) {
+    http::RequestHead head;
+    head.method = "POST";
+    head.target = kMaps;
+    head.headers.add("content-type", "application/json");
+    head.headers.add("x-user", "slow");
+    half.push_back(server.server().on_request(std::move(head), streams.emplace_back()));
+    half.back()->on_data("{", false);
+  }
+  server.settle();
+  EXPECT_EQ(tenants().seats, 0U);
+  EXPECT_EQ(tenants().waiting, 0U);
+  EXPECT_EQ(server.send("POST", kMaps, config_map("a")).status(), 201);
+  for (std::size_t i = 0; i < half.size(); ++i) {
+    EXPECT_NE(streams[i].status, 429) << "not of the seats";
+    half[i]->on_close(Errc::kReset);
+  }
+}
+
+TEST_F(FairRequests, SE076_AWatchThatHasBegunHasNoSeat) {
+  bound({.seats = 1});
+  const std::string target = std::string(kMaps) + "?watch=1";
+  const Exchange one = server.send("GET", target), two = server.send("GET", target);
+  server.settle();
+  EXPECT_EQ(tenants().seats, 0U);
+  EXPECT_EQ(server.send("GET", kMaps).status(), 200);
+}
+
+TEST_F(FairRequests, FP139_LimitsOfAUserAreHisAlone) {
+  bound({}, {.user = {.rps = 1, .burst = 2}});
+  EXPECT_EQ(server.send("GET", kMaps).status(), 200);
+  EXPECT_EQ(server.send("GET", kMaps).status(), 200);
+  Exchange refused = server.send("GET", kMaps);
+  EXPECT_EQ(refused.status(), 429);
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  EXPECT_EQ(refused.json().text({"message"}),
+            "Too many requests: limits.user.rps is reached, please try again later.");
+  EXPECT_EQ(server.send("GET", kMaps, std::string_view(), {{"x-user", "other"}}).status(), 200);
+  EXPECT_EQ(limits_->requests().refused(LimitOf::kUser, LimitKind::kRate), 1U);
+}
+
+TEST_F(FairRequests, FP139_AWatchCountsUntilItEnds) {
+  bound({}, {.cluster = {.watches = 2}});
+  const std::string target = std::string(kMaps) + "?watch=1";
+  Exchange one = server.send("GET", target), two = server.send("GET", target);
+  EXPECT_EQ(one.status(), 200);
+  EXPECT_EQ(server.send("GET", target).status(), 429);
+  EXPECT_EQ(server.send("GET", kMaps).status(), 200) << "no watch";
+  one.close();
+  Exchange next = server.send("GET", target);
+  EXPECT_EQ(next.status(), 200);
+}
+
+}  // namespace
+}  // namespace kintsugi::apiserver

@@ -1,0 +1,75 @@
+#include "cmd/kintsugi/limit_options.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+/// What a key of `limits` leads to; nullptr: there is no such key.
+std::uint32_t* member_of(serving::RequestLimits& limits, std::string_view key) {
+  if (key == "unauthenticated.rps") {
+    return &limits.unauthenticated_rps;
+  }
+  const std::size_t dot = std::min(key.find('.'), key.size());
+  const std::string_view whose = key.substr(0, dot);
+  serving::LimitRule* rule = whose == "user"      ? &limits.user
+                             : whose == "cluster" ? &limits.cluster
+                             : whose == "shard"   ? &limits.shard
+                                                  : nullptr;
+  const std::string_view what = key.substr(std::min(dot + 1, key.size()));
+  if (rule == nullptr) {
+    return nullptr;
+  }
+  return what == "rps"          ? &rule->rps
+         : what == "burst"      ? &rule->burst
+         : what == "concurrent" ? &rule->concurrent
+         : what == "watches"    ? &rule->watches
+                                : nullptr;
+}
+
+}  // namespace
+
+Expected<serving::RequestLimits> LimitOptions::requests() const {
+  serving::RequestLimits out;
+  for (const std::string& text : limits) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    std::uint32_t* member = member_of(out, std::string_view(text).substr(0, equals));
+    const std::optional<std::uint64_t> value =
+        parse_decimal(std::string_view(text).substr(std::min(equals + 1, text.size())));
+    if (member == nullptr || !value || *value > 1'000'000'000) {
+      return fail(Errc::kConfig, "--limits: \"" + text +
+                                     "\" is not KEY=N with user, cluster or shard .rps, .burst, "
+                                     ".concurrent, .watches, or unauthenticated.rps");
+    }
+    *member = static_cast<std::uint32_t>(*value);
+  }
+  return out;
+}
+
+Expected<std::shared_ptr<serving::ProcessLimits>> LimitOptions::make(std::size_t loops) const {
+  auto limited = requests();
+  if (!limited) {
+    return fail(std::move(limited.error()));
+  }
+  serving::FairLimits all;
+  all.seats = seats != 0 ? seats : serving::ProcessLimits::seats_of_shard();
+  return std::make_shared<serving::ProcessLimits>(all, *limited, loops);
+}
+
+void add_limit_flags(LimitOptions& options, std::vector<Flag>& flags) {
+  flags.push_back({"seats", "N", "0",
+                   "requests of users that run at once, beyond which they take turns; 0: 200 for "
+                   "each core",
+                   into(options.seats)});
+  flags.push_back({"limits", "KEY=N,…", "",
+                   "user.rps, .burst, .concurrent, .watches, the same of cluster and shard, "
+                   "unauthenticated.rps; beyond them 429",
+                   into(options.limits)});
+}
+
+}  // namespace kintsugi::cmd

@@ -1,0 +1,41 @@
+#include "cmd/kintsugi/limit_options.h"
+
+#include <gtest/gtest.h>
+
+namespace kintsugi::cmd {
+namespace {
+
+LimitOptions with(std::vector<std::string> limits) { return {0, std::move(limits)}; }
+
+TEST(LimitOptions, R30_EveryKeyOfTheConfigurationIsAnOption) {
+  const auto limits = with({"user.rps=1", "user.burst=2", "cluster.concurrent=3", "shard.watches=4",
+                            "unauthenticated.rps=5"})
+                          .requests();
+  ASSERT_TRUE(limits);
+  const serving::RequestLimits expected{.user = {.rps = 1, .burst = 2},
+                                        .cluster = {.concurrent = 3},
+                                        .shard = {.watches = 4},
+                                        .unauthenticated_rps = 5};
+  EXPECT_EQ(*limits, expected);
+  EXPECT_TRUE(with({}).requests()->any() == false);
+}
+
+TEST(LimitOptions, WhatIsNoLimitIsRefusedByItsText) {
+  for (const char* text :
+       {"", "user", "user.rps", "user.rps=", "user.rps=-1", "user.rps=x", "user=1", "users.rps=1",
+        "user.rate=1", "unauthenticated.burst=1", "user.rps=99999999999999999999"}) {
+    const auto limits = with({text}).requests();
+    ASSERT_FALSE(limits) << text;
+    EXPECT_NE(limits.error().message().find("\"" + std::string(text) + "\""), std::string::npos);
+  }
+}
+
+TEST(LimitOptions, SE080_SeatsFollowTheCoresUnlessTheyAreGiven) {
+  LimitOptions options;
+  EXPECT_EQ((*options.make(1))->seats().seats, serving::ProcessLimits::seats_of_shard());
+  options.seats = 10;
+  EXPECT_EQ((*options.make(2))->seats().seats, 5U);
+}
+
+}  // namespace
+}  // namespace kintsugi::cmd

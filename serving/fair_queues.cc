@@ -1,0 +1,382 @@
+#include "serving/fair_queues.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kintsugi::serving {
+namespace {
+
+constexpr std::size_t kMostQueues = 4'096, kMostInHand = 16;
+constexpr double kNews = 1.0 / 16;  // of one service time in the mean
+constexpr double kRemembered = 1;   // of a level's seats [s]
+constexpr std::size_t kOperatorIndex = static_cast<std::size_t>(Level::kOperator);
+
+double seconds_of(Duration duration) noexcept {
+  return std::chrono::duration<double>(duration).count();
+}
+
+FairLimits usable(FairLimits limits) noexcept {
+  limits.queues = std::clamp<std::size_t>(limits.queues, 1, kMostQueues);
+  limits.hand = std::clamp<std::size_t>(limits.hand, 1, std::min(limits.queues, kMostInHand));
+  return limits;
+}
+
+/// A bijection of 64 bits that leaves no pattern (splitmix64).
+std::uint64_t stir(std::uint64_t value) noexcept {
+  value += 0x9e3779b97f4a7c15U;
+  value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
+  value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
+  return value ^ (value >> 31U);
+}
+
+}  // namespace
+
+std::string_view level_name(Level level) noexcept {
+  constexpr std::array<std::string_view, kLevels> kNames{"system", "operator", "tenant", "unknown"};
+  return kNames[static_cast<std::size_t>(level)];
+}
+
+FairQueues::FairQueues(const FairLimits& limits, std::uint64_t random)
+    : limits_(usable(limits)), random_(random) {}
+
+FairQueues::~FairQueues() {
+  for (Ticket* ticket = running_; ticket != nullptr; ticket = ticket->next_) {
+    ticket->queues_ = nullptr;
+  }
+  for (const auto& [until, ticket] : deadlines_) {
+    ticket->queues_ = nullptr;
+  }
+}
+
+void FairQueues::set_limits(const FairLimits& limits) noexcept {
+  const std::size_t queues = limits_.queues;
+  limits_ = limits;
+  limits_.queues = queues;
+  limits_ = usable(limits_);
+}
+
+std::size_t FairQueues::share(std::size_t level) const noexcept {
+  std::size_t sum = 0;
+  for (const std::uint32_t part : limits_.shares) {
+    sum += part;
+  }
+  return std::max<std::size_t>(
+      limits_.seats * limits_.shares[level] / std::max<std::size_t>(sum, 1), 1);
+}
+
+bool FairQueues::fits(std::size_t level, std::size_t width) const noexcept {
+  if (limits_.seats == 0) {
+    return true;
+  }
+  std::size_t spared = 0;
+  if (level != kOperatorIndex) {
+    spared = limits_.seats * std::min<std::uint32_t>(limits_.spared, 100) / 100;
+    spared -= std::min<std::size_t>(spared, levels_[kOperatorIndex].stats.seats);
+  }
+  // What is wider than all there are runs alone.
+  return taken_ + width + spared <= limits_.seats || taken_ == 0;
+}
+
+/// The shortest of the payer's hand: by what waits there, then by what runs.
+std::uint32_t FairQueues::choose(const Group& group, std::uint64_t payer) const noexcept {
+  std::array<std::uint32_t, kMostInHand> hand{};
+  std::uint32_t best = 0;
+  for (std::size_t dealt = 0; dealt < limits_.hand; ++dealt) {
+    payer = stir(payer);
+    // The nth of those that are not in the hand yet.
+    auto card = static_cast<std::uint32_t>(payer % (limits_.queues - dealt));
+    const auto end = hand.begin() + static_cast<std::ptrdiff_t>(dealt);
+    auto at = hand.begin();
+    for (; at != end && *at <= card; ++at) {
+      ++card;
+    }
+    std::move_backward(at, end, end + 1);
+    *at = card;
+    const Queue &mine = group.queues[card], &other = group.queues[best];
+    if (dealt == 0 || mine.width < other.width ||
+        (mine.width == other.width && mine.running < other.running)) {
+      best = card;
+    }
+  }
+  return best;
+}
+
+FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask& ask,
+                                    TimePoint now) {
+  now_ = now;
+  const auto level = static_cast<std::size_t>(flow.level);
+  Group& mine = levels_[level];
+  if (mine.queues.empty()) {
+    mine.queues.resize(limits_.queues);
+  }
+  const std::uint32_t chosen = choose(mine, flow.payer);
+  Queue& queue = mine.queues[chosen];
+  const std::size_t width =
+      limits_.seats == 0 ? 1 : std::clamp<std::size_t>(ask.width, 1, limits_.seats);
+  const bool at_once = waiting_ == 0 && fits(level, width);
+  if (!at_once &&
+      (queue.length >= limits_.queue_length || queue.bytes + ask.bytes > limits_.queue_bytes)) {
+    ++mine.stats.full;
+    return Entry::kFull;
+  }
+  if (queue.length == 0 && queue.running == 0) {
+    queue.tag = std::max(queue.tag, mine.now);  // nothing is saved up
+  }
+  ticket.queues_ = this;
+  ticket.flow_ = flow;
+  ticket.queue_ = chosen;
+  ticket.width_ = width;
+  ticket.bytes_ = ask.bytes;
+  ticket.order_ = ++last_order_;
+  ticket.since_ = now;
+  ticket.until_ = now + std::min(ask.wait, limits_.wait);
+  ticket.blocked_.reset();
+  ticket.runs_ = false;
+  if (at_once) {
+    run(ticket, now);
+    return Entry::kRuns;
+  }
+  wait(ticket, queue);
+  return Entry::kWaits;
+}
+
+/// A payer's requests get one turn after another; somebody who comes takes his first turn with the
+/// next of those who wait.
+void FairQueues::wait(Ticket& ticket, Queue& queue) {
+  deadlines_.emplace(ticket.until_, &ticket);
+  std::optional<std::uint64_t> first_turn, own_turn, first_cluster, own_cluster;
+  for (const Ticket* other = queue.first; other != nullptr; other = other->next_) {
+    first_turn = std::min(first_turn.value_or(other->turn_), other->turn_);
+    if (other->flow_.payer != ticket.flow_.payer) {
+      continue;
+    }
+    own_turn = std::max(own_turn.value_or(other->turn_), other->turn_);
+    first_cluster = std::min(first_cluster.value_or(other->cluster_turn_), other->cluster_turn_);
+    if (other->flow_.cluster == ticket.flow_.cluster) {
+      own_cluster = std::max(own_cluster.value_or(other->cluster_turn_), other->cluster_turn_);
+    }
+  }
+  ticket.turn_ = own_turn ? *own_turn + 1 : first_turn.value_or(0);
+  ticket.cluster_turn_ = own_cluster ? *own_cluster + 1 : first_cluster.value_or(0);
+  ticket.previous_ = queue.last;
+  ticket.next_ = nullptr;
+  (queue.last == nullptr ? queue.first : queue.last->next_) = &ticket;
+  queue.last = &ticket;
+  ++queue.length;
+  queue.width += ticket.width_;
+  queue.bytes += ticket.bytes_;
+  ++waiting_;
+  ++group(ticket).stats.waiting;
+}
+
+/// The one whose turn it is: of the payer whose turn it is, of his cluster whose turn it is.
+FairQueues::Ticket* FairQueues::head(Queue& queue) noexcept {
+  Ticket* payer = queue.first;
+  for (Ticket* other = queue.first; other != nullptr; other = other->next_) {
+    payer = other->turn_ < payer->turn_ ? other : payer;
+  }
+  Ticket* chosen = payer;
+  for (Ticket* other = queue.first; other != nullptr; other = other->next_) {
+    if (other->flow_.payer == payer->flow_.payer && other->cluster_turn_ < chosen->cluster_turn_) {
+      chosen = other;
+    }
+  }
+  if (chosen != payer) {  // the turn is the payer's, whichever of his requests uses it
+    std::swap(chosen->turn_, payer->turn_);
+  }
+  return chosen;
+}
+
+void FairQueues::take_out(Ticket& ticket, Queue& queue) noexcept {
+  (ticket.previous_ == nullptr ? queue.first : ticket.previous_->next_) = ticket.next_;
+  (ticket.next_ == nullptr ? queue.last : ticket.next_->previous_) = ticket.previous_;
+  --queue.length;
+  queue.width -= ticket.width_;
+  queue.bytes -= ticket.bytes_;
+  --waiting_;
+  --group(ticket).stats.waiting;
+  deadlines_.erase({ticket.until_, &ticket});
+}
+
+/// Its work is charged as the mean until it is known how long it has taken.
+void FairQueues::run(Ticket& ticket, TimePoint now) noexcept {
+  Group& mine = group(ticket);
+  Queue& queue = mine.queues[ticket.queue_];
+  mine.now = std::max(mine.now, queue.tag);
+  ticket.charged_ = mine.mean * static_cast<double>(ticket.width_);
+  queue.tag += ticket.charged_;
+  ++queue.running;
+  sit(ticket, now);
+}
+
+void FairQueues::run_at_once(Ticket& ticket, Level level, TimePoint now) noexcept {
+  now_ = now;
+  ticket.queues_ = this;
+  ticket.flow_ = {level, 0, 0};
+  ticket.queue_ = kNoQueue;
+  ticket.width_ = 1;
+  sit(ticket, now);
+}
+
+void FairQueues::sit(Ticket& ticket, TimePoint now) noexcept {
+  Group& mine = group(ticket);
+  ticket.runs_ = true;
+  ticket.since_ = now;
+  ticket.previous_ = nullptr;
+  ticket.next_ = running_;
+  if (running_ != nullptr) {
+    running_->previous_ = &ticket;
+  }
+  running_ = &ticket;
+  taken_ += ticket.width_;
+  mine.stats.seats += ticket.width_;
+  ++mine.stats.served;
+}
+
+void FairQueues::leave(Ticket& ticket, TimePoint now) noexcept {
+  if (ticket.queues_ == nullptr) {
+    return;
+  }
+  now_ = now;
+  ticket.queues_ = nullptr;
+  Group& mine = group(ticket);
+  if (!ticket.runs_) {
+    take_out(ticket, mine.queues[ticket.queue_]);
+    return;
+  }
+  (ticket.previous_ == nullptr ? running_ : ticket.previous_->next_) = ticket.next_;
+  if (ticket.next_ != nullptr) {
+    ticket.next_->previous_ = ticket.previous_;
+  }
+  const double took = std::max(seconds_of(now - ticket.since_), 0.0);
+  mine.mean += (took - mine.mean) * kNews;
+  if (ticket.queue_ != kNoQueue) {
+    Queue& queue = mine.queues[ticket.queue_];
+    queue.tag += took * static_cast<double>(ticket.width_) - ticket.charged_;
+    // What one had while nobody else wanted it is not held against him for long (SE-005).
+    const auto seats = static_cast<double>(share(static_cast<std::size_t>(ticket.flow_.level)));
+    queue.tag = std::min(queue.tag, mine.now + seats * kRemembered);
+    --queue.running;
+  }
+  taken_ -= ticket.width_;
+  mine.stats.seats -= ticket.width_;
+}
+
+/// The one of this level whose turn it is, or a narrower one when it has stopped those long enough.
+FairQueues::Ticket* FairQueues::next_of(std::size_t level, TimePoint now) noexcept {
+  Group& mine = levels_[level];
+  Ticket* best = nullptr;  // that fits
+  double best_tag = 0;
+  Ticket* wide = nullptr;  // that is next, and does not
+  double wide_tag = 0;
+  for (Queue& queue : mine.queues) {
+    if (queue.first == nullptr) {
+      continue;
+    }
+    Ticket* first = head(queue);
+    const bool has_room = fits(level, first->width_);
+    Ticket*& leader = has_room ? best : wide;
+    double& tag = has_room ? best_tag : wide_tag;
+    if (leader == nullptr || queue.tag < tag ||
+        (queue.tag <= tag && first->order_ < leader->order_)) {
+      leader = first;
+      tag = queue.tag;
+    }
+  }
+  const bool is_next = best == nullptr || wide_tag < best_tag ||
+                       (wide_tag <= best_tag && wide != nullptr && wide->order_ < best->order_);
+  if (wide == nullptr || wide->width_ == 1 || !is_next) {
+    return best;
+  }
+  if (!wide->blocked_) {
+    wide->blocked_ = now;
+  }
+  const TimePoint until = *wide->blocked_ + limits_.block;
+  if (best != nullptr && now < until) {
+    unblock_ = std::min(unblock_.value_or(until), until);
+    return nullptr;
+  }
+  return best;
+}
+
+FairQueues::Ticket* FairQueues::next(TimePoint now) noexcept {
+  now_ = now;
+  unblock_.reset();
+  std::array<std::size_t, kLevels> order{0, 1, 2, 3};
+  // Who uses the least of his share comes first: what was lent goes back as seats become free.
+  std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+    const std::size_t of_a = levels_[a].stats.seats * share(b);
+    const std::size_t of_b = levels_[b].stats.seats * share(a);
+    return of_a != of_b ? of_a < of_b : a < b;
+  });
+  for (const std::size_t level : order) {
+    if (levels_[level].stats.waiting == 0) {
+      continue;
+    }
+    if (Ticket* ticket = next_of(level, now)) {
+      Group& mine = levels_[level];
+      take_out(*ticket, mine.queues[ticket->queue_]);
+      ++mine.stats.waited;
+      mine.stats.wait_ns += static_cast<std::uint64_t>(Duration(now - ticket->since_).count());
+      run(*ticket, now);
+      return ticket;
+    }
+  }
+  return nullptr;
+}
+
+FairQueues::Ticket* FairQueues::expired(TimePoint now) noexcept {
+  now_ = now;
+  if (deadlines_.empty() || now < deadlines_.begin()->first) {
+    return nullptr;
+  }
+  Ticket* ticket = deadlines_.begin()->second;
+  ++group(*ticket).stats.late;
+  ticket->queues_ = nullptr;
+  take_out(*ticket, group(*ticket).queues[ticket->queue_]);
+  return ticket;
+}
+
+FairQueues::LevelTotals FairQueues::totals(Level level) const noexcept {
+  const LevelStats& stats = levels_[static_cast<std::size_t>(level)].stats;
+  return {stats.waiting,
+          stats.seats,
+          stats.served,
+          stats.full,
+          stats.late,
+          stats.waited,
+          Duration(static_cast<Duration::rep>(std::uint64_t{stats.wait_ns}))};
+}
+
+FairQueues::LevelTotals& FairQueues::LevelTotals::operator+=(const LevelTotals& other) noexcept {
+  waiting += other.waiting;
+  seats += other.seats;
+  served += other.served;
+  full += other.full;
+  late += other.late;
+  waited += other.waited;
+  wait += other.wait;
+  return *this;
+}
+
+std::optional<TimePoint> FairQueues::next_deadline() const noexcept {
+  if (deadlines_.empty()) {
+    return std::nullopt;
+  }
+  const TimePoint first = deadlines_.begin()->first;
+  return unblock_ ? std::min(*unblock_, first) : first;
+}
+
+/// What waits in one queue, by the time that its work takes at this level's share of the seats; a
+/// quarter more or less, so that those who are told do not come back together.
+std::uint32_t FairQueues::retry_after(Level level) noexcept {
+  const auto index = static_cast<std::size_t>(level);
+  const Group& mine = levels_[index];
+  const double seats = static_cast<double>(limits_.seats == 0 ? 1 : share(index));
+  const double work = static_cast<double>(mine.stats.waiting + 1) * mine.mean / seats;
+  random_ = stir(random_);
+  const double spread = 0.75 + 0.5 * static_cast<double>(random_ >> 40U) / (1U << 24U);
+  return static_cast<std::uint32_t>(std::clamp(std::ceil(work * spread), 1.0, 30.0));
+}
+
+}  // namespace kintsugi::serving

@@ -1,0 +1,127 @@
+#include "serving/fair_seats.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "serving/process_limits.h"
+
+namespace kintsugi::serving {
+
+Level level_of(const auth::UserInfo& user) noexcept {
+  if (user.name.empty() || user.name == auth::kAnonymous) {
+    return Level::kUnknown;
+  }
+  if (user.in_group(auth::kGroupExternalLogicalClusterAdmin)) {
+    return Level::kSystem;
+  }
+  const bool operates = user.in_group(auth::kGroupKcpAdmin) || user.in_group(auth::kGroupMasters);
+  return operates ? Level::kOperator : Level::kTenant;
+}
+
+void Seat::leave() noexcept {
+  then_ = nullptr;
+  if (!waits() && !runs()) {
+    return;
+  }
+  FairSeats& seats = *seats_;
+  seats.queues_.leave(*this, seats.loop_.now());
+  seats.left();
+}
+
+FairSeats::FairSeats(net::Loop& loop, const FairLimits& limits,
+                     std::shared_ptr<ProcessLimits> process)
+    : loop_(loop), process_(std::move(process)), queues_(limits, siphash(key_, {})), timer_(loop) {
+  if (process_ != nullptr) {
+    process_->add(queues_);
+  }
+}
+
+FairSeats::~FairSeats() {
+  if (process_ != nullptr) {
+    process_->remove(queues_);
+  }
+}
+
+FairLimits FairSeats::share_of(FairLimits all, std::size_t loops) noexcept {
+  if (all.seats != 0) {
+    all.seats = std::max<std::size_t>(all.seats / std::max<std::size_t>(loops, 1), 1);
+  }
+  return all;
+}
+
+bool FairSeats::is_quiet() const noexcept {
+  return queues_.limits().seats == 0 ||
+         (!queues_.has_waiting() && queues_.seats_taken() < queues_.limits().seats / 2);
+}
+
+bool FairSeats::sit_if_quiet(Seat& seat, Level level) noexcept {
+  seat.seats_ = this;
+  const bool quiet = is_quiet();
+  if (quiet) {
+    queues_.run_at_once(seat, level, loop_.now());
+  }
+  return quiet;
+}
+
+bool FairSeats::enter(Seat& seat, const Who& who, const FairQueues::Ask& ask,
+                      std::function<void(Expected<void>)> then) {
+  if (sit_if_quiet(seat, who.level)) {
+    return true;
+  }
+  const Flow flow{who.level, siphash(key_, who.payer), siphash(key_, who.cluster)};
+  switch (queues_.enter(seat, flow, ask, loop_.now())) {
+    case FairQueues::Entry::kRuns:
+      return true;
+    case FairQueues::Entry::kWaits: {
+      seat.then_ = std::move(then);
+      left();
+      return false;
+    }
+    case FairQueues::Entry::kFull:
+      break;
+  }
+  // Answered at once: a queue of refusals would be a queue without a bound.
+  then(refusal(who.level));
+  return false;
+}
+
+tl::unexpected<Error> FairSeats::refusal(Level level) {
+  Error error(Errc::kTooManyRequests, "Too many requests, please try again later.");
+  error.edit().retry_after_seconds = static_cast<int>(queues_.retry_after(level));
+  return fail(std::move(error));
+}
+
+void FairSeats::left() {
+  if (!pumping_ && queues_.has_waiting()) {
+    pumping_ = true;
+    loop_.post(alive_.guard([this] { pump(); }));
+  }
+}
+
+void FairSeats::pump() {
+  pumping_ = false;
+  const Alive::Guard alive = alive_.weak();
+  while (FairQueues::Ticket* ticket = queues_.next(loop_.now())) {
+    if (const auto then = std::exchange(static_cast<Seat*>(ticket)->then_, nullptr)) {
+      then({});
+    }
+    if (!alive) {
+      return;
+    }
+  }
+  while (FairQueues::Ticket* ticket = queues_.expired(loop_.now())) {
+    const Level level = queues_.level_of(*ticket);
+    if (const auto then = std::exchange(static_cast<Seat*>(ticket)->then_, nullptr)) {
+      then(refusal(level));
+    }
+    if (!alive) {
+      return;
+    }
+  }
+  timer_.cancel();
+  if (const std::optional<TimePoint> next = queues_.next_deadline()) {
+    timer_.start(std::max<Duration>(*next - loop_.now(), milliseconds(1)), [this] { pump(); });
+  }
+}
+
+}  // namespace kintsugi::serving

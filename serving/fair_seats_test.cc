@@ -1,0 +1,130 @@
+#include "serving/fair_seats.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "krm/status.h"
+
+namespace kintsugi::serving {
+namespace {
+
+class FairSeatsTest : public ::testing::Test {
+ protected:
+  struct Asked {
+    Seat seat;
+    int answers = 0;
+    bool got = false;
+    int retry_after = 0;
+  };
+  void make(const FairLimits& limits) { seats_ = std::make_unique<FairSeats>(loop_, limits); }
+  std::unique_ptr<Asked> ask(std::string_view payer, Level level = Level::kTenant) {
+    auto asked = std::make_unique<Asked>();
+    Asked& one = *asked;
+    if (seats_->enter(one.seat, {level, payer, "lc"}, {}, [&one](Expected<void> room) {
+          ++one.answers;
+          one.got = room.has_value();
+          one.retry_after = room ? 0 : krm::retry_after_seconds(room.error());
+        })) {
+      one.got = true;
+    }
+    return asked;
+  }
+  /// Turns until `done`; false after five seconds.
+  bool run_until(const std::function<bool()>& done) {
+    const TimePoint end = Clock::now() + seconds(5);
+    bool late = false;
+    const std::function<void()> look = [&] {
+      late = Clock::now() > end;
+      if (done() || late) {
+        loop_.stop();
+      } else {
+        loop_.after(milliseconds(1), look);
+      }
+    };
+    loop_.post(look);
+    loop_.run();
+    return !late;
+  }
+  net::Loop loop_{"test"};
+  std::unique_ptr<FairSeats> seats_;
+};
+
+TEST_F(FairSeatsTest, WhoWaitsGetsTheSeatThatBecomesFree) {
+  make({.seats = 2});
+  auto one = ask("a"), two = ask("b"), three = ask("c");
+  EXPECT_TRUE(one->got);
+  EXPECT_TRUE(two->got);
+  EXPECT_FALSE(three->got);
+  one.reset();
+  EXPECT_FALSE(three->got) << "not inside the other's end";
+  ASSERT_TRUE(run_until([&] { return three->got; }));
+  EXPECT_EQ(three->answers, 1);
+  EXPECT_TRUE(three->seat.runs());
+}
+
+TEST_F(FairSeatsTest, SE074_WhoWaitsTooLongIsTold) {
+  make({.seats = 1, .wait = milliseconds(20)});
+  const auto one = ask("a");
+  const auto two = ask("b");
+  ASSERT_TRUE(run_until([&] { return two->answers == 1; }));
+  EXPECT_FALSE(two->got);
+  EXPECT_GE(two->retry_after, 1);
+  EXPECT_EQ(seats_->queues().totals(Level::kTenant).late, 1U);
+}
+
+TEST_F(FairSeatsTest, SE074_WhoFindsNoPlaceIsToldAtOnce) {
+  make({.seats = 1, .queues = 1, .hand = 1, .queue_length = 1});
+  const auto one = ask("a"), two = ask("a"), three = ask("a");
+  EXPECT_EQ(two->answers, 0);
+  EXPECT_EQ(three->answers, 1);
+  EXPECT_FALSE(three->got);
+  EXPECT_EQ(three->retry_after, 1);
+}
+
+TEST_F(FairSeatsTest, SE074_WhoLeavesIsNotCalled) {
+  make({.seats = 1});
+  const auto one = ask("a");
+  auto two = ask("b");
+  const auto three = ask("c");
+  two->seat.leave();
+  one->seat.leave();
+  ASSERT_TRUE(run_until([&] { return three->got; }));
+  EXPECT_EQ(two->answers, 0);
+}
+
+TEST_F(FairSeatsTest, WhenTheSeatsGoFirst_NothingIsCalled) {
+  make({.seats = 1});
+  const auto one = ask("a"), two = ask("b");
+  seats_.reset();
+  one->seat.leave();
+  bool turned = false;
+  loop_.post([&] { loop_.post([&] { turned = true; }); });
+  ASSERT_TRUE(run_until([&] { return turned; }));
+  EXPECT_EQ(two->answers, 0);
+}
+
+TEST_F(FairSeatsTest, SE070_TheLevelFollowsFromTheIdentity) {
+  EXPECT_EQ(level_of(auth::anonymous_user()), Level::kUnknown);
+  EXPECT_EQ(level_of({}), Level::kUnknown);
+  auth::UserInfo user;
+  user.name = "a";
+  EXPECT_EQ(level_of(user), Level::kTenant);
+  user.groups = {std::string(auth::kGroupKcpAdmin)};
+  EXPECT_EQ(level_of(user), Level::kOperator);
+  user.groups = {std::string(auth::kGroupMasters)};
+  EXPECT_EQ(level_of(user), Level::kOperator);
+  user.groups = {std::string(auth::kGroupExternalLogicalClusterAdmin)};
+  EXPECT_EQ(level_of(user), Level::kSystem);
+}
+
+TEST_F(FairSeatsTest, SE080_SeatsAreDividedOverTheLoops) {
+  EXPECT_EQ(FairSeats::share_of({.seats = 400}, 2).seats, 200U);
+  EXPECT_EQ(FairSeats::share_of({.seats = 1}, 2).seats, 1U);
+  EXPECT_EQ(FairSeats::share_of({.seats = 0}, 2).seats, 0U) << "no limit stays none";
+}
+
+}  // namespace
+}  // namespace kintsugi::serving

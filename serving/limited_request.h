@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "http/handler.h"
+#include "serving/request_limits.h"
+
+namespace kintsugi::serving {
+
+/// A request that counts against limits until its stream is closed. Threads: its loop.
+class LimitedRequest final : public http::RequestHandler {
+ public:
+  LimitedRequest(std::unique_ptr<http::RequestHandler> inner, RequestLimiter::Pass pass)
+      : inner_(std::move(inner)), pass_(std::move(pass)) {}
+  void on_data(std::string_view bytes, bool end) noexcept override { inner_->on_data(bytes, end); }
+  void on_trailers(http::HeaderList trailers) noexcept override {
+    inner_->on_trailers(std::move(trailers));
+  }
+  void on_drained() noexcept override { inner_->on_drained(); }
+  void on_close(Errc cause) noexcept override {
+    inner_->on_close(cause);
+    pass_.give_back();
+  }
+
+ private:
+  std::unique_ptr<http::RequestHandler> inner_;
+  RequestLimiter::Pass pass_;
+};
+
+}  // namespace kintsugi::serving

@@ -1,0 +1,100 @@
+#include "serving/process_limits.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/metric_families.h"
+#include "serving/fair_seats.h"
+
+namespace kintsugi::serving {
+namespace {
+
+constexpr std::size_t kShardSeatsPerCore = 200, kProxySeatsPerCore = 1'024;
+
+std::size_t cores() noexcept { return std::max(1U, std::thread::hardware_concurrency()); }
+
+template <class Member>
+void by_level(MetricFamilies& out, const std::array<FairQueues::LevelTotals, kLevels>& totals,
+              Member member) {
+  for (std::size_t i = 0; i < kLevels; ++i) {
+    out.sample({level_name(static_cast<Level>(i))}, member(totals[i]));
+  }
+}
+
+}  // namespace
+
+ProcessLimits::ProcessLimits(FairLimits seats, const RequestLimits& limits, std::size_t loops)
+    : seats_(FairSeats::share_of(seats, loops)),
+      loops_(std::max<std::size_t>(loops, 1)),
+      requests_(RequestLimiter::make(limits)) {}
+
+std::size_t ProcessLimits::seats_of_shard() noexcept { return cores() * kShardSeatsPerCore; }
+
+std::size_t ProcessLimits::seats_at_proxy() noexcept { return cores() * kProxySeatsPerCore; }
+
+void ProcessLimits::add(const FairQueues& queues) {
+  const std::lock_guard lock(mutex_);
+  queues_.push_back(&queues);
+}
+
+void ProcessLimits::remove(const FairQueues& queues) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (std::erase(queues_, &queues) == 0) {
+    return;
+  }
+  for (std::size_t i = 0; i < kLevels; ++i) {
+    FairQueues::LevelTotals last = queues.totals(static_cast<Level>(i));
+    last.waiting = last.seats = 0;
+    gone_[i] += last;
+  }
+}
+
+std::array<FairQueues::LevelTotals, kLevels> ProcessLimits::totals() const {
+  const std::lock_guard lock(mutex_);
+  std::array<FairQueues::LevelTotals, kLevels> sum = gone_;
+  for (const FairQueues* queues : queues_) {
+    for (std::size_t i = 0; i < kLevels; ++i) {
+      sum[i] += queues->totals(static_cast<Level>(i));
+    }
+  }
+  return sum;
+}
+
+void ProcessLimits::fill(MetricFamilies& out) const {
+  const std::array<FairQueues::LevelTotals, kLevels> all = totals();
+  out.gauge("kintsugi_seats_limit",
+            "requests that may run at once, at a proxy those of one shard; 0: no limit",
+            seats_.seats * loops_);
+  out.gauge("kintsugi_seats", "seats that are taken", {"level"});
+  by_level(out, all, [](const auto& level) { return level.seats; });
+  out.gauge("kintsugi_queue_length", "requests that wait for a seat", {"level"});
+  by_level(out, all, [](const auto& level) { return level.waiting; });
+  out.counter("kintsugi_queue_waited_total", "requests that got a seat after they had waited",
+              {"level"});
+  by_level(out, all, [](const auto& level) { return level.waited; });
+  out.counter("kintsugi_queue_wait_seconds_total", "how long these waited, in all", {"level"});
+  by_level(out, all,
+           [](const auto& level) { return std::chrono::duration<double>(level.wait).count(); });
+  out.counter("kintsugi_queue_rejected_total",
+              "requests that got no seat: their queue was full, or they waited too long",
+              {"level", "reason"});
+  for (std::size_t i = 0; i < kLevels; ++i) {
+    out.sample({level_name(static_cast<Level>(i)), "full"}, all[i].full);
+    out.sample({level_name(static_cast<Level>(i)), "late"}, all[i].late);
+  }
+}
+
+void ProcessLimits::fill_limited(MetricFamilies& out) const {
+  for (std::size_t of = 0; of < 4; ++of) {
+    for (std::size_t kind = 0; kind < 3; ++kind) {
+      const auto whose = static_cast<LimitOf>(of);
+      const auto what = static_cast<LimitKind>(kind);
+      if (const std::string_view name = RequestLimiter::name(whose, what); !name.empty()) {
+        out.sample({name}, requests_->refused(whose, what));
+      }
+    }
+  }
+}
+
+}  // namespace kintsugi::serving

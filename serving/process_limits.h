@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/time.h"
+#include "serving/fair_queues.h"
+#include "serving/request_limits.h"
+
+namespace kintsugi {
+class MetricFamilies;
+}
+
+namespace kintsugi::serving {
+
+/// What the loops of a process share of limits and fairness: `limits.*`, and where the queues are,
+/// for whoever asks how they stand. Threads: any.
+class ProcessLimits {
+ public:
+  /// @param seats  of all loops, at a proxy those of one shard; see FairSeats::share_of
+  explicit ProcessLimits(FairLimits seats = {}, const RequestLimits& limits = {},
+                         std::size_t loops = 1);
+  ProcessLimits(const ProcessLimits&) = delete;
+  ProcessLimits& operator=(const ProcessLimits&) = delete;
+
+  [[nodiscard]] RequestLimiter& requests() noexcept { return *requests_; }
+  /// Of one loop.
+  [[nodiscard]] const FairLimits& seats() const noexcept { return seats_; }
+  /// Where nobody says otherwise (SE-080), by the machine's cores: seats of an embedded shard, and
+  /// of one shard at a proxy.
+  [[nodiscard]] static std::size_t seats_of_shard() noexcept;
+  [[nodiscard]] static std::size_t seats_at_proxy() noexcept;
+
+  /// The queues are there until remove(), on a thread of their own.
+  void add(const FairQueues& queues);
+  void remove(const FairQueues& queues) noexcept;
+  /// Of all queues; those that are gone count on.
+  [[nodiscard]] std::array<FairQueues::LevelTotals, kLevels> totals() const;
+  /// Families of queues and seats (SE-094).
+  void fill(MetricFamilies& out) const;
+  /// Series of kintsugi_limited_total, which has been begun.
+  void fill_limited(MetricFamilies& out) const;
+
+ private:
+  const FairLimits seats_;
+  const std::size_t loops_;
+  const std::shared_ptr<RequestLimiter> requests_;
+  mutable std::mutex mutex_;
+  std::vector<const FairQueues*> queues_;
+  std::array<FairQueues::LevelTotals, kLevels> gone_{};
+};
+
+}  // namespace kintsugi::serving

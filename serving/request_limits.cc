@@ -1,0 +1,184 @@
+#include "serving/request_limits.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace kintsugi::serving {
+namespace {
+
+constexpr std::uint64_t kHolders = (std::uint64_t{1} << 24U) - 1;
+constexpr std::size_t kProbes = 16;
+constexpr int kTries = 8;
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+std::int64_t nanoseconds_of(TimePoint time) noexcept {
+  return std::chrono::duration_cast<Duration>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+RequestLimiter::Pass::Pass(Pass&& other) noexcept
+    : limiter_(std::move(other.limiter_)),
+      buckets_(other.buckets_),
+      count_(std::exchange(other.count_, std::uint8_t{0})),
+      watch_(other.watch_) {}
+
+RequestLimiter::Pass& RequestLimiter::Pass::operator=(Pass&& other) noexcept {
+  if (this != &other) {
+    give_back();
+    limiter_ = std::move(other.limiter_);
+    buckets_ = other.buckets_;
+    count_ = std::exchange(other.count_, std::uint8_t{0});
+    watch_ = other.watch_;
+  }
+  return *this;
+}
+
+void RequestLimiter::Pass::give_back() noexcept {
+  if (limiter_ == nullptr) {
+    return;
+  }
+  for (std::size_t i = 0; i < count_; ++i) {
+    Bucket& bucket = (*limiter_->buckets_)[buckets_[i]];
+    (watch_ ? bucket.watches : bucket.running).fetch_sub(1, std::memory_order_relaxed);
+    bucket.word.fetch_sub(1, std::memory_order_release);
+  }
+  count_ = 0;
+  limiter_.reset();
+}
+
+std::shared_ptr<RequestLimiter> RequestLimiter::make(const RequestLimits& limits) {
+  std::shared_ptr<RequestLimiter> made(new RequestLimiter());
+  made->self_ = made;
+  made->set(limits);
+  return made;
+}
+
+std::string_view RequestLimiter::name(LimitOf of, LimitKind kind) noexcept {
+  constexpr std::array<std::string_view, 12> kNames{"user.rps",
+                                                    "user.concurrent",
+                                                    "user.watches",
+                                                    "cluster.rps",
+                                                    "cluster.concurrent",
+                                                    "cluster.watches",
+                                                    "shard.rps",
+                                                    "shard.concurrent",
+                                                    "shard.watches",
+                                                    "unauthenticated.rps",
+                                                    "",
+                                                    ""};
+  return kNames[index(of, kind)];
+}
+
+void RequestLimiter::set(Rule& rule, const LimitRule& limit) noexcept {
+  const std::int64_t interval = limit.rps == 0 ? 0 : kSecond / limit.rps;
+  const std::int64_t burst = limit.burst == 0 ? limit.rps : limit.burst;
+  rule.tolerance.store((std::max<std::int64_t>(burst, 1) - 1) * interval,
+                       std::memory_order_relaxed);
+  rule.interval.store(interval, std::memory_order_relaxed);
+  rule.concurrent.store(limit.concurrent, std::memory_order_relaxed);
+  rule.watches.store(limit.watches, std::memory_order_relaxed);
+}
+
+void RequestLimiter::set(const RequestLimits& limits) {
+  if (limits.any() && buckets_ == nullptr) {
+    buckets_ = std::make_unique<std::array<Bucket, kBuckets>>();
+  }
+  const std::array<LimitRule, 4> all{limits.user, limits.cluster, limits.shard,
+                                     LimitRule{.rps = limits.unauthenticated_rps}};
+  std::uint32_t limited = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    set(rules_[i], all[i]);
+    limited |= all[i] == LimitRule() ? 0U : 1U << i;
+  }
+  limited_.store(limited, std::memory_order_release);
+}
+
+/// The bucket of a key, which stays its own until it is let go; nullptr: all that it may have are
+/// others'. Two threads that come with a new key at the same time may each make one: the second is
+/// not found again.
+RequestLimiter::Bucket* RequestLimiter::hold(std::uint64_t key, std::int64_t now) noexcept {
+  const std::uint64_t tag = key >> 24U | 1U;
+  const std::size_t first = key % kBuckets;
+  for (int tries = 0; tries < kTries; ++tries) {
+    Bucket* free = nullptr;
+    std::uint64_t free_word = 0;
+    for (std::size_t i = 0; i < kProbes; ++i) {
+      Bucket& bucket = (*buckets_)[(first + i) % kBuckets];
+      std::uint64_t word = bucket.word.load(std::memory_order_acquire);
+      while (word >> 24U == tag) {
+        if (bucket.word.compare_exchange_weak(word, word + 1, std::memory_order_acq_rel)) {
+          return &bucket;
+        }
+      }
+      const bool is_full = bucket.full_at.load(std::memory_order_relaxed) <= now;
+      if (free == nullptr && (word & kHolders) == 0 && is_full) {
+        free = &bucket;
+        free_word = word;
+      }
+    }
+    if (free == nullptr) {
+      return nullptr;
+    }
+    // It was full, and so is a new one: there is nothing to reset.
+    if (free->word.compare_exchange_strong(free_word, tag << 24U | 1U, std::memory_order_acq_rel)) {
+      return free;
+    }
+  }
+  return nullptr;
+}
+
+tl::unexpected<Error> RequestLimiter::refuse(LimitOf of, LimitKind kind,
+                                             std::int64_t wait) noexcept {
+  refused_[index(of, kind)].fetch_add(1, std::memory_order_relaxed);
+  Error error(Errc::kTooManyRequests, "Too many requests: limits." + std::string(name(of, kind)) +
+                                          " is reached, please try again later.");
+  const std::int64_t whole = (wait + kSecond - 1) / kSecond;
+  error.edit().retry_after_seconds = static_cast<int>(std::clamp<std::int64_t>(whole, 1, 3'600));
+  return fail(std::move(error));
+}
+
+Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view name, bool is_watch,
+                                      TimePoint now) noexcept {
+  if (!limits(of) || pass.count_ == pass.buckets_.size()) {
+    return {};
+  }
+  Rule& rule = rules_[static_cast<std::size_t>(of)];
+  const std::int64_t time = nanoseconds_of(now);
+  const std::uint64_t key = siphash({key_.low ^ static_cast<std::uint64_t>(of), key_.high}, name);
+  Bucket* bucket = hold(key, time);
+  if (bucket == nullptr) {
+    return refuse(of, LimitKind::kRate, kSecond);
+  }
+  const LimitKind kind = is_watch ? LimitKind::kWatches : LimitKind::kConcurrent;
+  std::atomic<std::uint32_t>& running = is_watch ? bucket->watches : bucket->running;
+  const std::uint32_t most =
+      (is_watch ? rule.watches : rule.concurrent).load(std::memory_order_relaxed);
+  if (running.fetch_add(1, std::memory_order_relaxed) >= most && most != 0) {
+    running.fetch_sub(1, std::memory_order_relaxed);
+    bucket->word.fetch_sub(1, std::memory_order_release);
+    return refuse(of, kind, kSecond);
+  }
+  const std::int64_t interval = rule.interval.load(std::memory_order_relaxed);
+  std::int64_t full_at = bucket->full_at.load(std::memory_order_relaxed);
+  while (interval != 0) {
+    const std::int64_t from = std::max(full_at, time);
+    const std::int64_t wait = from - time - rule.tolerance.load(std::memory_order_relaxed);
+    if (wait > 0) {
+      running.fetch_sub(1, std::memory_order_relaxed);
+      bucket->word.fetch_sub(1, std::memory_order_release);
+      return refuse(of, LimitKind::kRate, wait);
+    }
+    if (bucket->full_at.compare_exchange_weak(full_at, from + interval,
+                                              std::memory_order_relaxed)) {
+      break;
+    }
+  }
+  pass.limiter_ = self_.lock();
+  pass.watch_ = is_watch;
+  pass.buckets_[pass.count_++] = static_cast<std::uint32_t>(bucket - buckets_->data());
+  return {};
+}
+
+}  // namespace kintsugi::serving

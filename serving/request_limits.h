@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/siphash.h"
+#include "base/time.h"
+
+namespace kintsugi::serving {
+
+/// What a user, a logical cluster or a shard may have. 0: no limit.
+struct LimitRule {
+  std::uint32_t rps = 0;         ///< requests a second, in the long run
+  std::uint32_t burst = 0;       ///< at once; 0: those of a second
+  std::uint32_t concurrent = 0;  ///< requests that run, without watches
+  std::uint32_t watches = 0;
+  bool operator==(const LimitRule&) const = default;
+};
+struct RequestLimits {
+  LimitRule user{}, cluster{}, shard{};
+  std::uint32_t unauthenticated_rps = 0;  ///< per address of clients that nobody knows
+  [[nodiscard]] bool any() const noexcept { return !(*this == RequestLimits()); }
+  bool operator==(const RequestLimits&) const = default;
+};
+
+/// Whose limit.
+enum class LimitOf : std::uint8_t { kUser, kCluster, kShard, kUnauthenticated };
+/// Of what.
+enum class LimitKind : std::uint8_t { kRate, kConcurrent, kWatches };
+
+/// Counts what the requests of a process have against `limits.*`: token buckets, requests and
+/// watches that run, per user, logical cluster, shard and unknown address. 65,536 buckets at most;
+/// one that is full and that no request holds may be forgotten, any other may not (SE-089).
+/// Threads: any, without locks. Cost without a limit: one load.
+class RequestLimiter {
+ public:
+  static constexpr std::size_t kBuckets = 65'536;
+
+  /// What one request holds; gives it back when it is destroyed. Threads: one at a time.
+  class Pass {
+   public:
+    Pass() noexcept = default;
+    Pass(Pass&& other) noexcept;
+    Pass& operator=(Pass&& other) noexcept;
+    ~Pass() { give_back(); }
+    void give_back() noexcept;
+    [[nodiscard]] bool is_empty() const noexcept { return limiter_ == nullptr; }
+
+   private:
+    friend class RequestLimiter;
+    std::shared_ptr<RequestLimiter> limiter_;
+    std::array<std::uint32_t, 3> buckets_{};
+    std::uint8_t count_ = 0;
+    bool watch_ = false;
+  };
+
+  [[nodiscard]] static std::shared_ptr<RequestLimiter> make(const RequestLimits& limits = {});
+  RequestLimiter(const RequestLimiter&) = delete;
+  RequestLimiter& operator=(const RequestLimiter&) = delete;
+
+  /// For requests that come from now on. One thread at a time.
+  void set(const RequestLimits& limits);
+  /// There is a limit of anything.
+  [[nodiscard]] bool any() const noexcept { return limited_.load(std::memory_order_acquire) != 0; }
+  /// There is a limit of this.
+  [[nodiscard]] bool limits(LimitOf of) const noexcept {
+    return (limited_.load(std::memory_order_acquire) >> static_cast<unsigned>(of) & 1U) != 0;
+  }
+  /// Charges a request to one more bucket of `pass`, at most three in all.
+  /// @param name  of the user, cluster, shard or address
+  /// @error kTooManyRequests with the name of the limit and when to try again; nothing is charged.
+  [[nodiscard]] Expected<void> charge(Pass& pass, LimitOf of, std::string_view name, bool is_watch,
+                                      TimePoint now) noexcept;
+  /// Requests that were refused.
+  [[nodiscard]] std::uint64_t refused(LimitOf of, LimitKind kind) const noexcept {
+    return refused_[index(of, kind)].load(std::memory_order_relaxed);
+  }
+  /// "user.rps", …: the label `limit` of metrics.
+  [[nodiscard]] static std::string_view name(LimitOf of, LimitKind kind) noexcept;
+  /// All pairs of LimitOf and LimitKind that there are.
+  static constexpr std::size_t kLimits = 10;
+
+ private:
+  struct Bucket {
+    std::atomic<std::uint64_t> word = 0;    // tag of the key, and how many requests hold it
+    std::atomic<std::int64_t> full_at = 0;  // [ns] when no token is missing any more
+    std::atomic<std::uint32_t> running = 0, watches = 0;
+  };
+  struct Rule {
+    std::atomic<std::int64_t> interval = 0, tolerance = 0;  // [ns] 0: no rate
+    std::atomic<std::uint32_t> concurrent = 0, watches = 0;
+  };
+  RequestLimiter() = default;
+  [[nodiscard]] static constexpr std::size_t index(LimitOf of, LimitKind kind) noexcept {
+    return static_cast<std::size_t>(of) * 3 + static_cast<std::size_t>(kind);
+  }
+  [[nodiscard]] Bucket* hold(std::uint64_t key, std::int64_t now) noexcept;
+  [[nodiscard]] tl::unexpected<Error> refuse(LimitOf of, LimitKind kind,
+                                             std::int64_t wait) noexcept;
+  void set(Rule& rule, const LimitRule& limit) noexcept;
+
+  const SipKey key_ = SipKey::random();
+  std::array<Rule, 4> rules_;
+  std::atomic<std::uint32_t> limited_ = 0;                 // a bit per LimitOf
+  std::unique_ptr<std::array<Bucket, kBuckets>> buckets_;  // made before the first bit is set
+  std::array<std::atomic<std::uint64_t>, 12> refused_{};
+  std::weak_ptr<RequestLimiter> self_;
+};
+
+}  // namespace kintsugi::serving

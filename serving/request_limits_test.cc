@@ -1,0 +1,167 @@
+#include "serving/request_limits.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "krm/status.h"
+
+namespace kintsugi::serving {
+namespace {
+
+using Pass = RequestLimiter::Pass;
+
+const TimePoint kStart = TimePoint() + seconds(1'000);
+
+int retry_of(const Expected<void>& result) {
+  return result ? 0 : krm::retry_after_seconds(result.error());
+}
+
+TEST(RequestLimits, WithoutLimits_NothingIsCounted) {
+  const auto limiter = RequestLimiter::make();
+  EXPECT_FALSE(limiter->limits(LimitOf::kUser));
+  for (int i = 0; i < 100'000; ++i) {
+    Pass pass;
+    ASSERT_TRUE(limiter->charge(pass, LimitOf::kUser, "a", false, kStart));
+  }
+}
+
+TEST(RequestLimits, FP139_WhoIsOverHisRateIsToldWhenToComeAgain) {
+  const auto limiter = RequestLimiter::make({.user = {.rps = 2, .burst = 6}});
+  const auto ask = [&](std::string_view user, TimePoint now) {
+    Pass pass;
+    return limiter->charge(pass, LimitOf::kUser, user, false, now);
+  };
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_TRUE(ask("a", kStart)) << i;
+  }
+  const auto refused = ask("a", kStart);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::kTooManyRequests);
+  EXPECT_EQ(refused.error().message(),
+            "Too many requests: limits.user.rps is reached, please try again later.");
+  EXPECT_EQ(retry_of(refused), 1);
+  EXPECT_TRUE(ask("b", kStart)) << "others notice nothing";
+  EXPECT_FALSE(ask("a", kStart + milliseconds(499)));
+  EXPECT_TRUE(ask("a", kStart + milliseconds(500))) << "one that is refused costs nothing";
+  EXPECT_EQ(limiter->refused(LimitOf::kUser, LimitKind::kRate), 2U);
+  const auto slow = RequestLimiter::make({.unauthenticated_rps = 1});
+  Pass one, two;
+  EXPECT_TRUE(slow->charge(one, LimitOf::kUnauthenticated, "192.0.2.1", false, kStart));
+  const auto other = slow->charge(two, LimitOf::kUnauthenticated, "192.0.2.1", false, kStart);
+  EXPECT_EQ(retry_of(other), 1);
+  EXPECT_NE(other.error().message().find("limits.unauthenticated.rps"), std::string_view::npos);
+}
+
+TEST(RequestLimits, FP139_TheHundredAndFirstWatchOfAHundredIsRefused) {
+  const auto limiter = RequestLimiter::make({.user = {.concurrent = 2, .watches = 100}});
+  std::vector<Pass> watches(101);
+  for (std::size_t i = 0; i < 100; ++i) {
+    ASSERT_TRUE(limiter->charge(watches[i], LimitOf::kUser, "a", true, kStart));
+  }
+  const auto refused = limiter->charge(watches[100], LimitOf::kUser, "a", true, kStart);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(),
+            "Too many requests: limits.user.watches is reached, please try again later.");
+  Pass one, two, three;
+  EXPECT_TRUE(limiter->charge(one, LimitOf::kUser, "a", false, kStart)) << "no watch";
+  EXPECT_TRUE(limiter->charge(two, LimitOf::kUser, "a", false, kStart));
+  EXPECT_FALSE(limiter->charge(three, LimitOf::kUser, "a", false, kStart));
+  two.give_back();
+  EXPECT_TRUE(limiter->charge(three, LimitOf::kUser, "a", false, kStart));
+  watches[50].give_back();
+  EXPECT_TRUE(limiter->charge(watches[100], LimitOf::kUser, "a", true, kStart));
+  EXPECT_EQ(limiter->refused(LimitOf::kUser, LimitKind::kWatches), 1U);
+  EXPECT_EQ(limiter->refused(LimitOf::kUser, LimitKind::kConcurrent), 1U);
+}
+
+TEST(RequestLimits, AUserAClusterAndAShardOfOneNameAreThree) {
+  const auto limiter =
+      RequestLimiter::make({.user = {.rps = 1}, .cluster = {.rps = 1}, .shard = {.rps = 1}});
+  Pass pass;
+  EXPECT_TRUE(limiter->charge(pass, LimitOf::kUser, "root", false, kStart));
+  EXPECT_TRUE(limiter->charge(pass, LimitOf::kCluster, "root", false, kStart));
+  EXPECT_TRUE(limiter->charge(pass, LimitOf::kShard, "root", false, kStart));
+  Pass next;
+  EXPECT_FALSE(limiter->charge(next, LimitOf::kShard, "root", false, kStart));
+}
+
+TEST(RequestLimits, SE089_OnlyFullBucketsAreForgotten) {
+  const auto limiter = RequestLimiter::make({.user = {.rps = 1, .concurrent = 1}});
+  Pass held;
+  ASSERT_TRUE(limiter->charge(held, LimitOf::kUser, "held", false, kStart));
+  Pass empty;
+  ASSERT_TRUE(limiter->charge(empty, LimitOf::kUser, "empty", false, kStart));
+  empty.give_back();
+  std::size_t let_in = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    Pass pass;
+    let_in +=
+        limiter->charge(pass, LimitOf::kUser, "u" + std::to_string(i), false, kStart) ? 1U : 0U;
+  }
+  EXPECT_LE(let_in, RequestLimiter::kBuckets) << "the table does not grow";
+  EXPECT_GE(let_in, RequestLimiter::kBuckets / 2);
+  Pass next;
+  EXPECT_FALSE(limiter->charge(next, LimitOf::kUser, "empty", false, kStart + milliseconds(999)));
+  const TimePoint later = kStart + seconds(2);
+  for (int i = 0; i < 200'000; ++i) {
+    Pass pass;
+    static_cast<void>(limiter->charge(pass, LimitOf::kUser, "v" + std::to_string(i), false, later));
+  }
+  EXPECT_FALSE(limiter->charge(next, LimitOf::kUser, "held", false, later + seconds(9)))
+      << "what a request holds is never forgotten";
+}
+
+TEST(RequestLimits, R30_AreReloadable) {
+  const auto limiter = RequestLimiter::make();
+  limiter->set({.cluster = {.rps = 1}});
+  Pass one, two;
+  EXPECT_TRUE(limiter->charge(one, LimitOf::kCluster, "a", false, kStart));
+  EXPECT_FALSE(limiter->charge(two, LimitOf::kCluster, "a", false, kStart));
+  limiter->set({.cluster = {.rps = 0, .watches = 1}});
+  EXPECT_TRUE(limiter->charge(two, LimitOf::kCluster, "a", false, kStart));
+  limiter->set({});
+  one.give_back();
+  two.give_back();
+  EXPECT_FALSE(limiter->limits(LimitOf::kCluster));
+}
+
+TEST(RequestLimits, FromManyThreads_NoTokenIsSpentTwiceAndNothingIsLeftBehind) {
+  constexpr std::uint32_t kBurst = 20'000;
+  const auto limiter = RequestLimiter::make({.user = {.rps = 1, .burst = kBurst, .concurrent = 3}});
+  {
+    Pass first;  // the bucket is there
+    ASSERT_TRUE(limiter->charge(first, LimitOf::kUser, "a", false, kStart));
+  }
+  std::atomic<std::uint32_t> let_in = 1, running = 0;
+  std::atomic<bool> crowded = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 20'000; ++round) {
+        Pass pass;
+        if (limiter->charge(pass, LimitOf::kUser, "a", false, kStart)) {
+          ++let_in;
+          crowded = crowded || ++running > 3;
+          --running;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_FALSE(crowded);
+  EXPECT_LE(let_in, kBurst);
+  std::array<Pass, 3> all;
+  const TimePoint later = kStart + seconds(kBurst);
+  for (Pass& pass : all) {
+    EXPECT_TRUE(limiter->charge(pass, LimitOf::kUser, "a", false, later)) << "every place is free";
+  }
+}
+
+}  // namespace
+}  // namespace kintsugi::serving
