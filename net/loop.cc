@@ -9,7 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
@@ -42,6 +42,14 @@ std::uint64_t tag(int fd, std::uint32_t generation) {
 }
 
 }  // namespace
+
+/// Asio arms what is over already as an absolute time, which is never where another clock has been
+/// put before the process (libfaketime).
+struct RelativeWait : asio::wait_traits<Clock> {
+  static Duration to_wait_duration(const Duration& wait) {
+    return std::max(wait, Duration(std::chrono::microseconds(1)));
+  }
+};
 
 struct Loop::Impl {
   struct Slot {
@@ -86,7 +94,7 @@ struct Loop::Impl {
   int epoll = -1;     // of `set`
   bool more = false;  // than one turn took from it
   unsigned busy = 0;  // turns since Asio looked
-  asio::steady_timer deadline{context};
+  asio::basic_waitable_timer<Clock, RelativeWait> deadline{context};
   std::uint64_t deadline_tick = TimerWheel::kNever;  // for which it is armed
 
   void dispatch(std::uint64_t event_tag, std::uint32_t events) {
