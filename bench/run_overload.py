@@ -9,6 +9,7 @@ p99, who was refused, the most resident memory of proxy and shard, and how long 
 """
 import argparse
 import json
+import multiprocessing
 import os
 import pathlib
 import statistics
@@ -76,6 +77,27 @@ class Flood(threading.Thread):
         self.connection.close()
 
 
+def ask_as_others(users, rate, stop, results):
+    others = [Other(user, rate, stop) for user in users]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+    results.put(("others", (sorted(one for other in others for one in other.times), sum(other.refused for other in others))))
+
+
+def flood_as_one(raw_h2, client, arguments, stop, results):
+    floods = [Flood(raw_h2, client, arguments.depth, stop) for _ in range(arguments.connections)]
+    for flood in floods:
+        flood.start()
+    counts = {}
+    for flood in floods:
+        flood.join()
+        for status, number in flood.counts.items():
+            counts[str(status)] = counts.get(str(status), 0) + number
+    results.put(("heavy", counts))
+
+
 def resident(pid):
     for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
@@ -106,18 +128,18 @@ def measure(kit, raw_h2, installation, arguments):
     heavy = installation.user_client("heavy", [], "/clusters/root:load")
     for user in (*users, heavy):
         kit.eventually(lambda u=user: u.get(MAPS + "/kube-root-ca.crt").status == 200, 30)
-    stop, stop_flood = threading.Event(), threading.Event()
-    others = [Other(user, arguments.rate, stop) for user in users]
+    spawn = multiprocessing.get_context("fork")
+    stop, stop_flood, results = spawn.Event(), spawn.Event(), spawn.Queue()
+    # Processes of their own, so that they do not wait for each other's Python.
+    ask = spawn.Process(target=ask_as_others, args=(users, arguments.rate, stop, results))
+    load = spawn.Process(target=flood_as_one, args=(raw_h2, heavy, arguments, stop_flood, results))
     pids = {name: installation.pid(name) for name in ("proxy", "root")}
     most = {name: resident(pid) for name, pid in pids.items()}
     marks = [time.monotonic()]
-    for other in others:
-        other.start()
+    ask.start()
     time.sleep(arguments.seconds)
     marks.append(time.monotonic())
-    floods = [Flood(raw_h2, heavy, arguments.depth, stop_flood) for _ in range(arguments.connections)]
-    for flood in floods:
-        flood.start()
+    load.start()
     end = time.monotonic() + arguments.seconds
     quiet_memory = dict(most)
     while time.monotonic() < end:
@@ -128,18 +150,14 @@ def measure(kit, raw_h2, installation, arguments):
     time.sleep(arguments.seconds)
     stop.set()
     marks.append(time.monotonic())
-    for thread in (*others, *floods):
-        thread.join(60)
-    times = sorted(one for other in others for one in other.times)
+    found = dict([results.get(timeout=60), results.get(timeout=60)])
+    for process in (ask, load):
+        process.join(60)
+    times, refused = found["others"]
     phases = [[one for one in times if begin <= one[0] < to] for begin, to in zip(marks, marks[1:])]
-    counts = {}
-    for flood in floods:
-        for status, number in flood.counts.items():
-            counts[str(status)] = counts.get(str(status), 0) + number
     quiet, loaded, after = map(figures, phases)
     slow = [due - marks[2] for due, taken in phases[2] if taken * 1000 > 2 * quiet["p99_ms"]]
-    return {"quiet": quiet, "flooded": loaded, "after": after, "others_refused": sum(other.refused for other in others),
-            "heavy": counts, "ratio_p99": round(loaded["p99_ms"] / quiet["p99_ms"], 2),
+    return {"quiet": quiet, "flooded": loaded, "after": after, "others_refused": refused, "heavy": found["heavy"], "ratio_p99": round(loaded["p99_ms"] / quiet["p99_ms"], 2),
             "recovered_after_s": round(max(slow, default=0), 2), "resident_mib": {"before": quiet_memory, "most": most}}
 
 
