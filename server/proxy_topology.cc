@@ -1,4 +1,6 @@
 // How the proxy learns the topology, and the controllers that work on it.
+#include <malloc.h>
+
 #include <algorithm>
 #include <set>
 
