@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>

@@ -7,8 +7,8 @@ import unittest
 
 import kit
 import trust
-from trust import (A, ALL, APIS, APPLY, CORE, FIELDS, FREE, KINDS, L, MERGE, METADATA, MOUNT, OVERWRITTEN, PATCH, STATUS, Ways, again, as_bob,
-                   body_of, export_of, found, grant, pointer)
+from trust import (A, ALL, APPLY, CORE, FIELDS, FREE, KINDS, L, MERGE, METADATA, MOUNT, OVERWRITTEN, PATCH, STATUS, Ways, again, as_bob,
+                   body_of, found, grant, pointer)
 
 
 def setUpModule():

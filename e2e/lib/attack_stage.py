@@ -120,7 +120,7 @@ class Stage:
             return found
 
         try:
-            return kit.eventually(lambda: (got := lines()) if set(self.asked) <= set(lines()) else None, 10, "all lines of the audit")
+            return kit.eventually(lambda: got if set(self.asked) <= set(got := lines()) else None, 10, "all lines of the audit")
         except kit.Timeout:
             return lines()
 

@@ -6,6 +6,7 @@
 #include "auth/x509_identity.h"
 #include "base/memory.h"
 #include "base/strings.h"
+#include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 #include "proxy/forwarding/internal/watch_tail.h"
 #include "serving/answer.h"
@@ -228,7 +229,7 @@ class Forward final : public http::RequestHandler,
     who.payer = payer.name;
     who.level = payer.known && !is_user ? serving::Level::kTenant : who.level;
     who.cluster = pending_->head.target;
-    who.cluster = who.cluster.substr(0, who.cluster.find('/', sizeof "/clusters/"));
+    who.cluster = who.cluster.substr(0, who.cluster.find('/', krm::kClustersPrefix.size()));
     pending_->waits = pending_->awaits = true;
     const bool runs = seats.enter(pending_->seat, who, {.bytes = pending_->head.target.size()},
                                   [this](Expected<void> room) { on_seat(std::move(room)); });

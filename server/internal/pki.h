@@ -9,9 +9,9 @@
 namespace kintsugi::server {
 
 /// The certificates of an installation, below `<dir>/pki` (SE-145). Pairs are made when they are
-/// missing, made again when a third of their life is over or their key is not the certificate's, and
-/// kept otherwise, as are CAs and what others have put in their place; keys are 0600. Readers of a
-/// pair may see the new key with the old certificate for a moment.
+/// missing, made again when a third of their life is over or their key is not the certificate's,
+/// and kept otherwise, as are CAs and what others have put in their place; keys are 0600. Readers
+/// of a pair may see the new key with the old certificate for a moment.
 class Pki {
  public:
   explicit Pki(std::string folder) : folder_(std::move(folder)) {}
