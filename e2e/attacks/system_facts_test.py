@@ -7,7 +7,7 @@ import unittest
 
 import kit
 import trust
-from trust import (A, ALL, APPLY, CORE, FIELDS, FREE, KINDS, L, MERGE, METADATA, MOUNT, OVERWRITTEN, PATCH, STATUS, Ways, again, as_bob,
+from trust import (A, APPLY, CORE, FIELDS, FREE, KINDS, L, MERGE, METADATA, MOUNT, OVERWRITTEN, PATCH, STATUS, Ways, again, as_bob,
                    body_of, found, grant, pointer)
 
 
