@@ -134,11 +134,11 @@ TEST_F(Controllers, TP125_WhenTwoProxiesShareAStore_NoTupleHasTwoPartitions) {
              condition(set, "PartitionsReady") == "True ";
     });
   }
-  // A double of any origin goes, the oldest stays.
+  // A double of any origin goes, the oldest stays; of the same second, the first by name.
   const Json set = get(kTopology, "partitionsets", "set0");
   const auto good = tuples_of("set0");
   const Json model = get(kTopology, "partitions", good.begin()->second);
-  for (const char* name : {"planted-1", "planted-2", "planted-3"}) {
+  for (const char* name : {"with-1", "with-2", "with-3"}) {
     Json copy = Json::object({{"apiVersion", "topology.kcp.io/v1alpha1"},
                               {"kind", "Partition"},
                               {"metadata", Json::object({{"name", name}})},
@@ -147,9 +147,9 @@ TEST_F(Controllers, TP125_WhenTwoProxiesShareAStore_NoTupleHasTwoPartitions) {
     create(kTopology, "partitions", std::move(copy));
   }
   run_until([&] {
-    return get(kTopology, "partitions", "planted-1").is_null() &&
-           get(kTopology, "partitions", "planted-2").is_null() &&
-           get(kTopology, "partitions", "planted-3").is_null() && replicas_[0]->idle() &&
+    return get(kTopology, "partitions", "with-1").is_null() &&
+           get(kTopology, "partitions", "with-2").is_null() &&
+           get(kTopology, "partitions", "with-3").is_null() && replicas_[0]->idle() &&
            replicas_[1]->idle();
   });
   EXPECT_EQ(tuples_of("set0"), good);
