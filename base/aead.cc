@@ -124,7 +124,8 @@ std::optional<std::string> gcm_open(const SecretKey& key, std::string_view assoc
     return std::nullopt;
   }
   const std::size_t size = sealed.size() - kGcmNonce - kGcmTag;
-  std::string tag(sealed.substr(kGcmNonce + size));
+  std::string tag;
+  tag.append(sealed.data() + kGcmNonce + size, kGcmTag);
   std::string plain(size + 1, '\0');  // never empty: OpenSSL takes null for associated data
   auto* const to = reinterpret_cast<unsigned char*>(plain.data());
   const CipherContext context(EVP_CIPHER_CTX_new());

@@ -22,6 +22,22 @@ void by_level(MetricFamilies& out, const std::array<FairQueues::LevelTotals, kLe
   }
 }
 
+/// As std::lock_guard, of what throws nothing.
+class Holding {
+ public:
+  explicit Holding(std::atomic_flag& held) noexcept : held_(held) {
+    while (held_.test_and_set(std::memory_order_acquire)) {
+      std::this_thread::yield();
+    }
+  }
+  ~Holding() { held_.clear(std::memory_order_release); }
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+
+ private:
+  std::atomic_flag& held_;
+};
+
 }  // namespace
 
 ProcessLimits::ProcessLimits(FairLimits seats, const RequestLimits& limits, std::size_t loops)
@@ -34,12 +50,12 @@ std::size_t ProcessLimits::seats_of_shard() noexcept { return cores() * kShardSe
 std::size_t ProcessLimits::seats_at_proxy() noexcept { return cores() * kProxySeatsPerCore; }
 
 void ProcessLimits::add(const FairQueues& queues) {
-  const std::lock_guard lock(mutex_);
+  const Holding lock(held_);
   queues_.push_back(&queues);
 }
 
 void ProcessLimits::remove(const FairQueues& queues) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Holding lock(held_);
   if (std::erase(queues_, &queues) == 0) {
     return;
   }
@@ -51,7 +67,7 @@ void ProcessLimits::remove(const FairQueues& queues) noexcept {
 }
 
 std::array<FairQueues::LevelTotals, kLevels> ProcessLimits::totals() const {
-  const std::lock_guard lock(mutex_);
+  const Holding lock(held_);
   std::array<FairQueues::LevelTotals, kLevels> sum = gone_;
   for (const FairQueues* queues : queues_) {
     for (std::size_t i = 0; i < kLevels; ++i) {

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/time.h"
@@ -49,7 +49,7 @@ class ProcessLimits {
   const FairLimits seats_;
   const std::size_t loops_;
   const std::shared_ptr<RequestLimiter> requests_;
-  mutable std::mutex mutex_;
+  mutable std::atomic_flag held_;  // by who uses what follows; loops come and go seldom
   std::vector<const FairQueues*> queues_;
   std::array<FairQueues::LevelTotals, kLevels> gone_{};
 };

@@ -132,8 +132,9 @@ RequestLimiter::Bucket* RequestLimiter::hold(std::uint64_t key, std::int64_t now
 tl::unexpected<Error> RequestLimiter::refuse(LimitOf of, LimitKind kind,
                                              std::int64_t wait) noexcept {
   refused_[index(of, kind)].fetch_add(1, std::memory_order_relaxed);
-  Error error(Errc::kTooManyRequests, "Too many requests: limits." + std::string(name(of, kind)) +
-                                          " is reached, please try again later.");
+  std::string text = "Too many requests: limits.";
+  text.append(name(of, kind)).append(" is reached, please try again later.");
+  Error error(Errc::kTooManyRequests, std::move(text));
   const std::int64_t whole = (wait + kSecond - 1) / kSecond;
   error.edit().retry_after_seconds = static_cast<int>(std::clamp<std::int64_t>(whole, 1, 3'600));
   return fail(std::move(error));

@@ -33,7 +33,8 @@ const std::shared_ptr<const krm::RequestInfo>& TargetReadings::info(
 const std::shared_ptr<const KeptServicePath>& TargetReadings::service(
     std::string_view text, const krm::RequestTarget& target) {
   if (service_ == nullptr) {
-    service_ = std::make_shared<const KeptServicePath>(text.substr(target.inner));
+    service_ =
+        std::make_shared<const KeptServicePath>(text.substr(std::min(target.inner, text.size())));
   }
   return service_;
 }

@@ -20,7 +20,7 @@ namespace kintsugi::proxy {
 /// A path of a virtual workspace with the text that it refers to.
 struct KeptServicePath {
   explicit KeptServicePath(std::string_view from)
-      : text(from), path(krm::parse_service_path(text)) {}
+      : text(from.begin(), from.end()), path(krm::parse_service_path(text)) {}
   KeptServicePath(const KeptServicePath&) = delete;
   KeptServicePath& operator=(const KeptServicePath&) = delete;
   const std::string text;
