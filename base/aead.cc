@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "base/log.h"
 
@@ -19,8 +20,10 @@ struct CipherContextDeleter {
 };
 using CipherContext = std::unique_ptr<EVP_CIPHER_CTX, CipherContextDeleter>;
 
-[[noreturn]] void give_up_sealing(const char* what) {
-  log_error("OpenSSL cannot encrypt", {{"step", what}});
+[[noreturn]] void give_up_sealing(std::string_view what) {
+  std::string step;
+  step.append(what);
+  log_error("OpenSSL cannot encrypt", {{"step", std::move(step)}});
   std::abort();
 }
 
