@@ -9,6 +9,16 @@
 namespace kintsugi::proxy {
 namespace {
 
+bool is_space(char c) noexcept { return c == ' ' || c == '\t' || c == '\r'; }
+
+/// As rfind, which looks at one byte at a time.
+std::size_t last_newline(std::string_view bytes) noexcept {
+  const void* const found = ::memrchr(bytes.data(), '\n', bytes.size());
+  return found == nullptr
+             ? std::string_view::npos
+             : static_cast<std::size_t>(static_cast<const char*>(found) - bytes.data());
+}
+
 /// Walks through JSON text that may end early; every function returns false there and at anything
 /// unexpected.
 class Walk {
@@ -47,12 +57,12 @@ class Walk {
         return false;
       }
       std::size_t backslashes = 0;
-      while (quote - backslashes > begin && text_[quote - backslashes - 1] == '\\') {
+      while (quote - backslashes > begin && text_.data()[quote - backslashes - 1] == '\\') {
         ++backslashes;
       }
       at_ = quote + 1;
       if (backslashes % 2 == 0) {
-        raw = text_.substr(begin, quote - begin);
+        raw = {text_.data() + begin, quote - begin};
         return true;
       }
     }
@@ -61,7 +71,7 @@ class Walk {
     skip_space();
     std::size_t depth = 0;
     while (at_ < text_.size()) {
-      const char c = text_[at_];
+      const char c = text_.data()[at_];
       if (c == '"') {
         std::string_view ignored;
         if (!read_string(ignored)) {
@@ -92,12 +102,12 @@ class Walk {
 
  private:
   void skip_space() noexcept {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) {
+    while (at_ < text_.size() && is_space(text_.data()[at_])) {
       ++at_;
     }
   }
   [[nodiscard]] bool take(char c) noexcept {
-    if (at_ < text_.size() && text_[at_] == c) {
+    if (at_ < text_.size() && text_.data()[at_] == c) {
       ++at_;
       return true;
     }
@@ -184,14 +194,14 @@ void WatchTail::feed_lines(std::string_view bytes) {
   if (!bookmarks_) {
     return;
   }
-  const std::size_t last = bytes.rfind('\n');
+  const std::size_t last = last_newline(bytes);
   if (last == std::string_view::npos) {
     if (fresh) {
       scan(bytes, begun_);
     }
     return;
   }
-  const std::size_t before = last == 0 ? std::string_view::npos : bytes.rfind('\n', last - 1);
+  const std::size_t before = last_newline({bytes.data(), last});
   if (before == std::string_view::npos && !fresh) {
     version_ = begun_;
   } else {
