@@ -1,7 +1,5 @@
 #include "server/confinement.h"
 
-#include <fcntl.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -14,8 +12,11 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "base/log.h"
 
@@ -121,24 +122,31 @@ struct Rule {
   scmp_arg_cmp argument;
 };
 
+constexpr scmp_arg_cmp is(unsigned argument, std::uint64_t value) {
+  return {argument, SCMP_CMP_EQ, value, 0};
+}
+constexpr scmp_arg_cmp masked(unsigned argument, std::uint64_t mask, std::uint64_t value) {
+  return {argument, SCMP_CMP_MASKED_EQ, mask, value};
+}
+
 /// Calls that depend on an argument.
 const Rule kGuarded[] = {
-    {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET)},
-    {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET6)},
-    {"socket", SCMP_A0(SCMP_CMP_EQ, AF_UNIX)},
-    {"socket", SCMP_A0(SCMP_CMP_EQ, AF_NETLINK)},  // name resolution asks for own addresses
-    {"socketpair", SCMP_A0(SCMP_CMP_EQ, AF_UNIX)},
-    {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONBIO)},
-    {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONREAD)},
-    {"ioctl", SCMP_A1(SCMP_CMP_EQ, TCGETS)},  // is it a terminal?
-    {"mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
-    {"mprotect", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
-    {"clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)},
-    {"kill", SCMP_A1(SCMP_CMP_EQ, 0)},  // is it alive?
-    {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME)},
-    {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME)},
-    {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_TIMERSLACK)},
-    {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_DUMPABLE)},
+    {"socket", is(0, AF_INET)},
+    {"socket", is(0, AF_INET6)},
+    {"socket", is(0, AF_UNIX)},
+    {"socket", is(0, AF_NETLINK)},  // name resolution asks for own addresses
+    {"socketpair", is(0, AF_UNIX)},
+    {"ioctl", is(1, FIONBIO)},
+    {"ioctl", is(1, FIONREAD)},
+    {"ioctl", is(1, TCGETS)},  // is it a terminal?
+    {"mmap", masked(2, PROT_EXEC, 0)},
+    {"mprotect", masked(2, PROT_EXEC, 0)},
+    {"clone", masked(0, CLONE_THREAD, CLONE_THREAD)},
+    {"kill", is(1, 0)},  // is it alive?
+    {"prctl", is(0, PR_SET_NAME)},
+    {"prctl", is(0, PR_GET_NAME)},
+    {"prctl", is(0, PR_SET_TIMERSLACK)},
+    {"prctl", is(0, PR_GET_DUMPABLE)},
 };
 
 struct ReleaseFilter {

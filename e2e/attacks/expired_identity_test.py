@@ -15,12 +15,12 @@ import threading
 import time
 import unittest
 
+import fake_clock
 import kit
 from kit import bearer
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 WATCH = f"{MAPS}?watch=true&allowWatchBookmarks=true"
 WATCH_ALL = WATCH.replace("/namespaces/default", "")
 
@@ -576,23 +576,14 @@ class Tokens(Case):
 class Clocks(Case):
     """SE-T024: the wall clock jumps, by 400 days and back."""
 
-    @unittest.skipUnless(FAKETIME.exists(), "needs libfaketime")
+    @fake_clock.needed
     def test_SE_T024_the_clock_jumps(self):
         authority = Authority.of_installation(installation.dir / "t024")
         proxy = self.proxy()
         clock = proxy.dir / "clock"
         clock.write_text("+0d\n")
-        fake = {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-        before = {key: os.environ.get(key) for key in fake}
-        os.environ.update(fake)
-        try:
+        with fake_clock.for_children(clock):
             proxy.__enter__()
-        finally:
-            for key, value in before.items():
-                os.environ.pop(key, None)
-                if value is not None:
-                    os.environ[key] = value
         short, long = authority.sign("ada", after(2 * 86400)), authority.sign("bea", after(800 * 86400))
         connection = self.client(proxy, short).connect()
         self.addCleanup(connection.close)

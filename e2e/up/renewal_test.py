@@ -3,45 +3,29 @@ import base64
 import contextlib
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import threading
 import unittest
 
+import fake_clock
 import kit
 
-FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 PAIRS = ("proxy", "admin", "shard-admin", "proxy-requestheader", "shard-root", "shard-shard-1")
 MAPS = "/clusters/root/api/v1/namespaces/default/configmaps"
 
 
-@contextlib.contextmanager
-def environment(more):
-    before = {key: os.environ.get(key) for key in more}
-    os.environ.update(more)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            os.environ.pop(key, None)
-            if value is not None:
-                os.environ[key] = value
-
-
-@unittest.skipUnless(FAKETIME.exists(), "needs libfaketime")
+@fake_clock.needed
 class Renewal(unittest.TestCase):
     def setUp(self):
         self.installation = kit.Installation(shards=2)
         self.addCleanup(self.installation.__exit__, None, None, None)
         self.clock = self.installation.dir / "clock"
-        self.fake = {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_NO_CACHE": "1",
-                     "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         self.pki = self.installation.state / "pki"
 
     def start(self, days):
         self.clock.write_text(f"+{days}d\n")
-        with environment(self.fake):
+        with fake_clock.for_children(self.clock):
             self.installation.start()
 
     def certificates(self):
@@ -51,7 +35,7 @@ class Renewal(unittest.TestCase):
         """With the administrator's pair, by the clock of the installation."""
         run = subprocess.run(["curl", "-sS", "--max-time", "20", "--cacert", self.pki / "serving-ca.crt", "--cert", self.pki / "admin.crt",
                               "--key", self.pki / "admin.key", *arguments[1:], f"https://127.0.0.1:{self.installation.port}{arguments[0]}"],
-                             env=os.environ | self.fake, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+                             env=os.environ | fake_clock.variables(self.clock), capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
         return run.stdout if run.returncode == 0 else ""
 
     def names(self):
@@ -91,7 +75,7 @@ class Renewal(unittest.TestCase):
         self.installation.kubectl("config", "use-context", "base")
         watch = subprocess.Popen(["curl", "-sSN", "--cacert", self.pki / "serving-ca.crt", "--cert", self.pki / "admin.crt", "--key",
                                   self.pki / "admin.key", f"https://127.0.0.1:{self.installation.port}{MAPS}?watch=1&allowWatchBookmarks=true"],
-                                 env=os.environ | self.fake, stdout=subprocess.PIPE, text=True)  # fmt: skip
+                                 env=os.environ | fake_clock.variables(self.clock), stdout=subprocess.PIPE, text=True)  # fmt: skip
         self.addCleanup(watch.wait, 30)
         self.addCleanup(watch.kill)
         self.addCleanup(watch.stdout.close)
