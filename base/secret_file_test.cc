@@ -76,7 +76,7 @@ TEST_F(SecretFile, SE_143_WhenClosedToOthers_IsRead) {
 }
 
 TEST_F(SecretFile, SE_T060_WhenOthersMayDoAnything_IsRefused) {
-  for (const mode_t mode : {0640, 0620, 0610, 0604, 0602, 0601, 0644, 0666, 0777}) {
+  for (const mode_t mode : {0640U, 0620U, 0610U, 0604U, 0602U, 0601U, 0644U, 0666U, 0777U}) {
     make("a", "canary", mode);
     const std::string said = read("a");
     EXPECT_THAT(said, HasSubstr("holds a secret and has mode 0")) << mode;

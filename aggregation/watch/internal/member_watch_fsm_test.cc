@@ -359,7 +359,7 @@ void check(const Fsm& fsm, const std::string& history) {
 
 TEST(MemberWatchFsm, WhateverHappens_StatesKeepTheirPromises) {
   std::mt19937 random(7);
-  for (int run = 0; run < 2'000; ++run) {
+  for (std::size_t run = 0; run < 2'000; ++run) {
     Fsm fsm(params(), std::array{kFromState, kFrom100, kFromNow}[run % 3]);
     std::string history;
     for (int step = 0; step < 40; ++step) {
