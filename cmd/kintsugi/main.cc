@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/recycled_memory.h"
 #include "cmd/kintsugi/commands.h"
 
 namespace {
@@ -47,6 +48,7 @@ int run(const std::string& name, const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  kintsugi::recycle_memory_of_openssl();
   std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   // A drop-in replacement under its own name.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/recycled_memory.h"
 #include "http/internal/h2_engine.h"
 #include "http/internal/head_limits.h"
 
@@ -366,9 +367,14 @@ nghttp2_session* make_nghttp2_session(H2Engine& engine, const SessionLimits& lim
   nghttp2_option_set_stream_reset_rate_limit(options, 1'000, 33);
   nghttp2_option_set_max_continuations(options, 8);
   nghttp2_option_set_max_deflate_dynamic_table_size(options, server ? 0 : 4'096);
+  nghttp2_mem memory = {
+      nullptr, [](std::size_t size, void*) { return recycled_malloc(size); },
+      [](void* block, void*) { recycled_free(block); },
+      [](std::size_t count, std::size_t size, void*) { return recycled_calloc(count, size); },
+      [](void* block, std::size_t size, void*) { return recycled_realloc(block, size); }};
   nghttp2_session* session = nullptr;
-  check(server ? nghttp2_session_server_new2(&session, callbacks, &engine, options)
-               : nghttp2_session_client_new2(&session, callbacks, &engine, options));
+  check(server ? nghttp2_session_server_new3(&session, callbacks, &engine, options, &memory)
+               : nghttp2_session_client_new3(&session, callbacks, &engine, options, &memory));
   nghttp2_option_del(options);
   nghttp2_session_callbacks_del(callbacks);
 

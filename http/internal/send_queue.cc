@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "base/recycled_memory.h"
+
 namespace kintsugi::http {
 namespace {
 
@@ -46,7 +48,7 @@ struct SendQueue::Chunk {
     }
   }
   static Chunk* make(std::size_t bytes) noexcept {
-    void* memory = std::malloc(sizeof(Chunk) + bytes);
+    void* memory = recycled_malloc(sizeof(Chunk) + bytes);
     if (memory == nullptr) {
       std::abort();
     }
@@ -56,7 +58,7 @@ struct SendQueue::Chunk {
     while (chunk->shared != 0 && chunk->begin != chunk->end) {
       chunk->references()[chunk->begin++].~SharedBytes();
     }
-    std::free(chunk);
+    recycled_free(chunk);
   }
 };
 
