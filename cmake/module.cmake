@@ -36,6 +36,7 @@ function(kintsugi_module name)
     list(APPEND ARG_TEST_LIBS kintsugi_${name}_testing)
   endif()
   if(KINTSUGI_TESTS AND tests)
+    kintsugi_unity(tests ${name}_test ${tests})
     add_executable(kintsugi_${name}_test ${tests})
     kintsugi_test_program(kintsugi_${name}_test)
     target_link_libraries(kintsugi_${name}_test PRIVATE kintsugi_${name} ${ARG_TEST_LIBS}

@@ -29,7 +29,8 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 TIMES = HERE.parent / "build" / "e2e_times.json"  # of the last run of each topic: what took longest begins first
 MARK = "KINTSUGI_E2E_RUN"
-LONGEST = 1500  # seconds that a topic may take
+MODEL_MINUTES = int(os.environ.setdefault("KINTSUGI_MODEL_MINUTES", "1"))  # of the model checker; more where somebody asks for it
+LONGEST = 900 + 60 * MODEL_MINUTES  # seconds that a topic may take
 # A topic that runs with --all only says so, and why, in a line of its own: ONLY_WITH_ALL = "…". So do all Go packages:
 GO_ONLY_WITH_ALL = "Go modules take minutes to compile"
 
@@ -122,10 +123,8 @@ def why(name, failed, said):
 
 def run_go(package):
     """All tests of one Go package."""
-    # A minute of the model checker, more where somebody asks for it.
-    environment = {"KINTSUGI_MODEL_MINUTES": "1", **os.environ}
-    run = subprocess.run(["go", "test", "-count=1", "-v", "-timeout=900s", "."], cwd=package, text=True,
-                         capture_output=True, check=False, env=environment)
+    run = subprocess.run(["go", "test", "-count=1", "-v", f"-timeout={LONGEST - 100}s", "."], cwd=package, text=True,
+                         capture_output=True, check=False)
     lines = run.stdout.splitlines()
     started = any(line.startswith("=== RUN") for line in lines)
     if run.returncode and not started and (lacks := GO_LACKS.search(run.stdout + run.stderr)):
@@ -176,9 +175,11 @@ def topics():
     return [Topic(path) for path in files + packages]
 
 
-def select(words, everything):
+def select(words, everything, rest):
     """(the topics to run, those that only --all runs besides)"""
     known = topics()
+    if rest:
+        return [one for one in known if one.only_with_all], []
     if not words:
         return [one for one in known if everything or not one.only_with_all], [one for one in known if one.only_with_all and not everything]
     chosen = []
@@ -194,8 +195,9 @@ def select(words, everything):
 class Run:
     """One run of the suite."""
 
-    def __init__(self, chosen, jobs, verbose):
+    def __init__(self, chosen, jobs, verbose, last):
         self.chosen, self.jobs, self.verbose = chosen, jobs, verbose
+        self.last, self.late = last, []  # when the last topic may begin, and those that did not
         self.mark = f"{os.getpid()}-{time.time_ns()}"
         self.begun, self.lock, self.results = [], threading.Lock(), []
         self.numbers = itertools.count(1)
@@ -240,17 +242,26 @@ class Run:
     def run(self, topic):
         """One topic in a process of its own; what it says comes at its end, at once."""
         number, begin = next(self.numbers), time.monotonic()
+        if self.last is not None and begin > self.last:
+            self.late.append(topic)
+            return
         with self.shared(topic) as environment:
             mark = f"{self.mark}/{number}/"
-            process = subprocess.Popen([sys.executable, __file__, "--binary", os.environ["KINTSUGI"], "--topic", str(topic.path)],
-                                       text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                       env={**os.environ, **environment, MARK: mark})
-            self.begun.append(process)
-            try:
-                said = process.communicate(timeout=LONGEST)[0]
-            except subprocess.TimeoutExpired:
-                process.kill()
-                said = process.communicate()[0] + f"\nFAIL  {topic.name} took longer than {LONGEST} s"
+            # Into a file: the end of a pipe would wait for each process that the topic has left behind.
+            with tempfile.TemporaryFile() as output:
+                process = subprocess.Popen([sys.executable, __file__, "--binary", os.environ["KINTSUGI"], "--topic", str(topic.path)],
+                                           stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                           env={**os.environ, **environment, MARK: mark})
+                self.begun.append(process)
+                late = ""
+                try:
+                    process.wait(LONGEST)
+                except subprocess.TimeoutExpired:
+                    late = f"\nFAIL  {topic.name} took longer than {LONGEST} s"
+                    process.kill()
+                    process.wait()
+                output.seek(0)
+                said = output.read().decode(errors="replace") + late
             *lines, last = said.rstrip().splitlines() or [""]
             match = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped; ([\d.]+) s", last)
             totals, used = ([int(one) for one in match.groups()[:3]], float(match[4])) if match else ([0, 1, 0], 0.0)
@@ -349,6 +360,8 @@ def main():
     parser.add_argument("-j", "--jobs", type=int, default=1, help="topics at a time (default: %(default)s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="name each test that passed")
     parser.add_argument("--all", action="store_true", help="also what takes long or needs other languages' tools")
+    parser.add_argument("--rest", action="store_true", help="only what --all runs besides")
+    parser.add_argument("--minutes", type=float, metavar="N", help="begin no topic after N minutes; those left out are named")
     parser.add_argument("--list", action="store_true", help="name the topics and run nothing")
     parser.add_argument("--topic", type=pathlib.Path, help=argparse.SUPPRESS)  # one, in this process
     parser.add_argument("topics", nargs="*")
@@ -361,14 +374,15 @@ def main():
         used = sum(one for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN) for one in resource.getrusage(who)[:2])
         print("%d passed, %d failed, %d skipped; " % totals + f"{used:.1f} s")
         return
-    chosen, left_out = select(arguments.topics, arguments.all)
+    chosen, left_out = select(arguments.topics, arguments.all, arguments.rest)
     if arguments.list:
         tell(chosen, left_out)
         return
     if not os.access(os.environ["KINTSUGI"], os.X_OK):
         parser.error(f"there is no program {arguments.binary}; `./dev build` makes it")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    run = Run(chosen, max(1, arguments.jobs), arguments.verbose)
+    last = None if arguments.minutes is None else time.monotonic() + 60 * arguments.minutes
+    run = Run(chosen, max(1, arguments.jobs), arguments.verbose, last)
     os.environ[MARK] = run.mark  # this process itself began without it
     before, begin = folders(), time.monotonic()
     try:
@@ -383,6 +397,8 @@ def main():
         print(f"note: {folder} is left over, or of another run")
     slowest = sorted(run.results, key=lambda one: -one[1])[:10]
     print("slowest: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds, *_ in slowest))
+    if run.late:
+        print(f"left out after {arguments.minutes:.0f} minutes: {', '.join(one.name for one in run.late)}")
     if left_out:
         print(f"left out without --all: {', '.join(one.name for one in left_out)}")
     used = sum(one[2] for one in run.results)

@@ -271,6 +271,7 @@ class Unity(unittest.TestCase):
                 ("static int count = 0;", "int B() { return count; }"),
                 ("#define LIMIT 7", "int B() { return LIMIT; }"),
                 ("namespace {\nstd::optional<int> found(int x) {\n  if (x) { return {}; }\n  return 1;\n}\n}", "int B() { return found(2); }"),
+                ("namespace {\nclass None final : public Base {};\n}", "namespace {\nclass None final : public Base {};\n}"),
                 ("using Json = one::Json;", "using Json = other::Json;"),
                 ("using namespace std;", "int B();"),
                 ("using enum Way;", "int B();")):
@@ -283,6 +284,8 @@ class Unity(unittest.TestCase):
                 ("namespace {\nint text(int x) { return x; }\n}", "int B() { auto text = 1; return text; }"),
                 ("namespace {\nint text(int x) { return x; }\n}", "int B(const std::string& text) { return use(text); }"),
                 ("namespace {\nint trim(int x) { return x; }\n}", "// trim(2)\nauto x = \"trim(3)\";"),
+                ("namespace {\nTEST(Suite, One) { use(1); }\n}", "namespace {\nTEST(Suite, Two) { use(2); }\n}"),
+                ("namespace {\nTEST_F(Fixture, One) { use(1); }\n}", "namespace {\nTEST_F(Fixture, Two) { use(2); }\n}"),
                 ("using one::Json;", "using one::Json;")):
             self.assertTrue(self.together(mine, theirs), (mine, theirs))
 
@@ -291,6 +294,8 @@ class Unity(unittest.TestCase):
         header = "inline int use(int x) { return trim(x); }"
         self.assertFalse(self.together(mine, '#include "m/a.h"\nint B();', a_h=header))
         self.assertTrue(self.together('#include "m/a.h"\n' + mine, '#include "m/a.h"\nint B();', a_h=header))
+        alias = "namespace {\nusing Kind = Other::Kind;\n}"
+        self.assertFalse(self.together(alias, '#include "m/a.h"\nint B();', a_h="enum class Kind { kOne };\nKind kind();"))
 
 
 class EndToEnd(unittest.TestCase):
@@ -318,7 +323,15 @@ class EndToEnd(unittest.TestCase):
             ran = sorted(line.split("] ")[1].split(":")[0] for line in run.stdout.splitlines() if line.startswith("["))
             self.assertEqual((run.returncode, ran), (0, chosen), run.stdout + run.stderr)
         self.assertIn("left out without --all: two/alphabet", self.run_over(topics).stdout)
+        self.assertIn("\n[1/1] two/alphabet: 1 passed", "\n" + self.run_over(topics, "--rest").stdout)
+        late = self.run_over(topics, "--minutes=0", "--rest")
+        self.assertIn("left out after 0 minutes: two/alphabet", late.stdout)
         self.assertNotEqual(self.run_over(topics, "nothing").returncode, 0)
+
+    def test_what_a_topic_leaves_does_not_hold_up_the_others(self):
+        leaves = "class A(unittest.TestCase):\n    def test_a(self):\n        subprocess.Popen(['sleep', '7532'])\n"  # it holds the output
+        run = self.run_over({"one/leaves": leaves})
+        self.assertRegex(run.stdout, r"FAIL  one/leaves leaves a process: \d+ sleep 7532")
 
     def test_what_a_topic_leaves_is_its_failure_and_is_ended(self):
         leaves = ("class A(unittest.TestCase):\n    def test_a(self):\n"

@@ -28,6 +28,7 @@ KEYWORDS = set("alignas auto bool break case catch char class const consteval co
                "signed sizeof static static_assert struct switch template this throw true try typedef typename union unsigned "
                "using virtual void volatile while".split())
 TYPES = set("auto bool char const double float int long short signed unsigned".split())
+GOOGLETEST = re.compile(r"(TYPED_)?TEST(_F|_P)?$|INSTANTIATE_TEST_SUITE_P$")
 OPENING, CLOSING = {"{", "(", "["}, {"}", ")", "]"}
 
 
@@ -103,8 +104,10 @@ class File:
             # Seen by what follows wherever it stands; the same words mean the same.
             self.aliases[statement[1] if "=" in statement else statement[-2]] = " ".join(statement)
             return
+        if statement[:1] and GOOGLETEST.match(statement[0]):  # a macro; what it makes has a name of its own in a whole program
+            return
         names = [token for before, token, after in zip([""] + statement, statement, statement[1:] + [";"])
-                 if after in ("(", "{", "=", ";", "[", ":", ",") and before not in ("::", ".", "->")]
+                 if after in ("(", "{", "=", ";", "[", ":", ",", "final") and before not in ("::", ".", "->")]
         self.keep(scopes, statement, names)
 
 
@@ -150,7 +153,8 @@ def disturb(one, other, headers, module):
     if one.own & (other.words | other.own) or other.own & one.words or (one.own | other.own) & (one.aliases.keys() | other.aliases.keys()):
         return True
     # Unnamed namespaces are within the module's: a header of another one cannot see them.
-    return any(one.own & headers.read(name)[0] for name in other.below - one.below if name.split("/")[0] == module)
+    hidden = one.own | {name for name, text in one.aliases.items() if " = " in text}
+    return any(hidden & headers.read(name)[0] for name in other.below - one.below if name.split("/")[0] == module)
 
 
 def groups(sources, root=ROOT, kept=None):
