@@ -6,7 +6,6 @@ import http.server
 import json
 import re
 import socket
-import ssl
 import threading
 import time
 import unittest
@@ -58,21 +57,8 @@ class Server:
 
             do_POST = do_GET
 
-            def log_message(self, *args):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pki / "proxy.crt", pki / "proxy.key")
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
-        self.port = self.server.server_port
-        self.url = f"https://127.0.0.1:{self.port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
+        self.server = kit.Server(Handler, pki)
+        self.port, self.url, self.close = self.server.server_port, self.server.url, self.server.close
 
 
 def plain(status=200, body=SECRET, **headers):
@@ -317,11 +303,8 @@ class Allowed(unittest.TestCase):
             silent.bind(("127.0.0.1", 0))
             silent.listen()
             heard["no handshake"] = self.tenant.convert(f"https://127.0.0.1:{silent.getsockname()[1]}/")
-        plain_text = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
-        plain_text.daemon_threads = True
-        threading.Thread(target=plain_text.serve_forever, daemon=True).start()
-        self.addCleanup(plain_text.server_close)
-        self.addCleanup(plain_text.shutdown)
+        plain_text = kit.Server(http.server.BaseHTTPRequestHandler)
+        self.addCleanup(plain_text.close)
         heard["no TLS"] = self.tenant.convert(f"https://127.0.0.1:{plain_text.server_port}/")
         heard["cut off"] = self.tenant.convert(self.serve(lambda request: request.connection.close()).url + "/")
         for why, (text, took) in heard.items():

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import threading
 import unittest
 
 import kit
@@ -157,17 +156,11 @@ class PlainServer:
 
             do_POST = do_GET
 
-            def log_message(self, *args):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = kit.Server(Handler)
+        self.url = self.server.url
 
     def close(self):
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.close()
 
 
 class Discovery(unittest.TestCase):

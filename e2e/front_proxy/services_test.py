@@ -5,7 +5,6 @@ import json
 import re
 import socket
 import subprocess
-import threading
 import unittest
 
 import kit
@@ -56,17 +55,11 @@ class Echo:
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = answer
 
-            def log_message(self, *args):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}/{below}/{shard}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = kit.Server(Handler, port=port)
+        self.url = f"{self.server.url}/{below}/{shard}"
 
     def close(self):
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.close()
         for connection in self.connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

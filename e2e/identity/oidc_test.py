@@ -4,9 +4,7 @@ import http.server
 import json
 import pathlib
 import re
-import ssl
 import subprocess
-import threading
 import time
 import unittest
 
@@ -73,21 +71,12 @@ class Issuer:
                 self.end_headers()
                 self.wfile.write(text)
 
-            def log_message(self, *args):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self.server.daemon_threads = True
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(installation.pki / "proxy.crt", installation.pki / "proxy.key")
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = kit.Server(Handler, installation.pki, self.port)
         return self
 
     def close(self):
         if self.server:
-            self.server.shutdown()
-            self.server.server_close()
+            self.server.close()
 
     def token(self, kid="k1", algorithm="RS256", named=None, **claims):
         claims = {"iss": self.url, "aud": "kcp", "exp": int(time.time()) + 300, "sub": "ann", **claims}

@@ -14,6 +14,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -193,6 +194,36 @@ class Watch(threading.Thread):
         self.ended_at = time.monotonic()
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """A server on 127.0.0.1, answering in threads of its own; with `pki` over TLS, with the certificate of an installation's
+    proxy. A peer that breaks off, refuses its certificate or says nothing harms no other one and leaves no line."""
+
+    daemon_threads = True
+
+    def __init__(self, handler, pki=None, port=0):
+        self.context = None
+        if pki is not None:
+            self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.context.load_cert_chain(pki / "proxy.crt", pki / "proxy.key")
+        super().__init__(("127.0.0.1", port), type("Quiet", (handler,), {"log_message": lambda *_: None}))
+        self.url = f"http{'s' if pki else ''}://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def get_request(self):
+        connection, peer = super().get_request()
+        if self.context is not None:
+            connection = self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        return connection, peer
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+
 class JsonServer:
     """Stands in for an HTTPS backend, with the certificate of an installation's proxy. `answer` gets each GET and POST, its
     body in `request.body`, and says what comes back: (status, JSON value)."""
@@ -213,21 +244,10 @@ class JsonServer:
 
             do_POST = do_GET
 
-            def log_message(self, *args):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pki / "proxy.crt", pki / "proxy.key")
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.server = Server(Handler, pki)
         self.host = f"127.0.0.1:{self.server.server_port}"
-        self.url = "https://" + self.host
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
+        self.url = self.server.url
+        self.close = self.server.close
 
 
 class Installation:

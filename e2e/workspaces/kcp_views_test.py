@@ -3,7 +3,6 @@ apiresourceschema against a server that plays them, and the endpoint slices of c
 import http.server
 import json
 import queue
-import threading
 import unittest
 
 import kit
@@ -71,13 +70,8 @@ class Shard:
 
             do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
-            def log_message(self, *args):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = kit.Server(Handler)
+        self.url = self.server.url
 
     def tell(self, event):
         for watch in self.watches:
@@ -85,8 +79,7 @@ class Shard:
 
     def close(self):
         self.tell(None)
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.close()
 
 
 class KcpViews(unittest.TestCase):
