@@ -26,6 +26,10 @@ class Confinement(unittest.TestCase):
             for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
                 status = status_of(thread)
                 self.assertEqual((status["Seccomp"], status["NoNewPrivs"], status["Umask"]), ("2", "1", "0077"), (name, thread))
+                # A thread that began before the port was bound may have kept the one for that.
+                self.assertEqual(int(status["CapPrm"], 16) & ~(1 << 10), 0, (name, thread))
+                self.assertEqual(int(status["CapBnd"], 16) if os.geteuid() == 0 else 0, 0, (name, thread))
+            self.assertEqual(int(status_of(f"/proc/{pid}")["CapPrm"], 16), 0, name)
             limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
             self.assertRegex(limits, r"Max core file size +0 +0 ")
             # Not dumpable: its files in /proc are not its user's.
