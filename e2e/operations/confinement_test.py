@@ -4,11 +4,13 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 import kit
 
+CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools/check_hardening.py"
 UNITS = pathlib.Path(__file__).resolve().parents[2] / "deploy/systemd"
 MOST_EXPOSURE = 2.0
 
@@ -40,6 +42,17 @@ class Confinement(unittest.TestCase):
             run = subprocess.run([str(kit.BINARY), command, "--sandbox=maybe"], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(run.returncode, status)
             self.assertIn('--sandbox: "maybe" is neither on nor off', run.stderr)
+
+    def test_SE_T080_the_program_has_all_flags_and_each_that_is_left_out_is_told(self):
+        def check(*arguments):
+            return subprocess.run([sys.executable, str(CHECK), *arguments], capture_output=True, text=True, timeout=300, check=False)
+
+        told = check(str(kit.BINARY))
+        if all(f": {name}: " in told.stdout for name in ("fortify", "assertions", "stack protector")):
+            self.skipTest("the program is of a preset that nobody ships")
+        self.assertEqual((told.returncode, told.stdout.count("\n")), (0, 1), told.stdout + told.stderr)
+        if shutil.which("g++-12"):
+            self.assertEqual(check("--selftest").returncode, 0)
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")
     def test_SE_186_the_units_are_sandboxed(self):
