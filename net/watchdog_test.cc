@@ -14,8 +14,10 @@
 namespace kintsugi::net {
 namespace {
 
-constexpr WatchdogParams kQuick{
-    .every = milliseconds(5), .tells_after = 3, .aborts_after = 1'000'000};
+/// Long enough for a loop that waits for a busy machine.
+WatchdogParams quick(unsigned tells_after) {
+  return {.every = milliseconds(5), .tells_after = tells_after, .aborts_after = 1'000'000};
+}
 
 /// Polls, as nothing else runs.
 template <class Condition>
@@ -40,7 +42,7 @@ TEST(Watchdog, WhenALoopIsSilent_SE183_ItsStackIsLoggedOnce) {
   const std::uint64_t before = silent_loops();
   ::testing::internal::CaptureStderr();
   {
-    const Watchdog watchdog(kQuick);
+    const Watchdog watchdog(quick(40));
     loop.post([&free] { stand_still(free); });
     EXPECT_TRUE(eventually([&] { return silent_loops() == before + 1; }));
     free = true;
@@ -58,7 +60,7 @@ TEST(Watchdog, WhenALoopIsSilent_SE183_ItsStackIsLoggedOnce) {
 
 TEST(Watchdog, WhenLoopsSleepOrEnd_SE183_NobodyIsSilent) {
   const std::uint64_t before = silent_loops();
-  const Watchdog watchdog(kQuick);
+  const Watchdog watchdog(quick(4'000));
   std::atomic<int> turns{0};
   for (int i = 0; i < 3; ++i) {
     Loop loop("idle");
