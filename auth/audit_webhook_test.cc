@@ -120,6 +120,7 @@ TEST_F(AuditWebhookTest, WhenEventsCome_SE168_TheyArePostedInOrderAndInBatches) 
 
 TEST_F(AuditWebhookTest, WhenEventsTrickle_SE168_TheFirstDoesNotWaitForMore) {
   params.batch_wait = milliseconds(40);
+  params.last_wait = milliseconds(50);
   AuditWebhook webhook(params);
   net::Timer pace(loop);
   std::function<void()> more = [&] {
