@@ -285,10 +285,12 @@ class Stage {
       const std::string_view value = exchange.head.headers[i].value;
       if (name == "x-remote-user") {
         ++users;
-        check(who_ != "nobody" && value == "alice", "the user is who asked", &exchange);
+        check(value == (who_ == "nobody" ? "system:anonymous" : "alice"), "the user is who asked",
+              &exchange);
       } else if (name == "x-remote-group") {
-        check(who_ != "nobody" && (value == "team" || value == "system:authenticated" ||
-                                   (value == "system:masters" && who_ == "master")),
+        check((who_ == "nobody" && value == "system:unauthenticated") ||
+                  (who_ != "nobody" && (value == "team" || value == "system:authenticated" ||
+                                        (value == "system:masters" && who_ == "master"))),
               "groups are the caller's", &exchange);
       } else if (name == "x-remote-uid") {
         check(false, "nobody has a uid", &exchange);

@@ -52,7 +52,7 @@ class SilentLoop(unittest.TestCase):
         self.stall.unlink()
         kit.eventually(lambda: "a loop takes turns again" in self.proxy.text(), 10, "it goes on")
         line = next(line for line in self.proxy.text().split("\n") if "a loop is silent" in line)
-        self.assertRegex(line, r"stall\.so\+0x[0-9a-f]+ .*kintsugi\+0x[0-9a-f]+")
+        self.assertRegex(line, r"stall\.so\+0x[0-9a-f]+ .*" + kit.BINARY.name + r"\+0x[0-9a-f]+")
         self.assertGreaterEqual(self.proxy.metric("kintsugi_silent_loops_total"), 1)
         self.assertIsNone(self.proxy.process.poll())
         # A process that was stopped is not silent.
