@@ -1,6 +1,7 @@
 #include "auth/audit_event.h"
 
 #include <algorithm>
+#include <array>
 
 #include "auth/user_document.h"
 #include "base/strings.h"
@@ -39,7 +40,39 @@ std::string as_utf8(std::string line) {
   return line;
 }
 
+/// Keys of queries whose values are credentials.
+constexpr std::array<std::string_view, 4> kSecretKeys = {"token", "access_token", "id_token",
+                                                         "code"};
+
+bool is_secret(std::string_view key) {
+  const std::string plain = percent_decode(key).value_or(std::string(key));
+  return std::any_of(kSecretKeys.begin(), kSecretKeys.end(), [&plain](std::string_view secret) {
+    return equals_ignore_case(plain, secret);
+  });
+}
+
 }  // namespace
+
+std::string without_credentials(std::string_view target) {
+  const std::size_t question = target.find('?');
+  if (question == std::string_view::npos) {
+    return std::string(target);
+  }
+  std::string out(target.substr(0, question + 1));
+  for (std::size_t at = question + 1; at < target.size();) {
+    const std::size_t end = std::min(target.find_first_of("&;", at), target.size());
+    const std::string_view pair = target.substr(at, end - at);
+    const std::size_t equals = pair.find('=');
+    if (equals != std::string_view::npos && is_secret(pair.substr(0, equals))) {
+      out.append(pair.substr(0, equals + 1)).append("hidden");
+    } else {
+      out.append(pair);
+    }
+    out.append(target.substr(end, 1));
+    at = end + 1;
+  }
+  return out;
+}
 
 std::string audit_line(const AuditEvent& event) {
   Json out = Json::object({{"kind", "Event"},
@@ -47,7 +80,7 @@ std::string audit_line(const AuditEvent& event) {
                            {"level", "Metadata"},
                            {"auditID", Json(event.id)},
                            {"stage", Json(event.stage)},
-                           {"requestURI", Json(event.target)},
+                           {"requestURI", Json(without_credentials(event.target))},
                            {"verb", Json(event.info.verb)}});
   out["user"] = event.user != nullptr ? user_document(*event.user) : Json::object();
   if (event.impersonated != nullptr) {

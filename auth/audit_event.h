@@ -33,8 +33,13 @@ struct AuditEvent {
 };
 
 /// The event as a line of JSON, without its line end: an audit.k8s.io/v1 Event of level Metadata
-/// (AM-455, FP-143). It never holds bodies, so no Secrets and no tokens.
+/// (AM-455, FP-143). It never holds bodies, so no Secrets and no tokens, nor credentials of queries
+/// (SE-165).
 [[nodiscard]] std::string audit_line(const AuditEvent& event);
+
+/// A target in which "hidden" stands for the values of `token`, `access_token`, `id_token` and
+/// `code` in the query, in whatever spelling of the key. O(n).
+[[nodiscard]] std::string without_credentials(std::string_view target);
 
 /// The Audit-ID of a request whose header says `given`: that, or a new one where it is missing or
 /// longer than 128 bytes.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "auth/audit_totals.h"
 #include "base/log.h"
 #include "base/time.h"
 
@@ -161,6 +162,7 @@ void AuditLog::Writer::wake() {
 void AuditLog::Writer::add(std::string line) {
   const std::size_t size = line.size() + sizeof(Line);
   ++added;
+  ++audit_totals().lines;
   if (waiting_.fetch_add(size) + size > file_.queue_bytes) {
     waiting_ -= size;
     lose(1);
@@ -180,6 +182,7 @@ void AuditLog::Writer::reopen() {
 void AuditLog::Writer::lose(std::uint64_t lines) {
   dropped += lines;
   lost += lines;
+  audit_totals().lost += lines;
 }
 
 void AuditLog::Writer::run() {

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
+#include "base/strings.h"
 #include "base/time.h"
 
 namespace kintsugi {
@@ -13,6 +15,24 @@ std::atomic<LogLevel> g_level{LogLevel::kInfo};
 
 constexpr std::string_view kLevelNames[] = {"error", "warn", "info", "debug"};
 
+constexpr std::size_t kMostShown = 1024;  // bytes of a value
+
+/// What a line shows of a value: UTF-8, and not all of a long one.
+std::string shown(std::string_view text) {
+  std::string out(text.substr(0, kMostShown));
+  if (out.size() < text.size()) {
+    while (!out.empty() && (static_cast<unsigned char>(text[out.size()]) & 0xC0U) == 0x80) {
+      out.pop_back();  // no part of a character
+    }
+    out.append("… (").append(std::to_string(text.size())).append(" bytes)");
+  }
+  if (!is_valid_utf8(out)) {
+    std::replace_if(
+        out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  }
+  return out;
+}
+
 void append_quoted(std::string& out, std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
   out += '"';
@@ -21,7 +41,7 @@ void append_quoted(std::string& out, std::string_view text) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (byte < 0x20) {
+    } else if (byte < 0x20 || byte == 0x7f) {
       out += "\\u00";
       out += kHex[byte >> 4];
       out += kHex[byte & 15];
@@ -33,7 +53,9 @@ void append_quoted(std::string& out, std::string_view text) {
 }
 
 bool is_plain(std::string_view text) {
-  return !text.empty() && text.find_first_of(" \"=\n\t\\") == std::string_view::npos;
+  return !text.empty() && std::none_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f;
+  });
 }
 
 }  // namespace
@@ -52,11 +74,12 @@ void log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
     line.append(rfc3339_micro(unix_microseconds())).append(" ").append(level_name).append(" ");
     line.append(message);
     for (const LogField& field : fields) {
+      const std::string value = shown(field.value);
       line.append(" ").append(field.key).append("=");
-      if (is_plain(field.value)) {
-        line.append(field.value);
+      if (is_plain(value)) {
+        line.append(value);
       } else {
-        append_quoted(line, field.value);
+        append_quoted(line, value);
       }
     }
   } else {
@@ -67,7 +90,7 @@ void log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
       line += ',';
       append_quoted(line, field.key);
       line += ':';
-      append_quoted(line, field.value);
+      append_quoted(line, shown(field.value));
     }
     line += '}';
   }

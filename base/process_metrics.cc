@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/guard.h"
+#include "base/last_resort.h"
 #include "base/strings.h"
 
 namespace kintsugi {
@@ -116,6 +118,12 @@ void ProcessMetrics::fill(MetricFamilies& out) const {
                 static_cast<double>(stat_field(stat, kStart)) / static_cast<double>(ticks));
   out.gauge("kintsugi_build_info", "1, by what is running", {"version", "compiler", "process"});
   out.sample({KINTSUGI_VERSION, kCompiler, process_}, 1);
+  out.counter("kintsugi_caught_exceptions_total",
+              "faults of the program that ended one request instead of the process",
+              caught_exceptions());
+  out.counter("kintsugi_silent_loops_total", "loops that took no turn for 10 s", silent_loops());
+  out.counter("kintsugi_memory_shortages_total", "allocations that had to use the reserve",
+              memory_shortages());
   out.gauge("kintsugi_certificate_expiration_timestamp_seconds",
             "when certificates in use end, since 1970", {"use", "name"});
   for (const CertificateEnd& one : certificates_) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "auth/audit_totals.h"
 #include "base/process_metrics.h"
 #include "controlplane/clusters/trust.h"
 #include "serving/process_limits.h"
@@ -75,6 +76,7 @@ class ShardMetrics final : public MetricSource {
       const auto value = static_cast<UntrustedValue>(i);
       out.sample({untrusted_name(value)}, untrusted_count(value));
     }
+    auth::fill_audit_metrics(out);
     limits_.fill(out);
     out.counter("kintsugi_limited_total", "requests refused with 429", {"limit"});
     limits_.fill_limited(out);

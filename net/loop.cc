@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "net/internal/io_scratch.h"
 #include "net/internal/timer_wheel.h"
+#include "net/internal/watched_loop.h"
 
 namespace kintsugi::net {
 
@@ -268,6 +269,7 @@ Loop::~Loop() {
 }
 
 void Loop::run() {
+  const WatchedLoop watched(*this);
   impl_->thread.store(std::this_thread::get_id(), std::memory_order_relaxed);
   impl_->running = true;
   impl_->now = Clock::now();

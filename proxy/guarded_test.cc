@@ -10,7 +10,7 @@ namespace {
 using testing::Answer;
 using testing::Rig;
 
-TEST(Guarded, WhenAHandlerThrows_SE181_TheClientGets500AndTheProxyLives) {
+TEST(Guarded, WhenAHandlerThrows_SE_T081_TheClientGets500AndTheProxyLives) {
   Rig rig(nullptr, [](ProxyHandlerParams& params) {
     params.wildcard = true;
     params.ready = []() -> bool { throw std::out_of_range("planted"); };

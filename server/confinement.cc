@@ -1,5 +1,6 @@
 #include "server/confinement.h"
 
+#include <linux/capability.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -8,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -184,6 +186,30 @@ bool is_interpreted() {
   return preloaded != nullptr && std::strstr(preloaded, "vgpreload") != nullptr;
 }
 
+/// Of this thread, and of those that it makes: none but those of `kept`, which it may have.
+Expected<void> keep_capabilities(std::uint64_t kept) {
+  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> sets{};
+  if (::syscall(SYS_capget, &head, sets.data()) != 0) {
+    return fail(refused("capabilities", errno));
+  }
+  // Who may not change these has none to give away.
+  (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  for (unsigned long one = 0; one < 64; ++one) {
+    (void)::prctl(PR_CAPBSET_DROP, one, 0, 0, 0);
+  }
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const auto part = static_cast<std::uint32_t>(kept >> (32 * i));
+    sets[i].permitted &= part;
+    sets[i].effective = sets[i].permitted;
+    sets[i].inheritable = 0;
+  }
+  if (::syscall(SYS_capset, &head, sets.data()) != 0) {
+    return fail(refused("no capabilities", errno));
+  }
+  return {};
+}
+
 }  // namespace
 
 Expected<void> confine(const Confinement& wanted) {
@@ -203,6 +229,10 @@ Expected<void> confine(const Confinement& wanted) {
       return fail(refused("not dumpable", errno));
     }
   }
+  // Ports below 1024 are not bound yet.
+  if (auto few = keep_capabilities(std::uint64_t{1} << CAP_NET_BIND_SERVICE); !few) {
+    return few;
+  }
   if (!kSanitized && !is_interpreted() && ::close_range(3, ~0U, 0) != 0 && errno != ENOSYS) {
     return fail(refused("close inherited descriptors", errno));
   }
@@ -210,6 +240,9 @@ Expected<void> confine(const Confinement& wanted) {
 }
 
 Expected<void> enter_sandbox(const Confinement& wanted) {
+  if (auto none = keep_capabilities(0); !none) {
+    return none;
+  }
   if (!wanted.sandbox) {
     return {};
   }

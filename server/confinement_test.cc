@@ -19,7 +19,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <fstream>
 #include <functional>
+#include <string>
 #include <thread>
 
 namespace kintsugi::server {
@@ -129,6 +131,44 @@ TEST_F(Confinements, SE_184_AProcessKeepsNoCoreNoPrivilegesNoDescriptors) {
             }),
             0);
   ::close(inherited);
+}
+
+/// "CapEff", "CapPrm", … of this thread, as the kernel tells it.
+std::string capabilities(const std::string& set) {
+  std::ifstream status("/proc/thread-self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(set + ":\t")) {
+      return line.substr(set.size() + 2);
+    }
+  }
+  return "?";
+}
+
+TEST_F(Confinements, SE_184_AfterTheStartAProcessHasNoCapabilities) {
+  EXPECT_EQ(outcome([] {
+              const std::string none(16, '0');
+              std::string in_thread;
+              std::thread([&in_thread] { in_thread = capabilities("CapPrm"); }).join();
+              return (capabilities("CapEff") == none ? 0 : 1) +
+                     (capabilities("CapPrm") == none ? 0 : 2) +
+                     (capabilities("CapInh") == none ? 0 : 4) + (in_thread == none ? 0 : 8);
+            }),
+            0);
+}
+
+TEST_F(Confinements, SE_184_BeforeTheEndOfTheStartItMayBindLowPortsAtMost) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const bool confined = confine({}).has_value();
+    const std::string has = capabilities("CapEff");
+    // CAP_NET_BIND_SERVICE is the tenth; who was not root has none.
+    const bool few = has == "0000000000000400" || has == std::string(16, '0');
+    const bool as_root = ::geteuid() != 0 || capabilities("CapBnd") == std::string(16, '0');
+    ::_exit(confined && few && as_root ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST_F(Confinements, SE_185_WithoutIt_ProgramsRun) {

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "krm/status.h"
+#include "net/watchdog.h"
 #include "server/files.h"
 #include "server/internal/certificate_files.h"
 
@@ -267,6 +268,7 @@ int ProxyControl::run() {
                          {"port", static_cast<int>(config_.listener.port)},
                          {"loops", static_cast<int>(loops_.size())}});
   loop_.post([this] { try_feed(); });
+  const net::Watchdog watchdog;
   loop_.run();
   return exit_status_;
 }

@@ -10,6 +10,7 @@
 #include "aggregation/position/slot_keeper.h"
 #include "apiserver/server.h"
 #include "auth/audit_log.h"
+#include "auth/audit_webhook.h"
 #include "auth/certificate_proofs.h"
 #include "endpointslice/slice_controller.h"
 #include "kinds/controllers/garbage_collector.h"
@@ -110,7 +111,8 @@ class ProxyControl {
   std::vector<CertificateEnd> certificates_;
   std::atomic<bool> ready_{false};
   std::uint64_t ready_turn_ = 0;
-  std::unique_ptr<auth::AuditLog> audit_;  ///< null: there is none
+  std::unique_ptr<auth::AuditLog> audit_;              ///< null: there is none
+  std::unique_ptr<auth::AuditWebhook> audit_webhook_;  ///< null: there is none
   std::unique_ptr<ProxyShared> shared_;
   std::vector<std::unique_ptr<ProxyLoop>> loops_;
   std::unique_ptr<aggregation::SlotKeeper> slots_;

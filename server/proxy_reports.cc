@@ -128,10 +128,6 @@ void ProxyControl::collect(std::function<void(std::vector<proxy::LoopReport>)> d
 proxy::TopologyReport ProxyControl::topology_report() const {
   proxy::TopologyReport report;
   report.reloads = reloads_;
-  if (audit_ != nullptr) {
-    report.audit_events = audit_->added();
-    report.audit_dropped = audit_->lost();
-  }
   report.draining = stopping_;
   report.limits = shared_ != nullptr ? shared_->limits : nullptr;
   report.certificates = certificates_;

@@ -1,6 +1,7 @@
 // What has to be there before the proxy learns the topology.
 #include "base/log.h"
 #include "server/files.h"
+#include "server/internal/webhook_server.h"
 #include "server/program.h"
 #include "server/proxy_control.h"
 
@@ -20,27 +21,39 @@ void tell_audit_level(const auth::AuditPolicy& policy) {
 
 Expected<void> ProxyControl::open_audit_log(const auth::AuditPolicy& policy) {
   const proxy::AuditConfig& config = config_.audit;
-  if (config.log_file.empty()) {
+  if (config.log_file.empty() && config.webhook_kubeconfig.empty()) {
     if (!config.policy_file.empty()) {
       log_warn("an audit policy has no effect without a log");
     }
     return {};
   }
-  auto log = auth::AuditLog::open({.path = config.log_file,
-                                   .rotate_bytes = std::uint64_t{config.max_size_mb} << 20,
-                                   .backups = config.max_backups,
-                                   .days = config.max_age_days});
-  if (!log) {
-    return fail(std::move(log.error()).at("audit.log_file"));
+  if (!config.log_file.empty()) {
+    auto log = auth::AuditLog::open({.path = config.log_file,
+                                     .rotate_bytes = std::uint64_t{config.max_size_mb} << 20,
+                                     .backups = config.max_backups,
+                                     .days = config.max_age_days});
+    if (!log) {
+      return fail(std::move(log.error()).at("audit.log_file"));
+    }
+    audit_ = std::move(*log);
   }
-  audit_ = std::move(*log);
-  shared_->audit = [log = audit_.get()](std::string line) { log->add(std::move(line)); };
+  if (!config.webhook_kubeconfig.empty()) {
+    auto server = load_webhook_server(config.webhook_kubeconfig);
+    if (!server) {
+      return fail(std::move(server.error()).at("audit.webhook_kubeconfig"));
+    }
+    auth::AuditWebhookParams params;
+    params.server = std::move(server->upstream);
+    params.bearer = std::move(server->bearer);
+    audit_webhook_ = std::make_unique<auth::AuditWebhook>(std::move(params));
+  }
+  shared_->audit = auth::audit_into(audit_.get(), audit_webhook_.get());
   tell_audit_level(policy);
   return {};
 }
 
 void ProxyControl::take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy) {
-  if (audit_ == nullptr) {
+  if (audit_ == nullptr && audit_webhook_ == nullptr) {
     return;
   }
   tell_audit_level(*policy);

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "auth/audit_log.h"
+#include "auth/audit_webhook.h"
+#include "base/last_resort.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/secret_file.h"
@@ -17,10 +19,12 @@
 #include "net/outgoing.h"
 #include "net/signals.h"
 #include "net/upstream.h"
+#include "net/watchdog.h"
 #include "server/encryption.h"
 #include "server/files.h"
 #include "server/internal/file_watch.h"
 #include "server/internal/shard_credentials.h"
+#include "server/internal/webhook_server.h"
 #include "server/kubeconfig.h"
 #include "server/program.h"
 #include "server/shard_files.h"
@@ -65,6 +69,7 @@ class ShardProgram {
   }
 
   int run() {
+    const net::Watchdog watchdog;
     loop_.run();
     server_.reset();
     return 0;
@@ -111,15 +116,26 @@ class ShardProgram {
   }
 
   Expected<void> open_audit_log(Params& params) {
-    if (options_.audit_log.empty()) {
-      return {};
+    if (!options_.audit_log.empty()) {
+      auto log = auth::AuditLog::open({options_.audit_log});
+      if (!log) {
+        return fail(std::move(log.error()));
+      }
+      audit_ = std::move(*log);
     }
-    auto log = auth::AuditLog::open({options_.audit_log});
-    if (!log) {
-      return fail(std::move(log.error()));
+    if (!options_.audit_webhook.empty()) {
+      auto server = load_webhook_server(options_.audit_webhook);
+      if (!server) {
+        return fail(std::move(server.error()));
+      }
+      auth::AuditWebhookParams webhook;
+      webhook.server = std::move(server->upstream);
+      webhook.bearer = std::move(server->bearer);
+      audit_webhook_ = std::make_unique<auth::AuditWebhook>(std::move(webhook));
     }
-    audit_ = std::move(*log);
-    params.audit = [this](std::string line) { audit_->add(std::move(line)); };
+    if (audit_ != nullptr || audit_webhook_ != nullptr) {
+      params.audit = auth::audit_into(audit_.get(), audit_webhook_.get());
+    }
     return {};
   }
 
@@ -311,6 +327,7 @@ class ShardProgram {
   net::Loop loop_;
   net::Signals signals_;
   std::unique_ptr<auth::AuditLog> audit_;
+  std::unique_ptr<auth::AuditWebhook> audit_webhook_;
   std::unique_ptr<store::LmdbStore> store_;
   std::unique_ptr<ShardEncryption> encryption_;
   std::shared_ptr<net::TlsContext> client_tls_;
@@ -327,6 +344,7 @@ class ShardProgram {
 }  // namespace
 
 int run_shard_program(ShardOptions options) {
+  prepare_for_no_memory();
   const Confinement confinement = options.confinement;
   if (auto confined = confine(confinement); !confined) {
     return complain("shard", std::string(confined.error().message()));

@@ -36,6 +36,7 @@ struct ShardOptions {
   std::size_t memory_budget = 0;   ///< [bytes] 0: three quarters of what the process may use
   bool claims_escalation = false;  ///< ShardServerParams::claims_escalation
   std::string audit_log;           ///< "": none
+  std::string audit_webhook;       ///< kubeconfig of who gets its events; "": none
   ShardRevocations revocations;
   std::string encryption;            ///< EncryptionConfiguration; "": that of the installation
   bool insecure_file_modes = false;  ///< keys that others may read are warnings

@@ -8,6 +8,7 @@
 
 #include "aggregation/bytes/json_split.h"
 #include "auth/web_socket_token.h"
+#include "base/guard.h"
 #include "http/web_socket.h"
 #include "serving/answer.h"
 
@@ -35,6 +36,27 @@ class WatchSocket final : public http::RequestHandler, private http::ResponseStr
 
   void on_data(std::string_view bytes, bool end) noexcept override {
     down_.consume(bytes.size());
+    if (!guarded("frames of a watch's client", [&] { read(bytes, end); })) {
+      down_.reset(Errc::kInternal);
+    }
+  }
+  void on_drained() noexcept override {
+    if (watch_ != nullptr) {
+      watch_->on_drained();
+    }
+  }
+  void on_close(Errc cause) noexcept override {
+    state_ = State::kEnded;
+    linger_.cancel();
+    if (watch_ != nullptr) {
+      watch_->on_close(cause);
+    }
+  }
+
+ private:
+  enum class State : std::uint8_t { kAsked, kRefused, kOpen, kEnded };
+
+  void read(std::string_view bytes, bool end) {
     if (state_ == State::kEnded || state_ == State::kRefused) {
       return;
     }
@@ -65,21 +87,6 @@ class WatchSocket final : public http::RequestHandler, private http::ResponseStr
       down_.reset(Errc::kProtocol);
     }
   }
-  void on_drained() noexcept override {
-    if (watch_ != nullptr) {
-      watch_->on_drained();
-    }
-  }
-  void on_close(Errc cause) noexcept override {
-    state_ = State::kEnded;
-    linger_.cancel();
-    if (watch_ != nullptr) {
-      watch_->on_close(cause);
-    }
-  }
-
- private:
-  enum class State : std::uint8_t { kAsked, kRefused, kOpen, kEnded };
 
   void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
     if (status != 200) {

@@ -141,7 +141,7 @@ void Exchange::release_request() noexcept {
     return;
   }
   if (server_.params().audit) {
-    server_.params().audit(audit_line(*request_));
+    guarded("audit line", [this] { server_.params().audit(audit_line(*request_)); });
   }
   request_->exchange = nullptr;
   request_->on_body = nullptr;

@@ -6,6 +6,7 @@
 
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/versions.h"
+#include "base/guard.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -295,15 +296,17 @@ void Watcher::on_data(std::string_view bytes, bool end) noexcept {
     return;
   }
   bool closed = end;
-  const std::uint16_t fault =
-      socket_->feed(bytes, [&](http::WebSocketOpcode opcode, std::string_view payload) {
-        if (opcode == http::WebSocketOpcode::kPing) {
-          put_frame(http::web_socket_frame(http::WebSocketOpcode::kPong, payload));
-        } else if (opcode == http::WebSocketOpcode::kClose) {
-          put_frame(http::web_socket_close_answer(payload));
-          closed = true;
-        }
-      });
+  std::uint16_t fault = http::kWebSocketProtocolError;
+  guarded("frames of a watch's client", [&] {
+    fault = socket_->feed(bytes, [&](http::WebSocketOpcode opcode, std::string_view payload) {
+      if (opcode == http::WebSocketOpcode::kPing) {
+        put_frame(http::web_socket_frame(http::WebSocketOpcode::kPong, payload));
+      } else if (opcode == http::WebSocketOpcode::kClose) {
+        put_frame(http::web_socket_close_answer(payload));
+        closed = true;
+      }
+    });
+  });
   if (closed || fault != 0) {
     end_with(fault);
   }

@@ -101,6 +101,8 @@ constexpr KcpFlag kAudit[] = {
     {kNumber, "audit-log-maxbackup", "N", "0", "old files that are kept; 0: all of them"},
     {kNumber, "audit-log-maxage", "N", "0", "days that they are kept; 0: for ever"},
     {kText, "audit-log-format", "FORMAT", "json", "json"},
+    {kText, "audit-webhook-config-file", "FILE", "",
+     "kubeconfig of the server that audit events are posted to, in batches"},
 };
 
 constexpr KcpFlag kLog[] = {

@@ -370,6 +370,8 @@ const std::vector<Effect>& effects() {
       file_into("audit-policy-file",
                 [](ProxyConfig& c) -> std::string& { return c.audit.policy_file; }),
       {"audit-log-path", take_audit_log},
+      file_into("audit-webhook-config-file",
+                [](ProxyConfig& c) -> std::string& { return c.audit.webhook_kubeconfig; }),
       {"audit-log-maxsize", take_audit_size},
       number_into("audit-log-maxbackup",
                   [](ProxyConfig& c) -> std::uint32_t& { return c.audit.max_backups; }),

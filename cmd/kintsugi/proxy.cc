@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "base/last_resort.h"
 #include "base/log.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/proxy_flags.h"
@@ -35,6 +36,7 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
     log_warn(warning);
   }
   if (!line->validate) {
+    prepare_for_no_memory();
     if (auto confined = server::confine(line->confinement); !confined) {
       return complain("proxy", std::string(confined.error().message()));
     }

@@ -23,7 +23,8 @@ constexpr apiserver::ConcurrencyLimits kRequests;
 
 /// As typed.
 struct Options {
-  std::string join, name, bind = "127.0.0.1", audit_log, claims_escalation = "refuse";
+  std::string join, name, bind = "127.0.0.1", audit_log, audit_webhook,
+                          claims_escalation = "refuse";
   std::string client_crl, request_header_crl, backend_crl, crl_stale = "refuse";
   std::string encryption;
   bool crl_required = false, insecure_file_modes = false;
@@ -88,7 +89,10 @@ FlagTable flag_table(Options& options) {
          into(options.claims_escalation)},
         {"audit-log", "FILE", "",
          "appends a line of JSON for every request; SIGHUP opens the file again",
-         into(options.audit_log)}}},
+         into(options.audit_log)},
+        {"audit-webhook-config-file", "FILE", "",
+         "kubeconfig of the server that the same lines are posted to, in batches",
+         into(options.audit_webhook)}}},
       tenant_flags(options.tenants, ""),
       confinement_flags(options.confinement)};
   for (FlagGroup& group : table) {
@@ -164,6 +168,9 @@ Expected<server::ShardOptions> understood(const Options& typed) {
   options.limits = std::move(*limits);
   options.claims_escalation = typed.claims_escalation == "allow";
   options.audit_log = typed.audit_log;
+  if (!typed.audit_webhook.empty()) {
+    options.audit_webhook = server::absolute_path(typed.audit_webhook);
+  }
   options.revocations = {typed.client_crl,
                          typed.request_header_crl,
                          typed.backend_crl,

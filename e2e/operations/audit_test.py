@@ -1,7 +1,10 @@
-"""The proxy's audit log (R-31, FP-143)."""
+"""The proxy's audit log (R-31, FP-143), and the webhook that events are posted to (SE-168)."""
+import http.server
 import json
 import os
 import subprocess
+import threading
+import time
 import unittest
 
 import kit
@@ -26,6 +29,52 @@ def events_in(log, **wanted):
     """Events of a log whose fields have these values."""
     events = [json.loads(line) for line in log.read_text().split("\n")[:-1]] if log.exists() else []
     return [event for event in events if all(event.get(key) == value for key, value in wanted.items())]
+
+
+class Collector:
+    """A server that events are posted to; `status` is its answer."""
+
+    def __init__(self, port=0):
+        self.status, self.batches, self.events = 200, [], []
+        collector = self
+
+        class Posts(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if collector.status == 200:
+                    collector.batches.append((self.path, self.headers["Authorization"], body))
+                    collector.events.extend(body["items"])
+                self.send_response(collector.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Posts)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def webhook_file(folder, port):
+    """The kubeconfig of such a server."""
+    file = folder / "webhook.kubeconfig"
+    file.touch(0o600)
+    file.write_text(f"""apiVersion: v1
+kind: Config
+clusters: [{{name: hook, cluster: {{server: "http://127.0.0.1:{port}/audit"}}}}]
+users: [{{name: us, user: {{token: known-to-the-hook}}}}]
+contexts: [{{name: hook, context: {{cluster: hook, user: us}}}}]
+current-context: hook
+""")
+    return file
 
 
 class Audit(unittest.TestCase):
@@ -127,6 +176,68 @@ class Audit(unittest.TestCase):
         kit.eventually(lambda: proxy.client("").get("/readyz").status == 200, 20, "ready")
         self.assertEqual(proxy.client().get(MAPS).status, 200)
         kit.eventually(lambda: events_in(log, verb="list"), what="the event")
+
+    def test_SE_168_events_are_posted_in_batches(self):
+        collector = Collector()
+        self.addCleanup(collector.close)
+        hook = webhook_file(installation.dir, collector.port)
+        with kit.Proxy(installation, {"audit": {"log_file": "audit.jsonl"}}, flags=["--audit-webhook-config-file", hook]) as proxy:
+            client = proxy.client()
+            for i in range(120):
+                self.assertEqual(client.get(MAPS, headers={"Audit-ID": f"hook-{i}"}).status, 200)
+            kit.eventually(lambda: len({event["auditID"] for event in collector.events if event["auditID"].startswith("hook-")}) == 120,
+                           what="all events are posted")
+            self.assertTrue(all(len(body["items"]) <= 400 for _, _, body in collector.batches))
+            path, authorization, body = collector.batches[0]
+            self.assertEqual((path, authorization), ("/audit", "Bearer known-to-the-hook"))
+            self.assertEqual((body["kind"], body["apiVersion"]), ("EventList", "audit.k8s.io/v1"))
+            event = next(event for event in collector.events if event["auditID"] == "hook-0")
+            self.assertEqual((event["verb"], event["user"]["username"]), ("list", "kcp-admin"))
+            # The file has the same ones.
+            kit.eventually(lambda: events_in(proxy.dir / "audit.jsonl", auditID="hook-119"))
+            self.assertEqual(events_in(proxy.dir / "audit.jsonl", auditID="hook-0"), [event])
+
+    def test_SE_T074_a_dead_webhook_and_a_full_disk_harm_no_traffic(self):
+        port = kit.free_port()
+        hook = webhook_file(installation.dir, port)
+        log = installation.dir / "full-too.jsonl"
+        log.symlink_to("/dev/full")
+        begun = time.monotonic()
+        with kit.Proxy(installation, {"audit": {"log_file": str(log), "webhook_kubeconfig": str(hook)}}) as proxy:
+            client = proxy.client()
+            for i in range(100):
+                self.assertEqual(client.get(MAPS, headers={"Audit-ID": f"dead-{i}"}).status, 200)
+            kit.eventually(lambda: proxy.metric("kintsugi_audit_webhook_failures_total") >= 2, what="failures are counted")
+            kit.eventually(lambda: proxy.metric("kintsugi_audit_dropped_total") >= 100, what="the disk's drops are counted")
+            self.assertGreaterEqual(proxy.metric("kintsugi_audit_webhook_queued"), 100)
+            self.assertEqual(proxy.metric('kintsugi_audit_webhook_events_total{result="dropped"}'), 0)
+            self.assertEqual(proxy.client("").get("/readyz").status, 200)
+            lines = proxy.text().count("audit webhook does not take events")
+            self.assertLessEqual(lines, 1 + (time.monotonic() - begun) / 10, "one line in 10 s")
+            self.assertGreaterEqual(lines, 1)
+            # It comes back: nothing of what waited is lost.
+            collector = Collector(port)
+            self.addCleanup(collector.close)
+            kit.eventually(lambda: {f"dead-{i}" for i in range(100)} <= {event["auditID"] for event in collector.events}, 60,
+                           "what waited is posted")
+            kit.eventually(lambda: proxy.metric("kintsugi_audit_webhook_queued") == 0)
+
+    def test_SE_168_a_shard_posts_its_events(self):
+        collector = Collector()
+        self.addCleanup(collector.close)
+        hook = webhook_file(installation.dir, collector.port)
+        with (installation.dir / "posting.log").open("wb") as out:
+            shard = subprocess.Popen([str(kit.BINARY), "shard", "--join", str(installation.state), "--name", "posting",
+                                      "--audit-webhook-config-file", str(hook)], stdout=out, stderr=out)
+
+        def stop():
+            shard.terminate()
+            shard.wait(60)
+
+        self.addCleanup(stop)
+        root = installation.client()
+        kit.eventually(lambda: root.get("/apis/core.kcp.io/v1alpha1/shards/posting").status == 200, 20, "the shard is known")
+        kit.eventually(lambda: any(event["stage"] == "ResponseComplete" for event in collector.events), 20, "its events are posted")
 
 
 if __name__ == "__main__":

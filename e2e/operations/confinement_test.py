@@ -4,11 +4,13 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 import kit
 
+CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools/check_hardening.py"
 UNITS = pathlib.Path(__file__).resolve().parents[2] / "deploy/systemd"
 MOST_EXPOSURE = 2.0
 
@@ -26,6 +28,10 @@ class Confinement(unittest.TestCase):
             for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
                 status = status_of(thread)
                 self.assertEqual((status["Seccomp"], status["NoNewPrivs"], status["Umask"]), ("2", "1", "0077"), (name, thread))
+                # A thread that began before the port was bound may have kept the one for that.
+                self.assertEqual(int(status["CapPrm"], 16) & ~(1 << 10), 0, (name, thread))
+                self.assertEqual(int(status["CapBnd"], 16) if os.geteuid() == 0 else 0, 0, (name, thread))
+            self.assertEqual(int(status_of(f"/proc/{pid}")["CapPrm"], 16), 0, name)
             limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
             self.assertRegex(limits, r"Max core file size +0 +0 ")
             # Not dumpable: its files in /proc are not its user's.
@@ -36,6 +42,17 @@ class Confinement(unittest.TestCase):
             run = subprocess.run([str(kit.BINARY), command, "--sandbox=maybe"], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(run.returncode, status)
             self.assertIn('--sandbox: "maybe" is neither on nor off', run.stderr)
+
+    def test_SE_T080_the_program_has_all_flags_and_each_that_is_left_out_is_told(self):
+        def check(*arguments):
+            return subprocess.run([sys.executable, str(CHECK), *arguments], capture_output=True, text=True, timeout=300, check=False)
+
+        told = check(str(kit.BINARY))
+        if all(f": {name}: " in told.stdout for name in ("fortify", "assertions", "stack protector")):
+            self.skipTest("the program is of a preset that nobody ships")
+        self.assertEqual((told.returncode, told.stdout.count("\n")), (0, 1), told.stdout + told.stderr)
+        if shutil.which("g++-12"):
+            self.assertEqual(check("--selftest").returncode, 0)
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")
     def test_SE_186_the_units_are_sandboxed(self):

@@ -77,8 +77,7 @@ struct TopologyReport {
   endpointslice::SliceController::Census slices;
   std::vector<std::size_t> partitions_of_sets;  ///< status.count of each
   std::vector<ReloadCount> reloads;
-  std::uint64_t audit_events = 0, audit_dropped = 0;  ///< lines of the audit log
-  std::vector<CertificateEnd> certificates;           ///< in force
+  std::vector<CertificateEnd> certificates;  ///< in force
   bool draining = false;
   std::shared_ptr<const serving::ProcessLimits> limits = {};  ///< of the process; null: none
 };

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "auth/audit_totals.h"
 #include "auth/reserved_identity.h"
-#include "base/guard.h"
 #include "base/process_metrics.h"
 #include "proxy/admin/admin.h"
 
@@ -150,9 +150,6 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
     served_refused += loop.served_refused;
     crowded_bodies += loop.crowded_bodies;
   }
-  out.counter("kintsugi_caught_exceptions_total",
-              "faults of the program that ended one request instead of the process",
-              caught_exceptions());
   out.gauge("kintsugi_connections", "client connections", connections);
   out.gauge("kintsugi_client_streams", "requests of clients that are open", streams);
   out.counter("kintsugi_tls_handshake_errors_total", "failed handshakes of clients",
@@ -315,9 +312,7 @@ void ProxyMetrics::fill(MetricFamilies& out) const {
     out.sample({reload.key, "ok"}, reload.taken);
     out.sample({reload.key, "error"}, reload.refused);
   }
-  out.counter("kintsugi_audit_events_total", "lines for the audit log", topology_.audit_events);
-  out.counter("kintsugi_audit_dropped_total", "those that could not be written",
-              topology_.audit_dropped);
+  auth::fill_audit_metrics(out);
   out.gauge("kintsugi_draining", "1 once SIGTERM came", topology_.draining ? 1 : 0);
   topology_families(out, topology_);
 }

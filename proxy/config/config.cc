@@ -251,6 +251,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"admin.socket", file(config.admin.socket, folder)},
       {"audit.policy_file", file(config.audit.policy_file, folder)},
       {"audit.log_file", file(config.audit.log_file, folder)},
+      {"audit.webhook_kubeconfig", file(config.audit.webhook_kubeconfig, folder)},
       {"audit.max_size_mb", number(config.audit.max_size_mb, 1, 1'000'000)},
       {"audit.max_backups", number(config.audit.max_backups, 0, 1'000'000)},
       {"audit.max_age_days", number(config.audit.max_age_days, 0, 100'000)},

@@ -110,8 +110,9 @@ struct AuthenticationConfig {
 
 /// The proxy's audit log (FP-143).
 struct AuditConfig {
-  std::string policy_file;  ///< "": every request, at level Metadata
-  std::string log_file;     ///< "": there is none
+  std::string policy_file;         ///< "": every request, at level Metadata
+  std::string log_file;            ///< "": there is none
+  std::string webhook_kubeconfig;  ///< of the server that events are posted to; "": none
   std::uint32_t max_size_mb = 100, max_backups = 0, max_age_days = 0;
   bool operator==(const AuditConfig&) const = default;
 };

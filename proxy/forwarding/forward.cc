@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "auth/x509_identity.h"
+#include "base/guard.h"
 #include "base/memory.h"
 #include "base/strings.h"
 #include "krm/path_prefixes.h"
@@ -163,7 +164,9 @@ class Forward final : public http::RequestHandler,
   struct UpSide final : http::ResponseHandler {
     explicit UpSide(Forward& o) : owner(o) {}
     void on_head(http::ResponseHead head, bool end) noexcept override {
-      owner.up_head(std::move(head), end);
+      if (!guarded("head of a shard's answer", [&] { owner.up_head(std::move(head), end); })) {
+        owner.down_.reset(Errc::kInternal);
+      }
     }
     void on_data(std::string_view bytes, bool end) noexcept override { owner.up_data(bytes, end); }
     void on_trailers(http::HeaderList trailers) noexcept override {
@@ -171,7 +174,11 @@ class Forward final : public http::RequestHandler,
       owner.down_.send_trailers(trailers);
     }
     void on_drained() noexcept override { owner.up_drained(); }
-    void on_close(Errc cause) noexcept override { owner.up_closed(cause); }
+    void on_close(Errc cause) noexcept override {
+      if (!guarded("end of a shard's answer", [&] { owner.up_closed(cause); })) {
+        owner.down_.reset(Errc::kInternal);
+      }
+    }
     Forward& owner;
   };
 

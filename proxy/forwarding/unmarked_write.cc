@@ -6,6 +6,7 @@
 
 #include "aggregation/asking/shard_answer.h"
 #include "aggregation/bytes/marker.h"
+#include "base/guard.h"
 #include "base/memory.h"
 #include "base/strings.h"
 #include "krm/request_info.h"
@@ -53,7 +54,9 @@ class UnmarkedWrite final : public http::RequestHandler, private net::BodyHold::
     body_ += bytes;
     if (end) {
       hold_->finish();
-      go_on();
+      if (!guarded("unmarked write", [this] { go_on(); })) {
+        down_.reset(Errc::kInternal);
+      }
     }
   }
   void on_trailers(http::HeaderList /*trailers*/) noexcept override { on_data({}, true); }

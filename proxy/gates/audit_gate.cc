@@ -5,6 +5,7 @@
 
 #include "auth/audit_event.h"
 #include "auth/impersonation.h"
+#include "base/guard.h"
 #include "base/time.h"
 #include "http/guarded_answer.h"
 #include "serving/identity.h"
@@ -79,7 +80,7 @@ class AuditGate::Audited final : public serving::PassThrough {
 
   void note(bool end) {
     if (end && !std::exchange(complete_, true) && verdict_.complete) {
-      write(auth::kResponseComplete);
+      guarded("audit line", [this] { write(auth::kResponseComplete); });
     }
   }
 

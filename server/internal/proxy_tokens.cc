@@ -9,7 +9,7 @@
 #include "base/secret_file.h"
 #include "server/files.h"
 #include "server/internal/proxy_issuers.h"
-#include "server/kubeconfig.h"
+#include "server/internal/webhook_server.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::server {
@@ -25,33 +25,15 @@ std::shared_ptr<auth::TokenAuthenticator> bordered(std::shared_ptr<auth::TokenAu
 }
 
 Expected<proxy::TokenWebhookConfig> load_webhook(const proxy::AuthenticationConfig& config) {
-  const std::string& file = config.webhook.kubeconfig;
-  auto access = read_kubeconfig(file);
-  if (!access) {
-    return fail(std::move(access.error()));
-  }
-  auto url = net::Url::parse(access->server);
-  if (!url) {
-    return fail(std::move(url.error()).at(file));
+  auto server = load_webhook_server(config.webhook.kubeconfig);
+  if (!server) {
+    return fail(std::move(server.error()));
   }
   proxy::TokenWebhookConfig webhook;
-  webhook.server.url = std::move(*url);
-  webhook.bearer = access->token;
+  webhook.server = std::move(server->upstream);
+  webhook.bearer = std::move(server->bearer);
   webhook.version = config.webhook.version;
   webhook.cache = std::min<Duration>(config.webhook.cache, kMostCached);
-  if (webhook.server.url.scheme == "https") {
-    net::TlsParams params;
-    params.ca_pem = access->ca_pem;
-    params.certificate_pem = access->certificate_pem;
-    params.key_pem = access->key_pem;
-    params.server_name = access->server_name;
-    params.verify_peer = !access->insecure;
-    auto tls = net::TlsContext::client(params);
-    if (!tls) {
-      return fail(std::move(tls.error()).at(file));
-    }
-    webhook.server.tls = std::move(*tls);
-  }
   return webhook;
 }
 

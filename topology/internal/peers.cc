@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/guard.h"
+
 namespace kintsugi::topology {
 namespace {
 
@@ -83,7 +85,7 @@ class Peers::Attempts final : public http::RequestStream, public http::ResponseH
     peers_.failures_ = 0;
     const int status = head.status;
     handler_->on_head(std::move(head), end);
-    peers_.tell(status);
+    guarded("peer is heard", [&] { peers_.tell(status); });
   }
   void on_data(std::string_view bytes, bool end) noexcept override {
     if (handler_ != nullptr) {

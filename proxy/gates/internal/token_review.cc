@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/guard.h"
 #include "krm/json.h"
 #include "krm/request_target.h"
 
@@ -96,8 +97,8 @@ void TokenReviewRequest::send_data(std::string_view bytes, bool end) noexcept {
     held_ = false;
     stream_.send_head(status_, headers_, false);
     stream_.send_data(std::exchange(answer_, {}), end);
-  } else if (end) {
-    judge();
+  } else if (end && !guarded("token review", [this] { judge(); })) {
+    finish(std::move(answer_));  // what the shard said
   }
 }
 

@@ -1,0 +1,32 @@
+// A kubeconfig: read, or refused with its name, and never with a token that is in it.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "fuzz/pieces.h"
+#include "krm/yaml.h"
+#include "server/kubeconfig.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using kintsugi::fuzz::check;
+  std::string text(reinterpret_cast<const char*>(data), size);
+  // No files but those below a folder that is not there.
+  for (std::size_t at = text.find('/'); at != std::string::npos; at = text.find('/', at + 1)) {
+    if (text.compare(at, 3, "//1") != 0) {
+      text[at] = '.';
+    }
+  }
+  const auto document = kintsugi::krm::parse_yaml(text);
+  if (!document) {
+    return 0;
+  }
+  for (const char* context : {"", "base"}) {
+    const auto access =
+        kintsugi::server::kube_access(*document, "/nowhere", "a.kubeconfig", context);
+    if (!access) {
+      const std::string told = access.error().to_string();
+      check(!told.empty() && told.find("canary-of-a-token") == std::string::npos);
+    }
+  }
+  return 0;
+}
