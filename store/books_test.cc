@@ -174,7 +174,7 @@ TEST_P(StoreBooks, SE093_ADryRunIsCheckedAndCountsNothing) {
   EXPECT_EQ(sums("a"), (V{5, 1}));
 }
 
-TEST_P(StoreBooks, SE093_T038_OfManyWritersExactlySoManyPass) {
+TEST_P(StoreBooks, SE_T038_OfManyWritersExactlySoManyPass) {
   store_->books()->limit("a", most(kNoLimit, 100));
   std::atomic<int> stored = 0, refused = 0;
   std::vector<std::thread> writers;
@@ -337,7 +337,7 @@ TEST_F(BookTable, SE093_WhatACommitLosesIsNotCounted) {
   }
 }
 
-TEST_F(BookTable, SE093_T038_AfterKill9TheSumsAreThoseOfTheRows) {
+TEST_F(BookTable, SE_T038_AfterKill9TheSumsAreThoseOfTheRows) {
   std::mt19937 random(3);
   for (unsigned round = 0; round < 12; ++round) {
     const pid_t child = ::fork();

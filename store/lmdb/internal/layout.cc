@@ -1,5 +1,6 @@
 #include "store/lmdb/internal/layout.h"
 
+#include <bit>
 #include <cstring>
 
 #define XXH_INLINE_ALL
@@ -155,8 +156,12 @@ void encode_book(char* out, std::string_view db_key, const BookRow& row) noexcep
   put_le<8>(out + 8, row.revision);
   put_le<4>(out + 16, row.version);
   put_le<4>(out + 20, kBookColumns);
-  for (std::size_t i = 0; i < kBookColumns; ++i) {
-    put_le<8>(out + 24 + 8 * i, static_cast<std::uint64_t>(row.sums[i]));
+  if constexpr (std::endian::native == std::endian::little) {  // with every commit
+    std::memcpy(out + 24, row.sums.data(), sizeof(row.sums));
+  } else {
+    for (std::size_t i = 0; i < kBookColumns; ++i) {
+      put_le<8>(out + 24 + 8 * i, static_cast<std::uint64_t>(row.sums[i]));
+    }
   }
   seal(out, kBookRow, db_key);
 }
