@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +25,7 @@
 ///   4. what AdmissionStep::receive refused, then Hooks::approve
 ///   5. AdmissionStep::review
 ///   6. of creates: AdmissionStep::charge, in the transaction that stores the object
+///   7. AdmissionStep::keeps: limits that the store keeps to in that transaction
 /// Deletes have Hooks::admit, 4 and 5. A later step of the chain is not asked what an earlier one
 /// refused.
 namespace kintsugi::apiserver {
@@ -142,6 +144,20 @@ class AdmissionStep {
   [[nodiscard]] virtual Expected<std::vector<store::Op>> charge(const PendingWrite& write) const {
     (void)write;
     return std::vector<store::Op>();
+  }
+
+  /// To which limits of the store's books a client's write keeps. Not asked of deletes, of objects
+  /// that are being deleted, and of what controllers write: these are counted and pass.
+  [[nodiscard]] virtual store::Keeps keeps(const PendingWrite& write) const {
+    (void)write;
+    return {};
+  }
+  /// What a write that would pass one is told; nullopt: another step knows.
+  [[nodiscard]] virtual std::optional<Error> over(const PendingWrite& write,
+                                                  const store::Excess& excess) const {
+    (void)write;
+    (void)excess;
+    return std::nullopt;
   }
 };
 

@@ -94,6 +94,29 @@ TEST_F(FairRequests, SE070_HealthAndMastersDoNotWait) {
   EXPECT_EQ(tenants().waiting, 1U);
 }
 
+TEST_F(FairRequests, SE075_WideRequestsTakeFourSeats) {
+  bound({.seats = 4});
+  server.hold_decisions();
+  const Exchange one = begin("GET", kMaps, "a"), two = begin("GET", kMaps, "b");
+  const Exchange three = begin("GET", kMaps, "c");
+  EXPECT_EQ(tenants().seats, 3U);
+  EXPECT_EQ(tenants().waiting, 0U);
+  http::RequestHead head;
+  head.method = "DELETE";
+  head.target = kMaps;
+  head.end_stream = true;
+  head.headers.add("x-user", "d");
+  const Exchange wide(server.server(), std::move(head), "");
+  EXPECT_EQ(tenants().waiting, 1U) << "three are too few";
+  EXPECT_EQ(fairness_report(server.server()).at({"levels", "tenant", "waiting"})->as_integer(), 1);
+  const krm::Json report = fairness_report(server.server());
+  const krm::Json* payers = report.find("payers");
+  ASSERT_NE(payers, nullptr);
+  EXPECT_TRUE(std::any_of(payers->items().begin(), payers->items().end(), [](const krm::Json& of) {
+    return of.text({"payer"}) == "user d" && of.find("waiting")->as_integer() == 4;
+  })) << report.dump();
+}
+
 TEST_F(FairRequests, SE074_WhoGoesLeavesTheQueue) {
   bound({.seats = 1});
   server.hold_decisions();

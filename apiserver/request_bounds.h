@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "krm/json.h"
 #include "serving/fair_queues.h"
 #include "serving/process_limits.h"
 
@@ -18,5 +19,7 @@ void bound_requests(ApiServer& server, std::shared_ptr<serving::ProcessLimits> l
 
 /// Who runs and waits.
 [[nodiscard]] const serving::FairQueues& request_queues(const ApiServer& server) noexcept;
+/// Of each level what its seats and queues hold, and by name who has most, for /debug/fairness.
+[[nodiscard]] krm::Json fairness_report(const ApiServer& server);
 
 }  // namespace kintsugi::apiserver

@@ -18,14 +18,14 @@ std::string bearer_payer(std::string_view credential) {
 
 }  // namespace
 
-net::BodyPayer payer_of(const UserInfo& user, std::string_view address) {
+net::BodyPayer payer_of(const UserInfo& user, std::string_view address, const TreeOf& tree_of) {
   if (user.name.empty() || user.name == kAnonymous) {
     return {net::address_payer(address), false, {}};
   }
   if (parse_service_account_user(user.name)) {
     const std::vector<std::string>* cluster = user.extra_values(kExtraClusterName);
     if (cluster != nullptr && !cluster->empty()) {
-      return {"accounts of " + cluster->front(), true, {}};
+      return {"accounts of " + (tree_of ? tree_of(cluster->front()) : cluster->front()), true, {}};
     }
   }
   return {"user " + user.name, true, {}};

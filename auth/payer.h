@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,8 +15,11 @@ namespace kintsugi::auth {
 /// Whom a request is charged to (SE-071): a verified user by name, a ServiceAccount's logical
 /// cluster, so that any number of accounts has one purse, else the address.
 /// @param user     who authenticated, never whom he impersonates; without a name: nobody
+/// @param tree_of  the logical cluster whose purse pays for that one; empty: its own
 /// @param address  of the client
-[[nodiscard]] net::BodyPayer payer_of(const UserInfo& user, std::string_view address);
+using TreeOf = std::function<std::string(std::string_view cluster)>;
+[[nodiscard]] net::BodyPayer payer_of(const UserInfo& user, std::string_view address,
+                                      const TreeOf& tree_of = nullptr);
 
 /// Bearers that only a shard can judge: whoever it has answered otherwise than with 401 within ten
 /// minutes pays for himself. Remembers 65,536 at most. Threads: one loop.

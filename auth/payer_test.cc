@@ -29,6 +29,21 @@ TEST(Payer, SE071_WhenAccountsAreOfOneCluster_TheyHaveOnePurse) {
   EXPECT_NE(account("a", ""), account("b", ""));
 }
 
+TEST(Payer, SE071_WhenTheTreeIsKnown_AccountsOfAllOfItHaveOnePurse) {
+  const auto account = [](const std::string& cluster) {
+    UserInfo user;
+    user.name = "system:serviceaccount:default:a";
+    user.extra.push_back({std::string(kExtraClusterName), {cluster}});
+    return payer_of(user, "192.0.2.1",
+                    [](std::string_view of) {
+                      return std::string(of == "child" || of == "team" ? "team" : of);
+                    })
+        .name;
+  };
+  EXPECT_EQ(account("child"), account("team"));
+  EXPECT_NE(account("child"), account("other"));
+}
+
 TEST(Payer, WhenAProxyIsInFront_TheLastAddressIsTheOneItSaw) {
   http::HeaderList headers;
   EXPECT_EQ(last_forwarded(headers), "");

@@ -1,12 +1,20 @@
 #include "controlplane/shard_metrics.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "auth/audit_totals.h"
 #include "base/process_metrics.h"
 #include "controlplane/clusters/trust.h"
+#include "controlplane/internal/abuse_totals.h"
+#include "controlplane/quotas/workspace_books.h"
+#include "http/abuse.h"
 #include "serving/process_limits.h"
+#include "store/books.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -56,8 +64,8 @@ std::int64_t number_of(const Json* member) {
 
 class ShardMetrics final : public MetricSource {
  public:
-  ShardMetrics(const Json& report, const serving::ProcessLimits& limits)
-      : report_(report), limits_(limits) {}
+  ShardMetrics(const Json& report, const serving::ProcessLimits& limits, const ShardCounts& counts)
+      : report_(report), limits_(limits), books_(counts.books), abuse_(counts.abuse) {}
 
   void fill(MetricFamilies& out) const override {
     const Json* const shards = report_.find("shards");
@@ -80,9 +88,36 @@ class ShardMetrics final : public MetricSource {
     limits_.fill(out);
     out.counter("kintsugi_limited_total", "requests refused with 429", {"limit"});
     limits_.fill_limited(out);
+    fill_quotas(out);
+    out.counter("kintsugi_abuse_total", "what clients did that costs and brings nothing", {"kind"});
+    const http::AbuseCounters abuse = abuse_ != nullptr ? abuse_->sum() : http::AbuseCounters();
+    for (std::size_t i = 0; i < http::kAbuseKinds; ++i) {
+      out.sample({http::abuse_name(static_cast<http::Abuse>(i))}, abuse.counts[i]);
+    }
   }
 
  private:
+  /// Of each quota that one of all accounts which has most of its limit.
+  void fill_quotas(MetricFamilies& out) const {
+    std::array<double, kQuotas> most_used{};
+    if (books_ != nullptr) {
+      books_->each([&](std::string_view, const store::Sums& sums, const store::Sums& most) {
+        for (std::size_t i = 0; i < kQuotas; ++i) {
+          if (most[i] != store::kNoLimit && most[i] > 0) {
+            most_used[i] =
+                std::max(most_used[i], static_cast<double>(sums[i]) / static_cast<double>(most[i]));
+          }
+        }
+      });
+    }
+    out.gauge("kintsugi_quota_used_ratio",
+              "Of its limit, what the workspace (quota owned: the owner) has that has most of it.",
+              {"quota"});
+    for (std::size_t i = 0; i < kQuotas; ++i) {
+      out.sample({quota_name(static_cast<Quota>(i))}, most_used[i]);
+    }
+  }
+
   static void begin(MetricFamilies& out, const Shown& shown, MetricFamilies::Texts labels) {
     if (shown.is_counter) {
       out.counter(shown.name, shown.help, labels);
@@ -101,15 +136,17 @@ class ShardMetrics final : public MetricSource {
 
   const Json& report_;
   const serving::ProcessLimits& limits_;
+  const store::Books* books_;
+  const AbuseTotals* abuse_;
 };
 
 }  // namespace
 
 std::string shard_metrics(const Json& report, std::vector<CertificateEnd> certificates,
-                          const serving::ProcessLimits* limits) {
+                          const ShardCounts& counts) {
   const serving::ProcessLimits none;
   const ProcessMetrics process("shard", std::move(certificates));
-  const ShardMetrics shard(report, limits != nullptr ? *limits : none);
+  const ShardMetrics shard(report, counts.limits != nullptr ? *counts.limits : none, counts);
   return metrics_text({&process, &shard});
 }
 
@@ -117,7 +154,7 @@ std::vector<MetricAbout> shard_metrics_about() {
   const Json none = Json::object();
   MetricFamilies out;
   ProcessMetrics("shard", {}).fill(out);
-  ShardMetrics(none, serving::ProcessLimits()).fill(out);
+  ShardMetrics(none, serving::ProcessLimits(), {}).fill(out);
   return out.about();
 }
 

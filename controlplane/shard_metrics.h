@@ -11,18 +11,29 @@ struct MetricAbout;
 namespace serving {
 class ProcessLimits;
 }
+namespace store {
+class Books;
+}
 }  // namespace kintsugi
 
 /// What a shard shows to whoever scrapes /clusters/*/metrics. Threads: any.
 namespace kintsugi::controlplane {
 
+class AbuseTotals;
+
+/// Of the process; null: there are none.
+struct ShardCounts {
+  const serving::ProcessLimits* limits = nullptr;
+  const store::Books* books = nullptr;  ///< by workspace_books()
+  const AbuseTotals* abuse = nullptr;
+};
+
 /// In Prometheus' text format: the process, kintsugi_replication_…, kintsugi_catalog_… and what was
 /// not believed (trust.h).
 /// @param report  of the replication, with member `catalog` as the loop sees it.
-/// @param limits  of the process; null: there are none
 [[nodiscard]] std::string shard_metrics(const krm::Json& report,
                                         std::vector<CertificateEnd> certificates,
-                                        const serving::ProcessLimits* limits = nullptr);
+                                        const ShardCounts& counts = {});
 /// Every family of it.
 [[nodiscard]] std::vector<MetricAbout> shard_metrics_about();
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "controlplane/controllers/shard_controllers.h"
+#include "controlplane/internal/abuse_totals.h"
 #include "controlplane/internal/shard_loop.h"
 
 namespace kintsugi::controlplane {
@@ -16,7 +17,11 @@ constexpr Duration kReadyPause = milliseconds(5);
 }  // namespace
 
 ShardServer::ShardServer(net::Loop& loop, store::Store& store, ShardServerParams params)
-    : loop_(loop), store_(store), params_(std::move(params)), ready_timer_(loop) {}
+    : loop_(loop), store_(store), params_(std::move(params)), ready_timer_(loop) {
+  if (params_.abuse == nullptr) {
+    params_.abuse = std::make_shared<AbuseTotals>();
+  }
+}
 
 Expected<std::unique_ptr<ShardServer>> ShardServer::start(net::Loop& loop, store::Store& store,
                                                           ShardServerParams params) {

@@ -18,6 +18,7 @@
 #include "controlplane/clusters/root_view.h"
 #include "net/loop.h"
 #include "net/tls.h"
+#include "store/books.h"
 #include "store/store.h"
 
 namespace kintsugi::net {
@@ -33,6 +34,7 @@ namespace kintsugi::controlplane {
 class ShardLoop;
 class ShardControllers;
 class ReplicationReport;
+class AbuseTotals;
 
 struct ShardServerParams {
   std::string name;                           ///< "root" makes it the root shard
@@ -50,6 +52,9 @@ struct ShardServerParams {
   std::function<void(std::string line)> audit;     ///< ServerParams::audit of every loop
   apiserver::ConcurrencyLimits concurrency;        ///< of every loop
   std::shared_ptr<serving::ProcessLimits> limits;  ///< null: nobody waits for a seat
+  /// What a workspace may have where its LogicalCluster does not say otherwise, if the store keeps
+  /// books (quotas/workspace_books.h).
+  store::Sums quotas = store::no_limits();
   /// Whoever may write an APIBinding may accept claims for verbs that he does not hold (KK-166).
   bool claims_escalation = false;
   /// Where webhooks of tenants may be (net/outgoing.h); null: the defaults.
@@ -57,6 +62,8 @@ struct ShardServerParams {
   /// Strangers hear the same of a logical cluster that exists and of none (SE-160); else what kcp
   /// tells them.
   bool hides_existence = true;
+  /// For metrics; null: one of its own.
+  std::shared_ptr<AbuseTotals> abuse;
   std::shared_ptr<MemoryBudget> memory;                 ///< of the process; null: without a bound
   std::shared_ptr<const CertificateEnds> certificates;  ///< for metrics; null: none
   RootAddress root;  ///< where the root shard is; unused on the root shard

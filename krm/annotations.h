@@ -60,6 +60,16 @@ inline constexpr std::string_view kInactiveAnnotation = "core.kcp.io/inactive";
 inline constexpr std::string_view kFormerInactiveAnnotation = "internal.kcp.io/inactive";
 /// On a LogicalCluster: how many objects it may hold; administrators.
 inline constexpr std::string_view kMaxObjectsAnnotation = "core.kcp.io/max-total-objects";
+/// @{ The same of what each is named after, a quantity; the first of bytes of stored values.
+inline constexpr std::string_view kMaxBytesAnnotation = "kintsugi.dev/max-total-bytes";
+inline constexpr std::string_view kMaxDefinitionsAnnotation = "kintsugi.dev/max-definitions";
+inline constexpr std::string_view kMaxExportsAnnotation = "kintsugi.dev/max-exports";
+inline constexpr std::string_view kMaxBindingsAnnotation = "kintsugi.dev/max-bindings";
+inline constexpr std::string_view kMaxNamespacesAnnotation = "kintsugi.dev/max-namespaces";
+inline constexpr std::string_view kMaxServiceAccountsAnnotation =
+    "kintsugi.dev/max-serviceaccounts";
+inline constexpr std::string_view kMaxChildrenAnnotation = "kintsugi.dev/max-children";
+/// @}
 /// On a LogicalCluster: which binding holds a resource, as JSON; the server that makes it.
 inline constexpr std::string_view kResourceBindingsAnnotation =
     "internal.apis.kcp.io/resource-bindings";

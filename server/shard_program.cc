@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/secret_file.h"
+#include "controlplane/quotas/workspace_books.h"
 #include "controlplane/shard_server.h"
 #include "net/loop.h"
 #include "net/outgoing.h"
@@ -87,6 +88,7 @@ class ShardProgram {
     params.loops = options_.loops;
     params.concurrency = options_.concurrency;
     params.limits = options_.limits;
+    params.quotas = options_.quotas;
     params.claims_escalation = options_.claims_escalation;
     params.hides_existence = options_.tenants.hides_existence();
     params.memory = std::make_shared<MemoryBudget>(
@@ -102,6 +104,7 @@ class ShardProgram {
     }
     store::LmdbParams lmdb;
     lmdb.directory = options_.layout.shard_data(options_.name);
+    lmdb.books = controlplane::workspace_books();
     auto opened = store::LmdbStore::open(std::move(lmdb));
     if (!opened) {
       return fail(std::move(opened.error()));

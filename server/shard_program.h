@@ -12,6 +12,7 @@
 #include "server/layout.h"
 #include "server/tenant_options.h"
 #include "serving/process_limits.h"
+#include "store/books.h"
 
 namespace kintsugi::server {
 
@@ -33,6 +34,7 @@ struct ShardOptions {
   std::uint32_t loops = 1;  ///< threads that serve, 1 to 64
   apiserver::ConcurrencyLimits concurrency;
   std::shared_ptr<serving::ProcessLimits> limits;  ///< who waits for a seat, who is refused
+  store::Sums quotas = store::no_limits();         ///< ShardServerParams::quotas
   std::size_t memory_budget = 0;   ///< [bytes] 0: three quarters of what the process may use
   bool claims_escalation = false;  ///< ShardServerParams::claims_escalation
   std::string audit_log;           ///< "": none

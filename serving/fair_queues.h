@@ -135,6 +135,25 @@ class FairQueues {
   [[nodiscard]] const FairLimits& limits() const noexcept { return limits_; }
   [[nodiscard]] std::size_t seats_taken() const noexcept { return taken_; }
   [[nodiscard]] bool has_waiting() const noexcept { return waiting_ > 0; }
+  /// Everybody who runs or waits. Whoever got a seat by run_at_once() has no payer.
+  struct Seen {
+    Flow flow;
+    bool runs = false;
+    std::size_t width = 1;
+  };
+  template <class Visit>
+  void visit(Visit visit) const {
+    for (const Ticket* ticket = running_; ticket != nullptr; ticket = ticket->next_) {
+      visit(Seen{ticket->flow_, true, ticket->width_});
+    }
+    for (const Group& group : levels_) {
+      for (const Queue& queue : group.queues) {
+        for (const Ticket* ticket = queue.first; ticket != nullptr; ticket = ticket->next_) {
+          visit(Seen{ticket->flow_, false, ticket->width_});
+        }
+      }
+    }
+  }
   [[nodiscard]] static Level level_of(const Ticket& ticket) noexcept { return ticket.flow_.level; }
 
  private:

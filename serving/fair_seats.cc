@@ -1,11 +1,17 @@
 #include "serving/fair_seats.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "serving/process_limits.h"
 
 namespace kintsugi::serving {
+namespace {
+
+constexpr std::size_t kMostNames = 8'192;
+
+}  // namespace
 
 Level level_of(const auth::UserInfo& user) noexcept {
   if (user.name.empty() || user.name == auth::kAnonymous) {
@@ -69,6 +75,7 @@ bool FairSeats::enter(Seat& seat, const Who& who, const FairQueues::Ask& ask,
     return true;
   }
   const Flow flow{who.level, siphash(key_, who.payer), siphash(key_, who.cluster)};
+  remember(flow.payer, who.payer);
   switch (queues_.enter(seat, flow, ask, loop_.now())) {
     case FairQueues::Entry::kRuns:
       return true;
@@ -83,6 +90,41 @@ bool FairSeats::enter(Seat& seat, const Who& who, const FairQueues::Ask& ask,
   // Answered at once: a queue of refusals would be a queue without a bound.
   then(refusal(who.level));
   return false;
+}
+
+void FairSeats::remember(std::uint64_t payer, std::string_view name) {
+  if (names_.size() >= kMostNames && !names_.contains(payer)) {
+    std::unordered_map<std::uint64_t, std::string> kept;
+    queues_.visit([&](const FairQueues::Seen& seen) {
+      if (const auto known = names_.find(seen.flow.payer); known != names_.end()) {
+        kept.insert(*known);
+      }
+    });
+    names_ = std::move(kept);
+  }
+  if (names_.size() < kMostNames) {
+    names_.try_emplace(payer, name);
+  }
+}
+
+std::vector<FairSeats::PayerUse> FairSeats::payers(std::size_t most) const {
+  std::map<std::pair<Level, std::uint64_t>, PayerUse> found;
+  queues_.visit([&](const FairQueues::Seen& seen) {
+    PayerUse& use = found[{seen.flow.level, seen.flow.payer}];
+    use.level = seen.flow.level;
+    (seen.runs ? use.running : use.waiting) += seen.width;
+  });
+  std::vector<PayerUse> out;
+  for (auto& [key, use] : found) {
+    const auto known = names_.find(key.second);
+    use.name = known == names_.end() ? "" : known->second;
+    out.push_back(std::move(use));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const PayerUse& a, const PayerUse& b) {
+    return a.running + a.waiting > b.running + b.waiting;
+  });
+  out.resize(std::min(out.size(), most));
+  return out;
 }
 
 tl::unexpected<Error> FairSeats::refusal(Level level) {

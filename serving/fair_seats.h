@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "auth/user.h"
 #include "base/alive.h"
@@ -14,6 +17,10 @@
 #include "serving/fair_queues.h"
 
 namespace kintsugi::serving {
+
+/// How long a proxy has let a request wait for its turn [whole ms]; a shard lets it wait so much
+/// less (SE-077). Believed of proxies alone.
+inline constexpr std::string_view kWaitedHeader = "x-kintsugi-waited-ms";
 
 /// The level of a verified identity (SE-070); nobody is kUnknown.
 [[nodiscard]] Level level_of(const auth::UserInfo& user) noexcept;
@@ -68,8 +75,18 @@ class FairSeats {
   [[nodiscard]] static FairLimits share_of(FairLimits all, std::size_t loops) noexcept;
   [[nodiscard]] const FairQueues& queues() const noexcept { return queues_; }
 
+  /// What one payer has now; the name "" is of those who came while seats were plenty.
+  struct PayerUse {
+    Level level = Level::kTenant;
+    std::string name;
+    std::size_t running = 0, waiting = 0;  ///< seats
+  };
+  /// Those who have most first, `most` at the most. Cost: everybody who runs or waits.
+  [[nodiscard]] std::vector<PayerUse> payers(std::size_t most) const;
+
  private:
   friend class Seat;
+  void remember(std::uint64_t payer, std::string_view name);
   void left();
   void pump();
   [[nodiscard]] tl::unexpected<Error> refusal(Level level);
@@ -78,6 +95,9 @@ class FairSeats {
   const std::shared_ptr<ProcessLimits> process_;
   const SipKey key_ = SipKey::random();
   FairQueues queues_;
+  /// Of payers that had to be told apart, by hash; those who have gone are forgotten when it is
+  /// full.
+  std::unordered_map<std::uint64_t, std::string> names_;
   bool pumping_ = false;  // it is going to
   net::Timer timer_;
   Alive alive_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,6 +65,37 @@ TEST_F(FairSeatsTest, WhoWaitsGetsTheSeatThatBecomesFree) {
   ASSERT_TRUE(run_until([&] { return three->got; }));
   EXPECT_EQ(three->answers, 1);
   EXPECT_TRUE(three->seat.runs());
+}
+
+TEST_F(FairSeatsTest, SE094_WhoRunsAndWaitsHasAName) {
+  make({.seats = 2});
+  const auto early = ask("early");
+  const auto a = ask("a"), b = ask("b"), more = ask("b"), system = ask("s", Level::kSystem);
+  const std::vector<FairSeats::PayerUse> all = seats_->payers(10);
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0].name, "b");
+  EXPECT_EQ(all[0].running, 0U);
+  EXPECT_EQ(all[0].waiting, 2U);
+  std::size_t running = 0;
+  for (const FairSeats::PayerUse& use : all) {
+    running += use.running;
+    EXPECT_EQ(use.level == Level::kSystem, use.name == "s");
+    EXPECT_EQ(use.name.empty(), use.running == 1 && use.name != "a");
+  }
+  EXPECT_EQ(running, 2U);
+  EXPECT_EQ(seats_->payers(1).size(), 1U);
+}
+
+TEST_F(FairSeatsTest, SE094_NamesOfThoseWhoWaitAreKeptWhenManyCome) {
+  make({.seats = 2});
+  const auto one = ask("x"), two = ask("y"), waits = ask("waits");
+  for (int i = 0; i < 20'000; ++i) {
+    (void)ask("payer " + std::to_string(i));  // and goes
+  }
+  const std::vector<FairSeats::PayerUse> all = seats_->payers(10);
+  EXPECT_EQ(std::count_if(all.begin(), all.end(),
+                          [](const FairSeats::PayerUse& use) { return use.name == "waits"; }),
+            1);
 }
 
 TEST_F(FairSeatsTest, SE074_WhoWaitsTooLongIsTold) {

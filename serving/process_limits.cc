@@ -102,7 +102,7 @@ void ProcessLimits::fill(MetricFamilies& out) const {
 }
 
 void ProcessLimits::fill_limited(MetricFamilies& out) const {
-  for (std::size_t of = 0; of < 4; ++of) {
+  for (std::size_t of = 0; of < RequestLimiter::kLimitOfs; ++of) {
     for (std::size_t kind = 0; kind < 3; ++kind) {
       const auto whose = static_cast<LimitOf>(of);
       const auto what = static_cast<LimitKind>(kind);

@@ -56,18 +56,24 @@ std::shared_ptr<RequestLimiter> RequestLimiter::make(const RequestLimits& limits
 }
 
 std::string_view RequestLimiter::name(LimitOf of, LimitKind kind) noexcept {
-  constexpr std::array<std::string_view, 12> kNames{"user.rps",
-                                                    "user.concurrent",
-                                                    "user.watches",
-                                                    "cluster.rps",
-                                                    "cluster.concurrent",
-                                                    "cluster.watches",
-                                                    "shard.rps",
-                                                    "shard.concurrent",
-                                                    "shard.watches",
-                                                    "unauthenticated.rps",
-                                                    "",
-                                                    ""};
+  constexpr std::array<std::string_view, 3 * kLimitOfs> kNames{"user.rps",
+                                                               "user.concurrent",
+                                                               "user.watches",
+                                                               "cluster.rps",
+                                                               "cluster.concurrent",
+                                                               "cluster.watches",
+                                                               "shard.rps",
+                                                               "shard.concurrent",
+                                                               "shard.watches",
+                                                               "unauthenticated.rps",
+                                                               "",
+                                                               "",
+                                                               "workspace.writes",
+                                                               "",
+                                                               "",
+                                                               "",
+                                                               "",
+                                                               "workspace.watches"};
   return kNames[index(of, kind)];
 }
 
@@ -85,8 +91,12 @@ void RequestLimiter::set(const RequestLimits& limits) {
   if (limits.any() && buckets_ == nullptr) {
     buckets_ = std::make_unique<std::array<Bucket, kBuckets>>();
   }
-  const std::array<LimitRule, 4> all{limits.user, limits.cluster, limits.shard,
-                                     LimitRule{.rps = limits.unauthenticated_rps}};
+  const std::array<LimitRule, kLimitOfs> all{limits.user,
+                                             limits.cluster,
+                                             limits.shard,
+                                             LimitRule{.rps = limits.unauthenticated_rps},
+                                             limits.workspace_writes,
+                                             limits.workspace_watches};
   std::uint32_t limited = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     set(rules_[i], all[i]);

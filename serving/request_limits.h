@@ -24,12 +24,21 @@ struct LimitRule {
 struct RequestLimits {
   LimitRule user{}, cluster{}, shard{};
   std::uint32_t unauthenticated_rps = 0;  ///< per address of clients that nobody knows
+  /// Of a logical cluster (SE-093): writes alone by `rps` and `burst`, watches alone by `watches`.
+  LimitRule workspace_writes{}, workspace_watches{};
   [[nodiscard]] bool any() const noexcept { return !(*this == RequestLimits()); }
   bool operator==(const RequestLimits&) const = default;
 };
 
 /// Whose limit.
-enum class LimitOf : std::uint8_t { kUser, kCluster, kShard, kUnauthenticated };
+enum class LimitOf : std::uint8_t {
+  kUser,
+  kCluster,
+  kShard,
+  kUnauthenticated,
+  kWorkspaceWrites,
+  kWorkspaceWatches,
+};
 /// Of what.
 enum class LimitKind : std::uint8_t { kRate, kConcurrent, kWatches };
 
@@ -54,7 +63,7 @@ class RequestLimiter {
    private:
     friend class RequestLimiter;
     std::shared_ptr<RequestLimiter> limiter_;
-    std::array<std::uint32_t, 3> buckets_{};
+    std::array<std::uint32_t, 4> buckets_{};
     std::uint8_t count_ = 0;
     bool watch_ = false;
   };
@@ -71,7 +80,7 @@ class RequestLimiter {
   [[nodiscard]] bool limits(LimitOf of) const noexcept {
     return (limited_.load(std::memory_order_acquire) >> static_cast<unsigned>(of) & 1U) != 0;
   }
-  /// Charges a request to one more bucket of `pass`, at most three in all.
+  /// Charges a request to one more bucket of `pass`, at most four in all.
   /// @param name  of the user, cluster, shard or address
   /// @error kTooManyRequests with the name of the limit and when to try again; nothing is charged.
   [[nodiscard]] Expected<void> charge(Pass& pass, LimitOf of, std::string_view name, bool is_watch,
@@ -83,7 +92,8 @@ class RequestLimiter {
   /// "user.rps", …: the label `limit` of metrics.
   [[nodiscard]] static std::string_view name(LimitOf of, LimitKind kind) noexcept;
   /// All pairs of LimitOf and LimitKind that there are.
-  static constexpr std::size_t kLimits = 10;
+  static constexpr std::size_t kLimits = 12;
+  static constexpr std::size_t kLimitOfs = 6;
 
  private:
   struct Bucket {
@@ -105,10 +115,10 @@ class RequestLimiter {
   void set(Rule& rule, const LimitRule& limit) noexcept;
 
   const SipKey key_ = SipKey::random();
-  std::array<Rule, 4> rules_;
+  std::array<Rule, kLimitOfs> rules_;
   std::atomic<std::uint32_t> limited_ = 0;                 // a bit per LimitOf
   std::unique_ptr<std::array<Bucket, kBuckets>> buckets_;  // made before the first bit is set
-  std::array<std::atomic<std::uint64_t>, 12> refused_{};
+  std::array<std::atomic<std::uint64_t>, 3 * kLimitOfs> refused_{};
   std::weak_ptr<RequestLimiter> self_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "store/books.h"
 
 /// An MVCC key-value store with one revision counter, history for watches and snapshot reads.
 /// Source: AM-456 to AM-467. Backends: store/lmdb (embedded); etcd later.
@@ -48,13 +49,15 @@ struct Op {
   std::string value;  ///< for kDelete: the last state that watchers get (may be empty)
   /// Must equal the key's current modified revision; 0: the key must not exist; nullopt: no check.
   std::optional<Revision> expected;
+  Keeps keeps{};  ///< limits of the books that this one keeps to
 };
 
 struct CommitResult {
-  Revision revision = 0;      ///< of this transaction, when `conflict` is false
-  bool conflict = false;      ///< an expectation failed and nothing was written
-  std::size_t failed_op = 0;  ///< index of the first failed expectation
-  Revision actual = 0;        ///< that key's modified revision now (0: absent)
+  Revision revision = 0;           ///< of this transaction, when `conflict` is false
+  bool conflict = false;           ///< an expectation failed and nothing was written
+  std::size_t failed_op = 0;       ///< index of the first failed expectation
+  Revision actual = 0;             ///< that key's modified revision now (0: absent)
+  std::optional<Excess> excess{};  ///< a limit would have been passed, and nothing was written
 };
 using CommitCallback = std::function<void(Expected<CommitResult>)>;
 
@@ -137,6 +140,8 @@ class Store {
   /// transactions.
   virtual void compact(Revision revision) = 0;
   [[nodiscard]] virtual StoreStats stats() const = 0;
+  /// Null: it keeps none.
+  [[nodiscard]] virtual Books* books() noexcept { return nullptr; }
   /// Ok, or why writes fail now (disk full, I/O error); for /readyz.
   [[nodiscard]] virtual Expected<void> health() const = 0;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/write_limits.h"
 #include "apiserver/internal/write_op.h"
 #include "apiserver/keys.h"
 #include "base/strings.h"
@@ -148,12 +149,14 @@ void commit_new(const WriteOpPtr& op) {
     charged.push_back(charge.key);
   }
   std::vector<store::Op> ops;
-  ops.push_back({store::EventType::kPut, op->key, *stored, store::Revision{0}});
+  ops.push_back({store::EventType::kPut, op->key, *stored, store::Revision{0}, keeps_of(*op)});
   std::move(charges->begin(), charges->end(), std::back_inserter(ops));
   op->server.commit(std::move(ops), [op, stored = std::move(*stored), charged = std::move(charged)](
                                         Expected<store::CommitResult> committed) mutable {
     if (!committed) {
       op->refuse(std::move(committed.error()));
+    } else if (committed->excess) {
+      op->refuse(over_limit(*op, *committed->excess));
     } else if (!committed->conflict) {
       WriteResult result;
       result.status = 201;
@@ -185,6 +188,8 @@ void store_new(const WriteOpPtr& op) {
       collided(op);
     } else if (Expected<std::string> encoded = encode_write(*op); !encoded) {
       op->refuse(std::move(encoded.error()));
+    } else if (Expected<void> within = check_limits(*op, *encoded); !within) {
+      op->refuse(std::move(within.error()));
     } else {
       op->finish(dry_run_result(*op, 201, 0));
     }

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "apiserver/internal/audit.h"
@@ -9,7 +11,9 @@
 #include "auth/payer.h"
 #include "auth/x509_identity.h"
 #include "base/guard.h"
+#include "base/strings.h"
 #include "base/time.h"
+#include "serving/fair_seats.h"
 
 namespace kintsugi::apiserver::internal {
 
@@ -47,14 +51,29 @@ void Exchange::start(RequestPtr request) {
   begin_request(request_);
 }
 
+bool Exchange::is_from_proxy() const noexcept {
+  const auth::CertificateIdentity* certificate = auth::certificate_of(stream_.peer());
+  return certificate != nullptr && certificate->valid && certificate->from_request_header_ca;
+}
+
+Duration Exchange::waited() const noexcept {
+  constexpr std::uint64_t kMost = 60'000;
+  const std::string_view text = request_->header(serving::kWaitedHeader);
+  if (text.empty() || !is_from_proxy()) {
+    return Duration::zero();
+  }
+  const std::optional<std::uint64_t> value = parse_decimal(text);
+  return value ? milliseconds(static_cast<std::int64_t>(std::min(*value, kMost)))
+               : Duration::zero();
+}
+
 net::BodyPayer Exchange::body_payer() const {
   const Request& request = *request_;
-  const auth::CertificateIdentity* certificate = auth::certificate_of(stream_.peer());
-  const bool is_proxy =
-      certificate != nullptr && certificate->valid && certificate->from_request_header_ca;
+  const bool is_proxy = is_from_proxy();
   const auth::UserInfo& user = request.impersonator ? *request.impersonator : request.user;
   net::BodyPayer payer = auth::payer_of(
-      user, is_proxy ? auth::last_forwarded(request.head.headers) : stream_.peer().address);
+      user, is_proxy ? auth::last_forwarded(request.head.headers) : stream_.peer().address,
+      server_.tenants().tree_of);
   if (!is_proxy) {
     payer.connection = auth::connection_of(stream_.peer());
   }

@@ -7,6 +7,7 @@
 #include "apiserver/internal/openapi_paths.h"
 #include "apiserver/internal/openapi_schemas.h"
 #include "base/digest.h"
+#include "http/gzip.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -193,6 +194,28 @@ std::string OpenApi::v2(std::string_view name, bool protobuf) {
     writer.add(*part);
   }
   return writer.take(kTitle, kVersion);
+}
+
+SharedBytes OpenApi::v2_buffer(std::string_view name, bool protobuf, bool gzip) {
+  std::string hash = v2_hash(name, protobuf);
+  const auto known = std::find_if(buffers_.begin(), buffers_.end(), [&](const Buffer& one) {
+    return one.gzip == gzip && one.hash == hash;
+  });
+  if (known != buffers_.end()) {
+    std::rotate(known, known + 1, buffers_.end());
+    return buffers_.back().bytes;
+  }
+  std::string text = v2(name, protobuf);
+  if (gzip) {
+    std::string packed;
+    http::Gzip().write(text, true, packed);
+    text = std::move(packed);
+  }
+  if (buffers_.size() == kBuffers) {
+    buffers_.erase(buffers_.begin());
+  }
+  buffers_.push_back({std::move(hash), gzip, SharedBytes(text)});
+  return buffers_.back().bytes;
 }
 
 std::string OpenApi::v2_hash(std::string_view name, bool protobuf) {

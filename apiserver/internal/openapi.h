@@ -10,6 +10,7 @@
 #include "apiserver/internal/openapi_v2.h"
 #include "apiserver/internal/request.h"
 #include "apiserver/resource.h"
+#include "base/bytes.h"
 #include "base/strings.h"
 #include "krm/json.h"
 
@@ -24,6 +25,7 @@ namespace kintsugi::apiserver::internal {
 class OpenApi {
  public:
   static constexpr std::size_t kMaxClusters = 256;
+  static constexpr std::size_t kBuffers = 4;
 
   struct Document {
     std::string json;
@@ -43,6 +45,8 @@ class OpenApi {
   [[nodiscard]] DocumentPtr document(std::string_view cluster, std::string_view key);
   /// The v2 document: JSON, or the protobuf message openapi.v2.Document.
   [[nodiscard]] std::string v2(std::string_view cluster, bool protobuf);
+  /// The same in one buffer for all who read it, packed by gzip or not. The last kBuffers are kept.
+  [[nodiscard]] SharedBytes v2_buffer(std::string_view cluster, bool protobuf, bool gzip);
   /// Hash of the v2 document. Cost: nothing is written for it.
   [[nodiscard]] std::string v2_hash(std::string_view cluster, bool protobuf);
 
@@ -64,7 +68,13 @@ class OpenApi {
 
   const Registry& registry_;
   StringMap<std::unique_ptr<Cluster>> clusters_;
-  std::size_t sweep_at_ = 64;  ///< so many documents let go of those that are gone
+  struct Buffer {
+    std::string hash;  // of the document
+    bool gzip = false;
+    SharedBytes bytes;
+  };
+  std::vector<Buffer> buffers_;  // the last one used is the last
+  std::size_t sweep_at_ = 64;    ///< so many documents let go of those that are gone
   StringMap<std::weak_ptr<const Document>>
       documents_;  ///< by key and addresses of what they are made of
 };

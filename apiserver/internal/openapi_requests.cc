@@ -1,11 +1,13 @@
 #include <ctime>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "apiserver/internal/openapi.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
 #include "base/time.h"
+#include "http/gzip.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -58,14 +60,32 @@ void send_tagged(Request& request, http::HeaderList headers, const std::string& 
   send_body(request, 200, std::move(headers), make_body());
 }
 
+/// One buffer for all its readers: whoever does not read holds no copy of his own (SE-090).
+void send_v2_form(Request& request, bool protobuf) {
+  OpenApi& openapi = request.server.openapi(request);
+  http::HeaderList headers = answer_headers(request, protobuf ? kV2Sent : kJsonType);
+  const std::string tag = '"' + openapi.v2_hash(request.cluster, protobuf) + '"';
+  headers.add("etag", tag);
+  headers.add("vary", "Accept");
+  if (request.header("if-none-match") == tag) {
+    headers.remove("content-type");
+    send_body(request, 304, std::move(headers), std::string());
+    return;
+  }
+  const bool gzip = http::accepts_gzip(request.header("accept-encoding"));  // none is small
+  if (gzip) {
+    headers.add("content-encoding", "gzip");
+    headers.add("vary", "Accept-Encoding");
+  }
+  send_shared_body(request, 200, std::move(headers),
+                   openapi.v2_buffer(request.cluster, protobuf, gzip));
+}
+
 void send_v2(Request& request) {
   for (const AcceptClause& clause : request.accept) {
     const bool protobuf = clause.type == kV2Asked || clause.type == kV2Sent;
     if (protobuf || is_json(clause.type)) {
-      OpenApi& openapi = request.server.openapi(request);
-      send_tagged(request, answer_headers(request, protobuf ? kV2Sent : kJsonType),
-                  openapi.v2_hash(request.cluster, protobuf),
-                  [&] { return openapi.v2(request.cluster, protobuf); });
+      send_v2_form(request, protobuf);
       return;
     }
   }

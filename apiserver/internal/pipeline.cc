@@ -1,5 +1,7 @@
 #include "apiserver/internal/pipeline.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "apiserver/internal/existence.h"
@@ -65,6 +67,28 @@ void sit(const RequestPtr& request, const Ready& ready, Tell tell) {
   }
 }
 
+/// Seats that a request takes where they are scarce (4.2 of the rows).
+std::size_t width_of(const Request& request) noexcept {
+  constexpr std::size_t kWide = 4;
+  constexpr std::size_t kLargeApply = 256 * 1024;
+  const krm::RequestInfo& info = request.info;
+  if (pool_of(request) != Pool::kWrites) {
+    return 1;
+  }
+  const bool of_kinds = !info.resource.empty() &&
+                        info.resource == request.server.tenants().wide_resource &&
+                        info.subresource.empty();
+  const bool wide = info.verb == "deletecollection" || of_kinds ||
+                    (info.verb == "patch" && request.body.size() > kLargeApply);
+  return wide ? kWide : 1;
+}
+
+/// How long it may wait here, less what it has waited at the proxy (SE-077).
+Duration patience_of(const Request& request) noexcept {
+  const Duration most = std::min(request.patience, request.server.seats().queues().limits().wait);
+  return std::max(most - request.exchange->waited(), Duration::zero());
+}
+
 /// Goes on with a seat: at once, or when it is the request's turn.
 template <class Ready>
 void with_turn(const RequestPtr& request, Ready ready, Tell tell) {
@@ -87,7 +111,8 @@ void with_turn(const RequestPtr& request, Ready ready, Tell tell) {
       self->exchange->stream().reset(Errc::kInternal);
     }
   };
-  if (seats.enter(request->turn, {level, payer, request->cluster}, {.wait = request->patience},
+  if (seats.enter(request->turn, {level, payer, request->cluster},
+                  {.width = width_of(*request), .wait = patience_of(*request)},
                   std::move(called))) {
     sit(request, ready, tell);
   }
@@ -104,15 +129,24 @@ bool charge(const RequestPtr& request) {
   if (level == serving::Level::kSystem) {
     return true;
   }
-  const net::BodyPayer payer = request->exchange->payer();
   const bool is_watch = request->info.verb == "watch";
   const TimePoint now = request->server.loop().now();
   using serving::LimitOf;
-  Expected<void> room =
-      limits->charge(request->pass, payer.known ? LimitOf::kUser : LimitOf::kUnauthenticated,
-                     payer.name, is_watch, now);
+  Expected<void> room;
+  if (limits->limits(LimitOf::kUser) || limits->limits(LimitOf::kUnauthenticated)) {
+    const net::BodyPayer payer = request->exchange->payer();
+    room = limits->charge(request->pass, payer.known ? LimitOf::kUser : LimitOf::kUnauthenticated,
+                          payer.name, is_watch, now);
+  }
   if (room && !request->outside && request->cluster != "*") {
     room = limits->charge(request->pass, LimitOf::kCluster, request->cluster, is_watch, now);
+    const bool is_tenants =
+        level != serving::Level::kOperator && request->cluster != request->server.tenants().root;
+    if (room && is_tenants && (is_watch || pool_of(*request) == Pool::kWrites)) {
+      room = limits->charge(request->pass,
+                            is_watch ? LimitOf::kWorkspaceWatches : LimitOf::kWorkspaceWrites,
+                            request->cluster, is_watch, now);
+    }
   }
   if (room) {
     room = limits->charge(request->pass, LimitOf::kShard, {}, is_watch, now);

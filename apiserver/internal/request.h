@@ -111,11 +111,14 @@ class Exchange final : public http::RequestHandler, private net::BodyHold::Owner
   [[nodiscard]] http::ResponseStream& stream() noexcept { return stream_; }
   /// Who pays for the request (SE-071).
   [[nodiscard]] net::BodyPayer payer() const { return body_payer(); }
+  /// How long the request has waited for its turn at the proxy that it came through (SE-077).
+  [[nodiscard]] Duration waited() const noexcept;
   /// The answer is complete or in a producer's hands: lets go of the request.
   void release_request() noexcept;
   void set_producer(std::unique_ptr<Producer> producer) { producer_ = std::move(producer); }
 
  private:
+  [[nodiscard]] bool is_from_proxy() const noexcept;
   [[nodiscard]] net::BodyPayer body_payer() const override;
   void give_body_credit(std::size_t bytes) noexcept override { stream_.consume(bytes); }
   void refuse_body(const Error& error) noexcept override;

@@ -146,6 +146,21 @@ void send_body(Request& request, int status, http::HeaderList headers, std::stri
   request.exchange->release_request();
 }
 
+void send_shared_body(Request& request, int status, http::HeaderList headers, SharedBytes body) {
+  if (request.is_gone()) {
+    return;
+  }
+  headers.add("content-length", std::to_string(body.size()));
+  request.status = status;
+  http::ResponseStream& stream = request.exchange->stream();
+  const bool bodiless = request.head.method == "HEAD" || body.empty();
+  stream.send_head(status, headers, bodiless);
+  if (!bodiless) {
+    stream.send_data(std::move(body), true);
+  }
+  request.exchange->release_request();
+}
+
 void send_json(Request& request, int status, std::string json) {
   if (request.is_gone()) {
     return;

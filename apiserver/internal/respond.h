@@ -6,6 +6,7 @@
 
 #include "apiserver/internal/request.h"
 #include "apiserver/resource.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "http/headers.h"
 
@@ -18,6 +19,9 @@ namespace kintsugi::apiserver::internal {
 
 /// A complete body; gzip when it is large and accepted; none for HEAD.
 void send_body(Request& request, int status, http::HeaderList headers, std::string body);
+
+/// The same, of bytes that others read too and that are packed already if they are to be.
+void send_shared_body(Request& request, int status, http::HeaderList headers, SharedBytes body);
 
 /// A JSON document in the negotiated format (JSON, pretty, YAML, protobuf).
 void send_json(Request& request, int status, std::string json);

@@ -28,6 +28,34 @@ const serving::FairQueues& request_queues(const ApiServer& server) noexcept {
   return static_cast<const internal::Server&>(server).seats().queues();
 }
 
+krm::Json fairness_report(const ApiServer& server) {
+  constexpr std::size_t kShown = 100;
+  const serving::FairSeats& seats = static_cast<const internal::Server&>(server).seats();
+  const auto number = [](std::uint64_t value) {
+    return krm::Json(static_cast<std::int64_t>(value));
+  };
+  krm::Json levels = krm::Json::object();
+  for (std::size_t i = 0; i < serving::kLevels; ++i) {
+    const auto level = static_cast<serving::Level>(i);
+    const serving::FairQueues::LevelTotals totals = seats.queues().totals(level);
+    levels[serving::level_name(level)] = krm::Json::object({{"seats", number(totals.seats)},
+                                                            {"waiting", number(totals.waiting)},
+                                                            {"served", number(totals.served)},
+                                                            {"full", number(totals.full)},
+                                                            {"late", number(totals.late)}});
+  }
+  krm::Json payers = krm::Json::array();
+  for (const serving::FairSeats::PayerUse& use : seats.payers(kShown)) {
+    payers.push_back(krm::Json::object({{"level", serving::level_name(use.level)},
+                                        {"payer", use.name},
+                                        {"running", number(use.running)},
+                                        {"waiting", number(use.waiting)}}));
+  }
+  return krm::Json::object({{"seats", number(seats.queues().limits().seats)},
+                            {"levels", std::move(levels)},
+                            {"payers", std::move(payers)}});
+}
+
 BodyCounts body_counts(const ApiServer& server) noexcept {
   const net::BodyGate& bodies = static_cast<const internal::Server&>(server).bodies();
   return {bodies.late(), bodies.crowded()};

@@ -3,6 +3,7 @@
 
 #include "apiserver/internal/selection.h"
 #include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/write_limits.h"
 #include "apiserver/internal/write_op.h"
 #include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
@@ -289,6 +290,19 @@ void conflicted(const WriteOpPtr& op) {
   attempt(op);
 }
 
+void dry_run(const WriteOpPtr& op) {
+  if (op->kind->def->webhook == nullptr) {  // its stored form is at hand
+    if (Expected<std::string> encoded = encode_write(*op); !encoded) {
+      op->refuse(std::move(encoded.error()));
+      return;
+    } else if (Expected<void> within = check_limits(*op, *encoded); !within) {
+      op->refuse(std::move(within.error()));
+      return;
+    }
+  }
+  op->finish(dry_run_result(*op, 200, op->entry.modified));
+}
+
 void store_changed(const WriteOpPtr& op) {
   const bool deleting = op->old->at({"metadata", "deletionTimestamp"}) != nullptr;
   const bool gone = deleting && !is_held(*op->kind->def, *op->object);
@@ -297,7 +311,7 @@ void store_changed(const WriteOpPtr& op) {
     return;
   }
   if (op->options.dry_run) {
-    op->finish(dry_run_result(*op, 200, op->entry.modified));
+    dry_run(op);
     return;
   }
   with_stored_form(op, [op, gone] {

@@ -7,6 +7,7 @@
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/scale.h"
 #include "apiserver/internal/server_impl.h"
+#include "apiserver/internal/write_limits.h"
 #include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
 #include "base/time.h"
@@ -296,12 +297,17 @@ Expected<std::string> encode_write(WriteOp& op) {
 
 void commit_write(const WriteOpPtr& op, store::Op change,
                   std::function<void(bool stored, store::Revision revision)> next) {
+  change.keeps = keeps_of(*op);
   std::vector<store::Op> ops;
   ops.push_back(std::move(change));
   op->server.commit(std::move(ops),
                     [op, next = std::move(next)](Expected<store::CommitResult> result) {
                       if (!result) {
                         op->refuse(std::move(result.error()));
+                        return;
+                      }
+                      if (result->excess) {
+                        op->refuse(over_limit(*op, *result->excess));
                         return;
                       }
                       next(!result->conflict, result->revision);

@@ -1,14 +1,19 @@
 #include "cmd/kintsugi/limit_options.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/strings.h"
+#include "controlplane/quotas/workspace_quotas.h"
 
 namespace kintsugi::cmd {
 namespace {
+
+constexpr std::uint64_t kMostOfALimit = 1'000'000'000;
+constexpr std::uint32_t kWritesPerSecond = 500, kWriteBurst = 2'000, kWorkspaceWatches = 5'000;
 
 /// What a key of `limits` leads to; nullptr: there is no such key.
 std::uint32_t* member_of(serving::RequestLimits& limits, std::string_view key) {
@@ -41,7 +46,7 @@ Expected<serving::RequestLimits> LimitOptions::requests() const {
     std::uint32_t* member = member_of(out, std::string_view(text).substr(0, equals));
     const std::optional<std::uint64_t> value =
         parse_decimal(std::string_view(text).substr(std::min(equals + 1, text.size())));
-    if (member == nullptr || !value || *value > 1'000'000'000) {
+    if (member == nullptr || !value || *value > kMostOfALimit) {
       return fail(Errc::kConfig, "--limits: \"" + text +
                                      "\" is not KEY=N with user, cluster or shard .rps, .burst, "
                                      ".concurrent, .watches, or unauthenticated.rps");
@@ -51,17 +56,52 @@ Expected<serving::RequestLimits> LimitOptions::requests() const {
   return out;
 }
 
+Expected<LimitOptions::Quotas> LimitOptions::workspace() const {
+  Quotas out{controlplane::default_quotas(),
+             {.rps = kWritesPerSecond, .burst = kWriteBurst},
+             {.watches = kWorkspaceWatches}};
+  for (const std::string& text : quotas) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    const std::string_view key = std::string_view(text).substr(0, equals);
+    const std::string_view value = std::string_view(text).substr(std::min(equals + 1, text.size()));
+    std::uint32_t* rate = key == "writes.rps"     ? &out.writes.rps
+                          : key == "writes.burst" ? &out.writes.burst
+                          : key == "watches"      ? &out.watches.watches
+                                                  : nullptr;
+    const std::optional<std::uint64_t> number = parse_decimal(value);
+    const bool is_rate = rate != nullptr && number && *number <= kMostOfALimit;
+    if (is_rate) {
+      *rate = static_cast<std::uint32_t>(*number);
+    } else if (rate != nullptr || !controlplane::set_quota(out.sums, key, value)) {
+      return fail(Errc::kConfig,
+                  "--quotas: \"" + text +
+                      "\" is not KEY=N with objects, bytes, definitions, exports, bindings, "
+                      "namespaces, serviceaccounts, children, owned, watches, writes.rps or "
+                      "writes.burst");
+    }
+  }
+  return out;
+}
+
 Expected<std::shared_ptr<serving::ProcessLimits>> LimitOptions::make(std::size_t loops) const {
   auto limited = requests();
   if (!limited) {
     return fail(std::move(limited.error()));
   }
+  auto each = workspace();
+  if (!each) {
+    return fail(std::move(each.error()));
+  }
+  limited->workspace_writes = each->writes;
+  limited->workspace_watches = each->watches;
   serving::FairLimits all;
   all.seats = seats != 0 ? seats : serving::ProcessLimits::seats_of_shard();
   return std::make_shared<serving::ProcessLimits>(all, *limited, loops);
 }
 
-void add_limit_flags(LimitOptions& options, std::vector<Flag>& flags) {
+FlagGroup limit_flags(LimitOptions& options, std::vector<Flag> own) {
+  FlagGroup group{"Limits", std::move(own)};
+  std::vector<Flag>& flags = group.flags;
   flags.push_back({"seats", "N", "0",
                    "requests of users that run at once, beyond which they take turns; 0: 200 for "
                    "each core",
@@ -70,6 +110,12 @@ void add_limit_flags(LimitOptions& options, std::vector<Flag>& flags) {
                    "user.rps, .burst, .concurrent, .watches, the same of cluster and shard, "
                    "unauthenticated.rps; beyond them 429",
                    into(options.limits)});
+  flags.push_back({"quotas", "KEY=N,…", "objects=100k,bytes=512Mi,…",
+                   "what each workspace may have: objects, bytes, definitions, exports, bindings, "
+                   "namespaces, serviceaccounts, children, watches, writes.rps, .burst, and owned, "
+                   "workspaces of one owner; 0: any",
+                   into(options.quotas)});
+  return group;
 }
 
 }  // namespace kintsugi::cmd

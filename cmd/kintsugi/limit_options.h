@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cmd/kintsugi/flags.h"
 #include "serving/process_limits.h"
+#include "store/books.h"
 
 namespace kintsugi::cmd {
 
@@ -15,14 +16,22 @@ namespace kintsugi::cmd {
 struct LimitOptions {
   std::uint32_t seats = 0;          ///< of the process; 0: by the machine's cores
   std::vector<std::string> limits;  ///< "user.rps=100", …: the keys of `limits` of proxy.yaml
+  std::vector<std::string> quotas;  ///< "objects=1000", "writes.rps=50", …: of each workspace
   /// @error kConfig names what is wrong with --limits.
   [[nodiscard]] Expected<serving::RequestLimits> requests() const;
+  /// What a workspace may have where its LogicalCluster does not say otherwise (SE-093).
+  struct Quotas {
+    store::Sums sums = store::no_limits();
+    serving::LimitRule writes, watches;
+  };
+  /// @error kConfig names what is wrong with --quotas.
+  [[nodiscard]] Expected<Quotas> workspace() const;
   /// @param loops  of the process
   /// @error as above
   [[nodiscard]] Expected<std::shared_ptr<serving::ProcessLimits>> make(std::size_t loops) const;
 };
 
-/// Rows for the group Limits.
-void add_limit_flags(LimitOptions& options, std::vector<Flag>& flags);
+/// The group Limits. @param own  its first flags
+[[nodiscard]] FlagGroup limit_flags(LimitOptions& options, std::vector<Flag> own);
 
 }  // namespace kintsugi::cmd

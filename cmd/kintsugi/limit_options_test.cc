@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "controlplane/quotas/workspace_quotas.h"
+
 namespace kintsugi::cmd {
 namespace {
 
-LimitOptions with(std::vector<std::string> limits) { return {0, std::move(limits)}; }
+LimitOptions with(std::vector<std::string> limits) { return {0, std::move(limits), {}}; }
 
 TEST(LimitOptions, R30_EveryKeyOfTheConfigurationIsAnOption) {
   const auto limits = with({"user.rps=1", "user.burst=2", "cluster.concurrent=3", "shard.watches=4",
@@ -35,6 +37,29 @@ TEST(LimitOptions, SE080_SeatsFollowTheCoresUnlessTheyAreGiven) {
   EXPECT_EQ((*options.make(1))->seats().seats, serving::ProcessLimits::seats_of_shard());
   options.seats = 10;
   EXPECT_EQ((*options.make(2))->seats().seats, 5U);
+}
+
+TEST(LimitOptions, SE093_QuotasOfWorkspacesHaveDefaultsAndMayBeSaidOtherwise) {
+  LimitOptions options;
+  const auto plain = options.workspace();
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->sums, controlplane::default_quotas());
+  EXPECT_EQ(plain->writes, (serving::LimitRule{.rps = 500, .burst = 2'000}));
+  EXPECT_EQ(plain->watches, (serving::LimitRule{.watches = 5'000}));
+  options.quotas = {"objects=10", "bytes=1Mi", "children=0", "writes.rps=0", "watches=7"};
+  const auto said = options.workspace();
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->sums[controlplane::column_of(controlplane::Quota::kObjects)], 10);
+  EXPECT_EQ(said->sums[controlplane::column_of(controlplane::Quota::kBytes)], 1 << 20);
+  EXPECT_EQ(said->sums[controlplane::column_of(controlplane::Quota::kChildren)], store::kNoLimit);
+  EXPECT_EQ(said->writes, (serving::LimitRule{.burst = 2'000}));
+  EXPECT_EQ(said->watches.watches, 7U);
+  for (const char* text : {"", "objects", "objects=", "objects=x", "objects=-1", "objects=0.5",
+                           "watches=1k", "things=1", "writes=1"}) {
+    options.quotas = {text};
+    ASSERT_FALSE(options.workspace()) << text;
+    ASSERT_FALSE(options.make(1)) << text;
+  }
 }
 
 }  // namespace

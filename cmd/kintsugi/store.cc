@@ -6,6 +6,7 @@
 
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
+#include "controlplane/quotas/workspace_books.h"
 #include "server/encryption.h"
 #include "store/lmdb/backup.h"
 #include "store/lmdb/lmdb_store.h"
@@ -75,21 +76,28 @@ int run_restore(const Options& options) {
   return 0;
 }
 
+Expected<void> count_anew(store::LmdbParams params) {
+  params.recount = true;
+  return store::LmdbStore::open(std::move(params)).map([](const auto&) {});
+}
+
 int run_check(const Options& options) {
   store::LmdbParams params;
   params.directory = options.dir;
+  params.books = controlplane::workspace_books();
+  const store::LmdbParams again = params;
   auto opened = store::LmdbStore::open(std::move(params));
   if (!opened) {
     return complain("store check", std::string(opened.error().message()));
   }
-  store::LmdbStore& store = **opened;
+  const store::LmdbStore& store = **opened;
   if (!options.remove.empty()) {
     std::string key = stored(options.remove);
     if (const auto found = store.get(key); !found && found.error().code() == Errc::kNotFound) {
       return complain("store check", "--delete: there is no object " + options.remove);
     }
     const auto deleted =
-        store.commit_wait({{store::EventType::kDelete, std::move(key), {}, std::nullopt}});
+        (*opened)->commit_wait({{store::EventType::kDelete, std::move(key), {}, std::nullopt}});
     if (!deleted) {
       return complain("store check", std::string(deleted.error().message()));
     }
@@ -101,6 +109,17 @@ int run_check(const Options& options) {
   }
   for (const std::string& problem : report->problems) {
     std::printf("%s\n", shown(problem).c_str());
+  }
+  if (!report->miscounted.empty()) {
+    for (const std::string& wrong : report->miscounted) {
+      std::printf("quota %s\n", shown(wrong).c_str());
+    }
+    opened->reset();
+    if (auto counted = count_anew(again); !counted) {
+      return complain("store check", std::string(counted.error().message()));
+    }
+    std::printf("%zu sums of quotas were wrong and have been counted anew\n",
+                report->miscounted.size());
   }
   std::printf("%s: %llu objects, %llu old versions, %llu events, revision %llu: %s\n",
               options.dir.c_str(), static_cast<unsigned long long>(report->live),

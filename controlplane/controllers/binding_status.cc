@@ -211,11 +211,15 @@ std::vector<Json> settle_binding(Json& binding, std::string_view cluster,
   const std::string_view given = binding.text({"spec", "reference", "export", "path"});
   const std::string path(given.empty() ? cluster : given);
   const std::string name(binding.text({"spec", "reference", "export", "name"}));
-  // Once decided, it is that one: whoever answers to the path later is another (KK-173).
+  // Once decided, it is that one: whoever answers to the path later is another (KK-173), and so is
+  // an export that was made anew.
   const std::string_view pinned = binding.text({"status", "apiExportClusterName"});
   const std::optional<ExportRef> ref = sources.find_export(pinned.empty() ? given : pinned, name);
   const std::optional<Json> api_export = ref ? sources.get_export(*ref) : std::nullopt;
-  if (!api_export) {
+  const std::string_view pinned_uid = binding.text({"status", "apiExportUID"});
+  const bool is_another =
+      api_export && !pinned_uid.empty() && pinned_uid != api_export->text({"metadata", "uid"});
+  if (!api_export || is_another) {
     mark_false(binding, kExportValid, "APIExportNotFound",
                "APIExport " + path + "|" + name + " not found");
     summarize(binding);
@@ -232,6 +236,9 @@ std::vector<Json> settle_binding(Json& binding, std::string_view cluster,
                "APIExport " + path + "|" + name + " is missing status.identityHash", "Warning");
   } else {
     binding.make({"status", "apiExportClusterName"}) = ref->cluster;
+    if (const std::string_view uid = api_export->text({"metadata", "uid"}); !uid.empty()) {
+      binding.make({"status", "apiExportUID"}) = uid;
+    }
     bind_schemas(binding, *api_export, *ref, sources, used);
   }
   settle_claims(binding, *api_export, sources);

@@ -91,6 +91,21 @@ TEST_F(BindingStatusTest, WhenAllIsThere_AM499_IsBound) {
   EXPECT_EQ(binding_.dump(), before.dump()) << "a second run changes nothing";
 }
 
+TEST_F(BindingStatusTest, KK173_AnExportThatWasMadeAnewIsAnother) {
+  api_export_->make({"metadata", "uid"}) = "first";
+  settle();
+  EXPECT_EQ(binding_.text({"status", "apiExportUID"}), "first");
+  api_export_->make({"metadata", "uid"}) = "second";
+  settle();
+  EXPECT_EQ(condition("APIExportValid"),
+            "False Error APIExportNotFound APIExport root:prov|widgets not found");
+  EXPECT_EQ(phase(), "Bound") << "what was bound is served";
+  EXPECT_EQ(binding_.text({"status", "apiExportUID"}), "first");
+  api_export_->make({"metadata", "uid"}) = "first";
+  settle();
+  EXPECT_EQ(condition("APIExportValid"), "True");
+}
+
 TEST_F(BindingStatusTest, WhenASchemaIsMissing_AM499_Waits) {
   schemas_.clear();
   settle();

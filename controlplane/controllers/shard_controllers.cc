@@ -67,6 +67,9 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
                                    return replication_upstream(url, tls);
                                  },
                                  std::move(replication)}) {
+  if (store::Books* books = store.books()) {
+    quotas_ = std::make_unique<WorkspaceQuotas>(*books, params.quotas);
+  }
   if (params.name == kRootCluster) {
     bootstrap_ = std::make_unique<Bootstrap>(context_, bootstrap_objects(params.name),
                                              [this] { registration_.kick(); });
@@ -80,6 +83,9 @@ bool ShardControllers::ready() const noexcept {
 }
 
 void ShardControllers::start() {
+  if (quotas_ != nullptr) {
+    quotas_->start(parts_.server());
+  }
   common_.start();
   clusters_.start();
   identities_.start();

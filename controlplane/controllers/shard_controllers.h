@@ -14,6 +14,7 @@
 #include "controlplane/internal/bootstrap.h"
 #include "controlplane/internal/shard_loop.h"
 #include "controlplane/internal/shard_registration.h"
+#include "controlplane/quotas/workspace_quotas.h"
 #include "controlplane/replication/replication.h"
 #include "controlplane/views/claim_labeller.h"
 #include "kinds/controllers/controllers.h"
@@ -49,6 +50,7 @@ class ShardControllers {
   WorkspaceScheduler scheduler_;
   ShardRegistration registration_;
   Replicator replicator_;
+  std::unique_ptr<WorkspaceQuotas> quotas_;  // null: the store keeps no books
   std::unique_ptr<Bootstrap> bootstrap_;
   std::set<std::string, std::less<>> started_;  // clusters that the controllers know
 };

@@ -13,8 +13,10 @@
 #include "controlplane/catalog/shard_kinds.h"
 #include "controlplane/clusters/cluster_resolver.h"
 #include "controlplane/clusters/trust.h"
+#include "controlplane/internal/abuse_totals.h"
 #include "controlplane/internal/kcp_groups.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/quotas/workspace_quotas.h"
 #include "controlplane/shard_metrics.h"
 #include "controlplane/views/claim_labels.h"
 #include "kinds/builtin_admission.h"
@@ -28,7 +30,17 @@
 namespace kintsugi::controlplane {
 namespace {
 
+constexpr Duration kAbusePeriod = seconds(1);
 constexpr std::string_view kRbacGroup = "rbac.authorization.k8s.io";
+
+/// The workspace below root in whose tree a path is; elsewhere the whole path.
+std::string tree_of(std::string path) {
+  constexpr std::string_view kBelowRoot = "root:";
+  if (path.starts_with(kBelowRoot)) {
+    path.resize(std::min(path.find(':', kBelowRoot.size()), path.size()));
+  }
+  return path;
+}
 
 kinds::RbacParams rbac_params() {
   kinds::RbacParams params;
@@ -94,7 +106,9 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
         return root_.is_identity(group, resource, hash);
       }),
       grace_(loop),
-      drain_timer_(loop) {
+      drain_timer_(loop),
+      abuse_timer_(loop),
+      abuse_slot_(params.abuse->claim()) {
   certificate_proofs_.on_ended([this] { end_unproven(); });
   token_proofs_.on_ended([this] { end_unproven(); });
   make_registry();
@@ -176,6 +190,8 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   tenants.outgoing = params_.outgoing;
   tenants.has_shard_endpoints = true;
   tenants.root = kRootCluster;
+  tenants.wide_resource = "customresourcedefinitions";
+  tenants.tree_of = [this](std::string_view cluster) { return tree_of(index_.path_of(cluster)); };
   if (params_.hides_existence) {
     tenants.cluster_of = [this](std::string_view segment) {
       const ClusterIndex::Answer answer = index_.resolve(segment);
@@ -198,6 +214,9 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   params.admission.push_back(
       reserved_metadata_step([this](std::string_view cluster) { return index_.path_of(cluster); }));
   params.admission.push_back(logical_cluster_step());
+  if (store_.books() != nullptr) {
+    params.admission.push_back(quota_step(*store_.books(), catalog_));
+  }
   params.admission.push_back(claim_labels_step(bindings_, in_root_));
   params.proof = [this](const http::RequestHead& head, const http::PeerInfo& peer,
                         std::string_view cluster, const auth::UserInfo& requester) {
@@ -319,12 +338,16 @@ auth::ProofPtr ShardLoop::proof_of(const http::RequestHead& head, const http::Pe
 std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
                                              std::string_view path) const {
   const bool metrics = path == "/metrics";
+  if (api_root == krm::kEverywhere && path == "/debug/fairness") {
+    return apiserver::fairness_report(*server_);  // of this loop
+  }
   if (api_root != krm::kEverywhere || (!metrics && path != "/debug/replication")) {
     return key_document(api_root, path);
   }
   krm::Json report = replication_->get();
   const ApiCatalog::Counts counts = catalog_.counts();
   const auto number = [](std::size_t value) { return krm::Json(static_cast<std::int64_t>(value)); };
+  put_abuse();
   report["catalog"] = krm::Json::object({{"exports", number(counts.exports)},
                                          {"replicatedExports", number(counts.replicated_exports)},
                                          {"types", number(counts.types)},
@@ -335,7 +358,7 @@ std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
   return krm::Json(shard_metrics(
       report,
       params_.certificates != nullptr ? params_.certificates->get() : std::vector<CertificateEnd>(),
-      params_.limits.get()));
+      {params_.limits.get(), store_.books(), params_.abuse.get()}));
 }
 
 std::optional<krm::Json> ShardLoop::key_document(std::string_view api_root,
@@ -369,7 +392,22 @@ Expected<void> ShardLoop::listen(std::uint16_t port, bool shared_port) {
     return fail(std::move(listener.error()));
   }
   listener_ = std::move(*listener);
+  tell_abuse();
   return {};
+}
+
+void ShardLoop::put_abuse() const {
+  if (listener_ != nullptr) {
+    http::AbuseCounters counters = listener_->stats().abuse;
+    counters.counts[static_cast<std::size_t>(http::Abuse::kSlowBody)] +=
+        apiserver::body_counts(*server_).late;
+    params_.abuse->put(abuse_slot_, counters);
+  }
+}
+
+void ShardLoop::tell_abuse() {
+  put_abuse();
+  abuse_timer_.start(kAbusePeriod, [this] { tell_abuse(); });
 }
 
 void ShardLoop::drain(Duration limit, std::function<void()> done) {

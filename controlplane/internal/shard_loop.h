@@ -81,6 +81,9 @@ class ShardLoop {
                                         std::string_view cluster, const auth::UserInfo& requester);
   void rights_changed(std::string_view cluster);
   void remember_root();
+  /// What clients have done here, to all who ask; again in a second.
+  void tell_abuse();
+  void put_abuse() const;
   [[nodiscard]] std::optional<krm::Json> document(std::string_view api_root,
                                                   std::string_view path) const;
   [[nodiscard]] std::optional<krm::Json> key_document(std::string_view api_root,
@@ -120,6 +123,8 @@ class ShardLoop {
   std::unique_ptr<net::Listener> listener_;
   ReplicationGrace grace_;
   net::Timer drain_timer_;
+  net::Timer abuse_timer_;
+  const std::size_t abuse_slot_;
 };
 
 }  // namespace kintsugi::controlplane

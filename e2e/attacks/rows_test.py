@@ -305,14 +305,7 @@ class Texts(unittest.TestCase):
 class Open(Known):
     """Rows that do not hold yet, each by the test that they will have to pass."""
 
-    KNOWN = {"KK-117", "KK-173 by UID", "KK-233"}
-
-    def test_KK233_as_many_objects_as_the_administrator_says(self):
-        trust.up.make_workspace("limited")
-        inside, item = trust.up.client("/clusters/root:limited"), f"{KINDS['lc'][0]}/cluster"
-        inside.must("PATCH", item, json.dumps({"metadata": {"annotations": {"core.kcp.io/max-total-objects": "1"}}}), headers=MERGE)
-        answer = inside.request("POST", MAPS, {"metadata": {"name": "too-much"}})
-        self.known("KK-233", answer.status == 201)
+    KNOWN = {"KK-117"}
 
     def test_KK173_an_export_made_anew_is_another(self):
         provider, name = trust.up.client("/clusters/root:prov"), "pinned"
@@ -334,11 +327,20 @@ class Open(Known):
         new = kit.eventually(lambda: provider.must("GET", f"{APIS}/apiexports/{name}"))
         self.assertNotEqual(new["metadata"]["uid"], export["metadata"]["uid"])
         kit.eventually(lambda: provider.must("GET", f"{APIS}/apiexports/{name}")["status"].get("identityHash"), what="identity")
-        try:
-            follows = kit.eventually(lambda: valid() == "True", 3)
-        except kit.Timeout:
-            follows = False
-        self.known("KK-173 by UID", follows)
+        kit.eventually(lambda: valid() == "False", what="it is said that the export is gone")
+
+        def condition():
+            conditions = trust.ann.must("GET", item)["status"]["conditions"]
+            return next(one for one in conditions if one["type"] == "APIExportValid")
+
+        provider.must("PATCH", f"{APIS}/apiexports/{name}", json.dumps({"metadata": {"labels": {"touched": "yes"}}}), headers=MERGE)
+        provider.must("POST", f"{APIS}/apiexports", trust.body_of("export", "later", {}))
+        kit.stays(lambda: (condition()["status"], condition()["reason"]), 2)
+        self.assertEqual((condition()["status"], condition()["reason"]), ("False", "APIExportNotFound"))
+        trust.ann.must("DELETE", item)
+        kit.eventually(lambda: trust.ann.get(item).status == 404)
+        kit.eventually(lambda: trust.ann.request("POST", KINDS["binding"][0], body).status in (201, 409), what="bound anew")
+        kit.eventually(lambda: valid() == "True", what="made anew it follows")
 
     def test_KK117_locks_of_resources_are_written_down(self):
         notes = trust.system.must("GET", f"{KINDS['lc'][0]}/cluster")["metadata"]["annotations"]

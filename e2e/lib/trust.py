@@ -34,6 +34,8 @@ METADATA = [
     ("lc", A, "core.kcp.io/inactive", "true", "t"),
     ("lc", A, "internal.kcp.io/inactive", "true", "t"),
     ("lc", A, "core.kcp.io/max-total-objects", "0", "t"),
+    ("lc", A, "kintsugi.dev/max-total-bytes", "0", "t"),
+    ("lc", A, "kintsugi.dev/max-children", "0", "t"),
     ("lc", A, "internal.apis.kcp.io/resource-bindings", '{"gears.gear.test":{"n":"x"}}', "ta"),
     ("lc", L, "tenancy.kcp.io/phase", "Initializing", "ta"),
     ("lc", L, "initializer.internal.kcp.io/x", "x", "ta"),

@@ -1,6 +1,7 @@
 #include "proxy/forwarding/forward.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "auth/x509_identity.h"
@@ -11,6 +12,7 @@
 #include "krm/request_info.h"
 #include "proxy/forwarding/internal/watch_tail.h"
 #include "serving/answer.h"
+#include "serving/fair_seats.h"
 #include "serving/identity.h"
 
 namespace kintsugi::proxy {
@@ -48,8 +50,9 @@ struct Pending {
   std::unique_ptr<net::BodyHold> hold;  // of a body that is not whole
   serving::Seat seat;                   // at the shard
   bool waits = false;                   // for it: the client gets no credit
-  std::size_t owed = 0;                 // credit for bytes that have come meanwhile
-  std::size_t unsent = 0;               // bytes that it has kept for its turn
+  TimePoint waits_since;
+  std::size_t owed = 0;    // credit for bytes that have come meanwhile
+  std::size_t unsent = 0;  // bytes that it has kept for its turn
   net::Timer timer;
   std::function<void()> unreachable;
   explicit Pending(net::Loop& loop) : timer(loop) {}
@@ -238,6 +241,7 @@ class Forward final : public http::RequestHandler,
     who.cluster = pending_->head.target;
     who.cluster = who.cluster.substr(0, who.cluster.find('/', krm::kClustersPrefix.size()));
     pending_->waits = pending_->awaits = true;
+    pending_->waits_since = shared_.loop.now();
     const bool runs = seats.enter(pending_->seat, who, {.bytes = pending_->head.target.size()},
                                   [this](Expected<void> room) { on_seat(std::move(room)); });
     if (runs) {
@@ -252,6 +256,8 @@ class Forward final : public http::RequestHandler,
       return;
     }
     pending_->waits = false;
+    const Duration waited = shared_.loop.now() - pending_->waits_since;
+    pending_->head.headers.set(serving::kWaitedHeader, std::to_string(waited / milliseconds(1)));
     down_.consume(std::exchange(pending_->owed, 0));
     const std::size_t unsent = std::exchange(pending_->unsent, 0);
     open();

@@ -5,12 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "serving/fair_seats.h"
+
 namespace kintsugi::proxy {
 namespace {
 
-constexpr std::array<std::string_view, 3> kInternal = {"x-kcp-internal-deep-subjectaccessreview",
-                                                       "x-kubernetes-sharded-request",
-                                                       "x-kcp-api-v1-discovery-passthrough"};
+constexpr std::array<std::string_view, 4> kInternal = {
+    "x-kcp-internal-deep-subjectaccessreview", "x-kubernetes-sharded-request",
+    "x-kcp-api-v1-discovery-passthrough", serving::kWaitedHeader};
 
 constexpr char folded(char c) noexcept {
   return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

@@ -56,6 +56,8 @@ TEST(ImpersonationGate, WhenAClientSpeaksLikeTheSystem_KK283_KK284_ItsHeadersGo)
         "x-kcp-api-v1-discovery-passthrough", "x-kcp-virtual-resource-hops", "accept"}) {
     headers.add(name, "true");
   }
+  headers.add("X_Kintsugi_Waited-Ms", "60000");  // SE-077
+  headers.add("x-kintsugi-waited-ms", "60000");
   strip_internal_headers(headers);
   EXPECT_EQ(headers.size(), 2U);
   EXPECT_TRUE(headers.contains("x-kcp-virtual-resource-hops"));

@@ -44,6 +44,7 @@ class EncryptedStore final : public Store, public KeepsForms {
   [[nodiscard]] Subscription subscribe(std::function<void(const EventBatch&)> listener) override;
   void compact(Revision revision) override { inner_.compact(revision); }
   [[nodiscard]] StoreStats stats() const override { return inner_.stats(); }
+  [[nodiscard]] Books* books() noexcept override { return inner_.books(); }
   [[nodiscard]] Expected<void> health() const override { return inner_.health(); }
   [[nodiscard]] bool is_outdated(std::string_view key, Revision modified) const override;
 

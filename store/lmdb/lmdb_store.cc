@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "store/internal/subscribers.h"
+#include "store/lmdb/internal/book_table.h"
 #include "store/lmdb/internal/environment.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/reader.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMinWorkingSpace = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxWorkingSpace = std::uint64_t{64} << 20;
+constexpr std::size_t kMostMiscounted = 100;
 constexpr Duration kLongRead = seconds(5);
 
 std::uint64_t map_bytes(std::uint64_t limit) {
@@ -157,6 +159,11 @@ StoreStats LmdbStore::stats() const {
   return stats;
 }
 
+Books* LmdbStore::books() noexcept {
+  BookKeeper& books = parts_->writer->books();
+  return books.is_open() ? &books : nullptr;
+}
+
 Expected<void> LmdbStore::health() const { return parts_->writer->health(); }
 
 Expected<VerifyReport> LmdbStore::verify() const {
@@ -164,7 +171,21 @@ Expected<VerifyReport> LmdbStore::verify() const {
   if (!snapshot) {
     return fail(snapshot.error().clone());
   }
-  return verify_tables(snapshot->txn.get(), parts_->environment->tables(), snapshot->state);
+  MDB_txn* txn = snapshot->txn.get();
+  const Tables& tables = parts_->environment->tables();
+  auto report = verify_tables(txn, tables, snapshot->state);
+  const BookRules& rules = parts_->writer->books().rules();
+  if (report && rules.measure != nullptr) {
+    const auto wrong = [&report](std::string what) {
+      if (report->miscounted.size() < kMostMiscounted) {
+        report->miscounted.push_back(std::move(what));
+      }
+    };
+    if (auto compared = book_table::compare(txn, tables, rules, wrong); !compared) {
+      return fail(std::move(compared.error()));
+    }
+  }
+  return report;
 }
 
 void LmdbStore::compact_now_for_test() { parts_->writer->compact_now_for_test(); }

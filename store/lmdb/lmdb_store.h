@@ -26,6 +26,9 @@ struct LmdbParams {
   std::uint64_t history_events = 10'000;
   Duration compaction_interval = std::chrono::seconds(30);  ///< only while there is old history
 
+  BookRules books{};     ///< how rows are counted; without `measure` they are not
+  bool recount = false;  ///< when it opens, whatever was kept
+
   Duration retry = std::chrono::seconds(1);  ///< between attempts while the disk refuses writes
 
   std::size_t queue_transactions = 65'536;
@@ -42,6 +45,8 @@ struct VerifyReport {
   std::vector<std::string> problems;  ///< the first 100, in words
   std::uint64_t problem_count = 0;
   std::uint64_t live = 0, history = 0, events = 0;  ///< rows looked at
+  std::vector<std::string>
+      miscounted{};  ///< sums of LmdbParams::books that are wrong, the first 100
   Revision revision = 0, compacted = 0;
 };
 
@@ -69,6 +74,7 @@ class LmdbStore final : public Store {
   [[nodiscard]] Subscription subscribe(std::function<void(const EventBatch&)> listener) override;
   /// The bound is durable before any transaction that is committed after this call.
   void compact(Revision revision) override;
+  [[nodiscard]] Books* books() noexcept override;
   [[nodiscard]] StoreStats stats() const override;
   [[nodiscard]] Expected<void> health() const override;
 

@@ -89,9 +89,20 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
     const Revision actual = version == nullptr ? 0 : version->modified;
     if (ops[i].expected && *ops[i].expected != actual) {
       ++conflicts_;
-      return CommitResult{0, true, i, actual};
+      return CommitResult{0, true, i, actual, {}};
     }
   }
+  for (std::size_t i = 0; books_.is_open() && i < ops.size(); ++i) {
+    const Version* before = live(ops[i].key);
+    books_.row(ops[i].key, before != nullptr ? std::optional(before->value.view()) : std::nullopt,
+               ops[i].type == EventType::kPut ? std::optional<std::string_view>(ops[i].value)
+                                              : std::nullopt,
+               ops[i].keeps);
+  }
+  if (auto excess = books_.settle()) {
+    return CommitResult{0, false, 0, 0, excess};
+  }
+  books_.publish();
   const Revision revision = current_ + 1;
   for (Op& op : ops) {
     const Version* before = live(op.key);
@@ -118,7 +129,7 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
     current_ = revision;
     ++commits_;
   }
-  return CommitResult{current_, false, 0, 0};
+  return CommitResult{current_, false, 0, 0, {}};
 }
 
 void MemoryStore::commit(std::vector<Op> ops, CommitCallback done) {
@@ -128,7 +139,7 @@ void MemoryStore::commit(std::vector<Op> ops, CommitCallback done) {
   const bool loses = makes && lost_races_ > 0;
   lost_races_ -= loses ? 1 : 0;
   auto result = fault_ != Errc::kOk ? Expected<CommitResult>(fail(fault_, "the disk is gone"))
-                : loses             ? CommitResult{0, true, 0, current_}
+                : loses             ? CommitResult{0, true, 0, current_, {}}
                                     : apply(ops, *events);
   deliveries_.push_back({current_, std::move(events), std::move(done), std::move(result)});
   if (delivering_) {

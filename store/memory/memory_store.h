@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "store/internal/book_keeper.h"
 #include "store/internal/subscribers.h"
 #include "store/store.h"
 
@@ -17,6 +18,7 @@ namespace kintsugi::store {
 /// one delivers, in order.
 class MemoryStore final : public Store {
  public:
+  explicit MemoryStore(const BookRules& rules = {}) : books_(rules) {}
   [[nodiscard]] Revision current() const noexcept override;
   [[nodiscard]] Revision compacted() const noexcept override;
   [[nodiscard]] Expected<Entry> get(std::string_view key) const override;
@@ -29,6 +31,7 @@ class MemoryStore final : public Store {
   [[nodiscard]] Subscription subscribe(std::function<void(const EventBatch&)> listener) override;
   void compact(Revision revision) override;
   [[nodiscard]] StoreStats stats() const override;
+  [[nodiscard]] Books* books() noexcept override { return books_.is_open() ? &books_ : nullptr; }
   [[nodiscard]] Expected<void> health() const override { return {}; }
   /// From now on commits and reads of single keys fail so; kOk: they work again.
   void fail_with(Errc fault) noexcept { fault_ = fault; }
@@ -64,6 +67,7 @@ class MemoryStore final : public Store {
   bool delivering_ = false;
   std::uint64_t commits_ = 0;
   std::uint64_t conflicts_ = 0;
+  BookKeeper books_;
   SubscriberList subscribers_;
 };
 

@@ -87,6 +87,13 @@ ExportRef BindingIndex::target_of(std::string_view cluster, const Json& binding)
     const auto known = catalog_.find_export(cluster, reference->text({"path"}), out.name);
     out.cluster = known ? known->cluster : "";
   }
+  // What was made anew is another (KK-173).
+  if (const std::string_view uid = binding.text({"status", "apiExportUID"}); !uid.empty()) {
+    const std::optional<Json> now = catalog_.get_export(out);
+    if (now && now->text({"metadata", "uid"}) != uid) {
+      out.cluster.clear();
+    }
+  }
   return out;
 }
 
@@ -134,6 +141,13 @@ void BindingIndex::resolve_again(const ExportRef& ref) {
     const BindingInfo* binding = named(cluster, name);
     if (binding != nullptr && binding->target.name == ref.name) {
       keys.emplace_back(cluster, name);
+    }
+  }
+  for (const auto& [cluster, bindings] : clusters_) {
+    for (const auto& [name, binding] : bindings) {
+      if (binding.target == ref) {
+        keys.emplace_back(cluster, name);
+      }
     }
   }
   for (const auto& [cluster, name] : keys) {

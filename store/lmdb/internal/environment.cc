@@ -221,6 +221,9 @@ Expected<void> Environment::open_tables(MDB_txn* txn) {
   if (code == 0) {
     code = mdb_dbi_open(txn, "log", MDB_CREATE, &tables_.log);
   }
+  if (code == 0) {
+    code = mdb_dbi_open(txn, "books", MDB_CREATE, &tables_.books);
+  }
   if (code != 0) {
     return fail(lmdb_error(code, "tables"));
   }

@@ -87,7 +87,7 @@ class ReadTxn {
 };
 
 struct Tables {
-  MDB_dbi meta = 0, current = 0, history = 0, log = 0;
+  MDB_dbi meta = 0, current = 0, history = 0, log = 0, books = 0;
 };
 
 /// Threads: read() any; everything else one thread.

@@ -55,16 +55,19 @@ Expected<CommitResult> Group::apply(const std::vector<Op>& ops) {
       return fail(std::move(before).error());
     }
     if (ops[i].expected && *ops[i].expected != before->modified) {
-      return CommitResult{0, true, i, before->modified};
+      return CommitResult{0, true, i, before->modified, {}};
     }
     changes = changes || before->stored || ops[i].type == EventType::kPut;
     befores.push_back(std::move(*before));
   }
   if (!changes) {
-    return CommitResult{state_.revision, false, 0, 0};
+    return CommitResult{state_.revision, false, 0, 0, {}};
   }
   if (!fits(ops)) {
     return fail(Errc::kFull, "the store has reached its size limit");
+  }
+  if (auto excess = books_.is_open() ? enter(ops, befores) : std::nullopt) {
+    return CommitResult{0, false, 0, 0, excess};
   }
   const Revision revision = state_.revision + 1;
   std::uint32_t index = 0;
@@ -74,7 +77,16 @@ Expected<CommitResult> Group::apply(const std::vector<Op>& ops) {
     }
   }
   state_.revision = revision;
-  return CommitResult{revision, false, 0, 0};
+  return CommitResult{revision, false, 0, 0, {}};
+}
+
+std::optional<Excess> Group::enter(const std::vector<Op>& ops, const std::vector<Before>& befores) {
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    using Value = std::optional<std::string_view>;
+    books_.row(ops[i].key, befores[i].known ? Value(befores[i].value.view()) : std::nullopt,
+               ops[i].type == EventType::kPut ? Value(ops[i].value) : std::nullopt, ops[i].keeps);
+  }
+  return books_.settle();
 }
 
 void Group::write(const Op& op, Before& before, Revision revision, std::uint32_t index) {

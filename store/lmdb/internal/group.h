@@ -3,9 +3,11 @@
 #include <lmdb.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
+#include "store/internal/book_keeper.h"
 #include "store/lmdb/internal/environment.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/store.h"
@@ -17,8 +19,9 @@ namespace kintsugi::store {
 class Group {
  public:
   /// @param limit  bytes that the tables may use; transactions with a put are refused beyond.
-  Group(MDB_txn* txn, const Tables& tables, layout::State state, std::uint64_t limit) noexcept
-      : txn_(txn), tables_(tables), state_(state), limit_(limit) {}
+  Group(MDB_txn* txn, const Tables& tables, layout::State state, std::uint64_t limit,
+        BookKeeper& books) noexcept
+      : txn_(txn), tables_(tables), state_(state), limit_(limit), books_(books) {}
 
   /// @returns what to answer once the LMDB transaction is durable: a result, or an error that
   /// concerns this transaction alone (kCorrupt, kFull). When failed() is set, everything must be
@@ -36,6 +39,8 @@ class Group {
 
   [[nodiscard]] Expected<Before> look(const Op& op);
   [[nodiscard]] bool fits(const std::vector<Op>& ops) const;
+  [[nodiscard]] std::optional<Excess> enter(const std::vector<Op>& ops,
+                                            const std::vector<Before>& befores);
   void write(const Op& op, Before& before, Revision revision, std::uint32_t index);
   void put_version(MDB_dbi table, std::string_view db_key, const layout::Version& version);
   void put_log(Revision revision, std::uint32_t index, const layout::LogRecord& record);
@@ -44,6 +49,7 @@ class Group {
   const Tables& tables_;
   layout::State state_;
   std::uint64_t limit_;
+  BookKeeper& books_;
   int failed_ = 0;
   std::vector<Event> events_;
 };

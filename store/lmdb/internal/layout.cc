@@ -1,5 +1,6 @@
 #include "store/lmdb/internal/layout.h"
 
+#include <bit>
 #include <cstring>
 
 #define XXH_INLINE_ALL
@@ -149,6 +150,33 @@ std::optional<State> decode_state(std::string_view record) noexcept {
     return std::nullopt;
   }
   return State{get_le<8>(record.data() + 8), get_le<8>(record.data() + 16)};
+}
+
+void encode_book(char* out, std::string_view db_key, const BookRow& row) noexcept {
+  put_le<8>(out + 8, row.revision);
+  put_le<4>(out + 16, row.version);
+  put_le<4>(out + 20, kBookColumns);
+  if constexpr (std::endian::native == std::endian::little) {  // with every commit
+    std::memcpy(out + 24, row.sums.data(), sizeof(row.sums));
+  } else {
+    for (std::size_t i = 0; i < kBookColumns; ++i) {
+      put_le<8>(out + 24 + 8 * i, static_cast<std::uint64_t>(row.sums[i]));
+    }
+  }
+  seal(out, kBookRow, db_key);
+}
+
+std::optional<BookRow> decode_book(std::string_view db_key, std::string_view record) noexcept {
+  if (record.size() != kBookRow || !intact(db_key, record) ||
+      get_le<4>(record.data() + 20) != kBookColumns) {
+    return std::nullopt;
+  }
+  BookRow row{
+      get_le<8>(record.data() + 8), static_cast<std::uint32_t>(get_le<4>(record.data() + 16)), {}};
+  for (std::size_t i = 0; i < kBookColumns; ++i) {
+    row.sums[i] = static_cast<std::int64_t>(get_le<8>(record.data() + 24 + 8 * i));
+  }
+  return row;
 }
 
 std::string encode_marks(std::uint64_t clock_id, const std::vector<Mark>& marks) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "store/books.h"
 #include "store/store.h"
 
 /// Bytes on disk of the LMDB store, format 1. Keys order by bytes, revisions in them are
@@ -20,6 +21,7 @@
 /// | history | key, modified               | created, end revision, value                         |
 /// | log     | revision, index (4 bytes)   | created, previous modified, type, key size, key,
 /// payload of a delete | | meta    | "format" "state" "marks"    | see below |
+/// | books   | '=' and the account         | revision, version of the rules, sums                 |
 ///
 /// A value is in `current` while it is live and in `history` after that, so once. An event is
 /// joined from the log, the version it made and the version it ended. History keys need their own
@@ -78,6 +80,18 @@ struct State {
 };
 [[nodiscard]] std::string encode_state(const State& state);
 [[nodiscard]] std::optional<State> decode_state(std::string_view record) noexcept;
+
+/// A row of `books`.
+struct BookRow {
+  Revision revision = 0;  ///< of the last transaction that changed it
+  std::uint32_t version = 0;
+  Sums sums{};
+};
+inline constexpr std::size_t kBookRow = 24 + 8 * kBookColumns;
+/// Writes kBookRow bytes to `out`.
+void encode_book(char* out, std::string_view db_key, const BookRow& row) noexcept;
+[[nodiscard]] std::optional<BookRow> decode_book(std::string_view db_key,
+                                                 std::string_view record) noexcept;
 
 /// meta "marks": at `time` [ns of the clock that `clock_id` names] `revision` was current.
 struct Mark {

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "store/internal/transaction.h"
+#include "store/lmdb/internal/book_table.h"
 #include "store/lmdb/internal/group.h"
 #include "store/lmdb/internal/reader.h"
 
@@ -44,7 +45,8 @@ Writer::Writer(Environment& environment, SharedState& shared, SubscriberList& su
       shared_(shared),
       subscribers_(subscribers),
       params_(std::move(params)),
-      marks_(make_clock(params_), params_.history_age) {}
+      marks_(make_clock(params_), params_.history_age),
+      books_(params_.books) {}
 
 Expected<void> Writer::start() {
   auto snapshot = environment_.read();
@@ -64,6 +66,9 @@ Expected<void> Writer::start() {
   MDB_val value{};
   const int code = mdb_get(txn, environment_.tables().meta, &key, &value);
   marks_.load(code == 0 ? to_view(value) : std::string_view(), state_.revision);
+  if (auto opened = open_books(txn); !opened) {
+    return opened;
+  }
   bound_ = state_.compacted;
   compacting_ = bound_ > 0;  // the last process may have left rows
   if (reader::row_count(txn, environment_.tables().log) > params_.history_events) {
@@ -71,6 +76,53 @@ Expected<void> Writer::start() {
   }
   thread_ = std::thread([this] { run(); });
   return {};
+}
+
+/// As the table has them; where it is of another time, counted anew, and kept from the first
+/// transaction on.
+Expected<void> Writer::open_books(MDB_txn* txn) {
+  if (!books_.is_open()) {
+    return {};
+  }
+  if (!params_.recount) {
+    return load_books(txn, state_.revision);
+  }
+  books_due_ = true;
+  if (auto counted = book_table::count(txn, environment_.tables(), books_); !counted) {
+    return counted;
+  }
+  auto write = begin();
+  if (!write) {
+    return fail(std::move(write).error());
+  }
+  int code = save_books(*write, state_.revision);
+  if (code != 0) {
+    mdb_txn_abort(*write);
+  } else {
+    code = finish(*write);
+  }
+  if (code != 0) {
+    return fail(lmdb_error(code, "books"));
+  }
+  books_due_ = false;
+  return {};
+}
+
+Expected<void> Writer::load_books(MDB_txn* txn, Revision revision) {
+  const auto loaded = book_table::load(txn, environment_.tables(), revision, books_);
+  if (!loaded) {
+    return fail(loaded.error().clone());
+  }
+  books_due_ = !*loaded;
+  return *loaded ? Expected<void>() : book_table::count(txn, environment_.tables(), books_);
+}
+
+int Writer::save_books(MDB_txn* txn, Revision revision) {
+  if (!books_.is_open()) {
+    return 0;
+  }
+  return books_due_ ? book_table::save_all(txn, environment_.tables(), books_, revision)
+                    : book_table::save(txn, environment_.tables(), books_, revision);
 }
 
 void Writer::stop() {
@@ -273,6 +325,11 @@ Expected<MDB_txn*> Writer::begin() {
   // A commit that LMDB reported as failed may have reached the disk after all.
   if (state->revision > state_.revision) {
     catch_up(state->revision);
+    if (auto loaded = books_.is_open() ? load_books(txn, state->revision) : Expected<void>();
+        !loaded) {
+      mdb_txn_abort(txn);
+      return fail(std::move(loaded).error());
+    }
   }
   shared_.compacted = state->compacted;
   state_ = *state;
@@ -335,7 +392,7 @@ void Writer::commit_group(Items& items, std::size_t from, std::size_t to) {
     answer_all(items, from, to, txn.error());
     return;
   }
-  Group group(*txn, environment_.tables(), state_, params_.map_limit);
+  Group group(*txn, environment_.tables(), state_, params_.map_limit, books_);
   std::vector<Expected<CommitResult>> answers;
   answers.reserve(to - from);
   bool full = false;
@@ -348,11 +405,15 @@ void Writer::commit_group(Items& items, std::size_t from, std::size_t to) {
   const bool changed = group.state().revision != state_.revision;
   if (code == 0 && changed) {
     code = save_state(*txn, group.state(), marks_.sample(state_.revision));
+    code = code != 0 ? code : save_books(*txn, group.state().revision);
   }
   if (code != 0 || !changed) {
     mdb_txn_abort(*txn);
   } else {
     code = finish(*txn);
+  }
+  if (code != 0) {
+    books_.drop();
   }
   if (too_big(code) && to - from > 1) {
     const std::size_t middle = from + (to - from) / 2;
@@ -369,6 +430,8 @@ void Writer::commit_group(Items& items, std::size_t from, std::size_t to) {
     return;
   }
   if (changed) {
+    books_.publish();
+    books_due_ = false;
     shared_.commits += group.state().revision - state_.revision;
     publish(group.state().revision, std::move(group.events()));
     state_ = group.state();

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "store/internal/book_keeper.h"
 #include "store/internal/subscribers.h"
 #include "store/lmdb/internal/compactor.h"
 #include "store/lmdb/internal/environment.h"
@@ -51,6 +52,7 @@ class Writer {
   void compact_now_for_test();
   [[nodiscard]] std::size_t queued() const;
   [[nodiscard]] Expected<void> health() const;
+  [[nodiscard]] BookKeeper& books() noexcept { return books_; }
 
  private:
   struct Item {
@@ -66,6 +68,9 @@ class Writer {
   void wait_for_work(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] Items take_group();
   void commit_group(Items& items, std::size_t from, std::size_t to);
+  [[nodiscard]] Expected<void> open_books(MDB_txn* txn);
+  [[nodiscard]] Expected<void> load_books(MDB_txn* txn, Revision revision);
+  [[nodiscard]] int save_books(MDB_txn* txn, Revision revision);
   [[nodiscard]] int save_state(MDB_txn* txn, const layout::State& state, bool with_marks);
   [[nodiscard]] int finish(MDB_txn* txn);
   [[nodiscard]] Expected<MDB_txn*> begin();
@@ -99,8 +104,10 @@ class Writer {
 
   // Writer thread only.
   HistoryMarks marks_;
-  layout::State state_;  // published
-  Revision bound_ = 0;   // compaction goal
+  BookKeeper books_;        // what Books has: any thread
+  bool books_due_ = false;  // the table is not what books_ says
+  layout::State state_;     // published
+  Revision bound_ = 0;      // compaction goal
   bool compacting_ = false;
   bool broken_ = false;  // LMDB must be opened again
   std::optional<TimePoint> tick_at_;
