@@ -11,7 +11,13 @@ namespace kintsugi::cmd {
 namespace {
 
 /// What a key of `limits` leads to; nullptr: there is no such key.
-std::uint32_t* member_of(serving::RequestLimits& limits, std::string_view key) {
+std::uint32_t* member_of(serving::RequestLimits& limits, serving::OpenLimits& open,
+                         std::string_view key) {
+  if (std::uint32_t* const member = key.starts_with("merged_") || key.starts_with("tunnels_")
+                                        ? nullptr  // a proxy's
+                                        : open.member(key)) {
+    return member;
+  }
   if (key == "unauthenticated.rps") {
     return &limits.unauthenticated_rps;
   }
@@ -35,16 +41,23 @@ std::uint32_t* member_of(serving::RequestLimits& limits, std::string_view key) {
 }  // namespace
 
 Expected<serving::RequestLimits> LimitOptions::requests() const {
+  serving::OpenLimits open;
+  return parse(open);
+}
+
+Expected<serving::RequestLimits> LimitOptions::parse(serving::OpenLimits& open) const {
   serving::RequestLimits out;
   for (const std::string& text : limits) {
     const std::size_t equals = std::min(text.find('='), text.size());
-    std::uint32_t* member = member_of(out, std::string_view(text).substr(0, equals));
+    std::uint32_t* member = member_of(out, open, std::string_view(text).substr(0, equals));
     const std::optional<std::uint64_t> value =
         parse_decimal(std::string_view(text).substr(std::min(equals + 1, text.size())));
     if (member == nullptr || !value || *value > 1'000'000'000) {
       return fail(Errc::kConfig, "--limits: \"" + text +
                                      "\" is not KEY=N with user, cluster or shard .rps, .burst, "
-                                     ".concurrent, .watches, or unauthenticated.rps");
+                                     ".concurrent, .watches, unauthenticated.rps, connections, "
+                                     "connections_per_address, connections_per_user, "
+                                     "watches_per_user or watches_per_resource");
     }
     *member = static_cast<std::uint32_t>(*value);
   }
@@ -52,13 +65,17 @@ Expected<serving::RequestLimits> LimitOptions::requests() const {
 }
 
 Expected<std::shared_ptr<serving::ProcessLimits>> LimitOptions::make(std::size_t loops) const {
-  auto limited = requests();
+  serving::OpenLimits open;
+  auto limited = parse(open);
   if (!limited) {
     return fail(std::move(limited.error()));
   }
   serving::FairLimits all;
   all.seats = seats != 0 ? seats : serving::ProcessLimits::seats_of_shard();
-  return std::make_shared<serving::ProcessLimits>(all, *limited, loops);
+  all.per_turn = serving::ProcessLimits::kPerTurn;
+  return std::make_shared<serving::ProcessLimits>(
+      all, *limited, loops, open.payers.or_else(serving::PayerBounds::usual()),
+      open.of_connections());
 }
 
 void add_limit_flags(LimitOptions& options, std::vector<Flag>& flags) {
@@ -68,7 +85,8 @@ void add_limit_flags(LimitOptions& options, std::vector<Flag>& flags) {
                    into(options.seats)});
   flags.push_back({"limits", "KEY=N,…", "",
                    "user.rps, .burst, .concurrent, .watches, the same of cluster and shard, "
-                   "unauthenticated.rps; beyond them 429",
+                   "unauthenticated.rps, connections, connections_per_address, "
+                   "connections_per_user, watches_per_user, watches_per_resource; beyond them 429",
                    into(options.limits)});
 }
 

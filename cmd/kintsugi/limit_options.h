@@ -17,6 +17,8 @@ struct LimitOptions {
   std::vector<std::string> limits;  ///< "user.rps=100", …: the keys of `limits` of proxy.yaml
   /// @error kConfig names what is wrong with --limits.
   [[nodiscard]] Expected<serving::RequestLimits> requests() const;
+  /// The same, and what clients may have open.
+  [[nodiscard]] Expected<serving::RequestLimits> parse(serving::OpenLimits& open) const;
   /// @param loops  of the process
   /// @error as above
   [[nodiscard]] Expected<std::shared_ptr<serving::ProcessLimits>> make(std::size_t loops) const;
