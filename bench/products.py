@@ -56,6 +56,10 @@ backend:
   ca_file: cert.pem
   cert_file: proxy-client.pem
   key_file: proxy-client.key
+limits:  # one client stands for many
+  watches_per_user: 1000000
+  watches_per_resource: 1000000
+  connections_per_user: 100000
 shutdown:
   grace_ms: 1000
 """

@@ -1,6 +1,7 @@
 #include "net/listener.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -14,6 +15,8 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -92,6 +95,7 @@ class ListenerImpl final : public Listener,
   std::uint16_t port() const noexcept override { return port_; }
   void set_tls(std::shared_ptr<TlsContext> tls) noexcept override { params_.tls = std::move(tls); }
   void review() noexcept override;
+  std::size_t shed_idle(std::size_t most) override;
   void drain(std::function<void()> done) override;
   void close() noexcept override;
   ListenerStats stats() const noexcept override;
@@ -113,6 +117,7 @@ class ListenerImpl final : public Listener,
   void adopt(int fd, const Address& address);
   void adopt_foreign(int fd);
   bool make_room() noexcept;
+  bool answer_without_descriptors() noexcept;
   void stop_accepting() noexcept;
   void report_drained();
 
@@ -120,6 +125,7 @@ class ListenerImpl final : public Listener,
   ListenerParams params_;
   http::Handler& handler_;
   int fd_ = -1;
+  int spare_ = -1;  // for one more connection when no descriptor is left
   std::uint16_t port_ = 0;
   bool is_unix_ = false;
   bool waiting_ = false;  // connections may be in the backlog that nobody announces again
@@ -143,6 +149,7 @@ Expected<void> ListenerImpl::listen() {
     return fail(Errc::kIo, params_.address + ": " + cause_of(errno));
   }
   loop_.watch(fd_, *this);
+  spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (params_.group != nullptr) {
     member_ = params_.group->join(loop_);
     member_->adopt = [this](int fd) { adopt_foreign(fd); };
@@ -243,6 +250,9 @@ void ListenerImpl::on_ready(bool /*readable*/, bool /*writable*/) noexcept {
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return;
     }
+    if (errno == EMFILE && answer_without_descriptors()) {
+      continue;
+    }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       log_warn("cannot accept connections for a moment",
                {{"address", params_.address}, {"cause", cause_of(errno)}});
@@ -252,6 +262,24 @@ void ListenerImpl::on_ready(bool /*readable*/, bool /*writable*/) noexcept {
     // ECONNABORTED and the network errors of accept(2) belong to one connection only.
   }
   loop_.read_again(fd_);
+}
+
+/// One of those in the backlog is told at once that there is no room for it, with the descriptor
+/// that is kept for that (SE-092). False: others have to wait.
+bool ListenerImpl::answer_without_descriptors() noexcept {
+  if (spare_ < 0) {
+    return false;
+  }
+  ::close(spare_);
+  const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  const int failure = errno;
+  if (fd >= 0) {
+    ::close(fd);
+    ++totals_.without_descriptor;
+  }
+  spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  errno = failure;
+  return fd >= 0;
 }
 
 /// Ends the oldest handshake that waits for its peer, if it has had its time and somebody waits for
@@ -298,6 +326,11 @@ void ListenerImpl::adopt(int fd, const Address& address) {
     ::close(fd);
     return;
   }
+  auto place = params_.book == nullptr ? nullptr : std::make_unique<ConnectionBook::Place>();
+  if (place != nullptr && !params_.book->admit(*place, peer.address, loop_.now())) {
+    ::close(fd);
+    return;
+  }
   SslPtr ssl;
   if (params_.tls != nullptr) {
     ssl.reset(SSL_new(params_.tls->native()));
@@ -312,6 +345,7 @@ void ListenerImpl::adopt(int fd, const Address& address) {
   }
   auto made = std::make_unique<ServerConnection>(loop_, fd, *this, std::move(peer));
   ServerConnection& connection = *made;
+  connection.place = std::move(place);
   connection.index = connections_.size();
   connections_.push_back(std::move(made));
   if (member_ != nullptr) {
@@ -357,6 +391,7 @@ void ListenerImpl::on_handshake_end(ServerConnection& connection, bool success) 
 void ListenerImpl::on_connection_end(ServerConnection& connection) noexcept {
   totals_.bytes_in += connection.transport().bytes_in();
   totals_.bytes_out += connection.transport().bytes_out();
+  connection.place.reset();
   if (connection.waits) {
     std::erase(ready_, &connection);
   }
@@ -396,6 +431,9 @@ void ListenerImpl::stop_accepting() noexcept {
   loop_.forget(fd_);
   ::close(fd_);
   fd_ = -1;
+  if (spare_ >= 0) {
+    ::close(std::exchange(spare_, -1));
+  }
   if (is_unix_) {
     ::unlink(params_.address.c_str());
   }
@@ -405,6 +443,32 @@ void ListenerImpl::review() noexcept {
   for (std::size_t i = connections_.size(); i-- > 0;) {
     connections_[i]->review();
   }
+}
+
+std::size_t ListenerImpl::shed_idle(std::size_t most) {
+  std::map<std::string, std::vector<ServerConnection*>> idle;
+  for (const auto& connection : connections_) {
+    if (connection->is_idle() && !connection->is_exempt()) {
+      idle[connection->payer()].push_back(connection.get());
+    }
+  }
+  std::vector<std::vector<ServerConnection*>*> owners;
+  for (auto& [payer, all] : idle) {
+    owners.push_back(&all);
+  }
+  std::stable_sort(owners.begin(), owners.end(),
+                   [](const auto* a, const auto* b) { return a->size() > b->size(); });
+  std::size_t ended = 0;
+  for (const auto* all : owners) {
+    for (ServerConnection* const connection : *all) {
+      if (ended == most) {
+        return ended;
+      }
+      connection->drain();
+      ++ended;
+    }
+  }
+  return ended;
 }
 
 void ListenerImpl::drain(std::function<void()> done) {

@@ -10,6 +10,7 @@
 #include "http/abuse.h"
 #include "http/handler.h"
 #include "http/session.h"
+#include "net/connection_book.h"
 #include "net/internal/listener_group.h"
 #include "net/loop.h"
 #include "net/tls.h"
@@ -22,6 +23,12 @@ namespace kintsugi::net {
 struct PeerVerdict {
   std::shared_ptr<const void> identity;  ///< for PeerInfo::identity
   bool ended = false;                    ///< what the connection began with holds no longer
+};
+
+/// Whose connection it is.
+struct ConnectionOwner {
+  std::string payer;    ///< "": nobody is known
+  bool exempt = false;  ///< a server of the installation: it may have as many as it wants
 };
 
 struct ListenerParams {
@@ -50,6 +57,12 @@ struct ListenerParams {
   std::function<PeerVerdict(const std::shared_ptr<const void>& identity)> review;
   /// So long may streams go on that run when their connection's identity ends (SE-042).
   Duration ended_grace = seconds(60);
+  /// Counts the connections of the process, and bounds them; null: they are not counted.
+  std::shared_ptr<ConnectionBook> book;
+  /// Asked once about each connection with an identity; empty: they count for their address alone.
+  std::function<ConnectionOwner(const http::PeerInfo&)> owner;
+  /// Answers connections of a payer who has too many; must outlive the listener. Null: `handler`.
+  http::Handler* crowded = nullptr;
   /// Connections that carry requests of many, as those of a proxy do (SE-126). Empty: none.
   std::function<bool(const http::PeerInfo&)> speaks_for_many;
 };
@@ -58,11 +71,12 @@ struct ListenerStats {
   std::size_t connections = 0, handshakes = 0, streams = 0;
   std::uint64_t accepted = 0, handshake_errors = 0, protocol_errors = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;
-  std::uint64_t no_request = 0;    ///< connections closed: no complete request (head) in time
-  std::uint64_t slow_readers = 0;  ///< streams reset: the client took nothing
-  std::uint64_t handed_over = 0;   ///< accepted here, served by another loop
-  std::size_t largest_queue = 0;   ///< [bytes]
-  http::AbuseCounters abuse;       ///< what clients did that costs and brings nothing
+  std::uint64_t no_request = 0;          ///< connections closed: no complete request (head) in time
+  std::uint64_t slow_readers = 0;        ///< streams reset: the client took nothing
+  std::uint64_t handed_over = 0;         ///< accepted here, served by another loop
+  std::uint64_t without_descriptor = 0;  ///< connections closed: the process has no more
+  std::size_t largest_queue = 0;         ///< [bytes]
+  http::AbuseCounters abuse;             ///< what clients did that costs and brings nothing
 };
 
 class Listener {
@@ -80,6 +94,9 @@ class Listener {
   /// goes on, its next request is answered by what the identity is now) and is cut after
   /// `ended_grace`. Cost: 50 ns per connection.
   virtual void review() noexcept = 0;
+  /// Starts the graceful end of up to `most` connections without a stream, those of the payer who
+  /// has most of them first (SE-091); whose owner is exempt stay. @returns how many.
+  virtual std::size_t shed_idle(std::size_t most) = 0;
   /// Stops accepting and starts the graceful end of every connection. `done` runs when the last one
   /// is gone.
   virtual void drain(std::function<void()> done) = 0;

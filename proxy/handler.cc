@@ -78,7 +78,7 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       of_clusters_({params_.view, params_.pool, params_.local, params_.overlay, admission_,
                     forward_, params_.owners}),
       of_backends_({params_.pool, admission_, forward_}),
-      of_several_({params_.view, merge_, documents_, admission_, led_facts_}) {
+      of_several_({params_.view, merge_, documents_, admission_, forward_, led_facts_}) {
   led_facts_.mapping = nullptr;
   led_facts_.clusters = true;
   forward_.limits = params_.limits;

@@ -118,6 +118,8 @@ class ProxyHandler final : public RoutedHandler {
   void start_drain() noexcept { draining_ = true; }
   /// Ends forwarded watches in order within about `spread`.
   void end_watches(Duration spread) { forward_.watches.start(spread); }
+  /// Memory runs short: ends some forwarded watches that nobody reads. @returns how many.
+  std::size_t shed_watches(std::size_t most) { return forward_.watches.shed(most); }
   /// Proofs of identities have ended: what rests on them ends in order (SE-042).
   void end_unproven() { forward_.end_unproven(); }
   /// What cursors and continue tokens mean.

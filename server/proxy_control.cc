@@ -17,6 +17,8 @@
 namespace kintsugi::server {
 namespace {
 
+constexpr Duration kMemoryLook = milliseconds(200);
+
 /// The control loop's API server has no listener: nothing asks these two.
 class NobodyAuthenticates final : public auth::Authenticator {
  public:
@@ -60,7 +62,8 @@ ProxyControl::ProxyControl(LoadProxyConfig reload, LoadedProxyConfig loaded)
       signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, [this](int number) { on_signal(number); }),
       feed_timer_(loop_),
       stop_timer_(loop_),
-      hold_timer_(loop_) {}
+      hold_timer_(loop_),
+      memory_timer_(loop_) {}
 
 ProxyControl::~ProxyControl() {
   for (const auto& one : loops_) {
@@ -194,7 +197,25 @@ Expected<void> ProxyControl::open() {
   }
   Expected<void> started = slots_->start();
   shared_->first_start = slots_->is_new();
+  watch_memory();
   return started;
+}
+
+/// Loops give up what the step says, again and again until it is over (SE-091).
+void ProxyControl::watch_memory() {
+  const serving::ShedStep before = shared_->pressure->step();
+  const serving::ShedStep now = shared_->pressure->look(loop_.now());
+  if (now != before) {
+    log_warn("memory", {{"step", serving::step_name(now)},
+                        {"used", static_cast<std::int64_t>(shared_->pressure->used())},
+                        {"budget", static_cast<std::int64_t>(shared_->pressure->budget())}});
+  }
+  if (now >= serving::ShedStep::kWatches) {
+    for (const auto& one : loops_) {
+      one->shed();
+    }
+  }
+  memory_timer_.start(kMemoryLook, [this] { watch_memory(); });
 }
 
 Expected<void> ProxyControl::begin_sequences() {

@@ -147,7 +147,9 @@ class ProxyControl {
   std::unique_ptr<auth::CertificateProofs> admin_identities_;  ///< of its clients on TCP
   std::unique_ptr<proxy::AdminGate> admin_gate_;               ///< in front of it on TCP
   std::vector<std::unique_ptr<net::Listener>> admin_listeners_;
-  net::Timer feed_timer_, stop_timer_, hold_timer_;
+  void watch_memory();
+
+  net::Timer feed_timer_, stop_timer_, hold_timer_, memory_timer_;
   std::size_t draining_ = 0;
   bool stopping_ = false;
   bool waiting_logged_ = false;

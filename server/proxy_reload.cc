@@ -102,6 +102,8 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
     one->set_limits(config_.limits);
   }
   shared_->limits->requests().set(config_.request_limits);
+  shared_->limits->bounds().set(config_.payer_bounds().rules());
+  shared_->limits->connections()->set(config_.open_limits.of_connections());
   take_audit_policy(std::move(files->audit_policy));
   slots_->set_keys(std::move(files->token_keys));
   static_shards_ = std::move(files->shards);

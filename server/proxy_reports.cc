@@ -130,6 +130,7 @@ proxy::TopologyReport ProxyControl::topology_report() const {
   report.reloads = reloads_;
   report.draining = stopping_;
   report.limits = shared_ != nullptr ? shared_->limits : nullptr;
+  report.pressure = shared_ != nullptr ? shared_->pressure : nullptr;
   report.certificates = certificates_;
   if (partitions_ == nullptr) {
     return report;

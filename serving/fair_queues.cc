@@ -9,6 +9,7 @@ namespace {
 constexpr std::size_t kMostQueues = 4'096, kMostInHand = 16;
 constexpr double kNews = 1.0 / 16;  // of one service time in the mean
 constexpr double kRemembered = 1;   // of a level's seats [s]
+constexpr double kLeast = 1e-4;     // that work takes, also within one turn of a loop [s]
 constexpr std::size_t kOperatorIndex = static_cast<std::size_t>(Level::kOperator);
 
 double seconds_of(Duration duration) noexcept {
@@ -37,7 +38,9 @@ std::string_view level_name(Level level) noexcept {
 }
 
 FairQueues::FairQueues(const FairLimits& limits, std::uint64_t random)
-    : limits_(usable(limits)), random_(random) {}
+    : limits_(usable(limits)), random_(random) {
+  open_ += limits_.seats;
+}
 
 FairQueues::~FairQueues() {
   for (Ticket* ticket = running_; ticket != nullptr; ticket = ticket->next_) {
@@ -53,6 +56,7 @@ void FairQueues::set_limits(const FairLimits& limits) noexcept {
   limits_ = limits;
   limits_.queues = queues;
   limits_ = usable(limits_);
+  set_seats(limits_.seats);
 }
 
 std::size_t FairQueues::share(std::size_t level) const noexcept {
@@ -113,8 +117,9 @@ FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask&
   Queue& queue = mine.queues[chosen];
   const std::size_t width =
       limits_.seats == 0 ? 1 : std::clamp<std::size_t>(ask.width, 1, limits_.seats);
-  const bool at_once = waiting_ == 0 && fits(level, width);
-  if (!at_once &&
+  const bool at_once = !ask.queues && waiting_ == 0 && fits(level, width);
+  const bool for_all = taken_ + waiting_ + width <= limits_.seats;
+  if (!at_once && !for_all &&
       (queue.length >= limits_.queue_length || queue.bytes + ask.bytes > limits_.queue_bytes)) {
     ++mine.stats.full;
     return Entry::kFull;
@@ -248,7 +253,7 @@ void FairQueues::leave(Ticket& ticket, TimePoint now) noexcept {
   if (ticket.next_ != nullptr) {
     ticket.next_->previous_ = ticket.previous_;
   }
-  const double took = std::max(seconds_of(now - ticket.since_), 0.0);
+  const double took = std::max(seconds_of(now - ticket.since_), kLeast);
   mine.mean += (took - mine.mean) * kNews;
   if (ticket.queue_ != kNoQueue) {
     Queue& queue = mine.queues[ticket.queue_];

@@ -36,6 +36,11 @@ struct FairLimits {
   std::size_t hand = 6;      ///< queues that one payer can get into
   std::size_t queue_length = 50;
   std::size_t queue_bytes = std::size_t{1} << 20;
+  /// As few seats as it may learn that are enough (SeatWindow); 0: it always has `seats`.
+  std::size_t least = 0;
+  /// That a loop begins in one of its turns; others wait for the next one even if seats are free,
+  /// so that whoever comes then is not behind all that has come before. 0: all.
+  std::size_t per_turn = 0;
   Duration wait = seconds(15);         ///< the longest
   Duration block = milliseconds(100);  ///< so long a wide request that is next stops narrower ones
   bool operator==(const FairLimits&) const = default;
@@ -95,6 +100,7 @@ class FairQueues {
     std::size_t width = 1;            ///< seats; more than there are, are all
     std::size_t bytes = 0;            ///< that are kept while it waits
     Duration wait = Duration::max();  ///< FairLimits::wait is the most
+    bool queues = false;              ///< it waits for its turn although a seat is free
   };
   enum class Entry : std::uint8_t { kRuns, kWaits, kFull };
 
@@ -104,7 +110,8 @@ class FairQueues {
   FairQueues(const FairQueues&) = delete;
   FairQueues& operator=(const FairQueues&) = delete;
 
-  /// @param ticket  is nowhere. kFull: neither it nor its queue has changed.
+  /// @param ticket  is nowhere. kFull: neither it nor its queue has changed; never as long as there
+  /// are seats for all who run and wait.
   [[nodiscard]] Entry enter(Ticket& ticket, const Flow& flow, const Ask& ask, TimePoint now);
   /// A seat, whoever asks: as long as there are plenty nobody needs to be charged for his.
   void run_at_once(Ticket& ticket, Level level, TimePoint now) noexcept;
@@ -118,6 +125,13 @@ class FairQueues {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const noexcept;
   /// Of the next requests; those that run or wait stay. The number of queues does not change.
   void set_limits(const FairLimits& limits) noexcept;
+  /// The same, of the seats alone. @param seats  not 0
+  void set_seats(std::size_t seats) noexcept {
+    limits_.seats = seats;
+    open_ += seats - open_;
+  }
+  /// FairLimits::seats as they are now. Any thread.
+  [[nodiscard]] std::uint64_t open_seats() const noexcept { return open_; }
   /// For one that was refused: when a place in its queue can be free [whole seconds], 1 to 30.
   [[nodiscard]] std::uint32_t retry_after(Level level) noexcept;
 
@@ -208,6 +222,7 @@ class FairQueues {
 
   FairLimits limits_;
   std::array<Group, kLevels> levels_;
+  Count open_;
   std::size_t taken_ = 0, waiting_ = 0;
   std::set<std::pair<TimePoint, Ticket*>> deadlines_;
   std::optional<TimePoint> unblock_;  // when a narrow one may pass a wide one

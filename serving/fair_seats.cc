@@ -34,9 +34,25 @@ void Seat::leave() noexcept {
   seats.left();
 }
 
+void Seat::answered(bool refused) noexcept {
+  if (!runs() || seats_->queues_.limits().least == 0) {
+    return;
+  }
+  FairSeats& seats = *seats_;
+  const TimePoint now = seats.loop_.now();
+  if (seats.window_.on_answer(now - since(), seats.queues_.seats_taken(), refused, now)) {
+    seats.queues_.set_seats(seats.window_.seats());
+    seats.left();
+  }
+}
+
 FairSeats::FairSeats(net::Loop& loop, const FairLimits& limits,
                      std::shared_ptr<ProcessLimits> process)
-    : loop_(loop), process_(std::move(process)), queues_(limits, siphash(key_, {})), timer_(loop) {
+    : loop_(loop),
+      process_(std::move(process)),
+      queues_(limits, siphash(key_, {})),
+      window_(limits.seats, limits.least),
+      timer_(loop) {
   if (process_ != nullptr) {
     process_->add(queues_);
   }
@@ -55,29 +71,41 @@ FairLimits FairSeats::share_of(FairLimits all, std::size_t loops) noexcept {
   return all;
 }
 
-bool FairSeats::is_quiet() const noexcept {
-  return queues_.limits().seats == 0 ||
-         (!queues_.has_waiting() && queues_.seats_taken() < queues_.limits().seats / 2);
+/// The turn of the loop has room for one more.
+bool FairSeats::may_begin() noexcept {
+  if (queues_.limits().per_turn == 0) {
+    return true;
+  }
+  if (const TimePoint now = loop_.now(); now != turn_) {
+    turn_ = now;
+    begun_ = 0;
+  }
+  return begun_ < queues_.limits().per_turn;
 }
 
 bool FairSeats::sit_if_quiet(Seat& seat, Level level) noexcept {
   seat.seats_ = this;
-  const bool quiet = is_quiet();
+  const FairLimits& limits = queues_.limits();
+  const bool quiet = limits.seats == 0 || (!queues_.has_waiting() &&
+                                           queues_.seats_taken() < limits.seats / 2 && may_begin());
   if (quiet) {
+    ++begun_;
     queues_.run_at_once(seat, level, loop_.now());
   }
   return quiet;
 }
 
-bool FairSeats::enter(Seat& seat, const Who& who, const FairQueues::Ask& ask,
+bool FairSeats::enter(Seat& seat, const Who& who, FairQueues::Ask ask,
                       std::function<void(Expected<void>)> then) {
   if (sit_if_quiet(seat, who.level)) {
     return true;
   }
   const Flow flow{who.level, siphash(key_, who.payer), siphash(key_, who.cluster)};
   remember(flow.payer, who.payer);
+  ask.queues = ask.queues || !may_begin();
   switch (queues_.enter(seat, flow, ask, loop_.now())) {
     case FairQueues::Entry::kRuns:
+      ++begun_;
       return true;
     case FairQueues::Entry::kWaits: {
       seat.then_ = std::move(then);
@@ -143,7 +171,14 @@ void FairSeats::left() {
 void FairSeats::pump() {
   pumping_ = false;
   const Alive::Guard alive = alive_.weak();
-  while (FairQueues::Ticket* ticket = queues_.next(loop_.now())) {
+  const std::size_t most = queues_.limits().per_turn;
+  std::size_t begun = 0;
+  while (most == 0 || begun < most) {
+    FairQueues::Ticket* const ticket = queues_.next(loop_.now());
+    if (ticket == nullptr) {
+      break;
+    }
+    ++begun;
     if (const auto then = std::exchange(static_cast<Seat*>(ticket)->then_, nullptr)) {
       then({});
     }
@@ -159,6 +194,9 @@ void FairSeats::pump() {
     if (!alive) {
       return;
     }
+  }
+  if (most != 0 && begun == most) {
+    left();  // in the next turn
   }
   timer_.cancel();
   if (const std::optional<TimePoint> next = queues_.next_deadline()) {

@@ -15,6 +15,7 @@
 #include "base/siphash.h"
 #include "net/loop.h"
 #include "serving/fair_queues.h"
+#include "serving/internal/seat_window.h"
 
 namespace kintsugi::serving {
 
@@ -37,6 +38,9 @@ class Seat final : private FairQueues::Ticket {
   Seat& operator=(const Seat&) = delete;
   /// The work has ended, or nobody wants it any more. Whoever waits gets his turn later.
   void leave() noexcept;
+  /// The server that it was for has answered: the loop learns how many that one can have at once.
+  /// @param refused  it had no room
+  void answered(bool refused) noexcept;
   [[nodiscard]] bool waits() const noexcept { return Ticket::waits(); }
   [[nodiscard]] bool runs() const noexcept { return Ticket::runs(); }
 
@@ -62,14 +66,12 @@ class FairSeats {
     std::string_view payer;    ///< see auth::payer_of
     std::string_view cluster;  ///< "": none
   };
-  /// Seats are plenty: it does not matter whose request it is, and Who may be left out.
-  [[nodiscard]] bool is_quiet() const noexcept;
-  /// `seat` runs from now on if that is so.
+  /// `seat` runs from now on if seats are plenty, so that it does not matter whose request it is.
   [[nodiscard]] bool sit_if_quiet(Seat& seat, Level level) noexcept;
   /// True: `seat` runs from now on, and `then` is forgotten. Else `then` is called once: with
   /// kTooManyRequests and when to come again, before this returns or later; or with a seat, in a
   /// later turn. Never once the seat has left.
-  [[nodiscard]] bool enter(Seat& seat, const Who& who, const FairQueues::Ask& ask,
+  [[nodiscard]] bool enter(Seat& seat, const Who& who, FairQueues::Ask ask,
                            std::function<void(Expected<void>)> then);
   /// A divided share of `seats` for each of so many loops.
   [[nodiscard]] static FairLimits share_of(FairLimits all, std::size_t loops) noexcept;
@@ -89,6 +91,7 @@ class FairSeats {
   void remember(std::uint64_t payer, std::string_view name);
   void left();
   void pump();
+  [[nodiscard]] bool may_begin() noexcept;
   [[nodiscard]] tl::unexpected<Error> refusal(Level level);
 
   net::Loop& loop_;
@@ -98,7 +101,10 @@ class FairSeats {
   /// Of payers that had to be told apart, by hash; those who have gone are forgotten when it is
   /// full.
   std::unordered_map<std::uint64_t, std::string> names_;
-  bool pumping_ = false;  // it is going to
+  SeatWindow window_;
+  bool pumping_ = false;   // it is going to
+  TimePoint turn_{};       // of the loop
+  std::size_t begun_ = 0;  // in it
   net::Timer timer_;
   Alive alive_;
 };

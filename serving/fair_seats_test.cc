@@ -159,5 +159,52 @@ TEST_F(FairSeatsTest, SE080_SeatsAreDividedOverTheLoops) {
   EXPECT_EQ(FairSeats::share_of({.seats = 0}, 2).seats, 0U) << "no limit stays none";
 }
 
+TEST_F(FairSeatsTest, SE083_ATurnBeginsOnlySoMany_AndWhoComesThenIsNotBehindAll) {
+  make({.seats = 1'000, .per_turn = 4});
+  std::vector<std::unique_ptr<Asked>> heavy;
+  std::unique_ptr<Asked> other;
+  std::size_t at_once = 0, begun_before = 0;
+  loop_.post([&] {
+    for (int i = 0; i < 400; ++i) {
+      heavy.push_back(ask("heavy"));
+      at_once += heavy.back()->got ? 1U : 0U;
+    }
+    other = ask("other");
+  });
+  ASSERT_TRUE(run_until([&] {
+    if (other == nullptr || !other->got) {
+      begun_before = 0;
+      for (const auto& one : heavy) {
+        begun_before += one->got ? 1U : 0U;
+      }
+      return false;
+    }
+    return true;
+  }));
+  EXPECT_EQ(at_once, 4U);
+  EXPECT_LE(begun_before, 16U) << "of 400 that came earlier";
+  ASSERT_TRUE(run_until([&] {
+    return std::all_of(heavy.begin(), heavy.end(), [](const auto& one) { return one->got; });
+  })) << "nobody is refused while there are seats";
+}
+
+TEST_F(FairSeatsTest, SE005_AServerThatIsSlowGetsFewerAtOnce) {
+  make({.seats = 100, .least = 2});
+  const auto answer = [&](Duration took, bool refused) {
+    for (int i = 0; i < 50; ++i) {
+      auto one = ask("a");
+      loop_.after(took, [this] { loop_.stop(); });
+      loop_.run();
+      if (one->seat.runs()) {
+        one->seat.answered(refused);
+      }
+    }
+  };
+  answer(milliseconds(1), false);
+  EXPECT_EQ(seats_->queues().open_seats(), 100U);
+  answer(milliseconds(2), true);
+  EXPECT_LE(seats_->queues().open_seats(), 4U) << "one runs, and even that was too much";
+}
+
 }  // namespace
 }  // namespace kintsugi::serving

@@ -40,10 +40,13 @@ class Holding {
 
 }  // namespace
 
-ProcessLimits::ProcessLimits(FairLimits seats, const RequestLimits& limits, std::size_t loops)
+ProcessLimits::ProcessLimits(FairLimits seats, const RequestLimits& limits, std::size_t loops,
+                             const PayerBounds& bounds, const net::ConnectionLimits& connections)
     : seats_(FairSeats::share_of(seats, loops)),
       loops_(std::max<std::size_t>(loops, 1)),
-      requests_(RequestLimiter::make(limits)) {}
+      requests_(RequestLimiter::make(limits)),
+      bounds_(RequestLimiter::make(bounds.rules())),
+      connections_(std::make_shared<net::ConnectionBook>(connections)) {}
 
 std::size_t ProcessLimits::seats_of_shard() noexcept { return cores() * kShardSeatsPerCore; }
 
@@ -78,10 +81,15 @@ std::array<FairQueues::LevelTotals, kLevels> ProcessLimits::totals() const {
 }
 
 void ProcessLimits::fill(MetricFamilies& out) const {
+  fill_connections(out);
   const std::array<FairQueues::LevelTotals, kLevels> all = totals();
   out.gauge("kintsugi_seats_limit",
             "requests that may run at once, at a proxy those of one shard; 0: no limit",
             seats_.seats * loops_);
+  out.gauge("kintsugi_seats_open",
+            "seats that there are now, of all loops and, at a proxy, of all shards: fewer where a "
+            "shard is slower than when nothing waits for it",
+            open_seats());
   out.gauge("kintsugi_seats", "seats that are taken", {"level"});
   by_level(out, all, [](const auto& level) { return level.seats; });
   out.gauge("kintsugi_queue_length", "requests that wait for a seat", {"level"});
@@ -101,13 +109,39 @@ void ProcessLimits::fill(MetricFamilies& out) const {
   }
 }
 
+void ProcessLimits::fill_connections(MetricFamilies& out) const {
+  const net::ConnectionLimits limits = connections_->limits();
+  out.gauge("kintsugi_connections_limit", "connections that clients may have", limits.process);
+  out.gauge("kintsugi_connections_largest_user", "connections of the user who has the most",
+            connections_->largest_payer());
+  out.gauge("kintsugi_connections_owners", "addresses and users whose connections are counted",
+            connections_->owners());
+  out.counter("kintsugi_connections_refused_total",
+              "connections that were closed, or answered with 429: too many of the process, an "
+              "address or a user, or too many new ones of an address",
+              {"reason"});
+  for (std::size_t i = 0; i < net::ConnectionBook::kReasons; ++i) {
+    const auto reason = static_cast<net::ConnectionBook::Reason>(i);
+    out.sample({net::ConnectionBook::reason_name(reason)}, connections_->refused(reason));
+  }
+}
+
+std::uint64_t ProcessLimits::open_seats() const {
+  const Holding lock(held_);
+  std::uint64_t sum = 0;
+  for (const FairQueues* queues : queues_) {
+    sum += queues->open_seats();
+  }
+  return sum;
+}
+
 void ProcessLimits::fill_limited(MetricFamilies& out) const {
-  for (std::size_t of = 0; of < RequestLimiter::kLimitOfs; ++of) {
+  for (std::size_t of = 0; of < kLimitsOf; ++of) {
     for (std::size_t kind = 0; kind < 3; ++kind) {
       const auto whose = static_cast<LimitOf>(of);
       const auto what = static_cast<LimitKind>(kind);
       if (const std::string_view name = RequestLimiter::name(whose, what); !name.empty()) {
-        out.sample({name}, requests_->refused(whose, what));
+        out.sample({name}, requests_->refused(whose, what) + bounds_->refused(whose, what));
       }
     }
   }

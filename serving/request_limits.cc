@@ -1,6 +1,8 @@
 #include "serving/request_limits.h"
 
 #include <algorithm>
+#include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -11,6 +13,11 @@ constexpr std::uint64_t kHolders = (std::uint64_t{1} << 24U) - 1;
 constexpr std::size_t kProbes = 16;
 constexpr int kTries = 8;
 constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::uint32_t kMade = 1U << 31;  // of RequestLimiter::limited_: there are buckets
+
+/// Of those who make buckets, which is done once, with the first that is counted: 2 MiB that most
+/// processes never need.
+std::mutex making;
 
 std::int64_t nanoseconds_of(TimePoint time) noexcept {
   return std::chrono::duration_cast<Duration>(time.time_since_epoch()).count();
@@ -21,6 +28,7 @@ std::int64_t nanoseconds_of(TimePoint time) noexcept {
 RequestLimiter::Pass::Pass(Pass&& other) noexcept
     : limiter_(std::move(other.limiter_)),
       buckets_(other.buckets_),
+      weights_(other.weights_),
       count_(std::exchange(other.count_, std::uint8_t{0})),
       watch_(other.watch_) {}
 
@@ -29,6 +37,7 @@ RequestLimiter::Pass& RequestLimiter::Pass::operator=(Pass&& other) noexcept {
     give_back();
     limiter_ = std::move(other.limiter_);
     buckets_ = other.buckets_;
+    weights_ = other.weights_;
     count_ = std::exchange(other.count_, std::uint8_t{0});
     watch_ = other.watch_;
   }
@@ -41,7 +50,7 @@ void RequestLimiter::Pass::give_back() noexcept {
   }
   for (std::size_t i = 0; i < count_; ++i) {
     Bucket& bucket = (*limiter_->buckets_)[buckets_[i]];
-    (watch_ ? bucket.watches : bucket.running).fetch_sub(1, std::memory_order_relaxed);
+    (watch_ ? bucket.watches : bucket.running).fetch_sub(weights_[i], std::memory_order_relaxed);
     bucket.word.fetch_sub(1, std::memory_order_release);
   }
   count_ = 0;
@@ -56,7 +65,7 @@ std::shared_ptr<RequestLimiter> RequestLimiter::make(const RequestLimits& limits
 }
 
 std::string_view RequestLimiter::name(LimitOf of, LimitKind kind) noexcept {
-  constexpr std::array<std::string_view, 3 * kLimitOfs> kNames{"user.rps",
+  constexpr std::array<std::string_view, kLimitsOf * 3> kNames{"user.rps",
                                                                "user.concurrent",
                                                                "user.watches",
                                                                "cluster.rps",
@@ -73,7 +82,22 @@ std::string_view RequestLimiter::name(LimitOf of, LimitKind kind) noexcept {
                                                                "",
                                                                "",
                                                                "",
-                                                               "workspace.watches"};
+                                                               "workspace.watches",
+                                                               "",
+                                                               "",
+                                                               "watches_per_user",
+                                                               "",
+                                                               "",
+                                                               "watches_per_resource",
+                                                               "",
+                                                               "merged_per_user",
+                                                               "",
+                                                               "",
+                                                               "merged_streams_per_user",
+                                                               "",
+                                                               "",
+                                                               "tunnels_per_user",
+                                                               ""};
   return kNames[index(of, kind)];
 }
 
@@ -88,21 +112,25 @@ void RequestLimiter::set(Rule& rule, const LimitRule& limit) noexcept {
 }
 
 void RequestLimiter::set(const RequestLimits& limits) {
-  if (limits.any() && buckets_ == nullptr) {
-    buckets_ = std::make_unique<std::array<Bucket, kBuckets>>();
-  }
-  const std::array<LimitRule, kLimitOfs> all{limits.user,
+  const std::array<LimitRule, kLimitsOf> all{limits.user,
                                              limits.cluster,
                                              limits.shard,
                                              LimitRule{.rps = limits.unauthenticated_rps},
                                              limits.workspace_writes,
-                                             limits.workspace_watches};
+                                             limits.workspace_watches,
+                                             limits.payer,
+                                             limits.resource,
+                                             limits.merged,
+                                             limits.merged_streams,
+                                             limits.tunnels};
   std::uint32_t limited = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     set(rules_[i], all[i]);
     limited |= all[i] == LimitRule() ? 0U : 1U << i;
   }
-  limited_.store(limited, std::memory_order_release);
+  const std::lock_guard lock(making);
+  limited_.store(limited | (limited_.load(std::memory_order_relaxed) & kMade),
+                 std::memory_order_release);
 }
 
 /// The bucket of a key, which stays its own until it is let go; nullptr: all that it may have are
@@ -151,9 +179,19 @@ tl::unexpected<Error> RequestLimiter::refuse(LimitOf of, LimitKind kind,
 }
 
 Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view name, bool is_watch,
-                                      TimePoint now) noexcept {
+                                      TimePoint now, std::uint32_t weight) noexcept {
   if (!limits(of) || pass.count_ == pass.buckets_.size()) {
     return {};
+  }
+  if ((limited_.load(std::memory_order_acquire) & kMade) == 0) {
+    const std::lock_guard lock(making);
+    if (buckets_ == nullptr) {
+      buckets_.reset(new (std::nothrow) std::array<Bucket, kBuckets>());
+    }
+    if (buckets_ == nullptr) {
+      return refuse(of, LimitKind::kRate, kSecond);
+    }
+    limited_.fetch_or(kMade, std::memory_order_release);
   }
   Rule& rule = rules_[static_cast<std::size_t>(of)];
   const std::int64_t time = nanoseconds_of(now);
@@ -166,8 +204,9 @@ Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view n
   std::atomic<std::uint32_t>& running = is_watch ? bucket->watches : bucket->running;
   const std::uint32_t most =
       (is_watch ? rule.watches : rule.concurrent).load(std::memory_order_relaxed);
-  if (running.fetch_add(1, std::memory_order_relaxed) >= most && most != 0) {
-    running.fetch_sub(1, std::memory_order_relaxed);
+  const std::uint32_t others = running.fetch_add(weight, std::memory_order_relaxed);
+  if (others != 0 && others + weight > most && most != 0) {
+    running.fetch_sub(weight, std::memory_order_relaxed);
     bucket->word.fetch_sub(1, std::memory_order_release);
     return refuse(of, kind, kSecond);
   }
@@ -177,7 +216,7 @@ Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view n
     const std::int64_t from = std::max(full_at, time);
     const std::int64_t wait = from - time - rule.tolerance.load(std::memory_order_relaxed);
     if (wait > 0) {
-      running.fetch_sub(1, std::memory_order_relaxed);
+      running.fetch_sub(weight, std::memory_order_relaxed);
       bucket->word.fetch_sub(1, std::memory_order_release);
       return refuse(of, LimitKind::kRate, wait);
     }
@@ -188,6 +227,7 @@ Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view n
   }
   pass.limiter_ = self_.lock();
   pass.watch_ = is_watch;
+  pass.weights_[pass.count_] = weight;
   pass.buckets_[pass.count_++] = static_cast<std::uint32_t>(bucket - buckets_->data());
   return {};
 }

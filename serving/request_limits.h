@@ -26,6 +26,8 @@ struct RequestLimits {
   std::uint32_t unauthenticated_rps = 0;  ///< per address of clients that nobody knows
   /// Of a logical cluster (SE-093): writes alone by `rps` and `burst`, watches alone by `watches`.
   LimitRule workspace_writes{}, workspace_watches{};
+  /// Of a payer; see PayerBounds, which makes them.
+  LimitRule payer{}, resource{}, merged{}, merged_streams{}, tunnels{};
   [[nodiscard]] bool any() const noexcept { return !(*this == RequestLimits()); }
   bool operator==(const RequestLimits&) const = default;
 };
@@ -38,7 +40,13 @@ enum class LimitOf : std::uint8_t {
   kUnauthenticated,
   kWorkspaceWrites,
   kWorkspaceWatches,
+  kPayer,
+  kResource,
+  kMerged,
+  kMergedStreams,
+  kTunnels,
 };
+inline constexpr std::size_t kLimitsOf = 11;
 /// Of what.
 enum class LimitKind : std::uint8_t { kRate, kConcurrent, kWatches };
 
@@ -63,7 +71,8 @@ class RequestLimiter {
    private:
     friend class RequestLimiter;
     std::shared_ptr<RequestLimiter> limiter_;
-    std::array<std::uint32_t, 4> buckets_{};
+    std::array<std::uint32_t, 6> buckets_{};
+    std::array<std::uint32_t, 6> weights_{};
     std::uint8_t count_ = 0;
     bool watch_ = false;
   };
@@ -80,20 +89,18 @@ class RequestLimiter {
   [[nodiscard]] bool limits(LimitOf of) const noexcept {
     return (limited_.load(std::memory_order_acquire) >> static_cast<unsigned>(of) & 1U) != 0;
   }
-  /// Charges a request to one more bucket of `pass`, at most four in all.
+  /// Charges a request to one more bucket of `pass`, at most six in all.
   /// @param name  of the user, cluster, shard or address
+  /// @param weight  requests that it counts as; one that is heavier than all may be runs alone
   /// @error kTooManyRequests with the name of the limit and when to try again; nothing is charged.
   [[nodiscard]] Expected<void> charge(Pass& pass, LimitOf of, std::string_view name, bool is_watch,
-                                      TimePoint now) noexcept;
+                                      TimePoint now, std::uint32_t weight = 1) noexcept;
   /// Requests that were refused.
   [[nodiscard]] std::uint64_t refused(LimitOf of, LimitKind kind) const noexcept {
     return refused_[index(of, kind)].load(std::memory_order_relaxed);
   }
-  /// "user.rps", …: the label `limit` of metrics.
+  /// "user.rps", …: the label `limit` of metrics; "": there is no such limit.
   [[nodiscard]] static std::string_view name(LimitOf of, LimitKind kind) noexcept;
-  /// All pairs of LimitOf and LimitKind that there are.
-  static constexpr std::size_t kLimits = 12;
-  static constexpr std::size_t kLimitOfs = 6;
 
  private:
   struct Bucket {
@@ -115,10 +122,10 @@ class RequestLimiter {
   void set(Rule& rule, const LimitRule& limit) noexcept;
 
   const SipKey key_ = SipKey::random();
-  std::array<Rule, kLimitOfs> rules_;
+  std::array<Rule, kLimitsOf> rules_;
   std::atomic<std::uint32_t> limited_ = 0;                 // a bit per LimitOf
-  std::unique_ptr<std::array<Bucket, kBuckets>> buckets_;  // made before the first bit is set
-  std::array<std::atomic<std::uint64_t>, 3 * kLimitOfs> refused_{};
+  std::unique_ptr<std::array<Bucket, kBuckets>> buckets_;  // made with the first that is counted
+  std::array<std::atomic<std::uint64_t>, kLimitsOf * 3> refused_{};
   std::weak_ptr<RequestLimiter> self_;
 };
 

@@ -1,6 +1,10 @@
 #include "serving/watch_drain.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace kintsugi::serving {
 namespace {
@@ -47,6 +51,40 @@ void WatchDrain::start(Duration spread) {
   draining_ = true;
   pace(spread);
   tick();
+}
+
+std::size_t WatchDrain::shed(std::size_t most) {
+  std::map<std::string, std::vector<std::pair<std::size_t, Watch*>>> behind;
+  std::map<std::string, std::size_t> sums;
+  for (Watch* watch = head_; watch != nullptr; watch = watch->next_) {
+    if (const std::size_t bytes = watch->backlog(); bytes > 0) {
+      const std::string payer = watch->payer();
+      behind[payer].emplace_back(bytes, watch);
+      sums[payer] += bytes;
+    }
+  }
+  std::vector<std::pair<std::size_t, const std::string*>> payers;
+  for (const auto& [payer, bytes] : sums) {
+    payers.emplace_back(bytes, &payer);
+  }
+  std::sort(payers.begin(), payers.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : *a.second < *b.second;
+  });
+  std::size_t ended = 0;
+  for (const auto& [bytes, payer] : payers) {
+    auto& watches = behind[*payer];
+    std::stable_sort(watches.begin(), watches.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (const auto& [waits, watch] : watches) {
+      if (ended == most) {
+        return ended;
+      }
+      remove(*watch);
+      watch->end_at_once();
+      ++ended;
+    }
+  }
+  return ended;
 }
 
 std::size_t WatchDrain::take(WatchDrain& from, const std::function<bool(const Watch&)>& is_meant) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "auth/proof.h"
@@ -26,6 +27,12 @@ class WatchDrain {
     virtual void end_in_order() noexcept = 0;
     /// Whom it comes from, to find the watches of one shard; null: of several.
     [[nodiscard]] virtual const void* source() const noexcept { return nullptr; }
+    /// What waits for its client to read it [bytes].
+    [[nodiscard]] virtual std::size_t backlog() const noexcept { return 0; }
+    /// Who pays for it.
+    [[nodiscard]] virtual std::string payer() const { return {}; }
+    /// End the stream now; what waits is dropped. Called once, after the watch left the list.
+    virtual void end_at_once() noexcept { end_in_order(); }
     /// Who asked is not proven any more.
     [[nodiscard]] bool is_unproven() const noexcept { return proof_ != nullptr && proof_->ended; }
     /// Leaves its list. No effect when it is in none.
@@ -60,6 +67,9 @@ class WatchDrain {
   void end_of(WatchDrain& from, const void* source, Duration spread);
   /// The same with those whose proof has ended, at most 200 a second (SE-050).
   void end_unproven(WatchDrain& from);
+  /// Ends up to `most` of those that are behind: of the payer for whom most waits, the farthest
+  /// behind first, then of the next one (SE-091). @returns how many.
+  std::size_t shed(std::size_t most);
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
  private:

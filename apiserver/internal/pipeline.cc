@@ -19,6 +19,7 @@
 #include "http/wire.h"
 #include "krm/annotations.h"
 #include "krm/status.h"
+#include "serving/payer_bounds.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -118,6 +119,26 @@ void with_turn(const RequestPtr& request, Ready ready, Tell tell) {
   }
 }
 
+/// A watch counts against what its payer may have open (SE-085). False: that is reached, and has
+/// been said.
+bool charge_watch(const RequestPtr& request) {
+  serving::ProcessLimits* process = request->server.process_limits();
+  if (process == nullptr || request->info.verb != "watch" || request->outside ||
+      !serving::is_bounded(serving::level_of(requester_of(*request)))) {
+    return true;
+  }
+  const std::string what =
+      request->cluster + "/" + request->info.group + "/" + request->info.resource;
+  Expected<void> room =
+      serving::admit_watch(process->bounds(), request->pass, request->exchange->payer().name, what,
+                           request->server.loop().now());
+  if (!room) {
+    request->server.request_refused();
+    refuse(request, std::move(room.error()));
+  }
+  return room.has_value();
+}
+
 /// Counts the request against the limits of its payer and its cluster. False: one is
 /// reached, and that has been said.
 bool charge(const RequestPtr& request) {
@@ -170,7 +191,7 @@ void check_access(const RequestPtr& request) {
     refuse(request, krm::method_not_allowed());
     return;
   }
-  if (!charge(request)) {
+  if (!charge(request) || !charge_watch(request)) {
     return;
   }
   // A body that is not whole holds nobody up (SE-075).

@@ -84,6 +84,7 @@ class Server final : public ApiServer {
   [[nodiscard]] serving::RequestLimiter* limits() const noexcept {
     return limits_ == nullptr ? nullptr : &limits_->requests();
   }
+  [[nodiscard]] serving::ProcessLimits* process_limits() const noexcept { return limits_.get(); }
   void set_bounds(std::shared_ptr<serving::ProcessLimits> limits) {
     limits_ = std::move(limits);
     seats_ = std::make_unique<serving::FairSeats>(params_.loop, limits_->seats(), limits_);

@@ -16,7 +16,13 @@ constexpr std::uint64_t kMostOfALimit = 1'000'000'000;
 constexpr std::uint32_t kWritesPerSecond = 500, kWriteBurst = 2'000, kWorkspaceWatches = 5'000;
 
 /// What a key of `limits` leads to; nullptr: there is no such key.
-std::uint32_t* member_of(serving::RequestLimits& limits, std::string_view key) {
+std::uint32_t* member_of(serving::RequestLimits& limits, serving::OpenLimits& open,
+                         std::string_view key) {
+  if (std::uint32_t* const member = key.starts_with("merged_") || key.starts_with("tunnels_")
+                                        ? nullptr  // a proxy's
+                                        : open.member(key)) {
+    return member;
+  }
   if (key == "unauthenticated.rps") {
     return &limits.unauthenticated_rps;
   }
@@ -40,16 +46,23 @@ std::uint32_t* member_of(serving::RequestLimits& limits, std::string_view key) {
 }  // namespace
 
 Expected<serving::RequestLimits> LimitOptions::requests() const {
+  serving::OpenLimits open;
+  return parse(open);
+}
+
+Expected<serving::RequestLimits> LimitOptions::parse(serving::OpenLimits& open) const {
   serving::RequestLimits out;
   for (const std::string& text : limits) {
     const std::size_t equals = std::min(text.find('='), text.size());
-    std::uint32_t* member = member_of(out, std::string_view(text).substr(0, equals));
+    std::uint32_t* member = member_of(out, open, std::string_view(text).substr(0, equals));
     const std::optional<std::uint64_t> value =
         parse_decimal(std::string_view(text).substr(std::min(equals + 1, text.size())));
     if (member == nullptr || !value || *value > kMostOfALimit) {
       return fail(Errc::kConfig, "--limits: \"" + text +
                                      "\" is not KEY=N with user, cluster or shard .rps, .burst, "
-                                     ".concurrent, .watches, or unauthenticated.rps");
+                                     ".concurrent, .watches, unauthenticated.rps, connections, "
+                                     "connections_per_address, connections_per_user, "
+                                     "watches_per_user or watches_per_resource");
     }
     *member = static_cast<std::uint32_t>(*value);
   }
@@ -84,7 +97,8 @@ Expected<LimitOptions::Quotas> LimitOptions::workspace() const {
 }
 
 Expected<std::shared_ptr<serving::ProcessLimits>> LimitOptions::make(std::size_t loops) const {
-  auto limited = requests();
+  serving::OpenLimits open;
+  auto limited = parse(open);
   if (!limited) {
     return fail(std::move(limited.error()));
   }
@@ -96,7 +110,10 @@ Expected<std::shared_ptr<serving::ProcessLimits>> LimitOptions::make(std::size_t
   limited->workspace_watches = each->watches;
   serving::FairLimits all;
   all.seats = seats != 0 ? seats : serving::ProcessLimits::seats_of_shard();
-  return std::make_shared<serving::ProcessLimits>(all, *limited, loops);
+  all.per_turn = serving::ProcessLimits::kPerTurn;
+  return std::make_shared<serving::ProcessLimits>(
+      all, *limited, loops, open.payers.or_else(serving::PayerBounds::usual()),
+      open.of_connections());
 }
 
 FlagGroup limit_flags(LimitOptions& options, std::vector<Flag> own) {
@@ -108,7 +125,8 @@ FlagGroup limit_flags(LimitOptions& options, std::vector<Flag> own) {
                    into(options.seats)});
   flags.push_back({"limits", "KEY=N,…", "",
                    "user.rps, .burst, .concurrent, .watches, the same of cluster and shard, "
-                   "unauthenticated.rps; beyond them 429",
+                   "unauthenticated.rps, connections, connections_per_address, "
+                   "connections_per_user, watches_per_user, watches_per_resource; beyond them 429",
                    into(options.limits)});
   flags.push_back({"quotas", "KEY=N,…", "objects=100k,bytes=512Mi,…",
                    "what each workspace may have: objects, bytes, definitions, exports, bindings, "

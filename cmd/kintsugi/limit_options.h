@@ -26,6 +26,8 @@ struct LimitOptions {
   };
   /// @error kConfig names what is wrong with --quotas.
   [[nodiscard]] Expected<Quotas> workspace() const;
+  /// The same, and what clients may have open.
+  [[nodiscard]] Expected<serving::RequestLimits> parse(serving::OpenLimits& open) const;
   /// @param loops  of the process
   /// @error as above
   [[nodiscard]] Expected<std::shared_ptr<serving::ProcessLimits>> make(std::size_t loops) const;

@@ -22,10 +22,24 @@ TEST(LimitOptions, R30_EveryKeyOfTheConfigurationIsAnOption) {
   EXPECT_TRUE(with({}).requests()->any() == false);
 }
 
+TEST(LimitOptions, SE089_WhatClientsMayHaveOpenIsAnOption) {
+  const auto made = with({"connections=7", "connections_per_address=8", "connections_per_user=9",
+                          "watches_per_user=10", "watches_per_resource=1"})
+                        .make(1);
+  ASSERT_TRUE(made);
+  const net::ConnectionLimits limits = (*made)->connections()->limits();
+  EXPECT_EQ(limits.process, 7U);
+  EXPECT_EQ(limits.per_address, 8U);
+  EXPECT_EQ(limits.per_payer, 9U);
+  serving::RequestLimiter::Pass one, two;
+  EXPECT_TRUE(serving::admit_watch((*made)->bounds(), one, "a", "x", TimePoint() + seconds(1)));
+  EXPECT_FALSE(serving::admit_watch((*made)->bounds(), two, "a", "x", TimePoint() + seconds(1)));
+}
+
 TEST(LimitOptions, WhatIsNoLimitIsRefusedByItsText) {
-  for (const char* text :
-       {"", "user", "user.rps", "user.rps=", "user.rps=-1", "user.rps=x", "user=1", "users.rps=1",
-        "user.rate=1", "unauthenticated.burst=1", "user.rps=99999999999999999999"}) {
+  for (const char* text : {"", "user", "user.rps", "user.rps=", "user.rps=-1", "user.rps=x",
+                           "user=1", "users.rps=1", "user.rate=1", "unauthenticated.burst=1",
+                           "merged_per_user=1", "user.rps=99999999999999999999"}) {
     const auto limits = with({text}).requests();
     ASSERT_FALSE(limits) << text;
     EXPECT_NE(limits.error().message().find("\"" + std::string(text) + "\""), std::string::npos);

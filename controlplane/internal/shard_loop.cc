@@ -26,6 +26,7 @@
 #include "kinds/reviews/reviews.h"
 #include "krm/path_prefixes.h"
 #include "net/outgoing.h"
+#include "serving/crowded.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -387,6 +388,23 @@ Expected<void> ShardLoop::listen(std::uint16_t port, bool shared_port) {
     const auth::CertificateIdentity* certificate = auth::certificate_of(peer);
     return certificate != nullptr && certificate->valid && certificate->from_request_header_ca;
   };
+  if (params_.limits != nullptr) {
+    params.book = params_.limits->connections();
+    params.owner = [](const http::PeerInfo& peer) {
+      const auth::CertificateIdentity* certificate = auth::certificate_of(peer);
+      if (certificate == nullptr || !certificate->valid) {
+        return net::ConnectionOwner();
+      }
+      if (certificate->from_request_header_ca) {
+        return net::ConnectionOwner{{}, true};
+      }
+      auth::UserInfo user;
+      user.name = certificate->common_name;
+      user.groups = certificate->organizations;
+      return serving::owner_of(&user, peer);
+    };
+    params.crowded = &crowded_;
+  }
   auto listener = net::Listener::open(loop_, std::move(params), *handler_);
   if (!listener) {
     return fail(std::move(listener.error()));

@@ -30,6 +30,7 @@
 #include "kinds/rbac/rbac.h"
 #include "kinds/registry.h"
 #include "net/listener.h"
+#include "serving/crowded.h"
 
 namespace kintsugi::controlplane {
 
@@ -120,6 +121,7 @@ class ShardLoop {
   std::unique_ptr<LocalRootFeed> local_root_;
   std::unique_ptr<RemoteRootFeed> remote_root_;
   std::unique_ptr<ShardHandler> handler_;
+  serving::CrowdedHandler crowded_;
   std::unique_ptr<net::Listener> listener_;
   ReplicationGrace grace_;
   net::Timer drain_timer_;

@@ -43,11 +43,34 @@ void ServerConnection::on_established() noexcept {
       std::vector<std::string>().swap(peer_.certificates_der);
     }
   }
+  if (!count_in()) {
+    shut(Errc::kClosed);
+    return;
+  }
   established_at_ = loop_.now();
   check_in(pace());
   if (transport_.alpn_negotiated()) {
     choose(transport_.alpn_is("h2"));
   }
+}
+
+/// False: there is no room for it.
+bool ServerConnection::count_in() {
+  const ListenerParams& params = owner_->params();
+  if (place == nullptr || !params.owner || peer_.identity == nullptr) {
+    return true;
+  }
+  ConnectionOwner owner = params.owner(peer_);
+  exempt_ = owner.exempt;
+  if (owner.exempt) {
+    params.book->exempt(*place);
+  } else if (!owner.payer.empty()) {
+    const ConnectionBook::Room room = params.book->identify(*place, owner.payer);
+    crowded_ = room != ConnectionBook::Room::kThere;
+    payer_ = std::move(owner.payer);
+    return room != ConnectionBook::Room::kNone;
+  }
+  return true;
 }
 
 void ServerConnection::review() noexcept {
@@ -74,7 +97,8 @@ void ServerConnection::choose(bool http2) noexcept {
   http::SessionLimits limits = owner_->params().limits;
   limits.send_date = true;
   http2_ = http2;
-  http::Handler& handler = owner_->handler();
+  http::Handler* const refuses = crowded_ ? owner_->params().crowded : nullptr;
+  http::Handler& handler = refuses != nullptr ? *refuses : owner_->handler();
   set_session(http2 ? http::make_h2_server(handler, peer_, *this, limits)
                     : http::make_h1_server(handler, peer_, *this, limits));
   const auto& speaks_for_many = owner_->params().speaks_for_many;

@@ -38,11 +38,22 @@ class ServerConnection final : public Connection {
   [[nodiscard]] bool in_handshake() const noexcept { return stage() == Stage::kHandshake; }
   /// Goes on with the handshake.
   void go_on() noexcept { read_now(); }
-  std::size_t index = 0;  ///< the owner's
-  bool waits = false;     ///< the owner's: for go_on()
+  std::size_t index = 0;                         ///< the owner's
+  bool waits = false;                            ///< the owner's: for go_on()
+  std::unique_ptr<ConnectionBook::Place> place;  ///< the owner's; null: it is not counted
   const TimePoint accepted_at;
   /// Asks who this is now (Listener::review).
   void review() noexcept;
+  /// It is open, and nothing runs on it.
+  [[nodiscard]] bool is_idle() const noexcept {
+    return stage() == Stage::kOpen && session_ != nullptr && stream_count() == 0;
+  }
+  /// A server's of the installation, or an operator's.
+  [[nodiscard]] bool is_exempt() const noexcept { return exempt_; }
+  /// Who pays for it, or its address.
+  [[nodiscard]] const std::string& payer() const noexcept {
+    return payer_.empty() ? peer_.address : payer_;
+  }
   /// Its handshake has taken too long.
   void give_up() noexcept { shut(Errc::kDeadline); }
 
@@ -52,6 +63,7 @@ class ServerConnection final : public Connection {
   void on_bytes(std::string_view bytes) noexcept override;
   void on_dead(Errc cause, bool handshake) noexcept override;
   void choose(bool http2) noexcept;
+  [[nodiscard]] bool count_in();
   void check_deadlines() noexcept;
   void check_in(Duration delay);
   [[nodiscard]] Duration pace() const noexcept;
@@ -64,6 +76,9 @@ class ServerConnection final : public Connection {
   TimePoint established_at_;  // the end of the handshake
   TimePoint ends_by_ = TimePoint::max();  // its identity has ended
   bool http2_ = false;
+  bool crowded_ = false;  // its payer has too many
+  bool exempt_ = false;
+  std::string payer_;  // "": nobody is known
 };
 
 }  // namespace kintsugi::net

@@ -99,6 +99,42 @@ Json loops_json(const std::vector<LoopReport>& loops) {
   return Json::object({{"loops", std::move(list)}});
 }
 
+/// Who has what of the process: the only place that names payers (SE-094).
+Json fairness_json(const TopologyReport& report) {
+  constexpr std::size_t kPayers = 100;
+  const auto number = [](std::uint64_t value) { return Json(static_cast<std::int64_t>(value)); };
+  Json out = Json::object({});
+  if (report.limits != nullptr) {
+    const auto totals = report.limits->totals();
+    Json levels = Json::object({});
+    for (std::size_t i = 0; i < serving::kLevels; ++i) {
+      levels[std::string(serving::level_name(static_cast<serving::Level>(i)))] =
+          Json::object({{"taken", number(totals[i].seats)},
+                        {"waiting", number(totals[i].waiting)},
+                        {"served", number(totals[i].served)},
+                        {"full", number(totals[i].full)},
+                        {"late", number(totals[i].late)}});
+    }
+    out["seats"] = Json::object(
+        {{"open", number(report.limits->open_seats())}, {"levels", std::move(levels)}});
+    const net::ConnectionBook& book = *report.limits->connections();
+    Json payers = Json::array();
+    for (const auto& [name, connections] : book.largest(kPayers)) {
+      payers.push_back(Json::object({{"payer", name}, {"connections", number(connections)}}));
+    }
+    out["connections"] = Json::object({{"open", number(book.connections())},
+                                       {"limit", number(book.limits().process)},
+                                       {"payers", std::move(payers)}});
+  }
+  if (report.pressure != nullptr) {
+    out["memory"] =
+        Json::object({{"used", number(report.pressure->used())},
+                      {"budget", number(report.pressure->budget())},
+                      {"step", std::string(serving::step_name(report.pressure->step()))}});
+  }
+  return out;
+}
+
 /// Groups of merged watches: who shares what (AGG-901).
 Json streams_json(const std::vector<LoopReport>& loops) {
   Json list = Json::array();
@@ -166,6 +202,9 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
     return serving::answer_json(head, stream, 200,
                                 routes_json(params_.feed, params_.explain).dump_pretty());
   }
+  if (path == "/debug/fairness") {
+    return serving::answer_json(head, stream, 200, fairness_json(params_.topology()).dump_pretty());
+  }
   if (path == "/debug/config") {
     return serving::answer_text(head, stream, 200, params_.config_text);
   }
@@ -196,7 +235,7 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
     return serving::answer_text(
         head, stream, 404,
         "served here: /metrics /debug/shards /debug/routes /debug/loops /debug/streams "
-        "/debug/config /explain?path= /livez /readyz\n");
+        "/debug/fairness /debug/config /explain?path= /livez /readyz\n");
   }
   auto waiting = std::make_unique<WaitForLoops>();
   params_.collect([this, metrics, streams, &stream,

@@ -18,6 +18,7 @@
 #include "proxy/explain/explain.h"
 #include "proxy/handler.h"
 #include "proxy/reviews/shard_reviews.h"
+#include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
 #include "topology/feed.h"
 #include "topology/objects.h"
@@ -80,6 +81,7 @@ struct TopologyReport {
   std::vector<CertificateEnd> certificates;  ///< in force
   bool draining = false;
   std::shared_ptr<const serving::ProcessLimits> limits = {};  ///< of the process; null: none
+  std::shared_ptr<const serving::MemoryPressure> pressure;    ///< null: nobody looks
 };
 
 struct AdminParams {

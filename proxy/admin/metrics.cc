@@ -305,6 +305,8 @@ void ProxyMetrics::fill(MetricFamilies& out) const {
   const serving::ProcessLimits& limits = topology_.limits != nullptr ? *topology_.limits : none;
   traffic_families(out, loops_, limits);
   limits.fill(out);
+  const serving::MemoryPressure calm(1);
+  (topology_.pressure != nullptr ? *topology_.pressure : calm).fill(out);
   upstream_families(out, loops_);
   out.counter("kintsugi_reloads_total", "reloads by the key that names the file",
               {"file", "result"});

@@ -269,6 +269,10 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"reload.poll_ms", milliseconds_of(config.reload.poll, 100)},
   };
   add_limit_keys(config.request_limits, out);
+  for (const std::string_view key : serving::OpenLimits::kKeys) {
+    out.push_back(
+        {"limits." + std::string(key), number(*config.open_limits.member(key), 0, 1'000'000'000)});
+  }
   std::vector<Key> aggregation =
       aggregation_keys(config.aggregation, config.merge, config.own_user);
   std::move(aggregation.begin(), aggregation.end(), std::back_inserter(out));

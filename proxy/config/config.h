@@ -18,6 +18,7 @@
 #include "net/serving_options.h"
 #include "proxy/forwarding/forward.h"
 #include "proxy/routing/local_kinds.h"
+#include "serving/payer_bounds.h"
 #include "serving/request_limits.h"
 
 namespace kintsugi::proxy {
@@ -179,6 +180,12 @@ struct ProxyConfig {
   std::size_t memory_budget = 0;
   ServedLimits served_limits;
   serving::RequestLimits request_limits;
+  serving::OpenLimits open_limits;
+  /// Those that hold. Plain servers bound their clients themselves: of theirs only what is said.
+  [[nodiscard]] serving::PayerBounds payer_bounds() const {
+    return topology.source == "static" ? open_limits.payers
+                                       : open_limits.payers.or_else(serving::PayerBounds::usual());
+  }
   std::uint32_t seats = 0;  ///< requests at one shard at once; 0: by the machine's cores
   struct {
     /// Every so often the rights of open watches are asked about again: with the 10 s of a cached

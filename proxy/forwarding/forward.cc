@@ -11,6 +11,7 @@
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 #include "proxy/forwarding/internal/watch_tail.h"
+#include "proxy/forwarding/open_bounds.h"
 #include "serving/answer.h"
 #include "serving/fair_seats.h"
 #include "serving/identity.h"
@@ -25,6 +26,7 @@ constexpr std::uint8_t kMaxAttempts = 3;
 constexpr std::size_t kUnread = 3U << 20;  ///< servers refuse what is longer before they read it
 constexpr Duration kRetryPause = milliseconds(25);
 constexpr Duration kRetryWindow = seconds(5);
+constexpr Duration kRefusalPause = milliseconds(500);
 
 net::UpstreamClass class_of(std::string_view method, bool watch) {
   if (watch) {
@@ -49,6 +51,7 @@ struct Pending {
   bool awaits = false;                  // the body is not whole, and nothing has been sent
   std::unique_ptr<net::BodyHold> hold;  // of a body that is not whole
   serving::Seat seat;                   // at the shard
+  std::unique_ptr<Error> refusal;       // what is told in a moment
   bool waits = false;                   // for it: the client gets no credit
   TimePoint waits_since;
   std::size_t owed = 0;    // credit for bytes that have come meanwhile
@@ -107,6 +110,7 @@ class Forward final : public http::RequestHandler,
   }
   ~Forward() override {
     leave();
+    forget_refusal();
     --stats().streams;
     stats().watches -= watch_ ? 1U : 0U;
     if (up_ != nullptr) {
@@ -158,6 +162,7 @@ class Forward final : public http::RequestHandler,
     }
     if (pending_) {
       pending_->timer.cancel();
+      forget_refusal();
       pending_->seat.leave();
     }
   }
@@ -252,7 +257,7 @@ class Forward final : public http::RequestHandler,
 
   void on_seat(Expected<void> room) {
     if (!room) {
-      refuse(room.error());
+      tell_later(std::move(room).error());
       return;
     }
     pending_->waits = false;
@@ -266,11 +271,33 @@ class Forward final : public http::RequestHandler,
     }
   }
 
+  /// It goes on waiting for a moment, as those do that have found a place.
+  void tell_later(Error error) {
+    if (shared_.told_later >= ForwardLoop::kMostToldLater) {
+      refuse(error);
+      return;
+    }
+    ++shared_.told_later;
+    pending_->refusal = std::make_unique<Error>(std::move(error));
+    pending_->timer.start(kRefusalPause, [this] {
+      --shared_.told_later;
+      const std::unique_ptr<Error> told = std::move(pending_->refusal);
+      refuse(*told);
+    });
+  }
+
   /// Nothing of what is kept may go before it has been sent.
   void keep_for_turn(std::size_t bytes, bool end) {
     pending_->unsent += bytes;
     if (end && pending_->hold != nullptr) {
       pending_->hold->finish();
+    }
+  }
+
+  void forget_refusal() noexcept {
+    if (pending_ != nullptr && pending_->refusal != nullptr) {
+      pending_->refusal.reset();
+      --shared_.told_later;
     }
   }
 
@@ -375,6 +402,7 @@ class Forward final : public http::RequestHandler,
     if (pending_->hold != nullptr && head.status != 401) {
       shared_.bearers.note_accepted(pending_->head.headers, shared_.loop.now());
     }
+    pending_->seat.answered(head.status == 429);
     pending_.reset();
     down_.send_head(head.status, head.headers, end);
   }
@@ -411,6 +439,16 @@ class Forward final : public http::RequestHandler,
 
   // The drain's side.
   [[nodiscard]] const void* source() const noexcept override { return source_; }
+  [[nodiscard]] std::size_t backlog() const noexcept override { return down_.unsent_bytes(); }
+  [[nodiscard]] std::string payer() const override { return serving::payer_of(down_.peer()).name; }
+  void end_at_once() noexcept override {
+    response_ended_ = answered_ = true;
+    if (up_ != nullptr) {
+      up_->detach();
+      up_ = nullptr;
+    }
+    down_.reset(Errc::kOverloaded);
+  }
   void end_in_order() noexcept override {
     ending_ = true;
     if (!response_ended_ && tail_->at_boundary()) {
@@ -501,6 +539,7 @@ class Forward final : public http::RequestHandler,
       up_ = nullptr;
     }
     serving::send_error(down_, serving::AnswerForm::of(pending_->head), error);
+    forget_refusal();
     pending_.reset();
   }
 
@@ -548,8 +587,15 @@ std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::Request
                                               http::ResponseStream& stream,
                                               shards::ShardClient& client, bool is_watch,
                                               std::function<void()> unreachable) {
-  return std::make_unique<Forward>(shared, std::move(head), stream, client, is_watch,
-                                   std::move(unreachable));
+  serving::RequestLimiter::Pass pass;
+  if (is_watch || !head.protocol.empty()) {
+    if (Expected<void> room = admit_open(shared, pass, head, stream.peer(), is_watch); !room) {
+      return serving::answer_error(head, stream, room.error());
+    }
+  }
+  return holding(std::make_unique<Forward>(shared, std::move(head), stream, client, is_watch,
+                                           std::move(unreachable)),
+                 std::move(pass));
 }
 
 std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared, http::RequestHead&& head,

@@ -67,6 +67,10 @@ struct ForwardLoop {
   net::BodyGate bodies;
   auth::BearerBook bearers;
   const std::shared_ptr<serving::ProcessLimits> process_limits;
+  /// Refused requests that are told so in a moment: whoever asks again at once would have the loop
+  /// do nothing but refuse.
+  std::size_t told_later = 0;
+  static constexpr std::size_t kMostToldLater = 4'096;
   /// Whose turn it is at a shard. A request has its seat until the shard begins to answer.
   [[nodiscard]] serving::FairSeats& seats_of(const std::string& shard);
 

@@ -11,6 +11,8 @@
 namespace kintsugi::proxy {
 namespace {
 
+constexpr int kShedRetrySeconds = 5;
+
 /// Whoever runs the proxy is told whether it lives, however much is asked of it.
 bool is_health_check(std::string_view target) noexcept {
   const std::string_view path = target.substr(0, target.find('?'));
@@ -28,7 +30,7 @@ std::unique_ptr<http::RequestHandler> LimitGate::on_request(Request&& request,
                                                             http::ResponseStream& stream) noexcept {
   const serving::RequestLimiter& limits = limits_->requests();
   if ((!limits.limits(serving::LimitOf::kUser) &&
-       !limits.limits(serving::LimitOf::kUnauthenticated)) ||
+       !limits.limits(serving::LimitOf::kUnauthenticated) && !is_shedding()) ||
       is_health_check(request.head.target)) {
     return inner_.on_request(std::move(request), stream);
   }
@@ -40,9 +42,17 @@ std::unique_ptr<http::RequestHandler> LimitGate::on_request(Request&& request,
 std::unique_ptr<http::RequestHandler> LimitGate::judge(Request&& request,
                                                        http::ResponseStream& stream) {
   const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
-  if (identity != nullptr && identity->user &&
-      serving::level_of(*identity->user) == serving::Level::kSystem) {
+  const bool is_user = identity != nullptr && identity->user;
+  const serving::Level level =
+      is_user ? serving::level_of(*identity->user) : serving::Level::kUnknown;
+  if (level == serving::Level::kSystem) {
     return inner_.on_request(std::move(request), stream);
+  }
+  if (is_shedding() && serving::is_bounded(level)) {
+    pressure_->count(serving::ShedStep::kTenants);
+    Error error(Errc::kTooManyRequests, "Too many requests: memory is short, please try again.");
+    error.edit().retry_after_seconds = kShedRetrySeconds;
+    return serving::answer_error(request.head, stream, error);
   }
   const net::BodyPayer payer = payer_(stream.peer(), request.head.headers);
   serving::RequestLimiter::Pass pass;

@@ -12,6 +12,7 @@
 #include "krm/path_prefixes.h"
 #include "krm/service_path.h"
 #include "krm/status.h"
+#include "proxy/forwarding/open_bounds.h"
 #include "proxy/gates/impersonate.h"
 #include "proxy/merged/internal/review_plan.h"
 #include "serving/answer.h"
@@ -154,7 +155,21 @@ MergedRequests::Answer MergedRequests::read(Request&& request, http::ResponseStr
     return aggregation::answer_merged_get(params_.merge.lists, params_.merge.late_slots,
                                           std::move(head), stream, std::move(merge));
   }
-  return aggregation::answer_merged(params_.merge, std::move(head), stream, std::move(merge));
+  return bounded(std::move(head), stream, std::move(merge));
+}
+
+/// As many of a payer's as he may have (SE-086).
+MergedRequests::Answer MergedRequests::bounded(http::RequestHead&& head,
+                                               http::ResponseStream& stream,
+                                               aggregation::MergeRoute&& merge) {
+  serving::RequestLimiter::Pass pass;
+  const std::size_t streams = params_.view->current().shards().size();
+  if (auto room = admit_merged_read(params_.forward, pass, head, stream.peer(), streams); !room) {
+    return serving::answer_error(head, stream, room.error());
+  }
+  return holding(
+      aggregation::answer_merged(params_.merge, std::move(head), stream, std::move(merge)),
+      std::move(pass));
 }
 
 MergedRequests::Answer MergedRequests::document(Request&& request, http::ResponseStream& stream,
@@ -311,7 +326,7 @@ MergedRequests::Answer MergedRequests::service(Request&& request, http::Response
     return members;
   };
   params_.admission.add_forwarding_headers(head, stream.peer());
-  return aggregation::answer_merged(params_.merge, std::move(head), stream, std::move(merge));
+  return bounded(std::move(head), stream, std::move(merge));
 }
 
 }  // namespace kintsugi::proxy

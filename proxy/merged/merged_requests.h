@@ -11,6 +11,7 @@
 #include "aggregation/rights/permit.h"
 #include "http/handler.h"
 #include "proxy/forwarding/admission.h"
+#include "proxy/forwarding/forward.h"
 #include "proxy/routing/router.h"
 #include "topology/snapshot.h"
 
@@ -26,6 +27,7 @@ class MergedRequests {
     aggregation::MergeLoop& merge;
     aggregation::DocumentLoop& documents;
     const Admission& admission;
+    ForwardLoop& forward;  ///< who pays, and what he may have open
     const RouteFacts& facts;
   };
   explicit MergedRequests(Params params) : params_(std::move(params)) {}
@@ -39,6 +41,8 @@ class MergedRequests {
                                         Route&& route);
 
  private:
+  [[nodiscard]] Answer bounded(http::RequestHead&& head, http::ResponseStream& stream,
+                               aggregation::MergeRoute&& merge);
   [[nodiscard]] Answer document(Request&& request, http::ResponseStream& stream,
                                 const Route& route);
   [[nodiscard]] aggregation::DocumentRoute::Source source_of(const topology::ShardInfo& shard,

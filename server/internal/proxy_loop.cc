@@ -12,11 +12,13 @@
 #include "proxy/gates/impersonate.h"
 #include "server/internal/slice_admission.h"
 #include "serving/answer.h"
+#include "serving/crowded.h"
 #include "serving/identity.h"
 
 namespace kintsugi::server {
 namespace {
 
+constexpr std::size_t kShedWatches = 256, kShedConnections = 256;  // of a loop, at once
 constexpr Duration kLateRoutes = milliseconds(200);  // a watch tells within a few, when all is well
 
 /// The proxy has resolved the cluster already: the segment is its name.
@@ -218,7 +220,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
     answers = existence_.get();
   }
   limit_ = std::make_unique<proxy::LimitGate>(
-      loop_, shared_.limits,
+      loop_, shared_.limits, shared_.pressure,
       [this](const http::PeerInfo& peer, const http::HeaderList& headers) {
         return handler_->payer_of(peer, headers);
       },
@@ -346,6 +348,13 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
   params.idle_timeout = timeouts.idle;
   params.progress_timeout = timeouts.slow_reader;
   params.group = shared_.group;
+  params.book = shared_.limits->connections();
+  params.owner = [](const http::PeerInfo& peer) {
+    const serving::ConnectionIdentity* identity = serving::identity_of(peer);
+    const bool is_user = identity != nullptr && identity->user;
+    return serving::owner_of(is_user ? &*identity->user : nullptr, peer);
+  };
+  params.crowded = &crowded_;
   const proxy::AuthenticationConfig& authentication = shared_.config.authentication;
   filter_ = {authentication.pass_groups, authentication.drop_groups};
   identities_ = std::make_unique<auth::CertificateProofs>(loop_, shared_.verifier,
@@ -440,6 +449,18 @@ void ProxyLoop::block(const std::string& shard) {
 
 void ProxyLoop::set_tokens(ImpersonationTokens tokens) {
   loop_.post([this, tokens = std::move(tokens)] { tokens_ = tokens; });
+}
+
+void ProxyLoop::shed() {
+  loop_.post([this] {
+    serving::MemoryPressure& pressure = *shared_.pressure;
+    if (pressure.step() >= serving::ShedStep::kWatches) {
+      pressure.count(serving::ShedStep::kWatches, handler_->shed_watches(kShedWatches));
+    }
+    if (pressure.step() >= serving::ShedStep::kConnections) {
+      pressure.count(serving::ShedStep::kConnections, listener_->shed_idle(kShedConnections));
+    }
+  });
 }
 
 void ProxyLoop::set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy) {

@@ -30,6 +30,8 @@
 #include "proxy/routing/request.h"
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_tokens.h"
+#include "serving/crowded.h"
+#include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
 #include "store/store.h"
 #include "topology/shard_pool.h"
@@ -74,10 +76,14 @@ struct ProxyShared {
           config.merge.queue_total != 0 ? config.merge.queue_total : memory_limit() / 4);
   std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>(
       config.memory_budget != 0 ? config.memory_budget : memory_limit() / 4 * 3);
+  std::shared_ptr<serving::MemoryPressure> pressure =
+      std::make_shared<serving::MemoryPressure>(config.memory_budget);
   std::shared_ptr<serving::ProcessLimits> limits = std::make_shared<serving::ProcessLimits>(
-      serving::FairLimits{.seats = config.seats != 0 ? config.seats
-                                                     : serving::ProcessLimits::seats_at_proxy()},
-      config.request_limits, loop_count);
+      serving::FairLimits{
+          .seats = config.seats != 0 ? config.seats : serving::ProcessLimits::seats_at_proxy(),
+          .least = serving::ProcessLimits::kLeastAtProxy},
+      config.request_limits, loop_count, config.payer_bounds(),
+      config.open_limits.of_connections());
   std::shared_ptr<aggregation::ReadGate> list_gate = std::make_shared<aggregation::ReadGate>(
       aggregation::ReadGate::for_lists(config.merge.list_streams));
   std::shared_ptr<aggregation::ReadGate> initial_gate =
@@ -120,6 +126,8 @@ class ProxyLoop {
   /// No caller is sent to this shard any more, as long as ProxyShared::trust says so. Any thread.
   void block(const std::string& shard);
   /// For requests that begin from now on. Any thread.
+  /// Memory runs short: gives up what MemoryPressure::step() says.
+  void shed();
   void set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
   /// What cursors and continue tokens mean from now on. Any thread.
   void set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys);
@@ -170,6 +178,7 @@ class ProxyLoop {
   std::unique_ptr<ProxyTokens> tokens_of_requests_;
   std::unique_ptr<proxy::ExistenceGate> existence_;  ///< null: nothing is hidden
   std::unique_ptr<proxy::LimitGate> limit_;
+  serving::CrowdedHandler crowded_;
   std::unique_ptr<proxy::AuditGate> audit_;
   std::unique_ptr<proxy::TokenGate> gate_;
   std::unique_ptr<proxy::CorsHandler> cors_;

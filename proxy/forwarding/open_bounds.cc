@@ -1,0 +1,67 @@
+#include "proxy/forwarding/open_bounds.h"
+
+#include <string_view>
+#include <utility>
+
+#include "serving/identity.h"
+#include "serving/limited_request.h"
+#include "serving/payer_bounds.h"
+
+namespace kintsugi::proxy {
+namespace {
+
+using serving::LimitOf;
+using serving::RequestLimiter;
+
+/// Calls `charge` with the name of whoever pays, if he is bounded.
+template <class Charge>
+Expected<void> charge_payer(ForwardLoop& shared, const http::RequestHead& head,
+                            const http::PeerInfo& peer, const Charge& charge) {
+  const serving::ConnectionIdentity* identity = serving::identity_of(peer);
+  if (identity != nullptr && identity->user &&
+      !serving::is_bounded(serving::level_of(*identity->user))) {
+    return {};
+  }
+  return charge(payer_of(shared, peer, head.headers).name);
+}
+
+}  // namespace
+
+Expected<void> admit_open(ForwardLoop& shared, RequestLimiter::Pass& pass,
+                          const http::RequestHead& head, const http::PeerInfo& peer,
+                          bool is_watch) {
+  RequestLimiter& bounds = shared.process_limits->bounds();
+  if (is_watch ? !bounds.limits(LimitOf::kPayer) && !bounds.limits(LimitOf::kResource)
+               : !bounds.limits(LimitOf::kTunnels)) {
+    return {};
+  }
+  return charge_payer(shared, head, peer, [&](std::string_view payer) {
+    const std::string_view target = head.target;
+    return is_watch ? serving::admit_watch(bounds, pass, payer, target.substr(0, target.find('?')),
+                                           shared.loop.now())
+                    : serving::admit_tunnel(bounds, pass, payer, shared.loop.now());
+  });
+}
+
+Expected<void> admit_merged_read(ForwardLoop& shared, RequestLimiter::Pass& pass,
+                                 const http::RequestHead& head, const http::PeerInfo& peer,
+                                 std::size_t streams) {
+  RequestLimiter& bounds = shared.process_limits->bounds();
+  if (!bounds.limits(LimitOf::kMerged) && !bounds.limits(LimitOf::kMergedStreams)) {
+    return {};
+  }
+  return charge_payer(shared, head, peer, [&](std::string_view payer) {
+    return serving::admit_merged(bounds, pass, payer, static_cast<std::uint32_t>(streams),
+                                 shared.loop.now());
+  });
+}
+
+std::unique_ptr<http::RequestHandler> holding(std::unique_ptr<http::RequestHandler> answer,
+                                              RequestLimiter::Pass&& pass) {
+  if (pass.is_empty()) {
+    return answer;
+  }
+  return std::make_unique<serving::LimitedRequest>(std::move(answer), std::move(pass));
+}
+
+}  // namespace kintsugi::proxy

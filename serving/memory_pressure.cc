@@ -1,0 +1,89 @@
+#include "serving/memory_pressure.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "base/memory_limit.h"
+#include "base/metric_families.h"
+
+namespace kintsugi::serving {
+namespace {
+
+constexpr Duration kLimitAgain = seconds(10);
+constexpr Duration kTrimAgain = seconds(2);
+/// Of the budget, by step; a step is left 5 % lower.
+constexpr std::array<double, kShedSteps> kFrom{0, 0.70, 0.80, 0.85, 0.90, 0.95};
+constexpr double kBack = 0.05;
+
+/// Pages of the process itself [bytes]; those of files can be dropped at any time.
+std::size_t own_memory(const std::string& root) {
+  std::size_t size = 0, resident = 0, shared = 0;
+  if (!(std::ifstream(root + "/proc/self/statm") >> size >> resident >> shared)) {
+    return 0;
+  }
+  return (resident - std::min(resident, shared)) *
+         static_cast<std::size_t>(std::max(::sysconf(_SC_PAGE_SIZE), 1L));
+}
+
+}  // namespace
+
+std::string_view step_name(ShedStep step) noexcept {
+  constexpr std::array<std::string_view, kShedSteps> kNames{"none",    "caches",  "lists",
+                                                            "watches", "tenants", "connections"};
+  return kNames[static_cast<std::size_t>(step)];
+}
+
+MemoryPressure::MemoryPressure(std::size_t budget, std::string root)
+    : said_(budget),
+      root_(std::move(root)),
+      budget_(budget != 0 ? budget : memory_limit(root_) / 4 * 3) {}
+
+ShedStep MemoryPressure::look(TimePoint now) {
+  std::size_t budget = this->budget();
+  if (said_ == 0 && now - limit_read_ >= kLimitAgain) {
+    limit_read_ = now;
+    budget = memory_limit(root_) / 4 * 3;
+  }
+  const ShedStep step = judge(own_memory(root_), budget);
+  if (step != ShedStep::kNone && now - trimmed_ >= kTrimAgain) {
+    trimmed_ = now;
+    count(ShedStep::kCaches);
+    ::malloc_trim(0);
+  }
+  return step;
+}
+
+ShedStep MemoryPressure::judge(std::size_t used, std::size_t budget) noexcept {
+  used_.store(used, std::memory_order_relaxed);
+  budget_.store(budget, std::memory_order_relaxed);
+  const double part = budget == 0 ? 0 : static_cast<double>(used) / static_cast<double>(budget);
+  auto now = static_cast<std::size_t>(step());
+  while (now + 1 < kShedSteps && part >= kFrom[now + 1]) {
+    ++now;
+  }
+  while (now > 0 && part < kFrom[now] - kBack) {
+    --now;
+  }
+  step_.store(static_cast<ShedStep>(now), std::memory_order_relaxed);
+  return static_cast<ShedStep>(now);
+}
+
+void MemoryPressure::fill(MetricFamilies& out) const {
+  out.gauge("kintsugi_memory_used_bytes", "memory of the process itself, without pages of files",
+            used());
+  out.gauge("kintsugi_shed_step",
+            "what is given up since memory runs short: 0 nothing, 1 caches, 3 watches that nobody "
+            "reads, 4 requests of tenants, 5 idle connections",
+            static_cast<std::uint64_t>(step()));
+  out.counter("kintsugi_shed_total", "what was given up since memory ran short", {"step"});
+  for (const ShedStep step :
+       {ShedStep::kCaches, ShedStep::kWatches, ShedStep::kTenants, ShedStep::kConnections}) {
+    out.sample({step_name(step)}, shed(step));
+  }
+}
+
+}  // namespace kintsugi::serving
