@@ -214,7 +214,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   // Servers of source `static` are no secret, and judge themselves who may ask them what.
   if (shared_.config.existence == "hide" && shared_.config.topology.source != "static") {
     existence_ = std::make_unique<proxy::ExistenceGate>(view_, own_root ? *authorizer : *reviews_,
-                                                        *handler_);
+                                                        *authenticator_, *handler_);
     answers = existence_.get();
   }
   limit_ = std::make_unique<proxy::LimitGate>(
