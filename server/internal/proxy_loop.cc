@@ -2,6 +2,7 @@
 
 #include "aggregation/rights/reviewer.h"
 #include "apiserver/body_bounds.h"
+#include "apiserver/continue_keys.h"
 #include "base/strings.h"
 #include "controlplane/admission/reserved_metadata.h"
 #include "controlplane/kinds/kcp_kinds.h"
@@ -448,6 +449,9 @@ void ProxyLoop::set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy
 
 void ProxyLoop::set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys) {
   loop_.post([this, slots = std::move(slots), keys = std::move(keys)] {
+    if (!keys.empty()) {
+      apiserver::seal_continue_tokens(*local_, keys);
+    }
     handler_->set_slots(slots, keys);
   });
 }
