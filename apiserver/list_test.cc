@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "apiserver/continue_keys.h"
+#include "apiserver/internal/continue_token.h"
 #include "apiserver/testing/fake_server.h"
 #include "base/strings.h"
 #include "kinds/builtin_kinds.h"
@@ -126,14 +128,44 @@ TEST_F(List, WhenAM283SelectorSkipsMost_PagesAreFull) {
 
 TEST_F(List, WhenAM277To281TokensAreBad_SaysWhy) {
   create({"a", "b"});
-  const std::string token = base64url_encode(R"({"v":"meta.k8s.io/v1","rv":1,"start":"t1/a"})");
+  const auto sealed = [](std::int64_t revision) {
+    return internal::ContinueToken{revision, "lc/t1/a"}.encode(
+        internal::keys_of_process(),
+        auth::bound_to({"list", "user admin", "lc", "", "", "v1", "configmaps", "t1", "", ""}));
+  };
+  const std::string token = sealed(1);
   EXPECT_EQ(message(get("?resourceVersion=5&continue=" + token)),
             "specifying resource version is not allowed when using continue");
   EXPECT_TRUE(message(get("?continue=abc"))
                   .starts_with("invalid continue token: continue key is not valid: "));
-  const std::string future =
-      base64url_encode(R"({"v":"meta.k8s.io/v1","rv":99999,"start":"lc/t1/a"})");
-  EXPECT_EQ(get("?continue=" + future).status(), 504);
+  EXPECT_EQ(names(get("?continue=" + sealed(-1)).json()), "a b ");
+  EXPECT_EQ(get("?continue=" + sealed(99'999)).status(), 504);
+}
+
+TEST_F(List, SE166_WhoseListItIs_GoesOn_NobodyElses) {
+  create({"a", "b", "c"});
+  const std::string token(get("?limit=1").json().text({"metadata", "continue"}));
+  for (const char* word : {"default", "t1", "configmaps", "admin"}) {
+    EXPECT_EQ(base64url_decode(token).value_or(word).find(word), std::string::npos) << word;
+  }
+  const std::string maps = kMaps, more = "?limit=5&continue=" + token;
+  const auto code = [&](const std::string& target, const char* user) {
+    return server.send("GET", target, std::string_view(), {{"x-user", user}}).status();
+  };
+  EXPECT_EQ(code(maps + more, ""), 200);
+  EXPECT_EQ(code(maps + more, "bob"), 400) << "another payer";
+  EXPECT_EQ(code(maps + more + "&labelSelector=n%3Da", ""), 400);
+  EXPECT_EQ(code(maps + more + "&fieldSelector=metadata.name%3Da", ""), 400);
+  EXPECT_EQ(code("/api/v1/namespaces/t1/secrets" + more, ""), 400);
+  EXPECT_EQ(code("/api/v1/namespaces/t2/configmaps" + more, ""), 400);
+  EXPECT_EQ(code("/api/v1/configmaps" + more, ""), 400);
+  EXPECT_EQ(code("/clusters/other" + maps + more, ""), 400);
+  seal_continue_tokens(server.server(), {{9, "another secret of this server"}});
+  EXPECT_EQ(code(maps + more, ""), 410) << "its key is gone";
+  EXPECT_EQ(code(maps + "?limit=5&continue=" +
+                     std::string(get("?limit=1").json().text({"metadata", "continue"})),
+                 ""),
+            200);
 }
 
 TEST_F(List, WhenAM279TokenIsTooOld_OffersAnotherThatWorks) {

@@ -4,9 +4,11 @@
 #include <future>
 #include <utility>
 
+#include "base/time.h"
 #include "controlplane/controllers/shard_controllers.h"
 #include "controlplane/internal/abuse_totals.h"
 #include "controlplane/internal/shard_loop.h"
+#include "controlplane/internal/token_keys.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -65,6 +67,13 @@ Expected<void> ShardServer::open() {
     }
     return {};
   };
+  if (params_.token_keys.empty()) {
+    auto keys = read_token_keys(store_, unix_seconds());
+    if (!keys) {
+      return fail(std::move(keys.error()));
+    }
+    params_.token_keys = std::move(*keys);
+  }
   first_ = std::make_unique<ShardLoop>(loop_, store_, params_, ready, replication_);
   if (Expected<void> listening = first_->listen(params_.port, shared_port); !listening) {
     return listening;

@@ -11,6 +11,8 @@
 
 #include "apiserver/server.h"
 #include "auth/jwt.h"
+#include "auth/reserved_identity.h"
+#include "auth/sealed_token.h"
 #include "auth/x509_identity.h"
 #include "base/certificate_ends.h"
 #include "base/error.h"
@@ -47,8 +49,9 @@ struct ShardServerParams {
   std::shared_ptr<net::TlsContext> client_tls;  ///< as shard administrator, to other shards
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier;
   std::vector<std::string> proxy_names{"kcp-front-proxy"};  ///< may assert identities
-  auth::JwtKeys account_keys;                      ///< sign and verify ServiceAccount tokens
-  std::string root_ca_pem;                         ///< for ConfigMaps kube-root-ca.crt
+  auth::BorderRules peers{};   ///< whose certificates may administer logical clusters from outside
+  auth::JwtKeys account_keys;  ///< sign and verify ServiceAccount tokens
+  std::string root_ca_pem;     ///< for ConfigMaps kube-root-ca.crt
   std::function<void(std::string line)> audit;     ///< ServerParams::audit of every loop
   apiserver::ConcurrencyLimits concurrency;        ///< of every loop
   std::shared_ptr<serving::ProcessLimits> limits;  ///< null: nobody waits for a seat
@@ -64,6 +67,7 @@ struct ShardServerParams {
   bool hides_existence = true;
   /// For metrics; null: one of its own.
   std::shared_ptr<AbuseTotals> abuse;
+  auth::TokenKeys token_keys{};  ///< of continue tokens; empty: those that stand in the store
   std::shared_ptr<MemoryBudget> memory;                 ///< of the process; null: without a bound
   std::shared_ptr<const CertificateEnds> certificates;  ///< for metrics; null: none
   RootAddress root;  ///< where the root shard is; unused on the root shard

@@ -181,6 +181,10 @@ bool query_asks_for_watch(std::string_view query) {
   return false;
 }
 
+bool begins_a_scope(std::string_view segment) noexcept {
+  return segment == "clusters" || segment == "shards" || segment == "partitions";
+}
+
 /// Virtual workspaces whose trails are their own, and paths of other servers.
 bool is_foreign(const RequestTarget& target) {
   return target.form == TargetForm::kOther ||
@@ -188,8 +192,13 @@ bool is_foreign(const RequestTarget& target) {
                                                   target.service == VirtualWorkspace::kAdmin));
 }
 
-void read_verb(std::string_view method, std::string_view target, RequestTarget& out) {
+void read_verb(std::string_view method, std::string_view target, TargetRules rules,
+               RequestTarget& out) {
   const FirstSegments segments(target.substr(out.trail, out.query - out.trail));
+  const bool has_cluster = out.form == TargetForm::kCluster || out.form == TargetForm::kService;
+  if (has_cluster && !rules.shard && !rules.opaque_proxy && begins_a_scope(segments[0])) {
+    out.form = TargetForm::kOther;  // two scopes: no route (SE-033)
+  }
   const PathShape shape = segments.shape();
   const bool reads = method == "GET" || method == "HEAD";
   const auto asks = [&] {
@@ -502,7 +511,7 @@ RequestTarget parse_target(std::string_view method, std::string_view target, Tar
   std::string_view cluster;
   read_prefix(target, out, cluster);
   out.escaped = has_escape(target.substr(out.trail, out.query - out.trail));
-  read_verb(method, target, out);
+  read_verb(method, target, rules, out);
   if (rules.opaque_proxy && out.form == TargetForm::kCluster) {
     out.info_end = opaque_rest(target, out);
     out.is_long_running = out.is_long_running || out.info_end != out.query;

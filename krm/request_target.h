@@ -19,7 +19,7 @@ enum class TargetForm : std::uint8_t {
   kCluster,    ///< [scope] /clusters/<cluster>[trail]
   kService,    ///< [scope] /services/<virtual workspace>…[trail]
   kNoService,  ///< below /services too, but nobody serves it (E4)
-  kOther,      ///< everything else: a mapping entry's, an in-cluster client's, or nobody's
+  kOther,  ///< all else: a mapping entry's, an in-cluster client's, nobody's; two scopes (SE-033)
 };
 
 enum class TargetScope : std::uint8_t { kNone, kShard, kPartition };

@@ -25,7 +25,6 @@ EXCEPTIONS = {
     ("internal/media.cc", "meta.k8s.io"): "the same, in Accept headers",
     ("internal/media.h", "meta.k8s.io/v1"): "the same",
     ("internal/media.h", "meta.k8s.io/v1beta1"): "the same",
-    ("internal/continue_token.cc", "meta.k8s.io/v1"): "the same, as version of the token",
     ("internal/discovery.cc", "apidiscovery.k8s.io/v2"): "documents of discovery are of this group",
     ("internal/discovery_requests.cc", "apidiscovery.k8s.io"): "the same, in Accept headers",
     ("internal/conversion_review.cc", "apiextensions.k8s.io/"): "ConversionReview, the message to conversion webhooks",

@@ -55,8 +55,8 @@ std::vector<bool> member_flags(const SlotHistory& history, const std::vector<Mem
 }
 
 ListQuestion question_of(const MergeRoute& route, const MergeQuery& query) {
-  return {route.scope,          route.info.version,   route.info.ns,
-          query.label_selector, query.field_selector, query.shard_selector};
+  return {route.scope,          route.info.version,   route.info.ns, query.label_selector,
+          query.field_selector, query.shard_selector, route.payer};
 }
 
 }  // namespace kintsugi::aggregation

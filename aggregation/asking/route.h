@@ -45,6 +45,7 @@ struct MergeRoute {
   /// Path of the collection for every shard, below its base URL, without a query.
   std::string path;
   bool virtual_url = false;  ///< below the shards' virtual workspace URLs
+  std::string payer = {};    ///< whose its continue tokens are: token_payer()
   /// The shards that it covers now, by slot. Asked again when the topology changes.
   std::function<std::vector<Member>()> members;
   /// The caller has to be allowed this first (AGG-904); null: shards judge the caller themselves.

@@ -4,17 +4,13 @@
 #include <optional>
 #include <utility>
 
-#include "auth/mac.h"
-#include "base/digest.h"
-#include "base/strings.h"
+#include "auth/sealed_token.h"
 #include "krm/status.h"
 
 namespace kintsugi::aggregation {
 namespace {
 
-constexpr std::size_t kHeadBytes = 21;
-constexpr std::size_t kMacBytes = 16;
-constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kHeadBytes = 11;
 constexpr std::uint8_t kInconsistent = 1;
 constexpr std::uint8_t kBySequence = 2;
 
@@ -32,20 +28,17 @@ std::uint64_t get(std::string_view bytes, std::size_t at, std::size_t size) {
   return value;
 }
 
-std::string question_hash(const ListQuestion& question) {
-  std::string text = question.scope.route;
-  for (const std::string* part :
-       {&question.scope.group, &question.version, &question.scope.resource, &question.ns,
-        &question.label_selector, &question.field_selector, &question.shard_selector}) {
-    (text += '\n') += *part;
-  }
-  const auto digest = sha256(text);
-  return std::string(reinterpret_cast<const char*>(digest.data()), 8);
+std::string bound_of(const ListQuestion& question) {
+  const Scope& scope = question.scope;
+  return auth::bound_to({"merged", scope.route, scope.group, question.version, scope.resource,
+                         question.ns, question.label_selector, question.field_selector,
+                         question.shard_selector, question.payer});
 }
 
-std::string mac_of(std::string_view bytes, const TokenKey& key) {
-  const auto mac = auth::hmac_sha256(key.secret, bytes);
-  return std::string(reinterpret_cast<const char*>(mac.data()), kMacBytes);
+Error expired() {
+  return Error(Errc::kExpired,
+               "The provided continue parameter is too old to display a consistent list "
+               "result. You must start a new list without the continue parameter.");
 }
 
 tl::unexpected<Error> bad(std::string_view why) {
@@ -57,15 +50,12 @@ tl::unexpected<Error> bad(std::string_view why) {
 std::string encode_continue(const MergedContinue& token, const ListQuestion& question,
                             const TokenKey& key) {
   std::string bytes;
-  put(bytes, kVersion, 1);
-  put(bytes, key.id, 1);
   put(bytes,
       std::uint64_t{token.inconsistent ? kInconsistent : std::uint8_t{0}} |
           (token.sequence != 0 ? kBySequence : std::uint8_t{0}),
       1);
   put(bytes, token.generation, 3);
   put(bytes, token.check, 3);
-  bytes += question_hash(question);
   put(bytes, token.slot, 2);
   if (token.sequence != 0) {
     put(bytes, 0, 2);
@@ -78,41 +68,34 @@ std::string encode_continue(const MergedContinue& token, const ListQuestion& que
   }
   put(bytes, token.member_token.size(), 2);
   bytes += token.member_token;
-  bytes += mac_of(bytes, key);
-  return base64url_encode(bytes);
+  return auth::seal_token(bytes, bound_of(question), key);
 }
 
 Expected<MergedContinue> decode_continue(std::string_view text, const ListQuestion& question,
                                          const TokenKeys& keys) {
-  const std::optional<std::string> decoded = base64url_decode(text);
-  // Of all texts that mean these bytes only the one that was handed out is good.
-  if (!decoded || decoded->size() < kHeadBytes + 2 + kMacBytes ||
-      base64url_encode(*decoded) != text) {
-    return bad("it cannot be decoded");
+  const auto opened = auth::open_token(text, bound_of(question), keys);
+  if (!opened) {
+    switch (opened.error()) {
+      case auth::TokenFault::kUndecodable:
+        return bad("it cannot be decoded");
+      case auth::TokenFault::kForeign:
+        return bad("it was not made here, or for another list");
+      case auth::TokenFault::kOldKey:
+        return fail(expired());
+    }
   }
-  const std::string_view bytes(*decoded);
-  const auto id = static_cast<std::uint8_t>(get(bytes, 1, 1));
-  const auto key =
-      std::find_if(keys.begin(), keys.end(), [id](const TokenKey& each) { return each.id == id; });
-  const std::string_view body = bytes.substr(0, bytes.size() - kMacBytes);
-  if (key == keys.end() ||
-      !auth::equal_in_constant_time(bytes.substr(body.size()), mac_of(body, *key))) {
-    return bad("it was not made here");
-  }
-  const std::uint64_t flags = get(body, 2, 1);
-  if (get(body, 0, 1) != kVersion || (flags & ~std::uint64_t{kInconsistent | kBySequence}) != 0) {
+  const std::string_view body(*opened);
+  const std::uint64_t flags = body.empty() ? ~std::uint64_t{0} : get(body, 0, 1);
+  if (body.size() < kHeadBytes + 2 || (flags & ~std::uint64_t{kInconsistent | kBySequence}) != 0) {
     return bad("its version is not known");
-  }
-  if (body.substr(9, 8) != question_hash(question)) {
-    return bad("it belongs to another list");
   }
   MergedContinue out;
   out.inconsistent = (flags & kInconsistent) != 0;
   const bool by_sequence = (flags & kBySequence) != 0;
-  out.generation = static_cast<std::uint32_t>(get(body, 3, 3));
-  out.check = static_cast<std::uint32_t>(get(body, 6, 3));
-  out.slot = static_cast<std::uint16_t>(get(body, 17, 2));
-  const auto slots = static_cast<std::size_t>(get(body, 19, 2));
+  out.generation = static_cast<std::uint32_t>(get(body, 1, 3));
+  out.check = static_cast<std::uint32_t>(get(body, 4, 3));
+  out.slot = static_cast<std::uint16_t>(get(body, 7, 2));
+  const auto slots = static_cast<std::size_t>(get(body, 9, 2));
   const std::size_t member_at = kHeadBytes + (by_sequence ? 8 : 8 * slots);
   if (body.size() < member_at + 2 || body.size() != member_at + 2 + get(body, member_at, 2) ||
       (by_sequence ? slots != 0 : out.slot >= slots)) {
@@ -131,16 +114,11 @@ Expected<MergedContinue> decode_continue(std::string_view text, const ListQuesti
 
 Expected<MergedContinue> translate_continue(const MergedContinue& made, const CursorCodec& codec,
                                             const std::vector<bool>& members) {
-  const auto expired = [] {
-    return fail(Error(Errc::kExpired,
-                      "The provided continue parameter is too old to display a consistent list "
-                      "result. You must start a new list without the continue parameter."));
-  };
   MergedContinue token = made;
   if (token.sequence != 0) {
     auto vector = codec.find(token.sequence);
     if (!vector || vector->generation != token.generation) {
-      return expired();
+      return fail(expired());
     }
     token.pins = std::move(vector->components);
   }
@@ -148,7 +126,7 @@ Expected<MergedContinue> translate_continue(const MergedContinue& made, const Cu
   const SlotTable* table = history.find(token.generation);
   if (table == nullptr || table->uids.size() != token.pins.size() ||
       cursor_check(codec.scope(), table->uids, history.era()) != token.check) {
-    return expired();
+    return fail(expired());
   }
   MergedContinue out = token;
   out.pins.assign(history.current().uids.size(), 0);
@@ -160,7 +138,7 @@ Expected<MergedContinue> translate_continue(const MergedContinue& made, const Cu
     const std::string& uid = table->uids[old];
     const std::optional<std::size_t> slot = history.slot_of(uid);
     if (!slot || !members[*slot] || history.rolled_back_since(uid, token.generation)) {
-      return expired();
+      return fail(expired());
     }
     out.pins[*slot] = token.pins[old];
     if (old == token.slot) {
@@ -168,7 +146,7 @@ Expected<MergedContinue> translate_continue(const MergedContinue& made, const Cu
     }
   }
   if (!begins) {
-    return expired();
+    return fail(expired());
   }
   out.slot = static_cast<std::uint16_t>(*begins);
   return out;

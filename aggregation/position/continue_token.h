@@ -7,24 +7,24 @@
 #include <vector>
 
 #include "aggregation/position/cursor.h"
+#include "auth/sealed_token.h"
 #include "base/error.h"
 
 /// Continue tokens of merged lists (AGG-612).
 namespace kintsugi::aggregation {
 
-/// Secrets that tokens are authenticated with; shared by replicas. Tokens are made with the first
-/// and accepted under every key here.
-struct TokenKey {
-  std::uint8_t id = 0;
-  std::string secret;
-};
-using TokenKeys = std::vector<TokenKey>;
+/// Secrets that tokens are sealed with; shared by replicas. Tokens are made with the first and
+/// accepted under every key here.
+using TokenKey = auth::TokenKey;
+using TokenKeys = auth::TokenKeys;
 
-/// What a list asks for; a token is good for the same question only. Texts are percent-decoded.
+/// What a list asks for, and who; a token is good for the same question only (SE-166). Texts are
+/// percent-decoded.
 struct ListQuestion {
   Scope scope;
   std::string version, ns;
   std::string label_selector, field_selector, shard_selector;
+  std::string payer = {};  ///< see token_payer()
 };
 
 struct MergedContinue {
@@ -39,9 +39,11 @@ struct MergedContinue {
   bool operator==(const MergedContinue&) const = default;
 };
 
+/// Says nothing to whoever has it: sealed, another text each time.
 [[nodiscard]] std::string encode_continue(const MergedContinue& token, const ListQuestion& question,
                                           const TokenKey& key);
-/// @error kBadRequest not a token of ours, or one of another list (V12)
+/// @error kBadRequest not a token of ours, or one of another list or caller (V12); kExpired sealed
+///        with a key that is not here any more
 [[nodiscard]] Expected<MergedContinue> decode_continue(std::string_view text,
                                                        const ListQuestion& question,
                                                        const TokenKeys& keys);

@@ -1,11 +1,22 @@
 #include "apiserver/internal/continue_token.h"
 
+#include <optional>
+#include <utility>
+
+#include "apiserver/continue_keys.h"
+#include "apiserver/internal/options.h"
+#include "apiserver/internal/request.h"
+#include "apiserver/internal/server_impl.h"
+#include "auth/payer.h"
 #include "base/strings.h"
-#include "krm/json.h"
 #include "krm/status.h"
 
-namespace kintsugi::apiserver::internal {
+namespace kintsugi::apiserver {
+namespace internal {
 namespace {
+
+constexpr std::size_t kRevisionBytes = 8;
+constexpr std::size_t kSecretBytes = 32;
 
 tl::unexpected<Error> bad(std::string_view why) {
   return fail(
@@ -14,43 +25,76 @@ tl::unexpected<Error> bad(std::string_view why) {
 
 }  // namespace
 
-std::string ContinueToken::encode() const {
-  std::string text = R"({"v":"meta.k8s.io/v1","rv":)" + std::to_string(revision) + R"(,"start":)";
-  krm::append_json_string(text, start);
-  text += '}';
-  return base64url_encode(text);
+std::string ContinueToken::encode(const auth::TokenKeys& keys, std::string_view bound) const {
+  std::string bytes;
+  const auto number = static_cast<std::uint64_t>(revision);
+  for (std::size_t i = kRevisionBytes; i-- > 0;) {
+    bytes += static_cast<char>(number >> (8 * i) & 0xff);
+  }
+  return auth::seal_token(bytes + start, bound, keys.front());
 }
 
-Expected<ContinueToken> ContinueToken::decode(std::string_view text) {
-  const std::optional<std::string> bytes = base64url_decode(text);
-  if (!bytes) {
+Expected<void> ContinueToken::check(std::string_view text) {
+  if (!base64url_decode(text)) {
     constexpr std::string_view kAlphabet =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     const std::size_t wrong = text.find_first_not_of(kAlphabet);
     return bad("illegal base64 data at input byte " +
                std::to_string(wrong == std::string_view::npos ? text.size() / 4 * 4 : wrong));
   }
-  Expected<krm::Json> json = krm::Json::parse(*bytes);
-  if (!json) {
-    return bad(json.error().message());
+  // Without keys no token of this form opens: it is one, or none at all.
+  if (auth::open_token(text, {}, {}).error() == auth::TokenFault::kUndecodable) {
+    return bad("server does not recognize this encoded version");
   }
-  if (json->text({"v"}) != "meta.k8s.io/v1") {
-    return bad("server does not recognize this encoded version " + std::string(json->text({"v"})));
+  return {};
+}
+
+Expected<ContinueToken> ContinueToken::decode(std::string_view text, const auth::TokenKeys& keys,
+                                              std::string_view bound) {
+  if (Expected<void> form = check(text); !form) {
+    return fail(std::move(form.error()));
+  }
+  const auto opened = auth::open_token(text, bound, keys);
+  if (!opened && opened.error() == auth::TokenFault::kOldKey) {
+    return fail(Errc::kExpired,
+                "The provided continue parameter is too old to display a consistent list result. "
+                "You must start a new list without the continue parameter.");
+  }
+  if (!opened || opened->size() <= kRevisionBytes) {
+    return bad("it was not made here, or for another list");
   }
   ContinueToken token;
-  const krm::Json* revision = json->find("rv");
-  token.revision = revision == nullptr ? 0 : revision->as_integer();
-  token.start = json->text({"start"});
+  std::uint64_t number = 0;
+  for (const char c : opened->substr(0, kRevisionBytes)) {
+    number = number << 8 | static_cast<unsigned char>(c);
+  }
+  token.revision = static_cast<std::int64_t>(number);
+  token.start = opened->substr(kRevisionBytes);
   if (token.revision == 0 || token.revision < -1) {
     return bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)");
-  }
-  if (token.start.empty()) {
-    return bad("encoded start key empty (version meta.k8s.io/v1)");
-  }
-  if (token.start.find("../") != std::string::npos || token.start.front() == '.') {
-    return bad(token.start);
   }
   return token;
 }
 
-}  // namespace kintsugi::apiserver::internal
+std::string bound_list(const Request& request, std::string_view ns, const ListOptions& options) {
+  const auth::UserInfo& user = request.caller != nullptr         ? *request.caller
+                               : request.impersonator != nullptr ? *request.impersonator
+                                                                 : request.user;
+  return auth::bound_to({"list", auth::payer_of(user, {}).name, request.cluster,
+                         request.view != nullptr ? std::string_view(request.api_root) : "",
+                         request.info.group, request.info.version, request.info.resource, ns,
+                         options.label_selector, options.field_selector});
+}
+
+const auth::TokenKeys& keys_of_process() {
+  static const auth::TokenKeys keys = {{0, random_bytes(kSecretBytes)}};
+  return keys;
+}
+
+}  // namespace internal
+
+void seal_continue_tokens(ApiServer& server, auth::TokenKeys keys) {
+  static_cast<internal::Server&>(server).set_token_keys(std::move(keys));
+}
+
+}  // namespace kintsugi::apiserver

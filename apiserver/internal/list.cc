@@ -42,6 +42,10 @@ struct ListPlan {
   store::Revision at = 0;
   std::size_t limit = 0;  ///< 0: none
   bool from_token = false;
+  std::string bound;  ///< bound_list(); "" where no token is made or was brought
+  [[nodiscard]] std::string seal(const Server& server, const ContinueToken& token) const {
+    return token.encode(server.token_keys(), bound);
+  }
   /// Items of other versions are converted by a webhook before they are encoded.
   [[nodiscard]] bool converts() const noexcept { return encoder.kind()->def->webhook != nullptr; }
 };
@@ -241,7 +245,7 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
                                 std::string_view(plan->start).substr(0, plan->start.size() - 1));
       token.start += '\0';
       detail.message = kInconsistent;
-      detail.continue_token = token.encode();
+      detail.continue_token = plan->seal(request->server, token);
     } else {
       detail.message = "The resourceVersion for the provided list is too old.";
     }
@@ -325,7 +329,7 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
       token.start = position_in(plan->encoder.kind()->storage_name,
                                 std::string_view(next).substr(0, next.size() - 1));
       token.start += '\0';
-      token_text = token.encode();
+      token_text = plan->seal(request->server, token);
       if (plan->selection->is_all()) {
         const Expected<std::uint64_t> count =
             request->server.store().count({plan->prefix, next, plan->at});
@@ -376,9 +380,11 @@ Expected<store::Revision> list_revision(const ListOptions& options, const store:
 }
 
 /// Position and revision of a continue token.
-Expected<void> apply_token(const ListOptions& options, const ServedKind& kind,
-                           const store::Store& store, ListPlan& plan) {
-  Expected<ContinueToken> token = ContinueToken::decode(options.continue_token);
+Expected<void> apply_token(const ListOptions& options, const ServedKind& kind, Server& server,
+                           ListPlan& plan) {
+  const store::Store& store = server.store();
+  Expected<ContinueToken> token =
+      ContinueToken::decode(options.continue_token, server.token_keys(), plan.bound);
   if (!token) {
     return fail(std::move(token.error()));
   }
@@ -435,6 +441,9 @@ void handle_list(const RequestPtr& request, const Target& target) {
   if (options->resource_version != "0") {
     plan->limit = static_cast<std::size_t>(options->limit);
   }
+  if (plan->limit != 0 || !options->continue_token.empty()) {
+    plan->bound = bound_list(*request, target.ns, *options);
+  }
   if (options->continue_token.empty()) {
     const Expected<store::Revision> at = list_revision(*options, store);
     if (!at) {
@@ -442,7 +451,8 @@ void handle_list(const RequestPtr& request, const Target& target) {
       return;
     }
     plan->at = *at;
-  } else if (Expected<void> done = apply_token(*options, *target.kind, store, *plan); !done) {
+  } else if (Expected<void> done = apply_token(*options, *target.kind, request->server, *plan);
+             !done) {
     send_error(*request, done.error());
     return;
   }

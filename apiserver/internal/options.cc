@@ -306,7 +306,7 @@ Expected<ListOptions> parse_list_options(const krm::Query& query, bool watch) {
   }
   options.revision = *revision;
   if (!watch && !options.continue_token.empty()) {
-    if (Expected<ContinueToken> token = ContinueToken::decode(options.continue_token); !token) {
+    if (Expected<void> token = ContinueToken::check(options.continue_token); !token) {
       return fail(std::move(token.error()));
     }
   }

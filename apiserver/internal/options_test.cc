@@ -42,7 +42,7 @@ TEST(ListOptions, WhenAM267To274AreBroken_SaysSoInKubernetesWords) {
           .starts_with("invalid resource version: resourceVersion: Invalid value: \"abc\""));
   EXPECT_TRUE(list_error("continue=x&resourceVersion=5")
                   .starts_with("invalid continue token: continue key is not valid: "));
-  const std::string token = base64url_encode(R"({"v":"meta.k8s.io/v1","rv":1,"start":"a"})");
+  const std::string token = ContinueToken{1, "a"}.encode(keys_of_process(), "");
   EXPECT_EQ(list_error("resourceVersion=5&continue=" + token),
             "specifying resource version is not allowed when using continue");
   EXPECT_EQ(list_error("resourceVersion=0&continue=" + token), "");
@@ -122,27 +122,39 @@ TEST(Timeout, WhenAM064IsAsked_IsAtMostAMinute) {
 }
 
 TEST(ContinueToken, WhenEncodedAndDecoded_IsTheSame) {
-  ContinueToken token;
-  token.revision = 517;
-  token.start = std::string("lc/t1/b\0", 8);
-  const Expected<ContinueToken> back = ContinueToken::decode(token.encode());
-  ASSERT_TRUE(back);
-  EXPECT_EQ(back->revision, 517);
-  EXPECT_EQ(back->start, token.start);
+  for (const std::int64_t revision : {std::int64_t{517}, std::int64_t{-1}, std::int64_t{1} << 60}) {
+    const ContinueToken token{revision, std::string("lc/t1/b\0", 8)};
+    const auto back =
+        ContinueToken::decode(token.encode(keys_of_process(), "here"), keys_of_process(), "here");
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->revision, revision);
+    EXPECT_EQ(back->start, token.start);
+  }
 }
 
 TEST(ContinueToken, WhenAM278TokensCome_AreBadRequests) {
+  const auto& keys = keys_of_process();
+  const std::string token = ContinueToken{1, "a"}.encode(keys, "here");
   for (const std::string& text :
        {std::string("abc"), std::string("!"), base64url_encode("null"), base64url_encode("{}"),
-        base64url_encode(R"({"v":"meta.k8s.io/v2","rv":1,"start":"a"})"),
-        base64url_encode(R"({"v":"meta.k8s.io/v1","rv":0,"start":"a"})"),
-        base64url_encode(R"({"v":"meta.k8s.io/v1","rv":1,"start":""})"),
-        base64url_encode(R"({"v":"meta.k8s.io/v1","rv":1,"start":"../a"})")}) {
-    const Expected<ContinueToken> token = ContinueToken::decode(text);
-    ASSERT_FALSE(token) << text;
+        base64url_encode(R"({"v":"meta.k8s.io/v1","rv":1,"start":"lc/t1/a"})"),
+        ContinueToken{0, "a"}.encode(keys, "here"), ContinueToken{-2, "a"}.encode(keys, "here"),
+        ContinueToken{1, ""}.encode(keys, "here"), ContinueToken{1, "a"}.encode(keys, "there"),
+        token.substr(1), token.substr(0, token.size() - 1), token + "A"}) {
+    const Expected<ContinueToken> read = ContinueToken::decode(text, keys, "here");
+    ASSERT_FALSE(read) << text;
+    EXPECT_EQ(read.error().code(), Errc::kBadRequest);
     EXPECT_TRUE(
-        token.error().message().starts_with("invalid continue token: continue key is not valid: "));
+        read.error().message().starts_with("invalid continue token: continue key is not valid: "));
   }
+}
+
+TEST(ContinueToken, SE166_WhenItsKeyIsGone_IsExpired) {
+  const auth::TokenKeys before = {{7, "a secret that is not used any more"}};
+  const std::string token = ContinueToken{1, "a"}.encode(before, "here");
+  const auto read = ContinueToken::decode(token, keys_of_process(), "here");
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code(), Errc::kExpired);
 }
 
 TEST(Accept, WhenAM076To090AreSent_PicksTheForm) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apiserver/internal/concurrency.h"
+#include "apiserver/internal/continue_token.h"
 #include "apiserver/internal/conversions.h"
 #include "apiserver/internal/discovery.h"
 #include "apiserver/internal/key_queue.h"
@@ -92,6 +93,9 @@ class Server final : public ApiServer {
   [[nodiscard]] net::BodyGate& bodies() const noexcept { return *bodies_; }
   void set_bodies(std::unique_ptr<net::BodyGate> bodies) { bodies_ = std::move(bodies); }
   [[nodiscard]] auth::Impersonator& impersonator() noexcept { return impersonator_; }
+  /// What continue tokens are sealed with, see continue_keys.h.
+  [[nodiscard]] const auth::TokenKeys& token_keys() const noexcept { return token_keys_; }
+  void set_token_keys(auth::TokenKeys keys) { token_keys_ = std::move(keys); }
 
  private:
   ServerParams params_;
@@ -118,6 +122,7 @@ class Server final : public ApiServer {
   std::unique_ptr<net::BodyGate> bodies_ =
       std::make_unique<net::BodyGate>(params_.loop, std::make_shared<MemoryBudget>(0));
   auth::Impersonator impersonator_{params_.authorizer};
+  auth::TokenKeys token_keys_ = keys_of_process();
   Stats stats_;
   std::vector<Watcher*> watchers_;
   std::unique_ptr<WatchReview> watch_review_;

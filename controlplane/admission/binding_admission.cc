@@ -246,13 +246,15 @@ void admit_binding(const ApiCatalog& catalog, auth::Authorizer& authorizer,
                     : std::string(path) + ":" + std::string(export_name));
   const std::optional<std::string> cluster =
       has_export ? export_cluster(catalog, context.cluster, *binding) : std::nullopt;
-  if (has_export && changed && !cluster) {
+  if (has_export && changed && !cluster && !export_name.empty()) {
     done(fail(refused(name, no_permission)));
     return;
   }
   std::vector<std::string> faults = claim_faults(*binding);
   if (!has_export) {
     faults.insert(faults.begin(), "spec.reference.export: Required value");
+  } else if (export_name.empty()) {
+    faults.insert(faults.begin(), "spec.reference.export.name: Required value");
   }
   if (!faults.empty()) {
     done(fail(refused(name, "[" + join(faults, ", ") + "]")));

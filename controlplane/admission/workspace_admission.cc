@@ -309,6 +309,21 @@ std::string new_workspace_fault(const apiserver::WriteContext& context, const Js
              : "";
 }
 
+/// What is missing in the reference of a mount is empty, as in kcp's own types: the schema has it,
+/// and admission says what is wrong (KK-003, KK-049).
+void make_reference_whole(Json& workspace) {
+  const Json* ref = workspace.at({"spec", "mount", "ref"});
+  if (!workspace.at({"spec", "mount"})->is_object() ||
+      (ref != nullptr && !ref->is_object() && !ref->is_null())) {
+    return;  // the schema says so
+  }
+  for (const std::string_view field : {"apiVersion", "kind", "name"}) {
+    if (workspace.at({"spec", "mount", "ref", field}) == nullptr) {
+      workspace.make({"spec", "mount", "ref", field}) = "";
+    }
+  }
+}
+
 /// KK-051.
 std::string status_fault(const Json& workspace, const Json& old) {
   const bool becomes_ready =
@@ -383,7 +398,8 @@ void prepare_workspace(const WorkspaceTypeLookup& types, const apiserver::WriteC
         owner_annotation(context.user);
   }
   inherit_required_groups(context, workspace);
-  if (workspace.at({"spec", "mount"}) != nullptr) {
+  if (is_mount(workspace)) {
+    make_reference_whole(workspace);
     return;
   }
   if (workspace.text({"spec", "type", "name"}).empty()) {

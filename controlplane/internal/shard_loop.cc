@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apiserver/body_bounds.h"
+#include "apiserver/continue_keys.h"
 #include "apiserver/request_bounds.h"
 #include "apiserver/tenant_rules.h"
 #include "controlplane/admission/binding_admission.h"
@@ -65,6 +66,21 @@ auth::ServiceAccountTokenConfig token_config(const ShardServerParams& params) {
   return config;
 }
 
+/// Certificates bring no groups that only the system gives, but for peers (KK-315, KK-329): whoever
+/// issues certificates to users gives them no right to everybody's Secrets.
+auth::CertificateProofs::Kind identities_of_shard(const auth::BorderRules& peers) {
+  auth::CertificateProofs::Kind kind = auth::CertificateProofs::plain();
+  kind.make = [peers](auth::CertificateIdentity facts) {
+    auth::UserInfo brought;
+    brought.groups = std::move(facts.organizations);
+    auth::drop_reserved(brought, auth::IdentityOrigin::kCertificate,
+                        peers.is_peer(facts.common_name));
+    facts.organizations = std::move(brought.groups);
+    return std::make_shared<auth::CertificateIdentity>(std::move(facts));
+  };
+  return kind;
+}
+
 }  // namespace
 
 ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerParams& params,
@@ -95,7 +111,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       policies_(bound_, catalog_, rbac_),
       authorizer_(index_, policies_),
       authenticator_(credential_params(params, accounts_)),
-      certificate_proofs_(loop, params.verifier, auth::CertificateProofs::plain()),
+      certificate_proofs_(loop, params.verifier, identities_of_shard(params.peers)),
       token_proofs_(loop,
                     [this](const std::string& token, const std::string& cluster,
                            auth::TokenProofs::Done done) {
@@ -227,6 +243,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
       params, {[](const apiserver::ResourceDef& def) { return is_kcp_group(def.group); }});
   server_ = apiserver::ApiServer::make(std::move(params));
   apiserver::set_tenant_rules(*server_, std::move(tenants));
+  apiserver::seal_continue_tokens(*server_, params_.token_keys);
   if (params_.memory != nullptr) {
     apiserver::bound_bodies(*server_, params_.memory);
   }

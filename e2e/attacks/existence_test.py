@@ -124,6 +124,43 @@ class Existence(unittest.TestCase):
                 with self.subTest(user=user, pattern=pattern):
                     self.compare(user, "GET", pattern, pairs)
 
+    def test_SE_160_SE_T070_wildcards_and_views_tell_strangers_nothing(self):
+        """With a bad credential every path below clusters/* and virtual workspaces has one answer, whatever is there."""
+        views = [f"/services/apiexport/{owner}/{name}/clusters/{of}" for owner in ("root:there", "root:thare") for name in ("exported", "excepted")
+                 for of in ("*", "root", "root:there", self.cluster)]
+        views += [f"/services/initializingworkspaces/{owner}:some/clusters/*" for owner in ("root:there", "root:thare")]
+        asks = {"Impersonate-User": "ann", "Impersonate-Group": "system:masters"}
+        for user in ("bad token", "bad JWT", "bad certificate", "none"):
+            known = None
+            for base in ["/clusters/*", "/clusters/%2A", *views]:
+                some = [trail for trail in TRAILS[::2] + HEALTH[::3] + SHARDS_OWN[::2] if "pretty" not in trail]
+                trails = some if base == "/clusters/*" else ["/api", "/api/v1/configmaps", "/livez", "/metrics", "/nothing"]
+                for trail in trails:
+                    for method, headers in (("GET", {}), ("POST", {}), ("DELETE", {}), ("GET", asks), ("GET", {"Impersonate-User": "bob"})):
+                        answer = view_of(self.ask(user, method, base + trail, **headers), "NAME")
+                        known = known or answer
+                        with self.subTest(user=user, method=method, target=base + trail, headers=headers):
+                            self.assertEqual(answer, known)
+            self.assertEqual(known[0], 401)
+
+    def test_SE_160_accounts_of_others_hear_the_same_of_all(self):
+        """A ServiceAccount of another workspace, on the shard of the one that is asked for or not, and of none."""
+        owner = self.installation.client("/clusters/root:inside")
+        kit.eventually(lambda: owner.request("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}}).status in (201, 409))
+        token = owner.must("POST", "/api/v1/namespaces/default/serviceaccounts/robot/token", {"spec": {}})["status"]["token"]
+        self.installation.make_workspace("beside", selector={"name": "root"})  # on the shard that knows the account
+        none = self.installation.client("", cert=None)
+        kit.eventually(lambda: none.get("/clusters/root:inside/api", headers=kit.bearer(token)).status == 200, what="it is known at home")
+        for trail in ("/api", "/livez", "/metrics", "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets/x"):
+            for method in ("GET", "POST", "DELETE"):
+                seen = {}
+                for name in ("root:there", "root:thare", "root:beside", "root:besyde", self.cluster, "".join(reversed(self.cluster))):
+                    answer = none.request(method, f"/clusters/{name}{trail}", headers=kit.bearer(token))
+                    seen.setdefault(view_of(answer, name)[:1] + (view_of(answer, name)[2],), []).append(name)
+                with self.subTest(trail=trail, method=method):
+                    self.assertEqual(len(seen), 1, seen)
+                    self.assertEqual(next(iter(seen))[0], 403)
+
     def test_SE_T070_in_cluster_paths(self):
         for user, make in (("JWT", self.forged),):
             answers = []

@@ -55,6 +55,7 @@ class Case(unittest.TestCase):
 
 class Matrix(Case):
     def test_KK027_metadata_is_refused_by_every_way(self):
+        """KK-026, KK-T012, KK-T013: set, changed and removed."""
         for kind, part, key, value, who in METADATA:
             shown = f"{KINDS[kind][2]} is forbidden: modification of reserved {part[:-1]}: \"{key}\""
             with self.nothing_changes(kind):
@@ -69,6 +70,7 @@ class Matrix(Case):
                                 self.refused(answer, 403, shown, (kind, key, way, actor))
 
     def test_fields_are_refused_by_every_way(self):
+        """KK-094, KK-095, KK-100, KK-T025, KK-T027, KK-T051, KK-T055: what a Workspace and a LogicalCluster are is the system's to say."""
         for kind, path, value, code, text, who in FIELDS:
             with self.nothing_changes(kind):
                 for actor, request in self.actors(who):
@@ -89,6 +91,7 @@ class Matrix(Case):
                             self.refused(answer, 403, ": access denied", (kind, path, way, actor))
 
     def test_KK311_these_statuses_are_not_read_either(self):
+        """KK-143, KK-167, KK-T093."""
         for kind in ("export", "binding"):
             collection, name, _ = KINDS[kind]
             for client in (ann, admin):
@@ -173,9 +176,13 @@ class Creation(Case):
             kit.eventually(lambda c=collection: system.get(f"{c}/made").status == 404)
 
     def test_KK025_system_fields_are_the_servers(self):
-        for kind, make in (("map", lambda: body_of("map", "dated")), ("wt", lambda: body_of("wt", "dated", {
+        """KK-T011."""
+        schema = {"group": "dated.test", "scope": "Cluster", "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+                  "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"type": "object"}}]}
+        for collection, make in ((KINDS["map"][0], lambda: body_of("map", "dated")), ("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", lambda: {
+                "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.things.dated.test"}, "spec": schema}),
+                (KINDS["wt"][0], lambda: body_of("wt", "dated", {
                 "extend": {"with": [{"name": "universal", "path": "root"}]}}))):
-            collection = KINDS[kind][0]
             body = make()
             uid, time = "11111111-2222-3333-4444-555555555555", "2001-01-01T00:00:00Z"
             body["metadata"].update(uid=uid, creationTimestamp=time, deletionTimestamp=time, annotations={"kcp.io/shard": "x"})
@@ -184,7 +191,7 @@ class Creation(Case):
                 self.assertNotEqual((meta["uid"], meta["creationTimestamp"]), (uid, time))
                 self.assertNotIn("deletionTimestamp", meta)
                 self.assertNotIn("kcp.io/shard", meta["annotations"])
-                client.must("DELETE", f"{collection}/dated")
+                client.must("DELETE", f"{collection}/{body['metadata']['name']}")
 
     def test_KK046_KK047_a_workspace_does_not_say_where_it_is(self):
         victim = up.make_workspace("victim")["spec"]["cluster"]
@@ -214,6 +221,7 @@ class Creation(Case):
         self.assertEqual(holders, ["root"], "there is one root")
 
     def test_KK040_KK041_the_owner_is_who_asks(self):
+        """KK-T020."""
         forged = {"experimental.tenancy.kcp.io/owner": '{"username":"root","groups":["system:masters"]}',
                   "authorization.kcp.io/required-groups": "mine"}
         body = body_of("ws", "owned", {"location": {"selector": {"matchLabels": {"no": "shard"}}}}, annotations=forged)
@@ -229,6 +237,7 @@ class Creation(Case):
         self.assertEqual({key: kept[key] for key in forged}, forged)
 
     def test_KK055_types_that_one_may_not_use(self):
+        """KK-T023, KK-T028."""
         provider = up.client("/clusters/root:prov")
         provider.must("POST", KINDS["wt"][0], body_of("wt", "secret", {"extend": {"with": [{"name": "universal", "path": "root"}]}}))
         ann.must("POST", KINDS["wt"][0], body_of("wt", "derived", {"extend": {"with": [{"name": "secret", "path": "root:prov"}]}}))
@@ -255,7 +264,7 @@ class Creation(Case):
                 self.refused(answer, 403, "LogicalCluster cannot be deleted", "delete")
             self.refused(client.request("DELETE", KINDS["lc"][0]), 403, "LogicalCluster cannot be deleted", "collection")
 
-    def test_KK223_KK224_groups_of_kcp(self):
+    def test_KK223_KK224_KKT103_groups_of_kcp(self):
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         schemas = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"
 
@@ -286,6 +295,7 @@ class Creation(Case):
 
 class Rights(Case):
     def test_KK166_nobody_accepts_claims_beyond_his_own_rights(self):
+        """KK-T092."""
         grant(ann, "cleo", "binders", [
             {"apiGroups": ["apis.kcp.io"], "resources": ["apibindings"], "verbs": ["*"]},
             {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}, {"nonResourceURLs": ["/"], "verbs": ["access"]}])
@@ -342,6 +352,7 @@ class Rights(Case):
         ann.must("POST", KINDS["ws"][0] + "?dryRun=All", body_of("ws", "policed"))
 
     def test_KK112_KK113_who_is_put_to_sleep_stays_asleep(self):
+        """KK-T059; its watches end: admission_rows_test.py."""
         grant(up.client(), "ann", "sleepers", [{"apiGroups": ["tenancy.kcp.io"], "resources": ["workspaces"], "verbs": ["create"]}])
         up.user_client("ann").must("POST", KINDS["ws"][0], body_of("ws", "sleepy"))
         inside, outside = up.user_client("ann", path="/clusters/root:sleepy"), up.client("/clusters/root:sleepy")

@@ -39,8 +39,9 @@ ROWS = {
     "KK-287": ["wt spec.defaultAPIBindings", "binding spec.reference.export.name", "attacks/rows_test.py: test_KK173"],
     "KK-288": ["wt status.virtualWorkspaces"], "KK-289": ["lc internal.kcp.io/replicate", "map internal.kcp.io/replicate"],
     "KK-291": ["attacks/rows_test.py: test_KK291"], "KK-292": ["attacks/takeover_test.py: untrusted"],
+    "KK-293": ["attacks/restored_test.py: test_KK293"],
 }
-ELSEWHERE = {"KK-293", "KK-294"}  # no test forges a backup yet; the index: topology/index_trust_test.cc
+ELSEWHERE = {"KK-294"}  # the index: topology/index_trust_test.cc
 
 
 def setUpModule():

@@ -426,6 +426,68 @@ class Workspaces(unittest.TestCase):
         types.must("DELETE", f"{TENANCY}/workspaceauthenticationconfigurations/later")
         kit.eventually(lambda: self.status("later", token) == 401, 5)
 
+    def test_SE_048_SE_T027_running_watches_end_with_the_issuer_of_their_workspace(self):
+        """The type names another configuration, none, the configuration changes or goes: within 15 s, with a bookmark; others go on."""
+        issuer, other = Issuer(), Issuer()
+        self.addCleanup(issuer.close)
+        self.addCleanup(other.close)
+        self.assertEqual(configure("root:types", "wary", issuer.jwt(name="email")).status, 201)
+        self.assertEqual(configure("root:types", "wary-too", other.jwt(name="email")).status, 201)
+        make_type("root:types", "type-wary", "wary")
+        make_typed("root:types", "team-wary", "type-wary", "shard-1")
+        grant("root:types:team-wary", [{"kind": "User", "name": "oidc:ann"}])
+        types, patch = installation.client("/clusters/root:types"), {"Content-Type": "application/merge-patch+json"}
+        token, elsewhere = issuer.token(email="ann"), self.a.token(email="user-a@example.com")
+        configuration = f"{TENANCY}/workspaceauthenticationconfigurations/wary"
+        before = types.must("GET", configuration)["spec"]
+
+        def name(*names):
+            return lambda: types.must("PATCH", f"{TENANCY}/workspacetypes/type-wary", {"spec": {"authenticationConfigurations": [
+                {"name": one} for one in names]}}, headers=patch)
+
+        def judge_by(spec):
+            return lambda: types.must("PATCH", configuration, {"spec": spec}, headers=patch)
+
+        audience = json.loads(json.dumps(before))
+        audience["jwt"][0]["issuer"]["audiences"] = ["somebody else"]
+        for what, change, back in (("none", name(), name("wary")), ("another", name("wary-too"), name("wary")),
+                                   ("another audience", judge_by(audience), judge_by(before)),
+                                   ("another issuer", judge_by({"jwt": [other.jwt(name="email")]}), judge_by(before)),
+                                   ("gone", lambda: types.must("DELETE", configuration), lambda: configure("root:types", "wary", *before["jwt"]))):
+            with self.subTest(change=what):
+                kit.eventually(lambda: self.status("wary", token) == 200, 10, "ann may read")
+                watches = [self.watch("team-wary", token), self.watch("team-wary", token), self.watch("team-a", elsewhere)]
+                kit.eventually(lambda: all(events for _, events in watches), 10, "the watches run")
+                clock = kit.Clock()
+                change()
+                for thread, events in watches[:2]:
+                    thread.join(20)
+                    self.assertFalse(thread.is_alive(), "it goes on")
+                    self.assertLess(clock.spent(), 15)
+                    self.assertEqual([event["type"] for event in events][-1], "BOOKMARK", events[-1])
+                self.assertEqual(self.status("wary", token), 401)
+                self.assertTrue(watches[2][0].is_alive(), "of another type")
+                back()
+
+    def watch(self, team, token):
+        """A thread that reads a watch of ConfigMaps to its end, and its events."""
+        client, events = self.proxy.client(f"/clusters/root:types:{team}", cert=None), []
+
+        def read():
+            connection = client.connect(60)
+            try:
+                connection.request("GET", f"{client.url.path}/api/v1/namespaces/default/configmaps?watch=1&allowWatchBookmarks=true"
+                                   "&timeoutSeconds=50", headers=bearer(token))
+                for line in connection.getresponse():
+                    if line.strip():
+                        events.append(json.loads(line))
+            finally:
+                connection.close()
+
+        thread = threading.Thread(target=read, daemon=True)
+        thread.start()
+        return thread, events
+
     def test_kintsugi_up_knows_them_and_the_shard_its_accounts(self):
         token, account = self.a.token(email="user-a@example.com"), installation.client("/clusters/root:types:team-a")
         client = installation.client("/clusters/root:types:team-a", cert=None)

@@ -112,6 +112,17 @@ class Audit(unittest.TestCase):
             self.assertEqual(len(at_shard), 1)
             self.assertEqual(at_shard[0]["annotations"]["kcp.io/cluster"], cluster)
             self.assertEqual(at_shard[0]["verb"], "create")
+            # KK-315: what peers read of Secrets is written down, whichever way they come.
+            pair = kit.make_user(installation.dir, installation.pki, "external-logical-cluster-admin",
+                                 ("system:kcp:external-logical-cluster-admin",))
+            port = (installation.state / "shards/audited/port").read_text().strip()
+            for number, base in enumerate((f"https://127.0.0.1:{proxy.port}", f"https://127.0.0.1:{port}")):
+                peer = kit.Client(f"{base}/clusters/{cluster}", installation.pki / "serving-ca.crt", *pair)
+                peer.must("GET", SECRETS + "/s", headers={"Audit-ID": f"peer-{number}"})
+                line = kit.eventually(lambda n=number: events_in(shard_log, auditID=f"peer-{n}"), what="the shard's line")[0]
+                self.assertEqual((line["user"]["username"], line["verb"], line["objectRef"]["resource"], line["objectRef"]["name"]),
+                                 ("external-logical-cluster-admin", "get", "secrets", "s"))
+            kit.eventually(lambda: events_in(log, auditID="peer-0"), what="the proxy's line")
             # What the caller names the request is its id everywhere.
             answer = client.get(SECRETS + "/s", headers={"Audit-ID": "mine"})
             self.assertEqual(answer.headers["Audit-ID"], "mine")
@@ -124,7 +135,7 @@ class Audit(unittest.TestCase):
             watch.close()
             kit.eventually(lambda: events_in(log, verb="watch", stage="ResponseComplete"), what="the watch has ended")
             self.assertEqual(client.get("/api").status, 200)
-            self.assertEqual(len(events_in(log)), 4, "nothing of paths that the policy leaves out")
+            self.assertEqual(len(events_in(log)), 5, "nothing of paths that the policy leaves out")
             self.assertNotIn("hunter2", log.read_text())
             # Another policy counts without a restart, a broken one does not.
             kit.replace_file(policy, b"rules: what?\n")

@@ -17,6 +17,7 @@
 #include "serving/answer.h"
 #include "serving/identity.h"
 #include "serving/pass_through.h"
+#include "serving/waiting_request.h"
 #include "topology/resolver.h"
 
 namespace kintsugi::proxy {
@@ -25,6 +26,7 @@ namespace {
 using Kind = topology::Resolution::Kind;
 
 constexpr std::string_view kSystem = "system:";
+constexpr int kFirstError = 400;
 constexpr std::size_t kMostHeld = 256U
                                   << 10;  // [bytes] of a refusal, until it is known whose it is
 
@@ -46,6 +48,9 @@ std::string service_owner(Request& request) {
 Place owner_of(Request& request) {
   const krm::RequestTarget& parsed = request.target;
   Place place;
+  if (parsed.form == krm::TargetForm::kOther || parsed.form == krm::TargetForm::kNoService) {
+    return place;  // no route, whoever asks (SE-033)
+  }
   if (parsed.scope == krm::TargetScope::kPartition) {
     place.concerns = place.by_partition = true;
     place.cluster = parsed.scope_cluster;
@@ -91,20 +96,20 @@ bool is_privileged(const auth::UserInfo& user) {
   return user.in_group(auth::kGroupMasters) || user.in_group(auth::kGroupKcpAdmin);
 }
 
-bool is_plain_text(const http::HeaderList& headers) {
-  return headers.get("content-type").starts_with("text/plain");
-}
-
 }  // namespace
 
 /// A request of somebody who is known, or whom a shard may know.
 class ExistenceGate::Guarded final : public serving::PassThrough {
  public:
-  Guarded(ExistenceGate& gate, Request&& request, http::ResponseStream& stream, Place place)
+  /// @param judged  who asks, if his connection does not say it and a shard has been asked
+  Guarded(ExistenceGate& gate, Request&& request, http::ResponseStream& stream, Place place,
+          User judged)
       : serving::PassThrough(stream),
         client_(stream),
         gate_(gate),
         place_(std::move(place)),
+        judged_(std::move(judged)),
+        token_(known() != nullptr ? std::string_view() : request.head.headers.get("authorization")),
         method_(request.head.method),
         target_(request.head.target),
         form_(serving::AnswerForm::of(request.head)) {
@@ -114,24 +119,25 @@ class ExistenceGate::Guarded final : public serving::PassThrough {
 
   void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
     const std::string_view access = headers.get(krm::kAccessHeader);
-    const serving::ConnectionIdentity* identity = serving::identity_of(peer());
-    const bool known = identity != nullptr && identity->user;
-    if (status == 401) {
-      refuse(krm::unauthorized());
-    } else if (status == 403 && access == krm::kAccessDenied) {
+    if (status == 403 && access == krm::kAccessDenied) {
       refuse(serving::not_permitted(method_, target_));
-    } else if (!access.empty()) {  // the shard has judged that already
+    } else if (status != 401 && !access.empty()) {  // the shard has judged that already
       http::HeaderList plain = headers;
       plain.remove(krm::kAccessHeader);
       serving::PassThrough::send_head(status, plain, end);
-    } else if (!known && place_.by_partition && status == 404 && is_plain_text(headers)) {
-      refuse(krm::unauthorized());  // no such Partition: nobody judges the token
-    } else if (known && tells(status)) {
+    } else if (const auth::UserInfo* user = known();
+               user != nullptr ? tells(status) : may_be_ours(status)) {
       status_ = status;
       headers_ = headers;
       ended_ = end;
       state_ = State::kHeld;  // whoever answers may go on before it is decided
-      review(*identity->user);
+      if (user != nullptr) {
+        review(*user);
+      } else {
+        judge();
+      }
+    } else if (status == 401) {
+      refuse(krm::unauthorized());
     } else {
       serving::PassThrough::send_head(status, headers, end);
     }
@@ -183,6 +189,43 @@ class ExistenceGate::Guarded final : public serving::PassThrough {
   [[nodiscard]] bool tells(int status) const {
     const bool at_views = place_.is_service || place_.by_partition;
     return !place_.cluster.empty() && (status == 403 || (status == 404 && at_views));
+  }
+
+  /// Who asks; null: nobody has found out here.
+  [[nodiscard]] const auth::UserInfo* known() const {
+    const serving::ConnectionIdentity* identity = serving::identity_of(peer());
+    if (identity != nullptr && identity->user) {
+      return &*identity->user;
+    }
+    return judged_ ? &*judged_ : nullptr;
+  }
+
+  /// An answer to a token that nobody may have judged: of the proxy itself, or of a shard that does
+  /// not know the accounts of another one.
+  [[nodiscard]] bool may_be_ours(int status) const {
+    if (status == 401) {
+      return !token_cluster(token_).empty();
+    }
+    return status >= kFirstError &&
+           (place_.cluster.empty() || place_.is_service || place_.by_partition);
+  }
+
+  void judge() {
+    gate_.judge(token_, [alive = alive_](User user) {
+      Guarded* const self = *alive;
+      if (self == nullptr || self->state_ != State::kHeld) {
+        return;
+      }
+      if (!user) {
+        self->refuse(krm::unauthorized());
+      } else if (self->status_ == 401) {
+        self->refuse(serving::not_permitted(self->method_, self->target_));
+      } else if (self->tells(self->status_)) {
+        self->review(*user);
+      } else {
+        self->decide(true);
+      }
+    });
   }
 
   void keep(std::string_view bytes, bool end) {
@@ -241,6 +284,8 @@ class ExistenceGate::Guarded final : public serving::PassThrough {
   http::ResponseStream& client_;
   ExistenceGate& gate_;
   const Place place_;
+  const User judged_;
+  const std::string token_;  ///< the header; "" where it is known who asks
   const std::string method_, target_;
   const serving::AnswerForm form_;
   State state_ = State::kPassing;
@@ -252,8 +297,36 @@ class ExistenceGate::Guarded final : public serving::PassThrough {
 };
 
 ExistenceGate::ExistenceGate(std::shared_ptr<topology::SnapshotView> view,
-                             auth::Authorizer& authorizer, RoutedHandler& inner)
-    : view_(std::move(view)), authorizer_(authorizer), inner_(inner) {}
+                             auth::Authorizer& authorizer, auth::Authenticator& tokens,
+                             RoutedHandler& inner)
+    : view_(std::move(view)), authorizer_(authorizer), tokens_(tokens), inner_(inner) {}
+
+void ExistenceGate::judge(std::string_view authorization, std::function<void(User)> done) {
+  http::RequestHead head;
+  head.headers.add("authorization", authorization);
+  // Where its account is; everybody else is known wherever root is.
+  const std::string cluster = token_cluster(authorization);
+  tokens_.authenticate(head, http::PeerInfo(), cluster.empty() ? std::string_view("root") : cluster,
+                       [done = std::move(done)](Expected<User> user) {
+                         done(user ? std::move(*user) : std::nullopt);
+                       });
+}
+
+std::unique_ptr<http::RequestHandler> ExistenceGate::when_known(Request&& request,
+                                                                http::ResponseStream& stream,
+                                                                Then then) {
+  auto waiting = std::make_unique<serving::WaitingRequest>();
+  auto held = std::make_shared<Request>(std::move(request));
+  judge(held->head.headers.get("authorization"),
+        [weak = waiting->weak(), held, &stream, then = std::move(then)](User user) {
+          serving::WaitingRequest* self = *weak;
+          if (self != nullptr && !self->closed()) {
+            self->go_on(user ? then(std::move(*held), std::move(*user))
+                             : answer_private(held->head, stream, krm::unauthorized()));
+          }
+        });
+  return waiting;
+}
 
 std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
     Request&& request, http::ResponseStream& stream) noexcept {
@@ -279,8 +352,16 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
                           has_token ? krm::unauthorized() : krm::method_not_allowed());
   }
   if (auth::has_impersonation(head.headers)) {
-    if (const auto error = judge_impersonation_of(request, identity, view_->current())) {
-      return answer_private(head, stream, *error);
+    if (auto error = judge_impersonation_of(request, identity, view_->current())) {
+      if (!has_token) {
+        return answer_private(head, stream, *error);
+      }
+      // Authentication comes first (KK-001).
+      return when_known(std::move(request), stream,
+                        [&stream, why = std::make_shared<const Error>(std::move(*error))](
+                            Request held, const auth::UserInfo& /*user*/) {
+                          return answer_private(held.head, stream, *why);
+                        });
     }
   }
   // The way around a Partition's view takes a right in root, which nobody unknown has.
@@ -298,9 +379,13 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::on_request(
   };
   // No shard would judge it.
   if (has_token && (is_nobodys(place.cluster) || is_nobodys(request.target.cluster))) {
-    return answer_private(head, stream, krm::unauthorized());
+    return when_known(
+        std::move(request), stream, [this, &stream, place](Request held, auth::UserInfo user) {
+          return std::make_unique<Guarded>(*this, std::move(held), stream, place, std::move(user));
+        });
   }
-  return std::make_unique<Guarded>(*this, std::move(request), stream, std::move(place));
+  return std::make_unique<Guarded>(*this, std::move(request), stream, std::move(place),
+                                   std::nullopt);
 }
 
 }  // namespace kintsugi::proxy

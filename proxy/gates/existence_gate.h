@@ -1,7 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string_view>
 
+#include "auth/authenticator.h"
 #include "auth/authorizer.h"
 #include "http/handler.h"
 #include "proxy/routing/request.h"
@@ -16,8 +20,8 @@ namespace kintsugi::proxy {
 ///   without credentials             401, before anything is looked up
 ///   with a certificate or a token   401, the same
 ///     that does not hold
-///   with a token that only a shard  its shard's answer; 401 where there is no shard to ask
-///     can judge
+///   with a token that only a shard  its shard's answer; what the proxy would say itself it says
+///     can judge                     when that shard knows the token, else 401
 ///   known, without `access`         E1
 ///   known, with `access`            what there is to answer
 ///
@@ -27,16 +31,27 @@ namespace kintsugi::proxy {
 class ExistenceGate final : public RoutedHandler {
  public:
   /// @param authorizer  is asked whether a caller who was refused may enter the cluster at all.
-  /// @param inner  answers; both must outlive it.
+  /// @param tokens  judges tokens that only a shard can judge; sees nothing else of a request.
+  /// @param inner  answers; all must outlive it.
   ExistenceGate(std::shared_ptr<topology::SnapshotView> view, auth::Authorizer& authorizer,
-                RoutedHandler& inner);
+                auth::Authenticator& tokens, RoutedHandler& inner);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       Request&& request, http::ResponseStream& stream) noexcept override;
 
  private:
   class Guarded;
+  using User = std::optional<auth::UserInfo>;
+  using Then = std::function<std::unique_ptr<http::RequestHandler>(Request, auth::UserInfo)>;
+  /// Whose a token is; nullopt: nobody's, or it cannot be known now.
+  void judge(std::string_view authorization, std::function<void(User)> done);
+  /// Goes on when a shard knows the token; else 401.
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> when_known(Request&& request,
+                                                                 http::ResponseStream& stream,
+                                                                 Then then);
+
   std::shared_ptr<topology::SnapshotView> view_;
   auth::Authorizer& authorizer_;
+  auth::Authenticator& tokens_;
   RoutedHandler& inner_;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "krm/not_permitted.h"
+#include "krm/status.h"
 #include "net/loop.h"
 #include "serving/identity.h"
 #include "topology/index.h"
@@ -79,6 +80,25 @@ class Access final : public auth::Authorizer {
   Done held;
 };
 
+/// Knows the token "account", when it is told who is whose.
+class Tokens final : public auth::Authenticator {
+ public:
+  void authenticate(const http::RequestHead& head, const http::PeerInfo&, std::string_view cluster,
+                    Done done) override {
+    ++asked;
+    last_cluster = cluster;
+    EXPECT_EQ(head.headers.size(), 1U) << "nothing else of the request";
+    if (head.headers.get("authorization") == "Bearer account") {
+      done(User{auth::UserInfo{}});
+    } else {
+      done(fail(krm::unauthorized()));
+    }
+  }
+  using User = std::optional<auth::UserInfo>;
+  int asked = 0;
+  std::string last_cluster;
+};
+
 class ExistenceGateTest : public ::testing::Test {
  protected:
   ExistenceGateTest() {
@@ -94,7 +114,7 @@ class ExistenceGateTest : public ::testing::Test {
     index_.upsert_cluster(shard, topology::owned("c-org", "root", "org", "root:org"));
     index_.upsert_workspace(shard, topology::edge("root", "org", "c-org"));
     publisher_.publish(index_.freeze());
-    gate_ = std::make_unique<ExistenceGate>(publisher_.attach(loop_), access_, inner_);
+    gate_ = std::make_unique<ExistenceGate>(publisher_.attach(loop_), access_, tokens_, inner_);
   }
 
   static Request head(const std::string& target, const std::string& token = "") {
@@ -135,6 +155,7 @@ class ExistenceGateTest : public ::testing::Test {
   topology::SnapshotPublisher publisher_;
   Inner inner_;
   Access access_;
+  Tokens tokens_;
   std::unique_ptr<ExistenceGate> gate_;
 };
 
@@ -183,6 +204,72 @@ TEST_F(ExistenceGateTest, SE160_ATokenThatNobodyHereKnows_IsJudgedByAShardOrByNo
   inner_.status = 403;  // as the proxy itself refuses a cluster that no shard has
   EXPECT_EQ(ask("/services/apiexport/root:org/e/clusters/root:nope/api", nullptr, "opaque").first,
             401);
+}
+
+TEST_F(ExistenceGateTest, SE160_WhatTheProxySaysItself_IsForTokensThatAShardKnows) {
+  constexpr const char* kOurs[] = {"/clusters/*/api/v1/configmaps", "/clusters/*/livez",
+                                   "/clusters/*/metrics", "/clusters/*/x",
+                                   "/services/apiexport/root:org/e/clusters/*/api"};
+  for (const int status : {400, 403, 404, 405, 406, 503}) {
+    inner_.status = status;
+    for (const char* target : kOurs) {
+      EXPECT_EQ(ask(target, nullptr, "opaque").first, 401) << target << status;
+      EXPECT_NE(ask(target, nullptr, "account").first, 401) << target << status;
+    }
+  }
+  EXPECT_EQ(tokens_.last_cluster, "root");
+  const int asked = tokens_.asked;
+  inner_.status = 404;  // a shard's answer, which has judged the token
+  EXPECT_EQ(ask("/clusters/root:org/api", nullptr, "opaque").first, 404);
+  inner_.status = 200;
+  EXPECT_EQ(ask("/clusters/*/api", nullptr, "opaque").first, 200);
+  EXPECT_EQ(tokens_.asked, asked);
+}
+
+TEST_F(ExistenceGateTest, SE160_WhoIsKnown_HearsE1OfNoneToo) {
+  inner_.status = 403;
+  inner_.headers.add(krm::kAccessHeader, krm::kAccessDenied);
+  const int status = ask("/clusters/root:org/api", nullptr, "account").first;
+  inner_.headers = {};
+  EXPECT_EQ(status, 403);
+  const auto none = ask("/clusters/root:nope/api", nullptr, "account");
+  EXPECT_EQ(none.first, 403);
+  EXPECT_NE(none.second.find(message("/clusters/root:nope/api")), std::string::npos);
+  EXPECT_EQ(ask("/clusters/root:nope/api", nullptr, "opaque").first, 401);
+}
+
+TEST_F(ExistenceGateTest, KK001_WhomNobodyMaySpeakFor_IsToldToWhoIsKnown) {
+  const auto code = [this](const char* target, const char* token, const char* group) {
+    Client client;
+    Request request = head(target, token);
+    request.head.headers.add("impersonate-user", "ann");
+    request.head.headers.add("impersonate-group", group);
+    const auto handler = gate_->on_request(std::move(request), client);
+    return client.status;
+  };
+  for (const char* group : {"system:masters", "system:kcp:logical-cluster-admin", "system:nodes",
+                            "system:cluster:x", "apis.kcp.io:binding:x"}) {
+    for (const char* form : kForms) {
+      EXPECT_EQ(code(fill(form, "root:org").c_str(), "opaque", group), 401) << form << group;
+      EXPECT_EQ(code(fill(form, "root:org").c_str(), "account", group), 403) << form << group;
+    }
+  }
+  EXPECT_EQ(inner_.requests, 0);
+}
+
+TEST_F(ExistenceGateTest, SE033_WhereNothingIs_NobodyIsAskedWhoHeIs) {
+  inner_.status = 404;
+  for (const char* target :
+       {"/clusters/root:org/clusters/root/api", "/clusters/root:nope/clusters/root/api",
+        "/clusters/root:org/shards/one/api", "/clusters/root/partitions/a/b", "/shards/one/api",
+        "/shards/nope/api", "/shards/one/livez", "/partitions/root:org/p/api",
+        "/shards/one/services/nothing/x", "/clusters/root:org/%63lusters/root/api",
+        "/services/apiexport/root:org/e/clusters/root/clusters/root/api"}) {
+    EXPECT_EQ(ask(target, nullptr).first, 404) << target;
+    EXPECT_EQ(ask(target, "").first, 404) << target;
+    EXPECT_EQ(ask(target, nullptr, "opaque").first, 404) << target;
+  }
+  EXPECT_EQ(tokens_.asked, 0);
 }
 
 TEST_F(ExistenceGateTest, SE161_WhoHasNoAccess_HearsE1WithThePathAsItWasSent) {

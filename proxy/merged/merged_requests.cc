@@ -15,6 +15,7 @@
 #include "proxy/forwarding/open_bounds.h"
 #include "proxy/gates/impersonate.h"
 #include "proxy/merged/internal/review_plan.h"
+#include "proxy/merged/internal/token_payer.h"
 #include "serving/answer.h"
 #include "serving/identity.h"
 #include "topology/resolver.h"
@@ -137,6 +138,7 @@ MergedRequests::Answer MergedRequests::read(Request&& request, http::ResponseStr
                  asked.info.group, asked.info.resource};
   merge.info = std::move(asked.info);
   merge.path = topology::shard_target(first, "*", asked.path);
+  merge.payer = token_payer(head, stream.peer());
   merge.reviews = std::move(reviews);
   if (request.target.scope == krm::TargetScope::kPartition) {
     merge.members = [this, scope = Scope(request.target)] {
@@ -303,6 +305,7 @@ MergedRequests::Answer MergedRequests::service(Request&& request, http::Response
   merge.path = front + asked.path;
   merge.info = std::move(asked.info);
   merge.virtual_url = true;
+  merge.payer = token_payer(head, stream.peer());
   merge.members = [this, scope = Scope(request.target), method = head.method, target = head.target,
                    path = request.service(), is_watch = request.target.is_watch] {
     std::vector<aggregation::Member> members;

@@ -96,6 +96,10 @@ struct Request {
 /// (in_cluster.h). @param plain  see has_plain_servers()
 [[nodiscard]] Request understand(http::RequestHead&& head, bool plain);
 
+/// The logical cluster that the ServiceAccount token in an Authorization header says it is of; ""
+/// without such a claim, or one that is no name. Nothing is verified here; a shard does that.
+[[nodiscard]] std::string token_cluster(std::string_view authorization);
+
 /// Answers requests that are understood: gates, and what is behind them. One instance per loop.
 class RoutedHandler {
  public:

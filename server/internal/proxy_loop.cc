@@ -2,6 +2,7 @@
 
 #include "aggregation/rights/reviewer.h"
 #include "apiserver/body_bounds.h"
+#include "apiserver/continue_keys.h"
 #include "base/strings.h"
 #include "controlplane/admission/reserved_metadata.h"
 #include "controlplane/kinds/kcp_kinds.h"
@@ -216,7 +217,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   // Servers of source `static` are no secret, and judge themselves who may ask them what.
   if (shared_.config.existence == "hide" && shared_.config.topology.source != "static") {
     existence_ = std::make_unique<proxy::ExistenceGate>(view_, own_root ? *authorizer : *reviews_,
-                                                        *handler_);
+                                                        *authenticator_, *handler_);
     answers = existence_.get();
   }
   limit_ = std::make_unique<proxy::LimitGate>(
@@ -469,6 +470,9 @@ void ProxyLoop::set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy
 
 void ProxyLoop::set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys) {
   loop_.post([this, slots = std::move(slots), keys = std::move(keys)] {
+    if (!keys.empty()) {
+      apiserver::seal_continue_tokens(*local_, keys);
+    }
     handler_->set_slots(slots, keys);
   });
 }

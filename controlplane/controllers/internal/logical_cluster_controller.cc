@@ -8,6 +8,7 @@
 #include "apiserver/keys.h"
 #include "base/log.h"
 #include "controlplane/clusters/trust.h"
+#include "controlplane/controllers/internal/resource_locks.h"
 #include "controlplane/controllers/lifecycle.h"
 #include "controlplane/internal/names.h"
 #include "krm/annotations.h"
@@ -21,6 +22,9 @@ using krm::Json;
 
 constexpr std::string_view kRbacGroup = "rbac.authorization.k8s.io";
 constexpr Duration kSweepAfter = seconds(2);
+constexpr Duration kLocksAfter = milliseconds(500);  // bindings and definitions change in bursts
+constexpr std::string_view kDefinitionGroup = "apiextensions.k8s.io";
+constexpr std::string_view kDefinitions = "customresourcedefinitions";
 constexpr Duration kLookAgain = milliseconds(50);
 
 /// Initializers whose work this shard does itself while it fills a cluster.
@@ -126,6 +130,15 @@ void LogicalClusterController::start() {
       queue_.add(change.cluster);
     }
   });
+  for (const auto& [group, resource] :
+       {std::pair(kApisGroup, kApiBindings), std::pair(kDefinitionGroup, kDefinitions)}) {
+    follow(group, resource, [this](const apiserver::ApiServer::Change& change) {
+      const ClusterInfo* info = params_.index.find(change.cluster);
+      if (info != nullptr && !info->deleting) {
+        queue_.add_after(change.cluster, kLocksAfter);
+      }
+    });
+  }
   // The last object of a deleted cluster lets it go.
   follow("", "", [this](const apiserver::ApiServer::Change& change) {
     if (change.object != nullptr) {
@@ -155,7 +168,8 @@ void LogicalClusterController::process(const std::string& cluster, Finished fini
     }
     return;
   }
-  if (keep_path(cluster, *object, finished) || keep_admin(cluster, *object, finished)) {
+  if (keep_path(cluster, *object, finished) || keep_admin(cluster, *object, finished) ||
+      keep_locks(cluster, *object, finished)) {
     return;  // what was written queues it again
   }
   auto work = std::make_shared<Fill>();
@@ -230,6 +244,22 @@ bool LogicalClusterController::keep_admin(const std::string& cluster, const Json
     const std::string uid = apiserver::uid_of(*binding);
     apiserver::ControllerBase::remove(key, uid, written);  // nobody can change a roleRef
   }
+  return true;
+}
+
+/// The annotation says who serves what (KK-117), whoever changed it. Returns whether something is
+/// written.
+bool LogicalClusterController::keep_locks(const std::string& cluster, const Json& object,
+                                          const Finished& finished) {
+  const std::string locks = resource_locks(reader(), cluster);
+  const std::string said = annotation(object, krm::kResourceBindingsAnnotation);
+  if (said == locks || (said.empty() && locks == "{}")) {
+    return false;
+  }
+  Json told = object;
+  told.make({"metadata", "annotations", krm::kResourceBindingsAnnotation}) = locks;
+  update(cluster_key(cluster), "", std::move(told),
+         [finished](Expected<Json> stored) { finished(stored.has_value()); });
   return true;
 }
 

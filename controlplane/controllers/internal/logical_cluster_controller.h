@@ -16,7 +16,8 @@ namespace kintsugi::controlplane {
 /// Source: AM-484, AM-488, AM-489.
 /// New: namespaces default and kube-system, ClusterRoleBinding workspace-admin for the creator,
 /// then status (URL, initializers, terminators, phase, conditions). The binding and the annotation
-/// kcp.io/path are restored whenever they differ (KK-103, KK-104). Initializers whose work this
+/// kcp.io/path are restored whenever they differ (KK-103, KK-104), and who serves which resource is
+/// written down (KK-117, resource_locks.h). Initializers whose work this
 /// controller does are done at once; the cluster is Ready when no other is left.
 /// Deleted: once all terminators are gone, every object of every kind that the cluster serves,
 /// honouring finalizers; cluster-wide RBAC last, so that whoever must take finalizers off still
@@ -43,6 +44,7 @@ class LogicalClusterController final : public apiserver::ControllerBase {
   void set_status(const std::shared_ptr<Fill>& work);
   bool keep_path(const std::string& cluster, const krm::Json& object, const Finished& finished);
   bool keep_admin(const std::string& cluster, const krm::Json& object, const Finished& finished);
+  bool keep_locks(const std::string& cluster, const krm::Json& object, const Finished& finished);
   void empty(const std::string& cluster, krm::Json object, Finished finished);
   void sweep(const std::string& cluster, Finished finished);
 

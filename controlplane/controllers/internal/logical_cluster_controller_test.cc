@@ -113,6 +113,44 @@ TEST_F(LivingClusterTest, WhenDeleted_TP075_ContentStaysUntilTheTerminatorsAreGo
   EXPECT_EQ(server_.find(config_map("kept")), nullptr);
 }
 
+TEST_F(LivingClusterTest, KK117_WhoServesAResource_IsWrittenDownAndRestored) {
+  const auto locks = [this] {
+    return std::string(server_.find(kKey)->text(
+        {"metadata", "annotations", "internal.apis.kcp.io/resource-bindings"}));
+  };
+  server_.serve("apis.kcp.io", "apibindings", "APIBinding", false);
+  server_.serve("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition",
+                false);
+  put(R"({"metadata": {"annotations": {"internal.apis.kcp.io/resource-bindings": "{}"}}})");
+  EXPECT_EQ(locks(), "{}");
+  const auto definition = [this](const char* plural, const char* status) {
+    server_.put(
+        {"c", "apiextensions.k8s.io", "customresourcedefinitions", "",
+         std::string(plural) + ".ex.io"},
+        *krm::Json::parse(std::string(R"({"spec": {"group": "ex.io", "names": {"plural": ")") +
+                          plural + R"("}}, "status": {"conditions": [{"type": "Established",
+                                  "status": ")" +
+                          status + R"("}]}})"));
+  };
+  definition("widgets", "True");
+  definition("refused", "False");  // another has its names
+  server_.put({"c", "apis.kcp.io", "apibindings", "", "gears"},
+              *krm::Json::parse(R"({"status": {"boundResources": [{"group": "gear.io",
+                  "resource": "gears"}, {"group": "", "resource": "things"}]}})"));
+  const std::string wanted =
+      R"({"gears.gear.io":{"n":"gears"},"things.core":{"n":"gears"},"widgets.ex.io":{"c":true}})";
+  for (const char* forged :
+       {"{}", R"({\"gears.gear.io\":{\"n\":\"mine\"}})", "", "[]", "no JSON"}) {
+    put((std::string(
+             R"({"metadata": {"annotations": {"internal.apis.kcp.io/resource-bindings": ")") +
+         forged + R"("}}})")
+            .c_str());
+    EXPECT_EQ(locks(), wanted) << forged;
+  }
+  put(R"({"metadata": {}})");
+  EXPECT_EQ(locks(), wanted) << "none at all";
+}
+
 TEST_F(LivingClusterTest, KK104_WhenTheAdminBindingIsChanged_ItIsRestored) {
   const apiserver::ObjectKey binding{"c", "rbac.authorization.k8s.io", "clusterrolebindings", "",
                                      "workspace-admin"};

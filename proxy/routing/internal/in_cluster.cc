@@ -5,6 +5,7 @@
 #include "auth/jwt.h"
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
+#include "proxy/routing/request.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -25,17 +26,25 @@ std::string cluster_claim(std::string_view token) {
 
 }  // namespace
 
+std::string token_cluster(std::string_view authorization) {
+  if (!authorization.starts_with(kScheme)) {
+    return {};
+  }
+  std::string cluster = cluster_claim(authorization.substr(kScheme.size()));
+  return krm::is_workspace_path(cluster) ? std::move(cluster) : std::string();
+}
+
 std::optional<std::string> in_cluster_target(const http::RequestHead& head,
                                              const krm::RequestTarget& parsed) {
   const std::string_view target = head.target;
   const std::string_view authorization = head.headers.get("authorization");
   if (parsed.form != krm::TargetForm::kOther || parsed.word != krm::TargetWord::kNone ||
-      parsed.fault != krm::TargetFault::kNone || !authorization.starts_with(kScheme) ||
-      !target.starts_with('/') || head.headers.contains("x-kubernetes-sharded-request")) {
+      parsed.fault != krm::TargetFault::kNone || !target.starts_with('/') ||
+      head.headers.contains("x-kubernetes-sharded-request")) {
     return std::nullopt;
   }
-  const std::string cluster = cluster_claim(authorization.substr(kScheme.size()));
-  if (!krm::is_workspace_path(cluster)) {
+  const std::string cluster = token_cluster(authorization);
+  if (cluster.empty()) {
     return std::nullopt;
   }
   std::string_view path = target.substr(0, target.find('?'));

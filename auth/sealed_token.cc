@@ -1,0 +1,62 @@
+#include "auth/sealed_token.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "auth/internal/mac.h"
+#include "base/aead.h"
+#include "base/strings.h"
+
+namespace kintsugi::auth {
+namespace {
+
+constexpr char kVersion = 2;  // 1 was authenticated and readable
+constexpr std::size_t kHead = 2;
+
+SecretKey derived(const TokenKey& key) {
+  const auto bytes = hmac_sha256(key.secret, "kintsugi: tokens that are sealed");
+  return SecretKey(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+std::string head_of(std::uint8_t id) { return {kVersion, static_cast<char>(id)}; }
+
+}  // namespace
+
+std::string bound_to(std::initializer_list<std::string_view> parts) {
+  std::string out;
+  for (const std::string_view part : parts) {
+    out.append(std::to_string(part.size())).append(":").append(part);
+  }
+  return out;
+}
+
+std::string seal_token(std::string_view plain, std::string_view bound, const TokenKey& key) {
+  std::string bytes = head_of(key.id);
+  gcm_seal(bytes, derived(key), bytes + std::string(bound), plain);
+  return base64url_encode(bytes);
+}
+
+tl::expected<std::string, TokenFault> open_token(std::string_view text, std::string_view bound,
+                                                 const TokenKeys& keys) {
+  const std::optional<std::string> bytes = base64url_decode(text);
+  // Of all texts that mean these bytes only the one that was handed out is good.
+  if (!bytes || bytes->size() < kHead + kGcmNonce + kGcmTag || bytes->front() != kVersion ||
+      base64url_encode(*bytes) != text) {
+    return tl::unexpected(TokenFault::kUndecodable);
+  }
+  const auto id = static_cast<std::uint8_t>((*bytes)[1]);
+  const auto key =
+      std::find_if(keys.begin(), keys.end(), [id](const TokenKey& one) { return one.id == id; });
+  if (key == keys.end()) {
+    return tl::unexpected(TokenFault::kOldKey);
+  }
+  std::optional<std::string> plain = gcm_open(derived(*key), head_of(id) + std::string(bound),
+                                              std::string_view(*bytes).substr(kHead));
+  if (!plain) {
+    return tl::unexpected(TokenFault::kForeign);
+  }
+  return std::move(*plain);
+}
+
+}  // namespace kintsugi::auth
