@@ -2,6 +2,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/objects.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
@@ -43,6 +44,32 @@ std::optional<std::int64_t> first_end_of(std::string_view pem) noexcept {
   const unsigned long cause = ERR_peek_last_error();  // NO_START_LINE: the text ended in order
   ERR_clear_error();
   return ERR_GET_REASON(cause) == PEM_R_NO_START_LINE ? first : std::nullopt;
+}
+
+bool is_of_organization(std::string_view pem, std::string_view organization) noexcept {
+  if (pem.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    return false;
+  }
+  const std::unique_ptr<BIO, Deleter> source(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const std::unique_ptr<X509, Deleter> certificate(
+      source == nullptr ? nullptr : PEM_read_bio_X509(source.get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  const X509_NAME* const subject =
+      certificate == nullptr ? nullptr : X509_get_subject_name(certificate.get());
+  for (int i = -1; subject != nullptr;) {
+    i = X509_NAME_get_index_by_NID(subject, NID_organizationName, i);
+    if (i < 0) {
+      break;
+    }
+    const ASN1_STRING* text = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, i));
+    const std::string_view value(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+                                 static_cast<std::size_t>(ASN1_STRING_length(text)));
+    if (value == organization) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace kintsugi::auth

@@ -10,4 +10,8 @@ namespace kintsugi::auth {
 /// is skipped. nullopt: there is none, or one that is broken.
 [[nodiscard]] std::optional<std::int64_t> first_end_of(std::string_view pem) noexcept;
 
+/// Whether the first certificate in a PEM text is of an organization (O), which is a group. False
+/// for what cannot be read.
+[[nodiscard]] bool is_of_organization(std::string_view pem, std::string_view organization) noexcept;
+
 }  // namespace kintsugi::auth

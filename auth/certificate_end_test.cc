@@ -30,5 +30,16 @@ TEST(CertificateEnd, WhenThereIsNoneOrABrokenOne_NothingIsSaid) {
   EXPECT_EQ(first_end_of(ending(1'900'000'000) + broken), std::nullopt);
 }
 
+TEST(CertificateEnd, WhenAskedForAnOrganization_TheFirstCertificateAnswers) {
+  testing::Spec spec;
+  spec.organizations = {"team", "system:masters"};
+  const std::string administrator = testing::make(spec, nullptr)->pem();
+  EXPECT_TRUE(is_of_organization(administrator, "system:masters"));
+  EXPECT_TRUE(is_of_organization(administrator, "team"));
+  EXPECT_FALSE(is_of_organization(administrator, "system:master"));
+  EXPECT_FALSE(is_of_organization(ending(1'900'000'000) + administrator, "system:masters"));
+  EXPECT_FALSE(is_of_organization("no PEM", "system:masters"));
+}
+
 }  // namespace
 }  // namespace kintsugi::auth

@@ -46,7 +46,7 @@ struct ShardServerParams {
   std::size_t loops = 1;     ///< threads that serve; controllers run on the first
   std::string external_url;  ///< the proxy's, "" = the shard's own
   std::shared_ptr<net::TlsContext> server_tls;
-  std::shared_ptr<net::TlsContext> client_tls;  ///< as shard administrator, to other shards
+  std::shared_ptr<net::TlsContext> client_tls;  ///< as this shard, to other shards
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier;
   std::vector<std::string> proxy_names{"kcp-front-proxy"};  ///< may assert identities
   auth::BorderRules peers{};   ///< whose certificates may administer logical clusters from outside

@@ -8,8 +8,10 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "base/digest.h"
 #include "net/internal/dialer.h"
 #include "net/internal/tls_internal.h"
 #include "net/openssl_memory.h"
@@ -158,6 +160,64 @@ Expected<KeyPair> make_ca(const std::string& common_name, int days) {
   return sign_and_write(native, key.get(), key.get());
 }
 
+namespace {
+
+bool add_subject(X509_NAME* name, const CertificateRequest& request) {
+  bool ok = name != nullptr;
+  for (const std::string& organization : request.organizations) {
+    ok = ok && add_name(name, "O", organization);
+  }
+  return ok && (request.common_name.empty() || add_name(name, "CN", request.common_name));
+}
+
+/// A certificate for a public key, not signed yet. @error as issue()
+Expected<CertificatePtr> certificate_for(EVP_PKEY* key, X509* issuer,
+                                         const CertificateRequest& request) {
+  Expected<std::string> names = alternative_names(request);
+  if (!names) {
+    return fail(std::move(names).error());
+  }
+  CertificatePtr certificate = blank(key, request.days);
+  X509* native = certificate.get();
+  bool ok = native != nullptr && end_with(native, issuer) &&
+            X509_set_issuer_name(native, X509_get_subject_name(issuer)) == 1 &&
+            add_subject(X509_get_subject_name(native), request);
+  ok = ok && add_extension(native, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
+       add_extension(native, issuer, NID_key_usage, "critical,digitalSignature") &&
+       add_extension(native, issuer, NID_authority_key_identifier, "keyid");
+  std::string usage = request.server ? "serverAuth" : "";
+  if (request.client) {
+    usage += usage.empty() ? "clientAuth" : ",clientAuth";
+  }
+  ok = ok && (usage.empty() || add_extension(native, issuer, NID_ext_key_usage, usage));
+  ok = ok && (names->empty() || add_extension(native, issuer, NID_subject_alt_name, *names));
+  if (!ok) {
+    return broken(Errc::kInternal, "certificate \"" + request.common_name + "\"");
+  }
+  return certificate;
+}
+
+using SigningRequestPtr = OpensslPtr<X509_REQ, X509_REQ_free>;
+
+bool is_strong(const EVP_PKEY* key) {
+  const int kind = EVP_PKEY_get_base_id(key), bits = EVP_PKEY_get_bits(key);
+  return (kind == EVP_PKEY_EC && bits >= 256) || (kind == EVP_PKEY_RSA && bits >= 2048) ||
+         kind == EVP_PKEY_ED25519;
+}
+
+/// It asks for nothing but the subject that it gets; an empty one is any.
+bool asks_for(X509_REQ* request, const CertificateRequest& what) {
+  X509_NAME* const subject = X509_REQ_get_subject_name(request);
+  const std::unique_ptr<X509_NAME, void (*)(X509_NAME*)> wanted(X509_NAME_new(), X509_NAME_free);
+  STACK_OF(X509_EXTENSION)* const extensions = X509_REQ_get_extensions(request);
+  const bool more = extensions != nullptr && sk_X509_EXTENSION_num(extensions) > 0;
+  sk_X509_EXTENSION_pop_free(extensions, X509_EXTENSION_free);
+  return !more && (X509_NAME_entry_count(subject) == 0 ||
+                   (add_subject(wanted.get(), what) && X509_NAME_cmp(subject, wanted.get()) == 0));
+}
+
+}  // namespace
+
 Expected<KeyPair> issue(const KeyPair& ca, const CertificateRequest& request) {
   ERR_clear_error();
   const CertificatePtr issuer = read_certificate(ca.certificate_pem);
@@ -165,36 +225,138 @@ Expected<KeyPair> issue(const KeyPair& ca, const CertificateRequest& request) {
   if (issuer == nullptr || issuer_key == nullptr) {
     return broken(Errc::kConfig, "CA certificate or key cannot be read");
   }
-  Expected<std::string> names = alternative_names(request);
-  if (!names) {
-    return fail(std::move(names).error());
-  }
   const KeyPtr key(EVP_EC_gen("P-256"));
   if (key == nullptr) {
     return broken(Errc::kInternal, "key cannot be made");
   }
-  const CertificatePtr certificate = blank(key.get(), request.days);
-  X509* native = certificate.get();
-  bool ok = native != nullptr && end_with(native, issuer.get()) &&
-            X509_set_issuer_name(native, X509_get_subject_name(issuer.get())) == 1;
-  for (const std::string& organization : request.organizations) {
-    ok = ok && add_name(X509_get_subject_name(native), "O", organization);
+  auto certificate = certificate_for(key.get(), issuer.get(), request);
+  if (!certificate) {
+    return fail(std::move(certificate.error()));
   }
-  ok = ok && (request.common_name.empty() ||
-              add_name(X509_get_subject_name(native), "CN", request.common_name));
-  ok = ok && add_extension(native, issuer.get(), NID_basic_constraints, "critical,CA:FALSE") &&
-       add_extension(native, issuer.get(), NID_key_usage, "critical,digitalSignature") &&
-       add_extension(native, issuer.get(), NID_authority_key_identifier, "keyid");
-  std::string usage = request.server ? "serverAuth" : "";
-  if (request.client) {
-    usage += usage.empty() ? "clientAuth" : ",clientAuth";
-  }
-  ok = ok && (usage.empty() || add_extension(native, issuer.get(), NID_ext_key_usage, usage));
-  ok = ok && (names->empty() || add_extension(native, issuer.get(), NID_subject_alt_name, *names));
+  return sign_and_write(certificate->get(), key.get(), issuer_key.get());
+}
+
+Expected<SigningRequest> make_signing_request(const std::string& common_name,
+                                              const std::vector<std::string>& organizations) {
+  ERR_clear_error();
+  const KeyPtr key(EVP_EC_gen("P-256"));
+  const SigningRequestPtr request(X509_REQ_new());
+  const BioPtr request_out(BIO_new(BIO_s_mem())), key_out(BIO_new(BIO_s_mem()));
+  CertificateRequest subject;
+  subject.common_name = common_name;
+  subject.organizations = organizations;
+  const bool ok = key != nullptr && request != nullptr &&
+                  X509_REQ_set_version(request.get(), 0) == 1 &&
+                  add_subject(X509_REQ_get_subject_name(request.get()), subject) &&
+                  X509_REQ_set_pubkey(request.get(), key.get()) == 1 &&
+                  X509_REQ_sign(request.get(), key.get(), EVP_sha256()) > 0 &&
+                  PEM_write_bio_X509_REQ(request_out.get(), request.get()) == 1 &&
+                  PEM_write_bio_PKCS8PrivateKey(key_out.get(), key.get(), nullptr, nullptr, 0,
+                                                nullptr, nullptr) == 1;
   if (!ok) {
-    return broken(Errc::kInternal, "certificate \"" + request.common_name + "\"");
+    return broken(Errc::kInternal, "request for a certificate");
   }
-  return sign_and_write(native, key.get(), issuer_key.get());
+  return SigningRequest{text_of(request_out.get()), text_of(key_out.get())};
+}
+
+Expected<std::string> sign_request(const KeyPair& ca, const std::string& request_pem,
+                                   const CertificateRequest& what) {
+  ERR_clear_error();
+  const CertificatePtr issuer = read_certificate(ca.certificate_pem);
+  const KeyPtr issuer_key = read_key(ca.key_pem);
+  if (issuer == nullptr || issuer_key == nullptr) {
+    return broken(Errc::kConfig, "CA certificate or key cannot be read");
+  }
+  const BioPtr in(BIO_new_mem_buf(request_pem.data(), static_cast<int>(request_pem.size())));
+  const SigningRequestPtr request(PEM_read_bio_X509_REQ(in.get(), nullptr, nullptr, nullptr));
+  EVP_PKEY* const key = request == nullptr ? nullptr : X509_REQ_get0_pubkey(request.get());
+  if (key == nullptr || !is_strong(key) || X509_REQ_verify(request.get(), key) != 1) {
+    ERR_clear_error();
+    return fail(Errc::kBadRequest,
+                "the request is not signed with its own key of at least P-256 or RSA 2048");
+  }
+  if (!asks_for(request.get(), what)) {
+    return fail(Errc::kForbidden, "the request asks for more than the token gives");
+  }
+  auto certificate = certificate_for(key, issuer.get(), what);
+  if (!certificate) {
+    return fail(std::move(certificate.error()));
+  }
+  const BioPtr out(BIO_new(BIO_s_mem()));
+  if (X509_sign(certificate->get(), issuer_key.get(), EVP_sha256()) == 0 ||
+      PEM_write_bio_X509(out.get(), certificate->get()) != 1) {
+    return broken(Errc::kInternal, "certificate cannot be signed");
+  }
+  return text_of(out.get());
+}
+
+std::string public_key_hash(const std::string& certificate_pem) {
+  const CertificatePtr certificate = read_certificate(certificate_pem);
+  unsigned char* der = nullptr;
+  const int length =
+      certificate == nullptr ? 0 : i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate.get()), &der);
+  std::string hash;
+  if (length > 0) {
+    hash = "sha256:" +
+           sha256_hex({reinterpret_cast<const char*>(der), static_cast<std::size_t>(length)});
+  }
+  OPENSSL_free(der);
+  ERR_clear_error();
+  return hash;
+}
+
+std::vector<std::string> split_certificates(const std::string& pem) {
+  std::vector<std::string> out;
+  const BioPtr in(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  while (in != nullptr) {
+    const CertificatePtr certificate(PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr));
+    const BioPtr text(BIO_new(BIO_s_mem()));
+    if (certificate == nullptr || text == nullptr ||
+        PEM_write_bio_X509(text.get(), certificate.get()) != 1) {
+      break;
+    }
+    out.push_back(text_of(text.get()));
+  }
+  ERR_clear_error();
+  return out;
+}
+
+bool is_key_of(const std::string& certificate_pem, const std::string& key_pem) {
+  const CertificatePtr certificate = read_certificate(certificate_pem);
+  const KeyPtr key = read_key(key_pem);
+  const bool fits = certificate != nullptr && key != nullptr &&
+                    X509_check_private_key(certificate.get(), key.get()) == 1;
+  ERR_clear_error();
+  return fits;
+}
+
+bool is_issued_by(const std::string& certificate_pem, const std::string& issuer_pem) {
+  const CertificatePtr certificate = read_certificate(certificate_pem);
+  const CertificatePtr issuer = read_certificate(issuer_pem);
+  const bool issued = certificate != nullptr && issuer != nullptr &&
+                      X509_verify(certificate.get(), X509_get0_pubkey(issuer.get())) == 1;
+  ERR_clear_error();
+  return issued;
+}
+
+bool is_for(const std::string& certificate_pem, const CertificateRequest& request) {
+  const CertificatePtr certificate = read_certificate(certificate_pem);
+  if (certificate == nullptr) {
+    ERR_clear_error();
+    return false;
+  }
+  X509* const native = certificate.get();
+  const bool all =
+      std::all_of(request.dns_names.begin(), request.dns_names.end(),
+                  [native](const std::string& name) {
+                    return X509_check_host(native, name.data(), name.size(), 0, nullptr) == 1;
+                  }) &&
+      std::all_of(request.ip_addresses.begin(), request.ip_addresses.end(),
+                  [native](const std::string& address) {
+                    return X509_check_ip_asc(native, address.c_str(), 0) == 1;
+                  });
+  ERR_clear_error();
+  return all;
 }
 
 bool is_due(const KeyPair& ca, const KeyPair& pair) {

@@ -27,6 +27,12 @@ struct Layout {
   [[nodiscard]] std::string shard_kubeconfig(const std::string& name) const {
     return shard(name) + "/admin.kubeconfig";
   }
+  /// With the proxy's own certificate, which may do what SE-148 lists.
+  [[nodiscard]] std::string proxy_kubeconfig(const std::string& name) const {
+    return shard(name) + "/proxy.kubeconfig";
+  }
+  /// Of the installation that was joined with a token: its proxy's address, a line.
+  [[nodiscard]] std::string proxy_url_file() const { return dir + "/proxy/url"; }
   [[nodiscard]] std::string pid_file(const std::string& process) const {
     return run() + "/" + process + ".pid";
   }

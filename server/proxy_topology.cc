@@ -127,7 +127,7 @@ Expected<void> ProxyControl::start_feed() {
   }
   for (const auto& one : loops_) {
     if (!is_static) {
-      one->start_reviews(admin_tls_);
+      one->start_reviews(admin_tls_, files->reviewed);
     }
   }
   if (auto result = open_admin(); !result) {

@@ -1,5 +1,6 @@
 #include "server/shard_files.h"
 
+#include <string_view>
 #include <utility>
 
 #include "base/secret_file.h"
@@ -27,6 +28,27 @@ Expected<void> make_account_key(const std::string& path) {
   return {};
 }
 
+/// A kubeconfig for the shard itself with one pair of the installation, where it differs.
+Expected<void> write_access(const Layout& layout, std::string_view pair,
+                            const std::string& base_url, const std::string& path) {
+  const Pki pki(layout.pki());
+  auto ca = read_file(pki.certificate("serving-ca"));
+  auto certificate = read_file(pki.certificate(pair));
+  auto key = read_secret_file(pki.key(pair));
+  for (auto* text : {&ca, &certificate, &key}) {
+    if (!*text) {
+      return fail(std::move(text->error()));
+    }
+  }
+  const std::string config = render_kubeconfig(
+      {{"root", base_url + std::string(krm::kRootClusterPath)}, {"base", base_url}}, pair, *ca,
+      *certificate, *key);
+  if (const auto before = read_file(path); before && *before == config) {
+    return {};
+  }
+  return write_file(path, config, 0600);
+}
+
 }  // namespace
 
 Expected<void> check_join_folder(const Layout& layout) {
@@ -35,7 +57,7 @@ Expected<void> check_join_folder(const Layout& layout) {
                                    "` makes an installation to join");
   }
   const Pki pki(layout.pki());
-  for (const char* name : {"serving-ca", "client-ca", "requestheader-ca", "shard-admin"}) {
+  for (const char* name : {"serving-ca", "client-ca", "requestheader-ca"}) {
     if (!file_exists(pki.certificate(name))) {
       return fail(Errc::kConfig, pki.certificate(name) + " is missing; `kintsugi up --dir " +
                                      layout.dir + "` makes an installation to join");
@@ -77,21 +99,13 @@ std::uint16_t last_port(const Layout& layout, const std::string& name) {
 
 Expected<void> write_shard_files(const Layout& layout, const std::string& name,
                                  const std::string& base_url, std::uint16_t port) {
-  const Pki pki(layout.pki());
-  auto ca = read_file(pki.certificate("serving-ca"));
-  auto certificate = read_file(pki.certificate("shard-admin"));
-  auto key = read_secret_file(pki.key("shard-admin"));
-  for (auto* text : {&ca, &certificate, &key}) {
-    if (!*text) {
-      return fail(std::move(text->error()));
+  // Who joined with a token has neither.
+  for (const auto& [pair, path] : {std::pair("shard-admin", layout.shard_kubeconfig(name)),
+                                   std::pair("kintsugi-proxy", layout.proxy_kubeconfig(name))}) {
+    if (!file_exists(Pki(layout.pki()).certificate(pair))) {
+      continue;
     }
-  }
-  const std::string config = render_kubeconfig(
-      {{"root", base_url + std::string(krm::kRootClusterPath)}, {"base", base_url}}, "shard-admin",
-      *ca, *certificate, *key);
-  const std::string path = layout.shard_kubeconfig(name);
-  if (const auto before = read_file(path); !before || *before != config) {
-    if (auto written = write_file(path, config, 0600); !written) {
+    if (auto written = write_access(layout, pair, base_url, path); !written) {
       return written;
     }
   }
@@ -100,7 +114,9 @@ Expected<void> write_shard_files(const Layout& layout, const std::string& name,
 
 std::string proxy_url(const Layout& layout) {
   if (!file_exists(layout.admin_kubeconfig())) {
-    return {};
+    const auto told = read_file(layout.proxy_url_file());
+    return told ? std::string(trim(std::string_view(*told).substr(0, told->find('\n'))))
+                : std::string();
   }
   const auto access = read_kubeconfig(layout.admin_kubeconfig());
   if (!access) {

@@ -23,11 +23,13 @@ namespace kintsugi::server {
 /// The port of the last run, 0 when there was none.
 [[nodiscard]] std::uint16_t last_port(const Layout& layout, const std::string& name);
 
-/// The port file, and `admin.kubeconfig` with the contexts root and base at the shard itself.
+/// The port file; `admin.kubeconfig` and `proxy.kubeconfig` with the contexts root and base at the
+/// shard itself.
 [[nodiscard]] Expected<void> write_shard_files(const Layout& layout, const std::string& name,
                                                const std::string& base_url, std::uint16_t port);
 
-/// "https://127.0.0.1:6443": the proxy's address as users see it, out of <dir>/admin.kubeconfig;
+/// "https://127.0.0.1:6443": the proxy's address as users see it, out of <dir>/admin.kubeconfig, or
+/// as it was told to who joined with a token;
 /// "" when there is none.
 [[nodiscard]] std::string proxy_url(const Layout& layout);
 

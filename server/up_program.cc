@@ -11,16 +11,20 @@
 #include <string_view>
 #include <utility>
 
+#include "auth/audit_log.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "net/listener.h"
 #include "net/loop.h"
 #include "net/signals.h"
 #include "net/tls.h"
 #include "server/files.h"
+#include "server/internal/join_service.h"
 #include "server/internal/pki.h"
 #include "server/internal/ready_probe.h"
 #include "server/internal/supervisor.h"
 #include "server/internal/up_files.h"
+#include "server/kubeconfig.h"
 #include "server/program.h"
 #include "server/shard_files.h"
 
@@ -92,6 +96,26 @@ void print_welcome(const UpOptions& options) {
   std::fflush(stdout);
 }
 
+/// As `kintsugi shard` takes them.
+std::vector<std::string> revocation_arguments(const ShardRevocations& lists) {
+  std::vector<std::string> out;
+  const auto add = [&out](const char* flag, const std::string& value) {
+    if (!value.empty()) {
+      out.insert(out.end(), {flag, value});
+    }
+  };
+  add("--client-crl-file", lists.client_file);
+  add("--requestheader-client-crl-file", lists.request_header_file);
+  add("--backend-crl-file", lists.backend_file);
+  if (!lists.rules.stale_is_refused) {
+    add("--crl-stale", "warn");
+  }
+  if (lists.rules.is_required) {
+    out.emplace_back("--crl-required");
+  }
+  return out;
+}
+
 /// The running installation: everything between the first fork and the last wait.
 class Installation {
  public:
@@ -143,6 +167,9 @@ class Installation {
           "region=" + regions[i % regions.size()] + ",cloud=" + kClouds[i % std::size(kClouds)],
           "--loops",
           std::to_string(options_.shard_loops)};
+      for (std::string& more : revocation_arguments(options_.revocations)) {
+        arguments.push_back(std::move(more));
+      }
       for (std::string& more : options_.tenants.arguments()) {
         arguments.push_back(std::move(more));
       }
@@ -183,7 +210,53 @@ class Installation {
     }
     ready_ = true;
     print_welcome(options_);
+    if (auto opened = open_joining(); !opened) {
+      complain("up", "--join-bind: " + std::string(opened.error().message()));
+      stop(1);
+      return;
+    }
     renew();
+  }
+
+  /// With the proxy's certificate: it is for this address, too.
+  [[nodiscard]] Expected<std::shared_ptr<net::TlsContext>> tls_of_joining() const {
+    const Pki pki(options_.layout.pki());
+    net::TlsParams tls;
+    tls.certificate_file = pki.certificate(kProxy);
+    tls.key_file = pki.key(kProxy);
+    return net::TlsContext::server(tls);
+  }
+
+  Expected<void> open_joining() {
+    if (options_.join_address.empty()) {
+      return {};
+    }
+    auto audit = auth::AuditLog::open({options_.layout.log_file("join")});
+    auto tls = tls_of_joining();
+    if (!audit || !tls) {
+      return fail(std::move(!audit ? audit.error() : tls.error()));
+    }
+    join_audit_ = std::move(*audit);
+    JoinService::Params params;
+    params.pki = options_.layout.pki();
+    params.root = [this] {
+      const auto access = read_kubeconfig(options_.layout.shard_kubeconfig("root"), "base");
+      return access ? access->server : std::string();
+    };
+    params.proxy = [this] { return url_of_proxy(options_); };
+    params.audit = [this](std::string line) { join_audit_->add(std::move(line)); };
+    join_service_ = std::make_unique<JoinService>(std::move(params));
+    net::ListenerParams listener;
+    listener.address = options_.join_address;
+    listener.port = options_.join_port;
+    listener.tls = std::move(*tls);
+    auto opened = net::Listener::open(loop_, std::move(listener), *join_service_);
+    if (!opened) {
+      return fail(std::move(opened.error()));
+    }
+    joining_ = std::move(*opened);
+    log_info("tokens are taken", {{"port", static_cast<int>(joining_->port())}});
+    return {};
   }
 
   void on_signal(int number) {
@@ -204,6 +277,11 @@ class Installation {
       log_error("certificates cannot be renewed", {{"error", renewed.error().to_string()}});
     } else if (*renewed) {
       log_info("certificates renewed", {{"kubeconfig", options_.layout.admin_kubeconfig()}});
+    }
+    if (joining_ != nullptr) {
+      if (auto tls = tls_of_joining(); tls) {
+        joining_->set_tls(std::move(*tls));
+      }
     }
     renewal_.start(kRenewal, [this] { renew(); });
   }
@@ -233,7 +311,10 @@ class Installation {
   net::Signals signals_;
   Supervisor supervisor_;
   net::Timer renewal_{loop_};
-  std::unique_ptr<ReadyProbe> probe_;  ///< null: all are ready, or stopping
+  std::unique_ptr<auth::AuditLog> join_audit_;
+  std::unique_ptr<JoinService> join_service_;
+  std::unique_ptr<net::Listener> joining_;  ///< null: nobody joins by a token
+  std::unique_ptr<ReadyProbe> probe_;       ///< null: all are ready, or stopping
   bool ready_ = false, stopping_ = false;
   int exit_status_ = 0;
 };

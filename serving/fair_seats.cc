@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "auth/own_roles.h"
 #include "serving/process_limits.h"
 
 namespace kintsugi::serving {
@@ -17,7 +18,8 @@ Level level_of(const auth::UserInfo& user) noexcept {
   if (user.name.empty() || user.name == auth::kAnonymous) {
     return Level::kUnknown;
   }
-  if (user.in_group(auth::kGroupExternalLogicalClusterAdmin)) {
+  if (user.in_group(auth::kGroupExternalLogicalClusterAdmin) ||
+      user.in_group(auth::kGroupOwnProxy) || user.in_group(auth::kGroupOwnShard)) {
     return Level::kSystem;
   }
   const bool operates = user.in_group(auth::kGroupKcpAdmin) || user.in_group(auth::kGroupMasters);

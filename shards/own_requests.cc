@@ -12,34 +12,6 @@
 namespace kintsugi::shards {
 namespace {
 
-constexpr std::string_view kReads = "get,list,watch";
-constexpr std::string_view kLists = "list,watch";
-constexpr std::string_view kRbac = "rbac.authorization.k8s.io";
-
-struct Row {
-  std::string_view group, resource, verbs;
-};
-/// In any logical cluster, and in all of them.
-constexpr std::array<Row, 17> kTable = {{
-    {"core.kcp.io", "logicalclusters", kReads},
-    {"core.kcp.io", "shards", kReads},
-    {"tenancy.kcp.io", "workspaces", kReads},
-    {"tenancy.kcp.io", "workspacetypes", kReads},
-    {"tenancy.kcp.io", "workspaceauthenticationconfigurations", kReads},
-    {"apis.kcp.io", "apiexports", kReads},
-    {"apis.kcp.io", "apibindings", kReads},
-    {"apis.kcp.io", "apiexportendpointslices", kReads},
-    {"topology.kcp.io", "partitions", kReads},
-    {"topology.kcp.io", "partitionsets", kReads},
-    {kRbac, "roles", kLists},
-    {kRbac, "rolebindings", kLists},
-    {kRbac, "clusterroles", kLists},
-    {kRbac, "clusterrolebindings", kLists},
-    {"authorization.k8s.io", "subjectaccessreviews", "create"},
-    {"authentication.k8s.io", "tokenreviews", "create"},
-    {"authentication.k8s.io", "selfsubjectreviews", "create"},
-}};
-
 constexpr std::array<std::string_view, 12> kHeaders = {
     "accept",         "accept-encoding",
     "content-type",   "content-length",
@@ -57,41 +29,6 @@ constexpr std::array<std::string_view, 3> kWayHeaders = {"audit-id", "via",
 template <std::size_t N>
 bool is_one_of(std::string_view text, const std::array<std::string_view, N>& table) noexcept {
   return std::find(table.begin(), table.end(), text) != table.end();
-}
-
-bool has_verb(std::string_view verbs, std::string_view verb) {
-  for (std::size_t begin = 0; begin <= verbs.size();) {
-    const std::size_t end = std::min(verbs.find(',', begin), verbs.size());
-    if (verbs.substr(begin, end - begin) == verb) {
-      return true;
-    }
-    begin = end + 1;
-  }
-  return false;
-}
-
-bool below(std::string_view path, std::string_view prefix) {
-  return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/');
-}
-
-bool is_own_path(const krm::RequestInfo& info) {
-  if (info.verb != "get") {
-    return false;
-  }
-  const std::string& path = info.path;
-  return path == "/livez" || path == "/readyz" || path == "/version" || below(path, "/api") ||
-         below(path, "/apis") || below(path, "/openapi");
-}
-
-bool is_in_table(const krm::RequestInfo& info) {
-  if (!info.subresource.empty()) {
-    return false;
-  }
-  const std::string_view resource =
-      std::string_view(info.resource).substr(0, info.resource.find(':'));  // without identity
-  return std::any_of(kTable.begin(), kTable.end(), [&](const Row& row) {
-    return row.group == info.group && row.resource == resource && has_verb(row.verbs, info.verb);
-  });
 }
 
 bool has_own_headers(OwnRole role, const http::HeaderList& headers) {
@@ -157,10 +94,15 @@ bool is_own_request(OwnRole role, const http::RequestHead& head, const std::stri
   }
   const krm::RequestInfo info = asked_by(role, head, target, parsed);
   if (!info.is_resource) {
-    return is_own_path(info);
+    return is_own_path(info.verb, info.path);
   }
-  return role == OwnRole::kReviewed ? info.subresource.empty() && has_verb(kLists, info.verb)
-                                    : is_in_table(info);
+  if (role == OwnRole::kReviewed) {
+    return info.subresource.empty() && (info.verb == "list" || info.verb == "watch");
+  }
+  return has_own_right(
+      role, {info.verb, info.group,
+             std::string_view(info.resource).substr(0, info.resource.find(':')),  // no identity
+             info.subresource});
 }
 
 std::unique_ptr<net::Call> own_fetch(net::Loop& loop, net::Upstream& upstream,

@@ -1,23 +1,16 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "http/handler.h"
 #include "net/upstream.h"
+#include "shards/own_rights.h"
 
 /// What the proxy may ask with its own credential: which can be an administrator's, since kcp opens
 /// `clusters/*` to system:masters only. Source: SE-055, SE-148.
 namespace kintsugi::shards {
-
-/// What own requests are for. Those of callers are of neither.
-enum class OwnRole : std::uint8_t {
-  kTopology,  ///< what is where, and who may do what: get, list and watch of the kinds that say so,
-              ///< list and watch of roles and bindings, reviews, discovery, probes
-  kReviewed,  ///< `share: reviewed`: lists and watches for callers whose rights were reviewed
-};
 
 /// Whether a request is one of the role. Nothing of a caller's identity may be in it: only headers
 /// that own requests have. @param prefix  path of the server's URL, in front of the target

@@ -6,6 +6,7 @@
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_request.h"
+#include "auth/own_roles.h"
 #include "krm/protobuf.h"
 #include "krm/status.h"
 
@@ -28,11 +29,11 @@ Hooks::CreateDone answer_with(const RequestPtr& request, const WriteOpPtr& op, i
   };
 }
 
-/// Only system:masters, as which the proxy comes, may leave out the check of workspace access
-/// (T-13).
+/// Only a proxy, which is system:masters at kcp's shards, may leave out the check of workspace
+/// access (T-13).
 bool asks_deep(const Request& request, const auth::UserInfo& user) {
   return request.head.headers.get("x-kcp-internal-deep-subjectaccessreview") == "true" &&
-         user.in_group(auth::kGroupMasters);
+         (user.in_group(auth::kGroupMasters) || user.in_group(auth::kGroupOwnProxy));
 }
 
 void answer_review(const RequestPtr& request, const WriteOpPtr& op, krm::Json object) {

@@ -5,6 +5,8 @@
 
 #include "apiserver/internal/health.h"
 #include "apiserver/internal/request.h"
+#include "auth/own_roles.h"
+#include "auth/user.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -16,7 +18,8 @@ constexpr std::size_t limit_of(std::size_t configured) noexcept {
 }  // namespace
 
 Pool pool_of(const Request& request) noexcept {
-  if (is_health_path(request.info.path) || request.user.in_group("system:masters")) {
+  if (is_health_path(request.info.path) || request.user.in_group(auth::kGroupMasters) ||
+      request.user.in_group(auth::kGroupOwnProxy) || request.user.in_group(auth::kGroupOwnShard)) {
     return Pool::kNone;
   }
   if (request.info.verb == "watch") {

@@ -17,8 +17,8 @@ struct Request;
 /// What a request counts as while it runs (AM-067).
 enum class Pool : std::uint8_t { kNone, kReads, kWrites, kWatchStarts };
 
-/// The pool of a request whose user and path are known: kNone for health checks and for members of
-/// system:masters, which always get an answer.
+/// The pool of a request whose user and path are known: kNone for health checks, proxies,
+/// other shards and members of system:masters, which always get an answer.
 [[nodiscard]] Pool pool_of(const Request& request) noexcept;
 
 /// How many run, per pool.

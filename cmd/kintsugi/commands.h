@@ -17,6 +17,10 @@ int run_proxy(const std::vector<std::string>& arguments);
 /// The proxy under the name kcp-front-proxy.
 int run_front_proxy(const std::vector<std::string>& arguments);
 int run_shard(const std::vector<std::string>& arguments);
+/// Joins an installation with a token: keys, certificates and CAs in a folder.
+int run_join(const std::vector<std::string>& arguments);
+int run_token(const std::vector<std::string>& arguments);
+int run_pki(const std::vector<std::string>& arguments);
 int run_store(const std::vector<std::string>& arguments);
 /// Besides: 3 time ran out, 4 no such workspace, 5 access denied.
 int run_ws(const std::vector<std::string>& arguments);
@@ -30,6 +34,9 @@ CommandAbout up_about();
 CommandAbout proxy_about();
 CommandAbout shard_about();
 CommandAbout store_about();
+CommandAbout token_about();
+CommandAbout join_about();
+CommandAbout pki_about();
 CommandAbout ws_about();
 CommandAbout completion_about();
 CommandAbout metrics_document_about();

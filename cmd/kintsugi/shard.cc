@@ -8,6 +8,7 @@
 #include "cmd/kintsugi/confinement_flags.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/limit_options.h"
+#include "cmd/kintsugi/revocation_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
 #include "krm/names.h"
 #include "server/files.h"
@@ -25,9 +26,9 @@ constexpr apiserver::ConcurrencyLimits kRequests;
 struct Options {
   std::string join, name, bind = "127.0.0.1", audit_log, audit_webhook,
                           claims_escalation = "refuse";
-  std::string client_crl, request_header_crl, backend_crl, crl_stale = "refuse";
   std::string encryption;
-  bool crl_required = false, insecure_file_modes = false;
+  bool insecure_file_modes = false;
+  RevocationOptions revocations;
   std::uint16_t port = 0;
   std::uint32_t loops = 1;
   std::uint32_t reads = kRequests.reads, writes = kRequests.writes,
@@ -52,18 +53,7 @@ FlagTable flag_table(Options& options) {
            {{"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
             {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
              into(options.port)}}},
-          {"Certificates",
-           {{"client-crl-file", "FILE", "", "revocation lists of the installation's client CA",
-             into(options.client_crl)},
-            {"requestheader-client-crl-file", "FILE", "", "the same of its request-header CA",
-             into(options.request_header_crl)},
-            {"backend-crl-file", "FILE", "", "the same of the CA of other shards",
-             into(options.backend_crl)},
-            {"crl-stale", "refuse|warn", "refuse",
-             "what an outdated revocation list means: refuse, or warn and count on",
-             into(options.crl_stale)},
-            {"crl-required", "", "", "certificates count only if their CA has a list",
-             into(options.crl_required)}}},
+          {"Certificates", revocation_flags(options.revocations)},
           limit_flags(
               options.limits,
               {{"loops", "N", "1", "threads that serve requests", into(options.loops)},
@@ -119,14 +109,6 @@ Expected<void> check_options(const Options& options) {
   if (const auto wrong = krm::check_dns1123_label(options.name); !wrong.empty()) {
     return fail(Errc::kConfig, "--name: \"" + options.name + "\" is not a name: " + wrong.front());
   }
-  if (options.crl_required && options.client_crl.empty() && options.request_header_crl.empty() &&
-      options.backend_crl.empty()) {
-    return fail(Errc::kConfig, "--crl-required: needs a file of revocation lists");
-  }
-  if (options.crl_stale != "refuse" && options.crl_stale != "warn") {
-    return fail(Errc::kConfig,
-                "--crl-stale: \"" + options.crl_stale + "\" is neither refuse nor warn");
-  }
   if (options.loops == 0 || options.loops > kMostLoops) {
     return fail(Errc::kConfig, "--loops: must be 1 to " + std::to_string(kMostLoops));
   }
@@ -166,10 +148,11 @@ Expected<server::ShardOptions> understood(const Options& typed) {
   if (!typed.audit_webhook.empty()) {
     options.audit_webhook = server::absolute_path(typed.audit_webhook);
   }
-  options.revocations = {typed.client_crl,
-                         typed.request_header_crl,
-                         typed.backend_crl,
-                         {typed.crl_stale == "refuse", typed.crl_required}};
+  auto revocations = understood_revocations(typed.revocations);
+  if (!revocations) {
+    return fail(std::move(revocations.error()));
+  }
+  options.revocations = std::move(*revocations);
   options.encryption = typed.encryption;
   options.insecure_file_modes = typed.insecure_file_modes;
   options.tenants = typed.tenants;

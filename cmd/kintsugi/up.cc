@@ -1,12 +1,15 @@
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
+#include "cmd/kintsugi/revocation_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
 #include "net/address_rules.h"
 #include "server/files.h"
@@ -22,6 +25,8 @@ constexpr std::uint32_t kMostShards = 64, kMostShardLoops = 64;
 struct Options {
   std::string dir = ".kintsugi";
   std::string store = "lmdb";
+  std::string join_bind;
+  RevocationOptions revocations;
   server::UpOptions up;
 };
 
@@ -43,7 +48,12 @@ FlagTable flag_table(Options& options) {
             {"admin-port", "PORT", "0",
              "TCP port of the proxy's admin listener on 127.0.0.1, for the admin's certificate; 0: "
              "only run/admin.sock",
-             into(options.up.admin_port)}}},
+             into(options.up.admin_port)},
+            {"join-bind", "ADDRESS:PORT", "",
+             "where shards and proxies of other folders and machines join with tokens of `kintsugi "
+             "token`; off where it is not given",
+             into(options.join_bind)}}},
+          {"Certificates", revocation_flags(options.revocations)},
           {"As kcp does",
            {{"wildcard", "serve|deny", "serve",
              "what the proxy does with /clusters/*: merges all shards, or refuses as kcp does",
@@ -64,6 +74,24 @@ void allow_loopback(server::UpOptions& options) {
     options.tenants.outgoing_allow = {"127.0.0.0/8", "::1"};
     options.tells_outgoing = true;
   }
+}
+
+Expected<void> take_join_bind(const std::string& typed, server::UpOptions& options) {
+  if (typed.empty()) {
+    return {};
+  }
+  const std::size_t colon = std::min(typed.rfind(':'), typed.size());
+  std::optional<std::uint16_t> port;
+  if (colon < typed.size()) {
+    port = parse_decimal<std::uint16_t>(std::string_view(typed).substr(colon + 1));
+  }
+  const auto address = net::canonical_ip(typed.substr(0, colon));
+  if (!port || *port == 0 || !address) {
+    return fail(Errc::kConfig, "--join-bind: \"" + typed + "\" is not <IP address>:<port>");
+  }
+  options.join_address = net::ip_text(*address);
+  options.join_port = *port;
+  return {};
 }
 
 /// What is wrong with an option that names one of a few things; "" if nothing is.
@@ -103,6 +131,14 @@ Expected<server::UpOptions> understood(Options typed) {
   if (const std::string fault = unknown_choice(typed); !fault.empty()) {
     return fail(Errc::kConfig, fault);
   }
+  if (auto joins = take_join_bind(typed.join_bind, options); !joins) {
+    return fail(std::move(joins.error()));
+  }
+  auto revocations = understood_revocations(typed.revocations);
+  if (!revocations) {
+    return fail(std::move(revocations.error()));
+  }
+  options.revocations = std::move(*revocations);
   allow_loopback(options);
   if (auto valid = check_tenant_options(options.tenants); !valid) {
     return fail(std::move(valid.error()));

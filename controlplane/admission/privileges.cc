@@ -3,11 +3,14 @@
 #include <string>
 #include <utility>
 
+#include "auth/own_roles.h"
+
 namespace kintsugi::controlplane {
 
 Privileges privileges_of(const auth::UserInfo& user) noexcept {
   constexpr std::pair<std::string_view, Privileges> kGroups[] = {
       {auth::kGroupMasters, kSystem},
+      {auth::kGroupOwnShard, kSystem},  // of what its role lets through (own_rights.h)
       {kGroupLogicalClusterAdmin, kClusterAdmin},
       {auth::kGroupExternalLogicalClusterAdmin, kExternalClusterAdmin},
       {kGroupBootstrapper, kBootstrapper},

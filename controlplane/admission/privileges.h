@@ -9,7 +9,7 @@ namespace kintsugi::controlplane {
 
 /// A set of the bits below; 0 is a tenant, the owner of a workspace included.
 using Privileges = unsigned;
-inline constexpr Privileges kSystem = 1U << 0U;                ///< system:masters
+inline constexpr Privileges kSystem = 1U << 0U;                ///< system:masters, and other shards
 inline constexpr Privileges kClusterAdmin = 1U << 1U;          ///< …logical-cluster-admin
 inline constexpr Privileges kExternalClusterAdmin = 1U << 2U;  ///< …external-logical-cluster-admin
 inline constexpr Privileges kBootstrapper = 1U << 3U;          ///< …workspace-bootstrapper

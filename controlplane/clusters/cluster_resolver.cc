@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "auth/own_roles.h"
 #include "base/strings.h"
 #include "controlplane/admission/privileges.h"
 #include "controlplane/internal/names.h"
@@ -32,7 +33,7 @@ bool is_awake(const http::RequestHead& head, std::string_view rest, const auth::
     return true;
   }
   if (head.method == "POST" && rest == kAccessReviewPath && user != nullptr &&
-      has_any(*user, kSystem)) {
+      (has_any(*user, kSystem) || user->in_group(auth::kGroupOwnProxy))) {
     return true;  // a proxy asks who may be told that it is inactive (SE-161)
   }
   return is_below(rest, kLogicalClusterPath) && user != nullptr &&
@@ -48,7 +49,7 @@ bool creates_content(const http::RequestHead& head, std::string_view rest) {
 }  // namespace
 
 bool is_bootstrap_identity(const auth::UserInfo& user) noexcept {
-  return user.in_group(auth::kGroupMasters) ||
+  return user.in_group(auth::kGroupMasters) || user.in_group(auth::kGroupOwnShard) ||
          user.in_group(auth::kGroupExternalLogicalClusterAdmin);
 }
 

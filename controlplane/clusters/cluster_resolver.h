@@ -18,8 +18,8 @@ namespace kintsugi::controlplane {
 ///                cluster that is being deleted
 ///   kNotFound    unknown path
 ///   kTooManyRequests a path that leads to another shard
-/// Members of system:masters and system:kcp:external-logical-cluster-admin may address the
-/// LogicalCluster of a cluster that does not exist (yet).
+/// Members of system:masters and system:kcp:external-logical-cluster-admin, and other shards, may
+/// address the LogicalCluster of a cluster that does not exist (yet).
 [[nodiscard]] apiserver::ClusterResolver make_cluster_resolver(ClusterIndex& index);
 
 /// Groups that manage logical clusters from outside.

@@ -1,15 +1,19 @@
 #include "controlplane/internal/shard_access.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "auth/effective_users.h"
+#include "auth/own_roles.h"
 #include "base/strings.h"
 #include "controlplane/admission/privileges.h"
 #include "controlplane/controllers/home_workspace.h"
 #include "controlplane/internal/names.h"
+#include "shards/own_rights.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -59,6 +63,27 @@ bool may_pass(const ClusterInfo& cluster, const auth::Attributes& attributes) {
          });
 }
 
+/// What a certificate of our own processes is for; nullopt for everybody else.
+std::optional<shards::OwnRole> own_role_of(const auth::UserInfo& user) noexcept {
+  if (user.in_group(auth::kGroupOwnProxy)) {
+    return shards::OwnRole::kTopology;
+  }
+  if (user.in_group(auth::kGroupOwnShard)) {
+    return shards::OwnRole::kShard;
+  }
+  return user.in_group(auth::kGroupOwnReader) ? std::optional(shards::OwnRole::kReviewed)
+                                              : std::nullopt;
+}
+
+/// Also whether something exists: it sees all logical clusters.
+bool is_in_role(shards::OwnRole role, const auth::Attributes& asked) noexcept {
+  if (!asked.is_resource) {
+    return shards::is_own_path(asked.verb, asked.path) ||
+           (asked.verb == "access" && asked.path == "/");
+  }
+  return shards::has_own_right(role, {asked.verb, asked.group, asked.resource, asked.subresource});
+}
+
 bool is_open_path(std::string_view target) {
   constexpr std::string_view kOpen[] = {"/healthz", "/livez", "/readyz", "/version"};
   return std::any_of(std::begin(kOpen), std::end(kOpen), [&](std::string_view path) {
@@ -100,7 +125,16 @@ bool is_systems_status(const auth::Attributes& attributes) noexcept {
       });
 }
 
+std::optional<bool> decided_by_role(const auth::Attributes& attributes) noexcept {
+  const auto role = own_role_of(attributes.user);
+  return role ? std::optional<bool>(is_in_role(*role, attributes)) : std::nullopt;
+}
+
 void PhaseAuthorizer::authorize(const auth::Attributes& attributes, Done done) {
+  if (const std::optional<bool> allowed = decided_by_role(attributes)) {
+    done(auth::Decision{*allowed, *allowed ? "" : "access denied"});
+    return;
+  }
   if (is_systems_status(attributes)) {
     done(auth::Decision{false, "access denied"});
     return;
@@ -123,7 +157,20 @@ ShardAuthenticator::ShardAuthenticator(auth::RequestAuthenticator::Params params
 void ShardAuthenticator::authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
                                       std::string_view cluster, Done done) {
   auth::RequestAuthenticator& rule = is_open_path(head.target) ? open_ : strict_;
-  rule.authenticate(head, peer, cluster, std::move(done));
+  rule.authenticate_with_source(
+      head, peer, cluster,
+      [done = std::move(done)](Expected<auth::RequestAuthenticator::Authenticated> result) {
+        if (!result) {
+          done(fail(std::move(result.error())));
+          return;
+        }
+        if (result->user && result->source != auth::CredentialSource::kCertificate) {
+          std::erase_if(result->user->groups, [](const std::string& group) {
+            return group.starts_with(auth::kOwnGroupPrefix);
+          });
+        }
+        done(std::move(result->user));
+      });
 }
 
 }  // namespace kintsugi::controlplane

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "auth/authenticators.h"
 #include "auth/authorizer.h"
@@ -14,11 +15,16 @@ namespace kintsugi::controlplane {
 /// however he asks (KK-060, KK-101, KK-311). Deep reviews are no exception.
 [[nodiscard]] bool is_systems_status(const auth::Attributes& attributes) noexcept;
 
-/// Statuses that are the system's are denied first (is_systems_status). Before a logical cluster is
-/// Ready, and when they lack the groups that it requires, only
-/// administrators get in (AM-488, AM-491); everybody may ask for their home workspace; then `inner`
-/// decides. Only the phase matters for ServiceAccounts; nothing of it for reviews of rights alone
-/// (Attributes::deep) but that.
+/// Whether the role of a certificate of our own processes (auth/own_roles.h) holds this:
+/// shards/own_rights.h alone says so, whatever phase, role or binding there is (SE-148). nullopt:
+/// the user has none.
+[[nodiscard]] std::optional<bool> decided_by_role(const auth::Attributes& attributes) noexcept;
+
+/// Proxies and other shards are judged first (decided_by_role). Statuses that are the system's are
+/// denied next (is_systems_status). Before a logical cluster is Ready, and when they lack the
+/// groups that it requires, only administrators get in (AM-488, AM-491); everybody may ask for
+/// their home workspace; then `inner` decides. Only the phase matters for ServiceAccounts; nothing
+/// of it for reviews of rights alone (Attributes::deep) but that.
 class PhaseAuthorizer final : public auth::Authorizer {
  public:
   PhaseAuthorizer(const ClusterIndex& index, auth::Authorizer& inner)
@@ -34,7 +40,8 @@ class PhaseAuthorizer final : public auth::Authorizer {
 /// (a and b) or c; "" asks nothing.
 [[nodiscard]] bool has_required_groups(std::string_view required, const auth::UserInfo& user);
 
-/// No anonymous requests, but for health and version outside of clusters (AM-475).
+/// No anonymous requests, but for health and version outside of clusters (AM-475). Groups
+/// system:kintsugi:* are a certificate's alone: asserted by headers or by tokens they are dropped.
 class ShardAuthenticator final : public auth::Authenticator {
  public:
   explicit ShardAuthenticator(auth::RequestAuthenticator::Params params);

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "controlplane/internal/names.h"
 #include "krm/annotations.h"
@@ -144,6 +147,177 @@ TEST_F(PhaseAuthorizerTest, WhenGroupsAreRequired_AM491_OthersAreDenied) {
         "system:kcp:logical-cluster-admin", "system:kcp:tenancy:workspace-bootstrapper"}) {
     EXPECT_TRUE(allows(member({group}))) << group;
   }
+}
+
+/// Everything is allowed by RBAC here: what is refused, the role does not hold.
+struct OwnCase {
+  const char *verb, *group, *resource, *subresource;
+  bool proxy, reader;
+};
+
+TEST_F(PhaseAuthorizerTest, WhenTheCertificateIsTheProxys_SE148_ItsTableDecidesAlone) {
+  const OwnCase cases[] = {
+      {"get", "core.kcp.io", "logicalclusters", "", true, true},
+      {"watch", "core.kcp.io", "shards", "", true, true},
+      {"list", "tenancy.kcp.io", "workspaces", "", true, true},
+      {"list", "tenancy.kcp.io", "workspacetypes", "", true, true},
+      {"watch", "tenancy.kcp.io", "workspaceauthenticationconfigurations", "", true, true},
+      {"get", "apis.kcp.io", "apiexports", "", true, true},
+      {"list", "apis.kcp.io", "apibindings", "", true, true},
+      {"list", "apis.kcp.io", "apiexportendpointslices", "", true, true},
+      {"list", "topology.kcp.io", "partitions", "", true, true},
+      {"list", "topology.kcp.io", "partitionsets", "", true, true},
+      {"watch", "rbac.authorization.k8s.io", "clusterroles", "", true, true},
+      {"list", "rbac.authorization.k8s.io", "rolebindings", "", true, true},
+      {"get", "rbac.authorization.k8s.io", "clusterroles", "", false, true},
+      {"create", "authorization.k8s.io", "subjectaccessreviews", "", true, false},
+      {"create", "authentication.k8s.io", "tokenreviews", "", true, false},
+      {"create", "authentication.k8s.io", "selfsubjectreviews", "", true, false},
+      {"list", "", "configmaps", "", false, true},
+      {"list", "", "secrets", "", false, true},
+      {"get", "", "serviceaccounts", "", false, true},
+      {"create", "", "serviceaccounts", "token", false, false},
+      {"get", "", "pods", "exec", false, false},
+      {"get", "apis.kcp.io", "apiexports", "content", false, true},
+      {"get", "core.kcp.io", "logicalclusters", "status", false, false},
+      {"create", "core.kcp.io", "logicalclusters", "", false, false},
+      {"update", "tenancy.kcp.io", "workspaces", "", false, false},
+      {"delete", "core.kcp.io", "shards", "", false, false},
+      {"patch", "apis.kcp.io", "apibindings", "", false, false},
+      {"impersonate", "", "users", "", false, false},
+      {"escalate", "rbac.authorization.k8s.io", "clusterroles", "", false, false},
+      {"create", "authorization.k8s.io", "selfsubjectrulesreviews", "", false, false},
+      {"*", "*", "*", "", false, false}};
+  for (const char* phase : {"Scheduling", "Ready", "Unavailable"}) {
+    put(phase, "nobody-has-this");
+    for (const OwnCase& one : cases) {
+      const auto allowed = [&](std::vector<std::string> groups, std::string cluster) {
+        auth::Attributes asked;
+        asked.user = member(std::move(groups));
+        asked.cluster = std::move(cluster);
+        asked.verb = one.verb;
+        asked.group = one.group;
+        asked.resource = one.resource;
+        asked.subresource = one.subresource;
+        bool found = false;
+        authorizer_.authorize(asked, [&](const Expected<auth::Decision>& decision) {
+          found = decision && decision->allowed;
+        });
+        return found;
+      };
+      for (const char* cluster : {"abc", "*", "root", "nowhere"}) {
+        EXPECT_EQ(allowed({"system:kintsugi:proxy"}, cluster), one.proxy)
+            << one.verb << " " << one.resource << "/" << one.subresource << " in " << cluster;
+        EXPECT_EQ(allowed({"system:kintsugi:reader"}, cluster), one.reader)
+            << one.verb << " " << one.resource << "/" << one.subresource << " in " << cluster;
+        // Whatever else it is in.
+        EXPECT_EQ(allowed({"system:masters", "system:kintsugi:proxy"}, cluster), one.proxy);
+      }
+    }
+  }
+}
+
+TEST_F(PhaseAuthorizerTest, WhenAnotherShardAsks_SE148_ItCopiesPlacesAndRegisters) {
+  put("Scheduling");
+  const auto allowed = [&](std::string_view verb, std::string_view group, std::string_view resource,
+                           std::string_view subresource = "") {
+    auth::Attributes asked;
+    asked.user = member({"system:kintsugi:shard"}, "shard-west");
+    asked.cluster = "abc";
+    asked.verb = verb;
+    asked.group = group;
+    asked.resource = resource;
+    asked.subresource = subresource;
+    bool found = false;
+    authorizer_.authorize(asked, [&](const Expected<auth::Decision>& decision) {
+      found = decision && decision->allowed;
+    });
+    return found;
+  };
+  for (const char* verb : {"get", "create", "delete"}) {
+    EXPECT_TRUE(allowed(verb, "core.kcp.io", "logicalclusters")) << verb;
+  }
+  for (const char* verb : {"get", "list", "watch", "create", "update"}) {
+    EXPECT_TRUE(allowed(verb, "core.kcp.io", "shards")) << verb;
+  }
+  EXPECT_TRUE(allowed("watch", "apis.kcp.io", "apiresourceschemas"));
+  EXPECT_TRUE(allowed("list", "rbac.authorization.k8s.io", "clusterroles"));
+  EXPECT_FALSE(allowed("update", "core.kcp.io", "logicalclusters"));
+  EXPECT_FALSE(allowed("update", "core.kcp.io", "logicalclusters", "status"));
+  EXPECT_FALSE(allowed("delete", "core.kcp.io", "shards"));
+  EXPECT_FALSE(allowed("create", "rbac.authorization.k8s.io", "clusterroles"));
+  EXPECT_FALSE(allowed("list", "", "secrets"));
+  EXPECT_FALSE(allowed("get", "", "configmaps"));
+  EXPECT_FALSE(allowed("create", "tenancy.kcp.io", "workspaces"));
+}
+
+TEST_F(PhaseAuthorizerTest, WhenTheProxyAsksForPaths_SE148_ThoseOfItsTable) {
+  const auto allowed = [&](std::string_view verb, std::string_view path) {
+    auth::Attributes asked;
+    asked.user = member({"system:kintsugi:proxy"});
+    asked.cluster = "abc";
+    asked.is_resource = false;
+    asked.verb = verb;
+    asked.path = path;
+    bool found = false;
+    authorizer_.authorize(asked, [&](const Expected<auth::Decision>& decision) {
+      found = decision && decision->allowed;
+    });
+    return found;
+  };
+  for (const char* path : {"/livez", "/readyz", "/version", "/api", "/api/v1", "/apis",
+                           "/apis/apps/v1", "/openapi/v3"}) {
+    EXPECT_TRUE(allowed("get", path)) << path;
+    EXPECT_FALSE(allowed("post", path)) << path;
+  }
+  for (const char* path : {"/", "/metrics", "/debug/pprof", "/logs", "/apisx", "/livez/ping"}) {
+    EXPECT_FALSE(allowed("get", path)) << path;
+  }
+}
+
+TEST(ShardAuthenticator, WhenARoleIsNotByCertificate_SE148_ItIsDropped) {
+  auth::RequestAuthenticator::Params params;
+  params.request_header.allowed_names = {"kcp-front-proxy"};
+  auto tokens = auth::TokenFile::parse("secret,worker,1,\"system:kintsugi:proxy,team\"\n");
+  ASSERT_TRUE(tokens);
+  params.tokens = *tokens;
+  ShardAuthenticator authenticator(params);
+  const auto groups_of = [&](const http::RequestHead& head, const http::PeerInfo& peer) {
+    std::vector<std::string> groups;
+    authenticator.authenticate(head, peer, "abc",
+                               [&](Expected<std::optional<auth::UserInfo>> user) {
+                                 ASSERT_TRUE(user && *user);
+                                 groups = (*user)->groups;
+                               });
+    return groups;
+  };
+  http::RequestHead by_token;
+  by_token.target = "/api";
+  by_token.headers.add("authorization", "Bearer secret");
+  EXPECT_EQ(groups_of(by_token, {}), (std::vector<std::string>{"team", "system:authenticated"}));
+
+  const auto peer_of = [](bool by_header, std::string name, std::vector<std::string> groups) {
+    auth::CertificateIdentity identity;
+    identity.valid = true;
+    identity.from_client_ca = !by_header;
+    identity.from_request_header_ca = by_header;
+    identity.common_name = std::move(name);
+    identity.organizations = std::move(groups);
+    http::PeerInfo peer;
+    peer.certificates_der = {"der"};
+    peer.identity = std::make_shared<const auth::CertificateIdentity>(identity);
+    return peer;
+  };
+  http::RequestHead asserted;
+  asserted.target = "/api";
+  asserted.headers.add("x-remote-user", "kintsugi-proxy");
+  asserted.headers.add("x-remote-group", "system:kintsugi:proxy");
+  EXPECT_EQ(groups_of(asserted, peer_of(true, "kcp-front-proxy", {})),
+            (std::vector<std::string>{"system:authenticated"}));
+  http::RequestHead plain;
+  plain.target = "/api";
+  EXPECT_EQ(groups_of(plain, peer_of(false, "kintsugi-proxy", {"system:kintsugi:proxy"})),
+            (std::vector<std::string>{"system:kintsugi:proxy", "system:authenticated"}));
 }
 
 }  // namespace

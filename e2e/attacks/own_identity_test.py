@@ -34,6 +34,167 @@ OWNERS = (("kcp-admin", ("system:kcp:admin",)), ("shard-admin", ("system:masters
           ("kintsugi-backend-check", ()), ("x-kintsugi-backend-check-0123456789abcdef-x", ("system:masters",)))
 
 
+LOGICAL = "/apis/core.kcp.io/v1alpha1/logicalclusters"
+APIS = "/apis/apis.kcp.io/v1alpha2"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+# SE-148, line by line: what a proxy asks, below clusters/* and below one logical cluster.
+READS = (LOGICAL, "/apis/tenancy.kcp.io/v1alpha1/workspaces", "/apis/tenancy.kcp.io/v1alpha1/workspacetypes",
+         "/apis/tenancy.kcp.io/v1alpha1/workspaceauthenticationconfigurations", APIS + "/apiexports", APIS + "/apibindings",
+         "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices", "/apis/topology.kcp.io/v1alpha1/partitions",
+         "/apis/topology.kcp.io/v1alpha1/partitionsets")
+RIGHTS = tuple(f"{RBAC}/{kind}" for kind in ("roles", "rolebindings", "clusterroles", "clusterrolebindings"))
+PATHS = ("/livez", "/readyz", "/version", "/api", "/api/v1", "/apis", "/apis/apps/v1", "/openapi/v3")
+REVIEWS = {
+    "/apis/authorization.k8s.io/v1/subjectaccessreviews": {"kind": "SubjectAccessReview", "spec": {
+        "user": "x", "resourceAttributes": {"verb": "get", "resource": "secrets"}}},
+    "/apis/authentication.k8s.io/v1/tokenreviews": {"kind": "TokenReview", "spec": {"token": "nonsense"}},
+    "/apis/authentication.k8s.io/v1/selfsubjectreviews": {"kind": "SelfSubjectReview"}}
+
+
+class Role(unittest.TestCase):
+    """SE-T011: the proxy's certificate in somebody's hands."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = installation.client("/clusters/root:beta").must("GET", LOGICAL + "/cluster")["metadata"]["annotations"]["kcp.io/cluster"]
+        cls.urls = {shard["metadata"]["name"]: shard["spec"]["baseURL"] for shard in
+                    installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")["items"]}
+        cls.installation_pair = (installation.pki / "kintsugi-proxy.crt", installation.pki / "kintsugi-proxy.key")
+
+    def at(self, shard, path="", pair=None):
+        return kit.Client(self.urls[shard] + path, installation.pki / "serving-ca.crt", *(pair or self.installation_pair))
+
+    def everywhere(self):
+        for shard, clusters in (("root", ("*", "root")), ("shard-1", ("*", self.cluster))):
+            for cluster in clusters:
+                yield f"{shard} {cluster}", cluster, self.at(shard, f"/clusters/{cluster}")
+
+    def begun(self, client, path):
+        """The status of a watch, which is not waited for."""
+        connection = client.connect()
+        try:
+            connection.request("GET", client.url.path + path)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def test_SE_T011_all_of_its_list_is_allowed(self):
+        for where, cluster, client in self.everywhere():
+            # Kinds that this shard does not have are 404, for who may do anything too.
+            anybody = self.at(where.split()[0], f"/clusters/{cluster}", (installation.pki / "shard-admin.crt", installation.pki / "shard-admin.key"))
+            served = 0
+            for path in READS + RIGHTS:
+                with self.subTest(where=where, path=path):
+                    status = anybody.get(path).status
+                    self.assertIn(status, (200, 404))
+                    self.assertEqual(client.get(path).status, status)
+                    self.assertEqual(self.begun(client, path + "?watch=true"), status)
+                    served += status == 200
+            self.assertGreaterEqual(served, 10)
+            for path in PATHS:
+                with self.subTest(where=where, path=path):
+                    status = anybody.get(path).status
+                    self.assertIn(status, (200, 404))
+                    self.assertEqual(client.get(path).status, status)
+            if cluster == "*":
+                continue
+            self.assertEqual(client.get(LOGICAL + "/cluster").status, 200)
+            for path, body in REVIEWS.items():
+                with self.subTest(where=where, path=path):
+                    group, version = path.split("/")[2:4]
+                    headers = {"X-Kcp-Internal-Deep-SubjectAccessReview": "true"}
+                    answer = client.request("POST", path, {"apiVersion": f"{group}/{version}", **body}, headers=headers)
+                    self.assertEqual(answer.status, 201, answer.body)
+        self.assertEqual(self.at("root", "/clusters/root").get("/apis/core.kcp.io/v1alpha1/shards").status, 200)
+
+    def test_SE_T011_beyond_its_list_is_403(self):
+        objects = {"configmaps": "v1", "secrets": "v1", "serviceaccounts": "v1"}
+        for where, cluster, client in self.everywhere():
+            refused = [("GET", "/api/v1/" + kind, None) for kind in (*objects, "namespaces", "events")]
+            refused += [("GET", path, None) for path in (
+                "/apis/apps/v1/deployments", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/metrics", "/debug/pprof",
+                "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", "/logs")]
+            if cluster != "*":
+                refused += [("GET", f"/api/v1/namespaces/default/{kind}/x", None) for kind in objects]
+                refused += [("POST", f"/api/v1/namespaces/default/{kind}", {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}})
+                            for kind, version in objects.items()]
+                refused += [("GET", f"{RBAC}/clusterroles/cluster-admin", None), ("GET", APIS + "/apiexports/x/status", None),
+                            ("POST", "/api/v1/namespaces/default/serviceaccounts/default/token",
+                             {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}),
+                            ("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+                             {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": "default"}}),
+                            ("POST", RBAC + "/clusterrolebindings", {
+                                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "mine"},
+                                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "kintsugi-proxy"}]})]
+                for path in READS:
+                    group, version, kind = path.split("/")[2:]
+                    body = {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": {"name": "mine"}, "spec": {}}
+                    refused += [("POST", path, body), ("PUT", path + "/mine", body), ("DELETE", path + "/mine", None), ("DELETE", path, None)]
+            for method, path, body in refused:
+                with self.subTest(where=where, method=method, path=path):
+                    answer = client.request(method, path, body)
+                    # What belongs to the shard is in no cluster for anybody.
+                    allowed = (403, 501) if path in ("/metrics", "/debug/pprof") else (403,)
+                    self.assertIn(answer.status, allowed, answer.body)
+            for headers in ({"Impersonate-User": "kcp-admin"}, {"Impersonate-User": "x", "Impersonate-Group": "system:masters"}):
+                for path in (LOGICAL, "/api/v1/configmaps"):
+                    with self.subTest(where=where, headers=headers, path=path):
+                        self.assertEqual(client.get(path, headers=headers).status, 403)
+
+    def test_SE_T011_no_binding_of_a_tenant_gives_it_more(self):
+        tenant = installation.client("/clusters/root:beta")
+        tenant.must("POST", RBAC + "/clusterrolebindings", {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "for-the-proxy"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "kintsugi-proxy"},
+                         {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:kintsugi:proxy"},
+                         {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}]})
+        other = kit.Client(self.urls["shard-1"] + f"/clusters/{self.cluster}", installation.pki / "serving-ca.crt", *pair_of("anybody"))
+        kit.eventually(lambda: other.get(MAPS).status == 200, 10, "the binding acts for others")
+        client = self.at("shard-1", f"/clusters/{self.cluster}")
+        self.assertEqual(client.get(MAPS).status, 403)
+        self.assertEqual(client.get("/api/v1/namespaces/default/secrets").status, 403)
+        tenant.must("DELETE", RBAC + "/clusterrolebindings/for-the-proxy")
+
+    def test_SE_T012_a_role_counts_by_its_certificate_at_a_shard_alone(self):
+        """At the proxy it is nobody's; and who may assert identities cannot assert this one."""
+        at_proxy = kit.Client(f"https://127.0.0.1:{installation.port}/clusters/root", installation.pki / "serving-ca.crt", *self.installation_pair)
+        for path in (LOGICAL, READS[1], MAPS):
+            self.assertEqual(at_proxy.get(path).status, 403, path)
+        front = (installation.pki / "proxy-requestheader.crt", installation.pki / "proxy-requestheader.key")
+        for groups in ("system:kintsugi:proxy", "system:kintsugi:reader"):
+            client = self.at("shard-1", f"/clusters/{self.cluster}", front)
+            headers = {"X-Remote-User": "kintsugi-proxy", "X-Remote-Group": groups}
+            for path in (LOGICAL, READS[1], "/api/v1/secrets"):
+                self.assertEqual(client.get(path, headers=headers).status, 403, (groups, path))
+        asserts = self.at("shard-1", f"/clusters/{self.cluster}").get(MAPS, headers={"X-Remote-User": "kcp-admin", "X-Remote-Group": "system:masters"})
+        self.assertEqual(asserts.status, 403)
+
+    def test_SE_148_who_reads_for_reviewed_callers_writes_and_reviews_nothing(self):
+        reader = pair_of("kintsugi-proxy-reviewed", ("system:kintsugi:reader",))
+        for cluster in ("*", self.cluster):
+            client = self.at("shard-1", f"/clusters/{cluster}", reader)
+            for path in ("/api/v1/configmaps", "/api/v1/secrets", LOGICAL):
+                self.assertEqual(client.get(path).status, 200, path)
+        for path, body in REVIEWS.items():
+            group, version = path.split("/")[2:4]
+            self.assertEqual(client.request("POST", path, {"apiVersion": f"{group}/{version}", **body}).status, 403, path)
+        maps = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
+        self.assertEqual(client.request("POST", MAPS, maps).status, 403)
+        self.assertEqual(client.request("DELETE", MAPS + "/kube-root-ca.crt").status, 403)
+        self.assertEqual(client.get("/api/v1/namespaces/default/configmaps", headers={"Impersonate-User": "x"}).status, 403)
+
+    def test_SE_148_the_proxy_of_the_installation_comes_in_its_role(self):
+        config = (installation.state / "proxy" / "proxy.yaml").read_text()
+        self.assertIn("shards/root/proxy.kubeconfig", config)
+        self.assertNotIn("admin.kubeconfig", config)
+        self.assertNotIn("more than is needed", (installation.state / "logs" / "proxy.log").read_text())
+        with kit.Proxy(installation, {"topology": {
+                "shards_kubeconfig": installation.state / "shards" / "root" / "admin.kubeconfig"}}, loops=1) as proxy:
+            self.assertIn("can do more than is needed", proxy.text())
+
+
 class Pairs(unittest.TestCase):
     def test_SE_T012_a_backend_pair_of_a_user_is_refused_at_the_start(self):
         for name, groups in OWNERS:

@@ -394,7 +394,7 @@ class Workspaces(unittest.TestCase):
             self.assertEqual(answer.status, 422, answer)
             self.assertIn("spec.jwt: Required value", answer.json["message"])
 
-    def test_FP_128_changes_act_within_a_second(self):
+    def test_FP_128_SE_048_changes_act_within_a_second(self):
         issuer = Issuer()
         self.addCleanup(issuer.close)
         issuer.down = True
@@ -418,9 +418,16 @@ class Workspaces(unittest.TestCase):
         self.assertEqual((answer.headers["Retry-After"], answer.json["message"]), ("1", UNAVAILABLE))
         issuer.down = False
         kit.eventually(lambda: self.status("later", token) == 200, 10, "without a restart")
+        connection = client.connect(30)
+        self.addCleanup(connection.close)
+        connection.request("GET", client.url.path + "/api/v1/namespaces/default/configmaps?watch=1", headers=bearer(token))
+        watch = connection.getresponse()
+        self.assertEqual(watch.status, 200)
         clock = change([])
         kit.eventually(lambda: self.status("later", token) == 401, 5)
         self.assertLess(clock.spent(), 1.5)
+        self.assertNotIn(b'"ERROR"', watch.read(), "what is no identity any more ends in order")
+        self.assertLess(clock.spent(), 15)
         clock = change(["later"])
         kit.eventually(lambda: self.status("later", token) == 200, 5)
         types.must("DELETE", f"{TENANCY}/workspaceauthenticationconfigurations/later")

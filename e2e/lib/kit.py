@@ -479,7 +479,7 @@ class Proxy:
         for name in ("proxy.crt", "proxy.key", "client-ca.crt", "serving-ca.crt", "proxy-requestheader.crt",
                      "proxy-requestheader.key"):
             (self.dir / name).write_bytes((pki / name).read_bytes())
-        shards = installation.state / "shards" / "root" / "admin.kubeconfig"
+        shards = installation.state / "shards" / "root" / "proxy.kubeconfig"
         for name in ("root.kubeconfig", "shards.kubeconfig"):
             (self.dir / name).write_bytes(shards.read_bytes())
         self.config = {

@@ -1,5 +1,7 @@
 """Merged reads that reviewed callers share (AGG-904), over an APIExport with consumers on every shard."""
+import base64
 import json
+import re
 import subprocess
 import unittest
 
@@ -45,7 +47,14 @@ class Reviewed(unittest.TestCase):
                 "spec": {"reference": {"export": {"path": "root:prov", "name": "widgets"}}}}).status == 201, what="bound")
             kit.eventually(lambda at=consumer: at.must("GET", f"{APIS}/apibindings/widgets")["status"]["phase"] == "Bound", what="Bound")
             cls.put(shard, "first")
-        cls.proxy = kit.Proxy(cls.installation, {"wildcard": "serve", "aggregation": {
+        cert, key = kit.make_user(cls.installation.dir, cls.installation.pki, "kintsugi-proxy-reviewed", ("system:kintsugi:reader",))
+        access = (cls.installation.state / "shards" / "root" / "proxy.kubeconfig").read_text()
+        for field, file in (("client-certificate-data", cert), ("client-key-data", key)):
+            access = re.sub(rf"{field}: .*", f"{field}: {base64.b64encode(file.read_bytes()).decode()}", access)
+        reader = cls.installation.dir / "reader.kubeconfig"
+        kit.replace_file(reader, access.encode())
+        reader.chmod(0o600)
+        cls.proxy = kit.Proxy(cls.installation, {"topology": {"reviewed_kubeconfig": str(reader)}, "wildcard": "serve", "aggregation": {
             "share": "reviewed", "authz": "{recheck_ms: 600000, cache_ms: 1000}"}}, loops=1)
         cls.proxy.__enter__()
         cls.addClassCleanup(cls.proxy.__exit__)

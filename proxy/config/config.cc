@@ -207,6 +207,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
                            {{"kcp", "kcp"}, {"objects", "objects"}, {"static", "static"}})},
       {"topology.root_kubeconfig", file(config.topology.root_kubeconfig, folder)},
       {"topology.shards_kubeconfig", file(config.topology.shards_kubeconfig, folder)},
+      {"topology.reviewed_kubeconfig", file(config.topology.reviewed_kubeconfig, folder)},
       {"topology.peer_kubeconfigs", file_list(config.topology.peer_kubeconfigs, folder)},
       {"topology.generation", number(config.topology.generation, 1, aggregation::kMaxGeneration)},
       {"topology.shards",

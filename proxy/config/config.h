@@ -139,6 +139,7 @@ struct ProxyConfig {
   struct {
     std::string source = "kcp";
     std::string root_kubeconfig, shards_kubeconfig;
+    std::string reviewed_kubeconfig;            ///< `share: reviewed`; "": shards_kubeconfig
     std::vector<std::string> peer_kubeconfigs;  ///< source `kcp`: servers that show the Shards
     std::vector<StaticShard> shards;            ///< source `static`, in the order of their slots
     std::uint32_t generation = 0;  ///< of that slot table (AGG-509); 0: kept in data_dir

@@ -96,6 +96,8 @@ std::vector<CertificateEnd> certificate_ends(const proxy::ProxyConfig& config,
   const std::string& shards = config.topology.shards_kubeconfig;
   ends.add_kubeconfig(kClient, "topology.root_kubeconfig", root, context_of(root));
   ends.add_kubeconfig(kClient, "topology.shards_kubeconfig", shards, context_of(shards));
+  const std::string& reviewed = config.topology.reviewed_kubeconfig;
+  ends.add_kubeconfig(kClient, "topology.reviewed_kubeconfig", reviewed, context_of(reviewed));
   for (std::size_t i = 0; i < config.topology.peer_kubeconfigs.size(); ++i) {
     ends.add_kubeconfig("peer", "topology.peer_kubeconfigs." + std::to_string(i),
                         config.topology.peer_kubeconfigs[i], "");

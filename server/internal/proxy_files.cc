@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "auth/certificate_end.h"
+#include "auth/user.h"
+#include "base/log.h"
 #include "base/secret_file.h"
 #include "base/strings.h"
 #include "krm/yaml.h"
@@ -230,20 +233,6 @@ Expected<void> load_shards(const proxy::ProxyConfig& config, const RevocationsPt
   return {};
 }
 
-}  // namespace
-
-ImpersonationTokens tokens_of(const std::vector<StaticAccess>& shards) {
-  ImpersonationTokens tokens;
-  for (const StaticAccess& shard : shards) {
-    if (shard.spec.impersonate) {
-      tokens[shard.spec.name] = shard.token;
-    }
-  }
-  return tokens;
-}
-
-namespace {
-
 Expected<std::shared_ptr<const auth::AuditPolicy>> load_audit_policy(const std::string& file) {
   if (file.empty()) {
     return std::make_shared<const auth::AuditPolicy>();
@@ -377,25 +366,41 @@ Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
     return TopologyFiles{};
   }
   const bool has_root = !config.topology.root_kubeconfig.empty();
+  const bool has_reviewed = !config.topology.reviewed_kubeconfig.empty();
   const std::string& root_file = config.topology.root_kubeconfig;
   const std::string& shards_file = config.topology.shards_kubeconfig;
+  const std::string& reviewed_file =
+      has_reviewed ? config.topology.reviewed_kubeconfig : shards_file;
   auto root = has_root ? read_kubeconfig(root_file, context_of(root_file))
                        : Expected<KubeAccess>(KubeAccess{});
   auto shards = read_kubeconfig(shards_file, context_of(shards_file));
-  if (!root || !shards) {
-    return fail(std::move(!root ? root.error() : shards.error()));
-  }
+  auto reviewed = read_kubeconfig(reviewed_file, context_of(reviewed_file));
   auto revocations = backend_revocations(config);
-  if (!revocations) {
-    return fail(std::move(revocations.error()));
+  if (!root || !shards || !reviewed || !revocations) {
+    return fail(std::move(!root       ? root.error()
+                          : !shards   ? shards.error()
+                          : !reviewed ? reviewed.error()
+                                      : revocations.error()));
   }
-  auto root_tls = has_root ? client_context(*root, config.topology.root_kubeconfig, *revocations)
+  auto root_tls = has_root ? client_context(*root, root_file, *revocations)
                            : std::shared_ptr<net::TlsContext>();
-  auto shards_tls = client_context(*shards, config.topology.shards_kubeconfig, *revocations);
-  if (!root_tls || !shards_tls) {
-    return fail(std::move(!root_tls ? root_tls.error() : shards_tls.error()));
+  auto shards_tls = client_context(*shards, shards_file, *revocations);
+  auto reads = client_context(*reviewed, reviewed_file, *revocations);
+  if (!root_tls || !shards_tls || !reads) {
+    return fail(std::move(!root_tls     ? root_tls.error()
+                          : !shards_tls ? shards_tls.error()
+                                        : reads.error()));
   }
-  TopologyFiles files{root->server, std::move(*root_tls), {std::move(*shards_tls), {}}, {}};
+  if (auth::is_of_organization(shards->certificate_pem, auth::kGroupMasters)) {
+    // kcp shows clusters/* to nobody else. Embedded shards know a role for it (SE-148).
+    log_warn("the proxy's own credential can do more than is needed",
+             {{"kubeconfig", shards_file}, {"group", auth::kGroupMasters}});
+  }
+  TopologyFiles files;
+  files.root_server = root->server;
+  files.root = std::move(*root_tls);
+  files.shards.common = std::move(*shards_tls);
+  files.reviewed.common = std::move(*reads);
   for (const std::string& file : config.topology.peer_kubeconfigs) {
     if (auto added = add_peers(file, *revocations, files.peers); !added) {
       return fail(std::move(added.error()));
@@ -418,7 +423,16 @@ Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
     if (!tls) {
       return fail(std::move(tls.error()));
     }
-    files.shards.own[shard.name] = std::move(*tls);
+    files.shards.own[shard.name] = *tls;
+    if (has_reviewed) {
+      access.certificate_pem = reviewed->certificate_pem;
+      access.key_pem = reviewed->key_pem;
+      tls = client_context(access, "shards." + shard.name, *revocations);
+    }
+    if (!tls) {
+      return fail(std::move(tls.error()));
+    }
+    files.reviewed.own[shard.name] = std::move(*tls);
   }
   return files;
 }
@@ -460,6 +474,7 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
       {config.backend.key_file, "backend.key_file"},
       {config.topology.root_kubeconfig, "topology.root_kubeconfig"},
       {config.topology.shards_kubeconfig, "topology.shards_kubeconfig"},
+      {config.topology.reviewed_kubeconfig, "topology.reviewed_kubeconfig"},
       {config.authentication.webhook.kubeconfig, "authentication.webhook.kubeconfig"},
       {config.authentication.request_header.client_ca_file,
        "authentication.request_header.client_ca_file"},

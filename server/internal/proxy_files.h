@@ -36,7 +36,15 @@ struct StaticAccess {
 
 /// Plain servers whose callers are impersonated, and with which token ("": a certificate).
 using ImpersonationTokens = std::map<std::string, std::string>;
-[[nodiscard]] ImpersonationTokens tokens_of(const std::vector<StaticAccess>& shards);
+[[nodiscard]] inline ImpersonationTokens tokens_of(const std::vector<StaticAccess>& shards) {
+  ImpersonationTokens tokens;
+  for (const StaticAccess& shard : shards) {
+    if (shard.spec.impersonate) {
+      tokens[shard.spec.name] = shard.token;
+    }
+  }
+  return tokens;
+}
 
 /// What the files of the configuration hold, loaded and checked as a set.
 struct ProxyFiles {
@@ -63,7 +71,8 @@ struct PeerAccess {
 struct TopologyFiles {
   std::string root_server;
   std::shared_ptr<net::TlsContext> root;
-  ShardTls shards;  ///< the proxy's own credentials
+  ShardTls shards;    ///< the proxy's own credentials
+  ShardTls reviewed;  ///< those for reads with `share: reviewed`
   std::vector<PeerAccess> peers;
 };
 /// @error kConfig names the file and the cause.

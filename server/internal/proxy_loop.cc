@@ -374,18 +374,19 @@ void ProxyLoop::start() {
   thread_ = std::thread([this] { loop_.run(); });
 }
 
-void ProxyLoop::start_reviews(ShardTls tls) {
-  loop_.post([this, tls = std::move(tls)]() mutable {
+void ProxyLoop::start_reviews(ShardTls tls, ShardTls reviewed) {
+  loop_.post([this, tls = std::move(tls), reviewed = std::move(reviewed)]() mutable {
     admin_tls_ = std::move(tls);
-    const auto make = [this] {
+    reviewed_tls_ = std::move(reviewed);
+    const auto make = [this](const ShardTls& with) {
       return std::make_unique<topology::ShardPool>(
-          loop_, view_, [this](const std::string& shard, const std::string& url) {
-            return upstream_to(url, admin_tls_.of(shard));
+          loop_, view_, [&with](const std::string& shard, const std::string& url) {
+            return upstream_to(url, with.of(shard));
           });
     };
-    admin_pool_ = make();
+    admin_pool_ = make(admin_tls_);
     if (shared_.config.aggregation.share == aggregation::Share::kReviewed) {
-      reviewed_pool_ = make();
+      reviewed_pool_ = make(reviewed_tls_);
     }
     handler_->set_own_pool(admin_pool_.get(), reviewed_pool_.get());
   });
@@ -418,8 +419,9 @@ void ProxyLoop::set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool
       [this, routes = std::move(routes), clusters] { handler_->set_routes(routes, clusters); });
 }
 
-void ProxyLoop::set_shard_tls(ShardTls backend, ShardTls admin) {
-  loop_.post([this, backend = std::move(backend), admin = std::move(admin)] {
+void ProxyLoop::set_shard_tls(ShardTls backend, ShardTls admin, ShardTls reviewed) {
+  loop_.post([this, backend = std::move(backend), admin = std::move(admin),
+              reviewed = std::move(reviewed)] {
     backend_tls_ = backend;
     const bool is_static = own_pool_ != nullptr;
     for (const auto* pool : {&pool_, &own_pool_, &reviewed_pool_}) {
@@ -429,10 +431,11 @@ void ProxyLoop::set_shard_tls(ShardTls backend, ShardTls admin) {
     }
     if (admin.common != nullptr && admin_pool_ != nullptr) {
       admin_tls_ = admin;
-      for (const auto* pool : {&admin_pool_, &reviewed_pool_}) {
-        if (*pool != nullptr) {
-          (*pool)->set_tls([this](const std::string& shard) { return admin_tls_.of(shard); });
-        }
+      reviewed_tls_ = reviewed;
+      admin_pool_->set_tls([this](const std::string& shard) { return admin_tls_.of(shard); });
+      if (reviewed_pool_ != nullptr) {
+        reviewed_pool_->set_tls(
+            [this](const std::string& shard) { return reviewed_tls_.of(shard); });
       }
     }
   });

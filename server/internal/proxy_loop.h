@@ -110,11 +110,11 @@ class ProxyLoop {
   /// @param port 0: chosen. @error kConfig, kIo: the address cannot be had.
   [[nodiscard]] Expected<std::uint16_t> listen(std::uint16_t port);
   void start();
-  /// The credentials of reviews are known now. Any thread.
-  void start_reviews(ShardTls tls);
+  /// The credentials of reviews, and of reads that were reviewed, are known now. Any thread.
+  void start_reviews(ShardTls tls, ShardTls reviewed);
   /// @{ New connections use these. Any thread.
   void set_serving_tls(std::shared_ptr<net::TlsContext> tls);
-  void set_shard_tls(ShardTls backend, ShardTls admin);
+  void set_shard_tls(ShardTls backend, ShardTls admin, ShardTls reviewed);
   /// @}
   /// Methods for requests that begin from now on. Any thread.
   void set_token_files(proxy::AuthenticationConfig config, TokenFiles files);
@@ -161,7 +161,7 @@ class ProxyLoop {
   const bool first_;  // of all loops
   ShardTls backend_tls_;
   ImpersonationTokens tokens_;
-  ShardTls admin_tls_;
+  ShardTls admin_tls_, reviewed_tls_;
   std::unique_ptr<topology::ShardPool> pool_;
   std::unique_ptr<topology::ShardPool> admin_pool_;
   std::unique_ptr<topology::ShardPool> own_pool_;       ///< source `static`, as the proxy itself

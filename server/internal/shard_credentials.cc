@@ -12,7 +12,8 @@ namespace {
 constexpr const char* kServingCa = "serving-ca";
 constexpr const char* kClientCa = "client-ca";
 constexpr const char* kRequestHeaderCa = "requestheader-ca";
-constexpr const char* kShardAdmin = "shard-admin";
+constexpr const char* kShardAdmin = "shard-admin";  // in its kubeconfig alone, for people
+constexpr const char* kProxy = "kintsugi-proxy";
 
 }  // namespace
 
@@ -24,7 +25,10 @@ ShardCredentials::ShardCredentials(const Layout& layout, const std::string& shar
       revocations_(std::move(revocations)) {}
 
 Expected<void> ShardCredentials::ensure(const std::string& address) const {
-  return pki_.ensure_server(name_, {address, "127.0.0.1", "::1", "localhost"});
+  if (auto made = pki_.ensure_server(name_, {address, "127.0.0.1", "::1", "localhost"}); !made) {
+    return made;
+  }
+  return pki_.ensure_shard_client(name_);
 }
 
 Expected<std::shared_ptr<net::TlsContext>> ShardCredentials::load_tls() const {
@@ -65,8 +69,8 @@ Expected<std::shared_ptr<net::TlsContext>> ShardCredentials::load_outgoing() con
   }
   net::TlsParams client;
   client.ca_file = pki_.certificate(kServingCa);
-  client.certificate_file = pki_.certificate(kShardAdmin);
-  client.key_file = pki_.key(kShardAdmin);
+  client.certificate_file = pki_.certificate(name_ + "-client");
+  client.key_file = pki_.key(name_ + "-client");
   client.revocations = std::move(*lists);
   return net::TlsContext::client(client);
 }
@@ -78,7 +82,9 @@ Expected<std::string> ShardCredentials::root_ca() const {
 std::vector<CertificateEnd> ShardCredentials::ends() const {
   std::vector<CertificateEnd> out;
   for (const auto& [use, name] : {std::pair<const char*, std::string>("serving", name_),
+                                  {"client", name_ + "-client"},
                                   {"client", kShardAdmin},
+                                  {"client", kProxy},
                                   {"ca", kServingCa},
                                   {"ca", kClientCa},
                                   {"ca", kRequestHeaderCa}}) {
@@ -91,11 +97,18 @@ std::vector<CertificateEnd> ShardCredentials::ends() const {
 }
 
 std::vector<std::string> ShardCredentials::followed() const {
-  std::vector<std::string> files = {
-      pki_.certificate(name_),      pki_.key(name_),
-      pki_.certificate(kClientCa),  pki_.certificate(kRequestHeaderCa),
-      pki_.certificate(kServingCa), pki_.certificate(kShardAdmin),
-      pki_.key(kShardAdmin),        account_key_file(layout_)};
+  std::vector<std::string> files = {pki_.certificate(name_),
+                                    pki_.key(name_),
+                                    pki_.certificate(kClientCa),
+                                    pki_.certificate(kRequestHeaderCa),
+                                    pki_.certificate(kServingCa),
+                                    pki_.certificate(kShardAdmin),
+                                    pki_.key(kShardAdmin),
+                                    pki_.certificate(kProxy),
+                                    pki_.key(kProxy),
+                                    pki_.certificate(name_ + "-client"),
+                                    pki_.key(name_ + "-client"),
+                                    account_key_file(layout_)};
   for (const std::string& list :
        {revocations_.client_file, revocations_.request_header_file, revocations_.backend_file}) {
     if (!list.empty()) {

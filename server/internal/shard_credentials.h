@@ -22,7 +22,8 @@ class ShardCredentials {
  public:
   ShardCredentials(const Layout& layout, const std::string& shard, ShardRevocations revocations);
 
-  /// The shard's serving certificate, made where there is none or a third of its life is over.
+  /// The shard's serving certificate and its own at other shards, made where there are none or a
+  /// third of their life is over.
   /// @error kIo, kConfig.
   [[nodiscard]] Expected<void> ensure(const std::string& address) const;
 
@@ -35,7 +36,7 @@ class ShardCredentials {
   /// Lists of a million serials take seconds. @error kConfig, kIo: the first that is not in order.
   [[nodiscard]] Expected<Serving> load_serving() const;
 
-  /// As shard administrator, to other shards. @error kConfig.
+  /// As this shard, to other shards. @error kConfig.
   [[nodiscard]] Expected<std::shared_ptr<net::TlsContext>> load_outgoing() const;
 
   /// PEM of the CA that serving certificates are of. @error kConfig.

@@ -45,7 +45,8 @@ TEST_F(ShardCredentialsTest, WhenEnsured_EverythingLoadsAndHasAnEnd) {
     names.insert(end.use + " " + end.name);
   }
   EXPECT_EQ(names, (std::set<std::string>{"ca client-ca", "ca requestheader-ca", "ca serving-ca",
-                                          "client shard-admin", "serving shard-west"}));
+                                          "client kintsugi-proxy", "client shard-admin",
+                                          "client shard-west-client", "serving shard-west"}));
 }
 
 TEST_F(ShardCredentialsTest, WhenFollowed_EveryFileOfTheSetIsAmongThem) {

@@ -18,12 +18,12 @@
 namespace kintsugi::server {
 namespace {
 
-std::string url_of_proxy(const UpOptions& options) {
-  return "https://" + local_host(options) + ":" + std::to_string(options.port);
-}
-
 std::vector<std::string> hosts_of_proxy(const UpOptions& options) {
-  return {options.address, "127.0.0.1", "::1", "localhost"};
+  std::vector<std::string> hosts = {options.address, "127.0.0.1", "::1", "localhost"};
+  if (!options.join_address.empty()) {
+    hosts.push_back(options.join_address);
+  }
+  return hosts;
 }
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
@@ -75,6 +75,10 @@ std::string local_host(const UpOptions& options) {
   return options.address == "0.0.0.0" ? "127.0.0.1" : options.address;
 }
 
+std::string url_of_proxy(const UpOptions& options) {
+  return "https://" + local_host(options) + ":" + std::to_string(options.port);
+}
+
 std::string proxy_config_text(const UpOptions& options) {
   const Layout& layout = options.layout;
   const Pki pki(layout.pki());
@@ -95,17 +99,27 @@ std::string proxy_config_text(const UpOptions& options) {
   line("  key_file", pki.key("proxy"));
   section("authentication");
   line("  client_ca_file", pki.certificate("client-ca"));
+  const auto list = [&](std::string_view key, const std::string& file) {
+    if (!file.empty()) {
+      line(key, file);
+    }
+  };
+  list("  client_crl_file", options.revocations.client_file);
   line("  workspaces", "true");
   // ServiceAccounts of workspaces with issuers: the shard knows them.
   line("  on_failure", "pass");
   section("topology");
   line("  source", "kcp");
-  line("  root_kubeconfig", layout.shard_kubeconfig("root"));
-  line("  shards_kubeconfig", layout.shard_kubeconfig("root"));
+  line("  root_kubeconfig", layout.proxy_kubeconfig("root"));
+  line("  shards_kubeconfig", layout.proxy_kubeconfig("root"));
   section("backend");
   line("  ca_file", pki.certificate("serving-ca"));
   line("  cert_file", pki.certificate("proxy-requestheader"));
   line("  key_file", pki.key("proxy-requestheader"));
+  list("  crl_file", options.revocations.backend_file);
+  section("crl");
+  line("  stale", options.revocations.rules.stale_is_refused ? "refuse" : "warn");
+  line("  required", options.revocations.rules.is_required ? "true" : "false");
   section("endpoint_slice");
   line("  mode", "proxied");
   line("  consumers", options.consumers);
@@ -145,25 +159,31 @@ Expected<void> prepare_installation(const UpOptions& options) {
 Expected<bool> renew_certificates(const UpOptions& options) {
   const Layout& layout = options.layout;
   const Pki pki(layout.pki());
-  const auto texts = [&pki] {
-    return std::pair(read_file(pki.certificate("admin")), read_file(pki.key("admin")));
-  };
-  const auto before = texts();
   if (auto made = pki.ensure(hosts_of_proxy(options)); !made) {
     return fail(std::move(made.error()));
   }
-  const auto after = texts();
-  if (!before.first || !before.second || !after.first || !after.second ||
-      (*before.first == *after.first && *before.second == *after.second)) {
+  auto text = read_secret_file(layout.admin_kubeconfig());
+  auto known = text ? read_kubeconfig(layout.admin_kubeconfig(), "base")
+                    : Expected<KubeAccess>(fail(text.error().clone()));
+  const auto ca = read_file(pki.certificate("serving-ca"));
+  const auto certificate = read_file(pki.certificate("admin"));
+  const auto key = read_secret_file(pki.key("admin"));
+  if (!known || !ca || !certificate || !key) {
+    return fail(Errc::kIo,
+                layout.admin_kubeconfig() + " or the certificates for it cannot be read");
+  }
+  // Users have chosen contexts in it: only what has changed is replaced.
+  const std::string old = *text;
+  for (const auto& [had, has] :
+       {std::pair(&known->ca_pem, &*ca), std::pair(&known->certificate_pem, &*certificate),
+        std::pair(&known->key_pem, &*key)}) {
+    if (!had->empty() && *had != *has) {
+      replace_all(*text, base64_encode(*had), base64_encode(*has));
+    }
+  }
+  if (*text == old) {
     return false;
   }
-  // Users have chosen contexts in it: only the pair is replaced.
-  auto text = read_file(layout.admin_kubeconfig());
-  if (!text) {
-    return fail(std::move(text.error()));
-  }
-  replace_all(*text, base64_encode(*before.first), base64_encode(*after.first));
-  replace_all(*text, base64_encode(*before.second), base64_encode(*after.second));
   if (auto written = write_file(layout.admin_kubeconfig(), *text, 0600); !written) {
     return fail(std::move(written.error()));
   }

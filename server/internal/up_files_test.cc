@@ -42,7 +42,7 @@ TEST_F(UpFilesTest, WhenProxyYamlIsWritten_TheProxyUnderstandsAllOfIt) {
   EXPECT_EQ(config->listener.port, 7443);
   EXPECT_EQ(config->data_dir, options.layout.proxy_data());
   EXPECT_EQ(config->topology.source, "kcp");
-  EXPECT_EQ(config->topology.root_kubeconfig, options.layout.shard_kubeconfig("root"));
+  EXPECT_EQ(config->topology.root_kubeconfig, options.layout.proxy_kubeconfig("root"));
   EXPECT_TRUE(config->authentication.workspaces);
   EXPECT_EQ(config->outgoing.allow, options.tenants.outgoing_allow);
   UpOptions defaults;

@@ -38,6 +38,9 @@ void ExportRights::authorize(const auth::Attributes& attributes, Done done) {
 }
 
 bool ExportRights::decide(const auth::Attributes& attributes) const {
+  if (const std::optional<bool> own = decided_by_role(attributes)) {
+    return *own && is_let_in(attributes);
+  }
   return !is_systems_status(attributes) && is_let_in(attributes) && has_content(attributes) &&
          is_within_policies(attributes);
 }
