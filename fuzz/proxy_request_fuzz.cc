@@ -314,13 +314,15 @@ class Stage {
     const krm::RequestTarget got =
         krm::parse_target(exchange.head.method, exchange.head.target, {.shard = true});
     if (got.form == krm::TargetForm::kCluster) {
-      check(got.cluster == "root" || got.cluster == "c1" || got.cluster == "*",
-            "the cluster is one of the shard's", &exchange);
+      check(
+          got.cluster == "root" || got.cluster == "c1" || got.cluster == "c0" || got.cluster == "*",
+          "the cluster is one of the shard's", &exchange);
     }
     if (!own && asked.form == krm::TargetForm::kCluster && asked.fault == krm::TargetFault::kNone &&
         asked.cluster != "*" && got.form == krm::TargetForm::kCluster) {
       const bool one = asked.cluster == "c1" || asked.cluster == "root:one";
-      check(got.cluster == (one ? "c1" : "root") && (one || asked.cluster == "root"),
+      check(got.cluster == (one ? "c1" : asked.cluster) &&
+                (one || asked.cluster == "root" || asked.cluster == "c0"),
             "the cluster is the one that was resolved", &exchange);
     }
   }
