@@ -40,6 +40,7 @@ std::string_view level_name(Level level) noexcept {
 FairQueues::FairQueues(const FairLimits& limits, std::uint64_t random)
     : limits_(usable(limits)), random_(random) {
   open_ += limits_.seats;
+  most_ = limits_.seats;
 }
 
 FairQueues::~FairQueues() {
@@ -57,6 +58,7 @@ void FairQueues::set_limits(const FairLimits& limits) noexcept {
   limits_.queues = queues;
   limits_ = usable(limits_);
   set_seats(limits_.seats);
+  most_ = limits_.seats;
 }
 
 std::size_t FairQueues::share(std::size_t level) const noexcept {
@@ -118,7 +120,7 @@ FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask&
   const std::size_t width =
       limits_.seats == 0 ? 1 : std::clamp<std::size_t>(ask.width, 1, limits_.seats);
   const bool at_once = !ask.queues && waiting_ == 0 && fits(level, width);
-  const bool for_all = taken_ + waiting_ + width <= limits_.seats;
+  const bool for_all = taken_ + waiting_ + width <= most_;
   if (!at_once && !for_all &&
       (queue.length >= limits_.queue_length || queue.bytes + ask.bytes > limits_.queue_bytes)) {
     ++mine.stats.full;

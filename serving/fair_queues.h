@@ -110,8 +110,8 @@ class FairQueues {
   FairQueues(const FairQueues&) = delete;
   FairQueues& operator=(const FairQueues&) = delete;
 
-  /// @param ticket  is nowhere. kFull: neither it nor its queue has changed; never as long as there
-  /// are seats for all who run and wait.
+  /// @param ticket  is nowhere. kFull: neither it nor its queue has changed; never as long as no
+  /// more run and wait than there are seats by the limits, be they fewer just now.
   [[nodiscard]] Entry enter(Ticket& ticket, const Flow& flow, const Ask& ask, TimePoint now);
   /// A seat, whoever asks: as long as there are plenty nobody needs to be charged for his.
   void run_at_once(Ticket& ticket, Level level, TimePoint now) noexcept;
@@ -223,6 +223,7 @@ class FairQueues {
   FairLimits limits_;
   std::array<Group, kLevels> levels_;
   Count open_;
+  std::size_t most_ = 0;  // seats by the limits
   std::size_t taken_ = 0, waiting_ = 0;
   std::set<std::pair<TimePoint, Ticket*>> deadlines_;
   std::optional<TimePoint> unblock_;  // when a narrow one may pass a wide one

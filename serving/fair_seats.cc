@@ -55,6 +55,9 @@ FairSeats::FairSeats(net::Loop& loop, const FairLimits& limits,
       queues_(limits, siphash(key_, {})),
       window_(limits.seats, limits.least),
       timer_(loop) {
+  if (limits.least != 0) {
+    queues_.set_seats(window_.seats());
+  }
   if (process_ != nullptr) {
     process_->add(queues_);
   }

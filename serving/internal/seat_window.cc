@@ -52,8 +52,8 @@ bool SeatWindow::judge(TimePoint now) noexcept {
     // What runs now takes so much longer: of so many it would not (Little's law).
     const double slower = static_cast<double>(fastest_.count()) / static_cast<double>(good.count());
     seats = std::max(running / slower, running / 4);
-  } else {
-    seats = seats * 5 / 4 + 4;
+  } else if (static_cast<double>(peak_) >= seats * 3 / 4) {
+    seats = seats * 5 / 4 + 4;  // they are of use
   }
   seats_ = std::clamp(static_cast<std::size_t>(seats), least_, most_);
   return seats_ != before;

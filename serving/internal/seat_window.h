@@ -14,10 +14,12 @@ namespace kintsugi::serving {
 /// A machine without I/O. Threads: one.
 class SeatWindow {
  public:
-  /// @param most  that there ever are; it begins with these
-  /// @param least  that are never gone below
+  /// @param most  that there ever are
+  /// @param least  that are never gone below; it begins with twice as many. 0: always `most`
   SeatWindow(std::size_t most, std::size_t least) noexcept
-      : most_(most), least_(least < most ? least : most), seats_(most) {}
+      : most_(most),
+        least_(least < most ? least : most),
+        seats_(least == 0 || 2 * least > most ? most : 2 * least) {}
 
   /// An answer has begun.
   /// @param took  since the request got its seat

@@ -47,11 +47,24 @@ class Server {
   Duration longest_{};
 };
 
-TEST(SeatWindow, WhenLittleIsAsked_AllSeatsStay) {
+TEST(SeatWindow, BeginsWithFewAndGetsAllThatAreOfUse) {
+  SeatWindow window(1'000, 10);
+  EXPECT_EQ(window.seats(), 20U);
+  for (int i = 0; i < 200; ++i) {  // a server that works on everything at once
+    const TimePoint now = TimePoint() + seconds(1'000) + milliseconds(10 * i);
+    for (int answers = 0; answers < 10; ++answers) {
+      (void)window.on_answer(milliseconds(3), window.seats(), false, now);
+    }
+  }
+  EXPECT_EQ(window.seats(), 1'000U);
+  EXPECT_EQ(SeatWindow(1'000, 0).seats(), 1'000U);
+}
+
+TEST(SeatWindow, WhenLittleIsAsked_NothingChanges) {
   SeatWindow window(1'000, 10);
   Server server(milliseconds(1), 3, window);
   server.run(seconds(30));
-  EXPECT_EQ(window.seats(), 1'000U);
+  EXPECT_EQ(window.seats(), 20U);
 }
 
 TEST(SeatWindow, SE005_WhenOneAsksForEverything_OnlyAFewWaitAtTheServer) {
@@ -82,10 +95,17 @@ TEST(SeatWindow, WhenTheServerSaysThatItIsFull_ItGetsFewer) {
 
 TEST(SeatWindow, WhenWorkItselfTakesLongerFromNowOn_ItIsBelieved) {
   SeatWindow window(400, 10);
-  Server server(milliseconds(1), 1, window);
-  server.run(seconds(5));
-  server.work(milliseconds(50));
-  server.run(seconds(60));
+  TimePoint now = TimePoint() + seconds(1'000);
+  const auto answers = [&](Duration each, Duration time) {
+    for (const TimePoint end = now + time; now < end; now += milliseconds(1)) {
+      (void)window.on_answer(each, window.seats(), false, now);
+    }
+  };
+  answers(milliseconds(1), seconds(5));
+  EXPECT_EQ(window.seats(), 400U);
+  answers(milliseconds(200), seconds(5));
+  EXPECT_EQ(window.seats(), 10U);
+  answers(milliseconds(200), seconds(40));
   EXPECT_EQ(window.seats(), 400U);
 }
 
