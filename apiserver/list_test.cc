@@ -138,7 +138,7 @@ TEST_F(List, WhenAM277To281TokensAreBad_SaysWhy) {
             "specifying resource version is not allowed when using continue");
   EXPECT_TRUE(message(get("?continue=abc"))
                   .starts_with("invalid continue token: continue key is not valid: "));
-  EXPECT_EQ(names(get("?continue=" + sealed(-1)).json()), "a b ");
+  EXPECT_EQ(names(get("?continue=" + sealed(-1)).json()), "b ");
   EXPECT_EQ(get("?continue=" + sealed(99'999)).status(), 504);
 }
 

@@ -60,7 +60,15 @@ class ReadOnce : public ::testing::Test {
 
   std::shared_ptr<OneToken> token_ = std::make_shared<OneToken>();
   Rig rig_{nullptr, [](ProxyHandlerParams& params) { params.wildcard = true; }};
-  ExistenceGate existence_{rig_.view, rig_.permissions, *rig_.handler};
+  /// The token gate has judged the token: no shard is asked.
+  struct Unasked final : auth::Authenticator {
+    void authenticate(const http::RequestHead&, const http::PeerInfo&, std::string_view,
+                      Done done) override {
+      ADD_FAILURE() << "a shard is asked";
+      done(std::nullopt);
+    }
+  } unasked_;
+  ExistenceGate existence_{rig_.view, rig_.permissions, unasked_, *rig_.handler};
   std::vector<std::string> lines_;
   AuditGate audit_{rig_.loop, [this](std::string line) { lines_.push_back(std::move(line)); },
                    existence_};
