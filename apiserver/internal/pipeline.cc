@@ -161,17 +161,37 @@ bool charge(const RequestPtr& request) {
   }
   if (room && !request->outside && request->cluster != "*") {
     room = limits->charge(request->pass, LimitOf::kCluster, request->cluster, is_watch, now);
-    const bool is_tenants =
-        level != serving::Level::kOperator && request->cluster != request->server.tenants().root;
-    if (room && is_tenants && (is_watch || pool_of(*request) == Pool::kWrites)) {
-      room = limits->charge(request->pass,
-                            is_watch ? LimitOf::kWorkspaceWatches : LimitOf::kWorkspaceWrites,
-                            request->cluster, is_watch, now);
-    }
   }
   if (room) {
     room = limits->charge(request->pass, LimitOf::kShard, {}, is_watch, now);
   }
+  if (!room) {
+    request->pass.give_back();
+    request->server.request_refused();
+    refuse(request, std::move(room.error()));
+  }
+  return room.has_value();
+}
+
+/// What a logical cluster may write and watch (SE-093), once it is known that its user may: nobody
+/// uses up what belongs to others. False: it is too much, and that has been said.
+bool charge_workspace(const RequestPtr& request) {
+  using serving::LimitOf;
+  serving::RequestLimiter* limits = request->server.limits();
+  const Pool pool = pool_of(*request);
+  if (limits == nullptr || (pool != Pool::kWrites && pool != Pool::kWatchStarts) ||
+      request->outside || request->cluster == "*" ||
+      request->cluster == request->server.tenants().root) {
+    return true;
+  }
+  const serving::Level level = serving::level_of(requester_of(*request));
+  if (level == serving::Level::kSystem || level == serving::Level::kOperator) {
+    return true;
+  }
+  const bool is_watch = pool == Pool::kWatchStarts;
+  Expected<void> room = limits->charge(
+      request->pass, is_watch ? LimitOf::kWorkspaceWatches : LimitOf::kWorkspaceWrites,
+      request->cluster, is_watch, request->server.loop().now());
   if (!room) {
     request->pass.give_back();
     request->server.request_refused();
@@ -215,6 +235,9 @@ void begin_work(const RequestPtr& request) {
     return;
   }
   const auto allowed = [request] {
+    if (!charge_workspace(request)) {
+      return;
+    }
     act(*request);
     route(request);
   };
