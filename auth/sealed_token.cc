@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "auth/internal/mac.h"
+#include "auth/mac.h"
 #include "base/aead.h"
 #include "base/strings.h"
 

@@ -1,4 +1,4 @@
-#include "auth/internal/mac.h"
+#include "auth/mac.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
