@@ -9,4 +9,7 @@ namespace kintsugi::auth {
 [[nodiscard]] std::array<unsigned char, 32> hmac_sha256(std::string_view key,
                                                         std::string_view bytes) noexcept;
 
+/// Compares in a time that does not depend on where the texts differ.
+[[nodiscard]] bool equal_in_constant_time(std::string_view a, std::string_view b) noexcept;
+
 }  // namespace kintsugi::auth
