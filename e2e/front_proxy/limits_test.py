@@ -227,7 +227,7 @@ class Fairness(unittest.TestCase):
     def test_SE_072_at_a_shard_with_few_seats_only_the_one_who_floods_it_is_refused(self):
         with kit.Installation(shards=1) as own:
             command = [str(kit.BINARY), "shard", "--join", str(own.state), "--name", "narrow", "--labels", "region=sa-east-1",
-                       "--seats", "2"]
+                       "--seats", "2", "--quotas", "writes.rps=0"]  # those of a workspace are shared by its users
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 kit.eventually(lambda: own.client().get("/apis/core.kcp.io/v1alpha1/shards/narrow").status == 200)
