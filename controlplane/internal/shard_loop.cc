@@ -1,6 +1,7 @@
 #include "controlplane/internal/shard_loop.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -67,14 +68,21 @@ auth::ServiceAccountTokenConfig token_config(const ShardServerParams& params) {
 }
 
 /// Certificates bring no groups that only the system gives, but for peers (KK-315, KK-329): whoever
-/// issues certificates to users gives them no right to everybody's Secrets.
+/// issues certificates to users gives them no right to everybody's Secrets. Roles of our own
+/// processes come by certificates alone (SE-148).
 auth::CertificateProofs::Kind identities_of_shard(const auth::BorderRules& peers) {
   auth::CertificateProofs::Kind kind = auth::CertificateProofs::plain();
   kind.make = [peers](auth::CertificateIdentity facts) {
     auth::UserInfo brought;
-    brought.groups = std::move(facts.organizations);
+    std::vector<std::string> roles;
+    for (std::string& group : facts.organizations) {
+      (group.starts_with(auth::kOwnGroupPrefix) ? roles : brought.groups)
+          .push_back(std::move(group));
+    }
     auth::drop_reserved(brought, auth::IdentityOrigin::kCertificate,
                         peers.is_peer(facts.common_name));
+    brought.groups.insert(brought.groups.end(), std::make_move_iterator(roles.begin()),
+                          std::make_move_iterator(roles.end()));
     facts.organizations = std::move(brought.groups);
     return std::make_shared<auth::CertificateIdentity>(std::move(facts));
   };
