@@ -9,6 +9,7 @@
 #include "apiserver/continue_keys.h"
 #include "apiserver/request_bounds.h"
 #include "apiserver/tenant_rules.h"
+#include "auth/own_roles.h"
 #include "controlplane/admission/binding_admission.h"
 #include "controlplane/admission/logical_cluster_admission.h"
 #include "controlplane/admission/reserved_metadata.h"
