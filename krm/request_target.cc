@@ -195,7 +195,9 @@ bool is_foreign(const RequestTarget& target) {
 void read_verb(std::string_view method, std::string_view target, TargetRules rules,
                RequestTarget& out) {
   const FirstSegments segments(target.substr(out.trail, out.query - out.trail));
-  if (!rules.shard && !rules.opaque_proxy && !is_foreign(out) && begins_a_scope(segments[0])) {
+  const bool has_trail = out.form == TargetForm::kCluster || out.form == TargetForm::kService;
+  if (has_trail && !rules.shard && !rules.opaque_proxy && !is_foreign(out) &&
+      begins_a_scope(segments[0])) {
     out.form = TargetForm::kOther;  // two scopes: no route (SE-033)
   }
   const PathShape shape = segments.shape();

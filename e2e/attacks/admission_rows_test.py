@@ -6,7 +6,7 @@ import unittest
 import kit
 import steady
 import trust
-from trust import APIS, CORE, KINDS, MERGE, TENANCY
+from trust import KINDS, MERGE
 
 MAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
 WS, LC = KINDS["ws"][0], f"{KINDS['lc'][0]}/cluster"

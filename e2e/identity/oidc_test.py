@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 import subprocess
+import threading
 import time
 import unittest
 

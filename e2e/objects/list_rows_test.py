@@ -299,12 +299,12 @@ class Lists(Case):
         self.assertEqual((names_of(rest), version_of(rest)), (["e"], version_of(page)))
         self.assertEqual(rest["metadata"].get("continue", ""), "")
 
-    def test_AM_281_a_token_of_the_future(self):
+    def test_AM_281_SE_166_a_token_that_was_changed(self):
         token = root.must("GET", CORE + "?limit=1")["metadata"]["continue"]
-        fields = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        fields["rv"] = future()
-        made = base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).decode().rstrip("=")
-        self.too_large(f"{CORE}?limit=1&continue={made}", fields["rv"])
+        for made in (token[:-1] + ("A" if token[-1] != "A" else "B"), token[1:], token + "AAAA", token[:20], base64.urlsafe_b64encode(
+                json.dumps({"v": "meta.k8s.io/v1", "rv": future(), "start": "a\0"}).encode()).decode().rstrip("=")):
+            answer = root.request("GET", f"{CORE}?limit=1&continue={made}")
+            self.assertEqual((answer.status, answer.json()["reason"]), (400, "BadRequest"), made)
 
 
 class Watches(Case):
