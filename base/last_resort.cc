@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <string_view>
@@ -57,9 +56,6 @@ void note_silent_loop() noexcept { silent.fetch_add(1, std::memory_order_relaxed
 
 void prepare_for_no_memory(std::uint64_t reserve) {
   void* const kept = std::malloc(reserve);
-  if (kept != nullptr) {
-    std::memset(kept, 1, reserve);  // there, not only promised
-  }
   std::free(reserve_kept.exchange(kept));
   std::set_new_handler(on_no_memory);
   std::set_terminate(on_terminate);

@@ -12,7 +12,8 @@ void note_silent_loop() noexcept;
 /// From now on the first allocation that finds no memory takes a reserve that is put back here,
 /// counts as a shortage and goes on; the next one is a line on stderr and exit code 1, and so is a
 /// std::bad_alloc that nobody catches. Whoever sheds load looks at memory_shortages().
-/// Once, at the start. @param reserve  [bytes], mapped and touched.
+/// Once, at the start. @param reserve  [bytes], of address space: where memory is promised freely,
+/// nothing finds none.
 void prepare_for_no_memory(std::uint64_t reserve = std::uint64_t{4} << 20);
 /// 0 or 1: kintsugi_memory_shortages_total.
 [[nodiscard]] std::uint64_t memory_shortages() noexcept;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/process_pages.h"
 #include "base/strings.h"
 #include "krm/annotations.h"
 #include "server/files.h"
@@ -161,7 +162,9 @@ void ProxyControl::tell_ready(bool ready) {
       loop_.post([this, turn] {
         if (turn == ready_turn_) {
           ready_.store(true, std::memory_order_relaxed);
-          (void)::malloc_trim(0);  // what the start and the first lists took for a moment
+          // What the start and the first lists took for a moment.
+          (void)::malloc_trim(0);
+          forget_code();
         }
       });
     });

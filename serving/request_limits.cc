@@ -1,6 +1,7 @@
 #include "serving/request_limits.h"
 
 #include <algorithm>
+#include <cassert>
 #include <mutex>
 #include <new>
 #include <string>
@@ -183,10 +184,12 @@ Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view n
   if (!limits(of) || pass.count_ == pass.buckets_.size()) {
     return {};
   }
+  assert(pass.limiter_ == nullptr || pass.limiter_.get() == this);
   if ((limited_.load(std::memory_order_acquire) & kMade) == 0) {
     const std::lock_guard lock(making);
     if (buckets_ == nullptr) {
-      buckets_.reset(new (std::nothrow) std::array<Bucket, kBuckets>());
+      // Untouched pages are no memory yet.
+      buckets_.reset(static_cast<Buckets*>(std::calloc(1, sizeof(Buckets))));
     }
     if (buckets_ == nullptr) {
       return refuse(of, LimitKind::kRate, kSecond);

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
+#include <cstdlib>
 #include <memory>
 #include <string_view>
 
@@ -89,7 +91,8 @@ class RequestLimiter {
   [[nodiscard]] bool limits(LimitOf of) const noexcept {
     return (limited_.load(std::memory_order_acquire) >> static_cast<unsigned>(of) & 1U) != 0;
   }
-  /// Charges a request to one more bucket of `pass`, at most six in all.
+  /// Charges a request to one more bucket of `pass`, at most six in all, all
+  /// of one limiter.
   /// @param name  of the user, cluster, shard or address
   /// @param weight  requests that it counts as; one that is heavier than all may be runs alone
   /// @error kTooManyRequests with the name of the limit and when to try again; nothing is charged.
@@ -108,6 +111,11 @@ class RequestLimiter {
     std::atomic<std::int64_t> full_at = 0;  // [ns] when no token is missing any more
     std::atomic<std::uint32_t> running = 0, watches = 0;
   };
+  using Buckets = std::array<Bucket, kBuckets>;
+  static_assert(std::is_trivially_destructible_v<Buckets>);
+  struct Free {
+    void operator()(Buckets* buckets) const noexcept { std::free(buckets); }
+  };
   struct Rule {
     std::atomic<std::int64_t> interval = 0, tolerance = 0;  // [ns] 0: no rate
     std::atomic<std::uint32_t> concurrent = 0, watches = 0;
@@ -124,7 +132,7 @@ class RequestLimiter {
   const SipKey key_ = SipKey::random();
   std::array<Rule, kLimitsOf> rules_;
   std::atomic<std::uint32_t> limited_ = 0;                 // a bit per LimitOf
-  std::unique_ptr<std::array<Bucket, kBuckets>> buckets_;  // made with the first that is counted
+  std::unique_ptr<Buckets, Free> buckets_;  // made with the first that is counted
   std::array<std::atomic<std::uint64_t>, kLimitsOf * 3> refused_{};
   std::weak_ptr<RequestLimiter> self_;
 };

@@ -153,6 +153,7 @@ void Exchange::on_close(Errc cause) noexcept {
   producer_.reset();
   seat_.give_back();
   pass_.reset();
+  open_.reset();
 }
 
 void Exchange::release_request() noexcept {
@@ -174,6 +175,9 @@ void Exchange::release_request() noexcept {
   }
   if (producer_ != nullptr && !request_->pass.is_empty()) {
     pass_ = std::make_unique<serving::RequestLimiter::Pass>(std::move(request_->pass));
+  }
+  if (producer_ != nullptr && !request_->open.is_empty()) {
+    open_ = std::make_unique<serving::RequestLimiter::Pass>(std::move(request_->open));
   }
   if (request_->seat.pool() == Pool::kWatchStarts) {
     request_->seat.give_back();

@@ -130,7 +130,7 @@ bool charge_watch(const RequestPtr& request) {
   const std::string what =
       request->cluster + "/" + request->info.group + "/" + request->info.resource;
   Expected<void> room =
-      serving::admit_watch(process->bounds(), request->pass, request->exchange->payer().name, what,
+      serving::admit_watch(process->bounds(), request->open, request->exchange->payer().name, what,
                            request->server.loop().now());
   if (!room) {
     request->server.request_refused();

@@ -61,6 +61,7 @@ struct Request {
   serving::Seat turn;     ///< its place in the queues, and the seat that it gets there
   Duration patience = Duration::max();  ///< so long may it wait for its turn
   serving::RequestLimiter::Pass pass;   ///< what it counts for against the limits
+  serving::RequestLimiter::Pass open;   ///< and, a watch, against what its payer may have open
   std::string body;
   std::unique_ptr<net::BodyHold> hold;  ///< of the body; null: there is none
   bool body_complete = false;
@@ -131,6 +132,7 @@ class Exchange final : public http::RequestHandler, private net::BodyHold::Owner
   std::unique_ptr<Producer> producer_;
   Seat seat_;                                            // of a list, while it is sent
   std::unique_ptr<serving::RequestLimiter::Pass> pass_;  // of a watch, while there are limits
+  std::unique_ptr<serving::RequestLimiter::Pass> open_;  // the same of Request::open
 };
 
 /// Takes a place among those that run (AM-067): reads until their answer is complete, watches until

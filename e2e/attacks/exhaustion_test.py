@@ -23,7 +23,7 @@ def make(name, **data):
 def setUpModule():
     global installation
     installation = kit.Installation(shards=1).start_for()
-    for workspace, user in (("attacked", "mallory"), ("quiet", "bob")):
+    for workspace, user in (("attacked", "mallory"), ("other", "mallory"), ("quiet", "bob")):
         installation.make_workspace(workspace)
         admin = installation.client(f"/clusters/root:{workspace}")
         admin.must("POST", RBAC + "/clusterrolebindings", {
@@ -114,7 +114,7 @@ class HalfSentBodies(unittest.TestCase):
         self.served("impersonated")
 
     def test_SE_075_other_ways_to_begin_a_write_and_not_to_end_it(self):
-        for where, client in clients("mallory", "attacked").items():
+        for where, client in clients("mallory", "other").items():
             for method, path in (("PUT", MAPS + "/x"), ("PATCH", MAPS + "/x"), ("DELETE", MAPS + "/x"), ("DELETE", MAPS),
                                  ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")):
                 with self.subTest(where=where, method=method, path=path):

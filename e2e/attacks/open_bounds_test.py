@@ -153,7 +153,7 @@ class Memory(unittest.TestCase):
             connections = [raw_h2.Connection(mallory) for _ in range(4)]
             for connection in connections:
                 self.addCleanup(connection.close)
-            streams = [connection.open("GET", MAPS + "?watch=true") for connection in connections for _ in range(100)]
+            streams = [connection.open("GET", MAPS + "?watch=true") for connection in connections for _ in range(50)]
             reader = kit.Watch(bob, MAPS + "?watch=true")
             for connection in connections:
                 self.assertTrue(connection.until(lambda c=connection: all(s.status for s in c.streams.values())))
@@ -163,6 +163,8 @@ class Memory(unittest.TestCase):
                 name = f"large-{written}"
                 admin.must("POST", MAPS, {"metadata": {"name": name}, "data": {"k": "x" * 4_000}})
                 written += 1
+                # Memory is looked at five times a second: what comes must not pass two steps between two looks.
+                kit.stays(lambda: proxy.metric('kintsugi_shed_total{step="connections"}') == 0, 0.25)
             self.assertEqual(proxy.metric('kintsugi_shed_total{step="connections"}'), 0)
             self.assertEqual(admin.get(MAPS + "/large-0").status, 200)
             kit.eventually(lambda: proxy.metric("kintsugi_shed_step") < 3, 20, "memory is there again")

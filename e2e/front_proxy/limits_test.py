@@ -267,7 +267,7 @@ class Fairness(unittest.TestCase):
                     self.assertLessEqual({s.status for s in mine}, {201, 429})
                     refused += sum(s.status == 429 for s in mine)
         self.assertEqual(others, [201] * 15, "others are never refused")
-        self.assertGreater(refused, 0)
+        self.assertLess(refused, 4_000)  # most wait in the proxy's queues until there is room
         kit.eventually(lambda: users["heavy"].request("POST", MAPS, body).status == 201, what="it is over for him, too")
 
 

@@ -304,7 +304,7 @@ class Lists(Case):
         for made in (token[:-1] + ("A" if token[-1] != "A" else "B"), token[1:], token + "AAAA", token[:20], base64.urlsafe_b64encode(
                 json.dumps({"v": "meta.k8s.io/v1", "rv": future(), "start": "a\0"}).encode()).decode().rstrip("=")):
             answer = root.request("GET", f"{CORE}?limit=1&continue={made}")
-            self.assertEqual((answer.status, answer.json()["reason"]), (400, "BadRequest"), made)
+            self.assertEqual((answer.status, answer.json["reason"]), (400, "BadRequest"), made)
 
 
 class Watches(Case):

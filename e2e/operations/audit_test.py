@@ -31,6 +31,13 @@ def events_in(log, **wanted):
     return [event for event in events if all(event.get(key) == value for key, value in wanted.items())]
 
 
+def end_shard(process, name):
+    """The next proxy does not wait for a shard that is no more."""
+    process.terminate()
+    process.wait(60)
+    installation.client().request("DELETE", f"/apis/core.kcp.io/v1alpha1/shards/{name}")
+
+
 class Collector:
     """A server that events are posted to; `status` is its answer."""
 
@@ -89,11 +96,7 @@ class Audit(unittest.TestCase):
             shard = subprocess.Popen([str(kit.BINARY), "shard", "--join", str(installation.state), "--name", "audited",
                                       "--labels", "audited=yes", "--audit-log", str(shard_log)], stdout=out, stderr=out)
 
-        def stop():
-            shard.terminate()
-            shard.wait(60)
-
-        self.addCleanup(stop)
+        self.addCleanup(end_shard, shard, "audited")
         root = installation.client()
         kit.eventually(lambda: root.get("/apis/core.kcp.io/v1alpha1/shards/audited").status == 200, 20, "the shard is known")
         cluster = installation.make_workspace("audited", selector={"audited": "yes"})["spec"]["cluster"]
@@ -241,11 +244,7 @@ class Audit(unittest.TestCase):
             shard = subprocess.Popen([str(kit.BINARY), "shard", "--join", str(installation.state), "--name", "posting",
                                       "--audit-webhook-config-file", str(hook)], stdout=out, stderr=out)
 
-        def stop():
-            shard.terminate()
-            shard.wait(60)
-
-        self.addCleanup(stop)
+        self.addCleanup(end_shard, shard, "posting")
         root = installation.client()
         kit.eventually(lambda: root.get("/apis/core.kcp.io/v1alpha1/shards/posting").status == 200, 20, "the shard is known")
         kit.eventually(lambda: any(event["stage"] == "ResponseComplete" for event in collector.events), 20, "its events are posted")

@@ -217,8 +217,10 @@ class Bindings(unittest.TestCase):
             "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "eels"},
             "spec": {"identity": {"secretRef": {"namespace": "kcp-system", "name": "eels"}}, "resources": [
                 {"group": "ex.io", "name": "eels", "schema": "v1.eels.ex.io", "storage": {"crd": {}}}]}})
-        self.binding(one, "eels", lambda b: conditions(b)["APIExportValid"][0] == "True")
-        self.assertEqual(self.names(one, "eels"), ["a", "b"])
+        self.put(one, "eels", "Eel", "c")
+        found = self.binding(one, "eels", lambda b: conditions(b)["Ready"][0] == "True")
+        self.assertEqual(conditions(found)["APIExportValid"][:2], ("False", "APIExportNotFound"), "it is another one (KK-173)")
+        self.assertEqual(self.names(one, "eels"), ["a", "b", "c"])
 
     def test_am_506_unbinding_honours_finalizers(self):
         self.export("flags", "Flag")
