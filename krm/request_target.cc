@@ -187,19 +187,17 @@ bool begins_a_scope(std::string_view segment) noexcept {
 
 /// Virtual workspaces whose trails are their own, and paths of other servers.
 bool is_foreign(const RequestTarget& target) {
-  return target.form == TargetForm::kOther ||
-         (target.form == TargetForm::kService && (target.service == VirtualWorkspace::kOther ||
-                                                  target.service == VirtualWorkspace::kAdmin));
+  const bool is_unknown =
+      target.service == VirtualWorkspace::kOther || target.service == VirtualWorkspace::kAdmin;
+  return target.form == TargetForm::kOther || (target.form == TargetForm::kService && is_unknown);
 }
 
 void read_verb(std::string_view method, std::string_view target, TargetRules rules,
                RequestTarget& out) {
   const FirstSegments segments(target.substr(out.trail, out.query - out.trail));
   const bool has_trail = out.form == TargetForm::kCluster || out.form == TargetForm::kService;
-  if (has_trail && !rules.shard && !rules.opaque_proxy && !is_foreign(out) &&
-      begins_a_scope(segments[0])) {
-    out.form = TargetForm::kOther;  // two scopes: no route (SE-033)
-  }
+  const bool judged = has_trail && !rules.shard && !rules.opaque_proxy && !is_foreign(out);
+  out.form = judged && begins_a_scope(segments[0]) ? TargetForm::kOther : out.form;  // SE-033
   const PathShape shape = segments.shape();
   const bool reads = method == "GET" || method == "HEAD";
   const auto asks = [&] {

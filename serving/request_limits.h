@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/siphash.h"
@@ -131,7 +131,7 @@ class RequestLimiter {
 
   const SipKey key_ = SipKey::random();
   std::array<Rule, kLimitsOf> rules_;
-  std::atomic<std::uint32_t> limited_ = 0;                 // a bit per LimitOf
+  std::atomic<std::uint32_t> limited_ = 0;  // a bit per LimitOf
   std::unique_ptr<Buckets, Free> buckets_;  // made with the first that is counted
   std::array<std::atomic<std::uint64_t>, kLimitsOf * 3> refused_{};
   std::weak_ptr<RequestLimiter> self_;

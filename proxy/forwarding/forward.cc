@@ -571,18 +571,6 @@ serving::FairSeats& ForwardLoop::seats_of(const std::string& shard) {
   return *seats;
 }
 
-net::BodyPayer payer_of(const ForwardLoop& shared, const http::PeerInfo& peer,
-                        const http::HeaderList& headers) {
-  net::BodyPayer payer = serving::payer_of(peer);
-  if (!payer.known) {
-    if (std::string bearer = shared.bearers.payer(headers, shared.loop.now()); !bearer.empty()) {
-      payer.name = std::move(bearer);
-      payer.known = true;
-    }
-  }
-  return payer;
-}
-
 std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::RequestHead&& head,
                                               http::ResponseStream& stream,
                                               shards::ShardClient& client, bool is_watch,

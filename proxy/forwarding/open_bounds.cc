@@ -1,5 +1,6 @@
 #include "proxy/forwarding/open_bounds.h"
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -26,6 +27,18 @@ Expected<void> charge_payer(ForwardLoop& shared, const http::RequestHead& head,
 }
 
 }  // namespace
+
+net::BodyPayer payer_of(const ForwardLoop& shared, const http::PeerInfo& peer,
+                        const http::HeaderList& headers) {
+  net::BodyPayer payer = serving::payer_of(peer);
+  if (!payer.known) {
+    if (std::string bearer = shared.bearers.payer(headers, shared.loop.now()); !bearer.empty()) {
+      payer.name = std::move(bearer);
+      payer.known = true;
+    }
+  }
+  return payer;
+}
 
 Expected<void> admit_open(ForwardLoop& shared, RequestLimiter::Pass& pass,
                           const http::RequestHead& head, const http::PeerInfo& peer,
