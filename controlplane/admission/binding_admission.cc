@@ -246,7 +246,7 @@ void admit_binding(const ApiCatalog& catalog, auth::Authorizer& authorizer,
                     : std::string(path) + ":" + std::string(export_name));
   const std::optional<std::string> cluster =
       has_export ? export_cluster(catalog, context.cluster, *binding) : std::nullopt;
-  if (has_export && changed && !cluster && !export_name.empty()) {
+  if (has_export && changed && !cluster) {
     done(fail(refused(name, no_permission)));
     return;
   }

@@ -278,8 +278,8 @@ class Bindings(Case):
     def test_KK_161_KK_T090_what_a_binding_has_to_say(self):
         claim = {"group": "", "resource": "configmaps", "verbs": ["get"], "state": "Accepted"}
         export = {"export": {"path": "root:prov", "name": "claims"}}
-        cases = [({"reference": {}}, "spec.reference.export: Required value"), ({"reference": {"export": {"path": "root:prov"}}}, "spec.reference.export.name"),
-                 ({"reference": {"export": {"path": "root:prov", "name": ""}}}, "spec.reference.export.name: Required value"),
+        cases = [({"reference": {}}, "spec.reference.export: Required value"), ({"reference": {"export": {"path": ""}}}, "spec.reference.export.name"),
+                 ({"reference": {"export": {"path": "", "name": ""}}}, "spec.reference.export.name: Required value"),
                  ({"reference": export, "permissionClaims": [{**claim, "selector": {"matchAll": True, "matchLabels": {"a": "b"}}}]},
                   "matchLabels cannot be used with matchAll"),
                  ({"reference": export, "permissionClaims": [{**claim, "selector": {"matchAll": True, "matchExpressions": [
