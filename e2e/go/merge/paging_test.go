@@ -203,8 +203,12 @@ func TestT25_T26_tokens_belong_to_their_list(t *testing.T) {
 		if bit%7 != 0 {
 			continue
 		}
+		code := http.StatusBadRequest
+		if bit/8 == 1 { // of another key, as it seems (SE-166)
+			code = http.StatusGone
+		}
 		raw[bit/8] ^= 1 << (bit % 8)
-		r.All.Refused(t, http.StatusBadRequest, path+"&continue="+base64.RawURLEncoding.EncodeToString(raw))
+		r.All.Refused(t, code, path+"&continue="+base64.RawURLEncoding.EncodeToString(raw))
 		raw[bit/8] ^= 1 << (bit % 8)
 	}
 	for _, bad := range []string{"x", "%00%ff", strings.Repeat("A", 200), token[:len(token)-1], token[1:], token + "A", "AAAA" + token} {
