@@ -62,19 +62,6 @@ bool is_known_by_connection(const http::HeaderList& headers, const http::PeerInf
   return connection_identity(headers, peer, config).user.has_value();
 }
 
-std::optional<std::string_view> bearer_token(const http::HeaderList& headers) {
-  if (!headers.contains("authorization")) {
-    return std::nullopt;
-  }
-  const std::string_view value = trim(headers.get("authorization"));
-  const std::size_t space = value.find(' ');
-  if (space == std::string_view::npos || !equals_ignore_case(value.substr(0, space), "bearer")) {
-    return std::string_view("", 0);
-  }
-  const std::string_view rest = trim(value.substr(space + 1));
-  return rest.substr(0, rest.find(' '));
-}
-
 ServiceAccountAuthenticator::ServiceAccountAuthenticator(Params params)
     : params_(std::move(params)) {
   if (!params_.now) {
@@ -82,14 +69,14 @@ ServiceAccountAuthenticator::ServiceAccountAuthenticator(Params params)
   }
 }
 
-void ServiceAccountAuthenticator::authenticate_token(std::string_view token,
+void ServiceAccountAuthenticator::authenticate_token(const BearerPtr& token,
                                                      const std::vector<std::string>& audiences,
                                                      std::string_view cluster, Done done) {
-  if (!params_.tokens->is_ours(token)) {
+  if (!params_.tokens->is_ours(*token)) {
     done(std::nullopt);
     return;
   }
-  Expected<ServiceAccountClaims> claims = params_.tokens->verify(token, audiences, params_.now());
+  Expected<ServiceAccountClaims> claims = params_.tokens->verify(*token, audiences, params_.now());
   if (!claims) {
     done(fail(std::move(claims.error())));
     return;
@@ -132,7 +119,7 @@ using Members = std::shared_ptr<const std::vector<std::shared_ptr<TokenAuthentic
 
 struct UnionStep {
   Members members;
-  std::string token;
+  BearerPtr token;
   std::vector<std::string> audiences;
   std::string cluster;
   TokenAuthenticator::Done done;
@@ -165,7 +152,7 @@ void ask_next(std::shared_ptr<UnionStep> step, std::size_t index) {
 
 }  // namespace
 
-void TokenUnion::authenticate_token(std::string_view token,
+void TokenUnion::authenticate_token(const BearerPtr& token,
                                     const std::vector<std::string>& audiences,
                                     std::string_view cluster, Done done) {
   auto step = std::make_shared<UnionStep>();
@@ -182,7 +169,7 @@ RequestAuthenticator::RequestAuthenticator(Params params)
 
 void RequestAuthenticator::authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
                                         std::string_view cluster, Done done) {
-  authenticate_with_source(head, peer, cluster,
+  authenticate_with_source(head.headers, bearer_of(head.headers), peer, cluster,
                            [done = std::move(done)](Expected<Authenticated> result) {
                              if (!result) {
                                done(fail(std::move(result.error())));
@@ -192,10 +179,11 @@ void RequestAuthenticator::authenticate(const http::RequestHead& head, const htt
                            });
 }
 
-void RequestAuthenticator::authenticate_with_source(
-    const http::RequestHead& head, const http::PeerInfo& peer, std::string_view cluster,
-    std::function<void(Expected<Authenticated>)> done) {
-  ConnectionResult connection = connection_identity(head.headers, peer, params_->request_header);
+void RequestAuthenticator::authenticate_with_source(const http::HeaderList& headers,
+                                                    const BearerPtr& token,
+                                                    const http::PeerInfo& peer,
+                                                    std::string_view cluster, DoneWithSource done) {
+  ConnectionResult connection = connection_identity(headers, peer, params_->request_header);
   if (connection.user) {
     finish_identity(*connection.user, *params_);
     done(Authenticated{std::move(connection.user), connection.source});
@@ -208,13 +196,12 @@ void RequestAuthenticator::authenticate_with_source(
     }
     return Authenticated{};
   };
-  const std::optional<std::string_view> token = bearer_token(head.headers);
-  if (!token || token->empty() || !params_->tokens) {
+  if (token == nullptr || token->text().empty() || !params_->tokens) {
     done(without_token());
     return;
   }
   params_->tokens->authenticate_token(
-      *token, {}, cluster,
+      token, {}, cluster,
       [done = std::move(done), params = params_,
        without_token](Expected<std::optional<TokenAuthenticator::Result>> result) {
         if (result && result->has_value()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "auth/authenticator.h"
+#include "auth/bearer.h"
 #include "auth/request_header.h"
 #include "auth/service_account_tokens.h"
 
@@ -26,10 +27,9 @@ class TokenAuthenticator {
   /// @error kUnauthorized ours, but it does not hold; kUnavailable cannot be known now.
   using Done = std::function<void(Expected<std::optional<Result>>)>;
   virtual ~TokenAuthenticator() = default;
-  /// @param token valid until this returns.
   /// @param audiences accepted ones, empty = the server's own.
   /// @param cluster logical cluster of the request, "" when none.
-  virtual void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+  virtual void authenticate_token(const BearerPtr& token, const std::vector<std::string>& audiences,
                                   std::string_view cluster, Done done) = 0;
 };
 
@@ -38,7 +38,7 @@ class TokenFile final : public TokenAuthenticator {
  public:
   /// @error kConfig with the line number.
   [[nodiscard]] static Expected<std::shared_ptr<TokenFile>> parse(std::string_view csv);
-  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+  void authenticate_token(const BearerPtr& token, const std::vector<std::string>& audiences,
                           std::string_view cluster, Done done) override;
   [[nodiscard]] std::size_t size() const noexcept { return users_.size(); }
 
@@ -60,7 +60,7 @@ class ServiceAccountAuthenticator final : public TokenAuthenticator {
     std::function<std::int64_t()> now;  ///< [s since 1970]; empty: the wall clock
   };
   explicit ServiceAccountAuthenticator(Params params);
-  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+  void authenticate_token(const BearerPtr& token, const std::vector<std::string>& audiences,
                           std::string_view cluster, Done done) override;
 
  private:
@@ -72,7 +72,7 @@ class ServiceAccountAuthenticator final : public TokenAuthenticator {
 class TokenUnion final : public TokenAuthenticator {
  public:
   explicit TokenUnion(std::vector<std::shared_ptr<TokenAuthenticator>> members);
-  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+  void authenticate_token(const BearerPtr& token, const std::vector<std::string>& audiences,
                           std::string_view cluster, Done done) override;
   [[nodiscard]] bool empty() const noexcept { return members_->empty(); }
 
@@ -115,10 +115,11 @@ class RequestAuthenticator final : public Authenticator {
     std::optional<UserInfo> user;
     CredentialSource source = CredentialSource::kNone;
   };
-  /// The same, telling the source too.
-  void authenticate_with_source(const http::RequestHead& head, const http::PeerInfo& peer,
-                                std::string_view cluster,
-                                std::function<void(Expected<Authenticated>)> done);
+  using DoneWithSource = std::function<void(Expected<Authenticated>)>;
+  /// The same, telling the source too. @param token  bearer_of() of the headers
+  void authenticate_with_source(const http::HeaderList& headers, const BearerPtr& token,
+                                const http::PeerInfo& peer, std::string_view cluster,
+                                DoneWithSource done);
 
  private:
   std::shared_ptr<const Params> params_;
@@ -129,9 +130,5 @@ class RequestAuthenticator final : public Authenticator {
 [[nodiscard]] bool is_known_by_connection(const http::HeaderList& headers,
                                           const http::PeerInfo& peer,
                                           const RequestHeaderConfig& config);
-
-/// The token of "Authorization: Bearer <token>" (scheme in any case); "" when the scheme is another
-/// or no token follows. nullopt: no Authorization header.
-[[nodiscard]] std::optional<std::string_view> bearer_token(const http::HeaderList& headers);
 
 }  // namespace kintsugi::auth

@@ -72,7 +72,8 @@ class Authentication : public ::testing::Test {
     Outcome outcome;
     int calls = 0;
     authenticator.authenticate_with_source(
-        head_, peer_, cluster, [&](Expected<RequestAuthenticator::Authenticated> result) {
+        head_.headers, bearer_of(head_.headers), peer_, cluster,
+        [&](Expected<RequestAuthenticator::Authenticated> result) {
           ++calls;
           if (result) {
             outcome.user = result->user;
@@ -276,13 +277,13 @@ TEST(Jwt, WhenSignedByEitherAlgorithm_Verifies) {
   const krm::Json claims = krm::Json::object({{"iss", "me"}, {"n", 1}});
   for (const auto& key : {rsa.front(), p256}) {
     const std::string token = *sign_jwt(claims, *key);
-    EXPECT_TRUE(verify_jwt(token, {p256, rsa.front()}));
+    EXPECT_TRUE(verify_jwt(*Bearer(token).jwt(), {p256, rsa.front()}));
     std::string changed = token;
     changed[changed.size() - 10] = changed[changed.size() - 10] == 'A' ? 'B' : 'A';
-    EXPECT_FALSE(verify_jwt(changed, {p256, rsa.front()}));
+    EXPECT_FALSE(verify_jwt(*Bearer(changed).jwt(), {p256, rsa.front()}));
     // The public half alone verifies and cannot sign.
     const JwtKeys half = *JwtKey::parse_pem(*key->public_pem());
-    EXPECT_TRUE(verify_jwt(token, half));
+    EXPECT_TRUE(verify_jwt(*Bearer(token).jwt(), half));
     EXPECT_FALSE(sign_jwt(claims, *half.front()));
     EXPECT_EQ(half.front()->key_id(), key->key_id());
     EXPECT_EQ((*JwtKey::parse_pem(*key->private_pem())).front()->key_id(), key->key_id());
@@ -299,9 +300,9 @@ TEST(Jwt, WhenAlgorithmIsNoneOrSwapped_IsRefused) {
   const std::string rest = token.substr(token.find('.'));
   for (const char* algorithm : {"none", "HS256", "RS256", "es256"}) {
     const std::string header = base64url_encode(krm::Json::object({{"alg", algorithm}}).dump());
-    EXPECT_FALSE(verify_jwt(header + rest, {key})) << algorithm;
+    EXPECT_FALSE(verify_jwt(*Bearer(header + rest).jwt(), {key})) << algorithm;
   }
-  EXPECT_TRUE(verify_jwt(token, {key}));
+  EXPECT_TRUE(verify_jwt(*Bearer(token).jwt(), {key}));
   EXPECT_FALSE(JwtKey::parse_pem("no key"));
 }
 
@@ -328,10 +329,10 @@ TEST(ServiceAccountTokens, WhenIssued_CarriesTheClaimsOfAM430) {
   EXPECT_EQ(body.text({"kubernetes.io", "clusterName"}), "c");
   EXPECT_EQ(body.text({"kubernetes.io", "serviceaccount", "uid"}), "u");
   EXPECT_EQ(body.text({"kubernetes.io", "secret", "name"}), "x");
-  const auto read = tokens.verify(token, {}, kNow);
+  const auto read = tokens.verify(Bearer(token), {}, kNow);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->bound_uid, "y");
-  EXPECT_FALSE(tokens.verify(token, {"other"}, kNow));
+  EXPECT_FALSE(tokens.verify(Bearer(token), {"other"}, kNow));
 }
 
 TEST(ServiceAccountTokens, WhenKeysAreRotated_AM432_OldTokensHoldUntilTheirKeyGoes) {
@@ -351,11 +352,11 @@ TEST(ServiceAccountTokens, WhenKeysAreRotated_AM432_OldTokensHoldUntilTheirKeyGo
   const std::string new_token = *tokens.issue(claims);
   EXPECT_EQ((*parse_jwt(new_token)).header.text({"kid"}), second->key_id());
   EXPECT_EQ(tokens.jwks().at({"keys"})->size(), 2U);
-  EXPECT_TRUE(tokens.verify(old_token, {}, kNow));
-  EXPECT_TRUE(tokens.verify(new_token, {}, kNow));
+  EXPECT_TRUE(tokens.verify(Bearer(old_token), {}, kNow));
+  EXPECT_TRUE(tokens.verify(Bearer(new_token), {}, kNow));
   tokens.set_keys({second});
-  EXPECT_FALSE(tokens.verify(old_token, {}, kNow));
-  EXPECT_TRUE(tokens.verify(new_token, {}, kNow));
+  EXPECT_FALSE(tokens.verify(Bearer(old_token), {}, kNow));
+  EXPECT_TRUE(tokens.verify(Bearer(new_token), {}, kNow));
 }
 
 TEST(ServiceAccountTokens, WhenAskedForDiscovery_GivesKeysAndIssuer_AM432) {

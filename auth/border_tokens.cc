@@ -4,7 +4,7 @@
 
 namespace kintsugi::auth {
 
-void BorderTokens::authenticate_token(std::string_view token,
+void BorderTokens::authenticate_token(const BearerPtr& token,
                                       const std::vector<std::string>& audiences,
                                       std::string_view cluster, Done done) {
   inner_->authenticate_token(token, audiences, cluster,

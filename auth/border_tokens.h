@@ -20,7 +20,7 @@ class BorderTokens final : public TokenAuthenticator {
   BorderTokens(std::shared_ptr<TokenAuthenticator> inner, Source source, BorderRules rules)
       : inner_(std::move(inner)), source_(source), rules_(std::move(rules)) {}
   /// @error kUnauthorized  a user of the system that nobody has allowed; else as the inner one.
-  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+  void authenticate_token(const BearerPtr& token, const std::vector<std::string>& audiences,
                           std::string_view cluster, Done done) override;
 
  private:

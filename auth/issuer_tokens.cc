@@ -29,7 +29,7 @@ std::string digest_of(std::string_view token) { return sha256_text(token); }
 
 /// A token whose issuer's keys are being fetched.
 struct IssuerTokens::Waiting {
-  std::string token;
+  BearerPtr token;
   Done done;
   net::Timer timer;
 };
@@ -75,41 +75,41 @@ void IssuerTokens::start(Issuer& issuer) {
   issuer.keys = std::make_shared<IssuerKeys>(loop_, std::move(params));
 }
 
-void IssuerTokens::authenticate_token(std::string_view token,
+void IssuerTokens::authenticate_token(const BearerPtr& token,
                                       const std::vector<std::string>& /*audiences*/,
                                       std::string_view /*cluster*/, Done done) {
-  if (token.size() > limits_.max_token || issuers_.empty()) {
+  if (token->text().size() > limits_.max_token || issuers_.empty()) {
     done(std::nullopt);
     return;
   }
-  if (const auto known = known_.find(digest_of(token)); known != known_.end()) {
+  if (const auto known = known_.find(digest_of(token->text())); known != known_.end()) {
     if (loop_.now() < known->second.until && unix_seconds() <= known->second.expires_at) {
       done(std::optional<Result>(Result{known->second.user, {}, false}));
       return;
     }
     known_.erase(known);
   }
-  const Expected<Jwt> jwt = parse_jwt(token);
-  const std::string_view name = jwt ? token_issuer(jwt->claims) : std::string_view();
+  const Jwt* const jwt = token->jwt();
+  const std::string_view name = jwt != nullptr ? token_issuer(jwt->claims) : std::string_view();
   const auto found = std::find_if(issuers_.begin(), issuers_.end(), [&](const Issuer& issuer) {
     return issuer.rules->config().url == name;
   });
-  if (!jwt || found == issuers_.end()) {
+  if (jwt == nullptr || found == issuers_.end()) {
     done(std::nullopt);
     return;
   }
-  judge(*found, *jwt, token, std::move(done), true);
+  judge(*found, token, std::move(done), true);
 }
 
-void IssuerTokens::judge(Issuer& issuer, const Jwt& jwt, std::string_view token, Done done,
-                         bool may_wait) {
+void IssuerTokens::judge(Issuer& issuer, const BearerPtr& token, Done done, bool may_wait) {
+  const Jwt& jwt = *token->jwt();
   if (issuer.keys == nullptr) {
     start(issuer);
   }
   IssuerKeys& keys = *issuer.keys;
   if (keys.keys() == nullptr) {
     if (may_wait && keys.fetching()) {
-      wait(issuer, std::string(token), std::move(done));
+      wait(issuer, token, std::move(done));
     } else {
       done(fail(not_available()));
     }
@@ -119,7 +119,7 @@ void IssuerTokens::judge(Issuer& issuer, const Jwt& jwt, std::string_view token,
   if (verdict == KeySet::Verdict::kUnknownKey && may_wait) {
     keys.ask();
     if (keys.fetching()) {
-      wait(issuer, std::string(token), std::move(done));
+      wait(issuer, token, std::move(done));
       return;
     }
   }
@@ -134,11 +134,12 @@ void IssuerTokens::judge(Issuer& issuer, const Jwt& jwt, std::string_view token,
     done(fail(std::move(identity.error())));
     return;
   }
-  remember(digest_of(token), {identity->user, identity->expires_at, loop_.now() + limits_.cache});
+  remember(digest_of(token->text()),
+           {identity->user, identity->expires_at, loop_.now() + limits_.cache});
   done(std::optional<Result>(Result{std::move(identity->user), {}, false}));
 }
 
-void IssuerTokens::wait(Issuer& issuer, std::string token, Done done) {
+void IssuerTokens::wait(Issuer& issuer, BearerPtr token, Done done) {
   const std::uint64_t ticket = ++last_ticket_;
   auto& waiting = waiting_[ticket];
   waiting =
@@ -150,8 +151,7 @@ void IssuerTokens::wait(Issuer& issuer, std::string token, Done done) {
     }
     const auto held = std::move(found->second);
     waiting_.erase(found);
-    const Expected<Jwt> jwt = parse_jwt(held->token);
-    judge(issuer, *jwt, held->token, std::move(held->done), false);
+    judge(issuer, held->token, std::move(held->done), false);
   };
   // The slow answer of an issuer must not hold what the keys that are here can decide.
   waiting->timer.start(limits_.wait, go_on);

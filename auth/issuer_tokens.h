@@ -41,7 +41,7 @@ class IssuerTokens final : public TokenAuthenticator {
 
   /// nullopt: of none of the issuers. @error kUnauthorized it does not hold; kUnavailable the
   /// issuer's keys have never been fetched (503, R-19).
-  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+  void authenticate_token(const BearerPtr& token, const std::vector<std::string>& audiences,
                           std::string_view cluster, Done done) override;
 
  private:
@@ -56,8 +56,8 @@ class IssuerTokens final : public TokenAuthenticator {
   };
   struct Waiting;
   void start(Issuer& issuer);
-  void judge(Issuer& issuer, const Jwt& jwt, std::string_view token, Done done, bool may_wait);
-  void wait(Issuer& issuer, std::string token, Done done);
+  void judge(Issuer& issuer, const BearerPtr& token, Done done, bool may_wait);
+  void wait(Issuer& issuer, BearerPtr token, Done done);
   void remember(std::string key, Entry entry);
 
   net::Loop& loop_;

@@ -97,7 +97,7 @@ class IssuerTokensTest : public ::testing::Test {
   /// The user, "none" for nobody's token, else the error.
   std::string ask(const std::string& text) {
     std::optional<std::string> answer;
-    tokens->authenticate_token(text, {}, "", [&](auto result) {
+    tokens->authenticate_token(std::make_shared<const Bearer>(text), {}, "", [&](auto result) {
       answer = !result    ? std::string(errc_name(result.error().code()))
                : !*result ? "none"
                           : (*result)->user.name;
@@ -170,9 +170,9 @@ TEST_F(IssuerTokensTest, FP128_WhenIssuersChange_KeysOfTheOthersStay) {
 TEST_F(IssuerTokensTest, WhenIssuersChangeWhileATokenWaits_ItIsToldAndTheNextGetsTheKeys) {
   make(true);
   std::string answer;
-  tokens->authenticate_token(token(*server.keys[0]), {}, "", [&](auto result) {
-    answer = result ? "?" : std::string(errc_name(result.error().code()));
-  });
+  tokens->authenticate_token(
+      std::make_shared<const Bearer>(token(*server.keys[0])), {}, "",
+      [&](auto result) { answer = result ? "?" : std::string(errc_name(result.error().code())); });
   EXPECT_EQ(answer, "");
   tokens = std::make_unique<IssuerTokens>(loop, JwtIssuers{issuer(server.url)}, true,
                                           IssuerTokens::Limits(), tokens.get());
@@ -200,9 +200,9 @@ TEST_F(IssuerTokensTest, WhenItDies_ThoseWhoWaitAreTold) {
   server.down = true;
   make(true);
   std::string answer;
-  tokens->authenticate_token(token(*server.keys[0]), {}, "", [&](auto result) {
-    answer = result ? "?" : std::string(errc_name(result.error().code()));
-  });
+  tokens->authenticate_token(
+      std::make_shared<const Bearer>(token(*server.keys[0])), {}, "",
+      [&](auto result) { answer = result ? "?" : std::string(errc_name(result.error().code())); });
   EXPECT_EQ(answer, "");
   tokens.reset();
   EXPECT_EQ(answer, "Unavailable");

@@ -58,10 +58,10 @@ struct Jwt {
 /// @error kUnauthorized not three base64url parts of JSON objects.
 [[nodiscard]] Expected<Jwt> parse_jwt(std::string_view token);
 
-/// Claims of a token that one of the keys signed. `alg` must be the key's; `none` never passes.
-/// Time, issuer and audience are the caller's business.
+/// One of the keys signed it. `alg` must be the key's; `none` never passes. Time, issuer and
+/// audience are the caller's business.
 /// @error kUnauthorized
-[[nodiscard]] Expected<krm::Json> verify_jwt(std::string_view token, const JwtKeys& keys);
+[[nodiscard]] Expected<void> verify_jwt(const Jwt& jwt, const JwtKeys& keys);
 
 /// header.claims.signature
 [[nodiscard]] Expected<std::string> sign_jwt(const krm::Json& claims, const JwtKey& key);

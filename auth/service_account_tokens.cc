@@ -64,19 +64,22 @@ void ServiceAccountTokens::set_keys(JwtKeys keys) {
   signer_ = signer == config_.keys.end() ? nullptr : *signer;
 }
 
-bool ServiceAccountTokens::is_ours(std::string_view token) const {
-  const Expected<Jwt> jwt = parse_jwt(token);
-  return jwt && std::find(config_.issuers.begin(), config_.issuers.end(),
-                          jwt->claims.text({"iss"})) != config_.issuers.end();
+bool ServiceAccountTokens::is_ours(const Bearer& token) const {
+  const Jwt* const jwt = token.jwt();
+  return jwt != nullptr && std::find(config_.issuers.begin(), config_.issuers.end(),
+                                     jwt->claims.text({"iss"})) != config_.issuers.end();
 }
 
 Expected<ServiceAccountClaims> ServiceAccountTokens::verify(
-    std::string_view token, const std::vector<std::string>& audiences, std::int64_t now) const {
-  const Expected<krm::Json> verified = verify_jwt(token, config_.keys);
-  if (!verified) {
-    return fail(verified.error().clone());
+    const Bearer& token, const std::vector<std::string>& audiences, std::int64_t now) const {
+  const Jwt* const jwt = token.jwt();
+  if (jwt == nullptr) {
+    return refuse("the token is no JWT");
   }
-  const krm::Json& body = *verified;
+  if (Expected<void> verified = verify_jwt(*jwt, config_.keys); !verified) {
+    return fail(std::move(verified.error()));
+  }
+  const krm::Json& body = jwt->claims;
   if (std::find(config_.issuers.begin(), config_.issuers.end(), body.text({"iss"})) ==
       config_.issuers.end()) {
     return refuse("the token is of another issuer");

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "auth/bearer.h"
 #include "auth/jwt.h"
 #include "auth/user.h"
 #include "base/error.h"
@@ -45,13 +46,13 @@ class ServiceAccountTokens {
   void set_keys(JwtKeys keys);
 
   /// True when `iss` is one of ours: other authenticators may be asked for other tokens.
-  [[nodiscard]] bool is_ours(std::string_view token) const;
+  [[nodiscard]] bool is_ours(const Bearer& token) const;
 
   /// Signature, issuer, time and audience. That the account still exists is the caller's business.
   /// @param audiences accepted ones; empty = the configured ones.
   /// @param now seconds since 1970. A clock lead of 60 s is tolerated for nbf and iat.
   /// @error kUnauthorized
-  [[nodiscard]] Expected<ServiceAccountClaims> verify(std::string_view token,
+  [[nodiscard]] Expected<ServiceAccountClaims> verify(const Bearer& token,
                                                       const std::vector<std::string>& audiences,
                                                       std::int64_t now) const;
 

@@ -84,12 +84,12 @@ Expected<std::shared_ptr<TokenFile>> TokenFile::parse(std::string_view csv) {
   return file;
 }
 
-void TokenFile::authenticate_token(std::string_view token,
+void TokenFile::authenticate_token(const BearerPtr& token,
                                    const std::vector<std::string>& audiences,
                                    std::string_view cluster, Done done) {
   (void)audiences;
   (void)cluster;
-  const std::string key = hashed(token);
+  const std::string key = hashed(token->text());
   const auto found = std::lower_bound(
       users_.begin(), users_.end(), key,
       [](const auto& entry, const std::string& wanted) { return entry.first < wanted; });

@@ -23,9 +23,9 @@ std::array<unsigned char, 32> digest_of(std::string_view text) {
 
 }  // namespace
 
-std::int64_t expiry_of_token(std::string_view token) noexcept {
-  const Expected<Jwt> jwt = parse_jwt(token);
-  if (!jwt) {
+std::int64_t expiry_of(const Bearer& token) {
+  const Jwt* const jwt = token.jwt();
+  if (jwt == nullptr) {
     return INT64_MAX;
   }
   const krm::Json* exp = jwt->claims.find("exp");
@@ -60,19 +60,19 @@ Duration TokenProofs::pause() const {
   return Duration(pick(random));
 }
 
-void TokenProofs::follow(const std::shared_ptr<Proof>& proof, std::string_view token,
+void TokenProofs::follow(const std::shared_ptr<Proof>& proof, const Bearer& token,
                          std::string_view cluster, const UserInfo& user) {
-  proof->key = digest_of(token);
+  proof->key = digest_of(token.text());
   proof->cluster = cluster;
-  const auto digest = digest_of(std::string(cluster) + '\n' + std::string(token));
+  const auto digest = digest_of(std::string(cluster) + '\n' + token.text());
   std::string key(reinterpret_cast<const char*>(digest.data()), digest.size());
   const auto [found, added] = known_.try_emplace(std::move(key));
   Known& known = found->second;
   if (added) {
-    known.token = token;
+    known.token = token.text();
     known.cluster = cluster;
     known.user = user;
-    known.valid_until = expiry_of_token(token);
+    known.valid_until = expiry_of(token);
     known.generation = proof->generation;
     known.answered = loop_.now();
     known.next = loop_.now() + pause();

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "auth/bearer.h"
 #include "auth/proof.h"
 #include "auth/user.h"
 #include "base/alive.h"
@@ -20,7 +21,7 @@ namespace kintsugi::auth {
 
 /// The second from which on a JSON Web Token does not hold by its own word (`exp`); INT64_MAX for
 /// other tokens. Nothing is verified: for tokens that were.
-[[nodiscard]] std::int64_t expiry_of_token(std::string_view token) noexcept;
+[[nodiscard]] std::int64_t expiry_of(const Bearer& token);
 
 /// The bearer tokens that running streams of one loop rest on, and whether they still mean whom
 /// they meant (SE-045, SE-046, SE-048): each is judged again every `every` ± a fifth, and all of
@@ -54,7 +55,7 @@ class TokenProofs {
   /// The request goes on: its proof is looked after while anybody else holds it.
   /// @param cluster logical cluster whose issuers may have judged it, "": none
   /// @param user    whom the token means
-  void follow(const std::shared_ptr<Proof>& proof, std::string_view token, std::string_view cluster,
+  void follow(const std::shared_ptr<Proof>& proof, const Bearer& token, std::string_view cluster,
               const UserInfo& user);
   /// What judges tokens has changed: all are judged again, within seconds.
   void ask_all();

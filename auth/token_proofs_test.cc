@@ -19,7 +19,7 @@ class TokenProofsTest : public ::testing::Test {
   }
   std::shared_ptr<Proof> run(const std::string& token, const std::string& cluster = "c1") {
     auto proof = proofs_.begin();
-    proofs_.follow(proof, token, cluster, carol_);
+    proofs_.follow(proof, Bearer(token), cluster, carol_);
     return proof;
   }
   static std::string jwt(std::int64_t exp) {
@@ -115,7 +115,7 @@ TEST_F(TokenProofsTest, WhenItHasNotBeenToldForTooLong_SE046_TheProofEnds) {
       },
       limits, [this] { return now_; });
   auto proof = impatient.begin();
-  impatient.follow(proof, "one", "", carol_);
+  impatient.follow(proof, Bearer("one"), "", carol_);
   impatient.ask_all();
   impatient.look();
   EXPECT_TRUE(proof->ended);
@@ -141,11 +141,11 @@ TEST_F(TokenProofsTest, WhenClustersDiffer_EachIsAskedForItself) {
 TEST(TokenExpiry, WhenATokenIsNoJwtOrHasNoEnd_ThereIsNone) {
   const auto key = *JwtKey::generate();
   const auto signed_by = [&](const krm::Json& claims) { return *sign_jwt(claims, *key); };
-  EXPECT_EQ(expiry_of_token("opaque"), INT64_MAX);
-  EXPECT_EQ(expiry_of_token("a.b.c"), INT64_MAX);
-  EXPECT_EQ(expiry_of_token(signed_by(krm::Json::object({{"sub", "x"}}))), INT64_MAX);
-  EXPECT_EQ(expiry_of_token(signed_by(krm::Json::object({{"exp", "soon"}}))), INT64_MAX);
-  EXPECT_EQ(expiry_of_token(signed_by(krm::Json::object({{"exp", krm::Json(12.9)}}))), 12);
+  EXPECT_EQ(expiry_of(Bearer("opaque")), INT64_MAX);
+  EXPECT_EQ(expiry_of(Bearer("a.b.c")), INT64_MAX);
+  EXPECT_EQ(expiry_of(Bearer(signed_by(krm::Json::object({{"sub", "x"}})))), INT64_MAX);
+  EXPECT_EQ(expiry_of(Bearer(signed_by(krm::Json::object({{"exp", "soon"}})))), INT64_MAX);
+  EXPECT_EQ(expiry_of(Bearer(signed_by(krm::Json::object({{"exp", krm::Json(12.9)}})))), 12);
 }
 
 }  // namespace

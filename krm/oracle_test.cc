@@ -245,8 +245,8 @@ std::string target_or_refused(const Json& given, TargetRules rules) {
     return "refused";
   }
   if (parsed.form == TargetForm::kService) {
-    const auto service = parse_service_path(std::string_view(target).substr(parsed.inner));
-    if (!service || (!service->owner.empty() && !is_workspace_path(service->owner))) {
+    const auto& service = parsed.path;
+    if (service == nullptr || (!service->owner.empty() && !is_workspace_path(service->owner))) {
       return "refused";
     }
   }

@@ -115,8 +115,9 @@ void read_prefix(std::string_view target, RequestTarget& out, std::string_view& 
     out.form = TargetForm::kNoService;
     if (auto service = parse_service_path(target.substr(out.inner))) {
       out.form = TargetForm::kService;
-      out.cluster = std::move(service->cluster);
+      out.cluster = service->cluster;
       out.trail = target.size() - service->trail.size();
+      out.path = std::make_shared<const ServicePath>(std::move(*service));
     }
   }
   if (out.cluster.empty()) {
@@ -451,8 +452,7 @@ void append_segment(std::string& out, std::string_view segment) {
 }
 
 /// See RequestTarget::plain_prefix.
-std::string plain_prefix_of(std::string_view target, std::string_view cluster,
-                            const RequestTarget& out) {
+std::string plain_prefix_of(std::string_view cluster, const RequestTarget& out) {
   std::string plain;
   const auto add = [&plain](std::string_view word, const std::string* name) {
     plain.append("/").append(word);
@@ -469,15 +469,15 @@ std::string plain_prefix_of(std::string_view target, std::string_view cluster,
     append_segment(plain, out.scope_name);
   }
   if (out.form == TargetForm::kService) {
-    const auto service = parse_service_path(target.substr(out.inner));
+    const ServicePath& service = *out.path;
     const auto is_plain = [](const std::string& name) {
       return name.empty() || name == "*" || is_workspace_path(name);
     };
-    if (!service || !is_plain(service->owner) || !is_plain(service->cluster)) {
+    if (!is_plain(service.owner) || !is_plain(service.cluster)) {
       return {};  // resolution refuses it as it is
     }
-    const std::string whole = service_target(*service, service->owner, service->cluster);
-    return plain.append(whole, 0, whole.size() - service->trail.size());
+    const std::string whole = service_target(service, service.owner, service.cluster);
+    return plain.append(whole, 0, whole.size() - service.trail.size());
   }
   add("clusters", nullptr);
   plain += '/';
@@ -524,7 +524,7 @@ RequestTarget parse_target(std::string_view method, std::string_view target, Tar
   }
   if (has_escape(target.substr(0, out.trail)) &&
       (out.form == TargetForm::kCluster || out.form == TargetForm::kService)) {
-    out.plain_prefix = plain_prefix_of(target, cluster, out);
+    out.plain_prefix = plain_prefix_of(cluster, out);
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -51,6 +52,7 @@ struct RequestTarget {
   TargetWord word = TargetWord::kNone;
   TargetFault fault = TargetFault::kNone;
   VirtualWorkspace service = VirtualWorkspace::kOther;  ///< of kService
+  std::shared_ptr<const ServicePath> path;              ///< of kService, of nothing else
   bool is_watch = false;  ///< its verb is watch: in the path at its place, or asked for of a list
   bool is_long_running = false;  ///< a watch, or exec, attach, portforward, proxy, log
   std::size_t inner = 0;     ///< where "/clusters/…" or "/services/…" begins: behind the scope

@@ -19,19 +19,20 @@ enum class VirtualWorkspace : std::uint8_t {
   kOther,  ///< one that only a shard may know
 };
 
-/// A /services/… target taken apart by the grammar of topology 9.3. Segments are decoded once.
+/// A /services/… target taken apart by the grammar of topology 9.3. Segments are decoded once; it
+/// refers to nothing.
 struct ServicePath {
   VirtualWorkspace kind = VirtualWorkspace::kOther;
-  std::string_view name;  ///< "apiexport"; as it was sent where the kind is kOther
-  std::string owner;      ///< cluster of the export, slice or type, or the consumer; "" for none
-  std::string type;       ///< of initializing and terminating workspaces
-  std::string object;     ///< name of the export or slice, "" for none
-  std::string cluster;    ///< "*", a name or a path; "" for none
-  std::string_view object_raw;  ///< as it was sent
-  std::string_view trail;       ///< undecoded: what follows, with the query; begins with '/' or '?'
+  std::string name;        ///< "apiexport"; as it was sent where the kind is kOther
+  std::string owner;       ///< cluster of the export, slice or type, or the consumer; "" for none
+  std::string type;        ///< of initializing and terminating workspaces
+  std::string object;      ///< name of the export or slice, "" for none
+  std::string cluster;     ///< "*", a name or a path; "" for none
+  std::string object_raw;  ///< as it was sent
+  std::string trail;       ///< undecoded: what follows, with the query; begins with '/' or '?'
 };
 
-/// @param target begins with "/services" in any spelling; must outlive the result.
+/// @param target begins with "/services" in any spelling.
 /// @return nullopt for what no virtual workspace serves: a part is missing or empty, or the name of
 /// an object holds a separator (E4).
 [[nodiscard]] std::optional<ServicePath> parse_service_path(std::string_view target);

@@ -158,7 +158,7 @@ void ShardAuthenticator::authenticate(const http::RequestHead& head, const http:
                                       std::string_view cluster, Done done) {
   auth::RequestAuthenticator& rule = is_open_path(head.target) ? open_ : strict_;
   rule.authenticate_with_source(
-      head, peer, cluster,
+      head.headers, auth::bearer_of(head.headers), peer, cluster,
       [done = std::move(done)](Expected<auth::RequestAuthenticator::Authenticated> result) {
         if (!result) {
           done(fail(std::move(result.error())));

@@ -351,10 +351,11 @@ void ShardLoop::end_unproven() {
 
 auth::ProofPtr ShardLoop::proof_of(const http::RequestHead& head, const http::PeerInfo& peer,
                                    std::string_view cluster, const auth::UserInfo& requester) {
-  const std::optional<std::string_view> token = auth::bearer_token(head.headers);
+  const auth::BearerPtr token = auth::bearer_of(head.headers);
   auth::RequestHeaderConfig config;
   config.allowed_names = params_.proxy_names;
-  if (!token || token->empty() || auth::is_known_by_connection(head.headers, peer, config)) {
+  if (token == nullptr || token->text().empty() ||
+      auth::is_known_by_connection(head.headers, peer, config)) {
     return auth::proof_of(peer);
   }
   std::shared_ptr<auth::Proof> proof = token_proofs_.begin();

@@ -213,7 +213,8 @@ TEST_F(Reviews, WhenATokenIsRequested_ItCarriesTheAccount_AM430) {
   EXPECT_EQ(answer->at({"spec"})->dump(),
             R"({"audiences":["example.test"],"boundObjectRef":null,"expirationSeconds":600})");
   EXPECT_EQ(answer->text({"status", "expirationTimestamp"}), rfc3339(kNow + 600));
-  const auto claims = tokens_->verify(answer->text({"status", "token"}), {"example.test"}, kNow);
+  const auto claims =
+      tokens_->verify(auth::Bearer(answer->text({"status", "token"})), {"example.test"}, kNow);
   ASSERT_TRUE(claims);
   EXPECT_EQ(claims->uid, "uid-1");
   EXPECT_EQ(claims->cluster, "c");

@@ -98,7 +98,7 @@ struct Asked {
   Route route;
   [[nodiscard]] const std::string& text() const { return request.head.target; }
   [[nodiscard]] const RequestTarget& target() const { return request.target; }
-  [[nodiscard]] const krm::ServicePath& service() { return *request.service()->path; }
+  [[nodiscard]] const krm::ServicePath& service() { return *request.target.path; }
 };
 
 /// The facts that the loops decide with, as far as the control loop has them.

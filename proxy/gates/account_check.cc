@@ -121,25 +121,25 @@ void AccountCheck::finish(const std::string& key, Expected<void> result) {
   }
 }
 
-void CheckedAccounts::authenticate_token(std::string_view token,
+void CheckedAccounts::authenticate_token(const auth::BearerPtr& token,
                                          const std::vector<std::string>& audiences,
                                          std::string_view cluster, Done done) {
-  tokens_->authenticate_token(token, audiences, cluster,
-                              [this, token = std::string(token),
-                               done = std::move(done)](Expected<std::optional<Result>> result) {
-                                if (!result || !*result) {
-                                  done(std::move(result));
-                                  return;
-                                }
-                                auto known = std::make_shared<Result>(std::move(**result));
-                                check_.check(token, *known, [known, done](Expected<void> exists) {
-                                  if (exists) {
-                                    done(std::optional<Result>(std::move(*known)));
-                                  } else {
-                                    done(fail(std::move(exists.error())));
-                                  }
-                                });
-                              });
+  tokens_->authenticate_token(
+      token, audiences, cluster,
+      [this, token, done = std::move(done)](Expected<std::optional<Result>> result) {
+        if (!result || !*result) {
+          done(std::move(result));
+          return;
+        }
+        auto known = std::make_shared<Result>(std::move(**result));
+        check_.check(token->text(), *known, [known, done](Expected<void> exists) {
+          if (exists) {
+            done(std::optional<Result>(std::move(*known)));
+          } else {
+            done(fail(std::move(exists.error())));
+          }
+        });
+      });
 }
 
 }  // namespace kintsugi::proxy

@@ -52,7 +52,7 @@ class CheckedAccounts final : public auth::TokenAuthenticator {
   /// @param tokens  checks signatures @param check  must outlive this
   CheckedAccounts(std::shared_ptr<auth::TokenAuthenticator> tokens, AccountCheck& check)
       : tokens_(std::move(tokens)), check_(check) {}
-  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+  void authenticate_token(const auth::BearerPtr& token, const std::vector<std::string>& audiences,
                           std::string_view cluster, Done done) override;
 
  private:

@@ -40,8 +40,8 @@ struct Place {
 };
 
 /// Who owns what a virtual workspace serves; "": nobody's workspace.
-std::string service_owner(Request& request) {
-  const std::string& owner = request.service()->path->owner;
+std::string service_owner(const Request& request) {
+  const std::string& owner = request.target.path->owner;
   return owner.starts_with(kSystem) ? std::string() : owner;
 }
 
@@ -109,7 +109,7 @@ class ExistenceGate::Guarded final : public serving::PassThrough {
         gate_(gate),
         place_(std::move(place)),
         judged_(std::move(judged)),
-        token_(known() != nullptr ? std::string_view() : request.head.headers.get("authorization")),
+        token_(known() != nullptr ? nullptr : request.bearer()),
         method_(request.head.method),
         target_(request.head.target),
         form_(serving::AnswerForm::of(request.head)) {
@@ -204,7 +204,7 @@ class ExistenceGate::Guarded final : public serving::PassThrough {
   /// not know the accounts of another one.
   [[nodiscard]] bool may_be_ours(int status) const {
     if (status == 401) {
-      return !token_cluster(token_).empty();
+      return token_ != nullptr && !token_cluster(*token_).empty();
     }
     return status >= kFirstError &&
            (place_.cluster.empty() || place_.is_service || place_.by_partition);
@@ -285,7 +285,7 @@ class ExistenceGate::Guarded final : public serving::PassThrough {
   ExistenceGate& gate_;
   const Place place_;
   const User judged_;
-  const std::string token_;  ///< the header; "" where it is known who asks
+  const auth::BearerPtr token_;  ///< null: there is none, or it is known who asks
   const std::string method_, target_;
   const serving::AnswerForm form_;
   State state_ = State::kPassing;
@@ -301,12 +301,16 @@ ExistenceGate::ExistenceGate(std::shared_ptr<topology::SnapshotView> view,
                              RoutedHandler& inner)
     : view_(std::move(view)), authorizer_(authorizer), tokens_(tokens), inner_(inner) {}
 
-void ExistenceGate::judge(std::string_view authorization, std::function<void(User)> done) {
+void ExistenceGate::judge(const auth::BearerPtr& token, std::function<void(User)> done) {
+  if (token == nullptr || token->text().empty()) {
+    done(std::nullopt);
+    return;
+  }
   http::RequestHead head;
-  head.headers.add("authorization", authorization);
+  head.headers.add("authorization", "Bearer " + token->text());
   // Where its account is; everybody else is known wherever root is.
-  const std::string cluster = token_cluster(authorization);
-  tokens_.authenticate(head, http::PeerInfo(), cluster.empty() ? std::string_view("root") : cluster,
+  const std::string_view cluster = token_cluster(*token);
+  tokens_.authenticate(head, http::PeerInfo(), cluster.empty() ? "root" : cluster,
                        [done = std::move(done)](Expected<User> user) {
                          done(user ? std::move(*user) : std::nullopt);
                        });
@@ -317,14 +321,13 @@ std::unique_ptr<http::RequestHandler> ExistenceGate::when_known(Request&& reques
                                                                 Then then) {
   auto waiting = std::make_unique<serving::WaitingRequest>();
   auto held = std::make_shared<Request>(std::move(request));
-  judge(held->head.headers.get("authorization"),
-        [weak = waiting->weak(), held, &stream, then = std::move(then)](User user) {
-          serving::WaitingRequest* self = *weak;
-          if (self != nullptr && !self->closed()) {
-            self->go_on(user ? then(std::move(*held), std::move(*user))
-                             : answer_private(held->head, stream, krm::unauthorized()));
-          }
-        });
+  judge(held->bearer(), [weak = waiting->weak(), held, &stream, then = std::move(then)](User user) {
+    serving::WaitingRequest* self = *weak;
+    if (self != nullptr && !self->closed()) {
+      self->go_on(user ? then(std::move(*held), std::move(*user))
+                       : answer_private(held->head, stream, krm::unauthorized()));
+    }
+  });
   return waiting;
 }
 

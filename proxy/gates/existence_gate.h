@@ -43,7 +43,7 @@ class ExistenceGate final : public RoutedHandler {
   using User = std::optional<auth::UserInfo>;
   using Then = std::function<std::unique_ptr<http::RequestHandler>(Request, auth::UserInfo)>;
   /// Whose a token is; nullopt: nobody's, or it cannot be known now.
-  void judge(std::string_view authorization, std::function<void(User)> done);
+  void judge(const auth::BearerPtr& token, std::function<void(User)> done);
   /// Goes on when a shard knows the token; else 401.
   [[nodiscard]] std::unique_ptr<http::RequestHandler> when_known(Request&& request,
                                                                  http::ResponseStream& stream,

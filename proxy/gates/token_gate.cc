@@ -82,8 +82,9 @@ class TokenGate::KnownRequest final : public serving::PassThrough {
   /// What its identity rests on.
   struct Rests {
     std::shared_ptr<auth::Proof> proof;
-    std::string token, cluster;  ///< until the token is followed; "": another proxy says who asks
-    auth::ProofPtr asserter;     ///< the connection of that proxy; null: there is none
+    auth::BearerPtr token;  ///< until it is followed; null: another proxy says who asks
+    std::string cluster;
+    auth::ProofPtr asserter;  ///< the connection of that proxy; null: there is none
     std::string asserter_name;
   };
   /// That may end before the request does.
@@ -101,10 +102,10 @@ class TokenGate::KnownRequest final : public serving::PassThrough {
   bool look(TimePoint now, const MayAssert& may_assert) {
     auth::Proof& proof = *rests_.proof;
     bool ends = false;
-    if (!rests_.token.empty() && now - since_ >= kGoesOn) {
-      followed_->proofs->follow(rests_.proof, rests_.token, rests_.cluster,
+    if (rests_.token != nullptr && now - since_ >= kGoesOn) {
+      followed_->proofs->follow(rests_.proof, *rests_.token, rests_.cluster,
                                 *serving::identity_of(peer_)->user);
-      std::string().swap(rests_.token);
+      rests_.token.reset();
     }
     if (rests_.asserter != nullptr && !proof.ended) {
       ends = proof.ended = rests_.asserter->ended || !may_assert(rests_.asserter_name);
@@ -193,9 +194,8 @@ void TokenGate::ask(const std::string& token, const std::string& cluster,
     done(std::nullopt);
     return;
   }
-  http::RequestHead head;
-  head.headers.add("authorization", "Bearer " + token);
-  authenticator->authenticate_with_source(head, http::PeerInfo(), cluster,
+  authenticator->authenticate_with_source({}, std::make_shared<const auth::Bearer>(token),
+                                          http::PeerInfo(), cluster,
                                           [done = std::move(done)](Expected<Authenticated> result) {
                                             if (result) {
                                               done(std::move(result->user));
@@ -267,7 +267,7 @@ std::unique_ptr<http::RequestHandler> TokenGate::identify(Request&& request,
   auto held = std::make_shared<Request>(std::move(request));
   const auto& authenticator = in_workspace ? methods_.in_workspaces : methods_.authenticator;
   authenticator->authenticate_with_source(
-      held->head, stream.peer(), cluster,
+      held->head.headers, held->bearer(), stream.peer(), cluster,
       [this, weak = waiting->weak(), held, cluster, &stream](Expected<Authenticated> result) {
         serving::WaitingRequest* self = *weak;
         if (self == nullptr || self->closed()) {
@@ -285,14 +285,14 @@ std::unique_ptr<http::RequestHandler> TokenGate::identify(Request&& request,
           self->go_on(inner_.on_request(std::move(*held), stream));
           return;
         }
-        std::string token;
+        auth::BearerPtr token;
         if (source == auth::CredentialSource::kToken) {
-          token = *auth::bearer_token(held->head.headers);
+          token = held->bearer();
           held->head.headers.remove("authorization");
         }
         const bool asserted = source == auth::CredentialSource::kRequestHeader;
         identity->proof = auth::proof_of(stream.peer());
-        if (followed_ == nullptr || (token.empty() && !asserted)) {
+        if (followed_ == nullptr || (token == nullptr && !asserted)) {
           self->go_on(std::make_unique<KnownRequest>(inner_, std::move(*held), stream,
                                                      std::move(identity), nullptr));
           return;

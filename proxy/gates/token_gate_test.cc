@@ -16,14 +16,15 @@ using testing::Rig;
 /// Knows "good" at once and "late" when it is told to; "away" cannot be judged.
 class Tokens final : public auth::TokenAuthenticator {
  public:
-  void authenticate_token(std::string_view token, const std::vector<std::string>& /*audiences*/,
-                          std::string_view cluster, Done done) override {
+  void authenticate_token(const auth::BearerPtr& token,
+                          const std::vector<std::string>& /*audiences*/, std::string_view cluster,
+                          Done done) override {
     asked = cluster;
-    if (token == "good" && !gone) {
+    if (token->text() == "good" && !gone) {
       done(std::optional<Result>(Result{user(), {}}));
-    } else if (token == "late") {
+    } else if (token->text() == "late") {
       later = std::move(done);
-    } else if (token == "away") {
+    } else if (token->text() == "away") {
       done(fail(krm::unavailable("not now", 1)));
     } else {
       done(std::nullopt);

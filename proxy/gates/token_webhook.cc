@@ -71,10 +71,10 @@ TokenWebhook::TokenWebhook(net::Loop& loop, TokenWebhookConfig config)
 }
 TokenWebhook::~TokenWebhook() = default;
 
-void TokenWebhook::authenticate_token(std::string_view token,
+void TokenWebhook::authenticate_token(const auth::BearerPtr& token,
                                       const std::vector<std::string>& audiences,
                                       std::string_view /*cluster*/, Done done) {
-  Json spec = Json::object({{"token", token}});
+  Json spec = Json::object({{"token", token->text()}});
   for (const std::string& audience : audiences) {
     spec["audiences"].push_back(audience);
   }

@@ -27,7 +27,7 @@ class TokenWebhook final : public auth::TokenAuthenticator {
   TokenWebhook(net::Loop& loop, TokenWebhookConfig config);
   ~TokenWebhook() override;
   /// nullopt: the server does not know the token. @error kUnavailable it cannot be asked now.
-  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+  void authenticate_token(const auth::BearerPtr& token, const std::vector<std::string>& audiences,
                           std::string_view cluster, Done done) override;
 
  private:

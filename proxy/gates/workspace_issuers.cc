@@ -139,7 +139,7 @@ void WorkspaceIssuerBook::touched() {
 
 /// A token whose workspace's issuers are not known yet.
 struct WorkspaceTokens::Waiting {
-  std::string token;
+  auth::BearerPtr token;
   std::vector<std::string> audiences;
   std::string cluster;
   Done done;
@@ -224,26 +224,26 @@ bool WorkspaceTokens::concern(std::string_view cluster, bool has_token) const {
   return found.known ? !found.keys.empty() : has_token;
 }
 
-void WorkspaceTokens::authenticate_token(std::string_view token,
+void WorkspaceTokens::authenticate_token(const auth::BearerPtr& token,
                                          const std::vector<std::string>& audiences,
                                          std::string_view cluster, Done done) {
   const Found found = find(cluster);
   if (found.known) {
     ask(found, token, audiences, cluster, std::move(done));
   } else if (waiting_.size() < kMostWaiting &&
-             token.size() <= auth::IssuerTokens::Limits().max_token) {
+             token->text().size() <= auth::IssuerTokens::Limits().max_token) {
     wait(token, audiences, cluster, std::move(done));
   } else {
     done(fail(not_available()));
   }
 }
 
-void WorkspaceTokens::wait(std::string_view token, const std::vector<std::string>& audiences,
+void WorkspaceTokens::wait(const auth::BearerPtr& token, const std::vector<std::string>& audiences,
                            std::string_view cluster, Done done) {
   const std::uint64_t ticket = ++last_ticket_;
   auto& waiting = waiting_[ticket];
-  waiting = std::make_unique<Waiting>(Waiting{std::string(token), audiences, std::string(cluster),
-                                              std::move(done), net::Timer(loop_)});
+  waiting = std::make_unique<Waiting>(
+      Waiting{token, audiences, std::string(cluster), std::move(done), net::Timer(loop_)});
   waiting->timer.start(patience_, [this, ticket] {
     const auto node = waiting_.extract(ticket);
     node.mapped()->done(fail(not_available()));
@@ -272,13 +272,13 @@ void WorkspaceTokens::go_on() {
   }
 }
 
-void WorkspaceTokens::ask(const Found& found, std::string_view token,
+void WorkspaceTokens::ask(const Found& found, const auth::BearerPtr& token,
                           const std::vector<std::string>& audiences, std::string_view cluster,
                           Done done) {
-  const Expected<auth::Jwt> jwt = token.size() <= auth::IssuerTokens::Limits().max_token
-                                      ? auth::parse_jwt(token)
-                                      : fail(Errc::kUnauthorized);
-  const std::string_view issuer = jwt ? auth::token_issuer(jwt->claims) : std::string_view();
+  const auth::Jwt* const jwt =
+      token->text().size() <= auth::IssuerTokens::Limits().max_token ? token->jwt() : nullptr;
+  const std::string_view issuer =
+      jwt != nullptr ? auth::token_issuer(jwt->claims) : std::string_view();
   std::vector<std::shared_ptr<auth::TokenAuthenticator>> members;
   for (const std::string& key : found.keys) {
     const auto& issuers = issuers_->configurations.find(key)->second;

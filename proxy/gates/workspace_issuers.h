@@ -70,7 +70,7 @@ class WorkspaceTokens final : public auth::TokenAuthenticator {
   /// The workspace has issuers of its own; of a request with a token also: that cannot be told yet.
   [[nodiscard]] bool concern(std::string_view cluster, bool has_token) const;
   /// @error kUnavailable not known within the patience, or keys that were never fetched.
-  void authenticate_token(std::string_view token, const std::vector<std::string>& audiences,
+  void authenticate_token(const auth::BearerPtr& token, const std::vector<std::string>& audiences,
                           std::string_view cluster, Done done) override;
 
  private:
@@ -84,9 +84,9 @@ class WorkspaceTokens final : public auth::TokenAuthenticator {
   };
   struct Waiting;
   [[nodiscard]] Found find(std::string_view cluster) const;
-  void ask(const Found& found, std::string_view token, const std::vector<std::string>& audiences,
-           std::string_view cluster, Done done);
-  void wait(std::string_view token, const std::vector<std::string>& audiences,
+  void ask(const Found& found, const auth::BearerPtr& token,
+           const std::vector<std::string>& audiences, std::string_view cluster, Done done);
+  void wait(const auth::BearerPtr& token, const std::vector<std::string>& audiences,
             std::string_view cluster, Done done);
   void go_on();
 

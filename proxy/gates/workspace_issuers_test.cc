@@ -71,11 +71,12 @@ class WorkspaceIssuersTest : public ::testing::Test {
   /// What becomes of a token: "?" while it waits.
   [[nodiscard]] std::shared_ptr<std::string> begin(const std::string& cluster) {
     auto answer = std::make_shared<std::string>("?");
-    tokens_->authenticate_token("x", {}, cluster, [answer](auto result) {
-      *answer = !result    ? std::string(errc_name(result.error().code()))
-                : !*result ? "none"
-                           : (*result)->user.name;
-    });
+    tokens_->authenticate_token(std::make_shared<const auth::Bearer>("x"), {}, cluster,
+                                [answer](auto result) {
+                                  *answer = !result ? std::string(errc_name(result.error().code()))
+                                            : !*result ? "none"
+                                                       : (*result)->user.name;
+                                });
     return answer;
   }
   [[nodiscard]] std::string ask(const std::string& cluster) { return *begin(cluster); }

@@ -246,17 +246,16 @@ MergedRequests::Answer MergedRequests::service_document(Request&& request,
 Expected<std::shared_ptr<const aggregation::ReviewPlan>> MergedRequests::service_reviews(
     const Request& request, const http::PeerInfo& peer, const ServiceRoute& service,
     const aggregation::WildcardRequest& asked) const {
-  // Names, which stay the same, not the paths that the client may have sent.
-  const auto path = krm::parse_service_path(service.target);
-  if (params_.merge.reviewer == nullptr || !path ||
+  const auto& path = request.target.path;
+  const std::string& owner = service.owner;
+  if (params_.merge.reviewer == nullptr || path == nullptr ||
       path->kind != krm::VirtualWorkspace::kApiExport ||
       !aggregation::is_plain_segment(path->object) || path->object != path->object_raw ||
-      !is_reviewable(asked.info, asked.path) ||
-      !are_claims_known(params_.view->current(), path->owner)) {
+      !is_reviewable(asked.info, asked.path) || !are_claims_known(params_.view->current(), owner)) {
     return std::shared_ptr<const aggregation::ReviewPlan>();
   }
   // Maximal permission policies of claimed APIs judge whoever the shards are told of.
-  const auto is_for_all = [this, owner = path->owner, name = path->object, group = asked.info.group,
+  const auto is_for_all = [this, owner, name = path->object, group = asked.info.group,
                            resource = asked.info.resource] {
     const topology::Snapshot& facts = params_.view->current();
     return !facts.claims_foreign(topology::resolve(facts, owner).cluster, name, group, resource);
@@ -266,7 +265,7 @@ Expected<std::shared_ptr<const aggregation::ReviewPlan>> MergedRequests::service
   }
   return review_plan(
       request.head, peer, asked.info, params_.admission.identity_headers(),
-      ReviewJudge{judge_of(path->owner), content_of(path->object, asked.info), is_for_all});
+      ReviewJudge{judge_of(owner), content_of(path->object, asked.info), is_for_all});
 }
 
 std::function<std::optional<aggregation::ReviewServer>()> MergedRequests::judge_of(
@@ -307,7 +306,7 @@ MergedRequests::Answer MergedRequests::service(Request&& request, http::Response
   merge.virtual_url = true;
   merge.payer = token_payer(head, stream.peer());
   merge.members = [this, scope = Scope(request.target), method = head.method, target = head.target,
-                   path = request.service(), is_watch = request.target.is_watch] {
+                   path = request.target.path, is_watch = request.target.is_watch] {
     std::vector<aggregation::Member> members;
     const topology::Snapshot& facts = params_.view->current();
     const ScopeFound found = scope.find(facts, params_.facts);
@@ -315,7 +314,7 @@ MergedRequests::Answer MergedRequests::service(Request&& request, http::Response
       return members;
     }
     const std::vector<WildcardShard> shards =
-        read_shards({facts, found.scope, method, target, *path->path, is_watch});
+        read_shards({facts, found.scope, method, target, *path, is_watch});
     std::vector<const topology::ShardInfo*> all;
     for (const WildcardShard& one : shards) {
       all.push_back(one.shard);

@@ -30,15 +30,6 @@ const std::shared_ptr<const krm::RequestInfo>& TargetReadings::info(
   return info_;
 }
 
-const std::shared_ptr<const KeptServicePath>& TargetReadings::service(
-    std::string_view text, const krm::RequestTarget& target) {
-  if (service_ == nullptr) {
-    service_ =
-        std::make_shared<const KeptServicePath>(text.substr(std::min(target.inner, text.size())));
-  }
-  return service_;
-}
-
 const topology::Resolution& TargetReadings::found(const topology::Snapshot& snapshot,
                                                   const krm::RequestTarget& target) {
   if (looked_in_ != &snapshot || generation_ != snapshot.generation()) {
@@ -58,7 +49,7 @@ Request understand(http::RequestHead&& head, bool plain) {
   auth::adopt_web_socket_token(request.head);
   request.target = krm::parse_target(request.head.method, request.head.target,
                                      {.shard = false, .opaque_proxy = plain});
-  if (std::optional<std::string> inside = in_cluster_target(request.head, request.target)) {
+  if (std::optional<std::string> inside = in_cluster_target(request)) {
     request.sent = std::move(request.head.target);
     request.lead_to(read_target(request.head.method, std::move(*inside), plain));
   }

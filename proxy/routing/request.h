@@ -7,25 +7,15 @@
 #include <string_view>
 #include <utility>
 
+#include "auth/bearer.h"
 #include "auth/impersonation_gate.h"
 #include "http/handler.h"
 #include "krm/request_info.h"
 #include "krm/request_target.h"
-#include "krm/service_path.h"
 #include "topology/resolver.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::proxy {
-
-/// A path of a virtual workspace with the text that it refers to.
-struct KeptServicePath {
-  explicit KeptServicePath(std::string_view from)
-      : text(from.begin(), from.end()), path(krm::parse_service_path(text)) {}
-  KeptServicePath(const KeptServicePath&) = delete;
-  KeptServicePath& operator=(const KeptServicePath&) = delete;
-  const std::string text;
-  const std::optional<krm::ServicePath> path;  ///< nullopt: nobody serves it
-};
 
 /// What is read of a target beyond the RequestTarget, each when it is first asked for, and kept.
 /// @param text,target  always the same ones.
@@ -34,16 +24,12 @@ class TargetReadings {
   /// What is asked for, below the cluster that the target names.
   [[nodiscard]] const std::shared_ptr<const krm::RequestInfo>& info(
       std::string_view method, std::string_view text, const krm::RequestTarget& target);
-  /// Of krm::TargetForm::kService.
-  [[nodiscard]] const std::shared_ptr<const KeptServicePath>& service(
-      std::string_view text, const krm::RequestTarget& target);
   /// Where `target.cluster` leads: looked up once in a snapshot. Another one may lead elsewhere.
   [[nodiscard]] const topology::Resolution& found(const topology::Snapshot& snapshot,
                                                   const krm::RequestTarget& target);
 
  private:
   std::shared_ptr<const krm::RequestInfo> info_;
-  std::shared_ptr<const KeptServicePath> service_;
   const topology::Snapshot* looked_in_ = nullptr;  // only compared
   std::uint64_t generation_ = 0;                   // of that
   topology::Resolution found_;
@@ -74,13 +60,18 @@ struct Request {
   [[nodiscard]] const std::shared_ptr<const krm::RequestInfo>& info() {
     return readings.info(head.method, head.target, target);
   }
-  [[nodiscard]] const std::shared_ptr<const KeptServicePath>& service() {
-    return readings.service(head.target, target);
-  }
   [[nodiscard]] const topology::Resolution& found(const topology::Snapshot& snapshot) {
     return readings.found(snapshot, target);
   }
   /// @}
+  /// The token in its Authorization header, also once that header is gone; null: there is none.
+  [[nodiscard]] const auth::BearerPtr& bearer() {
+    if (token == nullptr) {
+      token = auth::bearer_of(head.headers);
+    }
+    return token;
+  }
+  auth::BearerPtr token;  ///< null: nobody has asked for it yet
   /// What the path was before an in-cluster client's cluster was put in front; "": nothing was.
   std::string sent;
   /// Impersonate-* was judged, and may be asked for there. nullopt: nobody has judged it yet.
@@ -96,9 +87,9 @@ struct Request {
 /// (in_cluster.h). @param plain  see has_plain_servers()
 [[nodiscard]] Request understand(http::RequestHead&& head, bool plain);
 
-/// The logical cluster that the ServiceAccount token in an Authorization header says it is of; ""
-/// without such a claim, or one that is no name. Nothing is verified here; a shard does that.
-[[nodiscard]] std::string token_cluster(std::string_view authorization);
+/// The logical cluster that a ServiceAccount token says it is of; "" without such a claim, or one
+/// that is no name. Nothing is verified here; a shard does that.
+[[nodiscard]] std::string_view token_cluster(const auth::Bearer& token);
 
 /// Answers requests that are understood: gates, and what is behind them. One instance per loop.
 class RoutedHandler {

@@ -401,9 +401,9 @@ void to_service(const Question& q, Route& route) {
     return;
   }
   const bool of_all = q.target.cluster == "*", of_one = !of_all && !q.target.cluster.empty();
-  route.service = std::make_unique<ServiceRoute>(route_service(
-      {q.snapshot, scope->scope, q.method, q.text, *q.readings.service(q.text, q.target)->path,
-       q.target.is_watch, of_all ? &q.info() : nullptr, of_one ? &q.found() : nullptr}));
+  route.service = std::make_unique<ServiceRoute>(
+      route_service({q.snapshot, scope->scope, q.method, q.text, *q.target.path, q.target.is_watch,
+                     of_all ? &q.info() : nullptr, of_one ? &q.found() : nullptr}));
   route.scope = std::move(scope);
   choose_service(q, route);
 }

@@ -111,6 +111,7 @@ ServiceRoute choose_wildcard_shard(const ServiceQuestion& q, std::string_view ow
   if (!discovery) {
     ServiceRoute route;
     route.merged = true;
+    route.owner = owner;
     route.target = std::move(target);
     return route;
   }

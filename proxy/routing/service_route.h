@@ -49,6 +49,7 @@ struct ServiceRoute {
   std::vector<topology::ShardId> any_of;    ///< instead of `shard`: any of these that is up
   bool merged = false;                      ///< over the shards of read_shards()
   std::vector<topology::ShardId> union_of;  ///< a discovery document made of those of these
+  std::string owner;                        ///< of what is merged: its logical cluster's name
   std::string target;                       ///< below the shard's virtual workspace URL
   topology::Resolution::Kind lookup = topology::Resolution::Kind::kResolved;
   topology::NotFoundReason reason = topology::NotFoundReason::kNone;

@@ -123,7 +123,7 @@ void TokenReviewRequest::judge() {
     return;
   }
   tokens_->authenticate_token(
-      token, {}, cluster_,
+      std::make_shared<const auth::Bearer>(token), {}, cluster_,
       [weak = self_, review = std::make_shared<Json>(std::move(*answer))](auto result) {
         TokenReviewRequest* self = *weak;
         if (self == nullptr || self->closed_) {

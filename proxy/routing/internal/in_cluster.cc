@@ -2,48 +2,31 @@
 
 #include <string_view>
 
-#include "auth/jwt.h"
+#include "auth/bearer.h"
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
-#include "proxy/routing/request.h"
 
 namespace kintsugi::proxy {
-namespace {
 
-constexpr std::string_view kScheme = "Bearer ";
-
-std::string cluster_claim(std::string_view token) {
-  const Expected<auth::Jwt> jwt = auth::parse_jwt(token);
-  if (!jwt) {
-    return {};
-  }
-  std::string_view claim = jwt->claims.text({"kubernetes.io", "clusterName"});
+std::string_view token_cluster(const auth::Bearer& token) {
+  std::string_view claim = token.claim({"kubernetes.io", "clusterName"});
   if (claim.empty()) {
-    claim = jwt->claims.text({"kubernetes.io/serviceaccount/clusterName"});
+    claim = token.claim({"kubernetes.io/serviceaccount/clusterName"});
   }
-  return std::string(claim);
+  return krm::is_workspace_path(claim) ? claim : std::string_view();
 }
 
-}  // namespace
-
-std::string token_cluster(std::string_view authorization) {
-  if (!authorization.starts_with(kScheme)) {
-    return {};
-  }
-  std::string cluster = cluster_claim(authorization.substr(kScheme.size()));
-  return krm::is_workspace_path(cluster) ? std::move(cluster) : std::string();
-}
-
-std::optional<std::string> in_cluster_target(const http::RequestHead& head,
-                                             const krm::RequestTarget& parsed) {
-  const std::string_view target = head.target;
-  const std::string_view authorization = head.headers.get("authorization");
+std::optional<std::string> in_cluster_target(Request& request) {
+  const std::string_view target = request.head.target;
+  const krm::RequestTarget& parsed = request.target;
   if (parsed.form != krm::TargetForm::kOther || parsed.word != krm::TargetWord::kNone ||
       parsed.fault != krm::TargetFault::kNone || !target.starts_with('/') ||
-      head.headers.contains("x-kubernetes-sharded-request")) {
+      request.head.headers.contains("x-kubernetes-sharded-request") ||
+      !request.head.headers.get("authorization").starts_with("Bearer ")) {  // as kcp compares
     return std::nullopt;
   }
-  const std::string cluster = token_cluster(authorization);
+  const auth::BearerPtr& token = request.bearer();
+  const std::string_view cluster = token != nullptr ? token_cluster(*token) : std::string_view();
   if (cluster.empty()) {
     return std::nullopt;
   }

@@ -14,14 +14,15 @@ std::string token(const char* claims) {
 
 std::string rewritten(const std::string& target, const std::string& authorization,
                       bool sharded = false) {
-  http::RequestHead head;
-  head.method = "GET";
-  head.target = target;
-  head.headers.add("authorization", authorization);
+  Request request;
+  request.head.method = "GET";
+  request.head.target = target;
+  request.head.headers.add("authorization", authorization);
   if (sharded) {
-    head.headers.add("x-kubernetes-sharded-request", "1");
+    request.head.headers.add("x-kubernetes-sharded-request", "1");
   }
-  return in_cluster_target(head, krm::parse_target(head.method, head.target)).value_or("");
+  request.target = krm::parse_target("GET", target);
+  return in_cluster_target(request).value_or("");
 }
 
 TEST(InCluster, WhenTheTokenNamesACluster_FP129_ItIsPutInFront) {
