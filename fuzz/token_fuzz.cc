@@ -29,19 +29,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const std::string_view token = text.substr(space + 1);
-  kintsugi::http::RequestHead head;
-  head.method = "GET";
-  head.target = text.substr(0, space);
-  head.headers.add("authorization", "Bearer " + std::string(token));
-  if (const auto target = kintsugi::proxy::in_cluster_target(
-          head, kintsugi::krm::parse_target(head.method, head.target))) {
+  kintsugi::proxy::Request request;
+  request.head.method = "GET";
+  request.head.target = text.substr(0, space);
+  request.head.headers.add("authorization", "Bearer " + std::string(token));
+  request.target = kintsugi::krm::parse_target(request.head.method, request.head.target);
+  if (const auto target = kintsugi::proxy::in_cluster_target(request)) {
     const auto cluster = kintsugi::krm::split_cluster_path(*target);
     if (!cluster || !kintsugi::krm::is_workspace_path(cluster->segment)) {
       std::abort();
     }
   }
-  static_cast<void>(tokens().is_ours(token));
-  if (tokens().verify(token, {}, 1'000)) {
+  static_cast<void>(tokens().is_ours(kintsugi::auth::Bearer(token)));
+  if (tokens().verify(kintsugi::auth::Bearer(token), {}, 1'000)) {
     std::abort();  // the key never signed it
   }
   static_cast<void>(kintsugi::auth::JwtKey::parse_pem(token));

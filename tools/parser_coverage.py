@@ -22,7 +22,7 @@ PARSERS = {
             ["target", "request_info", "service_path", "selector", "json", "patch", "json_path", "strict_order", "protobuf", "quantity",
              "yaml"]),
     "http": (["internal/h1_engine.cc", "internal/h1_message.cc", "internal/h1_rules.cc", "internal/h2_callbacks.cc",
-              "internal/h2_engine.cc", "web_socket.cc", "gunzip.cc", "wire.cc"], ["http_h1", "h1_differ", "http_h2", "web_socket", "gunzip"]),
+              "internal/h2_engine.cc", "web_socket.cc", "gunzip.cc", "wire.cc"], ["http_h1", "http_h2", "web_socket", "gunzip"]),
     "auth": (["jwt.cc", "internal/jwk.cc", "jwt_issuer.cc", "key_pair.cc", "request_header.cc", "impersonation.cc", "audit_policy.cc",
               "token_file.cc", "x509_identity.cc"],
              ["token", "issuer", "key_pair", "identity_headers", "audit_policy", "x509_chain"]),
