@@ -21,6 +21,7 @@ struct ClusterInfo {
   std::string type;   ///< annotation internal.tenancy.kcp.io/type ("root:universal"), may be empty
   std::string phase;  ///< status.phase
   /// Annotation authorization.kcp.io/required-groups: "a,b;c" lets in who is in a and b, or in c.
+  /// ";" where it is empty: nobody.
   std::string required_groups;
   bool inactive = false;  ///< annotation core.kcp.io/inactive or internal.kcp.io/inactive
   bool deleting = false;

@@ -193,7 +193,7 @@ class Workspaces(Case):
         for name, spec in types.items():
             trust.ann.must("POST", KINDS["wt"][0], trust.body_of("wt", name, spec))
         for name, text in (("orphan", "workspace type root:anns:orphan cannot have any parent"),
-                           ("choosy", "workspace type root:anns:choosy only allows [root:organization] parent workspace")):
+                           ("choosy", "workspace type root:anns:choosy only allows [root:organization] parent workspaces, but parent type root:universal only implements [root:universal]")):
             body = trust.body_of("ws", name, {"type": {"name": name, "path": "root:anns"}})
             answer = kit.eventually(lambda b=body: (a := trust.ann.request("POST", WS, b)).status == 403 and "cannot be resolved" not in a.json["message"] and a)
             self.told(answer, 403, text)
