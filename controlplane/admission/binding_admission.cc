@@ -206,6 +206,11 @@ std::string definition_fault(const Json& object, bool is_schema, bool is_system)
   return {};
 }
 
+/// What everybody may bind, as kcp's bootstrap policy says (KK-131).
+bool is_open_export(std::string_view cluster, std::string_view name) {
+  return cluster == kRootCluster && (name == kTenancyGroup || name == "topology.kcp.io");
+}
+
 }  // namespace
 
 void prepare_binding(const apiserver::WriteContext& context, Json& binding, const Json* old) {
@@ -264,6 +269,10 @@ void admit_binding(const ApiCatalog& catalog, auth::Authorizer& authorizer,
   }
   if (old != nullptr) {
     done({});  // a changed reference is refused by the schema's rule
+    return;
+  }
+  if (is_open_export(*cluster, export_name)) {
+    done({});
     return;
   }
   auth::Attributes bind;

@@ -57,8 +57,8 @@ class PhaseAuthorizerTest : public ::testing::Test {
   PhaseAuthorizer authorizer_{index_, inner_};
 };
 
-TEST_F(PhaseAuthorizerTest, WhenTheClusterIsNotReady_AM491_OnlyAdministratorsPass) {
-  for (const char* phase : {"", "Scheduling", "Initializing", "Unavailable"}) {
+TEST_F(PhaseAuthorizerTest, WhenTheClusterIsNotReady_AM491_KK306_OnlyAdministratorsPass) {
+  for (const char* phase : {"", "Scheduling", "Initializing", "Unavailable", "Inactive"}) {
     put(phase);
     EXPECT_FALSE(allows(member({}))) << phase;
     EXPECT_FALSE(allows(member({}), true)) << phase;

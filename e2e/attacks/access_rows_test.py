@@ -299,6 +299,31 @@ class Views(Case):
             self.assertIn(answer.status, (400, 403, 405), (method, path, answer))
         self.assertEqual(trust.ann.get(f"{MAPS}/map").status, 200)
 
+    def test_KK_343_claims_hold_for_whose_and_for_parts_alike(self):
+        """Another identity than the one that is claimed opens nothing, nor does a binding that is not settled, nor a subresource."""
+        provider = trust.up.client("/clusters/root:prov")
+        tenancy = trust.up.client().must("GET", f"{APIS}/apiexports/tenancy.kcp.io")["status"]["identityHash"]
+        claim = {"group": "tenancy.kcp.io", "resource": "workspaces", "verbs": ["*"]}
+        trust.export_of(provider, "whose", group="whose.test", permissionClaims=[{**claim, "identityHash": tenancy}])
+        trust.grant(provider, "ann", "bind-whose", [
+            {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports"], "resourceNames": ["whose"], "verbs": ["bind"]}])
+        view = trust.view.replace("/claims/", "/whose/")
+        body = trust.body_of("binding", "whose", {"reference": {"export": {"path": "root:prov", "name": "whose"}}})
+        kit.eventually(lambda: trust.ann.request("POST", KINDS["binding"][0], body).status in (201, 409), what="bound")
+        item = f"{KINDS['binding'][0]}/whose"
+        kit.eventually(lambda: trust.ann.must("GET", item)["status"]["phase"] == "Bound")
+        for identity, wanted in (("0" * 64, (403, 404)), (tenancy, (200,)), ("", (403, 404))):
+            accepted = {**claim, "state": "Accepted", "selector": {"matchAll": True}, "identityHash": identity}
+            answer = trust.again(lambda a=accepted: merge(trust.ann, item, {"spec": {"permissionClaims": [a]}}))
+            self.assertEqual(answer.status, 200, answer)
+            kit.eventually(lambda w=wanted: trust.prov.get(f"{view}{WS}/child").status in w, what=f"identity {identity!r}")
+            listed = trust.prov.get(view + WS)
+            if wanted != (200,):
+                self.assertTrue(listed.status in (403, 404) or not listed.json["items"], listed)
+            for method in ("PUT", "PATCH"):
+                answer = self.through(method, f"{WS}/child/status", json.dumps({"status": {"phase": "Ready"}}), view=view, headers=MERGE)
+                self.assertIn(answer.status, (403, 404), answer)
+
     def test_KK_348_KK_T143_what_is_forwarded_meets_the_same_admission(self):
         for spec in ({"cluster": "root"}, {"URL": "https://evil.example"}):
             through = self.through("POST", WS, trust.body_of("ws", "sly", spec))
@@ -322,6 +347,39 @@ class Views(Case):
 
 def merge_through(case, path, body):
     return case.through("PATCH", path, json.dumps(body), headers=MERGE)
+
+
+class Documents(Case):
+    def test_SE_167_nobody_gets_the_document_or_the_etag_of_another(self):
+        """The same path asked in turn by those who see different things; their ETags are tried at each other's."""
+        provider, bob, mallory = trust.up.client("/clusters/root:prov"), trust.up.user_client("bob", path=trust.home), trust.up.user_client("mallory", path=trust.home)
+        kit.eventually(lambda: bob.get("/api").status == 200)
+        v3 = {"/openapi/v3", "/openapi/v2", "/apis", "/api/v1", "/apis/apis.kcp.io/v1alpha2"}
+        for path in sorted(v3):
+            first = {name: client.get(path) for name, client in (("ann", trust.ann), ("prov", provider), ("bob", bob))}
+            self.assertEqual({name: answer.status for name, answer in first.items()}, {"ann": 200, "prov": 200, "bob": 200}, path)
+            if path.startswith("/openapi") or path == "/apis":
+                self.assertIn(b"claim.test", first["ann"].body, path)
+                self.assertNotIn(b"claim.test", first["prov"].body.replace(b"v1.gears.claim.test", b""), path)
+            tags = {answer.headers.get("ETag") for answer in first.values()} - {None}
+            for tag in tags:
+                asks = {"If-None-Match": tag}
+                self.assertIn(mallory.get(path, headers=asks).status, (403,), path)
+                self.assertEqual(mallory.get(path, headers=asks).headers.get("ETag"), None)
+                for client, name in ((trust.ann, "ann"), (provider, "prov")):
+                    answer = client.get(path, headers=asks)
+                    self.assertEqual(answer.status, 304 if tag == first[name].headers.get("ETag") else 200, (path, name))
+                    if answer.status == 200:
+                        self.assertEqual(answer.body, first[name].body)
+            self.assertEqual((trust.ann.get(path).body, provider.get(path).body), (first["ann"].body, first["prov"].body))
+        # A warning is of the write that it is about.
+        claim = {"group": "", "resource": "secrets", "verbs": ["get"], "state": "Accepted", "selector": {"matchAll": True}}
+        plain = trust.body_of("binding", "warned", {"reference": {"export": {"path": "root:prov", "name": "claims"}}})
+        warned = {**plain, "spec": {**plain["spec"], "permissionClaims": [claim]}}
+        for body, wanted in ((warned, True), (plain, False), (warned, True), (plain, False)):
+            answer = trust.ann.request("POST", KINDS["binding"][0] + "?dryRun=All", body)
+            self.assertEqual((answer.status, "Warning" in answer.headers), (201, wanted))
+            self.assertNotIn("Warning", provider.get("/api").headers)
 
 
 class Paths(Case):

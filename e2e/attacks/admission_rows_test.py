@@ -323,7 +323,7 @@ class Access(Case):
             self.assertEqual(client.get(MAPS).status, code, groups)
         self.assertEqual(outside.get(MAPS).status, 200, "administrators satisfy it")
 
-    def test_KK_302_KK_305_KK_379_clusters_of_the_system_are_the_systems(self):
+    def test_KK_225_KK_302_KK_305_KK_379_clusters_of_the_system_are_the_systems(self):
         pki = trust.up.pki
         shard = f"https://{trust.system.url.netloc}"
         adm = kit.Client(shard, pki / "serving-ca.crt", pki / "admin.crt", pki / "admin.key")

@@ -304,7 +304,7 @@ class VirtualWorkspaces(unittest.TestCase):
         kit.eventually(lambda: create().status == 201, what="bound after the grant")
         self.one.must("DELETE", APIS + "/apibindings/other")
 
-    def test_policy_of_a_claimed_api_decides_TP071(self):
+    def test_policy_of_a_claimed_api_decides_TP071_KK_346(self):
         identity = self.export(self.stranger, "sheriffs", "west.test", "sheriffs", "Sheriff",
                                maximalPermissionPolicy={"local": {}})
         self.grant(self.stranger, "consumers", {"apiGroups": ["west.test"], "resources": ["sheriffs"], "verbs": ["*"]},
