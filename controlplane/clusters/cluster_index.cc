@@ -28,10 +28,8 @@ ClusterInfo info_of(std::string_view name, const Json& object) {
   info.type = annotation(object, krm::kTypeAnnotation);
   info.phase = object.text({"status", "phase"});
   info.required_groups = annotation(object, krm::kRequiredGroupsAnnotation);
-  if (info.required_groups.empty() &&
-      object.at({"metadata", "annotations", krm::kRequiredGroupsAnnotation}) != nullptr) {
-    info.required_groups = ";";  // groups without a name, which nobody has (KK-304)
-  }
+  info.asks_for_groups =
+      object.at({"metadata", "annotations", krm::kRequiredGroupsAnnotation}) != nullptr;
   info.inactive = annotation(object, krm::kInactiveAnnotation) == "true" ||
                   annotation(object, krm::kFormerInactiveAnnotation) == "true";
   info.deleting = !object.text({"metadata", "deletionTimestamp"}).empty();

@@ -132,7 +132,7 @@ TEST_F(PhaseAuthorizerTest, WhenAStatusIsTheSystems_KK060_KK101_KK311_OthersAreD
   }
 }
 
-TEST_F(PhaseAuthorizerTest, WhenGroupsAreRequired_AM491_OthersAreDenied) {
+TEST_F(PhaseAuthorizerTest, WhenGroupsAreRequired_AM491_KK303_OthersAreDenied) {
   put("Ready", "a,b;c");
   EXPECT_TRUE(allows(member({"a", "b"})));
   EXPECT_TRUE(allows(member({"x", "c"})));

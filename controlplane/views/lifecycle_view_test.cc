@@ -221,9 +221,10 @@ TEST_F(LifecycleViewTest, WhenNobodyKnowsTheTypeOrTheOwner_KK351_ClosesContent) 
   EXPECT_EQ(verdict(asks("carol", "", "configmaps")),
             "LogicalCluster c|cluster had no createdBy recorded");
   root_.put_type("t", nullptr);
-  EXPECT_EQ(verdict(asks("carol", "", "configmaps")),
-            "initializer \"root:t\": WorkspaceType not found in local or cached indexer; refusing to "
-            "fall back to owner impersonation: workspacetypes.tenancy.kcp.io \"root:t\" not found");
+  EXPECT_EQ(
+      verdict(asks("carol", "", "configmaps")),
+      "initializer \"root:t\": WorkspaceType not found in local or cached indexer; refusing to "
+      "fall back to owner impersonation: workspacetypes.tenancy.kcp.io \"root:t\" not found");
 }
 
 TEST_F(LifecycleViewTest, WhenServing_KK349_ShowsLessOfLogicalClusters) {

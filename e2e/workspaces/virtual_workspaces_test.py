@@ -250,8 +250,10 @@ class VirtualWorkspaces(unittest.TestCase):
         group = "authorization.k8s.io"
         self.offer(claim("create", resource="subjectaccessreviews", group=group),
                    claim("create", resource="localsubjectaccessreviews", group=group),
-                   claim("create", resource="tokenreviews", group="authentication.k8s.io"),
-                   claim("create", resource="selfsubjectaccessreviews", group=group))
+                   claim("create", resource="tokenreviews", group="authentication.k8s.io"))
+        own = {"permissionClaims": [claim("create", resource="selfsubjectaccessreviews", group=group)]}
+        self.assertEqual(self.prov.request("PATCH", APIS + "/apiexports/gears", json.dumps({"spec": own}), headers=MERGE).status, 403,
+                         "those about oneself are nobody's to claim (KK-140)")
         self.accept(self.one, accepted("create", resource="subjectaccessreviews", group=group),
                     accepted("create", resource="localsubjectaccessreviews", group=group),
                     accepted("create", resource="tokenreviews", group="authentication.k8s.io"),
@@ -274,7 +276,7 @@ class VirtualWorkspaces(unittest.TestCase):
         self.assertEqual(token.status, 201, token)
         self.assertNotIn("user", token.json["status"].get("user", {}))
         self.assertEqual(self.provider.request("POST", self.at("one", f"/apis/{group}/v1/selfsubjectaccessreviews"), {
-            "apiVersion": f"{group}/v1", "kind": "SelfSubjectAccessReview", "spec": {}}).status, 404)
+            "apiVersion": f"{group}/v1", "kind": "SelfSubjectAccessReview", "spec": {}}).status, 403)
 
     def test_tokens_of_claimed_accounts_are_not_handed_out(self):
         self.offer(claim(resource="serviceaccounts"))
