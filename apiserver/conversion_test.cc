@@ -62,7 +62,7 @@ TEST(ConversionReview, AM399_WhenAsked_HasWhatWebhooksNeed) {
             R"("name":"a","namespace":"t1","uid":"1"},"spec":{"old":1}}]}})");
 }
 
-TEST(ConversionReview, AM399_WhenAnswered_MetadataIsTheOriginalsButLabelsAndAnnotations) {
+TEST(ConversionReview, AM399_KK190_WhenAnswered_MetadataIsTheOriginalsButLabelsAndAnnotations) {
   const auto objects = internal::decode_review(
       request(),
       R"({"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":)" +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "apiserver/controllers/controller.h"
 #include "base/strings.h"
+#include "controlplane/admission/export_admission.h"
 #include "controlplane/admission/privileges.h"
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/controllers/binding_status.h"
@@ -204,6 +206,11 @@ std::string definition_fault(const Json& object, bool is_schema, bool is_system)
   return {};
 }
 
+/// What everybody may bind, as kcp's bootstrap policy says (KK-131).
+bool is_open_export(std::string_view cluster, std::string_view name) {
+  return cluster == kRootCluster && (name == kTenancyGroup || name == "topology.kcp.io");
+}
+
 }  // namespace
 
 void prepare_binding(const apiserver::WriteContext& context, Json& binding, const Json* old) {
@@ -264,6 +271,10 @@ void admit_binding(const ApiCatalog& catalog, auth::Authorizer& authorizer,
     done({});  // a changed reference is refused by the schema's rule
     return;
   }
+  if (is_open_export(*cluster, export_name)) {
+    done({});
+    return;
+  }
   auth::Attributes bind;
   bind.user = context.user;
   bind.cluster = *cluster;
@@ -311,13 +322,50 @@ std::vector<NewClaim> newly_accepted(const Json& binding, const Json* old) {
   return out;
 }
 
+namespace {
+
+/// What gives much to whom it is given (KK-149): groups of which all is meant have no resource.
+struct GreatClaim {
+  std::string_view group, resource;
+};
+constexpr GreatClaim kGreatClaims[] = {
+    {"", "secrets"},
+    {"rbac.authorization.k8s.io", ""},
+    {"admissionregistration.k8s.io", ""},
+    {"apiextensions.k8s.io", "customresourcedefinitions"},
+};
+
+void warn_of_claims(const Json& binding, const Json* old, std::vector<std::string>& warnings) {
+  for (const NewClaim& claim : newly_accepted(binding, old)) {
+    const bool great =
+        std::any_of(std::begin(kGreatClaims), std::end(kGreatClaims), [&](const GreatClaim& one) {
+          return one.group == claim.group &&
+                 (one.resource.empty() || one.resource == claim.resource);
+        });
+    if (great) {
+      warnings.push_back("permission claim " + std::to_string(claim.index) +
+                         " gives the provider of the API " + join(claim.verbs, ", ") + " on " +
+                         claim.resource + (claim.group.empty() ? "" : "." + claim.group));
+    }
+  }
+}
+
+}  // namespace
+
 void approve_binding(auth::Authorizer* authorizer, const apiserver::WriteContext& context,
                      const Json* binding, const Json* old, apiserver::Hooks::AdmitDone done) {
+  const std::string name(binding == nullptr ? "" : binding->text({"metadata", "name"}));
+  if (binding != nullptr && context.subresource.empty()) {
+    if (const std::string fault = version_annotation_fault(*binding, old); !fault.empty()) {
+      done(fail(refused(name, fault)));
+      return;
+    }
+    warn_of_claims(*binding, old, context.warnings);
+  }
   if (binding == nullptr || has_any(context.user, kSystem)) {
     done({});
     return;
   }
-  const std::string name(binding->text({"metadata", "name"}));
   if (context.subresource == "status") {
     done(fail(refused(name, "access denied")));
     return;

@@ -20,8 +20,6 @@ namespace {
 
 using krm::Json;
 
-Json universal() { return Json::object({{"name", "universal"}, {"path", kRootCluster}}); }
-
 /// Types that every authenticated user may use, as kcp's bootstrap policy says.
 bool is_open_type(const FoundType& type) {
   return type.path == kRootCluster &&
@@ -54,15 +52,22 @@ bool any_in(const std::vector<FoundType>& types, const std::vector<std::string>&
   });
 }
 
+/// "[root:a root:b]", sorted.
+std::string sorted_names(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  return "[" + join(names, " ") + "]";
+}
+
 std::string names_of(const std::vector<FoundType>& types) {
   std::vector<std::string> names;
   for (const FoundType& type : types) {
     names.push_back(type.full_name());
   }
-  return "[" + join(names, " ") + "]";
+  return sorted_names(std::move(names));
 }
 
-/// One direction: whether `limited` lets the `others` be its children or parents.
+/// One direction (KK-058, KK-059): whether the first of `limited`, with all that it extends, lets
+/// the first of `others` be its child or parent.
 Expected<void> check_limit(const Json& workspace, const std::vector<FoundType>& limited,
                            const std::vector<FoundType>& others, std::string_view limit,
                            std::string_view role) {
@@ -73,12 +78,54 @@ Expected<void> check_limit(const Json& workspace, const std::vector<FoundType>& 
     }
     const std::vector<std::string> allowed = allowed_by(type.object, limit);
     if (!allowed.empty() && !any_in(others, allowed)) {
-      return fail(refused(workspace, "workspace type " + type.full_name() + " only allows [" +
-                                         join(allowed, " ") + "] " + std::string(role) +
-                                         " workspace types, but only has " + names_of(others)));
+      const std::string own = limited.front().full_name();
+      const std::string by =
+          type.full_name() == own ? "" : " extends " + type.full_name() + ", which";
+      return fail(refused(
+          workspace, "workspace type " + own + by + " only allows " + sorted_names(allowed) + " " +
+                         std::string(role) + " workspaces, but " + std::string(role) + " type " +
+                         others.front().full_name() + " only implements " + names_of(others)));
     }
   }
   return {};
+}
+
+struct DefaultType {
+  Json reference;
+  std::string fault;  ///< why there is none
+};
+
+/// The type of a workspace that names none: what its parent's type says (KK-043).
+DefaultType default_type(const WorkspaceTypeLookup& types, const apiserver::WriteContext& context) {
+  const std::string key(krm::kTypeAnnotation);
+  const std::optional<Json> parent =
+      context.reader.get(context.cluster, kCoreGroup, kLogicalClusters, "", kClusterName);
+  if (!parent) {
+    return {{},
+            "workspace type cannot be resolved: logicalclusters.core.kcp.io \"cluster\" not found"};
+  }
+  const std::string_view own = annotation(*parent, krm::kTypeAnnotation);
+  if (own.empty()) {
+    return {{}, "annotation " + key + " on LogicalCluster must be set"};
+  }
+  const std::size_t colon = own.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 || colon + 1 == own.size()) {
+    return {{}, "annotation " + key + " on LogicalCluster must be in the form of cluster:name"};
+  }
+  const std::optional<FoundType> type =
+      types.find(context.reader, own.substr(0, colon), own.substr(colon + 1));
+  if (!type) {
+    return {{},
+            "parent type cannot be resolved: workspacetypes.tenancy.kcp.io \"" + std::string(own) +
+                "\" not found"};
+  }
+  const Json* child = type->object.at({"spec", "defaultChildWorkspaceType"});
+  if (child == nullptr) {
+    return {
+        {},
+        "spec.defaultChildWorkspaceType of workspace type " + std::string(own) + " must be set"};
+  }
+  return {*child, {}};
 }
 
 std::string missing_use(std::string_view type) {
@@ -90,6 +137,9 @@ Expected<FoundType> find_type(const WorkspaceTypeLookup& types,
                               const apiserver::WriteContext& context, const Json& workspace) {
   const std::string_view name = workspace.text({"spec", "type", "name"});
   const std::string_view path = workspace.text({"spec", "type", "path"});
+  if (name.empty()) {
+    return fail(refused(workspace, default_type(types, context).fault));
+  }
   if (path.empty()) {
     if (std::optional<FoundType> found = types.resolve(context.reader, context.cluster, name)) {
       return std::move(*found);
@@ -403,21 +453,18 @@ void prepare_workspace(const WorkspaceTypeLookup& types, const apiserver::WriteC
     return;
   }
   if (workspace.text({"spec", "type", "name"}).empty()) {
-    const std::optional<FoundType> parent = types.type_of(context.reader, context.cluster);
-    const Json* standard =
-        parent ? parent->object.at({"spec", "defaultChildWorkspaceType"}) : nullptr;
-    workspace.make({"spec", "type"}) = standard != nullptr ? *standard : universal();
+    DefaultType standard = default_type(types, context);
+    if (!standard.fault.empty()) {
+      return;  // admission says so
+    }
+    workspace.make({"spec", "type"}) = std::move(standard.reference);
   }
   const Expected<FoundType> type = find_type(types, context, workspace);
   if (!type) {
     return;  // admission says so
   }
   workspace.make({"spec", "type", "path"}) = type->path;
-  for (const FoundType& one : types.with_extended(context.reader, *type)) {
-    const Json* labels = one.object.at({"spec", "additionalWorkspaceLabels"});
-    if (labels == nullptr) {
-      continue;
-    }
+  if (const Json* labels = type->object.at({"spec", "additionalWorkspaceLabels"})) {
     for (const krm::JsonMember& label : labels->members()) {
       if (workspace.at({"metadata", "labels", label.key}) == nullptr) {
         workspace.make({"metadata", "labels", label.key}) = label.value;

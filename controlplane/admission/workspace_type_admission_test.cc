@@ -79,7 +79,7 @@ TEST_F(WorkspaceTypeAdmissionTest, WhenNamesAreReserved_KK070_KK071_NobodyGivesT
   EXPECT_EQ(admit("anything", "abc"), "");
 }
 
-TEST_F(WorkspaceTypeAdmissionTest, WhenPathsAreMissing_KK072_SaysWhich) {
+TEST_F(WorkspaceTypeAdmissionTest, WhenPathsAreMissing_KK072_KKT040_SaysWhich) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"defaultChildWorkspaceType": {"name": "a"}})",
        ".spec.defaultChildWorkspaceType.path must be set"},
@@ -96,7 +96,7 @@ TEST_F(WorkspaceTypeAdmissionTest, WhenPathsAreMissing_KK072_SaysWhich) {
   }
 }
 
-TEST_F(WorkspaceTypeAdmissionTest, WhenABindingIsAdded_KK073_NeedsTheRightToBind) {
+TEST_F(WorkspaceTypeAdmissionTest, WhenABindingIsAdded_KK073_KKT041_NeedsTheRightToBind) {
   const Json wants =
       type(binds(R"({"path": "root:prov", "export": "a"}, {"path": "root", "export": "b"})"));
   EXPECT_EQ(approve(wants), no_bind("root:prov:a"));
@@ -120,7 +120,7 @@ TEST_F(WorkspaceTypeAdmissionTest, WhenNobodyCanTell_KK073_TheTextIsTheSame) {
             no_bind("root:prov:a"));
 }
 
-TEST_F(WorkspaceTypeAdmissionTest, WhenAnOldEntryStays_KK073_NobodyIsAskedAgain) {
+TEST_F(WorkspaceTypeAdmissionTest, WhenAnOldEntryStays_KK073_KKT041_NobodyIsAskedAgain) {
   const Json old = type(binds(R"({"path": "root:prov", "export": "a"})"));
   EXPECT_EQ(approve(old, &old), "");
   EXPECT_TRUE(rights_.questions.empty());

@@ -70,8 +70,8 @@ apiserver::ResourcePtr BoundKinds::find(std::string_view cluster, std::string_vi
   return nullptr;
 }
 
-const ExportRef* BoundKinds::export_of(std::string_view cluster, std::string_view group,
-                                       std::string_view plural) const {
+const BoundKinds::From* BoundKinds::export_of(std::string_view cluster, std::string_view group,
+                                              std::string_view plural) const {
   const auto found = clusters_.find(cluster);
   if (found == clusters_.end()) {
     return nullptr;
@@ -264,7 +264,17 @@ void BoundKinds::apply(std::string_view cluster, std::string_view name, const Js
   }
   const Resources now = resources_of(cluster, name, binding);
   const auto same_def = [](const Bound& a, const Bound& b) { return a.def == b.def; };
+  From from;
+  if (binding != nullptr) {
+    from = {{std::string(binding->text({"status", "apiExportClusterName"})),
+             std::string(binding->text({"spec", "reference", "export", "name"}))},
+            std::string(binding->text({"status", "apiExportUID"})),
+            binding->text({"status", "apiExportPolicy"}) == kLocalPolicy};
+  }
   if (std::equal(now.begin(), now.end(), before.begin(), before.end(), same_def)) {
+    if (!now.empty()) {
+      place->second.bindings.find(name)->second.from = std::move(from);
+    }
     return;
   }
   Cluster& entry = clusters_[std::string(cluster)];
@@ -273,9 +283,7 @@ void BoundKinds::apply(std::string_view cluster, std::string_view name, const Js
   if (now.empty()) {
     entry.bindings.erase(entry.bindings.find(name));
   } else {
-    const ExportRef from{std::string(binding->text({"status", "apiExportClusterName"})),
-                         std::string(binding->text({"spec", "reference", "export", "name"}))};
-    entry.bindings.insert_or_assign(std::string(name), Binding{from, now});
+    entry.bindings.insert_or_assign(std::string(name), Binding{std::move(from), now});
   }
   for (const Bound& bound : before) {
     const bool kept = std::any_of(now.begin(), now.end(),

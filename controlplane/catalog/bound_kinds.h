@@ -41,10 +41,17 @@ class BoundKinds {
   /// For metadata alone: see Registry::find_any_identity. Cost: one pass over what is bound here.
   [[nodiscard]] apiserver::ResourcePtr find_any_identity(std::string_view group,
                                                          std::string_view plural) const;
+  /// What a binding is of, as it was when that was decided (KK-173, KK-313).
+  struct From {
+    ExportRef ref;
+    std::string uid;
+    bool policed = false;  ///< the export had a maximal permission policy when it was seen last
+    bool operator==(const From&) const = default;
+  };
   /// The APIExport whose binding brings the resource into the cluster; null: none. Valid until the
   /// next change.
-  [[nodiscard]] const ExportRef* export_of(std::string_view cluster, std::string_view group,
-                                           std::string_view plural) const;
+  [[nodiscard]] const From* export_of(std::string_view cluster, std::string_view group,
+                                      std::string_view plural) const;
   /// Calls back for each resource bound in the cluster, with the name of its APIBinding.
   template <typename Visit>
   void visit(std::string_view cluster, const Visit& visitor) const {
@@ -62,7 +69,7 @@ class BoundKinds {
   void visit_consumers(std::string_view export_cluster, const Visit& visitor) const {
     for (const auto& [cluster, entry] : clusters_) {
       for (const auto& [name, binding] : entry.bindings) {
-        if (binding.from.cluster == export_cluster) {
+        if (binding.from.ref.cluster == export_cluster) {
           visitor(std::string_view(cluster));
           break;
         }
@@ -92,7 +99,7 @@ class BoundKinds {
   };
   using Resources = std::vector<Bound>;
   struct Binding {
-    ExportRef from;
+    From from;
     Resources resources;
   };
   struct Cluster {

@@ -4,13 +4,12 @@
 #include <utility>
 
 #include "controlplane/admission/binding_admission.h"
+#include "controlplane/admission/export_admission.h"
 #include "controlplane/admission/logical_cluster_admission.h"
-#include "controlplane/admission/privileges.h"
 #include "controlplane/admission/workspace_admission.h"
 #include "controlplane/admission/workspace_type_admission.h"
 #include "controlplane/internal/names.h"
 #include "controlplane/kinds/kcp_kinds.h"
-#include "krm/status.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -62,19 +61,6 @@ apiserver::ResourcePtr workspace_types(const ShardKindContext& context) {
     approve_workspace_type(index, catalog, authorizer, write, object, old, std::move(done));
   };
   return std::make_shared<const apiserver::ResourceDef>(std::move(def));
-}
-
-/// The identity says whose objects the export's virtual workspace shows, and what a binding has
-/// bound whose a resource is: only the system, which has seen the secret and asked for the right,
-/// writes these (KK-143, KK-167), by whatever way a request comes here.
-void approve_export(const apiserver::WriteContext& context, const Json* object, const Json*,
-                    const apiserver::Hooks::AdmitDone& done) {
-  if (object != nullptr && context.subresource == "status" && !has_any(context.user, kSystem)) {
-    done(fail(krm::forbidden(kApisGroup, kApiExports, object->text({"metadata", "name"}),
-                             "access denied")));
-  } else {
-    done({});
-  }
 }
 
 apiserver::ResourcePtr api_exports() {

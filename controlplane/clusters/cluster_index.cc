@@ -28,6 +28,8 @@ ClusterInfo info_of(std::string_view name, const Json& object) {
   info.type = annotation(object, krm::kTypeAnnotation);
   info.phase = object.text({"status", "phase"});
   info.required_groups = annotation(object, krm::kRequiredGroupsAnnotation);
+  info.asks_for_groups =
+      object.at({"metadata", "annotations", krm::kRequiredGroupsAnnotation}) != nullptr;
   info.inactive = annotation(object, krm::kInactiveAnnotation) == "true" ||
                   annotation(object, krm::kFormerInactiveAnnotation) == "true";
   info.deleting = !object.text({"metadata", "deletionTimestamp"}).empty();

@@ -22,7 +22,8 @@ struct ClusterInfo {
   std::string phase;  ///< status.phase
   /// Annotation authorization.kcp.io/required-groups: "a,b;c" lets in who is in a and b, or in c.
   std::string required_groups;
-  bool inactive = false;  ///< annotation core.kcp.io/inactive or internal.kcp.io/inactive
+  bool asks_for_groups = false;  ///< it is there: an empty one lets in nobody (KK-304)
+  bool inactive = false;         ///< annotation core.kcp.io/inactive or internal.kcp.io/inactive
   bool deleting = false;
   /// @{ spec.owner when it is a Workspace: where that is, its name and uid.
   std::string owner_cluster = {}, owner_name = {}, owner_uid = {};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "auth/effective_users.h"
+#include "controlplane/internal/names.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -12,6 +13,10 @@ namespace {
 constexpr std::string_view kPrefix = "apis.kcp.io:binding:";
 
 std::string key_of(const ExportRef& ref) { return ref.cluster + "/" + ref.name; }
+
+bool is_read_verb(std::string_view verb) {
+  return verb == "get" || verb == "list" || verb == "watch";
+}
 
 }  // namespace
 
@@ -49,9 +54,9 @@ void PolicyAuthorizer::start(Changed changed) {
     if (known == policies_.end()) {
       return;
     }
-    const bool before = known->second;
+    const Known before = known->second;
     policies_.erase(known);
-    if (has_policy(ref) != before) {
+    if (!(policy_of(ref) == before)) {
       bound_.visit_consumers(ref.cluster, changed_);
     }
   });
@@ -59,35 +64,43 @@ void PolicyAuthorizer::start(Changed changed) {
 
 void PolicyAuthorizer::rights_changed(std::string_view cluster) const {
   const bool matters = std::any_of(policies_.begin(), policies_.end(), [cluster](const auto& one) {
-    return one.second && one.first.size() > cluster.size() && one.first.starts_with(cluster) &&
-           one.first[cluster.size()] == '/';
+    return one.second.policed && one.first.size() > cluster.size() &&
+           one.first.starts_with(cluster) && one.first[cluster.size()] == '/';
   });
   if (matters) {
     bound_.visit_consumers(cluster, changed_);
   }
 }
 
-bool PolicyAuthorizer::has_policy(const ExportRef& ref) {
+const PolicyAuthorizer::Known& PolicyAuthorizer::policy_of(const ExportRef& ref) {
   const std::string key = key_of(ref);
   if (const auto known = policies_.find(key); known != policies_.end()) {
     return known->second;
   }
-  const std::optional<krm::Json> object = catalog_.get_export(ref);
-  const krm::Json* local =
-      object ? object->at({"spec", "maximalPermissionPolicy", "local"}) : nullptr;
-  return policies_.emplace(key, local != nullptr && local->is_object()).first->second;
+  Known known;
+  if (const std::optional<krm::Json> object = catalog_.get_export(ref)) {
+    const krm::Json* local = object->at({"spec", "maximalPermissionPolicy", kLocalPolicy});
+    known = {std::string(object->text({"metadata", "uid"})),
+             local != nullptr && local->is_object()};
+  }
+  return policies_.emplace(key, std::move(known)).first->second;
 }
 
 bool PolicyAuthorizer::is_within_policy(const auth::Attributes& attributes) {
   if (attributes.deep || !attributes.is_resource || attributes.user.in_group(auth::kGroupMasters)) {
     return true;
   }
-  const ExportRef* ref =
+  const BoundKinds::From* from =
       bound_.export_of(attributes.cluster, attributes.group, attributes.resource);
-  if (ref == nullptr || !has_policy(*ref)) {
+  if (from == nullptr) {
     return true;
   }
-  return allows_in_policy(rbac_, attributes, ref->cluster);
+  const Known& known = policy_of(from->ref);
+  if (known.uid.empty() || (!from->uid.empty() && known.uid != from->uid)) {
+    // KK-313: it is gone, and nobody can say what its policy would allow.
+    return !from->policed || is_read_verb(attributes.verb);
+  }
+  return !known.policed || allows_in_policy(rbac_, attributes, from->ref.cluster);
 }
 
 void PolicyAuthorizer::authorize(const auth::Attributes& attributes, Done done) {

@@ -26,7 +26,8 @@ namespace kintsugi::controlplane {
 /// resource must also be allowed in the cluster of its APIExport, to the user
 /// "apis.kcp.io:binding:<name>" or a group with that prefix, when the export says so. Deep reviews
 /// and system:masters are not asked. Cost: a hash look-up, and another decision where there is a
-/// policy. An export that is gone has none. Threads: one loop. All parts outlive it.
+/// policy. Of an export that is gone only reads
+/// are left where the binding remembers a policy (KK-313). Threads: one loop. All parts outlive it.
 class PolicyAuthorizer final : public auth::Authorizer {
  public:
   PolicyAuthorizer(const BoundKinds& bound, ApiCatalog& catalog, const kinds::RbacAuthorizer& rbac)
@@ -40,14 +41,19 @@ class PolicyAuthorizer final : public auth::Authorizer {
   void authorize(const auth::Attributes& attributes, Done done) override;
 
  private:
-  [[nodiscard]] bool has_policy(const ExportRef& ref);
+  struct Known {
+    std::string uid;  ///< "": there is no such export
+    bool policed = false;
+    bool operator==(const Known&) const = default;
+  };
+  [[nodiscard]] const Known& policy_of(const ExportRef& ref);
   [[nodiscard]] bool is_within_policy(const auth::Attributes& attributes);
 
   const BoundKinds& bound_;
   ApiCatalog& catalog_;
   const kinds::RbacAuthorizer& rbac_;
   Changed changed_;
-  StringMap<bool> policies_;  // by "<cluster>/<export>", as far as they were asked for
+  StringMap<Known> policies_;  // by "<cluster>/<export>", as far as they were asked for
 };
 
 }  // namespace kintsugi::controlplane

@@ -239,6 +239,11 @@ std::vector<Json> settle_binding(Json& binding, std::string_view cluster,
     if (const std::string_view uid = api_export->text({"metadata", "uid"}); !uid.empty()) {
       binding.make({"status", "apiExportUID"}) = uid;
     }
+    if (api_export->at({"spec", "maximalPermissionPolicy", kLocalPolicy}) != nullptr) {
+      binding.make({"status", "apiExportPolicy"}) = kLocalPolicy;
+    } else {
+      binding["status"].erase("apiExportPolicy");
+    }
     bind_schemas(binding, *api_export, *ref, sources, used);
   }
   settle_claims(binding, *api_export, sources);

@@ -112,7 +112,8 @@ void HomeWorkspaces::make(const auth::UserInfo& user, std::string cluster,
   annotations[krm::kTypeAnnotation] = type->full_name();
   annotations[krm::kShardAnnotation] = shard_;
   annotations[krm::kResourceBindingsAnnotation] = "{}";
-  annotations[krm::kOwnerAnnotation] = owner.dump();
+  annotations[krm::kOwnerAnnotation] =
+      Json::object({{"username", owner.text({"username"})}}).dump();
   object.make({"spec", "createdBy"}) = std::move(owner);
   object.make({"spec", "directlyDeletable"}) = false;
   for (const std::string& name : types_.initializers(server_->reader(), *type)) {

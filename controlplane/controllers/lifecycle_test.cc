@@ -38,7 +38,7 @@ std::string finalizers(const Json& object) {
   return list == nullptr ? "" : list->dump();
 }
 
-TEST(Lifecycle, WhenNamed_GivesKcpsLabels) {
+TEST(Lifecycle, WhenNamed_KK110_GivesKcpsLabels) {
   const LifecycleLabel first = lifecycle_label(kInit, "root:starting");
   EXPECT_EQ(first.key, "initializer.internal.kcp.io/313d1478a3a4c07ae7f05db6b834cf3d2a3");
   EXPECT_EQ(first.value, "313d1478a3a4c07ae7f05db6b834cf3d2a3127ae5ef7fdccdb36ce73");
@@ -84,7 +84,7 @@ TEST(Lifecycle, WhenNew_HasNoLabelsYet) {
   EXPECT_EQ(cluster, before);
 }
 
-TEST(Lifecycle, WhenDeleted_PhaseFollowsTheTerminators) {
+TEST(Lifecycle, WhenDeleted_KK108_PhaseFollowsTheTerminators) {
   Json cluster = parse(R"({"metadata": {"finalizers": ["core.kcp.io/logicalcluster-deletion"]},
                            "status": {"phase": "Ready", "terminators": ["a:t"]}})");
   keep_lifecycle(cluster);

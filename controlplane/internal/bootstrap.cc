@@ -51,7 +51,8 @@ Json workspace_type(std::string_view name) {
   } else if (name == "organization") {
     spec["limitAllowedParents"] = types_only("root");
   } else if (name == "team") {
-    spec["limitAllowedParents"] = types_only("organization");
+    spec["limitAllowedParents"] = Json::object(
+        {{"types", Json::array({type_reference("organization"), type_reference("team")})}});
   }
   return type;
 }

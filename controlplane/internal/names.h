@@ -19,6 +19,8 @@ inline constexpr std::string_view kLogicalClusters = "logicalclusters";
 inline constexpr std::string_view kWorkspaces = "workspaces";
 inline constexpr std::string_view kWorkspaceTypes = "workspacetypes";
 inline constexpr std::string_view kApiExports = "apiexports";
+/// The only kind of maximal permission policy: roles of the export's own cluster.
+inline constexpr std::string_view kLocalPolicy = "local";
 inline constexpr std::string_view kApiBindings = "apibindings";
 inline constexpr std::string_view kApiResourceSchemas = "apiresourceschemas";
 

@@ -56,10 +56,11 @@ bool may_pass(const ClusterInfo& cluster, const auth::Attributes& attributes) {
   if (!is_open(cluster.phase) && !any(is_administrator)) {
     return false;
   }
-  return attributes.deep || cluster.required_groups.empty() ||
+  return attributes.deep || !cluster.asks_for_groups ||
          auth::parse_service_account_user(attributes.user.name) ||
          any([&](const auth::UserInfo& user) {
-           return is_exempt(user) || has_required_groups(cluster.required_groups, user);
+           return is_exempt(user) || (!cluster.required_groups.empty() &&
+                                      has_required_groups(cluster.required_groups, user));
          });
 }
 

@@ -57,8 +57,8 @@ class PhaseAuthorizerTest : public ::testing::Test {
   PhaseAuthorizer authorizer_{index_, inner_};
 };
 
-TEST_F(PhaseAuthorizerTest, WhenTheClusterIsNotReady_AM491_OnlyAdministratorsPass) {
-  for (const char* phase : {"", "Scheduling", "Initializing", "Unavailable"}) {
+TEST_F(PhaseAuthorizerTest, WhenTheClusterIsNotReady_AM491_KK306_OnlyAdministratorsPass) {
+  for (const char* phase : {"", "Scheduling", "Initializing", "Unavailable", "Inactive"}) {
     put(phase);
     EXPECT_FALSE(allows(member({}))) << phase;
     EXPECT_FALSE(allows(member({}), true)) << phase;
@@ -132,7 +132,7 @@ TEST_F(PhaseAuthorizerTest, WhenAStatusIsTheSystems_KK060_KK101_KK311_OthersAreD
   }
 }
 
-TEST_F(PhaseAuthorizerTest, WhenGroupsAreRequired_AM491_OthersAreDenied) {
+TEST_F(PhaseAuthorizerTest, WhenGroupsAreRequired_AM491_KK303_OthersAreDenied) {
   put("Ready", "a,b;c");
   EXPECT_TRUE(allows(member({"a", "b"})));
   EXPECT_TRUE(allows(member({"x", "c"})));

@@ -290,7 +290,8 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
     const bool closes = now == nullptr || (now->inactive && !before->inactive);
     if (before != nullptr && closes) {
       end_watches(before->name);
-    } else if (before != nullptr && now->required_groups != before->required_groups) {
+    } else if (before != nullptr && (now->required_groups != before->required_groups ||
+                                     now->asks_for_groups != before->asks_for_groups)) {
       server_->review_watches(now->name);
     }
   });

@@ -191,7 +191,10 @@ Expected<LifecycleView::Content> LifecycleView::content(const auth::Attributes& 
   const std::optional<FoundType> type = context_.types.find(reader, type_cluster_, type_name_);
   if (!type) {
     return fail(Errc::kUnavailable,
-                std::string(names.one) + " " + krm::go_quote(name_) + ": WorkspaceType not found");
+                std::string(names.one) + " " + krm::go_quote(name_) +
+                    ": WorkspaceType not found in local or cached indexer; refusing to fall back "
+                    "to owner impersonation: workspacetypes.tenancy.kcp.io " +
+                    krm::go_quote(name_) + " not found");
   }
   Content content;
   const Json* permissions = type->object.at({"spec", names.permissions});

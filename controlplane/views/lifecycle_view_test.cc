@@ -106,7 +106,7 @@ TEST_F(LifecycleViewTest, WhenResolved_IsOneViewForEachName) {
   EXPECT_EQ(view()->rights_cluster(), "root");
 }
 
-TEST_F(LifecycleViewTest, WhenAsked_TP073_NeedsTheVerbOnTheType) {
+TEST_F(LifecycleViewTest, WhenAsked_TP073_KK349_NeedsTheVerbOnTheType) {
   EXPECT_EQ(verdict(asks("carol", kCoreGroup, kLogicalClusters, "*")), "yes");
   EXPECT_EQ(verdict(asks("carol", kCoreGroup, kLogicalClusters)), "yes");
   EXPECT_EQ(verdict(asks("mallory", kCoreGroup, kLogicalClusters, "*")), "no");
@@ -128,7 +128,7 @@ TEST_F(LifecycleViewTest, WhenItWaits_TP073_ContentIsOpenWithTheOwnersRights) {
   EXPECT_FALSE(view()->acts_as(asks("carol", kCoreGroup, kLogicalClusters)));
 }
 
-TEST_F(LifecycleViewTest, WhenItDoesNotWait_TP073_ContentIsClosed) {
+TEST_F(LifecycleViewTest, WhenItDoesNotWait_TP073_KK351_ContentIsClosed) {
   const std::string refused = R"(initializer "root:t" cannot access this workspace)";
   put_cluster(R"({"status": {"phase": "Ready"}})");
   EXPECT_EQ(verdict(asks("carol", "", "configmaps")), refused);
@@ -180,7 +180,7 @@ TEST_F(LifecycleViewTest, KKT053_KKT145_WhenCreatedByIsForged_HeIsAnOrdinaryUser
   EXPECT_FALSE(view()->acts_as(asks("carol", "", "configmaps")));
 }
 
-TEST_F(LifecycleViewTest, KK074_WhenPermissionsGrantEverything_WhatIsTheServersStaysClosed) {
+TEST_F(LifecycleViewTest, KK074_KKT042_WhenPermissionsGrantEverything_WhatIsTheServersStaysClosed) {
   set_type(R"({"initializerPermissions": [
       {"apiGroups": ["*"], "resources": ["*", "*/*"], "verbs": ["*"]}]})");
   grant("c", "owner", R"([{"apiGroups": ["*"], "resources": ["*", "*/*"], "verbs": ["*"]}])");
@@ -204,7 +204,7 @@ TEST_F(LifecycleViewTest, KK074_WhenPermissionsGrantEverything_WhatIsTheServersS
   }
 }
 
-TEST_F(LifecycleViewTest, WhenTheTypeHasPermissions_TP074_TheyCountAndNobodyElseActs) {
+TEST_F(LifecycleViewTest, WhenTheTypeHasPermissions_TP074_KK351_TheyCountAndNobodyElseActs) {
   set_type(R"({"initializerPermissions": [
       {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]})");
   EXPECT_EQ(verdict(asks("carol", "", "secrets")), "yes");
@@ -216,16 +216,18 @@ TEST_F(LifecycleViewTest, WhenTheTypeHasPermissions_TP074_TheyCountAndNobodyElse
             "core/configmaps in namespace default");
 }
 
-TEST_F(LifecycleViewTest, WhenNobodyKnowsTheTypeOrTheOwner_ClosesContent) {
+TEST_F(LifecycleViewTest, WhenNobodyKnowsTheTypeOrTheOwner_KK351_ClosesContent) {
   put_cluster(R"({"status": {"phase": "Initializing", "initializers": ["root:t"]}})");
   EXPECT_EQ(verdict(asks("carol", "", "configmaps")),
             "LogicalCluster c|cluster had no createdBy recorded");
   root_.put_type("t", nullptr);
-  EXPECT_EQ(verdict(asks("carol", "", "configmaps")),
-            R"(initializer "root:t": WorkspaceType not found)");
+  EXPECT_EQ(
+      verdict(asks("carol", "", "configmaps")),
+      "initializer \"root:t\": WorkspaceType not found in local or cached indexer; refusing to "
+      "fall back to owner impersonation: workspacetypes.tenancy.kcp.io \"root:t\" not found");
 }
 
-TEST_F(LifecycleViewTest, WhenServing_ShowsLessOfLogicalClusters) {
+TEST_F(LifecycleViewTest, WhenServing_KK349_ShowsLessOfLogicalClusters) {
   const apiserver::Registry& registry = view()->registry();
   const apiserver::ResourcePtr listed = registry.find("*", kCoreGroup, kLogicalClusters);
   ASSERT_NE(listed, nullptr);

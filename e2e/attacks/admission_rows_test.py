@@ -193,7 +193,7 @@ class Workspaces(Case):
         for name, spec in types.items():
             trust.ann.must("POST", KINDS["wt"][0], trust.body_of("wt", name, spec))
         for name, text in (("orphan", "workspace type root:anns:orphan cannot have any parent"),
-                           ("choosy", "workspace type root:anns:choosy only allows [root:organization] parent workspace")):
+                           ("choosy", "workspace type root:anns:choosy only allows [root:organization] parent workspaces, but parent type root:universal only implements [root:universal]")):
             body = trust.body_of("ws", name, {"type": {"name": name, "path": "root:anns"}})
             answer = kit.eventually(lambda b=body: (a := trust.ann.request("POST", WS, b)).status == 403 and "cannot be resolved" not in a.json["message"] and a)
             self.told(answer, 403, text)
@@ -323,7 +323,7 @@ class Access(Case):
             self.assertEqual(client.get(MAPS).status, code, groups)
         self.assertEqual(outside.get(MAPS).status, 200, "administrators satisfy it")
 
-    def test_KK_302_KK_305_KK_379_clusters_of_the_system_are_the_systems(self):
+    def test_KK_225_KK_302_KK_305_KK_379_clusters_of_the_system_are_the_systems(self):
         pki = trust.up.pki
         shard = f"https://{trust.system.url.netloc}"
         adm = kit.Client(shard, pki / "serving-ca.crt", pki / "admin.crt", pki / "admin.key")

@@ -1,5 +1,6 @@
 """SE-036: /explain, the audit lines of proxy and shard, and the object that is touched agree, for every form of path, through HTTP/1.1 and
-HTTP/2, for a read, a watch, a write and a deletion. Rows of targets that the forms show: SE-003, SE-023, SE-029."""
+HTTP/2, for a read, a watch, a write and a deletion. Rows of targets that the forms show: SE-003, SE-023, SE-029; KK-384 and
+KK-T153, for any bytes: fuzz/target_fuzz.cc, fuzz/shard_request_fuzz.cc."""
 import json
 import subprocess
 import unittest

@@ -235,6 +235,7 @@ class Gate(Attack):
             yield self.at_shard("shard-1", "mallory"), path, True
 
     def test_KK_T132_reserved_identities_are_refused(self):
+        """KK-322: what kcp lets through."""
         for client, path, _ in self.paths():
             for headers in RESERVED:
                 for spelled in spellings(headers):

@@ -260,7 +260,7 @@ class Allowed(unittest.TestCase):
 
         self.assertEqual(self.hear(answer), ("no[31mway " + "x" * 300)[:256])
 
-    def test_SE_T052_redirects_are_not_followed(self):
+    def test_SE_T052_KK_190_redirects_are_not_followed(self):
         other = []
         target = self.serve(lambda request: (other.append(request.path), plain()(request)))
         for status in (301, 302, 303, 307, 308):

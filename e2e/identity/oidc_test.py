@@ -302,7 +302,7 @@ class Workspaces(unittest.TestCase):
         elsewhere = self.proxy.client("/clusters/root:beta", cert=None).get("/api", headers=bearer(self.a.token(email="x")))
         self.assertEqual(elsewhere.status, 401, "the shard's answer to a token that it does not know")
 
-    def test_FP_074_no_system_from_an_issuer_without_prefixes(self):
+    def test_FP_074_KK_120_KK_T060_no_system_from_an_issuer_without_prefixes(self):
         issuer = Issuer()
         self.addCleanup(issuer.close)
         self.assertEqual(configure("root:types", "evil", issuer.jwt(prefix="", name="email")).status, 201)
@@ -315,7 +315,7 @@ class Workspaces(unittest.TestCase):
                                       ("system:serviceaccount:default:default", [], 401)):
             self.assertEqual(self.status("evil", issuer.token(email=email, groups=groups)), status, email)
 
-    def test_FP_075_who_such_a_user_is(self):
+    def test_FP_075_KK_120_KK_T060_who_such_a_user_is(self):
         issuer = Issuer()
         self.addCleanup(issuer.close)
         extra = [{"key": key, "valueExpression": "'forged'"} for key in ("authentication.kcp.io/scopes", "kcp.io/test",

@@ -36,6 +36,11 @@ METADATA = [
     ("lc", A, "core.kcp.io/max-total-objects", "0", "t"),
     ("lc", A, "kintsugi.dev/max-total-bytes", "0", "t"),
     ("lc", A, "kintsugi.dev/max-children", "0", "t"),
+    ("lc", A, "kintsugi.dev/max-definitions", "0", "t"),
+    ("lc", A, "kintsugi.dev/max-exports", "0", "t"),
+    ("lc", A, "kintsugi.dev/max-bindings", "0", "t"),
+    ("lc", A, "kintsugi.dev/max-namespaces", "0", "t"),
+    ("lc", A, "kintsugi.dev/max-serviceaccounts", "0", "t"),
     ("lc", A, "internal.apis.kcp.io/resource-bindings", '{"gears.gear.test":{"n":"x"}}', "ta"),
     ("lc", L, "tenancy.kcp.io/phase", "Initializing", "ta"),
     ("lc", L, "initializer.internal.kcp.io/x", "x", "ta"),
@@ -113,6 +118,11 @@ STATUS = [
     ("export", "status.identityHash", "0" * 64, "ta"),
     ("binding", "status.phase", "Bound", "ta"), ("binding", "status.apiExportClusterName", "root", "ta"),
     ("binding", "status.boundResources", [], "ta"), ("binding", "status.exportPermissionClaims", [], "ta"),
+    ("binding", "status.apiExportUID", "forged", "ta"), ("binding", "status.apiExportPolicy", "", "ta"),
+    ("binding", "status.appliedPermissionClaims", [], "ta"), ("binding", "status.conditions", [], "ta"),
+    ("export", "status.conditions", [], "ta"), ("export", "status.virtualWorkspaces", [{"url": "https://evil.example"}], "ta"),
+    ("lc", "status.conditions", [], "t"), ("ws", "status.initializers", ["root:x"], "t"), ("ws", "status.terminators", ["root:x"], "t"),
+    ("ws", "status.conditions", [], "t"), ("wt", "status.conditions", [], "t"),
 ]
 FREE = ["internal.kcp.io/e2e-test", "extra.apis.kcp.io/x", "apiexports.apis.kcp.io/skip-endpointslice", "bootstrap.kcp.io/x",
         "experimental.tenancy.kcp.io/mount", "syncagent.kcp.io/x", "workspace.kcp.io/x", "example.com/x", "notkcp.io/x"]

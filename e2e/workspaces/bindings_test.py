@@ -135,7 +135,7 @@ class Bindings(unittest.TestCase):
         for path in ("keys", f"keys:{identity}"):
             self.assertEqual(self.client("one").get(f"/apis/ex.io/v1/{path}").status, 404)
 
-    def test_am_501_conflicts(self):
+    def test_am_501_KK_172_conflicts(self):
         self.export("crates", "Crate")
         one, two = self.client("one"), self.client("two")
         self.bind(one, "crates")
@@ -222,7 +222,7 @@ class Bindings(unittest.TestCase):
         self.assertEqual(conditions(found)["APIExportValid"][:2], ("False", "APIExportNotFound"), "it is another one (KK-173)")
         self.assertEqual(self.names(one, "eels"), ["a", "b", "c"])
 
-    def test_am_506_unbinding_honours_finalizers(self):
+    def test_am_506_KK_169_unbinding_honours_finalizers(self):
         self.export("flags", "Flag")
         one, two = self.client("one"), self.client("two")
         self.bind(one, "flags")

@@ -250,8 +250,10 @@ class VirtualWorkspaces(unittest.TestCase):
         group = "authorization.k8s.io"
         self.offer(claim("create", resource="subjectaccessreviews", group=group),
                    claim("create", resource="localsubjectaccessreviews", group=group),
-                   claim("create", resource="tokenreviews", group="authentication.k8s.io"),
-                   claim("create", resource="selfsubjectaccessreviews", group=group))
+                   claim("create", resource="tokenreviews", group="authentication.k8s.io"))
+        own = {"permissionClaims": [claim("create", resource="selfsubjectaccessreviews", group=group)]}
+        self.assertEqual(self.prov.request("PATCH", APIS + "/apiexports/gears", json.dumps({"spec": own}), headers=MERGE).status, 403,
+                         "those about oneself are nobody's to claim (KK-140)")
         self.accept(self.one, accepted("create", resource="subjectaccessreviews", group=group),
                     accepted("create", resource="localsubjectaccessreviews", group=group),
                     accepted("create", resource="tokenreviews", group="authentication.k8s.io"),
@@ -274,7 +276,7 @@ class VirtualWorkspaces(unittest.TestCase):
         self.assertEqual(token.status, 201, token)
         self.assertNotIn("user", token.json["status"].get("user", {}))
         self.assertEqual(self.provider.request("POST", self.at("one", f"/apis/{group}/v1/selfsubjectaccessreviews"), {
-            "apiVersion": f"{group}/v1", "kind": "SelfSubjectAccessReview", "spec": {}}).status, 404)
+            "apiVersion": f"{group}/v1", "kind": "SelfSubjectAccessReview", "spec": {}}).status, 403)
 
     def test_tokens_of_claimed_accounts_are_not_handed_out(self):
         self.offer(claim(resource="serviceaccounts"))
@@ -304,7 +306,7 @@ class VirtualWorkspaces(unittest.TestCase):
         kit.eventually(lambda: create().status == 201, what="bound after the grant")
         self.one.must("DELETE", APIS + "/apibindings/other")
 
-    def test_policy_of_a_claimed_api_decides_TP071(self):
+    def test_policy_of_a_claimed_api_decides_TP071_KK_346(self):
         identity = self.export(self.stranger, "sheriffs", "west.test", "sheriffs", "Sheriff",
                                maximalPermissionPolicy={"local": {}})
         self.grant(self.stranger, "consumers", {"apiGroups": ["west.test"], "resources": ["sheriffs"], "verbs": ["*"]},

@@ -14,6 +14,8 @@ namespace {
 using krm::Json;
 
 constexpr const char* kNamespace = "kcp-system";
+/// Bytes of a key: who guesses it may share the identity (KK-145).
+constexpr std::size_t kLeastKey = 16;
 
 apiserver::ObjectKey export_key(std::string_view cluster, std::string_view name) {
   return {std::string(cluster), std::string(kApisGroup), std::string(kApiExports), "",
@@ -132,6 +134,8 @@ void IdentityController::verify(const apiserver::ObjectKey& key, Json api_export
   } else if (const auto bytes = base64_decode(secret->text({"data", "key"}));
              !bytes || bytes->empty()) {
     problem = "secret is missing data.key";
+  } else if (bytes->size() < kLeastKey) {
+    problem = "identity key is too short";
   } else {
     hash = hash_of(*bytes);
   }

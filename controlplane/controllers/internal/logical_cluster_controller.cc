@@ -1,13 +1,17 @@
 #include "controlplane/controllers/internal/logical_cluster_controller.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "apiserver/keys.h"
 #include "base/log.h"
+#include "base/strings.h"
 #include "controlplane/clusters/trust.h"
+#include "controlplane/controllers/internal/conditions.h"
 #include "controlplane/controllers/internal/resource_locks.h"
 #include "controlplane/controllers/lifecycle.h"
 #include "controlplane/internal/names.h"
@@ -97,6 +101,14 @@ bool is_cluster_rbac(const apiserver::ResourceDef& def) {
   return def.group == kRbacGroup && !def.namespaced;
 }
 
+std::string remaining_kinds_text(const std::map<std::string, std::size_t>& kinds) {
+  std::vector<std::string> parts;
+  for (const auto& [kind, count] : kinds) {
+    parts.push_back(kind + " has " + std::to_string(count) + " resource instances");
+  }
+  return "Some resources are remaining: " + join(parts, ", ");
+}
+
 }  // namespace
 
 /// The objects that a new cluster gets, made one after the other.
@@ -169,7 +181,7 @@ void LogicalClusterController::process(const std::string& cluster, Finished fini
     return;
   }
   if (keep_path(cluster, *object, finished) || keep_admin(cluster, *object, finished) ||
-      keep_locks(cluster, *object, finished)) {
+      keep_owner(cluster, *object, finished) || keep_locks(cluster, *object, finished)) {
     return;  // what was written queues it again
   }
   auto work = std::make_shared<Fill>();
@@ -247,6 +259,26 @@ bool LogicalClusterController::keep_admin(const std::string& cluster, const Json
   return true;
 }
 
+/// Of a cluster that is Ready nobody needs more of the owner than his name (KK-111). Returns
+/// whether something is written.
+bool LogicalClusterController::keep_owner(const std::string& cluster, const Json& object,
+                                          const Finished& finished) {
+  if (object.text({"status", "phase"}) != "Ready") {
+    return false;
+  }
+  const Expected<Json> said = Json::parse(annotation(object, krm::kOwnerAnnotation));
+  const std::string name(said && said->is_object() ? said->text({"username"}) : "");
+  if (name.empty() || said->size() == 1) {
+    return false;
+  }
+  Json cut = object;
+  cut.make({"metadata", "annotations", krm::kOwnerAnnotation}) =
+      Json::object({{"username", name}}).dump();
+  update(cluster_key(cluster), "", std::move(cut),
+         [finished](Expected<Json> stored) { finished(stored.has_value()); });
+  return true;
+}
+
 /// The annotation says who serves what (KK-117), whoever changed it. Returns whether something is
 /// written.
 bool LogicalClusterController::keep_locks(const std::string& cluster, const Json& object,
@@ -307,8 +339,9 @@ void LogicalClusterController::set_status(const std::shared_ptr<Fill>& work) {
 
 void LogicalClusterController::empty(const std::string& cluster, Json object, Finished finished) {
   struct Pass {
-    std::size_t left = 0;     // objects that are still there
-    std::size_t pending = 1;  // deletions without an answer, and this scan
+    std::size_t left = 0;                      // objects that are still there
+    std::size_t pending = 1;                   // deletions without an answer, and this scan
+    std::map<std::string, std::size_t> kinds;  // of what is left
     std::function<void()> done;
   };
   auto pass = std::make_shared<Pass>();
@@ -325,6 +358,7 @@ void LogicalClusterController::empty(const std::string& cluster, Json object, Fi
       }
       reader().list(cluster, def->group, def->plural, "", [&](const Json& item) {
         ++pass->left;
+        ++pass->kinds[def->group.empty() ? def->plural : def->plural + "." + def->group];
         if (!apiserver::is_deleted(item)) {
           ++pass->pending;
           const apiserver::ObjectKey key{cluster, def->group, def->plural,
@@ -342,12 +376,21 @@ void LogicalClusterController::empty(const std::string& cluster, Json object, Fi
     visit(true);
   }
   const bool is_empty = pass->left == 0;
-  pass->done = [this, cluster, is_empty, object = std::move(object),
+  // What waits for others' finalizers is told (KK-116); not while deletions are on their way.
+  const bool is_held = !is_empty && pass->pending == 1 &&
+                       set_kcp_condition(object, "WorkspaceContentDeleted", "False", "Error",
+                                         "SomeResourcesRemain", remaining_kinds_text(pass->kinds));
+  pass->done = [this, cluster, is_empty, is_held, object = std::move(object),
                 finished = std::move(finished)]() mutable {
     if (!is_empty) {
       queue_.add_once_after(cluster,
                             kLookAgain);  // what has no deletion event (conversions, views)
-      finished(true);
+      if (is_held) {
+        update(cluster_key(cluster), "status", std::move(object),
+               [finished](Expected<Json> stored) { finished(stored.has_value()); });
+      } else {
+        finished(true);
+      }
       return;
     }
     if (!apiserver::drop_finalizer(object, krm::kLogicalClusterFinalizer)) {

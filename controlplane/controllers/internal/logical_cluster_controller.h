@@ -44,6 +44,7 @@ class LogicalClusterController final : public apiserver::ControllerBase {
   void set_status(const std::shared_ptr<Fill>& work);
   bool keep_path(const std::string& cluster, const krm::Json& object, const Finished& finished);
   bool keep_admin(const std::string& cluster, const krm::Json& object, const Finished& finished);
+  bool keep_owner(const std::string& cluster, const krm::Json& object, const Finished& finished);
   bool keep_locks(const std::string& cluster, const krm::Json& object, const Finished& finished);
   void empty(const std::string& cluster, krm::Json object, Finished finished);
   void sweep(const std::string& cluster, Finished finished);

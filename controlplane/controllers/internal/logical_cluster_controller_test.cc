@@ -78,7 +78,7 @@ class LivingClusterTest : public LogicalClusterControllerTest {
   LogicalClusterController controller_;
 };
 
-TEST_F(LivingClusterTest, WhenNew_AM488_ListsGoFromSpecToStatus) {
+TEST_F(LivingClusterTest, WhenNew_AM488_KK109_ListsGoFromSpecToStatus) {
   put(R"({"spec": {"initializers": ["a:b", "root:universal", "system:apibindings"],
                    "terminators": ["a:t"]}})");
   EXPECT_EQ(phase(), "Initializing");

@@ -236,7 +236,9 @@ void WorkspaceScheduler::make_cluster(const JobPtr& job) {
   annotations[krm::kShardAnnotation] = job->shard;
   annotations[krm::kResourceBindingsAnnotation] = "{}";
   Json creator = job->creator();
-  annotations[krm::kOwnerAnnotation] = creator.dump();
+  // His name alone: what else there is of him stands in createdBy (KK-111).
+  annotations[krm::kOwnerAnnotation] =
+      Json::object({{"username", creator.text({"username"})}}).dump();
   const ClusterInfo* parent = params_.index.find(job->key.cluster);
   const std::string groups = parent == nullptr ? std::string() : parent->required_groups;
   if (annotation(workspace, krm::kRequiredGroupsAnnotation) != groups) {

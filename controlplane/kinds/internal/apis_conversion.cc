@@ -26,27 +26,6 @@ void split_schema_name(std::string_view schema, std::string& group, std::string&
   }
 }
 
-/// The list that an annotation holds, taken out of the object; no array when there is none.
-Json take_annotation(Json& object, std::string_view key) {
-  Json* annotations = object.at({"metadata", "annotations"});
-  Json* found = annotations == nullptr ? nullptr : annotations->find(key);
-  if (found == nullptr) {
-    return {};
-  }
-  Expected<Json> list = Json::parse(found->as_string(), {64, false});
-  annotations->erase(key);
-  if (annotations->size() == 0) {
-    object["metadata"].erase("annotations");
-  }
-  return list && list->is_array() ? std::move(*list) : Json();
-}
-
-void put_annotation(Json& object, std::string_view key, const Json& list) {
-  if (list.size() > 0) {
-    object.make({"metadata", "annotations", key}) = list.dump();
-  }
-}
-
 bool same_claim(const Json& a, const Json& b) {
   return a.text({"group"}) == b.text({"group"}) && a.text({"resource"}) == b.text({"resource"}) &&
          a.text({"identityHash"}) == b.text({"identityHash"});
@@ -59,6 +38,52 @@ const Json* find_claim(const Json& list, const Json& claim) {
     }
   }
   return nullptr;
+}
+
+void erase_annotation(Json& object, std::string_view key) {
+  if (Json* annotations = object.at({"metadata", "annotations"})) {
+    annotations->erase(key);
+    if (annotations->size() == 0) {
+      object["metadata"].erase("annotations");
+    }
+  }
+}
+
+/// The list that an annotation holds; no array when there is none.
+Json list_of_annotation(const Json& object, std::string_view key) {
+  Expected<Json> list = Json::parse(object.text({"metadata", "annotations", key}), {64, false});
+  return list && list->is_array() ? std::move(*list) : Json();
+}
+
+/// The same, taken out of the object.
+Json take_annotation(Json& object, std::string_view key) {
+  Json list = list_of_annotation(object, key);
+  erase_annotation(object, key);
+  return list;
+}
+
+/// The same if `fits`: what nobody can read or use stays, and is what admission refuses (KK-147).
+template <typename Fits>
+Json take_usable(Json& object, std::string_view key, const Fits& fits) {
+  Json list = list_of_annotation(object, key);
+  if (!list.is_array() || !std::all_of(list.items().begin(), list.items().end(), fits)) {
+    return {};
+  }
+  erase_annotation(object, key);
+  return list;
+}
+
+Json take_claims(Json& object, std::string_view key) {
+  const Json* claims = object.at({"spec", "permissionClaims"});
+  return take_usable(object, key, [claims](const Json& claim) {
+    return claims != nullptr && claims->is_array() && find_claim(*claims, claim) != nullptr;
+  });
+}
+
+void put_annotation(Json& object, std::string_view key, const Json& list) {
+  if (list.size() > 0) {
+    object.make({"metadata", "annotations", key}) = list.dump();
+  }
 }
 
 bool is_true(const Json* value) { return value != nullptr && value->as_bool(); }
@@ -158,8 +183,16 @@ void export_from_storage(Json& object) {
 }
 
 void export_to_storage(Json& object) {
-  const Json resources = take_annotation(object, krm::kSchemasV1alpha2Annotation);
-  const Json claims = take_annotation(object, krm::kClaimsV1alpha2Annotation);
+  const Json* named = list_in(object, "spec", "latestResourceSchemas");
+  const Json resources =
+      take_usable(object, krm::kSchemasV1alpha2Annotation, [named](const Json& resource) {
+        return resource.is_object() &&
+               (named == nullptr ||
+                std::none_of(named->items().begin(), named->items().end(), [&](const Json& name) {
+                  return name.as_string() == resource.text({"schema"});
+                }));
+      });
+  const Json claims = take_claims(object, krm::kClaimsV1alpha2Annotation);
   if (const Json* names = list_in(object, "spec", "latestResourceSchemas")) {
     Json out = Json::array();
     for (const Json& schema : names->items()) {
@@ -232,7 +265,7 @@ void binding_from_storage(Json& object) {
 }
 
 void binding_to_storage(Json& object) {
-  const Json full = take_annotation(object, krm::kAcceptableClaimsV1alpha2Annotation);
+  const Json full = take_claims(object, krm::kAcceptableClaimsV1alpha2Annotation);
   const Json everything = Json::object({{"matchAll", true}});
   if (const Json* list = list_in(object, "spec", "permissionClaims")) {
     Json out = Json::array();

@@ -69,7 +69,7 @@ TEST(ApisConversion, WhenABindingGoesThroughV1alpha1_AM497_VerbsAndSelectorsStay
   EXPECT_EQ(object.dump(), stored.dump());
 }
 
-TEST(ApisConversion, WhenAnnotationsAreNotWhatTheyShouldBe_TheyAreDropped) {
+TEST(ApisConversion, WhenAnnotationsAreNotWhatTheyShouldBe_KK147_TheyStayForAdmission) {
   for (const char* text : {"", "x", "{}", "[1", "[1,null,{}]"}) {
     Json object =
         parse(R"({"metadata":{"annotations":{}},"spec":{"permissionClaims":[{"resource":"a"}]}})");

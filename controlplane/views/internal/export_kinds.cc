@@ -115,7 +115,9 @@ class Builder {
           (def->group == kAuthentication && def->plural == "tokenreviews");
       return about_others ? def : nullptr;
     }
-    const bool is_open = claim.identity.empty() && (def->builtin || def->group == kApisGroup);
+    const bool is_cluster = def->group == kCoreGroup && def->plural == kLogicalClusters;
+    const bool is_open =
+        claim.identity.empty() && (def->builtin || def->group == kApisGroup || is_cluster);
     const bool is_exported = !claim.identity.empty() && sources_.in_root &&
                              sources_.in_root(claim.group, claim.resource, claim.identity);
     return is_open || is_exported ? def : nullptr;

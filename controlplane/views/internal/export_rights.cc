@@ -16,6 +16,20 @@ using krm::Json;
 
 bool is_read(std::string_view verb) { return verb == "get" || verb == "list" || verb == "watch"; }
 
+/// What a claim never lets a provider write, whatever its verbs (KK-149): who enters a cluster,
+/// what is offered and bound there. A binding may be made, by who may bind (TP-069).
+bool is_beyond_claims(const auth::Attributes& attributes) {
+  if (is_read(attributes.verb)) {
+    return false;
+  }
+  if (attributes.group == kCoreGroup) {
+    return attributes.resource == kLogicalClusters;
+  }
+  return attributes.group == kApisGroup &&
+         (attributes.resource == kApiExports ||
+          (attributes.resource == kApiBindings && attributes.verb != "create"));
+}
+
 }  // namespace
 
 bool within_maximal_policy(const kinds::RbacAuthorizer& rbac, const Json& api_export,
@@ -69,7 +83,7 @@ bool ExportRights::is_let_in(const auth::Attributes& attributes) const {
     return claim.group == attributes.group && claim.resource == attributes.resource &&
            claim.identity == offer->identity && claim.has_verb(attributes.verb);
   };
-  if (offer != nullptr && offer->has_verb(attributes.verb) &&
+  if (offer != nullptr && offer->has_verb(attributes.verb) && !is_beyond_claims(attributes) &&
       std::any_of(binding->claims.begin(), binding->claims.end(), accepts)) {
     return true;
   }

@@ -180,7 +180,7 @@ TEST_F(ExportViewTest, WhenClaimHasVerbs_TP063_TP064_BothSidesMustAllow) {
   EXPECT_EQ(status("DELETE", through("c1", kMaps) + "/a"), 403);  // not offered
 }
 
-TEST_F(ExportViewTest, WhenClaimHasMatchLabels_TP065_OnlyMatchingObjectsExist) {
+TEST_F(ExportViewTest, WhenClaimHasMatchLabels_TP065_KK347_KKT142_OnlyMatchingObjectsExist) {
   bind("c1");
   add_map("c1", "yes", R"({"pick":"me"})");
   add_map("c1", "no");
@@ -206,7 +206,7 @@ TEST_F(ExportViewTest, WhenClaimHasMatchLabels_TP065_OnlyMatchingObjectsExist) {
   EXPECT_EQ(server.send("GET", at("c1", kMaps)).json().find("items")->size(), 1U);
 }
 
-TEST_F(ExportViewTest, WhenClaimHasExpressions_TP066_MismatchesAreRefused) {
+TEST_F(ExportViewTest, WhenClaimHasExpressions_TP066_KK347_MismatchesAreRefused) {
   bind("c1");
   claimed_maps("c1", R"([{"group":"","resource":"configmaps","verbs":["*"],"state":"Accepted",
       "selector":{"matchExpressions":[{"key":"pick","operator":"In","values":["a","b"]}]}}])");
