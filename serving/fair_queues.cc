@@ -1,12 +1,14 @@
 #include "serving/fair_queues.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace kintsugi::serving {
 namespace {
 
 constexpr std::size_t kMostQueues = 4'096, kMostInHand = 16;
+constexpr std::size_t kWord = 64;   // bits
 constexpr double kNews = 1.0 / 16;  // of one service time in the mean
 constexpr double kRemembered = 1;   // of a level's seats [s]
 constexpr double kLeast = 1e-4;     // that work takes, also within one turn of a loop [s]
@@ -39,7 +41,7 @@ std::string_view level_name(Level level) noexcept {
 
 FairQueues::FairQueues(const FairLimits& limits, std::uint64_t random)
     : limits_(usable(limits)), random_(random) {
-  open_ += limits_.seats;
+  set_seats(limits_.seats);
   most_ = limits_.seats;
 }
 
@@ -47,7 +49,7 @@ FairQueues::~FairQueues() {
   for (Ticket* ticket = running_; ticket != nullptr; ticket = ticket->next_) {
     ticket->queues_ = nullptr;
   }
-  for (const auto& [until, ticket] : deadlines_) {
+  for (Ticket* ticket = soonest_; ticket != nullptr; ticket = ticket->later_) {
     ticket->queues_ = nullptr;
   }
 }
@@ -61,13 +63,17 @@ void FairQueues::set_limits(const FairLimits& limits) noexcept {
   most_ = limits_.seats;
 }
 
-std::size_t FairQueues::share(std::size_t level) const noexcept {
+void FairQueues::set_seats(std::size_t seats) noexcept {
+  limits_.seats = seats;
+  open_ += seats - open_;
   std::size_t sum = 0;
   for (const std::uint32_t part : limits_.shares) {
     sum += part;
   }
-  return std::max<std::size_t>(
-      limits_.seats * limits_.shares[level] / std::max<std::size_t>(sum, 1), 1);
+  for (std::size_t level = 0; level < kLevels; ++level) {
+    shares_[level] =
+        std::max<std::size_t>(seats * limits_.shares[level] / std::max<std::size_t>(sum, 1), 1);
+  }
 }
 
 bool FairQueues::fits(std::size_t level, std::size_t width) const noexcept {
@@ -114,6 +120,7 @@ FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask&
   Group& mine = levels_[level];
   if (mine.queues.empty()) {
     mine.queues.resize(limits_.queues);
+    mine.busy.resize((limits_.queues + kWord - 1) / kWord);
   }
   const std::uint32_t chosen = choose(mine, flow.payer);
   Queue& queue = mine.queues[chosen];
@@ -149,8 +156,12 @@ FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask&
 
 /// A payer's requests get one turn after another; somebody who comes takes his first turn with the
 /// next of those who wait.
-void FairQueues::wait(Ticket& ticket, Queue& queue) {
-  deadlines_.emplace(ticket.until_, &ticket);
+void FairQueues::count_turns(Ticket& ticket, const Queue& queue) const noexcept {
+  if (queue.plain) {
+    ticket.turn_ = queue.last == nullptr ? 0 : queue.last->turn_ + 1;
+    ticket.cluster_turn_ = queue.last == nullptr ? 0 : queue.last->cluster_turn_ + 1;
+    return;
+  }
   std::optional<std::uint64_t> first_turn, own_turn, first_cluster, own_cluster;
   for (const Ticket* other = queue.first; other != nullptr; other = other->next_) {
     first_turn = std::min(first_turn.value_or(other->turn_), other->turn_);
@@ -165,6 +176,22 @@ void FairQueues::wait(Ticket& ticket, Queue& queue) {
   }
   ticket.turn_ = own_turn ? *own_turn + 1 : first_turn.value_or(0);
   ticket.cluster_turn_ = own_cluster ? *own_cluster + 1 : first_cluster.value_or(0);
+}
+
+void FairQueues::wait(Ticket& ticket, Queue& queue) noexcept {
+  queue.plain =
+      queue.first == nullptr || (queue.plain && queue.last->flow_.payer == ticket.flow_.payer &&
+                                 queue.last->flow_.cluster == ticket.flow_.cluster);
+  count_turns(ticket, queue);
+  // Nearly all may wait equally long, so that who comes last is the last.
+  ticket.earlier_ = latest_;
+  while (ticket.earlier_ != nullptr && ticket.earlier_->until_ > ticket.until_) {
+    ticket.earlier_ = ticket.earlier_->earlier_;
+  }
+  ticket.later_ = ticket.earlier_ == nullptr ? soonest_ : ticket.earlier_->later_;
+  (ticket.earlier_ == nullptr ? soonest_ : ticket.earlier_->later_) = &ticket;
+  (ticket.later_ == nullptr ? latest_ : ticket.later_->earlier_) = &ticket;
+  group(ticket).busy[ticket.queue_ / kWord] |= std::uint64_t{1} << (ticket.queue_ % kWord);
   ticket.previous_ = queue.last;
   ticket.next_ = nullptr;
   (queue.last == nullptr ? queue.first : queue.last->next_) = &ticket;
@@ -178,6 +205,9 @@ void FairQueues::wait(Ticket& ticket, Queue& queue) {
 
 /// The one whose turn it is: of the payer whose turn it is, of his cluster whose turn it is.
 FairQueues::Ticket* FairQueues::head(Queue& queue) noexcept {
+  if (queue.plain) {
+    return queue.first;
+  }
   Ticket* payer = queue.first;
   for (Ticket* other = queue.first; other != nullptr; other = other->next_) {
     payer = other->turn_ < payer->turn_ ? other : payer;
@@ -202,7 +232,11 @@ void FairQueues::take_out(Ticket& ticket, Queue& queue) noexcept {
   queue.bytes -= ticket.bytes_;
   --waiting_;
   --group(ticket).stats.waiting;
-  deadlines_.erase({ticket.until_, &ticket});
+  (ticket.earlier_ == nullptr ? soonest_ : ticket.earlier_->later_) = ticket.later_;
+  (ticket.later_ == nullptr ? latest_ : ticket.later_->earlier_) = ticket.earlier_;
+  if (queue.first == nullptr) {
+    group(ticket).busy[ticket.queue_ / kWord] &= ~(std::uint64_t{1} << (ticket.queue_ % kWord));
+  }
 }
 
 /// Its work is charged as the mean until it is known how long it has taken.
@@ -261,7 +295,7 @@ void FairQueues::leave(Ticket& ticket, TimePoint now) noexcept {
     Queue& queue = mine.queues[ticket.queue_];
     queue.tag += took * static_cast<double>(ticket.width_) - ticket.charged_;
     // What one had while nobody else wanted it is not held against him for long (SE-005).
-    const auto seats = static_cast<double>(share(static_cast<std::size_t>(ticket.flow_.level)));
+    const auto seats = static_cast<double>(shares_[static_cast<std::size_t>(ticket.flow_.level)]);
     queue.tag = std::min(queue.tag, mine.now + seats * kRemembered);
     --queue.running;
   }
@@ -276,18 +310,18 @@ FairQueues::Ticket* FairQueues::next_of(std::size_t level, TimePoint now) noexce
   double best_tag = 0;
   Ticket* wide = nullptr;  // that is next, and does not
   double wide_tag = 0;
-  for (Queue& queue : mine.queues) {
-    if (queue.first == nullptr) {
-      continue;
-    }
-    Ticket* first = head(queue);
-    const bool has_room = fits(level, first->width_);
-    Ticket*& leader = has_room ? best : wide;
-    double& tag = has_room ? best_tag : wide_tag;
-    if (leader == nullptr || queue.tag < tag ||
-        (queue.tag <= tag && first->order_ < leader->order_)) {
-      leader = first;
-      tag = queue.tag;
+  for (std::size_t word = 0; word < mine.busy.size(); ++word) {
+    for (std::uint64_t left = mine.busy[word]; left != 0; left &= left - 1) {
+      Queue& queue = mine.queues[word * kWord + static_cast<std::size_t>(std::countr_zero(left))];
+      Ticket* first = head(queue);
+      const bool has_room = fits(level, first->width_);
+      Ticket*& leader = has_room ? best : wide;
+      double& tag = has_room ? best_tag : wide_tag;
+      if (leader == nullptr || queue.tag < tag ||
+          (queue.tag <= tag && first->order_ < leader->order_)) {
+        leader = first;
+        tag = queue.tag;
+      }
     }
   }
   const bool is_next = best == nullptr || wide_tag < best_tag ||
@@ -309,17 +343,22 @@ FairQueues::Ticket* FairQueues::next_of(std::size_t level, TimePoint now) noexce
 FairQueues::Ticket* FairQueues::next(TimePoint now) noexcept {
   now_ = now;
   unblock_.reset();
-  std::array<std::size_t, kLevels> order{0, 1, 2, 3};
+  std::array<std::size_t, kLevels> order{};
+  std::size_t count = 0;
+  for (std::size_t level = 0; level < kLevels; ++level) {
+    if (levels_[level].stats.waiting != 0) {
+      order[count++] = level;
+    }
+  }
   // Who uses the least of his share comes first: what was lent goes back as seats become free.
-  std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
-    const std::size_t of_a = levels_[a].stats.seats * share(b);
-    const std::size_t of_b = levels_[b].stats.seats * share(a);
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(count);
+  std::sort(order.begin(), end, [this](std::size_t a, std::size_t b) {
+    const std::size_t of_a = levels_[a].stats.seats * shares_[b];
+    const std::size_t of_b = levels_[b].stats.seats * shares_[a];
     return of_a != of_b ? of_a < of_b : a < b;
   });
-  for (const std::size_t level : order) {
-    if (levels_[level].stats.waiting == 0) {
-      continue;
-    }
+  for (auto at = order.begin(); at != end; ++at) {
+    const std::size_t level = *at;
     if (Ticket* ticket = next_of(level, now)) {
       Group& mine = levels_[level];
       take_out(*ticket, mine.queues[ticket->queue_]);
@@ -334,10 +373,10 @@ FairQueues::Ticket* FairQueues::next(TimePoint now) noexcept {
 
 FairQueues::Ticket* FairQueues::expired(TimePoint now) noexcept {
   now_ = now;
-  if (deadlines_.empty() || now < deadlines_.begin()->first) {
+  Ticket* const ticket = soonest_;
+  if (ticket == nullptr || now < ticket->until_) {
     return nullptr;
   }
-  Ticket* ticket = deadlines_.begin()->second;
   ++group(*ticket).stats.late;
   ticket->queues_ = nullptr;
   take_out(*ticket, group(*ticket).queues[ticket->queue_]);
@@ -367,10 +406,10 @@ FairQueues::LevelTotals& FairQueues::LevelTotals::operator+=(const LevelTotals& 
 }
 
 std::optional<TimePoint> FairQueues::next_deadline() const noexcept {
-  if (deadlines_.empty()) {
+  if (soonest_ == nullptr) {
     return std::nullopt;
   }
-  const TimePoint first = deadlines_.begin()->first;
+  const TimePoint first = soonest_->until_;
   return unblock_ ? std::min(*unblock_, first) : first;
 }
 
@@ -379,7 +418,7 @@ std::optional<TimePoint> FairQueues::next_deadline() const noexcept {
 std::uint32_t FairQueues::retry_after(Level level) noexcept {
   const auto index = static_cast<std::size_t>(level);
   const Group& mine = levels_[index];
-  const double seats = static_cast<double>(limits_.seats == 0 ? 1 : share(index));
+  const double seats = static_cast<double>(limits_.seats == 0 ? 1 : shares_[index]);
   const double work = static_cast<double>(mine.stats.waiting + 1) * mine.mean / seats;
   random_ = stir(random_);
   const double spread = 0.75 + 0.5 * static_cast<double>(random_ >> 40U) / (1U << 24U);

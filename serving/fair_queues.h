@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -61,7 +60,8 @@ struct Flow {
 /// A machine without I/O: after enter() of one that waits, and after leave(), seats may be free;
 /// whoever drives it calls next() until nobody is left, and expired() when next_deadline() has
 /// come. Threads: one. Cost: a request that need not wait, one look at its hand; one that waits, a
-/// look at its queue, and for each seat a look at the queues.
+/// look at its queue if others than its payer wait there, and for each seat a look at the queues in
+/// which somebody waits.
 class FairQueues {
  public:
   /// A request's place, which must not move. Leaves when it is destroyed.
@@ -85,6 +85,8 @@ class FairQueues {
     FairQueues* queues_ = nullptr;  // null: it is nowhere
     Ticket* previous_ = nullptr;    // of its queue, or of those that run
     Ticket* next_ = nullptr;
+    Ticket* earlier_ = nullptr;  // of those that wait, by until_
+    Ticket* later_ = nullptr;
     Flow flow_;
     bool runs_ = false;
     std::uint32_t queue_ = 0;  // or kNoQueue
@@ -126,10 +128,7 @@ class FairQueues {
   /// Of the next requests; those that run or wait stay. The number of queues does not change.
   void set_limits(const FairLimits& limits) noexcept;
   /// The same, of the seats alone. @param seats  not 0
-  void set_seats(std::size_t seats) noexcept {
-    limits_.seats = seats;
-    open_ += seats - open_;
-  }
+  void set_seats(std::size_t seats) noexcept;
   /// FairLimits::seats as they are now. Any thread.
   [[nodiscard]] std::uint64_t open_seats() const noexcept { return open_; }
   /// For one that was refused: when a place in its queue can be free [whole seconds], 1 to 30.
@@ -199,11 +198,15 @@ class FairQueues {
     std::size_t length = 0, width = 0, bytes = 0;  // of what waits
     std::size_t running = 0;                       // requests
     double tag = 0;  // virtual time [seat-seconds] at which its next request begins
+    /// All that wait are of one payer and one cluster, so that they go in the order in which they
+    /// came.
+    bool plain = true;
   };
   struct Group {
     std::vector<Queue> queues;
-    double now = 0;       // virtual
-    double mean = 0.003;  // service time [s]
+    std::vector<std::uint64_t> busy;  // a bit for each queue in which somebody waits
+    double now = 0;                   // virtual
+    double mean = 0.003;              // service time [s]
     LevelStats stats;
   };
 
@@ -212,10 +215,10 @@ class FairQueues {
   }
   [[nodiscard]] std::uint32_t choose(const Group& group, std::uint64_t payer) const noexcept;
   [[nodiscard]] bool fits(std::size_t level, std::size_t width) const noexcept;
-  [[nodiscard]] std::size_t share(std::size_t level) const noexcept;
   [[nodiscard]] Ticket* next_of(std::size_t level, TimePoint now) noexcept;
   [[nodiscard]] static Ticket* head(Queue& queue) noexcept;
-  void wait(Ticket& ticket, Queue& queue);
+  void count_turns(Ticket& ticket, const Queue& queue) const noexcept;
+  void wait(Ticket& ticket, Queue& queue) noexcept;
   void take_out(Ticket& ticket, Queue& queue) noexcept;
   void run(Ticket& ticket, TimePoint now) noexcept;
   void sit(Ticket& ticket, TimePoint now) noexcept;
@@ -225,7 +228,9 @@ class FairQueues {
   Count open_;
   std::size_t most_ = 0;  // seats by the limits
   std::size_t taken_ = 0, waiting_ = 0;
-  std::set<std::pair<TimePoint, Ticket*>> deadlines_;
+  std::array<std::size_t, kLevels> shares_{};  // of limits_.seats
+  Ticket* soonest_ = nullptr;                  // of all that wait, by until_
+  Ticket* latest_ = nullptr;
   std::optional<TimePoint> unblock_;  // when a narrow one may pass a wide one
   Ticket* running_ = nullptr;
   TimePoint now_{};  // the last that was told
