@@ -84,8 +84,8 @@ apiserver::ResourcePtr token_review(std::shared_ptr<auth::TokenAuthenticator> to
       return;
     }
     const std::vector<std::string> audiences = texts_of(object.at({"spec", "audiences"}));
-    tokens->authenticate_token(
-        token, audiences, context.cluster,
+    auth::authenticate_bounded(
+        *tokens, token, audiences, context.cluster,
         [object = std::move(object), done = std::move(done),
          refuse](Expected<std::optional<auth::TokenAuthenticator::Result>> result) mutable {
           if (!result && result.error().code() != Errc::kUnauthorized) {

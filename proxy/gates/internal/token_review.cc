@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "auth/authenticators.h"
 #include "base/guard.h"
 #include "krm/json.h"
 #include "krm/request_target.h"
@@ -122,8 +123,8 @@ void TokenReviewRequest::judge() {
     finish(std::move(answer_));
     return;
   }
-  tokens_->authenticate_token(
-      token, {}, cluster_,
+  auth::authenticate_bounded(
+      *tokens_, token, {}, cluster_,
       [weak = self_, review = std::make_shared<Json>(std::move(*answer))](auto result) {
         TokenReviewRequest* self = *weak;
         if (self == nullptr || self->closed_) {
