@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "apiserver/memory_bounds.h"
 #include "apiserver/request_bounds.h"
 #include "apiserver/testing/fake_server.h"
 #include "kinds/builtin_kinds.h"
@@ -199,6 +200,60 @@ TEST_F(FairRequests, FP139_AWatchCountsUntilItEnds) {
   one.close();
   Exchange next = server.send("GET", target);
   EXPECT_EQ(next.status(), 200);
+}
+
+TEST_F(FairRequests, SE091_AsMemoryRunsShortListsTakeMoreSeatsThenTenantsAreRefused) {
+  bound({.seats = 4});
+  const auto pressure = std::make_shared<serving::MemoryPressure>(1'000);
+  bound_memory(server.server(), pressure);
+  server.hold_decisions();
+  {
+    pressure->judge(799, 1'000);
+    const Exchange one = begin("GET", kMaps, "a"), two = begin("GET", kMaps, "b");
+    EXPECT_EQ(tenants().seats, 2U);
+  }
+  {
+    pressure->judge(800, 1'000);
+    const Exchange one = begin("GET", kMaps, "a"), two = begin("GET", kMaps, "b");
+    EXPECT_EQ(tenants().seats, 4U) << "one list";
+    EXPECT_EQ(tenants().waiting, 1U) << "and one that waits";
+  }
+  server.give_decisions();
+  pressure->judge(900, 1'000);
+  Exchange refused = begin("GET", kMaps, "a");
+  EXPECT_EQ(refused.status(), 429);
+  EXPECT_EQ(refused.header("retry-after"), "5");
+  EXPECT_EQ(pressure->shed(serving::ShedStep::kTenants), 1U);
+  EXPECT_NE(begin("GET", "/livez", "a").status(), 429);
+  EXPECT_NE(begin("GET", kMaps, "master").status(), 429);
+  pressure->judge(849, 1'000);
+  EXPECT_NE(begin("GET", kMaps, "a").status(), 429) << "it is over";
+}
+
+TEST_F(FairRequests, SE091_WatchesThatNobodyReadsEndFirst) {
+  const std::string target = std::string(kMaps) + "?watch=1";
+  const auto watch = [&](std::string user) {
+    return server.send("GET", target, std::string_view(), {{"x-user", std::move(user)}});
+  };
+  Exchange reads = watch("reads"), small = watch("small"), large = watch("large"),
+           more = watch("large"), master = watch("master");
+  small.stream().stuck = large.stream().stuck = true;
+  EXPECT_EQ(server.send("POST", kMaps, config_map("one")).status(), 201);
+  server.settle();
+  more.stream().stuck = master.stream().stuck = true;
+  EXPECT_EQ(server.send("POST", kMaps, config_map("two")).status(), 201);
+  server.settle();
+  EXPECT_EQ(shed_watches(server.server(), 1, false), 1U);
+  EXPECT_TRUE(large.stream().was_reset || more.stream().was_reset) << "the largest payer's";
+  EXPECT_EQ(shed_watches(server.server(), 9, false), 2U);
+  EXPECT_TRUE(large.stream().was_reset && more.stream().was_reset && small.stream().was_reset);
+  EXPECT_FALSE(reads.stream().ended || reads.stream().was_reset);
+  EXPECT_FALSE(master.stream().ended || master.stream().was_reset);
+  EXPECT_EQ(shed_watches(server.server(), 9, true), 1U);
+  EXPECT_TRUE(master.stream().was_reset);
+  EXPECT_EQ(server.send("POST", kMaps, config_map("three")).status(), 201) << "who reads, lives";
+  server.settle();
+  EXPECT_EQ(reads.events().size(), 3U);
 }
 
 }  // namespace

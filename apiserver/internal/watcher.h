@@ -47,6 +47,11 @@ class Watcher final : public Producer {
   /// A last bookmark if it is wanted and true, then the end of the stream.
   void end_in_order() noexcept;
 
+  /// What waits is dropped.
+  void end_at_once() noexcept;
+  /// Who pays for it.
+  [[nodiscard]] std::string payer() const;
+
   [[nodiscard]] const ResourceDef& def() const noexcept { return *encoding_->kind()->def; }
   [[nodiscard]] const std::string& cluster() const noexcept { return cluster_; }
   [[nodiscard]] const std::string& version() const noexcept {
