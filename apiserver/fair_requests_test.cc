@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -200,6 +201,75 @@ TEST_F(FairRequests, FP139_AWatchCountsUntilItEnds) {
   one.close();
   Exchange next = server.send("GET", target);
   EXPECT_EQ(next.status(), 200);
+}
+
+TEST_F(FairRequests, SE_T031_WhateverIsVariedOneUserHasSixOfTheQueues) {
+  bound({.seats = 64, .queues = 128, .hand = 6, .queue_length = 50});
+  server.hold_decisions();
+  const char* const forms[] = {kMaps, "/api/v1/configmaps", "/api/v1/namespaces/t1/secrets",
+                               "/api/v1/namespaces/t1/configmaps/one", "/api/v1/namespaces"};
+  std::deque<Exchange> heavy;
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < 2'000; ++i) {
+    http::RequestHead head;
+    head.method = i % 3 == 0 ? "DELETE" : "GET";
+    head.target = forms[i % std::size(forms)];
+    head.end_stream = true;
+    head.headers.add("x-user", "heavy");
+    head.headers.add("user-agent", "client " + std::to_string(i));
+    if (i % 2 == 0) {  // who is meant is asked about only when it is his turn
+      head.headers.add("impersonate-user", "someone-" + std::to_string(i));
+      head.headers.add("impersonate-group", "group-" + std::to_string(i));
+    }
+    heavy.emplace_back(server.server(), std::move(head), "");
+    refused += heavy.back().status() == 429 ? 1U : 0U;
+  }
+  EXPECT_LE(tenants().waiting, 6U * 50U * 4U) << "six queues, of requests of four seats at most";
+  EXPECT_GT(refused, 1'000U);
+  std::deque<Exchange> light;
+  for (int i = 0; i < 100; ++i) {
+    light.push_back(begin("GET", kMaps, "light-" + std::to_string(i)));
+  }
+  EXPECT_EQ(
+      std::count_if(light.begin(), light.end(), [](Exchange& one) { return one.status() == 429; }),
+      0)
+      << "122 queues are not his";
+}
+
+TEST_F(FairRequests, SE_T034_GetsAreAnsweredBesideAHundredListsThatNobodyReads) {
+  const std::string large(50'000, 'x');
+  for (int i = 0; i < 40; ++i) {
+    const auto made =
+        server.send("POST", kMaps, config_map("m" + std::to_string(i), {{"x", krm::Json(large)}}));
+    ASSERT_EQ(made.status(), 201);
+  }
+  bound({.seats = 4, .queues = 64, .hand = 6, .queue_length = 50});
+  server.hold_decisions();
+  std::deque<Exchange> lists;
+  for (int i = 0; i < 100; ++i) {
+    lists.push_back(begin("GET", kMaps, "lister"));
+    lists.back().stream().stuck = true;
+  }
+  EXPECT_EQ(tenants().seats, 4U) << "the others wait";
+  EXPECT_TRUE(server.run_until([&] {
+    server.give_decisions();
+    return std::all_of(lists.begin(), lists.end(), [](Exchange& one) { return one.status() != 0; });
+  }));
+  server.settle();
+  EXPECT_EQ(tenants().seats, 0U) << "what has begun has none";
+  for (Exchange& one : lists) {
+    EXPECT_EQ(one.status(), 200);
+    EXPECT_FALSE(one.stream().ended);
+    EXPECT_LT(one.body().size(), 700'000U) << "of two million bytes, as many as may wait";
+  }
+  for (int i = 0; i < 20; ++i) {
+    Exchange get = begin("GET", std::string(kMaps) + "/m1", "getter");
+    EXPECT_TRUE(server.run_until([&] {
+      server.give_decisions();
+      return get.status() != 0;
+    }));
+    EXPECT_EQ(get.status(), 200);
+  }
 }
 
 TEST_F(FairRequests, SE091_AsMemoryRunsShortListsTakeMoreSeatsThenTenantsAreRefused) {

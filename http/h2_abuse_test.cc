@@ -333,7 +333,9 @@ TEST_P(H2Reader, WhenWindowUpdatesFollowOurData_TheyAreNoAbuse) {
 INSTANTIATE_TEST_SUITE_P(Parts, H2Reader,
                          ::testing::Values(std::size_t{1} << 20, std::size_t{4096}));
 
-TEST_F(H2Abuse, WhenPeerNeverReads_QueuedControlFramesAreBounded) {
+TEST_F(H2Abuse, SE130_WhenAPeerNeverReads_QueuedControlFramesAreBounded) {
+  AbuseCounters counters;
+  watch_abuse(*server, counters, false);
   bool ended = false;
   int sent = 0;
   while (!ended && sent < 10'000) {
@@ -343,7 +345,10 @@ TEST_F(H2Abuse, WhenPeerNeverReads_QueuedControlFramesAreBounded) {
     ended = !server->feed(frame(kPing, 0, 0, "12345678"));
   }
   EXPECT_TRUE(ended);
-  EXPECT_LE(sent, 1'600);
+  EXPECT_GE(sent, 1'000 + 2 * 250) << "1,000 and twice the streams wait";
+  EXPECT_LE(sent, 1'000 + 2 * 250 + 5);
+  EXPECT_EQ(counters.of(Abuse::kUnread), 1U);
+  EXPECT_EQ(counters.of(Abuse::kPing), 0U) << "not one a second";
 }
 
 TEST_F(H2Abuse, WhenRandomBytesFollowThePreface_NothingBreaks) {
