@@ -180,7 +180,8 @@ std::size_t Server::shed_watches(std::size_t most, bool all) {
   std::vector<serving::Behind<Watcher>> behind;
   for (Watcher* watcher : watchers_) {
     const std::size_t bytes = watcher->unsent_bytes();
-    if (bytes > 0 && (all || serving::is_bounded(serving::level_of(*watcher->rights()->user)))) {
+    if (bytes > 0 && !watcher->has_ended() &&
+        (all || serving::is_bounded(serving::level_of(*watcher->rights()->user)))) {
       behind.push_back({bytes, watcher->payer(), watcher});
     }
   }

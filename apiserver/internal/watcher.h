@@ -65,6 +65,7 @@ class Watcher final : public Producer {
     return phase_ != Phase::kEnded && rights_->proof != nullptr && rights_->proof->ended;
   }
   [[nodiscard]] std::size_t unsent_bytes() const noexcept;
+  [[nodiscard]] bool has_ended() const noexcept { return phase_ == Phase::kEnded; }
   /// Place in the server's list.
   [[nodiscard]] std::size_t server_slot() const noexcept { return server_slot_; }
   void set_server_slot(std::size_t slot) noexcept { server_slot_ = slot; }
