@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <string>
 
+#include "apiserver/memory_bounds.h"
 #include "apiserver/request_bounds.h"
 #include "apiserver/testing/fake_server.h"
 #include "kinds/builtin_kinds.h"
@@ -199,6 +201,143 @@ TEST_F(FairRequests, FP139_AWatchCountsUntilItEnds) {
   one.close();
   Exchange next = server.send("GET", target);
   EXPECT_EQ(next.status(), 200);
+}
+
+TEST_F(FairRequests, SE_T031_WhateverIsVariedOneUserHasSixOfTheQueues) {
+  bound({.seats = 64, .queues = 128, .hand = 6, .queue_length = 50});
+  server.hold_decisions();
+  const char* const forms[] = {kMaps, "/api/v1/configmaps", "/api/v1/namespaces/t1/secrets",
+                               "/api/v1/namespaces/t1/configmaps/one", "/api/v1/namespaces"};
+  std::deque<Exchange> heavy;
+  for (std::size_t i = 0; i < 2'000; ++i) {
+    http::RequestHead head;
+    head.method = i % 3 == 0 ? "DELETE" : "GET";
+    head.target = forms[i % std::size(forms)];
+    head.end_stream = true;
+    head.headers.add("x-user", "heavy");
+    head.headers.add("user-agent", "client " + std::to_string(i));
+    if (i < 1'000) {
+      head.headers.add("impersonate-user", "someone-" + std::to_string(i));
+      head.headers.add("impersonate-group", "group-" + std::to_string(i));
+    }
+    heavy.emplace_back(server.server(), std::move(head), "");
+    if (i == 999) {
+      for (int of = 0; of < 4; ++of) {  // he may speak for them, and for their groups
+        server.give_decisions();
+        server.settle();
+      }
+    }
+  }
+  const auto refused =
+      std::count_if(heavy.begin(), heavy.end(), [](Exchange& one) { return one.status() == 429; });
+  EXPECT_LE(tenants().waiting, 6U * 50U * 4U) << "six queues, of requests of four seats at most";
+  EXPECT_GE(refused, 2'000 - 4 * 64 - 6 * 50);
+  EXPECT_LT(refused, 2'000 - 6 * 50) << "but six he has";
+  std::deque<Exchange> light;
+  for (int i = 0; i < 100; ++i) {
+    light.push_back(begin("GET", kMaps, "light-" + std::to_string(i)));
+  }
+  EXPECT_EQ(
+      std::count_if(light.begin(), light.end(), [](Exchange& one) { return one.status() == 429; }),
+      0)
+      << "122 queues are not his";
+}
+
+TEST_F(FairRequests, SE_T034_GetsAreAnsweredBesideAHundredListsThatNobodyReads) {
+  const std::string large(50'000, 'x');
+  for (int i = 0; i < 40; ++i) {
+    const auto made =
+        server.send("POST", kMaps, config_map("m" + std::to_string(i), {{"x", krm::Json(large)}}));
+    ASSERT_EQ(made.status(), 201);
+  }
+  bound({.seats = 4, .queues = 64, .hand = 6, .queue_length = 50});
+  server.hold_decisions();
+  std::deque<Exchange> lists;
+  for (int i = 0; i < 100; ++i) {
+    lists.push_back(begin("GET", kMaps, "lister"));
+    lists.back().stream().stuck = true;
+  }
+  EXPECT_EQ(tenants().seats, 4U) << "the others wait";
+  EXPECT_TRUE(server.run_until([&] {
+    server.give_decisions();
+    return std::all_of(lists.begin(), lists.end(), [](Exchange& one) { return one.status() != 0; });
+  }));
+  server.settle();
+  EXPECT_EQ(tenants().seats, 0U) << "what has begun has none";
+  for (Exchange& one : lists) {
+    EXPECT_EQ(one.status(), 200);
+    EXPECT_FALSE(one.stream().ended);
+    EXPECT_LT(one.body().size(), 700'000U) << "of two million bytes, as many as may wait";
+  }
+  for (int i = 0; i < 20; ++i) {
+    Exchange get = begin("GET", std::string(kMaps) + "/m1", "getter");
+    EXPECT_TRUE(server.run_until([&] {
+      server.give_decisions();
+      return get.status() != 0;
+    }));
+    EXPECT_EQ(get.status(), 200);
+  }
+}
+
+TEST_F(FairRequests, SE091_AsMemoryRunsShortListsTakeMoreSeatsThenTenantsAreRefused) {
+  bound({.seats = 4});
+  const auto pressure = std::make_shared<serving::MemoryPressure>(1'000);
+  bound_memory(server.server(), pressure);
+  server.hold_decisions();
+  {
+    pressure->judge(799, 1'000);
+    const Exchange one = begin("GET", kMaps, "a"), two = begin("GET", kMaps, "b");
+    EXPECT_EQ(tenants().seats, 2U);
+  }
+  const auto let_go = [&] {
+    return server.run_until([&] {
+      server.give_decisions();
+      return tenants().seats == 0;
+    });
+  };
+  EXPECT_TRUE(let_go()) << "what has begun goes on without its client";
+  {
+    pressure->judge(800, 1'000);
+    const Exchange one = begin("GET", kMaps, "a"), two = begin("GET", kMaps, "b");
+    EXPECT_EQ(tenants().seats, 4U) << "one list";
+    EXPECT_EQ(tenants().waiting, 1U) << "and one that waits";
+  }
+  EXPECT_TRUE(let_go());
+  pressure->judge(900, 1'000);
+  Exchange refused = begin("GET", kMaps, "a");
+  EXPECT_EQ(refused.status(), 429);
+  EXPECT_EQ(refused.header("retry-after"), "5");
+  EXPECT_EQ(pressure->shed(serving::ShedStep::kTenants), 1U);
+  EXPECT_NE(begin("GET", "/livez", "a").status(), 429);
+  EXPECT_NE(begin("GET", kMaps, "master").status(), 429);
+  pressure->judge(849, 1'000);
+  EXPECT_NE(begin("GET", kMaps, "a").status(), 429) << "it is over";
+}
+
+TEST_F(FairRequests, SE091_WatchesThatNobodyReadsEndFirst) {
+  const std::string target = std::string(kMaps) + "?watch=1";
+  const auto watch = [&](std::string user) {
+    return server.send("GET", target, std::string_view(), {{"x-user", std::move(user)}});
+  };
+  Exchange reads = watch("reads"), small = watch("small"), large = watch("large"),
+           more = watch("large"), master = watch("master");
+  small.stream().stuck = large.stream().stuck = true;
+  EXPECT_EQ(server.send("POST", kMaps, config_map("one")).status(), 201);
+  server.settle();
+  more.stream().stuck = master.stream().stuck = true;
+  EXPECT_EQ(server.send("POST", kMaps, config_map("two")).status(), 201);
+  server.settle();
+  EXPECT_EQ(shed_watches(server.server(), 1, false), 1U);
+  EXPECT_TRUE(large.stream().was_reset || more.stream().was_reset) << "the largest payer's";
+  EXPECT_EQ(shed_watches(server.server(), 9, false), 2U);
+  EXPECT_TRUE(large.stream().was_reset && more.stream().was_reset && small.stream().was_reset);
+  EXPECT_FALSE(reads.stream().ended || reads.stream().was_reset);
+  EXPECT_FALSE(master.stream().ended || master.stream().was_reset);
+  EXPECT_EQ(shed_watches(server.server(), 9, true), 1U);
+  EXPECT_TRUE(master.stream().was_reset);
+  EXPECT_EQ(server.send("POST", kMaps, config_map("three")).status(), 201) << "who reads, lives";
+  server.settle();
+  EXPECT_EQ(reads.events().size(), 3U);
 }
 
 }  // namespace

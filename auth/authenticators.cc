@@ -62,6 +62,24 @@ bool is_known_by_connection(const http::HeaderList& headers, const http::PeerInf
   return connection_identity(headers, peer, config).user.has_value();
 }
 
+void authenticate_bounded(TokenAuthenticator& tokens, const BearerPtr& token,
+                          const std::vector<std::string>& audiences, std::string_view cluster,
+                          TokenAuthenticator::Done done) {
+  if (token->text().size() > kMostTokenBytes) {
+    done(fail(Errc::kUnauthorized, "the token is too long"));
+    return;
+  }
+  tokens.authenticate_token(
+      token, audiences, cluster,
+      [done = std::move(done)](Expected<std::optional<TokenAuthenticator::Result>> result) {
+        if (result && result->has_value() && !is_within_bounds((*result)->user)) {
+          done(fail(Errc::kUnauthorized, "the token has too many groups or too much extra"));
+          return;
+        }
+        done(std::move(result));
+      });
+}
+
 ServiceAccountAuthenticator::ServiceAccountAuthenticator(Params params)
     : params_(std::move(params)) {
   if (!params_.now) {
@@ -185,6 +203,10 @@ void RequestAuthenticator::authenticate_with_source(const http::HeaderList& head
                                                     std::string_view cluster, DoneWithSource done) {
   ConnectionResult connection = connection_identity(headers, peer, params_->request_header);
   if (connection.user) {
+    if (!is_within_bounds(*connection.user)) {
+      done(fail(Errc::kUnauthorized, "Unauthorized"));
+      return;
+    }
     finish_identity(*connection.user, *params_);
     done(Authenticated{std::move(connection.user), connection.source});
     return;
@@ -200,28 +222,27 @@ void RequestAuthenticator::authenticate_with_source(const http::HeaderList& head
     done(without_token());
     return;
   }
-  params_->tokens->authenticate_token(
-      token, {}, cluster,
-      [done = std::move(done), params = params_,
-       without_token](Expected<std::optional<TokenAuthenticator::Result>> result) {
-        if (result && result->has_value()) {
-          Authenticated authenticated;
-          authenticated.user = std::move((*result)->user);
-          authenticated.source = CredentialSource::kToken;
-          finish_identity(*authenticated.user, *params, (*result)->filtered);
-          done(std::move(authenticated));
-          return;
-        }
-        if (!result && result.error().code() == Errc::kUnavailable) {
-          done(fail(std::move(result.error())));
-          return;
-        }
-        if (params->pass_failed_tokens) {
-          done(without_token());
-          return;
-        }
-        done(fail(Errc::kUnauthorized, "Unauthorized"));
-      });
+  authenticate_bounded(*params_->tokens, token, {}, cluster,
+                       [done = std::move(done), params = params_,
+                        without_token](Expected<std::optional<TokenAuthenticator::Result>> result) {
+                         if (result && result->has_value()) {
+                           Authenticated authenticated;
+                           authenticated.user = std::move((*result)->user);
+                           authenticated.source = CredentialSource::kToken;
+                           finish_identity(*authenticated.user, *params, (*result)->filtered);
+                           done(std::move(authenticated));
+                           return;
+                         }
+                         if (!result && result.error().code() == Errc::kUnavailable) {
+                           done(fail(std::move(result.error())));
+                           return;
+                         }
+                         if (params->pass_failed_tokens) {
+                           done(without_token());
+                           return;
+                         }
+                         done(fail(Errc::kUnauthorized, "Unauthorized"));
+                       });
 }
 
 }  // namespace kintsugi::auth

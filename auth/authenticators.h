@@ -33,6 +33,13 @@ class TokenAuthenticator {
                                   std::string_view cluster, Done done) = 0;
 };
 
+/// Asks `tokens`, as whoever takes a token from a peer does: of what is beyond the bounds of
+/// auth/user.h nothing is believed (SE-087).
+/// @error kUnauthorized besides those of authenticate_token()
+void authenticate_bounded(TokenAuthenticator& tokens, const BearerPtr& token,
+                          const std::vector<std::string>& audiences, std::string_view cluster,
+                          TokenAuthenticator::Done done);
+
 /// --token-auth-file: CSV lines `token,user,uid[,"group1,group2"]`.
 class TokenFile final : public TokenAuthenticator {
  public:

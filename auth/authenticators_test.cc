@@ -253,6 +253,69 @@ TEST_F(Authentication, WhenSignatureIsOfAnotherKey_IsUnauthorized) {
   EXPECT_EQ(ask(shard(), "Bearer " + good).code, Errc::kUnauthorized);
 }
 
+/// Whatever the token, the user is this one.
+class Gives final : public TokenAuthenticator {
+ public:
+  explicit Gives(UserInfo user) : user_(std::move(user)) {}
+  void authenticate_token(const BearerPtr& /*token*/, const Texts& /*audiences*/,
+                          std::string_view /*cluster*/, Done done) override {
+    done(std::optional<Result>(Result{user_, {}}));
+  }
+
+ private:
+  UserInfo user_;
+};
+
+TEST_F(Authentication, WhenACredentialBringsTooMuch_SE087_IsUnauthorized) {
+  const auto user = [](std::size_t groups, std::size_t values, std::size_t bytes) {
+    UserInfo out;
+    out.name = "carol";
+    for (std::size_t i = 0; i < groups; ++i) {
+      out.groups.push_back("g" + std::to_string(i));
+    }
+    if (values != 0) {
+      out.extra = {{"key", Texts(values, std::string(bytes / values - 3 / values, 'x'))}};
+    }
+    return out;
+  };
+  struct Case {
+    UserInfo user;
+    std::size_t token;
+    bool good;
+  };
+  constexpr std::size_t kGroups = 1'000, kExtra = 64 * 1024, kToken = 32 * 1024;
+  const Case cases[] = {{user(kGroups, 0, 0), 1, true},
+                        {user(kGroups + 1, 0, 0), 1, false},
+                        {user(100'000, 0, 0), 1, false},
+                        {user(1, 1, kExtra), 1, true},
+                        {user(1, 1, kExtra + 1), 1, false},
+                        {user(1, 1'024, kExtra + 2'048), 1, false},
+                        {user(1, 0, 0), kToken, true},
+                        {user(1, 0, 0), kToken + 1, false},
+                        {user(kGroups, 1, kExtra), kToken, true},
+                        {user(kGroups, 1, kExtra), kToken + 1, false}};
+  for (const Case& one : cases) {
+    RequestAuthenticator::Params params;
+    params.tokens = std::make_shared<Gives>(one.user);
+    const Outcome outcome = ask(params, "Bearer " + std::string(one.token, 't'));
+    EXPECT_EQ(outcome.user.has_value(), one.good) << one.user.groups.size() << " " << one.token;
+    EXPECT_EQ(outcome.code, one.good ? Errc::kOk : Errc::kUnauthorized);
+  }
+  head_.headers = {};
+  for (const std::size_t groups : {kGroups, kGroups + 1}) {
+    connect(true, false, "alice", user(groups, 0, 0).groups);
+    EXPECT_EQ(ask(shard(), "").user.has_value(), groups == kGroups) << "of a certificate";
+    connect(false, true, "front-proxy");
+    head_.headers.set("x-remote-user", "carol");
+    for (std::size_t i = 0; i < groups; ++i) {
+      head_.headers.add("x-remote-group", "g");
+    }
+    const Outcome asserted = ask(shard(), "");
+    EXPECT_EQ(asserted.code, groups == kGroups ? Errc::kOk : Errc::kUnauthorized) << "of a proxy";
+    head_.headers = {};
+  }
+}
+
 TEST_F(Authentication, WhenTokenFileIsBroken_ParseNamesTheLine) {
   const auto bad = TokenFile::parse("a,b,c\nonly,two\n");
   ASSERT_FALSE(bad);

@@ -26,6 +26,20 @@ UserInfo anonymous_user() {
   return user;
 }
 
+bool is_within_bounds(const UserInfo& user) noexcept {
+  if (user.groups.size() > kMostGroups) {
+    return false;
+  }
+  std::size_t bytes = 0;
+  for (const auto& [key, values] : user.extra) {
+    bytes += key.size();
+    for (const std::string& value : values) {
+      bytes += value.size();
+    }
+  }
+  return bytes <= kMostExtraBytes;
+}
+
 void add_authenticated_group(UserInfo& user) {
   if (user.name == kAnonymous || user.in_group(kGroupAuthenticated) ||
       user.in_group(kGroupUnauthenticated)) {

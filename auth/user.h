@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +33,13 @@ inline constexpr std::string_view kGroupExternalLogicalClusterAdmin =
 inline constexpr std::string_view kExtraScopes = "authentication.kcp.io/scopes";
 inline constexpr std::string_view kExtraClusterName = "authentication.kcp.io/cluster-name";
 inline constexpr std::string_view kExtraCredentialId = "authentication.kubernetes.io/credential-id";
+
+/// What a credential may bring (SE-087): an identity beyond these is none, and the answer is 401.
+inline constexpr std::size_t kMostGroups = 1'000;
+inline constexpr std::size_t kMostExtraBytes = 64 * 1024;  ///< keys and values of all extras
+inline constexpr std::size_t kMostTokenBytes = 32 * 1024;  ///< of a bearer token
+/// Within kMostGroups and kMostExtraBytes. Cost: a pass over the extras.
+[[nodiscard]] bool is_within_bounds(const UserInfo& user) noexcept;
 
 [[nodiscard]] UserInfo anonymous_user();
 

@@ -56,12 +56,15 @@ MemoryBudget::Fit MemoryBudget::Claim::set(std::size_t bytes) noexcept {
   const std::size_t change = bytes - std::exchange(bytes_, bytes);  // may wrap, as the sums do
   purse_->bytes += change;
   const std::size_t used = account.used.fetch_add(change, std::memory_order_relaxed) + change;
-  const Claim* beyond = purse_->beyond;
+  const bool tight = budget_->tight_.load(std::memory_order_relaxed);
+  const std::size_t most = tight ? bounds_.payer / 4 : bounds_.payer;
+  const Claim* beyond = tight ? nullptr : purse_->beyond;
   const std::size_t rest = purse_->bytes - (beyond == nullptr ? 0 : beyond->bytes_);
-  std::size_t payer_over = over(purse_->bytes, bounds_.payer);
+  std::size_t payer_over = over(purse_->bytes, most);
   if (bytes == 0 || payer_over == 0) {
     purse_->beyond = purse_->beyond == this ? nullptr : purse_->beyond;
-  } else if (bounds_.one_beyond && (purse_->beyond == nullptr || purse_->beyond == this)) {
+  } else if (!tight && bounds_.one_beyond &&
+             (purse_->beyond == nullptr || purse_->beyond == this)) {
     purse_->beyond = this;
     payer_over = 0;
   }
@@ -69,7 +72,7 @@ MemoryBudget::Fit MemoryBudget::Claim::set(std::size_t bytes) noexcept {
   if (bytes == 0 || (payer_over == 0 && total_over == 0)) {
     return Fit::kFits;
   }
-  const bool full = over(rest, bounds_.payer) > std::max(bounds_.payer, kLeastSlack) ||
+  const bool full = over(rest, most) > std::max(most, kLeastSlack) ||
                     total_over > std::max(account.part / 4, kLeastSlack);
   return full ? Fit::kFull : Fit::kCrowded;
 }

@@ -46,6 +46,10 @@ class MemoryBudget {
     bool one_beyond = false;
   };
 
+  /// Memory is short, or not any more: meanwhile payers have a quarter of their bounds, and nobody
+  /// goes beyond (SE-091).
+  void tighten(bool is_short) noexcept { tight_.store(is_short, std::memory_order_relaxed); }
+
   /// What one request keeps. Threads: one at a time.
   class Claim {
    public:
@@ -88,6 +92,7 @@ class MemoryBudget {
   };
 
   const std::size_t limit_;
+  std::atomic<bool> tight_ = false;
   mutable std::mutex mutex_;  // of the purses
   std::array<Account, kMemoryAccounts> accounts_;
 };

@@ -60,6 +60,24 @@ TEST(MemoryBudget, SE090_WhenTheAccountsPartIsUsedUp_EverybodyWaitsAndNobodyElse
   EXPECT_EQ(two.set(0), Fit::kFits) << "who keeps nothing has no part in it";
 }
 
+TEST(MemoryBudget, SE091_WhileMemoryIsShort_GreedyPayersAreRefusedAndModestOnesAreNot) {
+  const auto budget = budget_of(1'000 * kMiB);
+  const MemoryBudget::Bounds bounds{16 * kMiB, true};
+  Claim huge(budget, kBodies, "greedy", bounds), more(budget, kBodies, "greedy", bounds);
+  Claim small(budget, kBodies, "modest", bounds);
+  EXPECT_EQ(huge.set(32 * kMiB), Fit::kFits) << "the one that may";
+  EXPECT_EQ(more.set(kMiB), Fit::kCrowded);
+  EXPECT_EQ(small.set(4 * kMiB), Fit::kFits);
+  budget->tighten(true);
+  EXPECT_EQ(huge.fit(), Fit::kFull) << "nobody goes beyond now";
+  EXPECT_EQ(small.fit(), Fit::kFits) << "a quarter of the bound";
+  EXPECT_EQ(small.set(4 * kMiB + 1), Fit::kCrowded);
+  EXPECT_EQ(small.set(9 * kMiB), Fit::kFull);
+  budget->tighten(false);
+  EXPECT_EQ(huge.fit(), Fit::kFits);
+  EXPECT_EQ(small.fit(), Fit::kFits);
+}
+
 TEST(MemoryBudget, SE090_WhenThereIsNoLimit_OnlyPayersHaveOne) {
   const auto budget = budget_of(0);
   Claim huge(budget, kBodies, "a", {std::size_t{1} << 50, false});

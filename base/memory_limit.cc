@@ -50,7 +50,9 @@ std::size_t memory_limit(const std::string& root) {
       group.clear();
     }
     if (controllers.empty()) {
-      least = std::min(least, least_limit(root + "/sys/fs/cgroup", group, "memory.max"));
+      // Beyond memory.high nobody is killed, but everybody is slowed down until memory is free.
+      least = std::min({least, least_limit(root + "/sys/fs/cgroup", group, "memory.max"),
+                        least_limit(root + "/sys/fs/cgroup", group, "memory.high")});
     } else if ((',' + controllers + ',').find(",memory,") != std::string::npos) {
       least = std::min(least,
                        least_limit(root + "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));

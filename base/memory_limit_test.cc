@@ -45,6 +45,17 @@ TEST_F(MemoryLimit, WhenAnOuterGroupHasLess_IsTheLeast) {
   EXPECT_EQ(memory_limit(root_), 2'000'000U);
 }
 
+TEST_F(MemoryLimit, SE090_WhenAGroupIsSlowedDownBeforeItsLimit_ThatCounts) {
+  write("/proc/self/cgroup", "0::/a/b\n");
+  write("/sys/fs/cgroup/a/b/memory.max", "5000000\n");
+  write("/sys/fs/cgroup/a/b/memory.high", "4000000\n");
+  EXPECT_EQ(memory_limit(root_), 4'000'000U);
+  write("/sys/fs/cgroup/a/b/memory.high", "max\n");
+  EXPECT_EQ(memory_limit(root_), 5'000'000U);
+  write("/sys/fs/cgroup/a/memory.high", "1000000\n");
+  EXPECT_EQ(memory_limit(root_), 1'000'000U);
+}
+
 TEST_F(MemoryLimit, WhenTheFirstVersionIsMounted_ReadsIt) {
   write("/proc/self/cgroup", "5:cpu,memory:/pod\n4:pids:/pod\n");
   write("/sys/fs/cgroup/memory/pod/memory.limit_in_bytes", "4000000\n");

@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "auth/audit_totals.h"
+#include "base/memory_budget.h"
 #include "base/process_metrics.h"
 #include "controlplane/clusters/trust.h"
 #include "controlplane/internal/abuse_totals.h"
 #include "controlplane/quotas/workspace_books.h"
 #include "http/abuse.h"
+#include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
 #include "store/books.h"
 
@@ -65,7 +67,12 @@ std::int64_t number_of(const Json* member) {
 class ShardMetrics final : public MetricSource {
  public:
   ShardMetrics(const Json& report, const serving::ProcessLimits& limits, const ShardCounts& counts)
-      : report_(report), limits_(limits), books_(counts.books), abuse_(counts.abuse) {}
+      : report_(report),
+        limits_(limits),
+        books_(counts.books),
+        abuse_(counts.abuse),
+        memory_(counts.memory),
+        pressure_(counts.pressure) {}
 
   void fill(MetricFamilies& out) const override {
     const Json* const shards = report_.find("shards");
@@ -88,6 +95,7 @@ class ShardMetrics final : public MetricSource {
     limits_.fill(out);
     out.counter("kintsugi_limited_total", "requests refused with 429", {"limit"});
     limits_.fill_limited(out);
+    fill_memory(out);
     fill_quotas(out);
     out.counter("kintsugi_abuse_total", "what clients did that costs and brings nothing", {"kind"});
     const http::AbuseCounters abuse = abuse_ != nullptr ? abuse_->sum() : http::AbuseCounters();
@@ -97,6 +105,20 @@ class ShardMetrics final : public MetricSource {
   }
 
  private:
+  void fill_memory(MetricFamilies& out) const {
+    const auto used = [&](MemoryAccount account) {
+      return memory_ != nullptr ? memory_->used(account) : 0;
+    };
+    out.gauge("kintsugi_memory_bytes", "what clients make the process keep", {"account"});
+    out.sample({account_name(MemoryAccount::kBodies)}, used(MemoryAccount::kBodies));
+    const serving::MemoryPressure calm(1);
+    const serving::MemoryPressure& pressure = pressure_ != nullptr ? *pressure_ : calm;
+    out.gauge("kintsugi_memory_budget_bytes",
+              "what the accounts have parts of, and what memory is compared with",
+              pressure.budget());
+    pressure.fill(out);
+  }
+
   /// Of each quota that one of all accounts which has most of its limit.
   void fill_quotas(MetricFamilies& out) const {
     std::array<double, kQuotas> most_used{};
@@ -138,6 +160,8 @@ class ShardMetrics final : public MetricSource {
   const serving::ProcessLimits& limits_;
   const store::Books* books_;
   const AbuseTotals* abuse_;
+  const MemoryBudget* memory_;
+  const serving::MemoryPressure* pressure_;
 };
 
 }  // namespace

@@ -8,9 +8,11 @@
 
 namespace kintsugi {
 struct MetricAbout;
+class MemoryBudget;
 namespace serving {
+class MemoryPressure;
 class ProcessLimits;
-}
+}  // namespace serving
 namespace store {
 class Books;
 }
@@ -26,6 +28,8 @@ struct ShardCounts {
   const serving::ProcessLimits* limits = nullptr;
   const store::Books* books = nullptr;  ///< by workspace_books()
   const AbuseTotals* abuse = nullptr;
+  const MemoryBudget* memory = nullptr;
+  const serving::MemoryPressure* pressure = nullptr;
 };
 
 /// In Prometheus' text format: the process, kintsugi_replication_…, kintsugi_catalog_… and what was

@@ -4,22 +4,29 @@
 #include <future>
 #include <utility>
 
+#include "base/log.h"
 #include "base/time.h"
 #include "controlplane/controllers/shard_controllers.h"
 #include "controlplane/internal/abuse_totals.h"
 #include "controlplane/internal/shard_loop.h"
 #include "controlplane/internal/token_keys.h"
+#include "serving/memory_pressure.h"
 
 namespace kintsugi::controlplane {
 namespace {
 
 constexpr Duration kDrainLimit = seconds(10);
+constexpr Duration kMemoryLook = milliseconds(200);
 constexpr Duration kReadyPause = milliseconds(5);
 
 }  // namespace
 
 ShardServer::ShardServer(net::Loop& loop, store::Store& store, ShardServerParams params)
-    : loop_(loop), store_(store), params_(std::move(params)), ready_timer_(loop) {
+    : loop_(loop),
+      store_(store),
+      params_(std::move(params)),
+      ready_timer_(loop),
+      memory_timer_(loop) {
   if (params_.abuse == nullptr) {
     params_.abuse = std::make_shared<AbuseTotals>();
   }
@@ -89,7 +96,33 @@ Expected<void> ShardServer::open() {
   controllers_->start();
   unready_ = extra_.size();
   await_ready();
+  if (params_.pressure != nullptr) {
+    watch_memory();
+  }
   return {};
+}
+
+void ShardServer::watch_memory() {
+  using serving::ShedStep;
+  serving::MemoryPressure& pressure = *params_.pressure;
+  const ShedStep before = pressure.step();
+  const ShedStep now = pressure.look(loop_.now());
+  if (now != before) {
+    log_warn("memory", {{"shard", params_.name},
+                        {"step", serving::step_name(now)},
+                        {"used", static_cast<std::int64_t>(pressure.used())},
+                        {"budget", static_cast<std::int64_t>(pressure.budget())}});
+  }
+  if (params_.memory != nullptr) {
+    params_.memory->tighten(now >= ShedStep::kLists);
+  }
+  if (now >= ShedStep::kWatches) {
+    first_->shed();
+    for (const std::unique_ptr<Extra>& extra : extra_) {
+      extra->loop->post([one = extra.get()] { one->parts->shed(); });
+    }
+  }
+  memory_timer_.start(kMemoryLook, [this] { watch_memory(); });
 }
 
 void ShardServer::await_ready() {

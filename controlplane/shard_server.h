@@ -28,8 +28,9 @@ struct OutgoingPolicy;
 }
 
 namespace kintsugi::serving {
+class MemoryPressure;
 class ProcessLimits;
-}
+}  // namespace kintsugi::serving
 
 namespace kintsugi::controlplane {
 
@@ -69,6 +70,7 @@ struct ShardServerParams {
   std::shared_ptr<AbuseTotals> abuse;
   auth::TokenKeys token_keys{};  ///< of continue tokens; empty: those that stand in the store
   std::shared_ptr<MemoryBudget> memory;                 ///< of the process; null: without a bound
+  std::shared_ptr<serving::MemoryPressure> pressure;    ///< of the process; null: nobody looks
   std::shared_ptr<const CertificateEnds> certificates;  ///< for metrics; null: none
   RootAddress root;  ///< where the root shard is; unused on the root shard
 };
@@ -107,6 +109,8 @@ class ShardServer {
   [[nodiscard]] Expected<void> open_extra();
   /// No loop is ready before all are: what made the first one so has come to the others.
   void await_ready();
+  /// Again and again: loops give up what the pressure's step says.
+  void watch_memory();
 
   net::Loop& loop_;
   store::Store& store_;
@@ -116,7 +120,7 @@ class ShardServer {
   std::unique_ptr<ShardLoop> first_;
   std::unique_ptr<ShardControllers> controllers_;
   std::vector<std::unique_ptr<Extra>> extra_;
-  net::Timer ready_timer_;
+  net::Timer ready_timer_, memory_timer_;
   std::atomic<std::size_t> unready_ = 0;  ///< extra loops that do not know yet
 };
 

@@ -20,13 +20,14 @@ std::string told(std::string_view bytes, std::size_t step) {
   while (!bytes.empty() && fault == 0) {
     const std::string_view part = bytes.substr(0, step);
     bytes.remove_prefix(part.size());
-    fault = reader.feed(part, [&](WebSocketOpcode opcode, std::string_view payload) {
-      if (payload.size() > 125) {
-        std::abort();
-      }
-      seen += std::to_string(static_cast<int>(opcode)).append(":").append(payload);
-      seen += web_socket_close_answer(payload);
-    });
+    fault = reader.feed(
+        part, kintsugi::TimePoint(), [&](WebSocketOpcode opcode, std::string_view payload) {
+          if (payload.size() > 125) {
+            std::abort();
+          }
+          seen += std::to_string(static_cast<int>(opcode)).append(":").append(payload);
+          seen += web_socket_close_answer(payload);
+        });
   }
   return seen + std::to_string(fault);
 }

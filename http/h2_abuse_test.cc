@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "http/abuse.h"
+#include "http/abuse_watch.h"
 #include "http/testing/h2_abuse_rig.h"
 
 // A hostile or broken peer, byte by byte. Limits: SE-124 to SE-132.
@@ -333,7 +335,9 @@ TEST_P(H2Reader, WhenWindowUpdatesFollowOurData_TheyAreNoAbuse) {
 INSTANTIATE_TEST_SUITE_P(Parts, H2Reader,
                          ::testing::Values(std::size_t{1} << 20, std::size_t{4096}));
 
-TEST_F(H2Abuse, WhenPeerNeverReads_QueuedControlFramesAreBounded) {
+TEST_F(H2Abuse, SE130_WhenAPeerNeverReads_QueuedControlFramesAreBounded) {
+  AbuseCounters counters;
+  watch_abuse(*server, counters, false);
   bool ended = false;
   int sent = 0;
   while (!ended && sent < 10'000) {
@@ -343,7 +347,9 @@ TEST_F(H2Abuse, WhenPeerNeverReads_QueuedControlFramesAreBounded) {
     ended = !server->feed(frame(kPing, 0, 0, "12345678"));
   }
   EXPECT_TRUE(ended);
-  EXPECT_LE(sent, 1'600);
+  EXPECT_EQ(sent, 1'001) << "1,000 answers of its own wait, and no more";
+  EXPECT_EQ(counters.of(Abuse::kUnread), 1U);
+  EXPECT_EQ(counters.of(Abuse::kPing), 0U) << "not one a second";
 }
 
 TEST_F(H2Abuse, WhenRandomBytesFollowThePreface_NothingBreaks) {

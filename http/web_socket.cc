@@ -123,13 +123,19 @@ std::uint16_t WebSocketReader::read_length() noexcept {
   return length_ > kMaxFrame ? kWebSocketTooBig : std::uint16_t{0};
 }
 
-std::uint16_t WebSocketReader::finish(const OnControl& on_control) {
+std::uint16_t WebSocketReader::finish(TimePoint now, const OnControl& on_control) {
   const auto opcode = static_cast<WebSocketOpcode>(head_[0] & 0x0fU);
   have_ = 0;
   read_ = 0;
   if (!is_control()) {
     in_message_ = (head_[0] & kFinal) == 0;
-    return 0;
+    fragments_ = in_message_ ? fragments_ + 1 : 0;
+    return fragments_ > kMaxFragments ? kWebSocketPolicy : std::uint16_t{0};
+  }
+  constexpr Duration kEach = std::chrono::duration_cast<Duration>(seconds(1)) / kControlsPerSecond;
+  controls_until_ = std::max(controls_until_, now) + kEach;
+  if (controls_until_ - now > seconds(1)) {
+    return kWebSocketPolicy;
   }
   const std::string payload = std::exchange(control_, std::string());
   if (opcode == WebSocketOpcode::kClose) {
@@ -142,7 +148,8 @@ std::uint16_t WebSocketReader::finish(const OnControl& on_control) {
   return 0;
 }
 
-std::uint16_t WebSocketReader::feed(std::string_view bytes, const OnControl& on_control) {
+std::uint16_t WebSocketReader::feed(std::string_view bytes, TimePoint now,
+                                    const OnControl& on_control) {
   std::uint16_t fault = 0;
   while (!bytes.empty() && !done_) {
     if (have_ < head_size()) {
@@ -164,7 +171,7 @@ std::uint16_t WebSocketReader::feed(std::string_view bytes, const OnControl& on_
       bytes.remove_prefix(size);
     }
     if (fault == 0 && have_ == head_size() && have_ > 2 && read_ == length_) {
-      fault = finish(on_control);
+      fault = finish(now, on_control);
     }
     if (fault != 0) {
       done_ = true;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/time.h"
 #include "http/handler.h"
 
 /// The server's side of WebSockets (RFC 6455) over an HTTP/1.1 upgrade: handshake and frames,
@@ -42,27 +43,32 @@ inline constexpr std::uint16_t kWebSocketTooBig = 1009;  ///< close code: a fram
 /// dropped, control frames are told. Memory: one control frame.
 class WebSocketReader {
  public:
-  static constexpr std::uint64_t kMaxFrame = 64 * 1024;  ///< [bytes] of payload
+  static constexpr std::uint64_t kMaxFrame = 64 * 1024;   ///< [bytes] of payload
+  static constexpr std::size_t kMaxFragments = 1'024;     ///< of one message
+  static constexpr std::int64_t kControlsPerSecond = 10;  ///< and so many at once
   /// A whole ping, pong or close with its unmasked payload; nothing comes after a close.
   using OnControl = std::function<void(WebSocketOpcode opcode, std::string_view payload)>;
 
   /// Takes the next bytes, cut anywhere. @returns 0, or the close code for what is wrong; then, and
   /// after a close, all further bytes are dropped.
-  [[nodiscard]] std::uint16_t feed(std::string_view bytes, const OnControl& on_control);
+  [[nodiscard]] std::uint16_t feed(std::string_view bytes, TimePoint now,
+                                   const OnControl& on_control);
 
  private:
   [[nodiscard]] std::size_t head_size() const noexcept;
   [[nodiscard]] bool is_control() const noexcept { return (head_[0] & 0x08U) != 0; }
   [[nodiscard]] bool starts_well() const noexcept;
   [[nodiscard]] std::uint16_t read_length() noexcept;
-  [[nodiscard]] std::uint16_t finish(const OnControl& on_control);
+  [[nodiscard]] std::uint16_t finish(TimePoint now, const OnControl& on_control);
 
   std::array<unsigned char, 14> head_{};
-  std::size_t have_ = 0;      ///< bytes of the frame's head
-  std::uint64_t length_ = 0;  ///< payload bytes of the frame
-  std::uint64_t read_ = 0;    ///< of them
-  std::string control_;       ///< payload of a control frame
-  bool in_message_ = false;   ///< a fragmented message is open
+  std::size_t have_ = 0;        ///< bytes of the frame's head
+  std::uint64_t length_ = 0;    ///< payload bytes of the frame
+  std::uint64_t read_ = 0;      ///< of them
+  std::string control_;         ///< payload of a control frame
+  bool in_message_ = false;     ///< a fragmented message is open
+  std::size_t fragments_ = 0;   ///< of it
+  TimePoint controls_until_{};  ///< by then all control frames so far would have been in time
   bool done_ = false;
 };
 

@@ -35,12 +35,12 @@ std::string masked(unsigned first, std::string_view payload) {
 
 /// Feeds pieces of `step` bytes.
 std::uint16_t read(WebSocketReader& reader, std::string_view bytes, Controls& seen,
-                   std::size_t step = 1) {
+                   std::size_t step = 1, TimePoint now = {}) {
   for (; !bytes.empty(); bytes.remove_prefix(std::min(step, bytes.size()))) {
-    const std::uint16_t fault =
-        reader.feed(bytes.substr(0, step), [&](WebSocketOpcode opcode, std::string_view payload) {
-          seen.emplace_back(opcode, payload);
-        });
+    const std::uint16_t fault = reader.feed(bytes.substr(0, step), now,
+                                            [&](WebSocketOpcode opcode, std::string_view payload) {
+                                              seen.emplace_back(opcode, payload);
+                                            });
     if (fault != 0) {
       return fault;
     }
@@ -132,6 +132,40 @@ TEST(WebSocketReader, WhenAFrameIsMalformed_NamesTheCloseCode) {
     EXPECT_EQ(read(reader, masked(0x89, "late"), seen), 0);
     EXPECT_TRUE(seen.empty()) << bytes;
   }
+}
+
+TEST(WebSocketReader, SE134_WhenAClientFloods_IsToldItsCode) {
+  std::string fragments = masked(0x01, "a");
+  for (std::size_t i = 1; i < WebSocketReader::kMaxFragments; ++i) {
+    fragments += masked(0x00, "");
+  }
+  std::string pings;
+  for (int i = 0; i < 10; ++i) {
+    pings += masked(0x89, "p");
+  }
+  struct Case {
+    std::string bytes;
+    std::uint16_t code;
+    std::size_t controls;
+  };
+  const Case cases[] = {{web_socket_frame(WebSocketOpcode::kPing, "bare"), 1002, 0},
+                        {fragments + masked(0x80, "end") + fragments, 0, 0},
+                        {fragments + masked(0x00, "one more"), 1008, 0},
+                        {pings, 0, 10},
+                        {pings + masked(0x8a, "unasked pong"), 1008, 10}};
+  for (const Case& one : cases) {
+    WebSocketReader reader;
+    Controls seen;
+    EXPECT_EQ(read(reader, one.bytes, seen, 1, TimePoint() + seconds(5)), one.code);
+    EXPECT_EQ(seen.size(), one.controls);
+  }
+  WebSocketReader reader;
+  Controls seen;
+  for (int second = 0; second < 5; ++second) {
+    EXPECT_EQ(read(reader, pings, seen, 64, TimePoint() + seconds(second)), 0);
+  }
+  EXPECT_EQ(seen.size(), 50U) << "ten a second, for ever";
+  EXPECT_EQ(read(reader, masked(0x89, "p"), seen, 64, TimePoint() + seconds(4)), 1008);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
 #include <tuple>
 
 #include "krm/go_text.h"
@@ -391,6 +392,19 @@ Expected<Selector> Selector::parse(std::string_view text) {
     return fail(Errc::kBadRequest, std::move(fault));
   }
   return Selector(std::move(requirements));
+}
+
+Expected<Selector> Selector::parse_asked(std::string_view text) {
+  if (text.size() > kMostAskedBytes) {
+    return fail(Errc::kBadRequest,
+                "the label selector is longer than " + std::to_string(kMostAskedBytes) + " bytes");
+  }
+  Expected<Selector> asked = parse(text);
+  if (asked && asked->requirements_.size() > kMostAskedTerms) {
+    return fail(Errc::kBadRequest,
+                "the label selector has more than " + std::to_string(kMostAskedTerms) + " terms");
+  }
+  return asked;
 }
 
 Expected<Selector> Selector::from_json(const Json& selector) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,6 +45,12 @@ class Selector {
   /// The query form, `a=b,c in (d,e),!f`; "" matches everything.
   /// @error kBadRequest with Kubernetes' text ("unable to parse requirement: …", AM-253, AM-254).
   [[nodiscard]] static Expected<Selector> parse(std::string_view text);
+
+  /// The same of what a client asks for: with bounds of what it makes us keep and compare
+  /// (SE-087).
+  /// @error kBadRequest besides those: longer than kMostAskedBytes, more than kMostAskedTerms.
+  [[nodiscard]] static Expected<Selector> parse_asked(std::string_view text);
+  static constexpr std::size_t kMostAskedBytes = 64 * 1024, kMostAskedTerms = 1'000;
 
   /// {"matchLabels": …, "matchExpressions": …}; null and {} match everything.
   /// @error kInvalid with the text that LabelSelectorAsSelector gives (`"Foo" is not a valid label

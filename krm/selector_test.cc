@@ -84,6 +84,25 @@ TEST(Selector, WhenKeyOrValueIsInvalid_TextNamesItAM254) {
             "unable to parse requirement: values[0][b]: Invalid value: \"-x\": a va");
 }
 
+TEST(Selector, WhenAskedForByAClient_SE087_ItIsBounded) {
+  const auto terms = [](std::size_t number, std::size_t value) {
+    std::string text;
+    for (std::size_t i = 0; i < number; ++i) {
+      text += (i == 0 ? "" : ",") + ("k" + std::to_string(i % 7)) + "=" + std::string(value, 'v');
+    }
+    return text;
+  };
+  EXPECT_TRUE(Selector::parse_asked(terms(1'000, 1)));
+  EXPECT_TRUE(Selector::parse_asked(std::string(1 << 16, ' '))) << "no term, and just so long";
+  for (const std::string& text : {terms(1'001, 1), std::string((1 << 16) + 1, ' '),
+                                  terms(1'000, 62) + std::string(999, ' ')}) {
+    const Expected<Selector> asked = Selector::parse_asked(text);
+    ASSERT_FALSE(asked) << text.size();
+    EXPECT_EQ(asked.error().code(), Errc::kBadRequest);
+    EXPECT_TRUE(Selector::parse(text)) << "what we make ourselves has no bound";
+  }
+}
+
 TEST(Selector, WhenJsonForm_StringIsCanonical) {
   const auto text = [](std::string_view json) {
     const Expected<Selector> parsed = Selector::from_json(*Json::parse(json));

@@ -14,6 +14,7 @@ constexpr std::size_t kPerCore = 10'000, kMost = 100'000;
 constexpr std::size_t kPerAddress = 1'000, kPerPayer = 256;
 constexpr std::uint32_t kNewPerSecond = 50;
 constexpr std::size_t kLeastSweep = 1'024;
+constexpr std::size_t kOwnFiles = 64;  ///< descriptors that are kept where a tenth is fewer
 
 Duration interval_of(const ConnectionLimits& limits) noexcept {
   return Duration(seconds(1)) / limits.new_per_second;
@@ -164,8 +165,9 @@ ConnectionLimits connection_limits(std::size_t process, std::size_t per_address,
   ConnectionLimits out;
   rlimit files{};
   const bool known = ::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
+  const auto all = static_cast<std::size_t>(files.rlim_cur);
   const std::size_t usable =
-      known ? static_cast<std::size_t>(files.rlim_cur) / 10 * 9 : std::size_t{kMost};
+      known ? std::min(all / 10 * 9, std::max(all, 2 * kOwnFiles) - kOwnFiles) : std::size_t{kMost};
   const std::size_t cores = std::max(2U, std::thread::hardware_concurrency());
   out.process = std::min(process != 0 ? process : std::min(cores * kPerCore, kMost), usable);
   out.per_address = per_address != 0 ? per_address : kPerAddress;

@@ -273,5 +273,111 @@ TEST(TlsListener, WhenManyShakeHandsAtOnce_PERF214_ATurnTakesAFewAndAllHaveTheir
   EXPECT_LE(most, 8U);
 }
 
+/// A client whose TLS is driven by hand.
+struct TlsClient {
+  explicit TlsClient(Fixture& f) : fixture(f), raw(f.listener->port()) {
+    SSL_set_connect_state(ssl.get());
+    SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+    EXPECT_TRUE(fixture.until([&] { return SSL_do_handshake(ssl.get()) == 1 || (pass(), false); }));
+    pass();
+  }
+  /// What each side has to say.
+  void pass() {
+    char* bytes = nullptr;
+    if (const long size = BIO_get_mem_data(SSL_get_wbio(ssl.get()), &bytes); size > 0) {
+      // The server may be gone.
+      (void)::send(raw.fd, bytes, static_cast<std::size_t>(size), MSG_NOSIGNAL);
+      (void)BIO_reset(SSL_get_wbio(ssl.get()));
+    }
+    over = raw.ended();
+    BIO_write(SSL_get_rbio(ssl.get()), raw.received.data(), static_cast<int>(raw.received.size()));
+    raw.received.clear();
+    char plain[4096];
+    for (int count = 0; (count = SSL_read(ssl.get(), plain, sizeof plain)) > 0;) {
+      heard.append(plain, static_cast<std::size_t>(count));
+    }
+  }
+  /// One byte a record.
+  void say(std::string_view text) {
+    for (const char& byte : text) {
+      (void)SSL_write(ssl.get(), &byte, 1);
+    }
+  }
+  bool hears(std::string_view text) {
+    return fixture.until([&] {
+      pass();
+      return over || heard.find(text) != std::string::npos;
+    }) && heard.find(text) != std::string::npos;
+  }
+  bool ends() {
+    return fixture.until([&] {
+      pass();
+      return over;
+    });
+  }
+  Fixture& fixture;
+  RawClient raw;
+  const SslPtr ssl{SSL_new(Certificates::client_tls()->native())};
+  std::string heard;
+  bool over = false;
+};
+
+ListenerParams with_tls() {
+  ListenerParams params;
+  params.tls = Certificates::server_tls();
+  return params;
+}
+
+TEST(TlsListener, SE133_WhenAHelloIsTooLong_ClosesBeforeItIsWhole) {
+  Fixture fixture(with_tls());
+  // Records of a message of 100 kB, of which 18 kB come.
+  std::string hello("\x16\x03\x01\x20\x00\x01\x01\x86\xa0", 9);
+  hello += std::string(0x2000 - 4, 'x');
+  const std::string more = std::string("\x16\x03\x01\x20\x00", 5) + std::string(0x2000, 'x');
+  RawClient client(fixture.listener->port());
+  client.send(hello + more + more);
+  ASSERT_TRUE(fixture.until([&] { return client.ended(); }));
+  EXPECT_EQ(fixture.listener->stats().handshake_errors, 1U);
+  TlsClient usual(fixture);
+  usual.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(usual.hears("HTTP/1.1 "));
+}
+
+TEST(TlsListener, SE133_WhenKeysAreUpdatedAgainAndAgain_Closes) {
+  Fixture fixture(with_tls());
+  TlsClient client(fixture);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(SSL_key_update(client.ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+    client.say("\r\n");
+    client.pass();
+  }
+  client.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(client.hears("HTTP/1.1 ")) << "ten a minute are nobody's attack";
+  for (int i = 0; i < 30 && !client.over; ++i) {
+    (void)SSL_key_update(client.ssl.get(), SSL_KEY_UPDATE_REQUESTED);
+    client.say("G");
+    client.pass();
+  }
+  EXPECT_TRUE(client.ends());
+}
+
+TEST(TlsListener, SE133_WhenRecordsAreTiny_ClosesOnceTheyAreManyAndBringNothing) {
+  Fixture fixture(with_tls());
+  TlsClient client(fixture);
+  client.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(client.hears("HTTP/1.1 "));
+  client.say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n");
+  client.say(std::string(8'000, 'x'));
+  const std::uint64_t before = fixture.listener->stats().connections;
+  client.pass();
+  EXPECT_FALSE(client.over);
+  EXPECT_EQ(before, 1U);
+  for (int i = 0; i < 10 && !client.over; ++i) {
+    client.say(std::string(1'000, 'x'));
+    client.pass();
+  }
+  EXPECT_TRUE(client.ends());
+}
+
 }  // namespace
 }  // namespace kintsugi::net

@@ -27,6 +27,14 @@ void forget_tls_errors() noexcept {
   }
 }
 
+/// What a server takes of one client (SE-133).
+constexpr std::size_t kMostHello = 17 * 1024;  ///< [bytes] 16 KiB and the heads of its records
+constexpr std::size_t kTinyRecord = 64;        ///< [bytes]
+/// Tiny records: so many, and one for as many bytes that it has got: an acknowledgement, a request.
+constexpr std::uint64_t kTinyFree = 16'384, kTinyPerSent = 32;
+/// A minute.
+constexpr std::uint32_t kKeyUpdates = 10;
+
 }  // namespace
 
 /// OpenSSL's view of a transport: reads what receive() got, writes into the loop's output buffer,
@@ -78,6 +86,32 @@ void Transport::set_tls(SslPtr ssl) {
   BIO* bio = BIO_new(TransportBio::method());
   BIO_set_data(bio, this);
   SSL_set_bio(ssl_.get(), bio, bio);
+  if (SSL_is_server(ssl_.get()) != 0) {
+    SSL_set_info_callback(ssl_.get(), on_step);
+  }
+}
+
+void Transport::on_step(const SSL* ssl, int where, int /*result*/) noexcept {
+  auto* self = static_cast<Transport*>(BIO_get_data(SSL_get_rbio(ssl)));
+  if ((where & SSL_CB_LOOP) == 0 || SSL_get_state(ssl) != TLS_ST_SR_KEY_UPDATE) {
+    return;
+  }
+  if (const TimePoint now = Clock::now(); now - self->minute_ >= seconds(60)) {
+    self->minute_ = now;
+    self->key_updates_ = 0;
+  }
+  ++self->key_updates_;
+}
+
+bool Transport::is_flooded_by(std::size_t bytes) noexcept {
+  return bytes < kTinyRecord && ++tiny_records_ > kTinyFree + bytes_out_ / kTinyPerSent &&
+         SSL_is_server(ssl_.get()) != 0;
+}
+
+Transport::Result Transport::refuse(const char* why) {
+  broken_ = true;
+  error_ = why;
+  return Result::kBroken;
 }
 
 Transport::Result Transport::receive(bool& full) noexcept {
@@ -139,6 +173,10 @@ Transport::Result Transport::handshake() noexcept {
   std::optional<SessionScope> scope;
   if (SSL_is_server(ssl_.get()) != 0) {
     scope.emplace();
+    const OSSL_HANDSHAKE_STATE state = SSL_get_state(ssl_.get());
+    if (bytes_in_ > kMostHello && (state == TLS_ST_BEFORE || state == TLS_ST_SR_CLNT_HELLO)) {
+      return refuse("the ClientHello is too long");
+    }
   }
   const int result = SSL_do_handshake(ssl_.get());
   scope.reset();
@@ -170,6 +208,13 @@ Transport::Result Transport::decrypt(std::string_view& plain) noexcept {
       break;
     }
     total += count;
+    if (is_flooded_by(count)) {
+      result = refuse("too many tiny records");
+      break;
+    }
+  }
+  if (key_updates_ > kKeyUpdates) {
+    result = refuse("too many KeyUpdates");
   }
   received_ = {};
   plain = {scratch_.plain.data(), total};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/time.h"
 #include "net/internal/io_scratch.h"
 #include "net/internal/tls_internal.h"
 
@@ -93,6 +94,11 @@ class Transport {
 
  private:
   friend struct TransportBio;
+  /// OpenSSL's word of a step of the handshake, or of a KeyUpdate.
+  static void on_step(const SSL* ssl, int where, int result) noexcept;
+  /// A record of so many bytes has come. True: there are too many tiny ones (SE-133).
+  [[nodiscard]] bool is_flooded_by(std::size_t bytes) noexcept;
+  [[nodiscard]] Result refuse(const char* why);
   [[nodiscard]] Result fault(int ssl_result) noexcept;
   void queue(const char* bytes, std::size_t size) noexcept;
 
@@ -107,6 +113,9 @@ class Transport {
   std::string held_;  // cipher text (or plain text without TLS) that the kernel did not take yet
   std::string error_;
   std::uint64_t bytes_in_ = 0, bytes_out_ = 0;
+  std::uint64_t tiny_records_ = 0;
+  TimePoint minute_{};
+  std::uint32_t key_updates_ = 0;  // of a client, in this minute
 };
 
 /// TCP_NODELAY, keep-alive after 30 s, TCP_USER_TIMEOUT 30 s. Best effort: none of them decides

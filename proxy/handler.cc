@@ -194,11 +194,14 @@ ProxyHandler::Answer ProxyHandler::charge(Request&& request, http::ResponseStrea
       return serving::answer_error(request.head, stream, room.error());
     }
   }
-  Answer answer = take(std::move(request), stream, std::move(route), passed);
   if (pass.is_empty()) {
-    return answer;
+    return take(std::move(request), stream, std::move(route), passed);
   }
-  return std::make_unique<serving::LimitedRequest>(std::move(answer), std::move(pass));
+  auto charged = std::make_unique<serving::ChargedRequest>(stream, std::move(pass));
+  charged->begin_with([&](http::ResponseStream& answer) {
+    return take(std::move(request), answer, std::move(route), passed);
+  });
+  return charged;
 }
 
 ProxyHandler::Answer ProxyHandler::take(Request&& request, http::ResponseStream& stream,

@@ -119,7 +119,7 @@ class ProxyHandler final : public RoutedHandler {
   /// Ends forwarded watches in order within about `spread`.
   void end_watches(Duration spread) { forward_.watches.start(spread); }
   /// Memory runs short: ends some forwarded watches that nobody reads. @returns how many.
-  std::size_t shed_watches(std::size_t most) { return forward_.watches.shed(most); }
+  std::size_t shed_watches(std::size_t most, bool all) { return forward_.watches.shed(most, all); }
   /// Proofs of identities have ended: what rests on them ends in order (SE-042).
   void end_unproven() { forward_.end_unproven(); }
   /// What cursors and continue tokens mean.
@@ -161,7 +161,7 @@ class ProxyHandler final : public RoutedHandler {
     facts_.clusters = clusters;
   }
   /// The same.
-  void set_limits(const ForwardLimits& limits) noexcept { forward_.limits = limits; }
+  void set_limits(const ForwardLimits& limits) { forward_.set_limits(limits); }
 
  private:
   using Answer = std::unique_ptr<http::RequestHandler>;

@@ -210,6 +210,9 @@ void ProxyControl::watch_memory() {
                         {"used", static_cast<std::int64_t>(shared_->pressure->used())},
                         {"budget", static_cast<std::int64_t>(shared_->pressure->budget())}});
   }
+  const bool is_short = now >= serving::ShedStep::kLists;
+  shared_->memory->tighten(is_short);
+  shared_->list_gate->tighten(is_short);
   if (now >= serving::ShedStep::kWatches) {
     for (const auto& one : loops_) {
       one->shed();

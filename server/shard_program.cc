@@ -29,6 +29,7 @@
 #include "server/kubeconfig.h"
 #include "server/program.h"
 #include "server/shard_files.h"
+#include "serving/memory_pressure.h"
 #include "store/lmdb/lmdb_store.h"
 
 namespace kintsugi::server {
@@ -93,6 +94,7 @@ class ShardProgram {
     params.hides_existence = options_.tenants.hides_existence();
     params.memory = std::make_shared<MemoryBudget>(
         options_.memory_budget != 0 ? options_.memory_budget : memory_limit() / 4 * 3);
+    params.pressure = std::make_shared<serving::MemoryPressure>(options_.memory_budget);
     params.external_url = proxy_url(options_.layout);
     params.root = [this] { return root_address(); };
     return params;
@@ -214,6 +216,9 @@ class ShardProgram {
                                          [this](const std::vector<std::string>&) { reload(); });
     std::vector<std::string> files = credentials_.followed();
     files.push_back(encryption_->file());
+    if (!options_.limits_file.empty()) {
+      files.push_back(options_.limits_file);
+    }
     watch_->set_files(files);
   }
 
@@ -268,6 +273,7 @@ class ShardProgram {
   /// The set of load_serving() on a thread of its own; the old one stays where that fails. Asked
   /// for again meanwhile, it is read once more.
   void reload() {
+    reload_limits();
     if (std::exchange(loading_, true)) {
       load_once_more_ = true;
       return;
@@ -279,6 +285,15 @@ class ShardProgram {
       auto loaded = std::make_shared<Expected<ShardCredentials::Serving>>(load_again());
       loop_.post([this, loaded] { take(*loaded); });
     });
+  }
+
+  void reload_limits() const {
+    if (!options_.reload_limits) {
+      return;
+    }
+    if (auto taken = options_.reload_limits(*options_.limits); !taken) {
+      log_error("limits cannot be read again", {{"error", taken.error().to_string()}});
+    }
   }
 
   /// The loader's. The verifier takes the lists here: it works through all of them.

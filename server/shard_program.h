@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,7 +35,10 @@ struct ShardOptions {
   std::uint32_t loops = 1;  ///< threads that serve, 1 to 64
   apiserver::ConcurrencyLimits concurrency;
   std::shared_ptr<serving::ProcessLimits> limits;  ///< who waits for a seat, who is refused
-  store::Sums quotas = store::no_limits();         ///< ShardServerParams::quotas
+  std::string limits_file;                         ///< where some of them are from; "": nowhere
+  /// Reads them again. @error kConfig, kIo: they stay
+  std::function<Expected<void>(serving::ProcessLimits&)> reload_limits;
+  store::Sums quotas = store::no_limits();  ///< ShardServerParams::quotas
   std::size_t memory_budget = 0;   ///< [bytes] 0: three quarters of what the process may use
   bool claims_escalation = false;  ///< ShardServerParams::claims_escalation
   std::string audit_log;           ///< "": none

@@ -173,6 +173,9 @@ class Installation {
       for (std::string& more : options_.tenants.arguments()) {
         arguments.push_back(std::move(more));
       }
+      for (std::string& more : options_.limits.arguments(options_.shards)) {
+        arguments.push_back(std::move(more));
+      }
       if (auto started = start_process(shard_name(i), std::move(arguments)); !started) {
         return started;
       }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/layout.h"
+#include "server/limit_options.h"
 #include "server/shard_program.h"
 #include "server/tenant_options.h"
 
@@ -24,6 +25,7 @@ struct UpOptions {
   std::string wildcard = "serve";     ///< as in proxy.yaml
   std::string consumers = "ignored";  ///< as in proxy.yaml, of endpoint_slice
   TenantOptions tenants;
+  InstallationLimits limits;
   ShardRevocations revocations;  ///< for the proxy and every shard
   std::string join_address;      ///< where who has a token joins (SE-147); "": nowhere
   std::uint16_t join_port = 0;

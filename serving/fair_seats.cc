@@ -102,9 +102,10 @@ bool FairSeats::sit_if_quiet(Seat& seat, Level level) noexcept {
 
 bool FairSeats::enter(Seat& seat, const Who& who, FairQueues::Ask ask,
                       std::function<void(Expected<void>)> then) {
-  if (sit_if_quiet(seat, who.level)) {
+  if ((ask.width == 1 || queues_.limits().seats == 0) && sit_if_quiet(seat, who.level)) {
     return true;
   }
+  seat.seats_ = this;
   const Flow flow{who.level, siphash(key_, who.payer), siphash(key_, who.cluster)};
   remember(flow.payer, who.payer);
   ask.queues = ask.queues || !may_begin();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "auth/payer.h"
+#include "serving/fair_seats.h"
 
 namespace kintsugi::serving {
 namespace {
@@ -16,6 +17,9 @@ std::shared_ptr<auth::CertificateIdentity> make_identity(const IdentityParams& p
   }
   auth::UserInfo user;
   user.name = identity->common_name;
+  if (identity->organizations.size() > auth::kMostGroups) {
+    return identity;
+  }
   std::vector<std::string> groups = identity->organizations;
   groups.emplace_back(auth::kGroupAuthenticated);
   user.groups = auth::filter_groups(groups, params.pass_groups, params.drop_groups);
@@ -49,6 +53,11 @@ const ConnectionIdentity* identity_of(const http::PeerInfo& peer) noexcept {
 
 bool is_nobody(const http::RequestHead& head, const http::PeerInfo& peer) noexcept {
   return identity_of(peer) == nullptr && !head.headers.contains("authorization");
+}
+
+Level level_of(const http::PeerInfo& peer) noexcept {
+  const ConnectionIdentity* identity = identity_of(peer);
+  return identity != nullptr && identity->user ? level_of(*identity->user) : Level::kUnknown;
 }
 
 net::BodyPayer payer_of(const http::PeerInfo& peer) {

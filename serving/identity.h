@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "http/handler.h"
 #include "net/body_gate.h"
+#include "serving/fair_queues.h"
 
 namespace kintsugi::serving {
 
@@ -42,6 +43,9 @@ struct IdentityParams {
 /// Who pays for what is held while a request of this connection is answered (SE-079): the user, or
 /// the address of a stranger.
 [[nodiscard]] net::BodyPayer payer_of(const http::PeerInfo& peer);
+
+/// The level of who asks, as far as the connection tells.
+[[nodiscard]] Level level_of(const http::PeerInfo& peer) noexcept;
 
 /// The proxy does not know who asks, and there is nothing that could tell a shard: merged reads
 /// take more (AGG-1705).

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "http/handler.h"
+#include "serving/pass_through.h"
 #include "serving/request_limits.h"
 
 namespace kintsugi::serving {
@@ -26,6 +27,33 @@ class LimitedRequest final : public http::RequestHandler {
 
  private:
   std::unique_ptr<http::RequestHandler> inner_;
+  RequestLimiter::Pass pass_;
+};
+
+/// The same of one whose answer tells whether anything was done: 429 gives its tokens back
+/// (SE-077).
+class ChargedRequest final : public PassThrough {
+ public:
+  ChargedRequest(http::ResponseStream& stream, RequestLimiter::Pass pass)
+      : PassThrough(stream), pass_(std::move(pass)) {}
+  /// @param answer  answers into the stream that it is given, and is what closes it
+  template <class Answer>
+  void begin_with(Answer&& answer) {
+    begin_as(std::forward<Answer>(answer));
+  }
+  void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
+    if (status == kTooMany) {
+      pass_.take_back();
+    }
+    PassThrough::send_head(status, headers, end);
+  }
+  void on_close(Errc cause) noexcept override {
+    PassThrough::on_close(cause);
+    pass_.give_back();
+  }
+
+ private:
+  static constexpr int kTooMany = 429;
   RequestLimiter::Pass pass_;
 };
 

@@ -13,6 +13,7 @@
 namespace kintsugi::serving {
 namespace {
 
+constexpr int kShedRetrySeconds = 5;
 constexpr Duration kLimitAgain = seconds(10);
 constexpr Duration kTrimAgain = seconds(2);
 /// Of the budget, by step; a step is left 5 % lower.
@@ -35,6 +36,12 @@ std::string_view step_name(ShedStep step) noexcept {
   constexpr std::array<std::string_view, kShedSteps> kNames{"none",    "caches",  "lists",
                                                             "watches", "tenants", "connections"};
   return kNames[static_cast<std::size_t>(step)];
+}
+
+Error memory_is_short() {
+  Error error(Errc::kTooManyRequests, "Too many requests: memory is short, please try again.");
+  error.edit().retry_after_seconds = kShedRetrySeconds;
+  return error;
 }
 
 MemoryPressure::MemoryPressure(std::size_t budget, std::string root)
@@ -75,10 +82,11 @@ ShedStep MemoryPressure::judge(std::size_t used, std::size_t budget) noexcept {
 void MemoryPressure::fill(MetricFamilies& out) const {
   out.gauge("kintsugi_memory_used_bytes", "memory of the process itself, without pages of files",
             used());
-  out.gauge("kintsugi_shed_step",
-            "what is given up since memory runs short: 0 nothing, 1 caches, 3 watches that nobody "
-            "reads, 4 requests of tenants, 5 idle connections",
-            static_cast<std::uint64_t>(step()));
+  out.gauge(
+      "kintsugi_shed_step",
+      "what is given up since memory runs short: 0 nothing, 1 caches, 2 large lists and bodies "
+      "wait, 3 watches that nobody reads, 4 requests of tenants, 5 idle connections",
+      static_cast<std::uint64_t>(step()));
   out.counter("kintsugi_shed_total", "what was given up since memory ran short", {"step"});
   for (const ShedStep step :
        {ShedStep::kCaches, ShedStep::kWatches, ShedStep::kTenants, ShedStep::kConnections}) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/time.h"
 
 namespace kintsugi {
@@ -19,7 +20,7 @@ namespace kintsugi::serving {
 enum class ShedStep : std::uint8_t {
   kNone,
   kCaches,       ///< 70 %: what the allocator keeps goes back
-  kLists,        ///< 80 %
+  kLists,        ///< 80 %: fewer lists run at once, bodies get a quarter of their bounds
   kWatches,      ///< 85 %: those end whose clients do not read
   kTenants,      ///< 90 %: tenants and strangers get 429
   kConnections,  ///< 95 %: idle ones end
@@ -27,6 +28,9 @@ enum class ShedStep : std::uint8_t {
 inline constexpr std::size_t kShedSteps = 6;
 /// "caches", …: the label `step`.
 [[nodiscard]] std::string_view step_name(ShedStep step) noexcept;
+
+/// The answer to tenants and strangers from kTenants on.
+[[nodiscard]] Error memory_is_short();
 
 /// How the memory of the process stands to its budget. One thread looks now and then, any may ask.
 class MemoryPressure {

@@ -48,6 +48,12 @@ class PassThrough : public http::ResponseStream, public http::RequestHandler {
   void begin(Handler& inner, Request&& request) {
     inner_ = inner.on_request(std::forward<Request>(request), *this);
   }
+  /// The same with something that is called with the stream for the answer, and returns who
+  /// answers.
+  template <class Ask>
+  void begin_as(Ask&& ask) {
+    inner_ = std::forward<Ask>(ask)(static_cast<http::ResponseStream&>(*this));
+  }
 
  private:
   http::ResponseStream& stream_;

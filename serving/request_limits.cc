@@ -30,6 +30,7 @@ RequestLimiter::Pass::Pass(Pass&& other) noexcept
     : limiter_(std::move(other.limiter_)),
       buckets_(other.buckets_),
       weights_(other.weights_),
+      of_(other.of_),
       count_(std::exchange(other.count_, std::uint8_t{0})),
       watch_(other.watch_) {}
 
@@ -39,6 +40,7 @@ RequestLimiter::Pass& RequestLimiter::Pass::operator=(Pass&& other) noexcept {
     limiter_ = std::move(other.limiter_);
     buckets_ = other.buckets_;
     weights_ = other.weights_;
+    of_ = other.of_;
     count_ = std::exchange(other.count_, std::uint8_t{0});
     watch_ = other.watch_;
   }
@@ -56,6 +58,15 @@ void RequestLimiter::Pass::give_back() noexcept {
   }
   count_ = 0;
   limiter_.reset();
+}
+
+void RequestLimiter::Pass::take_back() noexcept {
+  for (std::size_t i = 0; limiter_ != nullptr && i < count_; ++i) {
+    const Rule& rule = limiter_->rules_[static_cast<std::size_t>(of_[i])];
+    (*limiter_->buckets_)[buckets_[i]].full_at.fetch_sub(
+        rule.interval.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+  give_back();
 }
 
 std::shared_ptr<RequestLimiter> RequestLimiter::make(const RequestLimits& limits) {
@@ -231,6 +242,7 @@ Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view n
   pass.limiter_ = self_.lock();
   pass.watch_ = is_watch;
   pass.weights_[pass.count_] = weight;
+  pass.of_[pass.count_] = of;
   pass.buckets_[pass.count_++] = static_cast<std::uint32_t>(bucket - buckets_->data());
   return {};
 }

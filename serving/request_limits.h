@@ -68,6 +68,8 @@ class RequestLimiter {
     Pass& operator=(Pass&& other) noexcept;
     ~Pass() { give_back(); }
     void give_back() noexcept;
+    /// The same, and the tokens of the rates: the request was turned away before anything was done.
+    void take_back() noexcept;
     [[nodiscard]] bool is_empty() const noexcept { return limiter_ == nullptr; }
 
    private:
@@ -75,6 +77,7 @@ class RequestLimiter {
     std::shared_ptr<RequestLimiter> limiter_;
     std::array<std::uint32_t, 6> buckets_{};
     std::array<std::uint32_t, 6> weights_{};
+    std::array<LimitOf, 6> of_{};
     std::uint8_t count_ = 0;
     bool watch_ = false;
   };

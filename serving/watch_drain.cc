@@ -1,10 +1,11 @@
 #include "serving/watch_drain.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
 #include <utility>
 #include <vector>
+
+#include "serving/payer_bounds.h"
+#include "serving/shed_order.h"
 
 namespace kintsugi::serving {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 constexpr Duration kShortestTick = milliseconds(10);
 constexpr Duration kYoungest = seconds(1);
 constexpr Duration kPerUnproven = milliseconds(5);
+constexpr std::uint32_t kIdleLooks = 8;  ///< within the time that makes a watch idle
 
 }  // namespace
 
@@ -21,6 +23,9 @@ void WatchDrain::add(Watch& watch) noexcept {
   if (watch.is_unproven() && unproven_ != nullptr) {
     unproven_->end_unproven(*this);
     return;
+  }
+  if (idle_ > Duration::zero() && !looks_) {
+    look_for_idle();
   }
   if (size_ == 1 && draining_) {
     timer_.start(pause_, [this] { tick(); });
@@ -53,38 +58,46 @@ void WatchDrain::start(Duration spread) {
   tick();
 }
 
-std::size_t WatchDrain::shed(std::size_t most) {
-  std::map<std::string, std::vector<std::pair<std::size_t, Watch*>>> behind;
-  std::map<std::string, std::size_t> sums;
-  for (Watch* watch = head_; watch != nullptr; watch = watch->next_) {
-    if (const std::size_t bytes = watch->backlog(); bytes > 0) {
-      const std::string payer = watch->payer();
-      behind[payer].emplace_back(bytes, watch);
-      sums[payer] += bytes;
-    }
+void WatchDrain::end_when_idle(Duration idle) {
+  idle_ = idle;
+  if (size_ != 0 && !looks_) {
+    look_for_idle();
   }
-  std::vector<std::pair<std::size_t, const std::string*>> payers;
-  for (const auto& [payer, bytes] : sums) {
-    payers.emplace_back(bytes, &payer);
-  }
-  std::sort(payers.begin(), payers.end(), [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first > b.first : *a.second < *b.second;
-  });
-  std::size_t ended = 0;
-  for (const auto& [bytes, payer] : payers) {
-    auto& watches = behind[*payer];
-    std::stable_sort(watches.begin(), watches.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
-    for (const auto& [waits, watch] : watches) {
-      if (ended == most) {
-        return ended;
-      }
+}
+
+void WatchDrain::look_for_idle() {
+  for (Watch* watch = head_; watch != nullptr;) {
+    Watch* const next = watch->next_;
+    const bool moved = std::exchange(watch->moves_seen_, watch->moves_) != watch->moves_;
+    watch->still_ = moved ? 0 : watch->still_ + 1;
+    if (watch->still_ > kIdleLooks) {
       remove(*watch);
-      watch->end_at_once();
-      ++ended;
+      watch->end_in_order();
+    }
+    watch = next;
+  }
+  looks_ = head_ != nullptr && idle_ > Duration::zero();
+  if (looks_) {
+    idle_timer_.start(std::max<Duration>(idle_ / kIdleLooks, milliseconds(1)),
+                      [this] { look_for_idle(); });
+  }
+}
+
+std::size_t WatchDrain::shed(std::size_t most, bool all) {
+  std::vector<Behind<Watch>> behind;
+  for (Watch* watch = head_; watch != nullptr; watch = watch->next_) {
+    const std::size_t bytes = watch->backlog();
+    if (bytes > 0 && (all || is_bounded(watch->level()))) {
+      behind.push_back({bytes, watch->payer(), watch});
     }
   }
-  return ended;
+  put_in_shed_order(behind);
+  behind.resize(std::min(most, behind.size()));
+  for (const Behind<Watch>& one : behind) {
+    remove(*one.watch);
+    one.watch->end_at_once();
+  }
+  return behind.size();
 }
 
 std::size_t WatchDrain::take(WatchDrain& from, const std::function<bool(const Watch&)>& is_meant) {

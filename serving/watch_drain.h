@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "auth/proof.h"
 #include "base/time.h"
 #include "net/loop.h"
+#include "serving/fair_queues.h"
 
 namespace kintsugi::serving {
 
@@ -29,8 +31,9 @@ class WatchDrain {
     [[nodiscard]] virtual const void* source() const noexcept { return nullptr; }
     /// What waits for its client to read it [bytes].
     [[nodiscard]] virtual std::size_t backlog() const noexcept { return 0; }
-    /// Who pays for it.
+    /// Who pays for it, and with what right.
     [[nodiscard]] virtual std::string payer() const { return {}; }
+    [[nodiscard]] virtual Level level() const { return Level::kUnknown; }
     /// End the stream now; what waits is dropped. Called once, after the watch left the list.
     virtual void end_at_once() noexcept { end_in_order(); }
     /// Who asked is not proven any more.
@@ -44,6 +47,8 @@ class WatchDrain {
 
    protected:
     ~Watch() = default;
+    /// Something came or went: it is not idle.
+    void touch() noexcept { ++moves_; }
 
    private:
     friend class WatchDrain;
@@ -51,12 +56,14 @@ class WatchDrain {
     Watch* next_ = nullptr;
     Watch* previous_ = nullptr;
     TimePoint since_{};
+    std::uint32_t moves_ = 0, moves_seen_ = 0;
+    std::uint32_t still_ = 0;  // looks in a row that have seen no move
     WatchDrain* list_ = nullptr;
   };
 
   /// @param unproven where watches go that turn out to have lost their proof when they are added.
   explicit WatchDrain(net::Loop& loop, WatchDrain* unproven = nullptr)
-      : loop_(loop), unproven_(unproven), timer_(loop) {}
+      : loop_(loop), unproven_(unproven), timer_(loop), idle_timer_(loop) {}
   /// Its response head has just gone out.
   void add(Watch& watch) noexcept;
   /// Ends what runs now within about `spread`, and what still begins afterwards, but none within a
@@ -67,9 +74,13 @@ class WatchDrain {
   void end_of(WatchDrain& from, const void* source, Duration spread);
   /// The same with those whose proof has ended, at most 200 a second (SE-050).
   void end_unproven(WatchDrain& from);
-  /// Ends up to `most` of those that are behind: of the payer for whom most waits, the farthest
-  /// behind first, then of the next one (SE-091). @returns how many.
-  std::size_t shed(std::size_t most);
+  /// Ends up to `most` of those that are behind, in the order of put_in_shed_order().
+  /// @param all  servers and administrators, too
+  /// @returns how many.
+  std::size_t shed(std::size_t most, bool all = false);
+  /// From now on those end in order that have not been touched for `idle`, and an eighth of it more
+  /// (SE-088).
+  void end_when_idle(Duration idle);
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
  private:
@@ -79,10 +90,13 @@ class WatchDrain {
   void remove(Watch& watch) noexcept;
   void pace(Duration spread) noexcept;
   void tick();
+  void look_for_idle();
 
   net::Loop& loop_;
   WatchDrain* unproven_;
-  net::Timer timer_;
+  net::Timer timer_, idle_timer_;
+  Duration idle_{};  // 0: nobody is ended
+  bool looks_ = false;
   Watch* head_ = nullptr;
   Watch* tail_ = nullptr;
   std::size_t size_ = 0;

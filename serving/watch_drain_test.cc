@@ -22,6 +22,9 @@ class WatchDrainTest : public ::testing::Test {
     }
     [[nodiscard]] std::size_t backlog() const noexcept override { return waits_; }
     [[nodiscard]] std::string payer() const override { return payer_; }
+    [[nodiscard]] Level level() const override {
+      return payer_ == "server" ? Level::kSystem : Level::kTenant;
+    }
     WatchDrainTest& test_;
     std::string payer_;
     std::size_t waits_;
@@ -48,6 +51,15 @@ TEST_F(WatchDrainTest, SE091_TheLargestPayersFarthestBehindEndFirst) {
   EXPECT_EQ(drain_.shed(9), 1U) << "who reads what comes stays";
   EXPECT_EQ(ended_.back(), "small 90");
   EXPECT_EQ(drain_.size(), 2U);
+}
+
+TEST_F(WatchDrainTest, SE091_ServersAreSparedUntilTheLastStep) {
+  add("server", 900);
+  add("tenant", 10);
+  EXPECT_EQ(drain_.shed(9), 1U);
+  EXPECT_EQ(ended_, (std::vector<std::string>{"tenant 10"}));
+  EXPECT_EQ(drain_.shed(9, true), 1U);
+  EXPECT_EQ(ended_.back(), "server 900");
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ constexpr std::array<std::string_view, 8> kOwnKeys{
 
 /// V11, as far as shards need not be asked. That no other name is in the path: read_wildcard().
 Expected<void> check_selectors(const MergeQuery& query) {
-  if (const auto labels = krm::Selector::parse(query.label_selector); !labels) {
+  if (const auto labels = krm::Selector::parse_asked(query.label_selector); !labels) {
     return fail(labels.error().clone());
   }
   if (const auto fields = krm::FieldSelector::parse(query.field_selector); !fields) {

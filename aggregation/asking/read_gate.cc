@@ -38,7 +38,8 @@ struct ReadGate::Book {
   explicit Book(Limits l) : limits(l) {}
 
   [[nodiscard]] bool is_full(const Scope& scope, const Wish& wish) const noexcept {
-    return scope.used != 0 && scope.used + wish.amount > limits.at_once;
+    return scope.used != 0 &&
+           scope.used + wish.amount > (tight ? limits.at_once / 8 : limits.at_once);
   }
 
   [[nodiscard]] bool has_own_room(const Scope& scope, const Wish& wish) const {
@@ -117,13 +118,25 @@ struct ReadGate::Book {
     }
   }
 
+  void tighten(bool is_short) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (std::exchange(tight, is_short) && !is_short) {
+      for (auto& [name, scope] : scopes) {
+        let_in(scope, nullptr);
+      }
+    }
+  }
+
   const Limits limits;
+  bool tight = false;
   std::mutex mutex;
   std::map<std::string, Scope> scopes;
 };
 
 ReadGate::ReadGate(Limits limits) : book_(std::make_shared<Book>(limits)) {}
 ReadGate::~ReadGate() = default;
+
+void ReadGate::tighten(bool is_short) { book_->tighten(is_short); }
 
 std::unique_ptr<ReadGate::Ticket> ReadGate::enter(net::Loop& loop, Wish wish, Duration patience,
                                                   std::function<void(Answer)> then) {

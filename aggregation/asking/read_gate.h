@@ -41,6 +41,10 @@ class ReadGate {
   ReadGate(const ReadGate&) = delete;
   ReadGate& operator=(const ReadGate&) = delete;
 
+  /// Memory is short, or not any more: meanwhile an eighth is asked at a time, and the others wait
+  /// (SE-091).
+  void tighten(bool is_short);
+
   struct Wish {
     std::string scope = {}, identity = {};
     std::size_t amount = 1;

@@ -67,6 +67,23 @@ TEST(ReadGate, WhenAListGoesWhileItWaitsOrIsToldToRun_NothingIsLost) {
   EXPECT_TRUE(lists.come(2, 4)->may_go());
 }
 
+TEST(ReadGate, SE091_WhileMemoryIsShort_AnEighthRunsAndTheOthersWait) {
+  Lists lists(16);
+  TicketPtr before = lists.come(4, 1);
+  lists.gate.tighten(true);
+  TicketPtr second = lists.come(1, 2), third = lists.come(2, 3), fourth = lists.come(1, 4);
+  EXPECT_FALSE(second->may_go()) << "who runs already has more than an eighth";
+  before.reset();
+  lists.run();
+  EXPECT_EQ(lists.ran, (std::vector<int>{2})) << "two more would be three";
+  second.reset();
+  lists.run();
+  EXPECT_EQ(lists.ran, (std::vector<int>{2, 3}));
+  lists.gate.tighten(false);
+  lists.run();
+  EXPECT_EQ(lists.ran, (std::vector<int>{2, 3, 4})) << "nobody waits for more than is needed";
+}
+
 TEST(ReadGate, WhenAListNeedsMoreThanThereIs_RunsAlone) {
   Lists lists(2);
   TicketPtr large = lists.come(5, 1);

@@ -23,7 +23,8 @@ class WatchSocket final : public http::RequestHandler, private http::ResponseStr
  public:
   WatchSocket(net::Loop& loop, http::ResponseStream& stream, std::string accept,
               std::string subprotocol)
-      : down_(stream),
+      : loop_(loop),
+        down_(stream),
         accept_(std::move(accept)),
         subprotocol_(std::move(subprotocol)),
         events_(std::numeric_limits<std::size_t>::max()),  // our own, and no larger than its parts
@@ -61,8 +62,8 @@ class WatchSocket final : public http::RequestHandler, private http::ResponseStr
       return;
     }
     bool closed = end;
-    const std::uint16_t fault =
-        reader_.feed(bytes, [&](http::WebSocketOpcode opcode, std::string_view payload) {
+    const std::uint16_t fault = reader_.feed(
+        bytes, loop_.now(), [&](http::WebSocketOpcode opcode, std::string_view payload) {
           closed = closed || opcode == http::WebSocketOpcode::kClose;
           if (state_ != State::kOpen) {
             return;  // nobody may speak before the answer
@@ -158,6 +159,7 @@ class WatchSocket final : public http::RequestHandler, private http::ResponseStr
     });
   }
 
+  net::Loop& loop_;
   http::ResponseStream& down_;
   const std::string accept_, subprotocol_;
   EventSplitter events_;

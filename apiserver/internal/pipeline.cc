@@ -19,6 +19,7 @@
 #include "http/wire.h"
 #include "krm/annotations.h"
 #include "krm/status.h"
+#include "serving/memory_pressure.h"
 #include "serving/payer_bounds.h"
 
 namespace kintsugi::apiserver::internal {
@@ -68,13 +69,35 @@ void sit(const RequestPtr& request, const Ready& ready, Tell tell) {
   }
 }
 
+/// Lists keep what they answer with: while memory is short fewer of them run (SE-091).
+bool is_list_when_short(const Request& request) noexcept {
+  const serving::MemoryPressure* pressure = request.server.pressure();
+  return pressure != nullptr && pressure->step() >= serving::ShedStep::kLists &&
+         request.info.verb == "list";
+}
+
+/// Memory is so short that only servers and administrators are served (SE-091). True: that has been
+/// said.
+bool is_shed(const RequestPtr& request) {
+  serving::MemoryPressure* pressure = request->server.pressure();
+  if (pressure == nullptr || pressure->step() < serving::ShedStep::kTenants ||
+      pool_of(*request) == Pool::kNone ||
+      !serving::is_bounded(serving::level_of(requester_of(*request)))) {
+    return false;
+  }
+  pressure->count(serving::ShedStep::kTenants);
+  request->server.request_refused();
+  refuse(request, serving::memory_is_short());
+  return true;
+}
+
 /// Seats that a request takes where they are scarce (4.2 of the rows).
 std::size_t width_of(const Request& request) noexcept {
   constexpr std::size_t kWide = 4;
   constexpr std::size_t kLargeApply = 256 * 1024;
   const krm::RequestInfo& info = request.info;
   if (pool_of(request) != Pool::kWrites) {
-    return 1;
+    return is_list_when_short(request) ? kWide : 1;
   }
   const bool of_kinds = !info.resource.empty() &&
                         info.resource == request.server.tenants().wide_resource &&
@@ -95,7 +118,8 @@ template <class Ready>
 void with_turn(const RequestPtr& request, Ready ready, Tell tell) {
   serving::FairSeats& seats = request->server.seats();
   const serving::Level level = serving::level_of(requester_of(*request));
-  if (pool_of(*request) == Pool::kNone || seats.sit_if_quiet(request->turn, level)) {
+  if (pool_of(*request) == Pool::kNone ||
+      (!is_list_when_short(*request) && seats.sit_if_quiet(request->turn, level))) {
     sit(request, ready, tell);
     return;
   }
@@ -106,6 +130,7 @@ void with_turn(const RequestPtr& request, Ready ready, Tell tell) {
       return;
     }
     if (!room) {
+      self->pass.take_back();
       self->server.request_refused();
       tell(self, std::move(room.error()));
     } else if (!guarded("request", [&] { sit(self, ready, tell); }) && !self->is_gone()) {
@@ -174,30 +199,29 @@ bool charge(const RequestPtr& request) {
 }
 
 /// What a logical cluster may write and watch (SE-093), once it is known that its user may: nobody
-/// uses up what belongs to others. False: it is too much, and that has been said.
-bool charge_workspace(const RequestPtr& request) {
+/// uses up what belongs to others. @error kTooManyRequests; nothing is charged then
+Expected<void> charge_workspace(Request& request) {
   using serving::LimitOf;
-  serving::RequestLimiter* limits = request->server.limits();
-  const Pool pool = pool_of(*request);
+  serving::RequestLimiter* limits = request.server.limits();
+  const Pool pool = pool_of(request);
   if (limits == nullptr || (pool != Pool::kWrites && pool != Pool::kWatchStarts) ||
-      request->outside || request->cluster == "*" ||
-      request->cluster == request->server.tenants().root) {
-    return true;
+      request.outside || request.cluster == "*" ||
+      request.cluster == request.server.tenants().root) {
+    return {};
   }
-  const serving::Level level = serving::level_of(requester_of(*request));
+  const serving::Level level = serving::level_of(requester_of(request));
   if (level == serving::Level::kSystem || level == serving::Level::kOperator) {
-    return true;
+    return {};
   }
   const bool is_watch = pool == Pool::kWatchStarts;
   Expected<void> room = limits->charge(
-      request->pass, is_watch ? LimitOf::kWorkspaceWatches : LimitOf::kWorkspaceWrites,
-      request->cluster, is_watch, request->server.loop().now());
+      request.pass, is_watch ? LimitOf::kWorkspaceWatches : LimitOf::kWorkspaceWrites,
+      request.cluster, is_watch, request.server.loop().now());
   if (!room) {
-    request->pass.give_back();
-    request->server.request_refused();
-    refuse(request, std::move(room.error()));
+    request.pass.take_back();
+    request.server.request_refused();
   }
-  return room.has_value();
+  return room;
 }
 
 void begin_work(const RequestPtr& request);
@@ -211,7 +235,7 @@ void check_access(const RequestPtr& request) {
     refuse(request, krm::method_not_allowed());
     return;
   }
-  if (!charge(request) || !charge_watch(request)) {
+  if (is_shed(request) || !charge(request) || !charge_watch(request)) {
     return;
   }
   // A body that is not whole holds nobody up (SE-075).
@@ -235,8 +259,11 @@ void begin_work(const RequestPtr& request) {
     return;
   }
   const auto allowed = [request] {
-    if (!charge_workspace(request)) {
-      return;
+    if (!request->seat_due) {  // else when the body is whole
+      if (Expected<void> room = charge_workspace(*request); !room) {
+        refuse(request, std::move(room.error()));
+        return;
+      }
     }
     act(*request);
     route(request);
@@ -348,6 +375,10 @@ void identified(const RequestPtr& request) {
 void with_seat(const RequestPtr& request, std::function<void()> ready) {
   if (!request->seat_due) {
     ready();
+    return;
+  }
+  if (Expected<void> room = charge_workspace(*request); !room) {
+    send_error(*request, room.error());
     return;
   }
   with_turn(

@@ -112,7 +112,7 @@ Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& op
                                        std::string_view ns, std::string_view name,
                                        krm::Selector visible) {
   auto selection = std::make_shared<Selection>();
-  Expected<krm::Selector> labels = krm::Selector::parse(options.label_selector);
+  Expected<krm::Selector> labels = krm::Selector::parse_asked(options.label_selector);
   if (!labels) {
     return fail(std::move(labels.error()));
   }

@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "apiserver/body_bounds.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/watcher.h"
 #include "apiserver/keys.h"
+#include "apiserver/memory_bounds.h"
 #include "apiserver/request_bounds.h"
 #include "http/guarded_answer.h"
+#include "serving/payer_bounds.h"
+#include "serving/shed_order.h"
 
 namespace kintsugi::apiserver {
 
@@ -22,6 +26,14 @@ void bound_bodies(ApiServer& server, std::shared_ptr<MemoryBudget> memory,
 
 void bound_requests(ApiServer& server, std::shared_ptr<serving::ProcessLimits> limits) {
   static_cast<internal::Server&>(server).set_bounds(std::move(limits));
+}
+
+void bound_memory(ApiServer& server, std::shared_ptr<serving::MemoryPressure> pressure) {
+  static_cast<internal::Server&>(server).set_pressure(std::move(pressure));
+}
+
+std::size_t shed_watches(ApiServer& server, std::size_t most, bool all) {
+  return static_cast<internal::Server&>(server).shed_watches(most, all);
 }
 
 const serving::FairQueues& request_queues(const ApiServer& server) noexcept {
@@ -162,6 +174,23 @@ void Server::end_unproven() {
   if (left == 0) {
     unproven_timer_.start(kUnprovenTick, [this] { end_unproven(); });
   }
+}
+
+std::size_t Server::shed_watches(std::size_t most, bool all) {
+  std::vector<serving::Behind<Watcher>> behind;
+  for (Watcher* watcher : watchers_) {
+    const std::size_t bytes = watcher->unsent_bytes();
+    if (bytes > 0 && !watcher->has_ended() &&
+        (all || serving::is_bounded(serving::level_of(*watcher->rights()->user)))) {
+      behind.push_back({bytes, watcher->payer(), watcher});
+    }
+  }
+  serving::put_in_shed_order(behind);
+  behind.resize(std::min(most, behind.size()));
+  for (const serving::Behind<Watcher>& one : behind) {
+    one.watch->end_at_once();
+  }
+  return behind.size();
 }
 
 Discovery& Server::discovery(const Request& request) { return documents(request).discovery; }

@@ -23,6 +23,7 @@
 #include "apiserver/tenant_rules.h"
 #include "auth/impersonation.h"
 #include "serving/fair_seats.h"
+#include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
 #include "serving/request_limits.h"
 
@@ -90,6 +91,12 @@ class Server final : public ApiServer {
     limits_ = std::move(limits);
     seats_ = std::make_unique<serving::FairSeats>(params_.loop, limits_->seats(), limits_);
   }
+  /// How memory stands; null: nobody looks.
+  [[nodiscard]] serving::MemoryPressure* pressure() const noexcept { return pressure_.get(); }
+  void set_pressure(std::shared_ptr<serving::MemoryPressure> pressure) {
+    pressure_ = std::move(pressure);
+  }
+  [[nodiscard]] std::size_t shed_watches(std::size_t most, bool all);
   [[nodiscard]] net::BodyGate& bodies() const noexcept { return *bodies_; }
   void set_bodies(std::unique_ptr<net::BodyGate> bodies) { bodies_ = std::move(bodies); }
   [[nodiscard]] auth::Impersonator& impersonator() noexcept { return impersonator_; }
@@ -119,6 +126,7 @@ class Server final : public ApiServer {
   std::unique_ptr<serving::FairSeats> seats_ =
       std::make_unique<serving::FairSeats>(params_.loop, serving::FairLimits());
   std::shared_ptr<serving::ProcessLimits> limits_;
+  std::shared_ptr<serving::MemoryPressure> pressure_;
   std::unique_ptr<net::BodyGate> bodies_ =
       std::make_unique<net::BodyGate>(params_.loop, std::make_shared<MemoryBudget>(0));
   auth::Impersonator impersonator_{params_.authorizer};

@@ -6,6 +6,7 @@
 
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/versions.h"
+#include "auth/payer.h"
 #include "base/guard.h"
 #include "krm/status.h"
 
@@ -81,6 +82,12 @@ void Watcher::on_drained() noexcept { go_on(); }
 std::size_t Watcher::unsent_bytes() const noexcept {
   return exchange_.stream().unsent_bytes() +
          (converted_ == nullptr ? 0 : converted_->waiting_bytes());
+}
+
+std::string Watcher::payer() const {
+  return auth::payer_of(*rights_->user, exchange_.stream().peer().address,
+                        server_.tenants().tree_of)
+      .name;
 }
 
 void Watcher::go_on() noexcept {
@@ -298,14 +305,15 @@ void Watcher::on_data(std::string_view bytes, bool end) noexcept {
   bool closed = end;
   std::uint16_t fault = http::kWebSocketProtocolError;
   guarded("frames of a watch's client", [&] {
-    fault = socket_->feed(bytes, [&](http::WebSocketOpcode opcode, std::string_view payload) {
-      if (opcode == http::WebSocketOpcode::kPing) {
-        put_frame(http::web_socket_frame(http::WebSocketOpcode::kPong, payload));
-      } else if (opcode == http::WebSocketOpcode::kClose) {
-        put_frame(http::web_socket_close_answer(payload));
-        closed = true;
-      }
-    });
+    fault = socket_->feed(
+        bytes, server_.loop().now(), [&](http::WebSocketOpcode opcode, std::string_view payload) {
+          if (opcode == http::WebSocketOpcode::kPing) {
+            put_frame(http::web_socket_frame(http::WebSocketOpcode::kPong, payload));
+          } else if (opcode == http::WebSocketOpcode::kClose) {
+            put_frame(http::web_socket_close_answer(payload));
+            closed = true;
+          }
+        });
   });
   if (closed || fault != 0) {
     end_with(fault);
@@ -328,6 +336,18 @@ void Watcher::end_with(std::uint16_t close_code) noexcept {
   if (socket_ != nullptr) {
     linger();
   }
+}
+
+void Watcher::end_at_once() noexcept {
+  if (phase_ == Phase::kEnded) {
+    return;
+  }
+  phase_ = Phase::kEnded;
+  timer_.cancel();
+  if (group_ != nullptr) {
+    server_.hub().remove(*std::exchange(group_, nullptr), *this);
+  }
+  exchange_.stream().reset(Errc::kOverloaded);
 }
 
 /// A client that never answers a close must not hold its connection for ever.

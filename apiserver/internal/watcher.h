@@ -47,6 +47,11 @@ class Watcher final : public Producer {
   /// A last bookmark if it is wanted and true, then the end of the stream.
   void end_in_order() noexcept;
 
+  /// What waits is dropped.
+  void end_at_once() noexcept;
+  /// Who pays for it.
+  [[nodiscard]] std::string payer() const;
+
   [[nodiscard]] const ResourceDef& def() const noexcept { return *encoding_->kind()->def; }
   [[nodiscard]] const std::string& cluster() const noexcept { return cluster_; }
   [[nodiscard]] const std::string& version() const noexcept {
@@ -60,6 +65,7 @@ class Watcher final : public Producer {
     return phase_ != Phase::kEnded && rights_->proof != nullptr && rights_->proof->ended;
   }
   [[nodiscard]] std::size_t unsent_bytes() const noexcept;
+  [[nodiscard]] bool has_ended() const noexcept { return phase_ == Phase::kEnded; }
   /// Place in the server's list.
   [[nodiscard]] std::size_t server_slot() const noexcept { return server_slot_; }
   void set_server_slot(std::size_t slot) noexcept { server_slot_ = slot; }

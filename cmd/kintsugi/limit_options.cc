@@ -8,6 +8,8 @@
 
 #include "base/strings.h"
 #include "controlplane/quotas/workspace_quotas.h"
+#include "server/files.h"
+#include "server/limit_options.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -17,10 +19,9 @@ constexpr std::uint32_t kWritesPerSecond = 500, kWriteBurst = 2'000, kWorkspaceW
 
 /// What a key of `limits` leads to; nullptr: there is no such key.
 std::uint32_t* member_of(serving::RequestLimits& limits, serving::OpenLimits& open,
-                         std::string_view key) {
-  if (std::uint32_t* const member = key.starts_with("merged_") || key.starts_with("tunnels_")
-                                        ? nullptr  // a proxy's
-                                        : open.member(key)) {
+                         std::string_view key, bool of_proxy) {
+  if (std::uint32_t* const member =
+          server::is_limit_of_proxy(key) && !of_proxy ? nullptr : open.member(key)) {
     return member;
   }
   if (key == "unauthenticated.rps") {
@@ -52,14 +53,29 @@ Expected<serving::RequestLimits> LimitOptions::requests() const {
 
 Expected<serving::RequestLimits> LimitOptions::parse(serving::OpenLimits& open) const {
   serving::RequestLimits out;
-  for (const std::string& text : limits) {
+  std::vector<std::string> texts = limits;
+  if (!file.empty()) {
+    auto lines = server::read_file(file);
+    if (!lines) {
+      return fail(std::move(lines.error()));
+    }
+    for (const std::string_view line : split(*lines, '\n')) {
+      const std::string_view text = trim(line);
+      if (!text.empty() && !text.starts_with('#')) {
+        texts.emplace_back(text);
+      }
+    }
+  }
+  for (const std::string& text : texts) {
     const std::size_t equals = std::min(text.find('='), text.size());
-    std::uint32_t* member = member_of(out, open, std::string_view(text).substr(0, equals));
+    std::uint32_t* member =
+        member_of(out, open, std::string_view(text).substr(0, equals), of_proxy);
     const std::optional<std::uint64_t> value =
         parse_decimal(std::string_view(text).substr(std::min(equals + 1, text.size())));
     if (member == nullptr || !value || *value > kMostOfALimit) {
-      return fail(Errc::kConfig, "--limits: \"" + text +
-                                     "\" is not KEY=N with user, cluster or shard .rps, .burst, "
+      return fail(Errc::kConfig, "--limits: \"" + text + "\"" +
+                                     (file.empty() ? "" : " (or in " + file + ")") +
+                                     " is not KEY=N with user, cluster or shard .rps, .burst, "
                                      ".concurrent, .watches, unauthenticated.rps, connections, "
                                      "connections_per_address, connections_per_user, "
                                      "watches_per_user or watches_per_resource");
@@ -96,7 +112,7 @@ Expected<LimitOptions::Quotas> LimitOptions::workspace() const {
   return out;
 }
 
-Expected<std::shared_ptr<serving::ProcessLimits>> LimitOptions::make(std::size_t loops) const {
+Expected<LimitOptions::All> LimitOptions::all() const {
   serving::OpenLimits open;
   auto limited = parse(open);
   if (!limited) {
@@ -108,12 +124,30 @@ Expected<std::shared_ptr<serving::ProcessLimits>> LimitOptions::make(std::size_t
   }
   limited->workspace_writes = each->writes;
   limited->workspace_watches = each->watches;
-  serving::FairLimits all;
-  all.seats = seats != 0 ? seats : serving::ProcessLimits::seats_of_shard();
-  all.per_turn = serving::ProcessLimits::kPerTurn;
-  return std::make_shared<serving::ProcessLimits>(
-      all, *limited, loops, open.payers.or_else(serving::PayerBounds::usual()),
-      open.of_connections());
+  return All{*limited, open.payers.or_else(serving::PayerBounds::usual()), open.of_connections()};
+}
+
+Expected<std::shared_ptr<serving::ProcessLimits>> LimitOptions::make(std::size_t loops) const {
+  auto said = all();
+  if (!said) {
+    return fail(std::move(said.error()));
+  }
+  serving::FairLimits fair;
+  fair.seats = seats != 0 ? seats : serving::ProcessLimits::seats_of_shard();
+  fair.per_turn = serving::ProcessLimits::kPerTurn;
+  return std::make_shared<serving::ProcessLimits>(fair, said->requests, loops, said->payers,
+                                                  said->connections);
+}
+
+Expected<void> LimitOptions::apply(serving::ProcessLimits& to) const {
+  auto said = all();
+  if (!said) {
+    return fail(std::move(said.error()));
+  }
+  to.requests().set(said->requests);
+  to.bounds().set(said->payers.rules());
+  to.connections()->set(said->connections);
+  return {};
 }
 
 FlagGroup limit_flags(LimitOptions& options, std::vector<Flag> own) {
@@ -123,11 +157,16 @@ FlagGroup limit_flags(LimitOptions& options, std::vector<Flag> own) {
                    "requests of users that run at once, beyond which they take turns; 0: 200 for "
                    "each core",
                    into(options.seats)});
-  flags.push_back({"limits", "KEY=N,…", "",
-                   "user.rps, .burst, .concurrent, .watches, the same of cluster and shard, "
-                   "unauthenticated.rps, connections, connections_per_address, "
-                   "connections_per_user, watches_per_user, watches_per_resource; beyond them 429",
-                   into(options.limits)});
+  flags.push_back(
+      {"limits", "KEY=N,…", "",
+       "user.rps, .burst, .concurrent, .watches, the same of cluster and shard, "
+       "unauthenticated.rps, connections, connections_per_address, "
+       "connections_per_user, watches_per_user, watches_per_resource" +
+           std::string(options.of_proxy ? ", merged_per_user, merged_streams_per_user, "
+                                          "tunnels_per_user, at the proxy and at each shard"
+                                        : "") +
+           "; beyond them 429",
+       into(options.limits)});
   flags.push_back({"quotas", "KEY=N,…", "objects=100k,bytes=512Mi,…",
                    "what each workspace may have: objects, bytes, definitions, exports, bindings, "
                    "namespaces, serviceaccounts, children, watches, writes.rps, .burst, and owned, "

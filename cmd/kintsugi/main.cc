@@ -6,6 +6,7 @@
 
 #include "base/recycled_memory.h"
 #include "cmd/kintsugi/commands.h"
+#include "server/program.h"
 
 namespace {
 
@@ -50,6 +51,7 @@ int run(const std::string& name, const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   kintsugi::recycle_memory_of_openssl();
   std::signal(SIGPIPE, SIG_IGN);
+  kintsugi::server::raise_descriptor_limit();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   // A drop-in replacement under its own name.
   const std::string_view called = argc > 0 ? argv[0] : "";

@@ -64,8 +64,12 @@ FlagTable flag_table(Options& options) {
                {"max-watch-starts", "N", std::to_string(kRequests.watch_starts),
                 "the same for watches that begin", into(options.watch_starts)},
                {"memory-budget", "MIB", "0",
-                "what clients may make the shard keep; 0: 75 % of what the process may use",
-                into(options.memory_budget)}}),
+                "memory of the process, from which on it gives up what can be had again; 0: 75 % "
+                "of what the process may use",
+                into(options.memory_budget)},
+               {"limits-file", "FILE", "",
+                "more of --limits, KEY=N a line; read again when it changes, and on SIGHUP",
+                into(options.limits.file)}}),
           {"Data",
            {{"encryption-provider-config", "FILE", "<join>/pki/encryption.yaml, where it is there",
              "EncryptionConfiguration: which resources are encrypted at rest, with which keys",
@@ -142,6 +146,14 @@ Expected<server::ShardOptions> understood(const Options& typed) {
     return fail(std::move(limits.error()));
   }
   options.limits = std::move(*limits);
+  if (!typed.limits.file.empty()) {
+    options.limits_file = server::absolute_path(typed.limits.file);
+    options.reload_limits = [said = typed.limits,
+                             file = options.limits_file](serving::ProcessLimits& to) mutable {
+      said.file = file;
+      return said.apply(to);
+    };
+  }
   options.quotas = typed.limits.workspace()->sums;  // make() has understood them
   options.claims_escalation = typed.claims_escalation == "allow";
   options.audit_log = typed.audit_log;

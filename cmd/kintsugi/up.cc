@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
+#include "cmd/kintsugi/limit_options.h"
 #include "cmd/kintsugi/revocation_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
 #include "net/address_rules.h"
@@ -27,41 +28,48 @@ struct Options {
   std::string store = "lmdb";
   std::string join_bind;
   RevocationOptions revocations;
+  LimitOptions limits{.seats = 0, .limits = {}, .quotas = {}, .of_proxy = true};
   server::UpOptions up;
 };
 
 FlagTable flag_table(Options& options) {
-  return {{"Installation",
-           {{"dir", "DIR", ".kintsugi",
-             "folder of the installation; made when missing, reused when there", into(options.dir)},
-            {"shards", "N", "3", "number of shards: root, shard-1, shard-2, …",
-             into(options.up.shards)},
-            {"shard-loops", "N", "1", "threads of each shard that serve requests",
-             into(options.up.shard_loops)},
-            {"regions", "A,B,…", "eu-west-1,us-east-1,ap-south-1",
-             "region labels, given to the shards in turn", into(options.up.regions)},
-            {"store", "lmdb", "lmdb", "store of shards and proxy", into(options.store)}}},
-          {"Addresses",
-           {{"port", "PORT", "6443", "port of the proxy", into(options.up.port)},
-            {"bind", "ADDRESS", "127.0.0.1", "address that the proxy listens on",
-             into(options.up.address)},
-            {"admin-port", "PORT", "0",
-             "TCP port of the proxy's admin listener on 127.0.0.1, for the admin's certificate; 0: "
-             "only run/admin.sock",
-             into(options.up.admin_port)},
-            {"join-bind", "ADDRESS:PORT", "",
-             "where shards and proxies of other folders and machines join with tokens of `kintsugi "
-             "token`; off where it is not given",
-             into(options.join_bind)}}},
-          {"Certificates", revocation_flags(options.revocations)},
-          {"As kcp does",
-           {{"wildcard", "serve|deny", "serve",
-             "what the proxy does with /clusters/*: merges all shards, or refuses as kcp does",
-             into(options.up.wildcard)},
-            {"consumers", "ignored|required", "ignored",
-             "endpoints of slices: of every selected shard, or as kcp of those with a consumer",
-             into(options.up.consumers)}}},
-          tenant_flags(options.up.tenants, "127.0.0.0/8,::1 if --bind is one of them, else none")};
+  return {
+      {"Installation",
+       {{"dir", "DIR", ".kintsugi",
+         "folder of the installation; made when missing, reused when there", into(options.dir)},
+        {"shards", "N", "3", "number of shards: root, shard-1, shard-2, …",
+         into(options.up.shards)},
+        {"shard-loops", "N", "1", "threads of each shard that serve requests",
+         into(options.up.shard_loops)},
+        {"regions", "A,B,…", "eu-west-1,us-east-1,ap-south-1",
+         "region labels, given to the shards in turn", into(options.up.regions)},
+        {"store", "lmdb", "lmdb", "store of shards and proxy", into(options.store)}}},
+      {"Addresses",
+       {{"port", "PORT", "6443", "port of the proxy", into(options.up.port)},
+        {"bind", "ADDRESS", "127.0.0.1", "address that the proxy listens on",
+         into(options.up.address)},
+        {"admin-port", "PORT", "0",
+         "TCP port of the proxy's admin listener on 127.0.0.1, for the admin's certificate; 0: "
+         "only run/admin.sock",
+         into(options.up.admin_port)},
+        {"join-bind", "ADDRESS:PORT", "",
+         "where shards and proxies of other folders and machines join with tokens of `kintsugi "
+         "token`; off where it is not given",
+         into(options.join_bind)}}},
+      {"Certificates", revocation_flags(options.revocations)},
+      {"As kcp does",
+       {{"wildcard", "serve|deny", "serve",
+         "what the proxy does with /clusters/*: merges all shards, or refuses as kcp does",
+         into(options.up.wildcard)},
+        {"consumers", "ignored|required", "ignored",
+         "endpoints of slices: of every selected shard, or as kcp of those with a consumer",
+         into(options.up.consumers)}}},
+      limit_flags(options.limits,
+                  {{"memory-budget", "MIB", "0",
+                    "memory of the proxy and all shards together, from which on they give up "
+                    "what can be had again; 0: 75 % of the control group, or of the machine each",
+                    into(options.up.limits.memory_mib)}}),
+      tenant_flags(options.up.tenants, "127.0.0.0/8,::1 if --bind is one of them, else none")};
 }
 
 /// What runs on one machine for one developer has its webhooks and issuers there, too.
@@ -142,6 +150,15 @@ Expected<server::UpOptions> understood(Options typed) {
   allow_loopback(options);
   if (auto valid = check_tenant_options(options.tenants); !valid) {
     return fail(std::move(valid.error()));
+  }
+  if (auto valid = typed.limits.make(1); !valid) {
+    return fail(std::move(valid.error()));
+  }
+  options.limits.limits = std::move(typed.limits.limits);
+  options.limits.quotas = std::move(typed.limits.quotas);
+  options.limits.seats = typed.limits.seats;
+  if (options.limits.memory_mib == 0) {
+    options.limits.memory_mib = server::memory_of_control_group();
   }
   options.layout = {server::absolute_path(typed.dir)};
   return std::move(options);

@@ -7,6 +7,7 @@
 
 #include "apiserver/body_bounds.h"
 #include "apiserver/continue_keys.h"
+#include "apiserver/memory_bounds.h"
 #include "apiserver/request_bounds.h"
 #include "apiserver/tenant_rules.h"
 #include "auth/own_roles.h"
@@ -30,11 +31,13 @@
 #include "krm/path_prefixes.h"
 #include "net/outgoing.h"
 #include "serving/crowded.h"
+#include "serving/memory_pressure.h"
 
 namespace kintsugi::controlplane {
 namespace {
 
 constexpr Duration kAbusePeriod = seconds(1);
+constexpr std::size_t kShedWatches = 256, kShedConnections = 256;  // of a loop, at once
 constexpr std::string_view kRbacGroup = "rbac.authorization.k8s.io";
 
 /// The workspace below root in whose tree a path is; elsewhere the whole path.
@@ -259,6 +262,9 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   if (params_.limits != nullptr) {
     apiserver::bound_requests(*server_, params_.limits);
   }
+  if (params_.pressure != nullptr) {
+    apiserver::bound_memory(*server_, params_.pressure);
+  }
   homes_.start(*server_);
   // The order is the order in which changes are seen: clusters and kinds before rights.
   index_.start(*server_);
@@ -331,6 +337,18 @@ void ShardLoop::remember_root() {
   remember(RootView::Part::kExports, kApiExports);
 }
 
+void ShardLoop::shed() {
+  using serving::ShedStep;
+  serving::MemoryPressure& pressure = *params_.pressure;
+  const bool all = pressure.step() >= ShedStep::kConnections;
+  if (pressure.step() >= ShedStep::kWatches) {
+    pressure.count(ShedStep::kWatches, apiserver::shed_watches(*server_, kShedWatches, all));
+  }
+  if (all) {
+    pressure.count(ShedStep::kConnections, listener_->shed_idle(kShedConnections));
+  }
+}
+
 void ShardLoop::rights_changed(std::string_view cluster) {
   server_->review_watches(cluster);
   policies_.rights_changed(cluster);
@@ -387,7 +405,8 @@ std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
   return krm::Json(shard_metrics(
       report,
       params_.certificates != nullptr ? params_.certificates->get() : std::vector<CertificateEnd>(),
-      {params_.limits.get(), store_.books(), params_.abuse.get()}));
+      {params_.limits.get(), store_.books(), params_.abuse.get(), params_.memory.get(),
+       params_.pressure.get()}));
 }
 
 std::optional<krm::Json> ShardLoop::key_document(std::string_view api_root,

@@ -57,6 +57,9 @@ class ShardLoop {
   /// Ends after `limit` at the latest.
   void drain(Duration limit, std::function<void()> done);
 
+  /// Memory runs short: gives up what the pressure's step says (SE-091). Its loop.
+  void shed();
+
   [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
   [[nodiscard]] const auth::ServiceAccountTokens& tokens() const noexcept { return *tokens_; }
   [[nodiscard]] apiserver::ApiServer& server() noexcept { return *server_; }

@@ -471,7 +471,9 @@ def replace_file(target, source):
 class Proxy:
     """One more `kintsugi proxy` in front of the shards of an installation, with its own files."""
 
-    def __init__(self, installation, change=(), loops=2, flags=()):
+    def __init__(self, installation, change=(), loops=2, flags=(), under=()):
+        """@param under  what runs the program: prlimit and its arguments"""
+        self.under = list(under)
         self.installation, self.loops, self.flags = installation, loops, [str(flag) for flag in flags]
         self.dir = pathlib.Path(tempfile.mkdtemp(dir=installation.dir, prefix="proxy-"))
         self.port = free_port()
@@ -509,7 +511,7 @@ class Proxy:
 
     def __enter__(self):
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([str(BINARY), "proxy", "--config", str(self.dir / "proxy.yaml"), *self.flags], stdout=log,
+            self.process = subprocess.Popen([*self.under, str(BINARY), "proxy", "--config", str(self.dir / "proxy.yaml"), *self.flags], stdout=log,
                                             stderr=log, stdin=subprocess.DEVNULL)
         try:
             eventually(lambda: self.client("").get("/readyz").status == 200, 20, "proxy ready")

@@ -258,6 +258,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"audit.max_age_days", number(config.audit.max_age_days, 0, 100'000)},
       {"limits.body_bytes", number(config.limits.body_bytes, 1024, 1LL << 32)},
       {"memory.budget", number(config.memory_budget, 0, 1LL << 50)},
+      {"limits.tunnel_idle_ms", milliseconds_of(config.limits.tunnel_idle, 0)},
       {"limits.seats", number(config.seats, 0, 1'000'000)},
       {"limits.served.reads", number(config.served_limits.reads, 0, 1'000'000)},
       {"limits.served.writes", number(config.served_limits.writes, 0, 1'000'000)},

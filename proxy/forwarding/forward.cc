@@ -121,6 +121,7 @@ class Forward final : public http::RequestHandler,
   // The client's side.
   void on_data(std::string_view bytes, bool end) noexcept override {
     stats().bytes_up += bytes.size();
+    touch();
     if (answered_) {
       down_.consume(bytes.size());
       return;
@@ -424,6 +425,7 @@ class Forward final : public http::RequestHandler,
   }
 
   void pass_down(std::string_view bytes, bool end) {
+    touch();
     stats().bytes_down += bytes.size();
     response_ended_ = end;
     down_.send_data(bytes, end);
@@ -441,6 +443,7 @@ class Forward final : public http::RequestHandler,
   [[nodiscard]] const void* source() const noexcept override { return source_; }
   [[nodiscard]] std::size_t backlog() const noexcept override { return down_.unsent_bytes(); }
   [[nodiscard]] std::string payer() const override { return serving::payer_of(down_.peer()).name; }
+  [[nodiscard]] serving::Level level() const override { return serving::level_of(down_.peer()); }
   void end_at_once() noexcept override {
     response_ended_ = answered_ = true;
     if (up_ != nullptr) {

@@ -31,6 +31,7 @@ struct ForwardStats {
 struct ForwardLimits {
   std::size_t body_bytes = 16U << 20;     ///< E12; not for upgrades
   std::size_t replay_bytes = 256U << 10;  ///< bodies up to this size may be sent again (R-26)
+  Duration tunnel_idle = std::chrono::hours(4);  ///< then a tunnel ends (SE-088); 0: never
 };
 
 /// What the forwarded requests of one loop share. Outlives every stream.
@@ -48,7 +49,13 @@ struct ForwardLoop {
         memory(budget != nullptr ? std::move(budget) : std::make_shared<MemoryBudget>(0)),
         bodies(l, memory),
         process_limits(process != nullptr ? std::move(process)
-                                          : std::make_shared<serving::ProcessLimits>()) {}
+                                          : std::make_shared<serving::ProcessLimits>()) {
+    set_limits(limits);
+  }
+  void set_limits(const ForwardLimits& now) {
+    limits = now;
+    tunnels.end_when_idle(now.tunnel_idle);
+  }
   /// Proofs have ended: streams that rest on them end in order (SE-042).
   void end_unproven() {
     unproven.end_unproven(watches);

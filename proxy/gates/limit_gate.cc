@@ -11,8 +11,6 @@
 namespace kintsugi::proxy {
 namespace {
 
-constexpr int kShedRetrySeconds = 5;
-
 /// Whoever runs the proxy is told whether it lives, however much is asked of it.
 bool is_health_check(std::string_view target) noexcept {
   const std::string_view path = target.substr(0, target.find('?'));
@@ -50,9 +48,7 @@ std::unique_ptr<http::RequestHandler> LimitGate::judge(Request&& request,
   }
   if (is_shedding() && serving::is_bounded(level)) {
     pressure_->count(serving::ShedStep::kTenants);
-    Error error(Errc::kTooManyRequests, "Too many requests: memory is short, please try again.");
-    error.edit().retry_after_seconds = kShedRetrySeconds;
-    return serving::answer_error(request.head, stream, error);
+    return serving::answer_error(request.head, stream, serving::memory_is_short());
   }
   const net::BodyPayer payer = payer_(stream.peer(), request.head.headers);
   serving::RequestLimiter::Pass pass;
@@ -62,11 +58,13 @@ std::unique_ptr<http::RequestHandler> LimitGate::judge(Request&& request,
   if (!room) {
     return serving::answer_error(request.head, stream, room.error());
   }
-  auto answer = inner_.on_request(std::move(request), stream);
   if (pass.is_empty()) {
-    return answer;
+    return inner_.on_request(std::move(request), stream);
   }
-  return std::make_unique<serving::LimitedRequest>(std::move(answer), std::move(pass));
+  auto charged = std::make_unique<serving::ChargedRequest>(stream, std::move(pass));
+  charged->begin_with(
+      [&](http::ResponseStream& answer) { return inner_.on_request(std::move(request), answer); });
+  return charged;
 }
 
 }  // namespace kintsugi::proxy

@@ -112,6 +112,25 @@ TEST_F(MergedLists, WhenShardsStayBusy_T67_SaysTheLongestWait) {
   EXPECT_EQ(answer.header("retry-after"), "3");
 }
 
+TEST_F(MergedLists, SE_T035_WhenOneShardIsFull_ItAloneIsAskedOnceMoreAndOneAnswerSaysSo) {
+  start();
+  std::array<int, 3> asked{};
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    scripts_[i] = [&asked, i](Exchange& exchange) {
+      ++asked[i];
+      if (i == 1) {
+        status(429, "1")(exchange);
+      } else {
+        FakeShard::reply(exchange, 200, list_of("9", {item("b")}));
+      }
+    };
+  }
+  const Answer& answer = ask();
+  EXPECT_EQ(answer.status, 429);
+  EXPECT_EQ(answer.header("retry-after"), "1");
+  EXPECT_EQ(asked, (std::array<int, 3>{1, 2, 1}));
+}
+
 TEST_F(MergedLists, WhenItsWaitIsTooLong_T67_BusyIsSaidAtOnce) {
   start();
   scripts_[2] = status(429, "60");

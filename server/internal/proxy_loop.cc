@@ -3,6 +3,7 @@
 #include "aggregation/rights/reviewer.h"
 #include "apiserver/body_bounds.h"
 #include "apiserver/continue_keys.h"
+#include "apiserver/memory_bounds.h"
 #include "base/strings.h"
 #include "controlplane/admission/reserved_metadata.h"
 #include "controlplane/kinds/kcp_kinds.h"
@@ -458,10 +459,13 @@ void ProxyLoop::set_tokens(ImpersonationTokens tokens) {
 void ProxyLoop::shed() {
   loop_.post([this] {
     serving::MemoryPressure& pressure = *shared_.pressure;
+    const bool all = pressure.step() >= serving::ShedStep::kConnections;
     if (pressure.step() >= serving::ShedStep::kWatches) {
-      pressure.count(serving::ShedStep::kWatches, handler_->shed_watches(kShedWatches));
+      pressure.count(serving::ShedStep::kWatches,
+                     handler_->shed_watches(kShedWatches, all) +
+                         apiserver::shed_watches(*local_, kShedWatches, all));
     }
-    if (pressure.step() >= serving::ShedStep::kConnections) {
+    if (all) {
       pressure.count(serving::ShedStep::kConnections, listener_->shed_idle(kShedConnections));
     }
   });

@@ -124,7 +124,7 @@ std::string proxy_config_text(const UpOptions& options) {
   line("  mode", "proxied");
   line("  consumers", options.consumers);
   line("wildcard", options.wildcard);
-  text += options.tenants.config_text();
+  text += options.tenants.config_text() + options.limits.config_text(options.shards);
   section("admin");
   line("  socket", layout.admin_socket());
   if (options.admin_port != 0) {

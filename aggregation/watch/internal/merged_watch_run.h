@@ -21,6 +21,7 @@
 #include "base/prefetch.h"
 #include "http/handler.h"
 #include "net/loop.h"
+#include "serving/identity.h"
 #include "serving/watch_drain.h"
 
 namespace kintsugi::aggregation {
@@ -105,6 +106,19 @@ class MergedWatch final : public http::RequestHandler,
     return fsm_.takes() ? feed_.queued() : Queued();
   }
   bool end_for_memory() noexcept override;
+
+  // What the process asks of those that are behind.
+  [[nodiscard]] std::size_t backlog() const noexcept override {
+    const Queued all = fsm_.tells() ? queued() : Queued();
+    return all.shared + all.own;
+  }
+  [[nodiscard]] std::string payer() const override { return serving::payer_of(down_.peer()).name; }
+  [[nodiscard]] serving::Level level() const override { return serving::level_of(down_.peer()); }
+  void end_at_once() noexcept override {
+    ++shared_.stats.evicted_memory;
+    stop();
+    down_.reset(Errc::kOverloaded);
+  }
 
   // What streams of its own tell.
   void on_own_accepted() noexcept override { settle(); }
