@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """SE-203: which lines of the parsers of outside bytes their tests and corpora reach. Beneath 95 % a parser needs a reason here.
 
-  cmake --preset dev -B build/coverage -DCMAKE_CXX_FLAGS="-O0 --coverage"
-  ninja -C build/coverage kintsugi_krm_test replay_target …       # those of PARSERS, or some of them
+  cmake --preset release -B build/coverage -DKINTSUGI_COVERAGE=ON
+  ninja -C build/coverage kintsugi_krm_test replay_target …       # those of PARSERS (--programs), or some of them
   python3 tools/parser_coverage.py build/coverage [krm http …]
 
 Runs what is built of the programs that PARSERS names for the modules (all of them), and prints a row for each parser; programs that are
@@ -53,8 +53,8 @@ def run_programs(build, module, corpora):
 
 def lines_of(build, module, parser):
     """(lines that ran, lines) of a source; None: it is not compiled there."""
-    folder = build / module / "CMakeFiles" / f"kintsugi_{module}.dir"
-    notes = folder / f"{parser}.gcno"
+    counting = build / module / "CMakeFiles" / f"kintsugi_{module}_counting.dir" / f"{parser}.gcno"
+    notes = next(build.glob(f"*/CMakeFiles/kintsugi_{module}_counting.dir/**/{pathlib.PurePath(parser).name}.gcno"), counting)
     if not notes.exists():
         return None
     told = subprocess.run(["gcov-12", "--json-format", "--stdout", str(notes)], capture_output=True, text=True, cwd=build, check=True).stdout
@@ -70,6 +70,13 @@ def lines_of(build, module, parser):
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
+    if sys.argv[1] == "--list":  # for cmake/module.cmake
+        print("\n".join(f"{name}/{parser}" for name in sys.argv[2:] for parser in PARSERS.get(name, ([], []))[0]))
+        return
+    if sys.argv[1] == "--programs":
+        for name in sys.argv[2:] or PARSERS:
+            print("\n".join([f"kintsugi_{name}_test", *(f"replay_{corpus}" for corpus in PARSERS[name][1])]))
+        return
     build, wrong = pathlib.Path(sys.argv[1]).resolve(), []
     for module in sys.argv[2:] or PARSERS:
         parsers, corpora = PARSERS[module]
