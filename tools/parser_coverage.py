@@ -47,7 +47,7 @@ def run_programs(build, module, corpora):
         if not program.exists():
             missing.append(name)
             continue
-        subprocess.run([str(program), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=1800, check=True)
+        subprocess.run([str(program), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=1800, check=True, cwd=build)
     return missing
 
 
