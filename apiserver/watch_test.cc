@@ -324,7 +324,7 @@ TEST_F(Watch, WhenRightsAreWithdrawn_AM312_SE047_OnlyThoseWatchesEndWith403) {
     EXPECT_EQ(last->text({"object", "reason"}), "Forbidden");
     EXPECT_EQ(last->text({"object", "message"}),
               "configmaps is forbidden: User \"bob\" cannot watch resource \"configmaps\" in API "
-              "group \"\" in the namespace \"default\": access denied");
+              "group \"\" in the namespace \"t1\"");
     EXPECT_FALSE(one->stream().was_reset) << "END_STREAM";
   }
   EXPECT_EQ(server
