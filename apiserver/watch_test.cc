@@ -328,7 +328,7 @@ TEST_F(Watch, WhenRightsAreWithdrawn_AM312_SE047_OnlyThoseWatchesEndWith403) {
     EXPECT_FALSE(one->stream().was_reset) << "END_STREAM";
   }
   EXPECT_EQ(server
-                .send("GET", "/clusters/lc/api/v1/namespaces/default/configmaps?watch=1",
+                .send("GET", "/clusters/lc/api/v1/namespaces/t1/configmaps?watch=1",
                       std::string_view(), {{"x-user", "bob"}})
                 .status(),
             403);
