@@ -21,7 +21,8 @@ void check(bool holds) {
   }
 }
 
-/// Keys occur once: of others the last one counts for who parses, and the marker looks at the first.
+/// Keys occur once: of others the last one counts for who parses, and the marker looks at the
+/// first.
 bool is_plain(std::string_view text) {
   Json::ParseReport report;
   const auto parsed = Json::parse(text, {.collect_duplicates = true}, &report);

@@ -575,12 +575,6 @@ void WatchGroup::on_too_large(MemberWatch& from, const std::string& key) {
   for_each_reader([&](GroupReader& reader) { reader.on_group_failed(error, "large"); });
 }
 
-/// All who read it: nobody knows what of it was taken.
-void WatchGroup::on_fault(MemberWatch& from) {
-  drop(from.member().slot);
-  for_each_reader([](GroupReader& reader) { reader.on_reader_fault(); });
-}
-
 std::shared_ptr<WatchGroup> group_of(Watches& watches, http::RequestHead head, MergeRoute route,
                                      const MergeQuery& query) {
   const Scope& scope = route.scope;

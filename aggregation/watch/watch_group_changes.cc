@@ -398,6 +398,12 @@ void WatchGroup::expire(std::size_t slot, std::string_view reason) {
   });
 }
 
+/// All who read it: nobody knows what of it was taken.
+void WatchGroup::on_fault(MemberWatch& from) {
+  drop(from.member().slot);
+  for_each_reader([](GroupReader& reader) { reader.on_reader_fault(); });
+}
+
 void WatchGroup::on_expired(MemberWatch& from) {
   const std::size_t slot = from.member().slot;
   if (whole_index(from) == nullptr) {

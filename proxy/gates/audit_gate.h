@@ -16,8 +16,8 @@ namespace kintsugi::proxy {
 /// is answered; for watches and tunnels one when they begin and one when they end. Stands between
 /// the TokenGate and the ProxyHandler: it knows who asks, and sees what they are refused. A request
 /// without an Audit-ID gets one, which the shard and the caller see, too. A refusal has a line
-/// although the policy says None, or is counted (SE-007, auth/audit_refusals.h). Threads: its loop. Cost
-/// without a log: a comparison.
+/// although the policy says None, or is counted (SE-007, auth/audit_refusals.h). Threads: its loop.
+/// Cost without a log: a comparison.
 class AuditGate final : public RoutedHandler {
  public:
   /// Gets a line; must not block.

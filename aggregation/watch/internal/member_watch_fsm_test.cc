@@ -178,10 +178,7 @@ const std::vector<Row>& rows() {
        },
        {"-", "-", "list (refused)", kStrange, kStrange, kStrange, "-", "-", "-"}},
       {"ERROR 403, batch ends",
-       [](Fsm& f) {
-         (void)f.on_error_event(403);
-         return text_of(f.on_batch_end(false, kNow));
-       },
+       [](Fsm& f) { return (void)f.on_error_event(403), text_of(f.on_batch_end(false, kNow)); },
        {"-", "-", "list (refused)", kDenied, kDenied, kDenied, "-", "-", "-"}},
       {"ERROR 429, batch ends",
        [](Fsm& f) {
