@@ -302,7 +302,7 @@ TEST_F(Watch, WhenADefinitionEnds_ItsWatchesEndAndOthersGoOn) {
   EXPECT_TRUE(stream.stream().ended);
 }
 
-TEST_F(Watch, WhenRightsAreWithdrawn_AM312_OnlyThoseWatchesEnd) {
+TEST_F(Watch, WhenRightsAreWithdrawn_AM312_SE047_OnlyThoseWatchesEndWith403) {
   Exchange bob = watch(now(), {{"x-user", "bob"}});
   Exchange carol = watch(now(), {{"x-user", "carol"}});
   Exchange again = watch(now(), {{"x-user", "bob"}});
@@ -317,7 +317,21 @@ TEST_F(Watch, WhenRightsAreWithdrawn_AM312_OnlyThoseWatchesEnd) {
   EXPECT_FALSE(carol.stream().ended);
   create("a");
   EXPECT_EQ(shown(carol), "ADDED:a ");
-  EXPECT_EQ(bob.body(), "");
+  for (Exchange* one : {&bob, &again}) {
+    const auto last = krm::Json::parse(one->body());
+    ASSERT_TRUE(last) << one->body();
+    EXPECT_EQ(last->text({"type"}), "ERROR");
+    EXPECT_EQ(last->text({"object", "reason"}), "Forbidden");
+    EXPECT_EQ(last->text({"object", "message"}),
+              "configmaps is forbidden: User \"bob\" cannot watch resource \"configmaps\" in API "
+              "group \"\" in the namespace \"t1\"");
+    EXPECT_FALSE(one->stream().was_reset) << "END_STREAM";
+  }
+  EXPECT_EQ(server
+                .send("GET", "/clusters/lc/api/v1/namespaces/t1/configmaps?watch=1",
+                      std::string_view(), {{"x-user", "bob"}})
+                .status(),
+            403);
 }
 
 TEST_F(Watch, WhenManyLoseTheirRights_AM312_AllEnd) {

@@ -1,5 +1,6 @@
 #include "auth/audit_totals.h"
 
+#include "auth/audit_refusals.h"
 #include "base/metric_families.h"
 
 namespace kintsugi::auth {
@@ -14,6 +15,10 @@ void fill_audit_metrics(MetricFamilies& out) {
   out.counter("kintsugi_audit_events_total", "lines for the audit log", totals.lines.load());
   out.counter("kintsugi_audit_dropped_total", "those that could not be written",
               totals.lost.load());
+  out.counter("kintsugi_audit_refusals_total", "refusals that the audit policy leaves out",
+              {"result"});
+  out.sample({"written"}, audit_refusals().written());
+  out.sample({"counted"}, audit_refusals().counted());
   out.counter("kintsugi_audit_webhook_events_total", "events for the audit webhook", {"result"});
   out.sample({"sent"}, totals.posted.load());
   out.sample({"dropped"}, totals.dropped.load());

@@ -8,6 +8,31 @@ function(kintsugi_test_program target)
   endif()
 endfunction()
 
+# kintsugi_counts_lines(<target> <modules…>): with KINTSUGI_COVERAGE the parsers of these modules are compiled once more, so that they count
+# their lines, and linked in front of what the modules have of them: everything else is as in every other build, and comes from the cache.
+function(kintsugi_counts_lines target)
+  if(NOT KINTSUGI_COVERAGE)
+    return()
+  endif()
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  foreach(name ${ARGN})
+    if(NOT TARGET kintsugi_${name}_counting)
+      execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/parser_coverage.py --list ${name}
+        OUTPUT_VARIABLE parsers OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+      if(parsers STREQUAL "")
+        continue()
+      endif()
+      string(REPLACE "\n" ";" parsers "${parsers}")
+      list(TRANSFORM parsers PREPEND ${PROJECT_SOURCE_DIR}/)
+      add_library(kintsugi_${name}_counting OBJECT EXCLUDE_FROM_ALL ${parsers})
+      target_link_libraries(kintsugi_${name}_counting PRIVATE kintsugi_${name})
+      target_compile_options(kintsugi_${name}_counting PRIVATE -U_FORTIFY_SOURCE -O0 --coverage)
+    endif()
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:kintsugi_${name}_counting>)
+  endforeach()
+  target_link_options(${target} PRIVATE --coverage -Wl,--allow-multiple-definition)
+endfunction()
+
 # kintsugi_module(<name> DEPS <modules…> LIBS <libraries…>)
 # One static library per folder from every *.cc in it, and one test program from every *_test.cc. What stands in testing/ is a
 # library kintsugi_<name>_testing for tests: its own, and those of modules that name it in TEST_LIBS.
@@ -41,6 +66,7 @@ function(kintsugi_module name)
     kintsugi_test_program(kintsugi_${name}_test)
     target_link_libraries(kintsugi_${name}_test PRIVATE kintsugi_${name} ${ARG_TEST_LIBS}
       GTest::gmock GTest::gtest GTest::gtest_main)
+    kintsugi_counts_lines(kintsugi_${name}_test ${name})
     # Where __FILE__ starts, with which tests find their data, when a cache makes it relative.
     add_test(NAME ${name} COMMAND kintsugi_${name}_test WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   endif()

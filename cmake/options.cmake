@@ -9,6 +9,7 @@ set(KINTSUGI_TESTS ON CACHE STRING "Unit tests: ON, OFF, or TARGET: where Google
 option(KINTSUGI_UNITY "Compile several files of a module at a time: a cold build takes half the time" OFF)
 option(KINTSUGI_FUZZ "Build libFuzzer programs (clang only); everything is instrumented for them" OFF)
 option(KINTSUGI_HARDEN "What a shipped program has against faults in itself (SE-180); `./dev check hardening` looks for it" OFF)
+option(KINTSUGI_COVERAGE "Tests and corpora count the lines of the parsers of tools/parser_coverage.py that they reach" OFF)
 set(KINTSUGI_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
 
 find_program(CCACHE ccache)

@@ -79,7 +79,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const RequestTarget proxy = krm::parse_target(method, target);
   const RequestTarget shard = krm::parse_target(method, target, {.shard = true});
-  if (proxy.fault == TargetFault::kNone && shard.fault == TargetFault::kNone) {
+  if (proxy.fault != TargetFault::kNone || shard.fault != TargetFault::kNone) {
+    return 0;
+  }
+  const bool leads = shard.form == TargetForm::kCluster || shard.form == TargetForm::kService;
+  if (leads && proxy.form == TargetForm::kOther) {  // the proxy refuses a scope in a scope (SE-033)
+    const std::string trail = krm::canonical_trail(target.substr(shard.trail));
+    check(trail.starts_with("/clusters") || trail.starts_with("/shards") ||
+          trail.starts_with("/partitions"));
+  } else {
     check(meaning(method, target, proxy) == meaning(method, target, shard));
   }
   return 0;

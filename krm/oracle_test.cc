@@ -285,7 +285,7 @@ std::string target_of_reference(const Json& given, const std::string& ours) {
          text_of(*out, "name");
 }
 
-TEST(Oracle, WhenATargetIsAccepted_SE035_TheReferenceReadsTheSame) {
+TEST(Oracle, WhenATargetIsAccepted_SE035_SE_T002_TheReferenceReadsTheSame) {
   for (const TargetRules rules : {TargetRules{}, TargetRules{.shard = true}}) {
     std::size_t accepted = 0;
     replay(

@@ -53,7 +53,7 @@ class Walker {
   std::string key() {
     const std::string_view text = quoted();
     if (text.find('\\') == std::string_view::npos) {
-      return std::string(text.substr(1, text.size() < 2 ? 0 : text.size() - 2));
+      return std::string(text.size() < 2 ? std::string_view() : text.substr(1, text.size() - 2));
     }
     const Expected<Json> parsed = Json::parse(text);
     return parsed ? std::string(parsed->as_string()) : std::string(text);

@@ -89,6 +89,7 @@ TEST(MemberCallOfALeavingShard, WhenItWasSentInTheSameTurn_OnlyTheListenerHears)
     void on_head(const http::ResponseHead& /*head*/) noexcept override {}
     void on_data(std::string_view /*bytes*/) noexcept override {}
     void on_end(Errc cause) noexcept override { end = cause; }
+    void on_fault() override {}
     std::optional<Errc> end;
   } heard;
   Rig rig;

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "aggregation/asking/merge_guard.h"
 #include "base/strings.h"
 
 namespace kintsugi::aggregation {
@@ -47,11 +48,19 @@ void MemberCall::consume(std::size_t bytes) noexcept {
   if (packed_ != nullptr) {
     packed_->held -= std::min(packed_->held, bytes);
     if (!packed_->unpacking && (!packed_->waiting.empty() || packed_->may_have_more)) {
-      packed_->later.start(Duration{}, [this] { unpack(); });
+      packed_->later.start(Duration{}, [this] { tell([this] { unpack(); }); });
     }
   } else if (stream_ != nullptr && bytes > 0) {
     stream_->consume(bytes);
   }
+}
+
+template <class Run>
+void MemberCall::tell(Run&& run) noexcept {
+  guard_read("answer of a shard to a merged read", std::forward<Run>(run), [this] {
+    close();
+    listener_.on_fault();
+  });
 }
 
 void MemberCall::on_head(http::ResponseHead head, bool end) noexcept {
@@ -64,7 +73,7 @@ void MemberCall::on_head(http::ResponseHead head, bool end) noexcept {
     head.headers.remove("content-encoding");
     head.headers.remove("content-length");
   }
-  listener_.on_head(head);
+  tell([&] { listener_.on_head(head); });
 }
 
 void MemberCall::on_data(std::string_view bytes, bool end) noexcept {
@@ -72,12 +81,14 @@ void MemberCall::on_data(std::string_view bytes, bool end) noexcept {
   if (bytes.empty()) {
     return;
   }
-  if (packed_ == nullptr) {
-    listener_.on_data(bytes);
-    return;
-  }
-  packed_->waiting += bytes;
-  unpack();
+  tell([&] {
+    if (packed_ == nullptr) {
+      listener_.on_data(bytes);
+      return;
+    }
+    packed_->waiting += bytes;
+    unpack();
+  });
 }
 
 /// As much as the caller has room for, and not all of it in one turn.
@@ -120,7 +131,7 @@ void MemberCall::unpack() {
     const bool cut_off = *packed->end == Errc::kOk && !packed->gunzip.at_boundary();
     finish(cut_off ? Errc::kProtocol : *packed->end);
   } else if (has_more() && packed->held < kMostUnpacked) {
-    packed->later.start(Duration{}, [this] { unpack(); });
+    packed->later.start(Duration{}, [this] { tell([this] { unpack(); }); });
   }
 }
 
@@ -139,12 +150,14 @@ void MemberCall::on_close(Errc cause) noexcept {
   }
   stream_ = nullptr;
   const Errc how = complete_ ? Errc::kOk : cause == Errc::kOk ? Errc::kClosed : cause;
-  if (packed_ == nullptr) {
-    listener_.on_end(how);
-    return;
-  }
-  packed_->end = how;
-  unpack();
+  tell([&] {
+    if (packed_ == nullptr) {
+      listener_.on_end(how);
+      return;
+    }
+    packed_->end = how;
+    unpack();
+  });
 }
 
 }  // namespace kintsugi::aggregation

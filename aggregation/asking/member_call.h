@@ -18,14 +18,17 @@ namespace kintsugi::aggregation {
 /// (AGG-1402), as fast as the caller takes it. Threads: its loop.
 class MemberCall final : private http::ResponseHandler {
  public:
-  /// Gets what comes back. None of these may destroy the call; they may close() it.
+  /// Gets what comes back. None of these may destroy the call; they may close() it. What one of
+  /// them throws closes the call, and on_fault() follows in place of everything else.
   class Listener {
    public:
-    virtual void on_head(const http::ResponseHead& head) noexcept = 0;
+    virtual void on_head(const http::ResponseHead& head) = 0;
     /// The caller gives credit for the bytes (consume) when it is done with them.
-    virtual void on_data(std::string_view bytes) noexcept = 0;
+    virtual void on_data(std::string_view bytes) = 0;
     /// Once, last. kOk: the body is complete.
-    virtual void on_end(Errc cause) noexcept = 0;
+    virtual void on_end(Errc cause) = 0;
+    /// Once, last: ends the read with 500 (asking/merge_guard.h).
+    virtual void on_fault() = 0;
 
    protected:
     ~Listener() = default;
@@ -62,6 +65,9 @@ class MemberCall final : private http::ResponseHandler {
     std::optional<Errc> end;  ///< of the stream
     net::Timer later;
   };
+  /// Runs what may throw.
+  template <class Run>
+  void tell(Run&& run) noexcept;
   void unpack();
   void finish(Errc cause);
 

@@ -34,7 +34,7 @@ void ListProbe::again() {
   retry_.start(about(seconds(2)), [this] { start(); });
 }
 
-void ListProbe::on_pages_end(ShardPages::End end) noexcept {
+void ListProbe::on_pages_end(ShardPages::End end) {
   const ListEnvelope& list = pages_->envelope();
   if (end != ShardPages::End::kDone || list.kind.empty()) {
     again();

@@ -31,9 +31,9 @@ class ListProbe final : private ShardPages::Listener {
   }
 
  private:
-  void on_item(std::string_view, const ListEnvelope&) noexcept override {}
-  void on_bytes(std::size_t count) noexcept override { pages_->consume(count); }
-  void on_pages_end(ShardPages::End end) noexcept override;
+  void on_item(std::string_view, const ListEnvelope&) override {}
+  void on_bytes(std::size_t count) override { pages_->consume(count); }
+  void on_pages_end(ShardPages::End end) override;
   void again();
 
   Asking& shared_;

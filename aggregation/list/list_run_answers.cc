@@ -34,7 +34,7 @@ std::string_view reason_of(Errc cause) noexcept {
 
 }  // namespace
 
-void ListRun::on_part_head(ListPart& part) noexcept {
+void ListRun::on_part_head(ListPart& part) {
   if (part.answered()) {
     const std::string_view type = media_type(part.head().headers.get("content-type"));
     if (type != "application/json" && type != krm::kProtobufMediaType) {
@@ -46,7 +46,7 @@ void ListRun::on_part_head(ListPart& part) noexcept {
   on_part_moved(part);
 }
 
-void ListRun::on_part_moved(ListPart& part) noexcept {
+void ListRun::on_part_moved(ListPart& part) {
   if (done_) {
     return;
   }
@@ -66,7 +66,7 @@ void ListRun::on_part_moved(ListPart& part) noexcept {
   }
 }
 
-void ListRun::on_part_late(ListPart& part) noexcept {
+void ListRun::on_part_late(ListPart& part) {
   constexpr std::string_view kCause = "no answer in time";
   Causes late;
   for (const auto& each : parts_) {

@@ -321,6 +321,16 @@ void ListRun::fail_with(const Error& error) {
   output_.abort();
 }
 
+void ListRun::on_part_fault() {
+  working_ = false;
+  fail_with(krm::internal("the list could not be merged"));
+}
+
+void ListRun::on_drained() noexcept {
+  guard_read(
+      "client of a merged list", [this] { go_on(); }, [this] { on_part_fault(); });
+}
+
 void ListRun::refuse(const Error& error) {
   stop(krm::http_status(error));
   serving::send_error(down_, form_, error);

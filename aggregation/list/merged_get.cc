@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "aggregation/asking/member_call.h"
+#include "aggregation/asking/merge_guard.h"
 #include "aggregation/asking/merge_query.h"
 #include "aggregation/asking/shard_answer.h"
 #include "aggregation/asking/shard_question.h"
@@ -71,7 +72,10 @@ class MergedGet final : public http::RequestHandler {
     for (const Member& member : members) {
       parts_.push_back(std::make_unique<Part>(*this, member));
     }
-    timer_.start(shared_.params.first_byte, [this] { too_late(); });
+    timer_.start(shared_.params.first_byte, [this] {
+      guard_read(
+          "deadline of a merged get", [this] { too_late(); }, [this] { fail(); });
+    });
     const std::string more = passed_on(route_.info.query);
     for (const auto& part : parts_) {
       std::string query = more;
@@ -91,8 +95,8 @@ class MergedGet final : public http::RequestHandler {
  private:
   struct Part final : MemberCall::Listener {
     Part(MergedGet& o, Member m) : owner(o), member(std::move(m)), call(o.shared_.loop, *this) {}
-    void on_head(const http::ResponseHead& answer) noexcept override { head = answer; }
-    void on_data(std::string_view bytes) noexcept override {
+    void on_head(const http::ResponseHead& answer) override { head = answer; }
+    void on_data(std::string_view bytes) override {
       call.consume(bytes.size());
       body += bytes;
       if (body.size() > owner.shared_.params.max_event) {
@@ -100,7 +104,8 @@ class MergedGet final : public http::RequestHandler {
         owner.lost(*this, "its answer is too large");
       }
     }
-    void on_end(Errc why) noexcept override {
+    void on_fault() override { owner.fail(); }
+    void on_end(Errc why) override {
       if (why != Errc::kOk) {
         owner.lost(*this, errc_name(why));
         return;
@@ -246,6 +251,12 @@ class MergedGet final : public http::RequestHandler {
     stop();
     down_.send_head(status, headers, false);
     down_.send_data(body, true);
+  }
+
+  void fail() {
+    if (!done_) {
+      refuse(krm::internal("the answers could not be merged"));
+    }
   }
 
   void refuse(const Error& error) {

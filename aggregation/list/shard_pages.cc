@@ -43,7 +43,7 @@ std::uint64_t ShardPages::revision() const noexcept {
   return parse_decimal(envelope().resource_version).value_or(0);
 }
 
-void ShardPages::on_head(const http::ResponseHead& head) noexcept {
+void ShardPages::on_head(const http::ResponseHead& head) {
   answer_ = head;
   const WatchCoding* coding = coding_of(head.headers.get("content-type"));
   if (head.status != 200 || coding == nullptr) {
@@ -60,7 +60,7 @@ void ShardPages::on_head(const http::ResponseHead& head) noexcept {
   reader_.begin(coding->protobuf);
 }
 
-void ShardPages::on_data(std::string_view bytes) noexcept {
+void ShardPages::on_data(std::string_view bytes) {
   if (!good_) {
     call_.consume(bytes.size());
     if (body_.size() < kMaxErrorBody) {
@@ -80,7 +80,7 @@ void ShardPages::on_data(std::string_view bytes) noexcept {
   }
 }
 
-void ShardPages::on_end(Errc cause) noexcept {
+void ShardPages::on_end(Errc cause) {
   if (cause == Errc::kOk && !good_) {
     listener_.on_pages_end(answer_.status == 200 ? End::kBroken : End::kRefused);
     return;

@@ -33,11 +33,11 @@ class ShardPages final : private MemberCall::Listener {
   /// None of these may destroy the pages; all may close() them.
   class Listener {
    public:
-    virtual void on_item(std::string_view item, const ListEnvelope& envelope) noexcept = 0;
+    virtual void on_item(std::string_view item, const ListEnvelope& envelope) = 0;
     /// What came in this turn is through; credit is owed for it.
-    virtual void on_bytes(std::size_t count) noexcept = 0;
-    /// Once, last.
-    virtual void on_pages_end(End end) noexcept = 0;
+    virtual void on_bytes(std::size_t count) = 0;
+    /// Once, last; kBroken once more when it throws.
+    virtual void on_pages_end(End end) = 0;
 
    protected:
     ~Listener() = default;
@@ -61,9 +61,10 @@ class ShardPages final : private MemberCall::Listener {
   [[nodiscard]] std::size_t items() const noexcept { return items_; }
 
  private:
-  void on_head(const http::ResponseHead& head) noexcept override;
-  void on_data(std::string_view bytes) noexcept override;
-  void on_end(Errc cause) noexcept override;
+  void on_head(const http::ResponseHead& head) override;
+  void on_data(std::string_view bytes) override;
+  void on_end(Errc cause) override;
+  void on_fault() override { listener_.on_pages_end(End::kBroken); }
   [[nodiscard]] bool ask(const std::string& token);
 
   Asking& shared_;

@@ -78,7 +78,7 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
       start_in(kRetry);
     }
   }
-  void on_item(std::string_view item, const ListEnvelope& envelope) noexcept override {
+  void on_item(std::string_view item, const ListEnvelope& envelope) override {
     StreamShape& shape = moves_.question_.shape;
     if (!shape.kind.known()) {
       shape.kind = {envelope.kind, envelope.api_version};
@@ -106,8 +106,8 @@ class ClusterMoves::Listing final : private ShardPages::Listener {
     arrival_.keys.insert(ClusterArrival::key(listed->facts));
     arrival_.objects.push_back({listed->facts.revision, std::move(event)});
   }
-  void on_bytes(std::size_t count) noexcept override { pages_->consume(count); }
-  void on_pages_end(ShardPages::End end) noexcept override {
+  void on_bytes(std::size_t count) override { pages_->consume(count); }
+  void on_pages_end(ShardPages::End end) override {
     if (end == ShardPages::End::kDone && pages_->revision() != 0) {
       done_(!strange_);
     } else if (end == ShardPages::End::kRefused &&

@@ -127,12 +127,13 @@ void MergedWatch::ask_shards() {
 
 void MergedWatch::open_own() {
   if (opening_ != nullptr) {
-    opening_->headers().start(shared_.params.headers_wait,
-                              [this] { perform(fsm_.on_headers_late(parts_.dials())); });
+    opening_->headers().start(shared_.params.headers_wait, [this] {
+      run([this] { perform(fsm_.on_headers_late(parts_.dials())); });
+    });
   }
   parts_.open_own();
   if (fsm_.is_following()) {
-    initial_.start(shared_.params.give_up, [this] { give_up(); });
+    initial_.start(shared_.params.give_up, [this] { run([this] { give_up(); }); });
     settle();
   }
 }
@@ -200,27 +201,26 @@ void MergedWatch::look_at_rights(bool admits) {
 }
 
 void MergedWatch::on_slot_refused(std::size_t slot, const http::ResponseHead& head,
-                                  const std::string& body) noexcept {
+                                  const std::string& body) {
   if (const WatchPart* part = parts_.find(slot); part != nullptr && part->attached) {
     on_own_refused(parts_.name_of(*part), head, body);
   }
 }
 
-void MergedWatch::on_slot_expired(std::size_t slot, std::string_view reason,
-                                  Duration delay) noexcept {
+void MergedWatch::on_slot_expired(std::size_t slot, std::string_view reason, Duration delay) {
   if (WatchPart* part = parts_.find(slot); part != nullptr && part->attached) {
     part->attached = false;  // its stream has no successor for this client
     expire(reason, delay);
   }
 }
 
-void MergedWatch::on_slot_compared(std::size_t slot, std::uint64_t position) noexcept {
+void MergedWatch::on_slot_compared(std::size_t slot, std::uint64_t position) {
   if (const WatchPart* part = parts_.find(slot); part != nullptr && part->component > position) {
     on_slot_expired(slot, "ahead", watches_.expiry_turn(0, 1));
   }
 }
 
-void MergedWatch::on_cluster_leaves(std::size_t slot) noexcept {
+void MergedWatch::on_cluster_leaves(std::size_t slot) {
   const WatchPart* part = parts_.find(slot);
   const bool reads = part != nullptr && part->attached;
   if (reads && (!fsm_.has_head() || feed_.is_behind()) && !parts_.all_read_log()) {
@@ -228,7 +228,7 @@ void MergedWatch::on_cluster_leaves(std::size_t slot) noexcept {
   }
 }
 
-void MergedWatch::on_slot_supplied(std::size_t slot) noexcept {
+void MergedWatch::on_slot_supplied(std::size_t slot) {
   if (parts_.has_own_of(slot)) {
     expire_moved();
   }
@@ -242,7 +242,7 @@ bool MergedWatch::end_for_memory() noexcept {
   return true;
 }
 
-TimePoint MergedWatch::on_due(TimePoint now) noexcept {
+TimePoint MergedWatch::on_due(TimePoint now) {
   if (fsm_.bookmark_due() <= now) {
     group_->expect_less();
     perform(fsm_.on_bookmark_due(now));
@@ -250,7 +250,7 @@ TimePoint MergedWatch::on_due(TimePoint now) noexcept {
   return fsm_.bookmark_due();
 }
 
-TimePoint MergedWatch::on_stall(TimePoint now) noexcept {
+TimePoint MergedWatch::on_stall(TimePoint now) {
   const Action action = fsm_.on_silence(parts_.silent_since(), now);
   if (action.kind == Action::Kind::kNone) {
     return TimePoint::max();
@@ -265,12 +265,14 @@ void MergedWatch::on_drained() noexcept {
     perform(action);
     return;
   }
-  parts_.give_credit();
-  read_log();
-  end_initial_phase();
+  run([this] {
+    parts_.give_credit();
+    read_log();
+    end_initial_phase();
+  });
 }
 
-bool MergedWatch::on_own_lost(const MemberWatch& from, std::string_view cause) noexcept {
+bool MergedWatch::on_own_lost(const MemberWatch& from, std::string_view cause) {
   if (from.half_begun()) {  // objects that it told of may be gone by now (AGG-806)
     begin();
     const Action action = fsm_.on_half_lost();
@@ -296,7 +298,7 @@ void MergedWatch::lost(const std::string& shard, std::string_view cause) {
 }
 
 void MergedWatch::on_own_refused(const std::string& shard, const http::ResponseHead& head,
-                                 const std::string& body) noexcept {
+                                 const std::string& body) {
   using Why = MergedWatchFsm::Why;
   const Action action = fsm_.on_refused(head.status, parts_.all_refuse(), retry_after_of(head));
   if (action.kind == Action::Kind::kPassOn) {
@@ -361,7 +363,7 @@ void MergedWatch::give_up() {
   const Action action =
       fsm_.on_present_late(parts_.is_held_back(), group_->kind().known(), shared_.loop.now());
   if (action.kind == Action::Kind::kWait) {
-    initial_.start(action.wait, [this] { give_up(); });
+    initial_.start(action.wait, [this] { run([this] { give_up(); }); });
   } else if (action.kind == Action::Kind::kFail) {
     fail(shards_unavailable(parts_.late(), true), action.reason);
   } else {
@@ -388,8 +390,10 @@ void MergedWatch::send_bookmark(bool initial_end) {
 
 void MergedWatch::await_idle() {
   idle_.start(about(shared_.params.bookmark_idle), [this] {
-    want_bookmark();
-    await_idle();
+    run([this] { want_bookmark(); });
+    if (!fsm_.has_ended()) {
+      await_idle();
+    }
   });
 }
 
@@ -454,11 +458,13 @@ void MergedWatch::perform(const Action& action) {
     case Kind::kFail:  // of no other reason is the error made here
       return fail(version_expired(), action.reason);
     case Kind::kDoom:
-      doom_.start(action.wait, [this, reason = action.reason] { perform(fsm_.on_doom(reason)); });
+      doom_.start(action.wait, [this, reason = action.reason] {
+        run([this, reason] { perform(fsm_.on_doom(reason)); });
+      });
       return;
     case Kind::kWait:  // of the head: the others' timers are where they are asked
-      opening_->headers().start(action.wait,
-                                [this] { perform(fsm_.on_headers_late(parts_.dials())); });
+      opening_->headers().start(
+          action.wait, [this] { run([this] { perform(fsm_.on_headers_late(parts_.dials())); }); });
       return;
     case Kind::kInitialEnd:
       initial_.cancel();
@@ -511,7 +517,7 @@ void MergedWatch::send_head() {
   const Duration life = watch_lifetime(timeout_seconds_);
   if (life > kLastWarning) {
     end_.start(life - kLastWarning, [this] {
-      want_bookmark();
+      run([this] { want_bookmark(); });
       end_.start(kLastWarning, [this] { end_now(); });
     });
   } else {

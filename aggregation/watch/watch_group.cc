@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "aggregation/asking/merge_guard.h"
 #include "aggregation/list/list_probe.h"
 #include "aggregation/watch/internal/index_fill.h"
 #include "base/log.h"
@@ -177,7 +178,9 @@ void WatchGroup::for_each_reader(const std::function<void(GroupReader&)>& call) 
       readers_[i + kAhead]->approach();
     }
     if (readers_[i] != nullptr) {
-      call(*readers_[i]);
+      GroupReader& reader = *readers_[i];
+      guard_read(
+          "client of a merged watch", [&] { call(reader); }, [&] { reader.on_reader_fault(); });
     }
   }
   if (outermost) {
@@ -477,8 +480,7 @@ GroupReport WatchGroup::report() const {
   return out;
 }
 
-void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts,
-                          std::string_view event) noexcept {
+void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts, std::string_view event) {
   const std::size_t slot = from.member().slot;
   slots_[slot].fresh = false;
   bookmark_ = {};
@@ -503,7 +505,7 @@ void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts,
   log_.append(std::move(entry));
 }
 
-void WatchGroup::on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept {
+void WatchGroup::on_bookmark(MemberWatch& from, const EventFacts& facts) {
   const std::size_t slot = from.member().slot;
   slots_[slot].fresh = false;
   bookmark_ = {};
@@ -511,14 +513,14 @@ void WatchGroup::on_bookmark(MemberWatch& from, const EventFacts& facts) noexcep
   ring_.move(slot, from.position(), shared_.loop.now());
 }
 
-void WatchGroup::on_initial_end(MemberWatch& from) noexcept {
+void WatchGroup::on_initial_end(MemberWatch& from) {
   bookmark_ = {};
   log_.raise_slot(from.member().slot, from.position());
   ring_.move(from.member().slot, from.position(), shared_.loop.now());
   for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
 }
 
-void WatchGroup::on_accepted(MemberWatch& from) noexcept {
+void WatchGroup::on_accepted(MemberWatch& from) {
   const std::size_t slot = from.member().slot;
   note("a shard serves a group", slot);
   Slot& followed = slots_[slot];
@@ -531,12 +533,12 @@ void WatchGroup::on_accepted(MemberWatch& from) noexcept {
   for_each_reader([slot](GroupReader& reader) { reader.on_slot_accepted(slot); });
 }
 
-void WatchGroup::on_batch_end(MemberWatch& from) noexcept {
+void WatchGroup::on_batch_end(MemberWatch& from) {
   from.give_credit();
   for_each_reader([](GroupReader& reader) { reader.on_group_moved(); });
 }
 
-bool WatchGroup::on_lost(MemberWatch& from, std::string_view cause) noexcept {
+bool WatchGroup::on_lost(MemberWatch& from, std::string_view cause) {
   const std::size_t slot = from.member().slot;
   if (from.half_begun()) {  // objects that it told of may be gone by now (AGG-806)
     expire(slot, "initial");
@@ -556,7 +558,7 @@ bool WatchGroup::on_lost(MemberWatch& from, std::string_view cause) noexcept {
 }
 
 void WatchGroup::on_refused(MemberWatch& from, const http::ResponseHead& head,
-                            const std::string& body) noexcept {
+                            const std::string& body) {
   const std::size_t slot = from.member().slot;
   for_each_reader([&](GroupReader& reader) { reader.on_slot_refused(slot, head, body); });
   // Those who go on without the shard have it back when it lets them.
@@ -566,7 +568,7 @@ void WatchGroup::on_refused(MemberWatch& from, const http::ResponseHead& head,
   }
 }
 
-void WatchGroup::on_too_large(MemberWatch& from, const std::string& key) noexcept {
+void WatchGroup::on_too_large(MemberWatch& from, const std::string& key) {
   const std::size_t slot = from.member().slot;
   const Error error = event_too_large(from, key, shared_.params.max_event);
   drop(slot);

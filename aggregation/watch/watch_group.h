@@ -26,38 +26,39 @@ namespace kintsugi::aggregation {
 class GroupReader {
  public:
   /// The log has grown, or positions have moved; a batch is complete.
-  virtual void on_group_moved() noexcept = 0;
+  virtual void on_group_moved() = 0;
   /// The slot's stream was accepted, or its shard lacks the resource.
-  virtual void on_slot_accepted(std::size_t slot) noexcept = 0;
+  virtual void on_slot_accepted(std::size_t slot) = 0;
   /// The slot's stream, which no shard had accepted yet, could not be had; it is tried again.
-  virtual void on_slot_lost(std::size_t slot, std::string_view cause) noexcept = 0;
+  virtual void on_slot_lost(std::size_t slot, std::string_view cause) = 0;
   /// The shard answered with a Status that trying again does not change.
   virtual void on_slot_refused(std::size_t slot, const http::ResponseHead& head,
-                               const std::string& body) noexcept = 0;
+                               const std::string& body) = 0;
   /// Events of the slot were lost: the client has to list again after `delay`; nothing more of the
   /// slot comes.
-  virtual void on_slot_expired(std::size_t slot, std::string_view reason,
-                               Duration delay) noexcept = 0;
+  virtual void on_slot_expired(std::size_t slot, std::string_view reason, Duration delay) = 0;
   /// Events of the slot after `position` are replaced by the differences from there: a reader who
   /// is further on may have objects that they do not name.
-  virtual void on_slot_compared(std::size_t slot, std::uint64_t position) noexcept = 0;
+  virtual void on_slot_compared(std::size_t slot, std::uint64_t position) = 0;
   /// A logical cluster has left the slot's shard: what the log has of it from there is older than
   /// what a stream of the reader's own tells of its new shard.
-  virtual void on_cluster_leaves(std::size_t slot) noexcept = 0;
+  virtual void on_cluster_leaves(std::size_t slot) = 0;
   /// The log tells objects of the slot anew that its streams have left out: a reader who has the
   /// slot from a stream of its own lacks them, and one who is behind at the shard that had them
   /// would get its older events later.
-  virtual void on_slot_supplied(std::size_t slot) noexcept = 0;
-  virtual void on_group_failed(const Error& error, std::string_view reason) noexcept = 0;
+  virtual void on_slot_supplied(std::size_t slot) = 0;
+  virtual void on_group_failed(const Error& error, std::string_view reason) = 0;
+  /// One of these has thrown: it ends, with 500 where its answer has not begun.
+  virtual void on_reader_fault() = 0;
   /// The members are other ones than before.
-  virtual void on_members() noexcept = 0;
+  virtual void on_members() = 0;
   /// @returns when it wants the next call; max: when something moves
-  virtual TimePoint on_due(TimePoint now) noexcept = 0;
+  virtual TimePoint on_due(TimePoint now) = 0;
   /// Others come first, but soon something is told: what it needs for that can be fetched.
   virtual void approach() const noexcept = 0;
   /// Some shard has been silent for as long as a client may wait for it, perhaps.
   /// @returns when it wants the next call, if nothing is heard by then; max: none
-  virtual TimePoint on_stall(TimePoint now) noexcept = 0;
+  virtual TimePoint on_stall(TimePoint now) = 0;
   /// It may read this member: without it the group does not begin with new ones.
   [[nodiscard]] virtual bool covers(const Member& member) const noexcept = 0;
   [[nodiscard]] virtual std::string_view caller() const noexcept = 0;
@@ -202,21 +203,20 @@ class WatchGroup final : private MemberWatch::Sink,
     std::unique_ptr<IndexFill> fill;  ///< it began at a cursor
   };
 
-  void on_event(MemberWatch& from, const EventFacts& facts,
-                std::string_view event) noexcept override;
-  void on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept override;
-  void on_initial_end(MemberWatch& from) noexcept override;
-  void on_accepted(MemberWatch& from) noexcept override;
-  void on_batch_end(MemberWatch& from) noexcept override;
-  bool on_lost(MemberWatch& from, std::string_view cause) noexcept override;
-  void on_expired(MemberWatch& from) noexcept override;
+  void on_event(MemberWatch& from, const EventFacts& facts, std::string_view event) override;
+  void on_bookmark(MemberWatch& from, const EventFacts& facts) override;
+  void on_initial_end(MemberWatch& from) override;
+  void on_accepted(MemberWatch& from) override;
+  void on_batch_end(MemberWatch& from) override;
+  bool on_lost(MemberWatch& from, std::string_view cause) override;
+  void on_expired(MemberWatch& from) override;
   void on_refused(MemberWatch& from, const http::ResponseHead& head,
-                  const std::string& body) noexcept override;
-  void on_too_large(MemberWatch& from, const std::string& key) noexcept override;
-  void on_difference(SlotResync& from, const ObjectFacts& facts,
-                     std::string_view event) noexcept override;
-  void on_resynced(SlotResync& from, std::uint64_t revision) noexcept override;
-  void on_resync_failed(SlotResync& from) noexcept override;
+                  const std::string& body) override;
+  void on_too_large(MemberWatch& from, const std::string& key) override;
+  void on_fault(MemberWatch& from) override;
+  void on_difference(SlotResync& from, const ObjectFacts& facts, std::string_view event) override;
+  void on_resynced(SlotResync& from, std::uint64_t revision) override;
+  void on_resync_failed(SlotResync& from) override;
 
   /// Nobody reads it.
   void linger();

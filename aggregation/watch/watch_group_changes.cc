@@ -398,7 +398,13 @@ void WatchGroup::expire(std::size_t slot, std::string_view reason) {
   });
 }
 
-void WatchGroup::on_expired(MemberWatch& from) noexcept {
+/// All who read it: nobody knows what of it was taken.
+void WatchGroup::on_fault(MemberWatch& from) {
+  drop(from.member().slot);
+  for_each_reader([](GroupReader& reader) { reader.on_reader_fault(); });
+}
+
+void WatchGroup::on_expired(MemberWatch& from) {
   const std::size_t slot = from.member().slot;
   if (whole_index(from) == nullptr) {
     expire(slot, "history");
@@ -431,15 +437,14 @@ void WatchGroup::enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t
   log_.append(std::move(entry));
 }
 
-void WatchGroup::on_difference(SlotResync& from, const ObjectFacts& facts,
-                               std::string_view event) noexcept {
+void WatchGroup::on_difference(SlotResync& from, const ObjectFacts& facts, std::string_view event) {
   const std::size_t slot = from.member().slot;
   if (!moves_.leaves_out(from.member(), facts)) {
     enter(slot, facts, slots_[slot].stream->position(), event);
   }
 }
 
-void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) noexcept {
+void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) {
   const std::size_t slot = from.member().slot;
   const Member member = from.member();
   Slot& followed = slots_[slot];
@@ -457,8 +462,6 @@ void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) noexcept 
   bury_later();
 }
 
-void WatchGroup::on_resync_failed(SlotResync& from) noexcept {
-  expire(from.member().slot, "history");
-}
+void WatchGroup::on_resync_failed(SlotResync& from) { expire(from.member().slot, "history"); }
 
 }  // namespace kintsugi::aggregation

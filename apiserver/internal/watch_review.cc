@@ -5,6 +5,7 @@
 
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/watcher.h"
+#include "auth/authorizer.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -104,7 +105,7 @@ void WatchReview::check(std::size_t index) {
   // The watch may be gone when the answer comes; nothing else shares its rights.
   auth::Authorizer& authorizer =
       rights->view == nullptr ? server_.params().authorizer : rights->view->authorizer();
-  authorizer.authorize(attributes, [this, index, alive = alive_.weak(),
+  authorizer.authorize(attributes, [this, index, attributes, alive = alive_.weak(),
                                     weak = std::weak_ptr<const WatchRights>(rights)](
                                        const Expected<auth::Decision>& decision) {
     if (!alive) {
@@ -125,7 +126,8 @@ void WatchReview::check(std::size_t index) {
                            ? all.begin() + static_cast<std::ptrdiff_t>(index)
                            : std::find_if(all.begin(), all.end(), is_asked);
     if (found != all.end()) {
-      (*found)->end_in_order();
+      (*found)->fail_with(decision ? auth::denied(attributes, *decision)
+                                   : decision.error().clone());  // SE-047
     }
   });
 }

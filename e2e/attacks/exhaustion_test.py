@@ -225,6 +225,24 @@ class Heads(unittest.TestCase):
                 with self.subTest(where=where, rest=rest[:60]):
                     self.assertEqual(self.say(client, post.format(client.url.path) + rest), status)
 
+    def test_SE_117_expectations(self):
+        """100 where the head is not refused by itself: who is not known, or has no right at the shard that he speaks to, is told so at once."""
+        def post(cluster, expectation, length=2):
+            return (f"POST /clusters/{cluster}{MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n"
+                    f"Expect: {expectation}\r\n\r\n")
+
+        for where, client in clients("mallory", "attacked").items():
+            path = client.url.path.removeprefix("/clusters/")
+            for expectation in ("100-continue", "100-Continue", "100-CONTINUE"):
+                with self.subTest(where=where, expectation=expectation):
+                    self.assertEqual(self.say(client, post(path, expectation)), 100)
+                    of_a_shard = () if where == "proxy" else ("aaaaaaaaaaaaaaaa", "root")  # the proxy asks its shards first, which takes time
+                    for cluster in (*of_a_shard, "..", "a%00b", "a%2F..%2Fb/api"):
+                        self.assertNotIn(self.say(client, post(cluster, expectation)), (100, None), cluster)
+            for expectation in ("magic", "100-continue, magic", "200-ok", "100"):
+                with self.subTest(where=where, expectation=expectation):
+                    self.assertEqual(self.say(client, post(path, expectation)), 417)
+
     def test_SE_116_methods(self):
         for where, client in clients("mallory", "attacked").items():
             path = client.url.path
@@ -268,6 +286,28 @@ class Backends(unittest.TestCase):
             self.assertEqual([s.status for s in streams], [400] * len(bad))
             self.assertIn(b"malformed authority", streams[0].body)
         self.assertFalse([path for _, path, _, _ in self.seen[before:] if "?n=" in path], "nothing of it was sent")
+
+    def test_SE_T049_before_backends_of_both_protocols(self):
+        """An HTTP/1.1 backend, and a shard through HTTP/2: nothing of it is sent, nobody waits for it."""
+        bad = ("a@b", "a:b", "x" * 300, "[::1", "a%40b")
+        for where, client in (("HTTP/1.1", self.client), ("HTTP/2", installation.client("/clusters/root"))):
+            with self.subTest(where=where), raw_h2.Connection(client) as attacker, raw_h2.Connection(client) as neighbour:
+                self.assertEqual(neighbour.ask("GET", MAPS).status, 200)
+                quiet = min(self.seconds_of(neighbour) for _ in range(5))
+                streams = [attacker.open("GET", f"{MAPS}?n={number}", authority=bad[number % len(bad)]) for number in range(60)]
+                took = sorted(self.seconds_of(neighbour) for _ in range(9))[4]
+                self.assertTrue(attacker.until(lambda: all(s.over for s in streams)))
+                self.assertEqual({s.status for s in streams}, {400})
+                self.assertLess(took, quiet * 10 + 0.5, "no queue is blocked")
+                for authority in ("a b", ""):  # HTTP/2 itself does not allow them: reset PROTOCOL_ERROR
+                    refused = attacker.ask("GET", MAPS, authority=authority)
+                    self.assertEqual((refused.status, refused.reset), (None, 1), authority)
+                self.assertEqual(attacker.ask("GET", MAPS).status, 200)
+
+    def seconds_of(self, connection):
+        begin = time.monotonic()
+        self.assertEqual(connection.ask("GET", MAPS).status, 200)
+        return time.monotonic() - begin
 
     def test_SE_115_authorities_that_http_2_does_not_allow_are_reset(self):
         with raw_h2.Connection(self.client) as attacker:

@@ -196,7 +196,7 @@ class Identity(unittest.TestCase):
         self.assertEqual(self.admin.request("POST", path, review, headers={"Impersonate-Group": "devs"}).status, 400)
 
     def test_watch_ends_when_the_right_goes(self):
-        """AM-312: within 60 seconds; other watches go on."""
+        """AM-312, SE-047: within 60 seconds, with ERROR 403 and the end of the stream; other watches go on."""
         self.account("watcher")
         self.account("keeper")
         tokens = {name: self.token(name) for name in ("watcher", "keeper")}
@@ -204,15 +204,17 @@ class Identity(unittest.TestCase):
             kit.eventually(lambda token=token: self.status(token) == 200)
         ended = {name: threading.Event() for name in tokens}
         begun = {name: threading.Event() for name in tokens}
-        connections = {}
+        connections, last, whole = {}, {}, set()
 
         def watch(name):
             connection = connections[name] = self.nobody.connect(timeout=90)
             connection.request("GET", self.nobody.url.path + MAPS + "?watch=1", headers=bearer(tokens[name]))
             try:
                 response = connection.getresponse()
-                for _ in response:
+                for line in response:
+                    last[name] = json.loads(line)
                     begun[name].set()
+                whole.add(name)
             except (OSError, ValueError, AttributeError):
                 pass
             ended[name].set()
@@ -224,6 +226,9 @@ class Identity(unittest.TestCase):
             self.assertTrue(begun[name].wait(60), f"{name} sees the present state")
         self.admin.must("DELETE", f"{RBAC}/namespaces/default/rolebindings/watcher")
         self.assertTrue(ended["watcher"].wait(60), "the watch ends")
+        self.assertEqual((last["watcher"]["type"], last["watcher"]["object"]["code"], last["watcher"]["object"]["reason"]), ("ERROR", 403, "Forbidden"))
+        self.assertIn('cannot watch resource "configmaps"', last["watcher"]["object"]["message"])
+        self.assertIn("watcher", whole, "its stream is not reset")
         self.assertFalse(ended["keeper"].is_set())
         self.assertEqual(self.status(tokens["watcher"]), 403)
         self.assertEqual(self.status(tokens["keeper"]), 200)

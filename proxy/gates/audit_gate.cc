@@ -1,9 +1,13 @@
 #include "proxy/gates/audit_gate.h"
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "auth/audit_event.h"
+#include "auth/audit_refusals.h"
 #include "auth/impersonation.h"
 #include "base/guard.h"
 #include "base/time.h"
@@ -32,6 +36,7 @@ class AuditGate::Audited final : public serving::PassThrough {
       : serving::PassThrough(stream),
         gate_(gate),
         verdict_(verdict),
+        refusals_only_(verdict.level == auth::AuditPolicy::Level::kNone),
         info_(request.info()),
         cluster_(request.target.cluster),
         id_(request.head.headers.get("audit-id")),
@@ -47,7 +52,7 @@ class AuditGate::Audited final : public serving::PassThrough {
 
   void send_head(int status, const http::HeaderList& headers, bool end) noexcept override {
     status_ = status;
-    if (goes_on_ && !end && verdict_.started) {
+    if (goes_on_ && !end && verdict_.started && !refusals_only_) {
       write(auth::kResponseStarted);
     }
     serving::PassThrough::send_head(status, headers, end);
@@ -79,29 +84,52 @@ class AuditGate::Audited final : public serving::PassThrough {
   }
 
   void note(bool end) {
-    if (end && !std::exchange(complete_, true) && verdict_.complete) {
+    if (!end || std::exchange(complete_, true)) {
+      return;
+    }
+    if (refusals_only_) {
+      guarded("audit line", [this] { write_refusal(); });
+    } else if (verdict_.complete) {
       guarded("audit line", [this] { write(auth::kResponseComplete); });
     }
   }
 
-  void write(std::string_view stage) {
-    gate_.write_(auth::audit_line({.id = id_,
-                                   .stage = stage,
-                                   .target = target_,
-                                   .info = *info_,
-                                   .user = user(),
-                                   .impersonated = impersonated_ ? &*impersonated_ : nullptr,
-                                   .constraint = {},
-                                   .address = peer().address,
-                                   .agent = agent_,
-                                   .cluster = cluster_,
-                                   .status = status_,
-                                   .received_at = received_at_,
-                                   .taken = gate_.loop_.now() - received_}));
+  /// Whatever the policy says (SE-007), as far as there is room for such lines.
+  void write_refusal() {
+    auth::AuditRefusals& all = auth::audit_refusals();
+    if (!auth::is_refusal(status_) || !all.may_write(gate_.loop_.now())) {
+      return;
+    }
+    if (const std::uint64_t left_out = all.take_left_out(); left_out > 0) {
+      annotations_.emplace_back("audit.kintsugi.io/refusals-left-out", std::to_string(left_out));
+    }
+    all.wrote(write(auth::kResponseComplete));
+  }
+
+  /// @return bytes of the line
+  std::size_t write(std::string_view stage) {
+    std::string line = auth::audit_line({.id = id_,
+                                         .stage = stage,
+                                         .target = target_,
+                                         .info = *info_,
+                                         .user = user(),
+                                         .impersonated = impersonated_ ? &*impersonated_ : nullptr,
+                                         .constraint = {},
+                                         .address = peer().address,
+                                         .agent = agent_,
+                                         .cluster = cluster_,
+                                         .annotations = &annotations_,
+                                         .status = status_,
+                                         .received_at = received_at_,
+                                         .taken = gate_.loop_.now() - received_});
+    const std::size_t bytes = line.size();
+    gate_.write_(std::move(line));
+    return bytes;
   }
 
   AuditGate& gate_;
   const auth::AuditPolicy::Verdict verdict_;
+  const bool refusals_only_;  // the policy wants no line of it
   const std::shared_ptr<const krm::RequestInfo> info_;
   const std::string cluster_;  // as the target names it; "": none
   const std::string id_, target_, agent_;
@@ -109,6 +137,7 @@ class AuditGate::Audited final : public serving::PassThrough {
   const std::int64_t received_at_;
   const TimePoint received_;
   std::optional<auth::UserInfo> impersonated_;
+  std::vector<std::pair<std::string, std::string>> annotations_;
   int status_ = 0;
   bool goes_on_ = false, complete_ = false;
 };
@@ -130,9 +159,6 @@ std::unique_ptr<http::RequestHandler> AuditGate::begin(Request&& request,
   const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
   const auth::UserInfo* user = identity != nullptr && identity->user ? &*identity->user : nullptr;
   const auth::AuditPolicy::Verdict verdict = policy_->judge(*request.info(), user);
-  if (verdict.level == auth::AuditPolicy::Level::kNone) {
-    return inner_.on_request(std::move(request), stream);
-  }
   return std::make_unique<Audited>(*this, std::move(request), stream, verdict);
 }
 

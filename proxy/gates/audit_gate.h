@@ -15,8 +15,9 @@ namespace kintsugi::proxy {
 /// The proxy's audit log (FP-143): a line for every request that the policy wants one of, when it
 /// is answered; for watches and tunnels one when they begin and one when they end. Stands between
 /// the TokenGate and the ProxyHandler: it knows who asks, and sees what they are refused. A request
-/// without an Audit-ID gets one, which the shard and the caller see, too. Threads: its loop. Cost
-/// without a log: a comparison.
+/// without an Audit-ID gets one, which the shard and the caller see, too. A refusal has a line
+/// although the policy says None, or is counted (SE-007, auth/audit_refusals.h). Threads: its loop.
+/// Cost without a log: a comparison.
 class AuditGate final : public RoutedHandler {
  public:
   /// Gets a line; must not block.

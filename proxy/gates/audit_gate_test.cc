@@ -1,5 +1,6 @@
 #include "proxy/gates/audit_gate.h"
 
+#include "auth/audit_refusals.h"
 #include "base/strings.h"
 #include "krm/json.h"
 #include "proxy/testing/gate_rig.h"
@@ -139,6 +140,73 @@ TEST(AuditGate, WhenThePolicySaysSo_FP143_NothingIsWritten) {
   Answer answer;
   rig.ask(answer, Rig::get("/clusters/root/api/v1/secrets"));
   EXPECT_EQ(rig.lines.size(), 1U);
+}
+
+TEST(AuditGate, WhenSomethingIsRefused_SE_007_SE_T073_ALineIsWrittenUnderNone) {
+  AuditRig rig("- {level: None}\n");
+  const std::uint64_t before = auth::audit_refusals().written();
+  int status = 200;
+  rig.shard.answer = [&](Exchange& exchange) { FakeShard::reply(exchange, status, "{}"); };
+  const std::pair<int, const char*> cases[] = {{403, "/clusters/root/api/v1/secrets"},
+                                               {429, "/clusters/root/api/v1/configmaps?watch=1"},
+                                               {401, "/clusters/root/version"},
+                                               {400, "/clusters/root/a%00b"},
+                                               {405, "/clusters/root/api"},
+                                               {508, "/clusters/root/api/v1/nodes/x/proxy"}};
+  for (const auto& [code, target] : cases) {
+    status = code;
+    Answer answer;
+    rig.ask(answer, Rig::get(target));
+    EXPECT_EQ(answer.status, code) << target;
+    ASSERT_FALSE(rig.lines.empty()) << target;
+    const Json event = rig.line(rig.lines.size() - 1);
+    EXPECT_EQ(code_of(event), code);
+    EXPECT_EQ(event.text({"requestURI"}), target);
+    EXPECT_EQ(event.text({"stage"}), "ResponseComplete");
+    EXPECT_EQ(event.text({"user", "username"}), "alice");
+    EXPECT_EQ(event.text({"annotations", "kcp.io/cluster"}), "root");
+  }
+  EXPECT_EQ(rig.lines.size(), std::size(cases)) << "one each";
+  for (const int fine : {200, 201, 404, 409, 410, 500, 503}) {
+    status = fine;
+    Answer answer;
+    rig.ask(answer, Rig::get("/clusters/root/api/v1/secrets"));
+  }
+  EXPECT_EQ(rig.lines.size(), std::size(cases)) << "the policy holds for all else";
+  EXPECT_EQ(auth::audit_refusals().written() - before, std::size(cases));
+}
+
+TEST(AuditGate, WhenRefusalsFlood_SE_T075_TheyAreCountedAndTheNextLineTells) {
+  AuditRig rig("- {level: None}\n");
+  rig.shard.answer = [](Exchange& exchange) { FakeShard::reply(exchange, 403, "{}"); };
+  auth::AuditRefusals& all = auth::audit_refusals();
+  (void)all.take_left_out();
+  const std::string target = "/clusters/root/api/v1/secrets/x";
+  const auto refuse = [&] {
+    Answer answer;
+    rig.ask(answer, Rig::get(target));
+  };
+  ASSERT_TRUE(rig.until([&] {  // within one second of the clock there is no room any more
+    if (all.may_write(rig.loop.now())) {
+      all.wrote(auth::AuditRefusals::kBytesPerSecond);
+    }
+    const std::uint64_t counted = all.counted();
+    const std::size_t lines = rig.lines.size();
+    refuse();
+    return all.counted() > counted && rig.lines.size() == lines;
+  }));
+  const std::uint64_t sent = all.counted();
+  EXPECT_GT(sent, 0U);
+  std::uint64_t told = 0;
+  ASSERT_TRUE(rig.until([&] {  // the next second
+    refuse();
+    if (!rig.lines.empty()) {
+      const Json event = rig.line(rig.lines.size() - 1);
+      told = parse_decimal(event.text({"annotations", "audit.kintsugi.io/refusals-left-out"}))
+                 .value_or(0);
+    }
+    return told > 0;
+  }));
 }
 
 /// Only requests for secrets have lines.

@@ -78,7 +78,7 @@ TEST_F(Mounts, WhenThePathIsNotBelowClusters_ThereIsNoRoute) {
   EXPECT_EQ(go("https://evil.example/metrics"), "none");
 }
 
-TEST_F(Mounts, WhenTheUrlCouldBeReadInTwoWays_ItIsRefused) {
+TEST_F(Mounts, WhenTheUrlCouldBeReadInTwoWays_SE_T004_ItIsRefused) {
   rules.allowed_hosts = {"*"};
   for (const char* url :
        {"", "x", "https://", "https://a@beta.io:7443/clusters/x",

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "aggregation/asking/merge_guard.h"
 #include "aggregation/asking/shard_answer.h"
 #include "aggregation/asking/shard_question.h"
 #include "krm/json.h"
@@ -52,14 +53,20 @@ bool ListPart::ask(const MergeRoute& route, http::RequestHead head, bool columns
   if (!cause_.empty()) {
     return false;
   }
-  timer_.start(shared_.params.first_byte, [this] { owner_.on_part_late(*this); });
+  timer_.start(shared_.params.first_byte, [this] {
+    guard_read(
+        "shard that is late for a merged list", [this] { owner_.on_part_late(*this); },
+        [this] { owner_.on_part_fault(); });
+  });
   return true;
 }
 
 void ListPart::rest(Duration wait, std::function<void()> then) {
   close();
   headed_ = false;
-  timer_.start(wait, std::move(then));
+  timer_.start(wait, [this, then = std::move(then)] {
+    guard_read("shard that a merged list waits for", then, [this] { owner_.on_part_fault(); });
+  });
 }
 
 void ListPart::close() noexcept {
@@ -72,7 +79,7 @@ void ListPart::forget() noexcept {
   headed_ = ended_ = false;
 }
 
-void ListPart::on_head(const http::ResponseHead& head) noexcept {
+void ListPart::on_head(const http::ResponseHead& head) {
   head_ = head;
   headed_ = true;
   if (head.status == 200) {
@@ -87,7 +94,7 @@ void ListPart::on_head(const http::ResponseHead& head) noexcept {
   owner_.on_part_head(*this);
 }
 
-void ListPart::on_data(std::string_view bytes) noexcept {
+void ListPart::on_data(std::string_view bytes) {
   waiting_ += bytes;
   if (peeks_) {
     peek(bytes);
@@ -95,7 +102,7 @@ void ListPart::on_data(std::string_view bytes) noexcept {
   owner_.on_part_moved(*this);
 }
 
-void ListPart::on_end(Errc cause) noexcept {
+void ListPart::on_end(Errc cause) {
   ended_ = true;
   end_cause_ = cause;
   peeks_ = false;

@@ -24,11 +24,13 @@ class ListPart final : private MemberCall::Listener {
   class Owner {
    public:
     /// The status line and fields.
-    virtual void on_part_head(ListPart& part) noexcept = 0;
+    virtual void on_part_head(ListPart& part) = 0;
     /// More of the body, or its end.
-    virtual void on_part_moved(ListPart& part) noexcept = 0;
+    virtual void on_part_moved(ListPart& part) = 0;
     /// It has not answered in time.
-    virtual void on_part_late(ListPart& part) noexcept = 0;
+    virtual void on_part_late(ListPart& part) = 0;
+    /// What one of these did has thrown: the list ends with 500.
+    virtual void on_part_fault() = 0;
 
    protected:
     ~Owner() = default;
@@ -96,9 +98,10 @@ class ListPart final : private MemberCall::Listener {
   std::uint64_t items = 0;  /// of the answer that is being read; @}
 
  private:
-  void on_head(const http::ResponseHead& head) noexcept override;
-  void on_data(std::string_view bytes) noexcept override;
-  void on_end(Errc cause) noexcept override;
+  void on_head(const http::ResponseHead& head) override;
+  void on_data(std::string_view bytes) override;
+  void on_end(Errc cause) override;
+  void on_fault() override { owner_.on_part_fault(); }
   void peek(std::string_view bytes);
 
   Asking& shared_;

@@ -60,7 +60,10 @@ void ListRun::start() {
     refuse(shards_unavailable({{"none", "no shard is known"}}, false));
     return;
   }
-  deadline_.start(time_allowed(), [this] { too_late(); });
+  deadline_.start(time_allowed(), [this] {
+    guard_read(
+        "deadline of a merged list", [this] { too_late(); }, [this] { on_part_fault(); });
+  });
   const auto answered = [this](ReadGate::Answer answer) {
     if (answer == ReadGate::Answer::kGo) {
       ask_all();

@@ -32,7 +32,7 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   void start();
 
   void on_data(std::string_view bytes, bool) noexcept override { down_.consume(bytes.size()); }
-  void on_drained() noexcept override { go_on(); }
+  void on_drained() noexcept override;
   void on_close(Errc) noexcept override { stop(kCutOff); }
 
  private:
@@ -55,9 +55,10 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   void ask(ListPart& part);
 
   // What the shards answer.
-  void on_part_head(ListPart& part) noexcept override;
-  void on_part_moved(ListPart& part) noexcept override;
-  void on_part_late(ListPart& part) noexcept override;
+  void on_part_head(ListPart& part) override;
+  void on_part_moved(ListPart& part) override;
+  void on_part_late(ListPart& part) override;
+  void on_part_fault() override;
   /// An answer other than 200.
   void judge(ListPart& part);
   /// 429: once its Retry-After is waited for, if there is time.

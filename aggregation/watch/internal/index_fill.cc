@@ -82,7 +82,7 @@ void IndexFill::list() {
   }
 }
 
-void IndexFill::on_item(std::string_view raw, const ListEnvelope& envelope) noexcept {
+void IndexFill::on_item(std::string_view raw, const ListEnvelope& envelope) {
   KeyIndex* into = index();
   const bool table = envelope.kind == "Table";
   if (into == nullptr || broken_ || table != question_.shape.kind.is_table()) {
@@ -98,9 +98,9 @@ void IndexFill::on_item(std::string_view raw, const ListEnvelope& envelope) noex
   into->fill(listed->facts, question_.shape.coding->kept(listed->facts.metadata));
 }
 
-void IndexFill::on_bytes(std::size_t count) noexcept { pages_->consume(count); }
+void IndexFill::on_bytes(std::size_t count) { pages_->consume(count); }
 
-void IndexFill::on_pages_end(ShardPages::End end) noexcept {
+void IndexFill::on_pages_end(ShardPages::End end) {
   give_turn();
   KeyIndex* filled = index();
   if (filled != nullptr && end == ShardPages::End::kDone && !broken_) {

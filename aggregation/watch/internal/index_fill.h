@@ -36,9 +36,9 @@ class IndexFill final : private ShardPages::Listener {
   void stop() noexcept;
 
  private:
-  void on_item(std::string_view item, const ListEnvelope& envelope) noexcept override;
-  void on_bytes(std::size_t count) noexcept override;
-  void on_pages_end(ShardPages::End end) noexcept override;
+  void on_item(std::string_view item, const ListEnvelope& envelope) override;
+  void on_bytes(std::size_t count) override;
+  void on_pages_end(ShardPages::End end) override;
 
   void list();
   void wait(Duration delay);

@@ -161,7 +161,7 @@ void InitialPhase::silent() {
   }
 }
 
-void InitialPhase::on_item(std::string_view item, const ListEnvelope& envelope) noexcept {
+void InitialPhase::on_item(std::string_view item, const ListEnvelope& envelope) {
   if (task_ == Task::kProbe) {
     return;
   }
@@ -184,7 +184,7 @@ void InitialPhase::on_item(std::string_view item, const ListEnvelope& envelope) 
   }
 }
 
-void InitialPhase::on_bytes(std::size_t count) noexcept {
+void InitialPhase::on_bytes(std::size_t count) {
   if (task_ == Task::kDeliver) {
     host_.on_listed_bytes(count);
   } else if (task_ == Task::kProbe && pages_->items() > 0) {
@@ -195,7 +195,7 @@ void InitialPhase::on_bytes(std::size_t count) noexcept {
   }
 }
 
-void InitialPhase::on_pages_end(ShardPages::End end) noexcept {
+void InitialPhase::on_pages_end(ShardPages::End end) {
   switch (task_) {
     case Task::kNone:
       return;

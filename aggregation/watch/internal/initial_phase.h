@@ -24,23 +24,21 @@ class InitialPhase final : private ShardPages::Listener {
   class Host {
    public:
     /// The shard answered the list that stands in for the watch.
-    virtual void on_list_accepted() noexcept = 0;
+    virtual void on_list_accepted() = 0;
     /// A present object, as an ADDED event without its marker.
-    virtual void on_listed_event(std::string_view event) noexcept = 0;
+    virtual void on_listed_event(std::string_view event) = 0;
     /// Credit is owed for the list's bytes: see consume().
-    virtual void on_listed_bytes(std::size_t count) noexcept = 0;
+    virtual void on_listed_bytes(std::size_t count) = 0;
     /// All present objects were told: a new watch goes on from the revision.
-    virtual void on_phase_end(const StreamKind& kind, std::uint64_t revision) noexcept = 0;
+    virtual void on_phase_end(const StreamKind& kind, std::uint64_t revision) = 0;
     /// The shard lacks the resource (404), or says nothing about it.
-    virtual void on_phase_absent(const http::ResponseHead& head,
-                                 const std::string& body) noexcept = 0;
+    virtual void on_phase_absent(const http::ResponseHead& head, const std::string& body) = 0;
     /// The shard's answer to the list is final.
-    virtual void on_phase_refused(const http::ResponseHead& head,
-                                  const std::string& body) noexcept = 0;
+    virtual void on_phase_refused(const http::ResponseHead& head, const std::string& body) = 0;
     /// Its taker is slow: the shard's bytes wait for it.
     [[nodiscard]] virtual bool is_held_back() const noexcept = 0;
     /// It failed: what was told may be gone by now.
-    virtual void on_phase_lost(std::string_view cause) noexcept = 0;
+    virtual void on_phase_lost(std::string_view cause) = 0;
 
    protected:
     ~Host() = default;
@@ -73,9 +71,9 @@ class InitialPhase final : private ShardPages::Listener {
     bool operator==(const Tally&) const = default;
   };
 
-  void on_item(std::string_view item, const ListEnvelope& envelope) noexcept override;
-  void on_bytes(std::size_t count) noexcept override;
-  void on_pages_end(ShardPages::End end) noexcept override;
+  void on_item(std::string_view item, const ListEnvelope& envelope) override;
+  void on_bytes(std::size_t count) override;
+  void on_pages_end(ShardPages::End end) override;
 
   void begin(Task task);
   void silent();

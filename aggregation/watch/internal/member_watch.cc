@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "aggregation/asking/jitter.h"
+#include "aggregation/asking/merge_guard.h"
 #include "aggregation/asking/shard_answer.h"
 #include "aggregation/bytes/cut_event.h"
 #include "aggregation/bytes/marker.h"
@@ -51,6 +52,11 @@ void MemberWatch::open() {
   perform(fsm_.on_open(phase_ != nullptr && phase_->prefers_list()));
 }
 
+void MemberWatch::reopen() {
+  guard_read(
+      "watch of a shard that is asked again", [this] { open(); }, [this] { on_fault(); });
+}
+
 void MemberWatch::perform(const Action& action, const http::ResponseHead& head,
                           const std::string& body) {
   switch (action.kind) {
@@ -64,7 +70,7 @@ void MemberWatch::perform(const Action& action, const http::ResponseHead& head,
       return;
     case Action::Kind::kRest:
       call_.close();
-      timer_.start(jittered(action.wait), [this] { open(); });
+      timer_.start(jittered(action.wait), [this] { reopen(); });
       return;
     case Action::Kind::kAccepted:
       refusal_.reset();
@@ -148,7 +154,15 @@ void MemberWatch::on_joined() noexcept {
   fsm_.on_joined();
 }
 
-void MemberWatch::on_relayed(std::string_view events) noexcept { on_data(events); }
+void MemberWatch::on_relayed(std::string_view events) noexcept {
+  guard_read(
+      "events of a stream that loops share", [&] { on_data(events); }, [this] { on_fault(); });
+}
+
+void MemberWatch::on_fault() {
+  stop();
+  sink_->on_fault(*this);
+}
 
 void MemberWatch::on_home_lost(bool away) noexcept { perform(fsm_.on_home_lost(away)); }
 
@@ -180,7 +194,7 @@ void MemberWatch::give_credit() noexcept {
   }
 }
 
-void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
+void MemberWatch::on_head(const http::ResponseHead& head) {
   answer_ = head;
   const WatchCoding* coding = coding_of(head.headers.get("content-type"));
   if (head.status != 200 || coding == nullptr) {
@@ -203,7 +217,7 @@ void MemberWatch::on_head(const http::ResponseHead& head) noexcept {
   be_shared();
 }
 
-void MemberWatch::on_data(std::string_view bytes) noexcept {
+void MemberWatch::on_data(std::string_view bytes) {
   if (state() == State::kOpening) {
     call_.consume(bytes.size());
     if (error_body_.size() < kMaxErrorBody) {
@@ -238,15 +252,15 @@ void MemberWatch::on_data(std::string_view bytes) noexcept {
   perform(fsm_.on_batch_end(fault == EventSplitter::Fault::kMalformed, shared_.loop.now()));
 }
 
-void MemberWatch::on_list_accepted() noexcept { perform(fsm_.on_list_accepted()); }
+void MemberWatch::on_list_accepted() { perform(fsm_.on_list_accepted()); }
 
-void MemberWatch::on_listed_bytes(std::size_t count) noexcept {
+void MemberWatch::on_listed_bytes(std::size_t count) {
   credit_ += count;
   sink_->on_batch_end(*this);
   perform(fsm_.on_list_batch_end(shared_.loop.now()));
 }
 
-void MemberWatch::on_phase_end(const StreamKind& kind, std::uint64_t revision) noexcept {
+void MemberWatch::on_phase_end(const StreamKind& kind, std::uint64_t revision) {
   call_.close();
   const Action ended = fsm_.on_present_told(revision, shared_.is_too_large(member_.id, revision),
                                             shared_.loop.now());
@@ -263,17 +277,15 @@ void MemberWatch::on_phase_end(const StreamKind& kind, std::uint64_t revision) n
   }
 }
 
-void MemberWatch::on_phase_absent(const http::ResponseHead& head,
-                                  const std::string& body) noexcept {
+void MemberWatch::on_phase_absent(const http::ResponseHead& head, const std::string& body) {
   perform(fsm_.on_lacking(), head, body);
 }
 
-void MemberWatch::on_phase_refused(const http::ResponseHead& head,
-                                   const std::string& body) noexcept {
+void MemberWatch::on_phase_refused(const http::ResponseHead& head, const std::string& body) {
   perform(fsm_.on_list_refused(head.status, shared_.loop.now()), head, body);
 }
 
-void MemberWatch::on_phase_lost(std::string_view cause) noexcept {
+void MemberWatch::on_phase_lost(std::string_view cause) {
   perform(fsm_.on_list_lost(cause, shared_.loop.now()));
 }
 
@@ -294,7 +306,7 @@ void MemberWatch::tell_absent(Duration wait, const http::ResponseHead& head,
   unshare();
   drop_phase();
   refusal_.reset();
-  timer_.start(jittered(wait), [this] { open(); });
+  timer_.start(jittered(wait), [this] { reopen(); });
   if (head.status == 404) {
     sink_->on_refused(*this, head, body);
   }
@@ -337,7 +349,7 @@ void MemberWatch::drop_phase() {
   }
 }
 
-void MemberWatch::on_end(Errc cause) noexcept {
+void MemberWatch::on_end(Errc cause) {
   perform(
       fsm_.on_end(cause, answer_.status, judge_answer(answer_, error_body_), shared_.loop.now()));
 }

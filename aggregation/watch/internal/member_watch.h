@@ -35,28 +35,29 @@ class MemberWatch final : private MemberCall::Listener,
    public:
     /// An object has changed, or is one of the present ones; position() says so already. It has its
     /// marker.
-    virtual void on_event(MemberWatch& from, const EventFacts& facts,
-                          std::string_view event) noexcept = 0;
+    virtual void on_event(MemberWatch& from, const EventFacts& facts, std::string_view event) = 0;
     /// A bookmark, or an event that was there before. position() may have moved. What is a Table
     /// stream's first has its columns.
-    virtual void on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept = 0;
+    virtual void on_bookmark(MemberWatch& from, const EventFacts& facts) = 0;
     /// All present objects have come, or there are none.
-    virtual void on_initial_end(MemberWatch& from) noexcept = 0;
+    virtual void on_initial_end(MemberWatch& from) = 0;
     /// It has accepted the watch, or lacks the resource (state()).
-    virtual void on_accepted(MemberWatch& from) noexcept = 0;
+    virtual void on_accepted(MemberWatch& from) = 0;
     /// What came in this turn is through.
-    virtual void on_batch_end(MemberWatch& from) noexcept = 0;
+    virtual void on_batch_end(MemberWatch& from) = 0;
     /// The stream ended or could not be had. True: try again.
-    virtual bool on_lost(MemberWatch& from, std::string_view cause) noexcept = 0;
+    virtual bool on_lost(MemberWatch& from, std::string_view cause) = 0;
     /// 410: what is asked for is forgotten. The watch has stopped.
-    virtual void on_expired(MemberWatch& from) noexcept = 0;
+    virtual void on_expired(MemberWatch& from) = 0;
     /// An answer that trying again does not change, or 404. The watch has stopped after 404 only if
     /// the sink stops it.
     virtual void on_refused(MemberWatch& from, const http::ResponseHead& head,
-                            const std::string& body) noexcept = 0;
+                            const std::string& body) = 0;
     /// An event is larger than the limit. The watch has stopped. @param key  "namespace/name" of
     /// its object; "": not known
-    virtual void on_too_large(MemberWatch& from, const std::string& key) noexcept = 0;
+    virtual void on_too_large(MemberWatch& from, const std::string& key) = 0;
+    /// One of these has thrown. The watch has stopped.
+    virtual void on_fault(MemberWatch& from) = 0;
 
    protected:
     ~Sink() = default;
@@ -119,16 +120,17 @@ class MemberWatch final : private MemberCall::Listener,
   [[nodiscard]] const Refusal* refusal() const noexcept { return refusal_.get(); }
 
  private:
-  void on_head(const http::ResponseHead& head) noexcept override;
-  void on_data(std::string_view bytes) noexcept override;
-  void on_end(Errc cause) noexcept override;
-  void on_list_accepted() noexcept override;
-  void on_listed_event(std::string_view event) noexcept override { take(event); }
-  void on_listed_bytes(std::size_t count) noexcept override;
-  void on_phase_end(const StreamKind& kind, std::uint64_t revision) noexcept override;
-  void on_phase_absent(const http::ResponseHead& head, const std::string& body) noexcept override;
-  void on_phase_refused(const http::ResponseHead& head, const std::string& body) noexcept override;
-  void on_phase_lost(std::string_view cause) noexcept override;
+  void on_head(const http::ResponseHead& head) override;
+  void on_data(std::string_view bytes) override;
+  void on_end(Errc cause) override;
+  void on_fault() override;
+  void on_list_accepted() override;
+  void on_listed_event(std::string_view event) override { take(event); }
+  void on_listed_bytes(std::size_t count) override;
+  void on_phase_end(const StreamKind& kind, std::uint64_t revision) override;
+  void on_phase_absent(const http::ResponseHead& head, const std::string& body) override;
+  void on_phase_refused(const http::ResponseHead& head, const std::string& body) override;
+  void on_phase_lost(std::string_view cause) override;
   void on_joined() noexcept override;
   void on_relayed(std::string_view events) noexcept override;
   void on_home_lost(bool away) noexcept override;
@@ -140,6 +142,7 @@ class MemberWatch final : private MemberCall::Listener,
   void perform(const MemberWatchFsm::Action& action, const http::ResponseHead& head,
                const std::string& body);
   void perform(const MemberWatchFsm::Action& action) { perform(action, answer_, error_body_); }
+  void reopen();
   void ask();
   void list(std::string_view reason);
   void tell_loss(const MemberWatchFsm::Action& action);

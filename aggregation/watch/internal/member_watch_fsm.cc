@@ -158,7 +158,9 @@ Action MemberWatchFsm::on_error_event(std::int64_t code) noexcept {
   // Servers whose etcd cannot tell how far it is accept what they then refuse.
   const bool no_initial =
       state_ == State::kInitial && position_ == 0 && code != 0 && code != 429 && code != 503;
-  fault_ = no_initial ? Fault::kNoInitial : Fault::kMalformed;  // else: again from where it was
+  fault_ = no_initial    ? Fault::kNoInitial
+           : code == 403 ? Fault::kDenied
+                         : Fault::kMalformed;  // both: again from where it was
   return {};
 }
 
@@ -168,6 +170,9 @@ Action MemberWatchFsm::on_batch_end(bool cut, TimePoint now) noexcept {
   }
   if (fault_ == Fault::kNoInitial) {
     return list_instead("refused");
+  }
+  if (fault_ == Fault::kDenied) {
+    return lose("it has ended the watch with 403", 0, {}, now);
   }
   return fault_ != Fault::kNone || cut ? lose_broken("its events cannot be understood", now)
                                        : Action();

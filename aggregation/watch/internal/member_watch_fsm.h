@@ -50,6 +50,7 @@ class MemberWatchFsm {
     kNone,
     kMalformed,  ///< an event could not be understood, or was an ERROR
     kSequence,   ///< its revision might be a sequence cursor's (AGG-517)
+    kDenied,     ///< ERROR 403: a right was taken back (SE-047); asked again, the shard says whose
     kNoInitial,  ///< ERROR instead of the first present object: the shard has to be listed
   };
   /// What an event is.

@@ -102,6 +102,7 @@ Fsm stopped() {
 const std::string kSequence = "lost '" + std::string(kTooLargeVersions) + "' (sequence) > waiting";
 const std::string kStrange = "lost 'its events cannot be understood' (malformed) > waiting";
 const std::string kStrangeList = "lost 'its list cannot be understood' (malformed) > waiting";
+const std::string kDenied = "lost 'it has ended the watch with 403' > waiting";
 const std::string kEnded = "lost 'it ended the stream' > waiting";
 
 struct Row {
@@ -176,6 +177,9 @@ const std::vector<Row>& rows() {
          return text_of(f.on_batch_end(false, kNow));
        },
        {"-", "-", "list (refused)", kStrange, kStrange, kStrange, "-", "-", "-"}},
+      {"ERROR 403, batch ends",
+       [](Fsm& f) { return (void)f.on_error_event(403), text_of(f.on_batch_end(false, kNow)); },
+       {"-", "-", "list (refused)", kDenied, kDenied, kDenied, "-", "-", "-"}},
       {"ERROR 429, batch ends",
        [](Fsm& f) {
          (void)f.on_error_event(429);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "aggregation/asking/merge_guard.h"
 #include "aggregation/asking/read_gate.h"
 #include "aggregation/asking/shard_answer.h"
 #include "aggregation/rights/permit.h"
@@ -20,6 +21,7 @@
 #include "aggregation/watch/watch_group.h"
 #include "base/prefetch.h"
 #include "http/handler.h"
+#include "krm/status.h"
 #include "net/loop.h"
 #include "serving/identity.h"
 #include "serving/watch_drain.h"
@@ -68,7 +70,7 @@ class MergedWatch final : public http::RequestHandler,
   [[nodiscard]] std::string_view caller() const noexcept override {
     return permit_ == nullptr ? std::string_view() : permit_->caller();
   }
-  void on_members() noexcept override {
+  void on_members() override {
     look_at_rights(false);
     follow_members();
   }
@@ -77,31 +79,33 @@ class MergedWatch final : public http::RequestHandler,
   void look_at_rights(bool admits);
 
   // What the group tells.
-  TimePoint on_due(TimePoint now) noexcept override;
-  TimePoint on_stall(TimePoint now) noexcept override;
+  TimePoint on_due(TimePoint now) override;
+  TimePoint on_stall(TimePoint now) override;
   void approach() const noexcept override {
     fetch_ahead(parts_.all().data(), 2);
     feed_.approach();
   }
-  void on_group_moved() noexcept override {
+  void on_group_moved() override {
     read_log();
     end_initial_phase();
   }
-  void on_slot_accepted(std::size_t) noexcept override { settle(); }
-  void on_slot_lost(std::size_t slot, std::string_view cause) noexcept override {
+  void on_slot_accepted(std::size_t) override { settle(); }
+  void on_slot_lost(std::size_t slot, std::string_view cause) override {
     if (const WatchPart* part = parts_.find(slot); part != nullptr && part->attached) {
       lost(parts_.name_of(*part), cause);
     }
   }
   void on_slot_refused(std::size_t slot, const http::ResponseHead& head,
-                       const std::string& body) noexcept override;
-  void on_slot_expired(std::size_t slot, std::string_view reason, Duration delay) noexcept override;
-  void on_slot_compared(std::size_t slot, std::uint64_t position) noexcept override;
-  void on_cluster_leaves(std::size_t slot) noexcept override;
-  void on_slot_supplied(std::size_t slot) noexcept override;
-  void on_group_failed(const Error& error, std::string_view reason) noexcept override {
+                       const std::string& body) override;
+  void on_slot_expired(std::size_t slot, std::string_view reason, Duration delay) override;
+  void on_slot_compared(std::size_t slot, std::uint64_t position) override;
+  void on_cluster_leaves(std::size_t slot) override;
+  void on_slot_supplied(std::size_t slot) override;
+  void on_group_failed(const Error& error, std::string_view reason) override {
     fail(error, reason);
   }
+  void on_reader_fault() override { deny(krm::internal("the watch could not be merged"), "fault"); }
+  void on_own_fault() override { on_reader_fault(); }
   [[nodiscard]] Queued queued() const noexcept override {
     return fsm_.takes() ? feed_.queued() : Queued();
   }
@@ -121,26 +125,24 @@ class MergedWatch final : public http::RequestHandler,
   }
 
   // What streams of its own tell.
-  void on_own_accepted() noexcept override { settle(); }
-  void on_own_batch() noexcept override {
+  void on_own_accepted() override { settle(); }
+  void on_own_batch() override {
     read_log();
     if (fsm_.is_stale()) {
       moved();
     }
   }
-  void on_own_initial_end() noexcept override {
+  void on_own_initial_end() override {
     moved();
     end_initial_phase();
   }
-  bool on_own_lost(const MemberWatch& from, std::string_view cause) noexcept override;
+  bool on_own_lost(const MemberWatch& from, std::string_view cause) override;
   void on_own_refused(const std::string& shard, const http::ResponseHead& head,
-                      const std::string& body) noexcept override;
-  void on_own_expired(bool forgotten) noexcept override {
+                      const std::string& body) override;
+  void on_own_expired(bool forgotten) override {
     forgotten ? expire("history", Duration{}) : expire_moved();
   }
-  void on_own_failed(const Error& error, std::string_view reason) noexcept override {
-    fail(error, reason);
-  }
+  void on_own_failed(const Error& error, std::string_view reason) override { fail(error, reason); }
   void lost(const std::string& shard, std::string_view cause);
 
   // What is asked of the machine.
@@ -163,6 +165,11 @@ class MergedWatch final : public http::RequestHandler,
     }
   }
   void await_idle();
+  /// A callback of its own: what it throws ends this watch.
+  template <class Run>
+  void run(Run&& run) noexcept {
+    guard_read("timer of a merged watch", std::forward<Run>(run), [this] { on_reader_fault(); });
+  }
   /// A last bookmark if it is wanted, then the end of the stream; not within a second of its head
   /// (AGG-1303).
   void end_now() noexcept;

@@ -2,8 +2,7 @@
 
 namespace kintsugi::aggregation {
 
-void OwnStreams::on_event(MemberWatch& from, const EventFacts& facts,
-                          std::string_view event) noexcept {
+void OwnStreams::on_event(MemberWatch& from, const EventFacts& facts, std::string_view event) {
   const TimePoint now = asking_.loop.now();
   parts_.find(from.member().slot)->component = from.position();
   fsm_.on_progress(now);
@@ -27,13 +26,13 @@ bool OwnStreams::takes(const MemberWatch& from, const EventFacts& event) {
   return kind != Kind::kLeaveOut;
 }
 
-void OwnStreams::on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept {
+void OwnStreams::on_bookmark(MemberWatch& from, const EventFacts& facts) {
   parts_.find(from.member().slot)->component = from.position();
   group_.learn(facts.facts, facts.columns);
   fsm_.on_position();
 }
 
-void OwnStreams::on_initial_end(MemberWatch& from) noexcept {
+void OwnStreams::on_initial_end(MemberWatch& from) {
   WatchPart& part = *parts_.find(from.member().slot);
   part.component = from.position();
   flush();
@@ -41,14 +40,14 @@ void OwnStreams::on_initial_end(MemberWatch& from) noexcept {
   client_.on_own_initial_end();
 }
 
-void OwnStreams::on_accepted(MemberWatch& from) noexcept {
+void OwnStreams::on_accepted(MemberWatch& from) {
   if (from.state() == MemberWatch::State::kAbsent) {
     try_join(*parts_.find(from.member().slot));
   }
   client_.on_own_accepted();
 }
 
-void OwnStreams::on_batch_end(MemberWatch& from) noexcept {
+void OwnStreams::on_batch_end(MemberWatch& from) {
   flush();
   if (feed_.has_room()) {
     from.give_credit();
@@ -60,9 +59,11 @@ void OwnStreams::on_batch_end(MemberWatch& from) noexcept {
   client_.on_own_batch();
 }
 
-void OwnStreams::on_too_large(MemberWatch& from, const std::string& key) noexcept {
+void OwnStreams::on_too_large(MemberWatch& from, const std::string& key) {
   client_.on_own_failed(event_too_large(from, key, asking_.params.max_event), "large");
 }
+
+void OwnStreams::on_fault(MemberWatch& /*from*/) { client_.on_own_fault(); }
 
 void OwnStreams::flush() {
   if (fsm_.has_head()) {

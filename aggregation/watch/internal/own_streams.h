@@ -23,19 +23,21 @@ class OwnStreams final : public MemberWatch::Sink {
   class Client {
    public:
     /// A shard has accepted, or lacks the resource.
-    virtual void on_own_accepted() noexcept = 0;
+    virtual void on_own_accepted() = 0;
     /// A batch is through, and given to the feed.
-    virtual void on_own_batch() noexcept = 0;
+    virtual void on_own_batch() = 0;
     /// All present objects of a shard were given to the feed.
-    virtual void on_own_initial_end() noexcept = 0;
+    virtual void on_own_initial_end() = 0;
     /// True: try again.
-    virtual bool on_own_lost(const MemberWatch& from, std::string_view cause) noexcept = 0;
+    virtual bool on_own_lost(const MemberWatch& from, std::string_view cause) = 0;
     virtual void on_own_refused(const std::string& shard, const http::ResponseHead& head,
-                                const std::string& body) noexcept = 0;
+                                const std::string& body) = 0;
     /// The client has to list again, at once if the shard has `forgotten` what it asks for; else
     /// its objects have moved between shards.
-    virtual void on_own_expired(bool forgotten) noexcept = 0;
-    virtual void on_own_failed(const Error& error, std::string_view reason) noexcept = 0;
+    virtual void on_own_expired(bool forgotten) = 0;
+    virtual void on_own_failed(const Error& error, std::string_view reason) = 0;
+    /// One of these has thrown.
+    virtual void on_own_fault() = 0;
 
    protected:
     ~Client() = default;
@@ -52,21 +54,21 @@ class OwnStreams final : public MemberWatch::Sink {
         feed_(feed),
         audit_(audit) {}
 
-  void on_event(MemberWatch& from, const EventFacts& facts,
-                std::string_view event) noexcept override;
-  void on_bookmark(MemberWatch& from, const EventFacts& facts) noexcept override;
-  void on_initial_end(MemberWatch& from) noexcept override;
-  void on_accepted(MemberWatch& from) noexcept override;
-  void on_batch_end(MemberWatch& from) noexcept override;
-  bool on_lost(MemberWatch& from, std::string_view cause) noexcept override {
+  void on_event(MemberWatch& from, const EventFacts& facts, std::string_view event) override;
+  void on_bookmark(MemberWatch& from, const EventFacts& facts) override;
+  void on_initial_end(MemberWatch& from) override;
+  void on_accepted(MemberWatch& from) override;
+  void on_batch_end(MemberWatch& from) override;
+  bool on_lost(MemberWatch& from, std::string_view cause) override {
     return client_.on_own_lost(from, cause);
   }
-  void on_expired(MemberWatch&) noexcept override { client_.on_own_expired(true); }
+  void on_expired(MemberWatch&) override { client_.on_own_expired(true); }
   void on_refused(MemberWatch& from, const http::ResponseHead& head,
-                  const std::string& body) noexcept override {
+                  const std::string& body) override {
     client_.on_own_refused(from.member().name, head, body);
   }
-  void on_too_large(MemberWatch& from, const std::string& key) noexcept override;
+  void on_too_large(MemberWatch& from, const std::string& key) override;
+  void on_fault(MemberWatch& from) override;
 
  private:
   /// An event is for the client, which may instead have to list again.

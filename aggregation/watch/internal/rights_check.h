@@ -45,14 +45,13 @@ class RightsCheck final : private MemberWatch::Sink {
   void on_bookmark(MemberWatch&, const EventFacts&) noexcept override {}
   void on_initial_end(MemberWatch&) noexcept override {}
   void on_batch_end(MemberWatch&) noexcept override {}
-  void on_accepted(MemberWatch&) noexcept override { end({}); }
-  bool on_lost(MemberWatch&, std::string_view cause) noexcept override {
+  void on_accepted(MemberWatch&) override { end({}); }
+  bool on_lost(MemberWatch&, std::string_view cause) override {
     end({Outcome::Kind::kAway, {}, std::string(cause)});
     return false;
   }
-  void on_expired(MemberWatch&) noexcept override { end({}); }  // 410 only for who may ask
-  void on_refused(MemberWatch&, const http::ResponseHead& head,
-                  const std::string& body) noexcept override {
+  void on_expired(MemberWatch&) override { end({}); }  // 410 only for who may ask
+  void on_refused(MemberWatch&, const http::ResponseHead& head, const std::string& body) override {
     if (head.status == 404) {
       end({});
     } else if (head.status == 429) {  // no word about rights
@@ -61,7 +60,10 @@ class RightsCheck final : private MemberWatch::Sink {
       end({Outcome::Kind::kRefused, head, body});
     }
   }
-  void on_too_large(MemberWatch&, const std::string&) noexcept override { end({}); }
+  void on_too_large(MemberWatch&, const std::string&) override { end({}); }
+  void on_fault(MemberWatch&) override {
+    end({Outcome::Kind::kAway, {}, "its answer cannot be understood"});
+  }
 
   std::unique_ptr<MemberWatch> stream_;
   std::function<void(const Outcome&)> done_;

@@ -35,7 +35,7 @@ void SlotResync::stop() noexcept {
   retry_.cancel();
 }
 
-void SlotResync::on_item(std::string_view raw, const ListEnvelope&) noexcept {
+void SlotResync::on_item(std::string_view raw, const ListEnvelope&) {
   if (broken_) {
     return;
   }
@@ -65,7 +65,7 @@ void SlotResync::on_item(std::string_view raw, const ListEnvelope&) noexcept {
   index_->put(*facts, question_.shape.coding->kept(facts->metadata));
 }
 
-void SlotResync::on_pages_end(ShardPages::End end) noexcept {
+void SlotResync::on_pages_end(ShardPages::End end) {
   const int status = pages_->answer().status;
   if (status == 404 || status == 403) {
     sink_.on_resync_failed(*this);

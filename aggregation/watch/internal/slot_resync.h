@@ -24,11 +24,11 @@ class SlotResync final : private ShardPages::Listener {
    public:
     /// An event without a newline, for a client that had what the index said.
     virtual void on_difference(SlotResync& from, const ObjectFacts& facts,
-                               std::string_view event) noexcept = 0;
+                               std::string_view event) = 0;
     /// Everything was told: a watch goes on at `revision`.
-    virtual void on_resynced(SlotResync& from, std::uint64_t revision) noexcept = 0;
+    virtual void on_resynced(SlotResync& from, std::uint64_t revision) = 0;
     /// It cannot be had in this way: clients have to list themselves.
-    virtual void on_resync_failed(SlotResync& from) noexcept = 0;
+    virtual void on_resync_failed(SlotResync& from) = 0;
 
    protected:
     ~Sink() = default;
@@ -44,9 +44,9 @@ class SlotResync final : private ShardPages::Listener {
   [[nodiscard]] std::unique_ptr<KeyIndex> take_index() noexcept { return std::move(index_); }
 
  private:
-  void on_item(std::string_view raw, const ListEnvelope& envelope) noexcept override;
-  void on_bytes(std::size_t count) noexcept override { pages_->consume(count); }
-  void on_pages_end(ShardPages::End end) noexcept override;
+  void on_item(std::string_view raw, const ListEnvelope& envelope) override;
+  void on_bytes(std::size_t count) override { pages_->consume(count); }
+  void on_pages_end(ShardPages::End end) override;
   void again();
 
   Asking& shared_;

@@ -46,7 +46,7 @@ TEST(InCluster, WhenThePathOrHeaderSaysWhere_FP129_NothingIsRewritten) {
   EXPECT_EQ(rewritten("/api", modern, true), "");
 }
 
-TEST(InCluster, WhenTheClaimIsNoClusterName_FP129_IsIgnored) {
+TEST(InCluster, WhenTheClaimIsNoClusterName_FP129_SE_T004_IsIgnored) {
   for (const char* claims :
        {R"({"kubernetes.io":{"clusterName":"../services/x"}})",
         R"({"kubernetes.io":{"clusterName":"a/b"}})", R"({"kubernetes.io":{"clusterName":"*"}})",
