@@ -343,22 +343,21 @@ FairQueues::Ticket* FairQueues::next_of(std::size_t level, TimePoint now) noexce
 FairQueues::Ticket* FairQueues::next(TimePoint now) noexcept {
   now_ = now;
   unblock_.reset();
-  std::array<std::size_t, kLevels> order{};
-  std::size_t count = 0;
-  for (std::size_t level = 0; level < kLevels; ++level) {
-    if (levels_[level].stats.waiting != 0) {
-      order[count++] = level;
-    }
-  }
   // Who uses the least of his share comes first: what was lent goes back as seats become free.
-  const auto end = order.begin() + static_cast<std::ptrdiff_t>(count);
-  std::sort(order.begin(), end, [this](std::size_t a, std::size_t b) {
-    const std::size_t of_a = levels_[a].stats.seats * shares_[b];
-    const std::size_t of_b = levels_[b].stats.seats * shares_[a];
-    return of_a != of_b ? of_a < of_b : a < b;
-  });
-  for (auto at = order.begin(); at != end; ++at) {
-    const std::size_t level = *at;
+  std::uint32_t asked = 0;  // a bit for each level
+  for (;;) {
+    std::size_t level = kLevels;
+    for (std::size_t other = 0; other < kLevels; ++other) {
+      if (levels_[other].stats.waiting != 0 && (asked & 1U << other) == 0 &&
+          (level == kLevels || levels_[other].stats.seats * shares_[level] <
+                                   levels_[level].stats.seats * shares_[other])) {
+        level = other;
+      }
+    }
+    if (level == kLevels) {
+      return nullptr;
+    }
+    asked |= 1U << level;
     if (Ticket* ticket = next_of(level, now)) {
       Group& mine = levels_[level];
       take_out(*ticket, mine.queues[ticket->queue_]);
@@ -368,7 +367,6 @@ FairQueues::Ticket* FairQueues::next(TimePoint now) noexcept {
       return ticket;
     }
   }
-  return nullptr;
 }
 
 FairQueues::Ticket* FairQueues::expired(TimePoint now) noexcept {

@@ -1,6 +1,7 @@
 // ListRun: from the first item to the end.
 #include <algorithm>
 
+#include "aggregation/asking/merge_guard.h"
 #include "aggregation/bytes/marker.h"
 #include "aggregation/bytes/proto_build.h"
 #include "aggregation/list/internal/list_run.h"

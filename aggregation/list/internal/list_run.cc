@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "aggregation/asking/merge_guard.h"
 #include "base/strings.h"
 #include "krm/protobuf.h"
 #include "krm/status.h"
