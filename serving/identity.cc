@@ -26,6 +26,7 @@ std::shared_ptr<auth::CertificateIdentity> make_identity(const IdentityParams& p
   user.extra.push_back(
       {"authentication.kubernetes.io/credential-id", {"X509SHA256=" + identity->sha256_hex}});
   if (auth::stamp_identity(identity->stamp, user, params.headers)) {
+    identity->payer = auth::payer_of(user, {}).name;
     identity->user = std::move(user);
   }
   return identity;

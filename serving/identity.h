@@ -26,6 +26,7 @@ struct ConnectionIdentity : auth::CertificateIdentity {
   /// Why it cannot be told now who this is; with it there is no user. Null: E5 then.
   std::shared_ptr<const Error> refusal;
   http::HeaderList stamp;  ///< X-Remote-User, -Group, -Extra-…
+  std::string payer = {};  ///< of a certificate's user, see payer_of(); "": ask that
 };
 
 struct IdentityParams {

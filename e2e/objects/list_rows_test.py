@@ -496,8 +496,8 @@ class Exports(Case):
         self.bind(self.one, "lost")
         secret = f"{CORE}/kcp-system/secrets/lost"
         key = self.prov.must("GET", secret)["data"]["key"]
-        self.prov.must("PATCH", secret, json.dumps({"stringData": {"key": "another"}}), headers=MERGE)
-        other = "ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5"   # SHA-256 of "another"
+        self.prov.must("PATCH", secret, json.dumps({"stringData": {"key": "another-key-of-20-b."}}), headers=MERGE)
+        other = "c2fa11e672c95dfae5c4a3be3bbaf827bc7f187e9171bab0a8aa84f0b8d98969"  # its SHA-256
         refused = f'hash mismatch: identity secret hash "{other}" must match status.identityHash "{identity}"'
         self.assertEqual(self.condition("lost", "False", "IdentityVerificationFailed", refused), identity)
         self.one.must("POST", self.GEARS, gear("kept"))

@@ -241,9 +241,14 @@ class Forward final : public http::RequestHandler,
     if (seats.sit_if_quiet(pending_->seat, who.level)) {
       return true;
     }
-    const net::BodyPayer payer = body_payer();
-    who.payer = payer.name;
-    who.level = payer.known && !is_user ? serving::Level::kTenant : who.level;
+    net::BodyPayer payer;
+    if (is_user && !identity->payer.empty()) {
+      who.payer = identity->payer;
+    } else {
+      payer = body_payer();
+      who.payer = payer.name;
+      who.level = payer.known && !is_user ? serving::Level::kTenant : who.level;
+    }
     who.cluster = pending_->head.target;
     who.cluster = who.cluster.substr(0, who.cluster.find('/', krm::kClustersPrefix.size()));
     pending_->waits = pending_->awaits = true;
@@ -263,7 +268,9 @@ class Forward final : public http::RequestHandler,
     }
     pending_->waits = false;
     const Duration waited = shared_.loop.now() - pending_->waits_since;
-    pending_->head.headers.set(serving::kWaitedHeader, std::to_string(waited / milliseconds(1)));
+    if (waited >= milliseconds(1)) {
+      pending_->head.headers.set(serving::kWaitedHeader, std::to_string(waited / milliseconds(1)));
+    }
     down_.consume(std::exchange(pending_->owed, 0));
     const std::size_t unsent = std::exchange(pending_->unsent, 0);
     open();
