@@ -7,7 +7,7 @@ import unittest
 import kit
 import steady
 import trust
-from trust import APIS, KINDS, MERGE, RBAC, TENANCY
+from trust import KINDS, MERGE, RBAC, TENANCY
 
 MAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
 WS, LC, BINDINGS, EXPORTS = KINDS["ws"][0], f"{KINDS['lc'][0]}/cluster", KINDS["binding"][0], KINDS["export"][0]

@@ -234,23 +234,11 @@ class Forward final : public http::RequestHandler,
       return true;
     }
     serving::FairSeats& seats = shared_.seats_of(client.name());
-    const serving::ConnectionIdentity* identity = serving::identity_of(down_.peer());
-    const bool is_user = identity != nullptr && identity->user;
-    serving::FairSeats::Who who;
-    who.level = is_user ? serving::level_of(*identity->user) : serving::Level::kUnknown;
-    if (seats.sit_if_quiet(pending_->seat, who.level)) {
+    if (seats.sit_if_quiet(pending_->seat, serving::level_of(down_.peer()))) {
       return true;
     }
     net::BodyPayer payer;
-    if (is_user && !identity->payer.empty()) {
-      who.payer = identity->payer;
-    } else {
-      payer = body_payer();
-      who.payer = payer.name;
-      who.level = payer.known && !is_user ? serving::Level::kTenant : who.level;
-    }
-    who.cluster = pending_->head.target;
-    who.cluster = who.cluster.substr(0, who.cluster.find('/', krm::kClustersPrefix.size()));
+    const auto who = who_waits(shared_, pending_->head, down_.peer(), payer);
     pending_->waits = pending_->awaits = true;
     pending_->waits_since = shared_.loop.now();
     const bool runs = seats.enter(pending_->seat, who, {.bytes = pending_->head.target.size()},

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "krm/path_prefixes.h"
 #include "serving/identity.h"
 #include "serving/limited_request.h"
 #include "serving/payer_bounds.h"
@@ -38,6 +39,24 @@ net::BodyPayer payer_of(const ForwardLoop& shared, const http::PeerInfo& peer,
     }
   }
   return payer;
+}
+
+serving::FairSeats::Who who_waits(const ForwardLoop& shared, const http::RequestHead& head,
+                                  const http::PeerInfo& peer, net::BodyPayer& payer) {
+  const serving::ConnectionIdentity* identity = serving::identity_of(peer);
+  serving::FairSeats::Who who;
+  who.level = serving::level_of(peer);
+  if (identity != nullptr && identity->user && !identity->payer.empty()) {
+    who.payer = identity->payer;
+  } else {
+    payer = payer_of(shared, peer, head.headers);
+    who.payer = payer.name;
+    who.level =
+        payer.known && who.level == serving::Level::kUnknown ? serving::Level::kTenant : who.level;
+  }
+  who.cluster = head.target;
+  who.cluster = who.cluster.substr(0, who.cluster.find('/', krm::kClustersPrefix.size()));
+  return who;
 }
 
 Expected<void> admit_open(ForwardLoop& shared, RequestLimiter::Pass& pass,

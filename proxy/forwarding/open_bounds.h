@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "http/handler.h"
 #include "proxy/forwarding/forward.h"
+#include "serving/fair_seats.h"
 #include "serving/request_limits.h"
 
 namespace kintsugi::proxy {
@@ -25,6 +26,11 @@ namespace kintsugi::proxy {
                                                serving::RequestLimiter::Pass& pass,
                                                const http::RequestHead& head,
                                                const http::PeerInfo& peer, std::size_t streams);
+/// Whose turn a request waits for (SE-072). @param payer  what the result refers to, where the
+/// connection does not say it
+[[nodiscard]] serving::FairSeats::Who who_waits(const ForwardLoop& shared,
+                                                const http::RequestHead& head,
+                                                const http::PeerInfo& peer, net::BodyPayer& payer);
 /// `answer` with what it holds.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> holding(
     std::unique_ptr<http::RequestHandler> answer, serving::RequestLimiter::Pass&& pass);
