@@ -68,6 +68,7 @@ TEST(WildcardRequest, WhenAnIdentityIsMissing_KK378_IsRefused) {
             "invalid resource \"widgets\": missing identity");
 }
 
+// U7.
 TEST(WildcardRequest, WhenADeprecatedWatchComes_T38_IsReadAsItsList) {
   const WildcardRequest all =
       read_wildcard("GET", "/api/v1/watch/configmaps?watch=0&limit=5", false);

@@ -117,7 +117,7 @@ def events(bed, limits):
 
 
 def burst(bed, limits):
-    """2,000 watches over 20 connections, opened all at once on a cold proxy; shard limit 250."""
+    """2,000 watches over 20 connections, opened all at once on a cold proxy; shard limit 250 (PERF-261)."""
     pid = bed.proxy.pid
     time.sleep(limits.quiet)
     load = bed.load("watch_load", "--connections", 20, "--streams", 100, "--pace", 0)

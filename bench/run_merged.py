@@ -227,7 +227,7 @@ def events(product, arguments, limits):
 
 
 def memory(product, arguments, limits):
-    """Resident memory of idle subscribers, from 1,000 to 2,000; for the peers each has a watch per shard."""
+    """Resident memory of idle subscribers, from 1,000 to 2,000; for the peers each has a watch per shard (PERF-232)."""
     for shards in arguments.shards:
         for distinct in ((0, 1) if product == "kintsugi" else (0,)):
             with Bed(product, arguments, shards, 500) as bed:
@@ -326,7 +326,7 @@ def _resume(product, arguments, connections, streams):
 
 
 def idle(product, arguments, limits):
-    """I1: CPU of 5,000 idle subscribers."""
+    """I1: CPU of 5,000 idle subscribers, of which bookmarks are the most (PERF-235)."""
     with Bed(product, arguments, 3, 500) as bed:
         load = bed.load(5_000, 50)
         try:

@@ -293,6 +293,7 @@ TEST(H1Server, WhenUpgradeIsRefused_ConnectionIsReused) {
   EXPECT_EQ(text.handler.at(0).in.cause, Errc::kOk);
 }
 
+// E13.
 TEST(H1Server, WhenHeadTimesOut_EngineAnswers408) {
   TextServer text;
   EXPECT_FALSE(text.server->head_started());

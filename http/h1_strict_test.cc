@@ -47,6 +47,7 @@ Said say(std::string_view bytes, std::size_t step) {
 
 const std::string kPost = "POST / HTTP/1.1\r\nHost: a\r\n";
 
+// SE-T045.
 TEST(H1Strict, SE110_SE111_SE115_WhereverTheBytesAreSplit_TheAnswerIsTheSame) {
   struct Case {
     int status;

@@ -28,6 +28,7 @@ TEST_F(H2Abuse, WhenConnectionStarts_SettingsAreTheAgreedOnes) {
   EXPECT_EQ(window, (1U << 20) - 65'535U);
 }
 
+// E13.
 TEST_F(H2Abuse, WhenHeaderListIsTooLarge_EngineAnswers431) {
   std::string block = request();
   for (int i = 0; i < 5; ++i) {

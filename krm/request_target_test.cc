@@ -105,6 +105,7 @@ TEST(RequestTarget, WhenWordsAreEscaped_TheyAreTheSameWords_SE021) {
   }
 }
 
+// E16: the byte is named, but for an encoded slash.
 TEST(RequestTarget, WhenMalformed_SE027_SE028_IsRefusedWithItsOffset) {
   const std::pair<std::string, const char*> cases[] = {
       {"/clusters/root/%zz",

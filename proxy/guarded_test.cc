@@ -10,6 +10,7 @@ namespace {
 using testing::Answer;
 using testing::Rig;
 
+// E17.
 TEST(Guarded, WhenAHandlerThrows_SE_T081_TheClientGets500AndTheProxyLives) {
   Rig rig(nullptr, [](ProxyHandlerParams& params) {
     params.wildcard = true;

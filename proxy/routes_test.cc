@@ -334,6 +334,7 @@ constexpr Form kForms[] = {
     {"/clusters/root/api/v1/x%2F%2Fy", "refused|malformed|400|"},
 };
 
+// Also who is asked below a Partition, a shard and a virtual workspace: U2, U4, U6.
 TEST_F(Routes, FP142_SE036_WhatIsExplained_IsWhatHappens) {
   for (const Form& form : kForms) {
     const std::string said = told(form.path, form.method);

@@ -29,6 +29,7 @@ TEST(RequestLimits, WithoutLimits_NothingIsCounted) {
   }
 }
 
+// E11.
 TEST(RequestLimits, FP139_WhoIsOverHisRateIsToldWhenToComeAgain) {
   const auto limiter = RequestLimiter::make({.user = {.rps = 2, .burst = 6}});
   const auto ask = [&](std::string_view user, TimePoint now) {

@@ -315,6 +315,7 @@ TEST_F(IndexTest, FP115_WhenAClusterWithoutParentHasAPath_IsFoundByItUntilTwoCla
   expect("root", "root", "root");
 }
 
+// E10: what is not known is answered as E2.
 TEST_F(IndexTest, E10_WhenTheBaseUrlIsUnusable_TheAnswerIsOpen) {
   fixture();
   for (const char* url : {"", "beta.io", "ftp://beta.io", "https://", "https:///x"}) {

@@ -71,6 +71,7 @@ TEST(MergedContinue, WhenAnyBitIsFlipped_T25_IsRefused) {
   }
 }
 
+// V12; and the list of another query below.
 TEST(MergedContinue, WhenCutOrRandom_T25_IsRefused) {
   for (std::size_t length = 0; length < kToken.size(); ++length) {
     EXPECT_FALSE(decode_continue(kToken.substr(0, length), question(), {key(3, 0)}));

@@ -55,7 +55,7 @@ class Case(unittest.TestCase):
 
 class Matrix(Case):
     def test_KK027_metadata_is_refused_by_every_way(self):
-        """KK-026, KK-122, KK-T012, KK-T013: set, changed and removed."""
+        """AM-482, KK-026, KK-122, KK-T012, KK-T013: set, changed and removed."""
         for kind, part, key, value, who in METADATA:
             shown = f"{KINDS[kind][2]} is forbidden: modification of reserved {part[:-1]}: \"{key}\""
             with self.nothing_changes(kind):

@@ -3,6 +3,7 @@ names programs (separated by ':'); else all of the PATH. What one is too old for
 import json
 import os
 import pathlib
+import re
 import stat
 import subprocess
 import time
@@ -90,7 +91,7 @@ class Table:
         file.write_text(text if isinstance(text, str) else json.dumps(text))
         return str(file)
 
-    def test_am519_get_table(self):
+    def test_AM_519_get_table(self):
         self.assertRegex(self.k("get", "cm", "standing"), r"NAME\s+DATA\s+AGE\nstanding\s+1\s+\d+")
         self.assertIn("standing", self.k("get", "cm", "-A", "-l", "app=table"))
         self.assertIn("standing", self.k("get", "cm", "--field-selector", "metadata.name=standing"))
@@ -98,25 +99,31 @@ class Table:
         self.assertIn("No resources found", self.k("get", "cm", "-l", "app=none", expect=None))
         self.assertIn("not found", self.k("get", "cm", "-n", "none", "x", expect=1))
 
-    def test_am520_get_output_forms(self):
+    def test_AM_520_get_output_forms(self):
         self.assertIn("kind: ConfigMap", self.k("get", "cm", "standing", "-o", "yaml"))
         self.assertEqual(json.loads(self.k("get", "cm", "standing", "-o", "json"))["data"], {"k": "v"})
         self.assertEqual(self.k("get", "cm", "standing", "-o", "name").strip(), "configmap/standing")
         self.assertEqual(self.value("cm", "standing"), "v")
+        self.assertRegex(self.k("get", "cm", "standing", "-o", "custom-columns=WHO:.metadata.name,K:.data.k"),
+                         r"^WHO\s+K\nstanding\s+v\n$")
+        self.assertEqual(self.k("get", "cm", "standing", "-o", "go-template={{.metadata.name}}={{.data.k}}"), "standing=v")
         for i in range(120):
             self.client.must("POST", "/api/v1/namespaces/default/configmaps", config_map(f"chunk-{i:03}", labels={"set": "c"}))
         names = self.k("get", "cm", "-l", "set=c", "--chunk-size=50", "-o", "name").split()
         self.assertEqual(names, [f"configmap/chunk-{i:03}" for i in range(120)])
         self.assertEqual(len(self.k("get", "cm", "-l", "set=c", "--chunk-size=50", "--no-headers").splitlines()), 120)
+        asked = self.k("get", "cm", "-l", "set=c", "--chunk-size=50", "-o", "name", "-v=6", expect=None)
+        self.assertEqual(len(re.findall(r"configmaps\?\S*limit=50", asked)), 3)
+        self.assertEqual(len(re.findall(r"configmaps\?\S*continue=", asked)), 2)
         self.client.must("DELETE", "/api/v1/namespaces/default/configmaps?labelSelector=set%3Dc")
 
-    def test_am521_columns_and_categories(self):
+    def test_AM_521_columns_and_categories(self):
         self.assertRegex(self.k("get", "wd"), r"NAME\s+SIZE\nstanding\s+7\n")
         self.assertRegex(self.k("get", "wd", "-o", "wide"), r"NAME\s+SIZE\s+NOTE\nstanding\s+7\s+tall\n")
         self.assertIn("standing", self.k("get", "all"))
         self.assertIn("table", self.k("get", "kcp", server="/clusters/root"))
 
-    def test_am522_get_watch(self):
+    def test_AM_522_get_watch(self):
         command = [self.program, f"--kubeconfig={self.installation.kubeconfig}", f"--cache-dir={self.home / 'cache'}",
                    f"--server=https://127.0.0.1:{self.installation.port}{self.path}", "get", "cm", "-l", "set=watch", "-w",
                    "--no-headers", "--request-timeout=120s"]
@@ -132,7 +139,7 @@ class Table:
             watcher.kill()
             watcher.communicate()
 
-    def test_am523_raw_and_subresource(self):
+    def test_AM_523_raw_and_subresource(self):
         self.assertEqual(self.k("get", "--raw", "/readyz", server="/"), "ok")
         self.assertIn('"kind":"ConfigMap"', self.k("get", "--raw", self.path + "/api/v1/namespaces/default/configmaps/standing",
                                                    server="/"))
@@ -140,7 +147,7 @@ class Table:
         self.assertEqual(self.k("get", "wd", "standing", "--subresource=status", "-o", "name").strip(),
                          f"widget.{GROUP}/standing")
 
-    def test_am524_describe(self):
+    def test_AM_524_describe(self):
         cluster = self.client.must("GET", "/api/v1/namespaces/default/configmaps/standing")
         self.client.must("POST", "/api/v1/namespaces/default/events", {
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": "standing.1"}, "reason": "Seen", "type": "Normal",
@@ -153,7 +160,7 @@ class Table:
         self.assertRegex(self.k("describe", "wd", "standing"), r"Size:\s+7")
         self.assertRegex(self.k("describe", "ns", "default"), r"Status:\s+Active")
 
-    def test_am525_create_and_apply_new(self):
+    def test_AM_525_create_and_apply_new(self):
         self.assertIn("configmap/new-1 created", self.k("create", "-f", "-", given=config_map("new-1")))
         self.assertIn("configmap/new-2 created", self.k("apply", "-f", "-", given=config_map("new-2", {"k": "v"})))
         self.assertIn("widget.ex.io/new-3 created", self.k("apply", "-f", "-", given=widget(
@@ -167,7 +174,7 @@ class Table:
         self.assertIn("mine", self.k("get", "partitions"))
         self.assertIn("deleted", self.k("delete", "partition", "mine"))
 
-    def test_am526_apply_changed(self):
+    def test_AM_526_apply_changed(self):
         first = config_map("changed", {"a": "1", "b": "2"})
         self.k("apply", "-f", "-", given=first)
         first["data"] = {"a": "3"}
@@ -179,7 +186,7 @@ class Table:
         spec = json.loads(self.k("get", "wd", "changed", "-o", "json"))["spec"]
         self.assertEqual(spec, {"size": 2})
 
-    def test_am527_server_side_apply(self):
+    def test_AM_527_server_side_apply(self):
         mine = config_map("ssa", {"a": "1"})
         self.assertIn("configmap/ssa serverside-applied", self.k("apply", "--server-side", "-f", "-", given=mine))
         mine["data"]["a"] = "2"
@@ -194,7 +201,7 @@ class Table:
         self.k("apply", "--server-side", "-f", "-", given=widget("ssa", size=1, parts=[{"id": "a"}]))
         self.assertEqual(self.value("wd", "ssa", path="{.spec.parts[0].id}"), "a")
 
-    def test_am528_apply_prune(self):
+    def test_AM_528_apply_prune(self):
         labels = {"set": "prune"}
         everything = [config_map("prune-1", labels=labels), config_map("prune-2", labels=labels)]
         option = "--prune-allowlist" if self.has(1, 26) else "--prune-whitelist"
@@ -204,7 +211,7 @@ class Table:
         self.assertIn("configmap/prune-2 pruned", out)
         self.assertEqual(self.k("get", "cm", "-l", "set=prune", "-o", "name").split(), ["configmap/prune-1"])
 
-    def test_am528_apply_set(self):
+    def test_AM_528_apply_set(self):
         self.needs(27, "apply --applyset")
         self.k("create", "ns", "applyset")
         items = [config_map("one"), config_map("two")]
@@ -217,7 +224,7 @@ class Table:
         self.assertIn("configmap/one", names)
         self.assertNotIn("configmap/two", names)
 
-    def test_am529_dry_run_and_validate(self):
+    def test_AM_529_dry_run_and_validate(self):
         self.assertIn("(server dry run)", self.k("apply", "--dry-run=server", "-f", "-", given=config_map("dry")))
         self.assertIn("(server dry run)", self.k("create", "--dry-run=server", "-f", "-", given=widget("dry")))
         self.assertIn("NotFound", self.k("get", "cm", "dry", expect=1))
@@ -235,7 +242,7 @@ class Table:
             self.assertIn("created", warned)
             self.assertIn('unknown field "spec.odd"', warned)
 
-    def test_am530_diff(self):
+    def test_AM_530_diff(self):
         self.k("apply", "-f", "-", given=config_map("diff", {"k": "old"}))
         self.assertEqual(self.k("diff", "-f", "-", given=config_map("diff", {"k": "old"})), "")
         out = self.k("diff", "-f", "-", given=config_map("diff", {"k": "new"}), expect=1)
@@ -244,7 +251,7 @@ class Table:
                                             given=config_map("diff", {"k": "other"}), expect=1))
         self.assertEqual(self.value("cm", "diff"), "old")
 
-    def test_am531_create_commands(self):
+    def test_AM_531_create_commands(self):
         for command in (["configmap", "made", "--from-literal=k=v"], ["secret", "generic", "made", "--from-literal=p=q"],
                         ["namespace", "made"], ["serviceaccount", "made"], ["role", "made", "--verb=get", "--resource=configmaps"],
                         ["rolebinding", "made", "--role=made", "--user=u", "--serviceaccount=default:made"],
@@ -254,13 +261,18 @@ class Table:
             self.assertIn("created", self.k("create", *command))
         self.assertEqual(self.value("secret", "made", path="{.data.p}"), "cQ==")
         self.assertEqual(self.value("rolebinding", "made", path="{.subjects[*].kind}"), "User ServiceAccount")
+        self.assertIn("created", self.k("create", "quota", "made", "--hard=configmaps=1000"))
+        self.needs(32, "create as protobuf")
+        told = self.k("create", "configmap", "made-proto", "--from-literal=k=v", "-v=9", expect=None)
+        self.assertRegex(told, "(?i)content-type: application/vnd.kubernetes.protobuf")
+        self.assertEqual(self.value("configmap", "made-proto"), "v")
 
     def edit(self, script, *args, expect=0):
         editor = self.scratch("editor", "#!/bin/sh\n" + script + "\n")
         os.chmod(editor, os.stat(editor).st_mode | stat.S_IXUSR)
         return self.k("edit", *args, expect=expect, environment={"EDITOR": editor, "KUBE_EDITOR": editor})
 
-    def test_am532_edit(self):
+    def test_AM_532_edit(self):
         self.k("create", "-f", "-", given=config_map("edited", {"k": "one"}))
         self.assertIn("configmap/edited edited", self.edit('sed -i "s/k: one/k: two/" "$1"', "cm", "edited"))
         self.assertEqual(self.value("cm", "edited"), "two")
@@ -272,7 +284,7 @@ class Table:
         self.assertIn("nvalid", refused)
         self.assertEqual(self.value("wd", "edited", path="{.spec.size}"), "5")
 
-    def test_am533_label_and_annotate(self):
+    def test_AM_533_label_and_annotate(self):
         self.k("create", "-f", "-", given=config_map("labelled"))
         self.assertIn("labeled", self.k("label", "cm", "labelled", "x=1"))
         self.assertIn("already has a value", self.k("label", "cm", "labelled", "x=2", expect=1))
@@ -287,7 +299,7 @@ class Table:
         self.k("label", "wd", "standing", "colour=red")
         self.assertEqual(self.value("cm", "labelled", path="{.metadata.labels.x}"), "")
 
-    def test_am534_patch(self):
+    def test_AM_534_patch(self):
         self.k("create", "-f", "-", given=config_map("patched", {"k": "v"}))
         self.k("patch", "cm", "patched", "--type=merge", "-p", '{"data":{"m":"1"}}')
         self.k("patch", "cm", "patched", "--type=json", "-p", '[{"op":"add","path":"/data/j","value":"2"}]')
@@ -300,7 +312,7 @@ class Table:
         self.k("patch", "wd", "standing", "--subresource=status", "--type=merge", "-p", '{"status":{"ready":true}}')
         self.assertEqual(self.value("wd", "standing", path="{.status.ready}"), "true")
 
-    def test_am535_replace(self):
+    def test_AM_535_replace(self):
         self.k("create", "-f", "-", given=config_map("replaced", {"k": "1"}))
         self.assertIn("configmap/replaced replaced", self.k("replace", "-f", "-", given=config_map("replaced", {"k": "2"})))
         self.assertEqual(self.value("cm", "replaced"), "2")
@@ -310,13 +322,13 @@ class Table:
         self.assertEqual(self.value("cm", "replaced"), "3")
         self.assertNotEqual(self.value("cm", "replaced", path="{.metadata.uid}"), uid)
 
-    def test_am536_scale(self):
+    def test_AM_536_scale(self):
         self.k("create", "-f", "-", given=widget("scaled", replicas=1))
         self.assertIn("scaled", self.k("scale", "widget", "scaled", "--replicas=4"))
         self.assertEqual(self.value("wd", "scaled", path="{.spec.replicas}"), "4")
         self.assertIn("error", self.k("scale", "widget", "scaled", "--current-replicas=1", "--replicas=2", expect=1))
 
-    def test_am537_delete(self):
+    def test_AM_537_delete(self):
         for cascade in (["--cascade=background"], ["--cascade=foreground"], ["--cascade=orphan"], ["--now"], ["--wait=false"]):
             self.k("create", "-f", "-", given=config_map("gone"))
             self.assertIn('configmap "gone" deleted', self.k("delete", "cm", "gone", *cascade))
@@ -334,7 +346,7 @@ class Table:
         self.k("patch", "cm", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         self.assertIn("deleted", self.k("delete", "ns", "emptied"))
 
-    def test_am538_wait(self):
+    def test_AM_538_wait(self):
         self.k("wait", "crd", f"widgets.{GROUP}", "--for=condition=Established", "--timeout=60s")
         self.k("create", "-f", "-", given=config_map("awaited"))
         command = [self.program, f"--kubeconfig={self.installation.kubeconfig}", f"--cache-dir={self.home / 'cache'}",
@@ -351,7 +363,7 @@ class Table:
         self.needs(31, "wait --for=create")
         self.k("wait", "wd", "standing", "--for=create", "--timeout=60s")
 
-    def test_am539_explain(self):
+    def test_AM_539_explain(self):
         shown = self.k("explain", "widget.spec")
         self.assertIn("What is wanted.", shown)
         self.assertIn("How large.", shown)
@@ -362,7 +374,7 @@ class Table:
         self.assertRegex(self.k("explain", "crd.spec.versions.schema"), "openAPIV3Schema")
         self.assertIn("Partition", self.k("explain", "partitions.spec"))
 
-    def test_am540_discovery_commands(self):
+    def test_AM_540_discovery_commands(self):
         resources = self.k("api-resources", "--no-headers")
         for word in ("configmaps", "widgets", "wd", "clusterroles", "partitions", "apiexportendpointslices"):
             self.assertIn(word, resources)
@@ -373,7 +385,7 @@ class Table:
             self.assertIn(version, versions)
         self.assertIn("cluster-info dump", self.k("cluster-info", expect=None))  # there are no services to show
 
-    def test_am541_auth_commands(self):
+    def test_AM_541_auth_commands(self):
         self.assertEqual(self.k("auth", "can-i", "create", "configmaps").strip(), "yes")
         self.assertRegex(self.k("auth", "can-i", "--list"), r"\*\.\*")
         self.assertRegex(self.k("auth", "can-i", "get", "configmaps", "--as=nobody", expect=1), "^no|Forbidden")
@@ -383,7 +395,7 @@ class Table:
         self.needs(28, "auth whoami")
         self.assertIn("kcp-admin", self.k("auth", "whoami"))
 
-    def test_am542_auth_reconcile(self):
+    def test_AM_542_auth_reconcile(self):
         def rules(*verbs):
             return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "reconciled",
                     "namespace": "default"}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": list(verbs)}]}
@@ -395,7 +407,7 @@ class Table:
         self.k("auth", "reconcile", "-f", "-", given=[rules("get", "list"), binding])
         self.assertEqual(self.value("role", "reconciled", path="{.rules[*].verbs}").count("list"), 1)
 
-    def test_am543_version_and_events(self):
+    def test_AM_543_version_and_events(self):
         self.assertRegex(self.k("version", "-o", "json"), r'"gitVersion": "v1\.\d+\.\d+\+kintsugi')
         self.client.must("POST", "/api/v1/namespaces/default/events", {
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": "evented.1"}, "reason": "Happened", "type": "Warning",
@@ -405,7 +417,7 @@ class Table:
         self.needs(26, "events")
         self.assertIn("it happened", self.k("events", "--for=widget/standing"))
 
-    def test_am544_workspaces(self):
+    def test_AM_544_workspaces(self):
         name = "nested"
         self.k("create", "-f", "-", given={"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace",
                                            "metadata": {"name": name}, "spec": {}})

@@ -199,6 +199,7 @@ class Fairness(unittest.TestCase):
         self.assertEqual(answer.json["details"]["retryAfterSeconds"], int(answer.headers["retry-after"]))
 
     def test_FP_139_R_30_a_user_over_his_rate_is_refused_and_nobody_else(self):
+        """E11."""
         with kit.Proxy(installation, {"limits": {"user": "{rps: 1, burst: 20}", "unauthenticated": "{rps: 1}"}}) as proxy:
             users = self.clients(f"https://127.0.0.1:{proxy.port}", ("heavy", "light"), "/clusters/root:fair")
             answers = [users["heavy"].get(MAPS) for _ in range(60)]

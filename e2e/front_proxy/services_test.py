@@ -220,6 +220,7 @@ class Services(unittest.TestCase):
                          "cross-cluster LIST and WATCH are required to be cross-namespace, not scoped to namespace d")
 
     def test_FP_108_TP_135_one_shard_only(self):
+        """U6."""
         one, other = self.names[0], self.names[1]
         tail = f"/services/apiexport/root/widgets/clusters/{self.cluster[one]}/api"
         self.echoed(f"/shards/{one}{tail}", one, tail)
@@ -228,6 +229,7 @@ class Services(unittest.TestCase):
         self.echoed(f"/shards/{other}{everything}", other, everything)
 
     def test_FP_109_TP_135_a_partition_is_looked_up_live(self):
+        """U2 before U4."""
         one, other = self.names[0], self.names[1]
         self.root.must("POST", PARTITIONS, {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": "live"},
                                             "spec": {"selector": {"matchLabels": {"fp109": "in"}}}})

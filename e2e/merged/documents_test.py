@@ -83,6 +83,7 @@ class MergedDocuments(unittest.TestCase):
             self.assertEqual((answer.status, answer.json["kind"]), (406, "Status"), path)
 
     def test_partitions_have_documents_of_their_own(self):
+        """U2 before U3; and U7 below it."""
         root = self.installation.client()
         root.must("POST", "/apis/topology.kcp.io/v1alpha1/partitions", {
             "apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": "one"},
@@ -93,6 +94,8 @@ class MergedDocuments(unittest.TestCase):
         links = part.must("GET", "/openapi/v3")["paths"]
         self.assertTrue(links["api/v1"]["serverRelativeURL"].startswith("/partitions/root/one/clusters/*/openapi/v3/api/v1?hash="))
         self.assertIn("KIND:", self.installation.kubectl("explain", "configmaps", server="/partitions/root/one/clusters/*"))
+        newest = "?sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        self.assertIn("BOOKMARK", (event["type"] for event in part.watch("/api/v1/watch/configmaps" + newest)))
 
 
 class LostShard(unittest.TestCase):

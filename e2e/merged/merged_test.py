@@ -11,6 +11,7 @@ from merged import MAPS, NEWEST, WORKSPACES, MergedCase, is_end, key_of, name_of
 
 class Merged(MergedCase):
     def test_T01_T11_a_list_has_every_shards_objects_with_their_own_versions(self):
+        """R-12, as it is with `wildcard: serve`."""
         self.fill("t01")
         listed = self.listed("t01")
         self.assertEqual((listed["kind"], listed["apiVersion"]), ("ConfigMapList", "v1"))
@@ -148,6 +149,7 @@ class Merged(MergedCase):
         self.assertNotIn("t23-new", names)
 
     def test_T25_T26_a_token_is_good_for_its_own_list_only(self):
+        """V12."""
         self.fill("t25")
         token = self.listed("t25", "&limit=2")["metadata"]["continue"]
         flipped = token[:20] + ("A" if token[20] != "A" else "B") + token[21:]
@@ -242,6 +244,7 @@ class Merged(MergedCase):
         self.assertEqual(len(again.objects()), 60)
 
     def test_T57_T112_versions_that_nobody_or_somebody_else_made(self):
+        """V14, V15."""
         good = self.listed("t57")["metadata"]["resourceVersion"]
         for version in ("abc", "-1", "01", "1" * 10_000):
             self.assertEqual(self.all.get(f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact").status, 400)

@@ -95,6 +95,7 @@ class Parameters(MergedCase):
         self.assertEqual(len(self.refused(422, "resourceVersionMatch=Exact&sendInitialEvents=1")["details"]["causes"]), 2)
 
     def test_T56_a_state_of_the_future(self):
+        """V16."""
         now = self.listed("t56")["metadata"]["resourceVersion"]
         future = now[:35] + f"{int(now[35:55]) + 10_000_000:020}" + now[55:]
         for how in ("", "&resourceVersionMatch=NotOlderThan", "&resourceVersionMatch=Exact"):
@@ -106,6 +107,7 @@ class Parameters(MergedCase):
                 self.assertEqual([c["reason"] for c in status["details"]["causes"]], ["ResourceVersionTooLarge"])
 
     def test_T38_deprecated_paths_are_watches(self):
+        """U7, below U3."""
         self.fill("t38d", (2, 1, 1))
         row = "labelSelector=row%3Dt38d"
         for path, count in (("/api/v1/watch/configmaps?" + row, 4), ("/api/v1/watch/configmaps?watch=0&" + row, 4),

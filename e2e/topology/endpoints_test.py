@@ -136,6 +136,7 @@ class Endpoints(unittest.TestCase):
         self.assertEqual(client.get("/services/apiexport/root:prov/gears/clusters/root:two" + GEARS).status, 403, "no binding there")
 
     def test_an_aggregated_endpoint_serves_the_consumers(self):
+        """U4, and U7 below it."""
         urls = self.slice_of("aggregated")
         self.bind("one")
         kit.eventually(lambda: urls() == [f"{self.external}/services/apiexport/{self.cluster['prov']}/gears"])
@@ -157,3 +158,8 @@ class Endpoints(unittest.TestCase):
         endpoint.must("DELETE", f"/clusters/{self.cluster['one']}{GEARS}/seen")
         self.assertTrue(done.wait(60), seen)
         self.assertEqual(seen, [("ADDED", "seen"), ("DELETED", "seen")])
+        served = endpoint.must("GET", "/clusters/*/apis/gear.test/v1")["resources"]
+        self.assertIn("gears", [one["name"] for one in served])
+        endpoint.must("POST", f"/clusters/{self.cluster['one']}{GEARS}", gear("old"))
+        first = next(endpoint.watch("/clusters/*/apis/gear.test/v1/watch/gears"))
+        self.assertEqual((first["type"], first["object"]["metadata"]["name"]), ("ADDED", "old"))

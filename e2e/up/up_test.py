@@ -193,6 +193,7 @@ class UpLifeCycle(unittest.TestCase):
         self.assertEqual(completed("kintsugi", "proxy", "--config", __file__[:-1]), [__file__])
 
     def test_answers_as_kcp_where_that_is_chosen(self):
+        """R-12 with `deny`: E1."""
         with kit.Installation("--wildcard", "deny", "--consumers", "required", shards=1) as installation:
             refused = installation.client("").get("/clusters/*/api/v1/namespaces")
             self.assertEqual((refused.status, refused.json["reason"]), (403, "Forbidden"))

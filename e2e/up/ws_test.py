@@ -1,4 +1,4 @@
-"""`kintsugi ws`: the workspace that a kubeconfig points to, and kubectl beside it."""
+"""`kintsugi ws`: the workspace that a kubeconfig points to, and kubectl beside it (AM-544)."""
 import os
 import pathlib
 import pty

@@ -176,6 +176,7 @@ TEST(ForwardHeaders, TheRestPassesAsSent_FP153) {
   EXPECT_FALSE(seen.head.headers.contains("accept-encoding"));
 }
 
+// E15.
 TEST(ForwardHeaders, WhenTheRequestWasHereBefore_SaysLoopDetected_FP131) {
   Rig rig;
   http::RequestHead head = Rig::get("/clusters/root/api");
@@ -201,6 +202,7 @@ TEST(ForwardHeaders, AnswersCarryADate) {
   EXPECT_TRUE(own.header("date").ends_with(" GMT"));
 }
 
+// E6.
 TEST(ForwardErrors, WhenNobodyListens_SaysUnreachable_FP082) {
   Rig rig;
   rig.stop_shard();
@@ -247,6 +249,7 @@ TEST(ForwardErrors, WhenTheShardComesBackInTime_WaitingRequestsAreServed_FP136) 
   EXPECT_EQ(rig.shard.exchanges.size(), 21U);
 }
 
+// E7.
 TEST(ForwardErrors, WhenTheCertificateIsWrong_SaysNotSecured_FP081) {
   Rig rig([](net::UpstreamParams& params) {
     params.prior_knowledge = false;
@@ -289,6 +292,7 @@ TEST(ForwardRetry, WhenTheBodyIsTooLargeToKeep_IsNotRepeated_FP135) {
   EXPECT_EQ(rig.shard.exchanges.size(), 1U);
 }
 
+// E8.
 TEST(ForwardRetry, WhenTheAnswerNeverComes_OnlyReadsAreRepeated_FP135) {
   Rig rig;
   rig.shard.complete = [&](Exchange& exchange) {
@@ -310,6 +314,7 @@ TEST(ForwardRetry, WhenTheAnswerNeverComes_OnlyReadsAreRepeated_FP135) {
   EXPECT_EQ(rig.shard.exchanges.size(), 3U);
 }
 
+// E9, as HTTP/2 tells it.
 TEST(ForwardRetry, WhenTheAnswerBreaksOff_TheStreamIsResetAndAWatchEnds_FP135) {
   Rig rig;
   rig.shard.answer = [](Exchange& exchange) { open_watch(exchange, event(1)); };
@@ -362,6 +367,7 @@ TEST(ForwardPaths, OneShardOnlyNeedsAPermission_FP108) {
   EXPECT_EQ(ask("/shards/nope/clusters/root/api"), 404);
 }
 
+// FP-160, the caller's right being what the rig says.
 TEST(ForwardProbes, MetricsNeedAnIdentityAndAPermission_FP072) {
   Rig rig;
   rig.permissions.allow = true;
@@ -410,6 +416,7 @@ TEST(ForwardLimits, ManyWatchesSpreadOverConnectionsAndWritesAreNotDelayed_FP134
   EXPECT_EQ(rig.handler->forward_stats().watches, 250U);
 }
 
+// E12.
 TEST(ForwardLimits, WhenTheBodyIsOverTheLimit_Says413_FP139) {
   Rig rig;
   Answer post;

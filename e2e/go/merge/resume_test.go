@@ -221,6 +221,7 @@ func TestT53b_a_kill_ends_in_equal_models(t *testing.T) {
 	}
 }
 
+// V15.
 func TestT55_a_version_older_than_a_history(t *testing.T) {
 	begin(t)
 	r := NewRig(t)
