@@ -176,8 +176,7 @@ TEST(ForwardHeaders, TheRestPassesAsSent_FP153) {
   EXPECT_FALSE(seen.head.headers.contains("accept-encoding"));
 }
 
-// E15.
-TEST(ForwardHeaders, WhenTheRequestWasHereBefore_SaysLoopDetected_FP131) {
+TEST(ForwardHeaders, WhenTheRequestWasHereBefore_SaysLoopDetected_FP131) {  // E15
   Rig rig;
   http::RequestHead head = Rig::get("/clusters/root/api");
   head.headers.add("via", "2.0 kintsugi-other, 2.0 kintsugi-test");
@@ -202,8 +201,7 @@ TEST(ForwardHeaders, AnswersCarryADate) {
   EXPECT_TRUE(own.header("date").ends_with(" GMT"));
 }
 
-// E6.
-TEST(ForwardErrors, WhenNobodyListens_SaysUnreachable_FP082) {
+TEST(ForwardErrors, WhenNobodyListens_SaysUnreachable_FP082) {  // E6
   Rig rig;
   rig.stop_shard();
   Answer get, post, watch;
@@ -249,8 +247,7 @@ TEST(ForwardErrors, WhenTheShardComesBackInTime_WaitingRequestsAreServed_FP136) 
   EXPECT_EQ(rig.shard.exchanges.size(), 21U);
 }
 
-// E7.
-TEST(ForwardErrors, WhenTheCertificateIsWrong_SaysNotSecured_FP081) {
+TEST(ForwardErrors, WhenTheCertificateIsWrong_SaysNotSecured_FP081) {  // E7
   Rig rig([](net::UpstreamParams& params) {
     params.prior_knowledge = false;
     params.url.scheme = "https";  // the shard speaks plain text
