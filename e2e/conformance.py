@@ -43,7 +43,7 @@ NOT_YET = {
     "kcp-bindings": [
         "bound-discovery", "cached-resource-selector", "claim-label", "claim-rules", "claims-validation",
         "conversion-versions", "export-claim-patterns", "export-policy-v1alpha1", "export-read-as-v1alpha1",
-        "export-storage-rules", "export-v1alpha1-claims", "export-validation", "overhang-claims", "path-annotation-sent",
+        "export-storage-rules", "export-v1alpha1-claims", "export-validation", "path-annotation-sent",
         "reference-rules", "schema-columns-rules", "schema-kind-rules", "schema-name-rules", "schema-refused",
         "schema-structural",
     ],
