@@ -101,59 +101,49 @@ const Json* new_annotation(const Json& object, const Json* old, std::string_view
   return now == nullptr || (before != nullptr && *now == *before) ? nullptr : now;
 }
 
-/// The objects that it lists. @returns nothing when it is no list of objects.
-std::optional<Json> decoded(const Json& annotation) {
-  Expected<Json> list = Json::parse(annotation.as_string(), {64, false});
-  if (!list || !list->is_array() ||
-      !std::all_of(list->items().begin(), list->items().end(),
-                   [](const Json& one) { return one.is_object(); })) {
-    return std::nullopt;
+/// The fault of an annotation that lists what was kept of `what`.
+/// @param fits whether one of the kept objects may stand beside the spec; `otherwise` says why not.
+template <typename Fits>
+std::string kept_fault(const Json& object, const Json* old, std::string_view key,
+                       std::string_view what, Fits fits, std::string_view otherwise) {
+  const Json* annotation = new_annotation(object, old, key);
+  if (annotation == nullptr) {
+    return {};
   }
-  return std::move(*list);
+  const auto invalid = [&](const std::string& why) {
+    return invalid_text(annotation_field(key), annotation->as_string(), why);
+  };
+  const Expected<Json> list = Json::parse(annotation->as_string(), {64, false});
+  const auto is_object = [](const Json& one) { return one.is_object(); };
+  if (!list || !list->is_array() ||
+      !std::all_of(list->items().begin(), list->items().end(), is_object)) {
+    return invalid("failed to decode overhanging " + std::string(what));
+  }
+  const bool all_fit = std::all_of(list->items().begin(), list->items().end(), fits);
+  return all_fit ? std::string() : invalid(std::string(otherwise));
 }
 
 std::string kept_schemas_fault(const Json& object, const Json* old) {
-  const std::string_view key = krm::kSchemasV1alpha2Annotation;
-  const Json* annotation = new_annotation(object, old, key);
-  if (annotation == nullptr) {
-    return {};
-  }
-  const std::optional<Json> list = decoded(*annotation);
-  if (!list) {
-    return invalid_text(annotation_field(key), annotation->as_string(),
-                        "failed to decode overhanging resource schemas");
-  }
-  for (const Json& kept : list->items()) {
-    for (const Json* resource : listed(&object, "resources")) {
-      if (resource->text({"schema"}) == kept.text({"schema"})) {
-        return invalid_text(annotation_field(key), annotation->as_string(),
-                            "duplicate resource schema");
-      }
-    }
-  }
-  return {};
+  const std::vector<const Json*> resources = listed(&object, "resources");
+  return kept_fault(
+      object, old, krm::kSchemasV1alpha2Annotation, "resource schemas",
+      [&](const Json& kept) {
+        return std::none_of(resources.begin(), resources.end(), [&](const Json* resource) {
+          return resource->text({"schema"}) == kept.text({"schema"});
+        });
+      },
+      "duplicate resource schema");
 }
 
 std::string kept_claims_fault(const Json& object, const Json* old, std::string_view key) {
-  const Json* annotation = new_annotation(object, old, key);
-  if (annotation == nullptr) {
-    return {};
-  }
-  const std::optional<Json> list = decoded(*annotation);
-  if (!list) {
-    return invalid_text(annotation_field(key), annotation->as_string(),
-                        "failed to decode overhanging permission claims");
-  }
   const std::vector<const Json*> claims = listed(&object, "permissionClaims");
-  for (const Json& kept : list->items()) {
-    if (std::none_of(claims.begin(), claims.end(),
-                     [&](const Json* claim) { return names_same(*claim, kept); })) {
-      return invalid_text(
-          annotation_field(key), annotation->as_string(),
-          "permission claims defined in annotation do not match permission claims defined in spec");
-    }
-  }
-  return {};
+  return kept_fault(
+      object, old, key, "permission claims",
+      [&](const Json& kept) {
+        return std::any_of(claims.begin(), claims.end(),
+                           [&](const Json* claim) { return names_same(*claim, kept); });
+      },
+      "permission claims defined in annotation do not match permission claims defined in spec");
 }
 
 }  // namespace

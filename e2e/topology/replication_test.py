@@ -271,8 +271,10 @@ class Replication(unittest.TestCase):
     def test_bound_apis_live_on_while_their_shard_is_away(self):
         for name in ("rivets", "screws"):
             self.make_api(name)
-        self.consumer.must("POST", BINDINGS, self.binding("rivets"))
-        self.bound("rivets")
+        for name in ("rivets", "screws"):  # so the shard knows all of both
+            self.consumer.must("POST", BINDINGS, self.binding(name))
+            self.bound(name)
+        self.unbind("screws")
         rivets = "/apis/repl.example/v1/rivets"
         rivet = {"apiVersion": "repl.example/v1", "kind": "Rivet", "metadata": {"name": "one"}, "spec": {"size": 3}}
         kit.eventually(lambda: self.consumer.request("POST", rivets, rivet).status in (201, 409))
