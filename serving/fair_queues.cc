@@ -7,7 +7,7 @@
 namespace kintsugi::serving {
 namespace {
 
-constexpr std::size_t kMostQueues = 4'096, kMostInHand = 16;
+constexpr std::size_t kMostQueues = 4'096;
 constexpr std::size_t kWord = 64;   // bits
 constexpr double kNews = 1.0 / 16;  // of one service time in the mean
 constexpr double kRemembered = 1;   // of a level's seats [s]
@@ -20,7 +20,8 @@ double seconds_of(Duration duration) noexcept {
 
 FairLimits usable(FairLimits limits) noexcept {
   limits.queues = std::clamp<std::size_t>(limits.queues, 1, kMostQueues);
-  limits.hand = std::clamp<std::size_t>(limits.hand, 1, std::min(limits.queues, kMostInHand));
+  limits.hand =
+      std::clamp<std::size_t>(limits.hand, 1, std::min(limits.queues, FairQueues::kMostInHand));
   return limits;
 }
 
@@ -89,25 +90,33 @@ bool FairQueues::fits(std::size_t level, std::size_t width) const noexcept {
   return taken_ + width + spared <= limits_.seats || taken_ == 0;
 }
 
-/// The shortest of the payer's hand: by what waits there, then by what runs.
-std::uint32_t FairQueues::choose(const Group& group, std::uint64_t payer) const noexcept {
-  std::array<std::uint32_t, kMostInHand> hand{};
-  std::uint32_t best = 0;
-  for (std::size_t dealt = 0; dealt < limits_.hand; ++dealt) {
+void FairQueues::deal(std::uint64_t payer) noexcept {
+  hand_.payer = payer;
+  hand_.size = limits_.hand;
+  for (std::size_t dealt = 0; dealt < hand_.size; ++dealt) {
     payer = stir(payer);
     // The nth of those that are not in the hand yet.
     auto card = static_cast<std::uint32_t>(payer % (limits_.queues - dealt));
-    const auto end = hand.begin() + static_cast<std::ptrdiff_t>(dealt);
-    auto at = hand.begin();
+    const auto end = hand_.queues.begin() + static_cast<std::ptrdiff_t>(dealt);
+    auto at = hand_.queues.begin();
     for (; at != end && *at <= card; ++at) {
       ++card;
     }
     std::move_backward(at, end, end + 1);
     *at = card;
-    const Queue &mine = group.queues[card], &other = group.queues[best];
-    if (dealt == 0 || mine.width < other.width ||
-        (mine.width == other.width && mine.running < other.running)) {
-      best = card;
+  }
+}
+
+/// The shortest of the payer's hand: by what waits there, then by what runs.
+std::uint32_t FairQueues::choose(const Group& group, std::uint64_t payer) noexcept {
+  if (hand_.payer != payer || hand_.size != limits_.hand) {
+    deal(payer);
+  }
+  std::uint32_t best = hand_.queues[0];
+  for (std::size_t i = 1; i < hand_.size; ++i) {
+    const Queue &mine = group.queues[hand_.queues[i]], &other = group.queues[best];
+    if (mine.width < other.width || (mine.width == other.width && mine.running < other.running)) {
+      best = hand_.queues[i];
     }
   }
   return best;

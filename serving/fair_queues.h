@@ -64,6 +64,7 @@ struct Flow {
 /// which somebody waits.
 class FairQueues {
  public:
+  static constexpr std::size_t kMostInHand = 16;  ///< queues of a payer
   /// A request's place, which must not move. Leaves when it is destroyed.
   class Ticket {
    public:
@@ -202,6 +203,11 @@ class FairQueues {
     /// came.
     bool plain = true;
   };
+  struct Hand {
+    std::uint64_t payer = 0;
+    std::size_t size = 0;                             // 0: not dealt yet
+    std::array<std::uint32_t, kMostInHand> queues{};  // ascending, each once
+  };
   struct Group {
     std::vector<Queue> queues;
     std::vector<std::uint64_t> busy;  // a bit for each queue in which somebody waits
@@ -213,7 +219,8 @@ class FairQueues {
   [[nodiscard]] Group& group(const Ticket& ticket) noexcept {
     return levels_[static_cast<std::size_t>(ticket.flow_.level)];
   }
-  [[nodiscard]] std::uint32_t choose(const Group& group, std::uint64_t payer) const noexcept;
+  void deal(std::uint64_t payer) noexcept;
+  [[nodiscard]] std::uint32_t choose(const Group& group, std::uint64_t payer) noexcept;
   [[nodiscard]] bool fits(std::size_t level, std::size_t width) const noexcept;
   [[nodiscard]] Ticket* next_of(std::size_t level, TimePoint now) noexcept;
   [[nodiscard]] static Ticket* head(Queue& queue) noexcept;
@@ -224,6 +231,7 @@ class FairQueues {
   void sit(Ticket& ticket, TimePoint now) noexcept;
 
   FairLimits limits_;
+  Hand hand_;  // of the payer who came last
   std::array<Group, kLevels> levels_;
   Count open_;
   std::size_t most_ = 0;  // seats by the limits

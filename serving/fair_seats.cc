@@ -18,12 +18,20 @@ Level level_of(const auth::UserInfo& user) noexcept {
   if (user.name.empty() || user.name == auth::kAnonymous) {
     return Level::kUnknown;
   }
-  if (user.in_group(auth::kGroupExternalLogicalClusterAdmin) ||
-      user.in_group(auth::kGroupOwnProxy) || user.in_group(auth::kGroupOwnShard)) {
-    return Level::kSystem;
+  Level level = Level::kTenant;
+  for (const std::string& group : user.groups) {
+    if (!group.starts_with("system:")) {
+      continue;
+    }
+    if (group == auth::kGroupExternalLogicalClusterAdmin || group == auth::kGroupOwnProxy ||
+        group == auth::kGroupOwnShard) {
+      return Level::kSystem;
+    }
+    if (group == auth::kGroupKcpAdmin || group == auth::kGroupMasters) {
+      level = Level::kOperator;
+    }
   }
-  const bool operates = user.in_group(auth::kGroupKcpAdmin) || user.in_group(auth::kGroupMasters);
-  return operates ? Level::kOperator : Level::kTenant;
+  return level;
 }
 
 void Seat::leave() noexcept {
@@ -106,8 +114,14 @@ bool FairSeats::enter(Seat& seat, const Who& who, FairQueues::Ask ask,
     return true;
   }
   seat.seats_ = this;
-  const Flow flow{who.level, siphash(key_, who.payer), siphash(key_, who.cluster)};
-  remember(flow.payer, who.payer);
+  if (who.payer != last_payer_.name) {
+    last_payer_.take(key_, who.payer);
+    remember(last_payer_.hash, who.payer);
+  }
+  if (who.cluster != last_cluster_.name) {
+    last_cluster_.take(key_, who.cluster);
+  }
+  const Flow flow{who.level, last_payer_.hash, last_cluster_.hash};
   ask.queues = ask.queues || !may_begin();
   switch (queues_.enter(seat, flow, ask, loop_.now())) {
     case FairQueues::Entry::kRuns:

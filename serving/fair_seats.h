@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,9 +20,11 @@
 
 namespace kintsugi::serving {
 
-/// How long a proxy has let a request wait for its turn [whole ms]; a shard lets it wait so much
-/// less (SE-077). Believed of proxies alone.
+/// How long a proxy has let a request wait for its turn [ms, whole steps of kWaitedStep]; a shard
+/// lets it wait so much less (SE-077). Believed of proxies alone.
 inline constexpr std::string_view kWaitedHeader = "x-kintsugi-waited-ms";
+/// Shorter waits are not told. Few values: HTTP/2 has each in its table.
+inline constexpr std::chrono::milliseconds kWaitedStep{100};
 
 /// The level of a verified identity (SE-070); nobody is kUnknown.
 [[nodiscard]] Level level_of(const auth::UserInfo& user) noexcept;
@@ -88,6 +91,15 @@ class FairSeats {
 
  private:
   friend class Seat;
+  /// Many requests in a row are of one payer and one cluster.
+  struct Hashed {
+    std::string name;
+    std::uint64_t hash = 0;
+    void take(const SipKey& key, std::string_view text) {
+      name = text;
+      hash = siphash(key, text);
+    }
+  };
   void remember(std::uint64_t payer, std::string_view name);
   void left();
   void pump();
@@ -97,6 +109,7 @@ class FairSeats {
   net::Loop& loop_;
   const std::shared_ptr<ProcessLimits> process_;
   const SipKey key_ = SipKey::random();
+  Hashed last_payer_{{}, siphash(key_, {})}, last_cluster_{{}, siphash(key_, {})};
   FairQueues queues_;
   /// Of payers that had to be told apart, by hash; those who have gone are forgotten when it is
   /// full.

@@ -30,13 +30,30 @@ std::uint32_t code_of(Errc cause) noexcept {
   }
 }
 
+/// Names of one request: in the table of HPACK each pushes out what could be used again, and is
+/// looked at in vain by all that follow.
+bool is_of_one_request(std::string_view name) noexcept {
+  switch (name.size()) {
+    case 8:
+      return name == "audit-id";
+    case 11:
+      return name == "traceparent";
+    case 12:
+      return name == "x-request-id";
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void NameValues::add(std::string_view name, std::string_view value) noexcept {
+  const std::uint8_t flags =
+      is_of_one_request(name) ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE;
   // nghttp2 copies names and values and writes to neither.
   const nghttp2_nv field = {reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
                             reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())),
-                            name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
+                            name.size(), value.size(), flags};
   if (size_ < few_.size()) {
     few_[size_] = field;
   } else {

@@ -256,8 +256,9 @@ class Forward final : public http::RequestHandler,
     }
     pending_->waits = false;
     const Duration waited = shared_.loop.now() - pending_->waits_since;
-    if (waited >= milliseconds(1)) {
-      pending_->head.headers.set(serving::kWaitedHeader, std::to_string(waited / milliseconds(1)));
+    if (const auto steps = waited / serving::kWaitedStep; steps > 0) {
+      pending_->head.headers.set(serving::kWaitedHeader,
+                                 std::to_string(steps * serving::kWaitedStep.count()));
     }
     down_.consume(std::exchange(pending_->owed, 0));
     const std::size_t unsent = std::exchange(pending_->unsent, 0);
