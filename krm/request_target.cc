@@ -236,6 +236,7 @@ struct Scan {
   Kind kind = Kind::kNone;
   std::size_t at = 0;    ///< of the first fault
   bool unclean = false;  ///< empty or dot segments
+  bool nowhere = false;  ///< an escaped dot segment in front of the trail: no path of ours
   bool high = false;     ///< escapes of bytes from 0x80 on
   std::size_t first_high = 0;
 
@@ -332,11 +333,22 @@ bool is_text(std::string_view bytes) {
   return true;
 }
 
+/// Where the trail begins, or in a path of no known form what would be one: only behind that are
+/// escaped dots cleaned away (FP-107).
+std::size_t front_of(std::string_view path, const RequestTarget& out) {
+  if (out.form == TargetForm::kCluster || out.form == TargetForm::kService) {
+    return out.trail;
+  }
+  const std::size_t word = std::min(path.find("/clusters/"), path.find("/services/"));
+  return word == std::string_view::npos ? 0 : word;
+}
+
 /// @param cluster  segment of the logical cluster; a part of `target`, or empty.
 Scan scan_target(std::string_view target, const RequestTarget& out, std::string_view cluster,
                  bool shard) {
   Scan scan;
   const std::string_view path = target.substr(0, out.info_end);
+  const std::size_t front = shard ? 0 : front_of(path, out);
   for (std::size_t begin = 1; begin <= path.size();) {
     const std::size_t end = std::min(path.find('/', begin), path.size());
     const bool is_cluster = !cluster.empty() && path.data() + begin == cluster.data();
@@ -347,6 +359,10 @@ Scan scan_target(std::string_view target, const RequestTarget& out, std::string_
     scan_segment(target, begin, end, is_cluster, scan);
     if (shard && is_cluster) {
       scan.unclean = before;  // no cluster has such a name
+    } else if (begin < front && scan.unclean && !before &&
+               has_escape(path.substr(begin, end - begin))) {
+      scan.unclean = before;
+      scan.nowhere = scan.nowhere || !is_cluster;
     }
     begin = end + 1;
   }
@@ -519,6 +535,8 @@ RequestTarget parse_target(std::string_view method, std::string_view target, Tar
   if (scan.kind != Scan::Kind::kNone) {
     out.fault = TargetFault::kMalformed;
     out.reason = reason_of(scan);
+  } else if (scan.nowhere) {
+    out.form = TargetForm::kNoService;
   } else if (scan.unclean && !is_nowhere(out, rules)) {
     refuse_unclean(target, rules, out);
   }

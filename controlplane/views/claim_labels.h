@@ -36,8 +36,8 @@ struct ClaimedResource {
 [[nodiscard]] Expected<void> keep_claim_labels(const BindingIndex& bindings,
                                                const IdentityCheck& in_root,
                                                const apiserver::WriteContext& context,
-                                               const apiserver::ResourceDef& def, krm::Json& object,
-                                               const krm::Json* old);
+                                               const apiserver::ResourceDef& def,
+                                               krm::Json& object);
 /// The step that does it. Both outlive it.
 [[nodiscard]] std::unique_ptr<apiserver::AdmissionStep> claim_labels_step(
     const BindingIndex& bindings, const IdentityCheck& in_root);
