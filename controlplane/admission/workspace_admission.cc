@@ -106,7 +106,7 @@ DefaultType default_type(const WorkspaceTypeLookup& types, const apiserver::Writ
     return {{},
             "workspace type cannot be resolved: logicalclusters.core.kcp.io \"cluster\" not found"};
   }
-  const std::string_view own = annotation(*parent, krm::kTypeAnnotation);
+  const std::string own = annotation(*parent, krm::kTypeAnnotation);
   if (own.empty()) {
     return {{}, "annotation " + key + " on LogicalCluster must be set"};
   }
@@ -115,17 +115,16 @@ DefaultType default_type(const WorkspaceTypeLookup& types, const apiserver::Writ
     return {{}, "annotation " + key + " on LogicalCluster must be in the form of cluster:name"};
   }
   const std::optional<FoundType> type =
-      types.find(context.reader, own.substr(0, colon), own.substr(colon + 1));
+      types.find(context.reader, std::string_view(own).substr(0, colon),
+                 std::string_view(own).substr(colon + 1));
   if (!type) {
-    return {{},
-            "parent type cannot be resolved: workspacetypes.tenancy.kcp.io \"" + std::string(own) +
-                "\" not found"};
+    return {
+        {},
+        "parent type cannot be resolved: workspacetypes.tenancy.kcp.io \"" + own + "\" not found"};
   }
   const Json* child = type->object.at({"spec", "defaultChildWorkspaceType"});
   if (child == nullptr) {
-    return {
-        {},
-        "spec.defaultChildWorkspaceType of workspace type " + std::string(own) + " must be set"};
+    return {{}, "spec.defaultChildWorkspaceType of workspace type " + own + " must be set"};
   }
   return {*child, {}};
 }
