@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "krm/go_text.h"
 #include "krm/internal/path_shape.h"
+#include "krm/internal/target_parts.h"
 #include "krm/status.h"
 
 namespace kintsugi::krm {
@@ -318,29 +319,6 @@ void scan_segment(std::string_view text, std::size_t begin, std::size_t end, boo
   } else if (dots_only && part > 0 && part <= 2) {
     scan.unclean = true;
   }
-}
-
-/// Well-formed UTF-8 without the control characters U+0080 to U+009F.
-bool is_text(std::string_view bytes) {
-  if (!is_valid_utf8(bytes)) {
-    return false;
-  }
-  for (std::size_t i = 0; i + 1 < bytes.size(); ++i) {
-    if (bytes[i] == '\xC2' && static_cast<unsigned char>(bytes[i + 1]) < 0xA0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// Where the trail begins, or in a path of no known form what would be one: only behind that are
-/// escaped dots cleaned away (FP-107).
-std::size_t front_of(std::string_view path, const RequestTarget& out) {
-  if (out.form == TargetForm::kCluster || out.form == TargetForm::kService) {
-    return out.trail;
-  }
-  const std::size_t word = std::min(path.find("/clusters/"), path.find("/services/"));
-  return word == std::string_view::npos ? 0 : word;
 }
 
 /// @param cluster  segment of the logical cluster; a part of `target`, or empty.

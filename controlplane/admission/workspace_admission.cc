@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "controlplane/admission/internal/typed_form.h"
 #include "controlplane/admission/privileges.h"
-#include "controlplane/admission/typed_form.h"
 #include "controlplane/catalog/shard_kinds.h"
 #include "controlplane/controllers/owner_annotation.h"
 #include "controlplane/internal/names.h"

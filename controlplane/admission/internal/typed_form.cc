@@ -1,4 +1,4 @@
-#include "controlplane/admission/typed_form.h"
+#include "controlplane/admission/internal/typed_form.h"
 
 #include <algorithm>
 #include <string_view>
