@@ -129,6 +129,12 @@ TEST_F(DiscoveryDocuments, WhenAM108VerbsAreRead_TheyAreSortedAndTrue) {
   EXPECT_EQ(verbs("namespaces"), R"(["create","delete","get","list","patch","update","watch"])");
   EXPECT_EQ(verbs("namespaces/status"), R"(["get","patch","update"])");
   EXPECT_EQ(verbs("namespaces/finalize"), R"(["update"])");
+  const std::string text = core.dump();
+  EXPECT_LT(text.find("namespaces/finalize"), text.find("namespaces/status"));
+  const Json widgets = get("/apis/ex.io/v1").json();
+  EXPECT_EQ(named(widgets, "resources", "widgets").find("verbs")->dump(),
+            R"(["delete","deletecollection","get","list","patch","create","update","watch"])")
+      << "the reference's order of what has a definition";
 }
 
 TEST_F(DiscoveryDocuments, WhenAM109TheStorageVersionIsHashed_IsKubernetesHash) {

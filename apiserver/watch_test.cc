@@ -158,6 +158,26 @@ TEST_F(Watch, WhenAM296InitialEventsOfTheFutureAreAsked_SendsATimeoutError) {
   EXPECT_EQ(stream.events()[0].at({"object", "code"})->as_integer(), 504);
 }
 
+TEST_F(Watch, WhenAM299ATableEndsItsInitialEvents_TheBookmarkHasItsMetadata) {
+  for (const char* include : {"None", "Metadata"}) {
+    Exchange stream = watch(
+        "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        "&includeObject=" +
+            std::string(include),
+        {{"accept", "application/json;as=Table;v=v1;g=meta.k8s.io"}});
+    const std::vector<krm::Json> events = stream.events();
+    ASSERT_FALSE(events.empty());
+    const krm::Json& mark = events.back();
+    EXPECT_EQ(mark.text({"type"}), "BOOKMARK");
+    const krm::Json* rows = mark.at({"object", "rows"});
+    ASSERT_NE(rows, nullptr);
+    const krm::Json& row = rows->items().front();
+    EXPECT_EQ(row.text({"object", "kind"}), "PartialObjectMetadata") << include;
+    EXPECT_EQ(row.text({"object", "metadata", "annotations", "k8s.io/initial-events-end"}), "true");
+    EXPECT_EQ(row.at({"cells"})->items().front(), krm::Json(""));
+  }
+}
+
 TEST_F(Watch, WhenAM299TablesAreWatched_ColumnsComeOnce) {
   create("a");
   Exchange stream =

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "krm/go_text.h"
 #include "krm/internal/path_shape.h"
+#include "krm/internal/target_parts.h"
 #include "krm/status.h"
 
 namespace kintsugi::krm {
@@ -236,6 +237,7 @@ struct Scan {
   Kind kind = Kind::kNone;
   std::size_t at = 0;    ///< of the first fault
   bool unclean = false;  ///< empty or dot segments
+  bool nowhere = false;  ///< an escaped dot segment in front of the trail: no path of ours
   bool high = false;     ///< escapes of bytes from 0x80 on
   std::size_t first_high = 0;
 
@@ -319,24 +321,12 @@ void scan_segment(std::string_view text, std::size_t begin, std::size_t end, boo
   }
 }
 
-/// Well-formed UTF-8 without the control characters U+0080 to U+009F.
-bool is_text(std::string_view bytes) {
-  if (!is_valid_utf8(bytes)) {
-    return false;
-  }
-  for (std::size_t i = 0; i + 1 < bytes.size(); ++i) {
-    if (bytes[i] == '\xC2' && static_cast<unsigned char>(bytes[i + 1]) < 0xA0) {
-      return false;
-    }
-  }
-  return true;
-}
-
 /// @param cluster  segment of the logical cluster; a part of `target`, or empty.
 Scan scan_target(std::string_view target, const RequestTarget& out, std::string_view cluster,
                  bool shard) {
   Scan scan;
   const std::string_view path = target.substr(0, out.info_end);
+  const std::size_t front = shard ? 0 : front_of(path, out);
   for (std::size_t begin = 1; begin <= path.size();) {
     const std::size_t end = std::min(path.find('/', begin), path.size());
     const bool is_cluster = !cluster.empty() && path.data() + begin == cluster.data();
@@ -347,6 +337,10 @@ Scan scan_target(std::string_view target, const RequestTarget& out, std::string_
     scan_segment(target, begin, end, is_cluster, scan);
     if (shard && is_cluster) {
       scan.unclean = before;  // no cluster has such a name
+    } else if (begin < front && scan.unclean && !before &&
+               has_escape(path.substr(begin, end - begin))) {
+      scan.unclean = before;
+      scan.nowhere = scan.nowhere || !is_cluster;
     }
     begin = end + 1;
   }
@@ -519,6 +513,8 @@ RequestTarget parse_target(std::string_view method, std::string_view target, Tar
   if (scan.kind != Scan::Kind::kNone) {
     out.fault = TargetFault::kMalformed;
     out.reason = reason_of(scan);
+  } else if (scan.nowhere) {
+    out.form = TargetForm::kNoService;
   } else if (scan.unclean && !is_nowhere(out, rules)) {
     refuse_unclean(target, rules, out);
   }

@@ -169,7 +169,6 @@ TEST(RequestTarget, WhenUnclean_SE030_LeadsToTheCleanedPath) {
       {"/clusters/../api/v1/namespaces", "/api/v1/namespaces"},
       {"/clusters//", "/clusters/"},
       {"/clusters/root/%2e%2e/one", "/clusters/one"},
-      {"/clusters/%2e./one", "/one"},
       {"/shards/a/./clusters/*/api", "/shards/a/clusters/*/api"},
       {"/../..", "/"},
       {"/a/./b/", "/a/b/"},
@@ -179,6 +178,22 @@ TEST(RequestTarget, WhenUnclean_SE030_LeadsToTheCleanedPath) {
     EXPECT_EQ(out.fault, Fault::kUnclean) << target;
     EXPECT_EQ(out.reason, location) << target;
   }
+}
+
+// In front of the trail an escaped dot segment is no part of a path of ours, and is not cleaned.
+TEST(RequestTarget, WhenEscapedDotsStandInFront_FP107_NobodyIsThere) {
+  for (const char* target : {"/%2e%2e/clusters/root/api", "/%2E/clusters/root:x/api/v1?a=1",
+                             "/x/.%2e/services/apiexport/c/e", "/%2e%2e/clusters/root/a/../b"}) {
+    const RequestTarget out = read(target);
+    EXPECT_EQ(out.fault, Fault::kNone) << target;
+    EXPECT_EQ(out.form, Form::kNoService) << target;
+  }
+  const RequestTarget out = read("/clusters/%2e%2e/api");
+  EXPECT_EQ(out.fault, Fault::kNone) << "no cluster has such a name";
+  EXPECT_EQ(out.form, Form::kCluster);
+  EXPECT_EQ(out.cluster, "..");
+  EXPECT_EQ(read("/clusters/root/%2e/api").reason, "/clusters/root/api");
+  EXPECT_EQ(read("/api/v1/%2e%2e/v1").reason, "/api/v1") << "an in-cluster client's";
 }
 
 TEST(RequestTarget, WhenAShardReadsAnUncleanPath_KK375_ItStaysInItsCluster) {

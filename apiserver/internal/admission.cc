@@ -6,11 +6,23 @@
 #include "apiserver/internal/scale.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
+#include "krm/go_text.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
 
 using krm::Json;
+
+/// The members of a collection are admitted without their names: a refusal has none (AM-192).
+Error without_name(Error error, const WriteOp& op) {
+  const std::string named = krm::go_quote(op.name) + " is forbidden: ";
+  const std::size_t at = error.message().find(named);
+  if (error.code() == Errc::kForbidden && at != std::string_view::npos) {
+    error.edit().name = "Unknown";
+    error.edit().message.replace(at, named.size(), "\"Unknown\" is forbidden: ");
+  }
+  return error;
+}
 
 /// One that asks elsewhere about a write (Hooks::admit, Hooks::approve).
 void ask(const WriteOpPtr& op, const decltype(Hooks::admit)& hook, const Json* object,
@@ -21,7 +33,10 @@ void ask(const WriteOpPtr& op, const decltype(Hooks::admit)& hook, const Json* o
   }
   hook(op->context(), object, old, [op, next = std::move(next)](Expected<void> allowed) {
     if (!allowed) {
-      op->refuse(std::move(allowed.error()));
+      const auto* deletion = std::get_if<Delete>(&op->write);
+      const bool unnamed = deletion != nullptr && deletion->of_collection;
+      op->refuse(unnamed ? without_name(std::move(allowed.error()), *op)
+                         : std::move(allowed.error()));
       return;
     }
     next();

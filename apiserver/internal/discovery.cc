@@ -50,27 +50,31 @@ std::vector<Subresource> subresources(const ResourceDef& def, const ResourceVers
   for (const ResourceDef::ExtraSubresource& extra : def.subresources) {
     out.push_back({extra.name, extra.kind, extra.group, extra.version, &extra.verbs});
   }
+  if (def.builtin) {
+    std::sort(out.begin(), out.end(),
+              [](const Subresource& a, const Subresource& b) { return a.name < b.name; });
+  }
   return out;
 }
 
-std::vector<std::string> listed_verbs(const ResourceDef& def, const ResourceVersion& version) {
+std::vector<std::string> listed_verbs(const ResourceDef& def) {
   if (def.virtual_create_only) {
     return {"create"};
   }
   if (def.terminating) {
     return {"delete", "deletecollection", "get", "list", "watch"};
   }
-  if (!def.identity.empty() || version.schema_digest != 0) {  // in the reference's order
-    return {"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"};
-  }
   std::vector<std::string> verbs = def.verbs;
   std::sort(verbs.begin(), verbs.end());
+  if (!def.builtin && verbs.size() == 8) {  // all of a definition's, in the reference's order
+    return {"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"};
+  }
   return verbs;
 }
 
 /// In aggregated documents.
-std::vector<std::string> sorted_verbs(const ResourceDef& def, const ResourceVersion& version) {
-  std::vector<std::string> verbs = listed_verbs(def, version);
+std::vector<std::string> sorted_verbs(const ResourceDef& def) {
+  std::vector<std::string> verbs = listed_verbs(def);
   std::sort(verbs.begin(), verbs.end());
   return verbs;
 }
@@ -80,7 +84,7 @@ void append_resource(Json& list, const ResourceDef& def, const ResourceVersion& 
                              {"singularName", def.singular},
                              {"namespaced", def.namespaced},
                              {"kind", def.kind},
-                             {"verbs", strings(listed_verbs(def, version))}});
+                             {"verbs", strings(listed_verbs(def))}});
   if (!def.short_names.empty()) {
     entry["shortNames"] = strings(def.short_names);
   }
@@ -117,7 +121,7 @@ Json aggregated_resource(const ResourceDef& def, const ResourceVersion& version)
                              {"responseKind", response_kind(group, own_version, def.kind)},
                              {"scope", def.namespaced ? "Namespaced" : "Cluster"},
                              {"singularResource", def.singular},
-                             {"verbs", strings(sorted_verbs(def, version))}});
+                             {"verbs", strings(sorted_verbs(def))}});
   if (!def.short_names.empty()) {
     entry["shortNames"] = strings(def.short_names);
   }

@@ -101,12 +101,26 @@ void send_roots(const RequestPtr& request, bool core) {
                     .dump());
 }
 
-void send_paths(const RequestPtr& request) {
+Json paths_document(const RequestPtr& request) {
   Json list = Json::array();
   for (std::string& path : request->server.discovery(*request).paths(request->cluster)) {
     list.push_back(std::move(path));
   }
-  send_document(request, Json::object({{"paths", std::move(list)}}).dump(), false);
+  return Json::object({{"paths", std::move(list)}});
+}
+
+void send_paths(const RequestPtr& request) {
+  send_document(request, paths_document(request).dump(), false);
+}
+
+/// A virtual workspace says what it has.
+void send_no_path(const RequestPtr& request) {
+  if (request->view == nullptr) {
+    send_unknown_path(*request);
+    return;
+  }
+  send_body(*request, 404, answer_headers(*request, "application/json"),
+            paths_document(request).dump() + "\n");
 }
 
 /// Nothing there; while definitions are loaded that is not known yet (AM-034).
@@ -157,7 +171,7 @@ void handle_discovery(const RequestPtr& request) {
     send_found(request, discovery.resources(cluster, parts[1], parts[2]),
                !discovery.group(cluster, parts[1]).empty());
   } else {
-    send_unknown_path(*request);
+    send_no_path(request);
   }
 }
 

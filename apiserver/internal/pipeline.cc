@@ -18,6 +18,7 @@
 #include "base/strings.h"
 #include "http/wire.h"
 #include "krm/annotations.h"
+#include "krm/path_prefixes.h"
 #include "krm/status.h"
 #include "serving/memory_pressure.h"
 #include "serving/payer_bounds.h"
@@ -386,6 +387,14 @@ void with_seat(const RequestPtr& request, std::function<void()> ready) {
       [](const RequestPtr& self, Error error) { send_error(*self, error); });
 }
 
+/// Who brings nothing along: a virtual workspace refuses him as anonymous (KK-340), all else as
+/// unknown (KK-330).
+bool is_nobody_at_view(const Request& request) {
+  return request.head.target.starts_with(krm::kServicesPrefix) &&
+         request.header("authorization").empty() &&
+         request.exchange->stream().peer().certificates_der.empty();
+}
+
 /// Nobody brings a warrant along (KK-325).
 void drop_warrants(Request& request) {
   const std::size_t dropped = std::erase_if(
@@ -462,12 +471,14 @@ void begin_request(const RequestPtr& request) {
         if (request->is_gone()) {
           return;
         }
-        if (!user) {
+        const bool is_nobody =
+            !user && user.error().code() == Errc::kUnauthorized && is_nobody_at_view(*request);
+        if (!user && !is_nobody) {
           send_error(*request, user.error().code() == Errc::kUnauthorized ? krm::unauthorized()
                                                                           : user.error().clone());
           return;
         }
-        request->user = *user ? std::move(**user) : auth::anonymous_user();
+        request->user = user && *user ? std::move(**user) : auth::anonymous_user();
         drop_warrants(*request);
         identified(request);
       });

@@ -85,6 +85,10 @@ bool path_fits(const RequestPtr& request, const Target& target) {
       info.parts.size() == used && in_namespace == (def.namespaced && !info.ns.empty());
   const bool nowhere = def.virtual_create_only && info.subresource.empty() &&
                        (info.path_has_name || (def.namespaced && info.ns.empty()));
+  if (info.parts.size() > used && !info.subresource.empty() && !def.builtin) {
+    send_error(*request, krm::not_found(def.group, def.plural, target.name));
+    return false;
+  }
   if (!fits || nowhere || (def.namespaced && info.ns.empty() && info.path_has_name)) {
     send_error(*request, krm::path_not_found());
     return false;
@@ -353,10 +357,12 @@ bool negotiate_form(Request& request, const ServedKind& kind, bool is_list) {
 void route(const RequestPtr& request) {
   if (request->info.is_resource) {
     route_resource(request);
-  } else if (is_health_path(request->info.path)) {
+  } else if (is_health_path(request->info.path) && request->view == nullptr) {
     handle_health(request);
   } else if (request->info.path == "/version" || request->info.path == "/version/") {
     handle_version(request);
+  } else if (request->info.path.starts_with("/version/")) {
+    send_error(*request, krm::path_not_found());
   } else if (is_shard_endpoint(*request)) {
     answer_shard_endpoint(request);
   } else if (!send_own_document(request)) {

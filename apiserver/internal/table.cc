@@ -4,6 +4,7 @@
 
 #include "base/time.h"
 #include "krm/age.h"
+#include "krm/annotations.h"
 #include "krm/go_text.h"
 #include "krm/status.h"
 #include "krm/strict_time.h"
@@ -102,6 +103,9 @@ krm::Json TableFormat::cell(std::size_t index, const krm::Json& object) const {
     return {};
   }
   krm::Json value = krm::column_cell(paths_[index]->first(object), column.type);
+  if (value.is_null() && kind_->def->builtin) {
+    return krm::Json("");  // a text of Go; those of a bookmark are all empty
+  }
   if (column.type != "date" || kind_->def->builtin || !value.is_string()) {
     return value;
   }
@@ -131,7 +135,12 @@ krm::Json TableFormat::row(const krm::Json& object) const {
   } else if (include_ == IncludeObject::kObject) {
     row["object"] = object;
   } else {
-    row["object"] = krm::Json();
+    // The end of the initial events is an annotation, so that bookmark has to have its metadata.
+    const bool ends =
+        !object.text({"metadata", "annotations", krm::kInitialEventsEndAnnotation}).empty();
+    row["object"] = ends && object.text({"metadata", "name"}).empty()
+                        ? partial_object(form_, object)
+                        : krm::Json();
   }
   return row;
 }

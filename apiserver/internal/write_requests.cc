@@ -220,14 +220,16 @@ Change patch_change(WriteOp& op, PatchDocument patch, std::vector<std::string> f
   };
 }
 
-/// Kubernetes names apply patches twice.
-Error unsupported_patch(const ServedKind& kind) {
+/// Kubernetes names apply patches twice, kcp's virtual workspaces once.
+Error unsupported_patch(const ServedKind& kind, bool in_view) {
+  if (kind.def->builtin) {
+    return Error(Errc::kUnsupportedMediaType, "415: Unsupported Media Type");
+  }
+  std::string text =
+      "the body of the request was in an unknown format - accepted media types include: "
+      "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
   return Error(Errc::kUnsupportedMediaType,
-               kind.def->builtin
-                   ? "415: Unsupported Media Type"
-                   : "the body of the request was in an unknown format - accepted media types "
-                     "include: application/json-patch+json, application/merge-patch+json, "
-                     "application/apply-patch+yaml, application/apply-patch+yaml");
+               in_view ? text : text + ", application/apply-patch+yaml");
 }
 
 }  // namespace
@@ -339,7 +341,7 @@ void handle_patch(const RequestPtr& request, const Target& target) {
   }
   const bool strategic = type == BodyType::kStrategicPatch && target.kind->def->builtin;
   if (type != BodyType::kJsonPatch && type != BodyType::kMergePatch && !strategic) {
-    send_error(*request, unsupported_patch(*target.kind));
+    send_error(*request, unsupported_patch(*target.kind, request->view != nullptr));
     return;
   }
   WriteOptions options;

@@ -113,24 +113,24 @@ std::string inactive_fault(const Json& now, const Json& old) {
   return {};
 }
 
-std::string list_fault(const Json& now, const Json& old, Lifecycle lifecycle) {
-  const std::string name(lifecycle_names(lifecycle).list);
+/// KK-096. What terminates may change: its virtual workspace says who removes what (KK-350).
+std::string initializers_fault(const Json& now, const Json& old) {
   const std::string_view before = old.text({"status", "phase"});
   const std::string_view after = now.text({"status", "phase"});
-  const Texts has = texts_of(now.at({"status", name}));
-  const Texts had = texts_of(old.at({"status", name}));
+  const Texts has = texts_of(now.at({"status", "initializers"}));
+  const Texts had = texts_of(old.at({"status", "initializers"}));
   if (after == "Initializing" && before != after) {
-    return has == texts_of(now.at({"spec", name}))
+    return has == texts_of(now.at({"spec", "initializers"}))
                ? ""
-               : "status." + name + " do not equal spec." + name;
+               : "status.initializers do not equal spec.initializers";
   }
-  if (lifecycle == Lifecycle::kTerminating || after == "Initializing") {
-    return is_within(has, had) ? "" : "status." + name + " must not grow";
+  if (after == "Initializing") {
+    return is_within(has, had) ? "" : "status.initializers must not grow";
   }
   if (before == "Initializing") {
-    return has.empty() ? "" : "status." + name + " is not empty";
+    return has.empty() ? "" : "status.initializers is not empty";
   }
-  return has == had ? "" : "status." + name + " is immutable after initialization";
+  return has == had ? "" : "status.initializers is immutable after initialization";
 }
 
 std::string update_fault(const apiserver::WriteContext& context, const Json& now, const Json& old) {
@@ -172,17 +172,12 @@ void prepare_logical_cluster(Json& object, const Json* old) {
 }
 
 std::string cluster_status_fault(const Json& now, const Json& old) {
-  for (const Lifecycle lifecycle : {Lifecycle::kInitializing, Lifecycle::kTerminating}) {
-    if (std::string fault = list_fault(now, old, lifecycle); !fault.empty()) {
-      return fault;
-    }
-  }
   const std::string_view before = old.text({"status", "phase"});
   const std::string_view after = now.text({"status", "phase"});
   if (order_of(before) > order_of(after)) {
     return "cannot transition from " + krm::go_quote(before) + " to " + krm::go_quote(after);
   }
-  return {};
+  return initializers_fault(now, old);
 }
 
 void approve_logical_cluster(const apiserver::WriteContext& context, const Json* object,

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "controlplane/admission/internal/typed_form.h"
 #include "controlplane/admission/privileges.h"
 #include "controlplane/catalog/shard_kinds.h"
 #include "controlplane/controllers/owner_annotation.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/kinds/kcp_kinds.h"
 #include "krm/annotations.h"
 #include "krm/status.h"
 
@@ -104,7 +106,7 @@ DefaultType default_type(const WorkspaceTypeLookup& types, const apiserver::Writ
     return {{},
             "workspace type cannot be resolved: logicalclusters.core.kcp.io \"cluster\" not found"};
   }
-  const std::string_view own = annotation(*parent, krm::kTypeAnnotation);
+  const std::string own = annotation(*parent, krm::kTypeAnnotation);
   if (own.empty()) {
     return {{}, "annotation " + key + " on LogicalCluster must be set"};
   }
@@ -113,17 +115,16 @@ DefaultType default_type(const WorkspaceTypeLookup& types, const apiserver::Writ
     return {{}, "annotation " + key + " on LogicalCluster must be in the form of cluster:name"};
   }
   const std::optional<FoundType> type =
-      types.find(context.reader, own.substr(0, colon), own.substr(colon + 1));
+      types.find(context.reader, std::string_view(own).substr(0, colon),
+                 std::string_view(own).substr(colon + 1));
   if (!type) {
-    return {{},
-            "parent type cannot be resolved: workspacetypes.tenancy.kcp.io \"" + std::string(own) +
-                "\" not found"};
+    return {
+        {},
+        "parent type cannot be resolved: workspacetypes.tenancy.kcp.io \"" + own + "\" not found"};
   }
   const Json* child = type->object.at({"spec", "defaultChildWorkspaceType"});
   if (child == nullptr) {
-    return {
-        {},
-        "spec.defaultChildWorkspaceType of workspace type " + std::string(own) + " must be set"};
+    return {{}, "spec.defaultChildWorkspaceType of workspace type " + own + " must be set"};
   }
   return {*child, {}};
 }
@@ -207,8 +208,8 @@ class Aliases {
       const std::string_view name = reference.text({"name"});
       const std::optional<FoundType> base = types_.find(context_.reader, path, name);
       if (!base) {
-        return fail(refused(workspace_, "unable to find inherited workspace type " + path + ":" +
-                                            std::string(name)));
+        return fail(
+            refused(workspace_, "unable to find inherited workspace type " + std::string(name)));
       }
       if (Expected<void> added = add(*base); !added) {
         return added;
@@ -233,11 +234,11 @@ Expected<void> check_limits(const WorkspaceTypeLookup& types,
   }
   const std::vector<FoundType> parents = types.with_extended(context.reader, *parent);
   if (Expected<void> fits =
-          check_limit(workspace, parents, children, "limitAllowedChildren", "child");
+          check_limit(workspace, children, parents, "limitAllowedParents", "parent");
       !fits) {
     return fits;
   }
-  return check_limit(workspace, children, parents, "limitAllowedParents", "parent");
+  return check_limit(workspace, parents, children, "limitAllowedChildren", "child");
 }
 
 /// "" when the parent asks for none.
@@ -359,19 +360,12 @@ std::string new_workspace_fault(const apiserver::WriteContext& context, const Js
              : "";
 }
 
-/// What is missing in the reference of a mount is empty, as in kcp's own types: the schema has it,
-/// and admission says what is wrong (KK-003, KK-049).
-void make_reference_whole(Json& workspace) {
-  const Json* ref = workspace.at({"spec", "mount", "ref"});
-  if (!workspace.at({"spec", "mount"})->is_object() ||
-      (ref != nullptr && !ref->is_object() && !ref->is_null())) {
-    return;  // the schema says so
-  }
-  for (const std::string_view field : {"apiVersion", "kind", "name"}) {
-    if (workspace.at({"spec", "mount", "ref", field}) == nullptr) {
-      workspace.make({"spec", "mount", "ref", field}) = "";
-    }
-  }
+/// KK-019: what is missing in the reference of a mount or in an expression is empty, so the schema
+/// has it, and admission says what is wrong (KK-003, KK-049).
+/// @returns false: something has another type, which is the schema's to say.
+bool form_workspace(Json& workspace) {
+  const krm::SchemaProperty* spec = workspace_kind()->storage_version().schema->property("spec");
+  return to_typed_form(*spec->schema, workspace.make({"spec"}));
 }
 
 /// KK-051.
@@ -395,6 +389,7 @@ struct UseCheck : std::enable_shared_from_this<UseCheck> {
   auth::UserInfo user;
   std::string name;  ///< of the workspace
   std::vector<FoundType> types;
+  Expected<void> limits;  ///< what is said when all of them may be used
   apiserver::Hooks::AdmitDone done;
 
   UseCheck(auth::Authorizer& asked, auth::UserInfo who) : authorizer(asked), user(std::move(who)) {}
@@ -408,7 +403,7 @@ struct UseCheck : std::enable_shared_from_this<UseCheck> {
       ++next;
     }
     if (next == types.size()) {
-      done({});
+      done(std::move(limits));
       return;
     }
     const FoundType& type = types[next];
@@ -448,8 +443,7 @@ void prepare_workspace(const WorkspaceTypeLookup& types, const apiserver::WriteC
         owner_annotation(context.user);
   }
   inherit_required_groups(context, workspace);
-  if (is_mount(workspace)) {
-    make_reference_whole(workspace);
+  if (!form_workspace(workspace) || is_mount(workspace)) {
     return;
   }
   if (workspace.text({"spec", "type", "name"}).empty()) {
@@ -475,7 +469,8 @@ void prepare_workspace(const WorkspaceTypeLookup& types, const apiserver::WriteC
 
 void admit_workspace(const WorkspaceTypeLookup& types, const apiserver::WriteContext& context,
                      const Json* workspace, const Json* old, apiserver::Hooks::AdmitDone done) {
-  if (old == nullptr && workspace != nullptr && !is_mount(*workspace)) {
+  Json formed = workspace == nullptr ? Json() : *workspace;
+  if (old == nullptr && workspace != nullptr && !is_mount(*workspace) && form_workspace(formed)) {
     if (Expected<FoundType> type = find_type(types, context, *workspace); !type) {
       done(fail(std::move(type.error())));
       return;
@@ -527,11 +522,8 @@ void approve_workspace(const WorkspaceTypeLookup& types, auth::Authorizer& autho
     done(fail(std::move(aliases.error())));
     return;
   }
-  if (Expected<void> fits = check_limits(types, context, *workspace, *aliases); !fits) {
-    done(std::move(fits));
-    return;
-  }
   auto check = std::make_shared<UseCheck>(authorizer, context.user);
+  check->limits = check_limits(types, context, *workspace, *aliases);
   check->name = workspace->text({"metadata", "name"});
   check->types = std::move(*aliases);
   check->done = std::move(done);

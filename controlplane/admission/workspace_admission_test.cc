@@ -158,6 +158,16 @@ TEST(WorkspaceFault, WhenItBecomesReady_KK051_ItSaysWhere) {
   EXPECT_EQ(workspace_fault(write.context, ready, &mount), "");
 }
 
+/// The logical cluster in which the workspaces are made.
+class OneCluster final : public testing::NothingStored {
+ public:
+  std::optional<Json> get(std::string_view, std::string_view, std::string_view resource,
+                          std::string_view, std::string_view) const override {
+    return resource == "logicalclusters" ? std::optional(cluster) : std::nullopt;
+  }
+  Json cluster = Json::object();
+};
+
 class WorkspaceAdmissionTest : public ::testing::Test {
  protected:
   WorkspaceAdmissionTest() {
@@ -218,10 +228,68 @@ TEST_F(WorkspaceAdmissionTest, WhenATypeExtendsOthers_KK055_EachMayBeUsed) {
   EXPECT_EQ(approve("leaf"), missing("root:middle"));
 }
 
+TEST_F(WorkspaceAdmissionTest, WhenTypesLimitEachOther_KK055_KK058_RightsAreAskedFirst) {
+  put_type("alone", R"({"limitAllowedParents": {"none": true}})");
+  put_type("strict", R"({"limitAllowedChildren": {"types": [{"name": "team", "path": "root"}]}})");
+  Json here = parse(R"({"metadata": {"name": "cluster", "annotations": {
+      "internal.tenancy.kcp.io/type": "root:strict"}}, "status": {"phase": "Ready"}})");
+  index_.put_cluster("root", &here);
+  EXPECT_EQ(approve("alone"), missing("root:alone"));
+  rights_.allowed_texts = {use("alone")};
+  EXPECT_EQ(approve("alone"), refused("workspace type root:alone cannot have any parent"))
+      << "the parents of the child come before the children of the parent";
+  EXPECT_EQ(
+      approve("universal"),
+      refused("workspace type root:strict only allows [root:team] child workspaces, but child "
+              "type root:universal only implements [root:universal]"));
+}
+
+TEST_F(WorkspaceAdmissionTest, WhenPathsAreMalformed_KK044_NoTypeIsThere) {
+  for (const char* path : {"root:", ":root", "root::x", ":"}) {
+    const TestWrite write(member({"system:kcp:admin"}), "", "root");
+    Json object =
+        workspace(R"({"type": {"name": "universal", "path": ")" + std::string(path) + R"("}})");
+    prepare_workspace(types_, write.context, object, nullptr);
+    std::string text;
+    admit_workspace(types_, write.context, &object, nullptr,
+                    [&](Expected<void> result) { text = text_of(result); });
+    EXPECT_EQ(text, refused("Internal error occurred: workspacetypes.tenancy.kcp.io \"" +
+                            std::string(path) + ":universal\" not found"));
+  }
+}
+
+TEST_F(WorkspaceAdmissionTest, WhenMadeWithoutType_KK043_TheTypeOfTheParentSaysWhich) {
+  put_type("team", R"({"defaultChildWorkspaceType": {"name": "base", "path": "root"}})");
+  TestWrite write(member({"devs"}), "", "root");
+  OneCluster reader;
+  const apiserver::WriteContext context{write.user, write.cluster, "create",      "",
+                                        false,      reader,        write.warnings};
+  const auto made = [&](const std::string& type) {
+    reader.cluster.make({"metadata", "annotations", krm::kTypeAnnotation}) = type;
+    Json object = workspace(R"({"type": null})");
+    prepare_workspace(types_, context, object, nullptr);
+    std::string text;
+    admit_workspace(types_, context, &object, nullptr,
+                    [&](Expected<void> result) { text = text_of(result); });
+    return text.empty() ? object.find("spec")->dump() : text;
+  };
+  EXPECT_EQ(made("root:team"), R"({"type":{"name":"base","path":"root"}})");
+  // The text is that of the annotation, not of memory that was let go.
+  const std::string long_name(60, 'x');
+  EXPECT_EQ(made("root:" + long_name),
+            refused("parent type cannot be resolved: workspacetypes.tenancy.kcp.io \"root:" +
+                    long_name + "\" not found"));
+  EXPECT_EQ(made("team"),
+            refused("annotation internal.tenancy.kcp.io/type on LogicalCluster must be in the form "
+                    "of cluster:name"));
+  EXPECT_EQ(made(""),
+            refused("annotation internal.tenancy.kcp.io/type on LogicalCluster must be set"));
+}
+
 TEST_F(WorkspaceAdmissionTest, WhenTypesAreWrong_KK055_SaysWhere) {
   EXPECT_EQ(approve("ring"), refused("circular dependency detected in workspace type root:ring: "
                                      "root:ring -> root:gnir -> root:ring"));
-  EXPECT_EQ(approve("lost"), refused("unable to find inherited workspace type root:gone"));
+  EXPECT_EQ(approve("lost"), refused("unable to find inherited workspace type gone"));
   rights_.unreachable = true;
   EXPECT_EQ(approve("base"),
             refused("unable to determine access to workspace type root:base: nobody answers"));

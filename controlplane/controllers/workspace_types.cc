@@ -16,6 +16,12 @@ bool has_flag(const Json& type, std::string_view field) {
   return flag != nullptr && flag->as_bool();
 }
 
+/// No part of the path is empty.
+bool is_whole(std::string_view path) {
+  return !path.empty() && path.front() != ':' && path.back() != ':' &&
+         path.find("::") == std::string_view::npos;
+}
+
 }  // namespace
 
 std::optional<FoundType> WorkspaceTypeLookup::find(const apiserver::ObjectReader& reader,
@@ -27,6 +33,9 @@ std::optional<FoundType> WorkspaceTypeLookup::find(const apiserver::ObjectReader
       return std::nullopt;
     }
     return FoundType{std::string(path), std::string(path), std::string(name), *type};
+  }
+  if (!is_whole(path)) {
+    return std::nullopt;
   }
   const ClusterIndex::Answer answer = index_.resolve(path);
   if (answer.where != ClusterIndex::Where::kHere) {

@@ -75,7 +75,8 @@ constexpr std::string_view kExportDocument = R"json({
      "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
      "conditions": "$conditions"}}}}}},
  {"name": "v1alpha1", "served": true, "storage": false, "subresources": {"status": {}},
-  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
+  "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+   {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}],
   "schema": {"openAPIV3Schema": {"type": "object", "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"},
     "metadata": {"type": "object"},
     "spec": {"type": "object", "properties": {
@@ -154,7 +155,7 @@ constexpr std::string_view kSliceDocument = R"json({
    {"name": "Export", "type": "string", "jsonPath": ".spec.export.name"},
    {"name": "Partition", "type": "string", "jsonPath": ".spec.partition"},
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
-  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
+  "schema": {"openAPIV3Schema": {"type": "object",
    "description": "APIExportEndpointSlice is a sink for the endpoints of an APIExport. These endpoints can be filtered by a Partition.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["export"], "properties": {
@@ -167,7 +168,7 @@ constexpr std::string_view kSliceDocument = R"json({
      "endpoints": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["url"],
       "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string", "minLength": 1},
        "shards": {"type": "object", "x-kubernetes-validations": [
-         {"rule": "!(has(self.matchAll) && has(self.selector))", "message": "matchAll and selector are mutually exclusive"}],
+         {"rule": "!(has(self.matchAll) && self.matchAll && has(self.selector))", "message": "matchAll and selector are mutually exclusive"}],
         "properties": {"matchAll": {"type": "boolean"}, "selector": {"type": "object", "x-kubernetes-map-type": "atomic",
          "x-kubernetes-preserve-unknown-fields": true}}}}}},
      "shardSelector": {"type": "string"},

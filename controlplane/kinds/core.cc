@@ -40,21 +40,20 @@ constexpr std::string_view kLogicalClusterDocument = R"json({
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object", "description": "LogicalCluster describes the current logical cluster.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
-    "spec": {"type": "object", "properties": {
+    "spec": {"type": "object", "default": {}, "properties": {
      "createdBy": {"type": "object", "properties": {"username": {"type": "string"}, "uid": {"type": "string"},
       "groups": {"type": "array", "items": {"type": "string"}},
       "extra": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}}}},
-     "directlyDeletable": {"type": "boolean"},
-     "initializers": {"type": "array", "items": {"type": "string"}},
-     "terminators": {"type": "array", "items": {"type": "string"}},
+     "directlyDeletable": {"type": "boolean", "default": false},
+     "initializers": "$lifecycle", "terminators": "$lifecycle",
      "owner": {"type": "object", "required": ["apiVersion", "cluster", "name", "resource", "uid"], "properties": {
-      "apiVersion": {"type": "string"}, "cluster": {"type": "string"}, "name": {"type": "string"},
-      "namespace": {"type": "string"}, "resource": {"type": "string"}, "uid": {"type": "string"}}}}},
+      "apiVersion": {"type": "string", "pattern": "^([^/]+/)?[^/]+$"}, "cluster": {"type": "string", "minLength": 1},
+      "name": {"type": "string", "minLength": 1}, "namespace": {"type": "string"}, "resource": {"type": "string", "minLength": 1},
+      "uid": {"type": "string"}}}}},
     "status": {"type": "object", "properties": {
-     "URL": {"type": "string"}, "phase": {"type": "string",
-      "enum": ["", "Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting"]},
-     "initializers": {"type": "array", "items": {"type": "string"}},
-     "terminators": {"type": "array", "items": {"type": "string"}},
+     "URL": {"type": "string"}, "phase": {"type": "string", "default": "Scheduling",
+      "enum": ["Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting"]},
+     "initializers": "$lifecycle", "terminators": "$lifecycle",
      "conditions": "$conditions"}}}}}}]}})json";
 
 /// externalURL and virtualWorkspaceURL default to baseURL, on create and on update (TP-056).

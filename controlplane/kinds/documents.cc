@@ -26,6 +26,15 @@ const char* const kRulesSchema = R"json({"type": "array", "items": {"type": "obj
   "verbs": {"type": "array", "x-kubernetes-list-type": "atomic",
    "items": {"type": "string"}}}}})json";
 
+/// Names of workspaces and their types.
+const char* const kNameSchema = R"json({"type": "object", "properties": {"name": {"type": "string",
+  "minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"}}})json";
+
+/// Initializers and terminators. The anchors bind to one alternative each (KK-021).
+const char* const kLifecycleSchema = R"json({"type": "array", "items": {"type": "string", "pattern":
+  "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[a-z0-9][a-z0-9]([-a-z0-9]*[a-z0-9])?))|(system:.+)$"
+  }})json";
+
 /// Schemas that documents share by a marker, so that they are written once.
 struct Shared {
   std::string_view marker, schema;
@@ -34,7 +43,10 @@ struct Shared {
 }  // namespace
 
 apiserver::ResourceDef resource_from_document(std::string_view crd_json) {
-  const Shared shared[] = {{"\"$conditions\"", kConditionsSchema}, {"\"$rules\"", kRulesSchema}};
+  const Shared shared[] = {{"\"$conditions\"", kConditionsSchema},
+                           {"\"$rules\"", kRulesSchema},
+                           {"\"$name\"", kNameSchema},
+                           {"\"$lifecycle\"", kLifecycleSchema}};
   std::string text(crd_json);
   for (const Shared& one : shared) {
     for (std::size_t at = text.find(one.marker); at != std::string::npos;

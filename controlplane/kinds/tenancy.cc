@@ -1,10 +1,7 @@
 #include "controlplane/kinds/kcp_kinds.h"
-#include "krm/status.h"
 
 namespace kintsugi::controlplane {
 namespace {
-
-using krm::Json;
 
 constexpr std::string_view kWorkspaceDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "workspaces.tenancy.kcp.io"},
@@ -19,11 +16,11 @@ constexpr std::string_view kWorkspaceDocument = R"json({
    {"name": "URL", "type": "string", "jsonPath": ".spec.URL", "description": "URL to access the workspace"},
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "description": "Workspace defines a generic Kubernetes-cluster-like endpoint.",
-   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": "$name",
     "spec": {"type": "object", "default": {}, "x-kubernetes-validations": [
       {"rule": "!has(oldSelf.URL) || has(self.URL)", "message": "URL cannot be unset"},
       {"rule": "!has(oldSelf.cluster) || has(self.cluster)", "message": "cluster cannot be unset"}], "properties": {
-     "URL": {"type": "string", "format": "uri"},
+     "URL": {"type": "string"},
      "cluster": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "cluster is immutable"}]},
      "type": {"type": "object", "required": ["name"], "x-kubernetes-validations": [
        {"rule": "self.name == oldSelf.name", "message": "name is immutable"},
@@ -40,10 +37,9 @@ constexpr std::string_view kWorkspaceDocument = R"json({
      "mount": {"type": "object", "required": ["ref"], "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "mount is immutable"}],
       "properties": {"ref": {"type": "object", "required": ["apiVersion", "kind", "name"], "properties": {
       "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "name": {"type": "string"}, "namespace": {"type": "string"}}}}}}},
-    "status": {"type": "object", "properties": {
-     "phase": {"type": "string", "enum": ["Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting"]},
-     "initializers": {"type": "array", "items": {"type": "string"}},
-     "terminators": {"type": "array", "items": {"type": "string"}},
+    "status": {"type": "object", "default": {}, "properties": {
+     "phase": {"type": "string", "default": "Scheduling", "enum": ["Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting"]},
+     "initializers": "$lifecycle", "terminators": "$lifecycle",
      "conditions": "$conditions"}}}}}}]}})json";
 
 constexpr std::string_view kWorkspaceTypeDocument = R"json({
@@ -54,14 +50,14 @@ constexpr std::string_view kWorkspaceTypeDocument = R"json({
  "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
   "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object", "description": "WorkspaceType specifies behaviour of workspaces of this type.",
-   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": "$name",
     "spec": {"type": "object", "properties": {
      "initializer": {"type": "boolean"}, "terminator": {"type": "boolean"},
      "initializerPermissions": "$rules", "terminatorPermissions": "$rules",
      "additionalWorkspaceLabels": {"type": "object", "additionalProperties": {"type": "string"}},
      "defaultAPIBindingLifecycle": {"type": "string", "enum": ["InitializeOnly", "Maintain"]},
-     "defaultAPIBindings": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["path", "export"],
-      "items": {"type": "object", "required": ["export", "path"], "properties": {"export": {"type": "string"},
+     "defaultAPIBindings": {"type": "array", "x-kubernetes-list-type": "atomic",
+      "items": {"type": "object", "required": ["export"], "properties": {"export": {"type": "string"},
        "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}}},
      "defaultChildWorkspaceType": {"type": "object", "required": ["name"], "properties": {
       "name": {"type": "string", "pattern": "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?"},
@@ -84,50 +80,20 @@ constexpr std::string_view kWorkspaceTypeDocument = R"json({
       "properties": {"name": {"type": "string"}}}}}},
     "status": {"type": "object", "properties": {
      "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {
-      "url": {"type": "string"}, "type": {"type": "string"}}}},
+      "url": {"type": "string", "minLength": 1}, "type": {"type": "string", "enum": ["initializing", "terminating"]}}}},
      "conditions": "$conditions"}}}}}}]}})json";
-
-bool is_workspace_name(std::string_view name) {
-  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  if (name.empty() || name.size() > 63 || !plain(name.front()) || !plain(name.back())) {
-    return false;
-  }
-  for (const char c : name) {
-    if (!plain(c) && c != '-') {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// What kcp's schema says of names (AM-486); the rules of AM-487 are in the document.
-void validate_workspace(const apiserver::WriteContext&, const Json& workspace, const Json* old,
-                        std::vector<Cause>& causes) {
-  const std::string_view name = workspace.text({"metadata", "name"});
-  if (old == nullptr && !is_workspace_name(name)) {
-    causes.push_back(krm::field_invalid(
-        "metadata.name", name,
-        "metadata.name in body should match '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'"));
-  }
-}
 
 }  // namespace
 
 apiserver::ResourcePtr workspace_kind() {
-  static const apiserver::ResourcePtr kKind = [] {
-    apiserver::ResourceDef def = resource_from_document(kWorkspaceDocument);
-    def.hooks.validate = validate_workspace;
-    return std::make_shared<const apiserver::ResourceDef>(std::move(def));
-  }();
+  static const apiserver::ResourcePtr kKind =
+      std::make_shared<const apiserver::ResourceDef>(resource_from_document(kWorkspaceDocument));
   return kKind;
 }
 
 apiserver::ResourcePtr workspace_type_kind() {
-  static const apiserver::ResourcePtr kKind = [] {
-    apiserver::ResourceDef def = resource_from_document(kWorkspaceTypeDocument);
-    def.hooks.validate = validate_workspace;
-    return std::make_shared<const apiserver::ResourceDef>(std::move(def));
-  }();
+  static const apiserver::ResourcePtr kKind = std::make_shared<const apiserver::ResourceDef>(
+      resource_from_document(kWorkspaceTypeDocument));
   return kKind;
 }
 

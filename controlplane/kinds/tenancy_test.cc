@@ -33,6 +33,27 @@ TEST_F(WorkspaceKind, WhenNamesAreWrong_AM486_IsInvalid) {
   EXPECT_EQ(answer.status(), 422);
   EXPECT_NE(answer.body().find("metadata.name in body should match"), std::string::npos);
   EXPECT_EQ(create("a-b", R"({"type":{"name":"universal"}})").status(), 201);
+  EXPECT_EQ(create(std::string(63, 'a'), R"({"type":{"name":"universal"}})").status(), 201);
+  Exchange longer = create(std::string(64, 'a'), R"({"type":{"name":"universal"}})");
+  const std::string message(longer.json().text({"message"}));
+  EXPECT_NE(message.find("metadata.name: Too long: may not be more than 63 bytes, <nil>: Invalid "
+                         "value: null: some validation rules were not checked"),
+            std::string::npos)
+      << message;
+}
+
+TEST_F(WorkspaceKind, WhenInitializersAreWrong_KK021_OnlyOneAnchorBindsEach) {
+  ASSERT_EQ(create("w", R"({"type":{"name":"universal"}})").status(), 201);
+  const auto initializers = [&](std::string_view name) {
+    return merge("/w/status", R"({"status":{"initializers":[")" + std::string(name) + "\"]}}")
+        .substr(0, 3);
+  };
+  for (const char* name : {"root:ab", "system:x", "a:bc!", "Xsystem:y"}) {
+    EXPECT_EQ(initializers(name), "200") << name;
+  }
+  for (const char* name : {"x", "root:a", "system:", ""}) {
+    EXPECT_EQ(initializers(name), "422") << name;
+  }
 }
 
 TEST_F(WorkspaceKind, WhenSetFieldsChange_AM487_IsInvalid) {

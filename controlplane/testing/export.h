@@ -35,8 +35,8 @@ class ExportTest : public ::testing::Test {
   ExportTest() : server(kinds()) {
     server.prepare_with([this](const apiserver::WriteContext& context,
                                const apiserver::ResourceDef& def, krm::Json& object,
-                               const krm::Json* old) {
-      return keep_claim_labels(bindings, in_root, context, def, object, old);
+                               const krm::Json* /*old*/) {
+      return keep_claim_labels(bindings, in_root, context, def, object);
     });
     catalog.start(server.server());
     bindings.start(server.server());

@@ -13,7 +13,7 @@
 /// For tests of admission only: what a write brings with it, without a server.
 namespace kintsugi::controlplane::testing {
 
-class NothingStored final : public apiserver::ObjectReader {
+class NothingStored : public apiserver::ObjectReader {
  public:
   std::optional<krm::Json> get(std::string_view, std::string_view, std::string_view,
                                std::string_view, std::string_view) const override {

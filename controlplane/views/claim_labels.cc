@@ -95,7 +95,7 @@ bool has_claim_labels(const BindingIndex& bindings, const IdentityCheck& in_root
 
 Expected<void> keep_claim_labels(const BindingIndex& bindings, const IdentityCheck& in_root,
                                  const apiserver::WriteContext& context,
-                                 const apiserver::ResourceDef& def, Json& object, const Json* old) {
+                                 const apiserver::ResourceDef& def, Json& object) {
   const ClaimedResource resource{def.group, def.plural, def.identity};
   if (context.cluster.empty() || def.virtual_create_only ||
       has_claim_labels(bindings, in_root, context.cluster, resource, object)) {
@@ -103,16 +103,10 @@ Expected<void> keep_claim_labels(const BindingIndex& bindings, const IdentityChe
   }
   const Labels wanted = claim_labels(bindings, in_root, context.cluster, resource, object);
   Json& labels = object.make({"metadata", "labels"});
-  const bool is_system = context.user.in_group(auth::kGroupMasters);
   for (const std::string& key : present(resource, labels)) {
-    const auto found = wanted.find(key);
-    if (found != wanted.end()) {
-      continue;
+    if (!wanted.contains(key)) {
+      labels.erase(key);
     }
-    if (!is_left(key, labels, old) && !is_system) {
-      return fail(not_to_be_set(def, object, key));
-    }
-    labels.erase(key);
   }
   for (const auto& [key, value] : wanted) {
     labels[key] = value;
@@ -130,8 +124,8 @@ class ClaimLabels final : public apiserver::AdmissionStep {
   ClaimLabels(const BindingIndex& bindings, const IdentityCheck& in_root)
       : bindings_(bindings), in_root_(in_root) {}
   Expected<void> prepare(const apiserver::WriteContext& context, const apiserver::ResourceDef& def,
-                         krm::Json& object, const krm::Json* old) override {
-    return keep_claim_labels(bindings_, in_root_, context, def, object, old);
+                         krm::Json& object, const krm::Json* /*old*/) override {
+    return keep_claim_labels(bindings_, in_root_, context, def, object);
   }
 
  private:

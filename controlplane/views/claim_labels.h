@@ -31,13 +31,13 @@ struct ClaimedResource {
                                     std::string_view cluster, const ClaimedResource& resource,
                                     const krm::Json& object);
 
-/// Of AdmissionStep::prepare: gives the object the labels that it must have.
-/// @error kForbidden a user adds one himself (AM-508).
+/// Of AdmissionStep::prepare: gives the object the labels that it must have, whatever was sent
+/// (AM-508, KK-229).
 [[nodiscard]] Expected<void> keep_claim_labels(const BindingIndex& bindings,
                                                const IdentityCheck& in_root,
                                                const apiserver::WriteContext& context,
-                                               const apiserver::ResourceDef& def, krm::Json& object,
-                                               const krm::Json* old);
+                                               const apiserver::ResourceDef& def,
+                                               krm::Json& object);
 /// The step that does it. Both outlive it.
 [[nodiscard]] std::unique_ptr<apiserver::AdmissionStep> claim_labels_step(
     const BindingIndex& bindings, const IdentityCheck& in_root);

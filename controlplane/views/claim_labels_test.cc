@@ -71,11 +71,10 @@ TEST_F(ClaimLabelsTest, WhenUsersWrite_AM508_TheyCanNeitherSetNorDropIt) {
   bind("c1");
   const std::string labels = "{\"" + key + "\":\"" + value + "\"}";
   const std::string body = R"({"metadata":{"name":"a","labels":)" + labels + "}}";
-  Exchange forged =
-      server.send("POST", at("c1", kMaps), std::string_view(body), {{"x-user", "bob"}});
-  EXPECT_EQ(forged.status(), 403);
-  EXPECT_EQ(forged.json().text({"message"}), "configmaps \"a\" is forbidden: metadata.labels[" +
-                                                 key + "]: Forbidden: must not be set");
+  Exchange forged = server.send("POST", at("c1", kMaps) + "?dryRun=All", std::string_view(body),
+                                {{"x-user", "bob"}});
+  EXPECT_EQ(forged.status(), 201) << forged.body();
+  EXPECT_EQ(forged.json().at({"metadata", "labels"}), nullptr) << "KK-229: dropped";
   grant("c1", kGrant);
   settle();
   add_map("c1", "a");

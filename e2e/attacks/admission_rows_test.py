@@ -236,10 +236,10 @@ class Clusters(Case):
 
     def test_KK_T052_lists_of_a_cluster_only_shrink(self):
         item = LC + "/status"
-        for status in ({"initializers": ["root:x"]}, {"terminators": ["root:x"]}, {"phase": "Initializing"}, {"URL": "https://evil.example"}):
+        for status in ({"initializers": ["root:xx"]}, {"terminators": ["root:x"]}, {"phase": "Initializing"}, {"URL": "https://evil.example"}):
             self.told(merge(trust.ann, item, {"status": status}), 403, "access denied")
         self.assertEqual(trust.ann.must("GET", LC)["status"]["phase"], "Ready")
-        self.told(merge(trust.admin, item, {"status": {"initializers": ["root:x"]}}), 403, "status.initializers is immutable after initialization")
+        self.told(merge(trust.admin, item, {"status": {"initializers": ["root:xx"]}}), 403, "status.initializers is immutable after initialization")
         for phase in ("Scheduling", "Initializing", "Unknown"):
             answer = merge(trust.admin, item, {"status": {"phase": phase}})
             self.assertIn(answer.status, (403, 422), answer)

@@ -162,9 +162,8 @@ class VirtualWorkspaces(unittest.TestCase):
         labels = kit.eventually(claimed, what="the label of the claim")
         key = next(key for key in labels if key.startswith("claimed.internal.apis.kcp.io/"))
         forged = self.two.request("POST", MAPS, config_map("forged", **{key: labels[key]}))
-        self.assertEqual(forged.status, 403)
-        self.assertEqual(forged.json["message"],
-                         f'configmaps "forged" is forbidden: metadata.labels[{key}]: Forbidden: must not be set')
+        self.assertEqual(forged.status, 201)
+        self.assertNotIn(key, forged.json["metadata"].get("labels", {}))
         self.one.must("PATCH", MAPS + "/labelled", json.dumps({"metadata": {"labels": {key: None}}}), headers=MERGE)
         self.assertEqual(self.one.must("GET", MAPS + "/labelled")["metadata"]["labels"][key], labels[key])
 

@@ -42,12 +42,12 @@ void admit_slice(const AskBind& ask, const apiserver::WriteContext& context, con
   }
   const Json* wanted = object->at({"spec", "export"});
   const Json* before = old != nullptr ? old->at({"spec", "export"}) : nullptr;
-  if (wanted == nullptr || wanted->find("name") == nullptr ||
-      (before != nullptr && *before == *wanted)) {
+  if (old != nullptr &&
+      (wanted == nullptr ? before == nullptr : before != nullptr && *before == *wanted)) {
     done({});
     return;
   }
-  const std::string_view name = wanted->text({"name"});
+  const std::string_view name = object->text({"spec", "export", "name"});
   std::string slice = name_of(context, *object);
   if (name.empty()) {
     done(fail(krm::forbidden(kGroup, kSlices, slice, "[spec.export.name: Required value]")));
@@ -64,8 +64,9 @@ apiserver::ResourcePtr admitted_slice_kind(proxy::BindCheck& binds) {
                                std::function<void(Expected<void>)> done) {
     binds.check(std::move(question), std::move(done));
   };
-  def.hooks.admit = [ask](const apiserver::WriteContext& context, const Json* object,
-                          const Json* old, apiserver::Hooks::AdmitDone done) {
+  // After the schema has had its say.
+  def.hooks.approve = [ask](const apiserver::WriteContext& context, const Json* object,
+                            const Json* old, apiserver::Hooks::AdmitDone done) {
     if (context.subresource.empty() && changes_export(object, old)) {
       done({});
       return;

@@ -112,11 +112,13 @@ TEST_F(Admission, TP040_TP042_OnCreateAsksWithTheNameOrWhatItBeginsWith) {
   EXPECT_EQ(create(generated), "ok");
   EXPECT_EQ(asked->slice_name, "early-");
   asked.reset();
-  EXPECT_EQ(create(slice(R"({"export":{"name":""}})")),
-            "apiexportendpointslices.apis.kcp.io \"s\" is forbidden: [spec.export.name: Required "
-            "value]");
-  for (const char* spec : {"{}", R"({"export":{}})", R"({"export":{"path":"root"}})"}) {
-    EXPECT_EQ(create(slice(spec)), "ok") << "left to the schema: " << spec;
+  // The schema refuses some of them before; it knows nothing of an object without spec (KK-132).
+  for (const char* spec : {R"({"export":{"name":""}})", "{}", R"({"export":{}})",
+                           R"({"export":{"path":"root"}})", "null"}) {
+    EXPECT_EQ(create(slice(spec)),
+              "apiexportendpointslices.apis.kcp.io \"s\" is forbidden: [spec.export.name: Required "
+              "value]")
+        << spec;
   }
   EXPECT_FALSE(asked);
 }

@@ -97,6 +97,12 @@ void start_lifecycle(Json& cluster) {
   cluster.make({"status", "phase"}) = "Initializing";
 }
 
+/// Its life has not begun.
+bool is_new(const Json& cluster) {
+  const std::string_view phase = cluster.text({"status", "phase"});
+  return phase.empty() || phase == "Scheduling";
+}
+
 bool is_cluster_rbac(const apiserver::ResourceDef& def) {
   return def.group == kRbacGroup && !def.namespaced;
 }
@@ -193,7 +199,7 @@ void LogicalClusterController::process(const std::string& cluster, Finished fini
                                    std::string(wanted.text({"metadata", "name"}))};
     work->wanted.emplace_back(key, std::move(wanted));
   };
-  if (work->object.text({"status", "phase"}).empty()) {
+  if (is_new(work->object)) {
     want("", "namespaces", make_namespace("default", true));
     want("", "namespaces", make_namespace("kube-system", false));
   }
@@ -318,7 +324,7 @@ void LogicalClusterController::fill(const std::shared_ptr<Fill>& work) {
 
 void LogicalClusterController::set_status(const std::shared_ptr<Fill>& work) {
   Json object = work->object;
-  if (object.text({"status", "phase"}).empty()) {
+  if (is_new(object)) {
     start_lifecycle(object);
   }
   if (object.text({"status", "phase"}) == "Initializing" &&

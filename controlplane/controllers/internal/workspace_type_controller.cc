@@ -1,6 +1,7 @@
 #include "controlplane/controllers/internal/workspace_type_controller.h"
 
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "controlplane/controllers/internal/conditions.h"
@@ -12,7 +13,6 @@ namespace kintsugi::controlplane {
 namespace {
 
 using krm::Json;
-constexpr Duration kLookAgain = seconds(5);
 
 apiserver::ObjectKey type_key(std::string_view cluster, std::string_view name) {
   return {std::string(cluster), std::string(kTenancyGroup), std::string(kWorkspaceTypes), "",
@@ -22,8 +22,8 @@ apiserver::ObjectKey type_key(std::string_view cluster, std::string_view name) {
 }  // namespace
 
 WorkspaceTypeController::WorkspaceTypeController(const apiserver::ControllerContext& context,
-                                                 const WorkspaceTypeLookup& types, RootView& root)
-    : apiserver::ControllerBase(context, "kintsugi-workspace-type"), types_(types), root_(root) {}
+                                                 RootView& root)
+    : apiserver::ControllerBase(context, "kintsugi-workspace-type"), root_(root) {}
 
 void WorkspaceTypeController::start() {
   follow(kTenancyGroup, kWorkspaceTypes, [this](const apiserver::ApiServer::Change& change) {
@@ -40,7 +40,7 @@ void WorkspaceTypeController::start() {
 }
 
 Json WorkspaceTypeController::urls(const apiserver::ObjectKey& type) const {
-  std::set<std::string> urls;
+  std::set<std::pair<std::string, std::string_view>> urls;
   for (const auto& [name, shard] : root_.shards()) {
     std::string_view base = shard.virtual_workspace_url;
     while (base.ends_with('/')) {
@@ -50,14 +50,15 @@ Json WorkspaceTypeController::urls(const apiserver::ObjectKey& type) const {
       continue;
     }
     for (const Lifecycle lifecycle : {Lifecycle::kInitializing, Lifecycle::kTerminating}) {
-      urls.insert(std::string(base) + std::string(krm::kServicesPrefix) +
-                  std::string(lifecycle_names(lifecycle).virtual_workspace) + "/" + type.cluster +
-                  ":" + type.name);
+      urls.emplace(std::string(base) + std::string(krm::kServicesPrefix) +
+                       std::string(lifecycle_names(lifecycle).virtual_workspace) + "/" +
+                       type.cluster + ":" + type.name,
+                   lifecycle == Lifecycle::kInitializing ? "initializing" : "terminating");
     }
   }
   Json list = Json::array();
-  for (const std::string& url : urls) {
-    list.push_back(Json::object({{"url", url}}));
+  for (const auto& [url, life] : urls) {
+    list.push_back(Json::object({{"url", url}, {"type", life}}));
   }
   return list;
 }
@@ -76,32 +77,15 @@ void WorkspaceTypeController::process(const std::string& text, Finished finished
     finished(true);
     return;
   }
-  std::string missing;
-  if (const Json* extended = type->at({"spec", "extend", "with"})) {
-    for (const Json& reference : extended->items()) {
-      const std::string_view path = reference.text({"path"});
-      const std::string_view name = reference.text({"name"});
-      const bool found = path.empty() ? types_.resolve(reader(), key.cluster, name).has_value()
-                                      : types_.find(reader(), path, name).has_value();
-      if (!found && missing.empty()) {
-        missing = std::string(path) + ":" + std::string(name);
-      }
-    }
-  }
-  if (!missing.empty()) {
-    queue_.add_once_after(text, kLookAgain);
+  if (!root_.synced()) {
+    finished(true);  // the root's news queue it
+    return;
   }
   Json updated = *type;
-  if (root_.synced()) {
-    updated.make({"status", "virtualWorkspaces"}) = urls(key);
-    set_kcp_condition(updated, "VirtualWorkspaceURLsReady", "True");
-  }
-  if (missing.empty()) {
-    set_kcp_condition(updated, "Ready", "True");
-  } else {
-    set_kcp_condition(updated, "Ready", "False", "Error", "ExtensionNotFound",
-                      "workspacetypes.tenancy.kcp.io \"" + missing + "\" not found");
-  }
+  updated.make({"status", "virtualWorkspaces"}) = urls(key);
+  set_kcp_condition(updated, "Ready",
+                    "True");  // of the conditions below; bases are asked when used
+  set_kcp_condition(updated, "VirtualWorkspaceURLsReady", "True");
   if (updated == *type) {
     finished(true);
     return;

@@ -118,6 +118,7 @@ std::vector<BootstrapRole> make_roles() {
   const Texts health = {"/healthz", "/livez", "/readyz", "/version", "/version/"};
   Texts discovery = {"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"};
   discovery.insert(discovery.end(), health.begin(), health.end());
+  std::sort(discovery.begin(), discovery.end());  // as the reference shows them (KK-333)
   std::vector<BootstrapRole> roles;
   roles.push_back({"cluster-admin", {resources({"*"}, {"*"}, {"*"}), urls({"*"}, {"*"})}, kToNone});
   roles.push_back({"admin", admin_rules(), kToAdmin | kToEdit | kToView});
