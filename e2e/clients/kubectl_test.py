@@ -136,7 +136,7 @@ class Kubectl(unittest.TestCase):
             kubectl("patch", "widget", "one", "--type=merge", "-p", '{"spec":{"size":5}}')
             self.assertEqual(kubectl("get", "widget", "one", "-o", "jsonpath={.spec.size}"), "5")
             kubectl("delete", "crd", "widgets.example.test")
-            kit.eventually(lambda p=path: self.installation.client(p).get("/apis/example.test/v1").status == 404)
+            kit.eventually(lambda p=path: self.installation.client(p).get("/apis/example.test").status == 404)
 
     def test_server_side_apply(self):
         def config(**data):
