@@ -93,17 +93,19 @@ bool FairQueues::fits(std::size_t level, std::size_t width) const noexcept {
 void FairQueues::deal(std::uint64_t payer) noexcept {
   hand_.payer = payer;
   hand_.size = limits_.hand;
+  std::array<std::uint32_t, kMostInHand> sorted{};
   for (std::size_t dealt = 0; dealt < hand_.size; ++dealt) {
     payer = stir(payer);
     // The nth of those that are not in the hand yet.
     auto card = static_cast<std::uint32_t>(payer % (limits_.queues - dealt));
-    const auto end = hand_.queues.begin() + static_cast<std::ptrdiff_t>(dealt);
-    auto at = hand_.queues.begin();
+    const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(dealt);
+    auto at = sorted.begin();
     for (; at != end && *at <= card; ++at) {
       ++card;
     }
     std::move_backward(at, end, end + 1);
     *at = card;
+    hand_.queues[dealt] = card;
   }
 }
 

@@ -206,7 +206,7 @@ class FairQueues {
   struct Hand {
     std::uint64_t payer = 0;
     std::size_t size = 0;                             // 0: not dealt yet
-    std::array<std::uint32_t, kMostInHand> queues{};  // ascending, each once
+    std::array<std::uint32_t, kMostInHand> queues{};  // as dealt, each once
   };
   struct Group {
     std::vector<Queue> queues;
