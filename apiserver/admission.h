@@ -117,10 +117,13 @@ class AdmissionStep {
     return {};
   }
 
-  /// Whether a valid new object may be where it wants to be. @error is the answer
-  [[nodiscard]] virtual Expected<void> check_new(const PendingWrite& write) const {
+  /// Whether a valid new object may be where it wants to be.
+  /// @returns the objects that this rests on (store::unchanged); it is asked again when one of them
+  /// has changed before the new object is stored. @error is the answer
+  [[nodiscard]] virtual Expected<std::vector<store::Op>> check_new(
+      const PendingWrite& write) const {
     (void)write;
-    return {};
+    return std::vector<store::Op>();
   }
 
   /// Whether review() is to be called. Asked of every write, so it should cost next to nothing.

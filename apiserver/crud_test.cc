@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "apiserver/keys.h"
 #include "apiserver/testing/fake_server.h"
 #include "kinds/builtin_kinds.h"
 
@@ -115,6 +116,35 @@ TEST_F(Crud, WhenAM160NamespaceTerminates_RefusesNewContent) {
             "it is being terminated");
   EXPECT_EQ(made.json().at({"details", "causes"})->items()[0].text({"reason"}),
             "NamespaceTerminating");
+}
+
+TEST_F(Crud, WhenAM160TheNamespaceGoesWhileAnObjectIsOnItsWay_ItIsRefusedAndNotStored) {
+  const std::string key = *object_key("namespaces", "lc", "", "t1");
+  server.store().meanwhile([&] { testing::mark_deleted(server.store(), key); });
+  Exchange late = server.send("POST", kMaps, config_map("a"));
+  EXPECT_EQ(late.status(), 403);
+  EXPECT_EQ(late.json().at({"details", "causes"})->items()[0].text({"reason"}),
+            "NamespaceTerminating");
+  EXPECT_EQ(server.send("GET", std::string(kMaps) + "/a").status(), 404);
+}
+
+TEST_F(Crud, WhenAM159TheNamespaceIsGoneBeforeTheObjectIsStored_IsNotFound) {
+  const std::string key = *object_key("namespaces", "lc", "", "t1");
+  server.store().meanwhile([&] {
+    ASSERT_TRUE(server.store().commit_wait({{store::EventType::kDelete, key, "", {}, {}}}));
+  });
+  Exchange late = server.send("POST", kMaps, config_map("a"));
+  EXPECT_EQ(late.status(), 404);
+  EXPECT_EQ(message(late), "namespaces \"t1\" not found");
+}
+
+TEST_F(Crud, WhenTheNamespaceOnlyChangesMeanwhile_TheObjectIsStored) {
+  const std::string key = *object_key("namespaces", "lc", "", "t1");
+  server.store().meanwhile([&] {
+    const std::string value(server.store().get(key)->value.view());
+    ASSERT_TRUE(server.store().commit_wait({{store::EventType::kPut, key, value, {}, {}}}));
+  });
+  EXPECT_EQ(server.send("POST", kMaps, config_map("a")).status(), 201);
 }
 
 TEST_F(Crud, WhenAM339FinalizeEmptiesATerminatingNamespace_ItGoes) {

@@ -1,6 +1,7 @@
 // Kinds of CustomResourceDefinitions over a whole server (AM-380 to AM-389, AM-390 to AM-405).
 #include <gtest/gtest.h>
 
+#include "apiserver/keys.h"
 #include "apiserver/testing/fake_server.h"
 #include "kinds/builtin_kinds.h"
 
@@ -272,6 +273,27 @@ TEST_F(CustomKinds, WhenTheDefinitionTerminates_AM311_AM385_NothingIsCreatedAndW
   ASSERT_EQ(watch.events().size(), 3U);
   EXPECT_EQ(watch.events()[2].text({"type"}), "DELETED");
   EXPECT_EQ(get(path("v1") + "?watch=1").status(), 404);
+}
+
+TEST_F(CustomKinds, WhenTheDefinitionGoesWhileAnObjectIsOnItsWay_AM385_NothingIsLeftBehind) {
+  define({version("v1", true, schema("{}"))}, "Cluster");
+  const std::string key = *object_key(
+      stored_resource("apiextensions.k8s.io", "customresourcedefinitions"), "lc", "", "cogs.ex.io");
+  const auto make = [&] {
+    return server.send("POST", "/apis/ex.io/v1/cogs", cog("v1", "x", "{}"));
+  };
+  server.store().meanwhile([&] { testing::mark_deleted(server.store(), key); });
+  Exchange late = make();
+  EXPECT_EQ(late.status(), 403) << late.body();
+  server.settle();
+  server.store().meanwhile([&] {
+    ASSERT_TRUE(server.store().commit_wait({{store::EventType::kDelete, key, "", {}, {}}}));
+  });
+  Exchange later = make();
+  EXPECT_EQ(later.status(), 404);
+  EXPECT_EQ(later.json().text({"message"}), "the server could not find the requested resource");
+  const auto left = server.store().count({collection_prefix("cogs.ex.io", "lc", ""), "", 0});
+  EXPECT_EQ(left.value_or(9), 0U);
 }
 
 TEST_F(CustomKinds, WhenClusterScopedOrNamespaced_AM402_AM403_OnlyTheRightPathsExist) {

@@ -201,6 +201,13 @@ struct ResourceDef {
 };
 using ResourcePtr = std::shared_ptr<const ResourceDef>;
 
+/// The stored object by which a resource is served in a cluster (its definition, or what binds it).
+struct ServedBy {
+  std::string key;             ///< of the store; "": none, it is served as long as the server is
+  std::uint64_t revision = 0;  ///< at which the registry has seen it
+  bool terminating = false;    ///< as ResourceDef has it
+};
+
 /// Which resources a logical cluster serves. One instance per loop.
 class Registry {
  public:
@@ -222,6 +229,13 @@ class Registry {
   [[nodiscard]] virtual std::vector<ResourcePtr> all(std::string_view cluster) const = 0;
   /// Changes whenever all(cluster) would; part of discovery ETags and caches.
   [[nodiscard]] virtual std::uint64_t generation(std::string_view cluster) const = 0;
+  /// By what the resource, as find() gave it, is served there. nullopt: it is not, any more.
+  [[nodiscard]] virtual std::optional<ServedBy> served_by(std::string_view cluster,
+                                                          const ResourceDef& def) const {
+    static_cast<void>(cluster);
+    static_cast<void>(def);
+    return ServedBy();
+  }
   /// False while definitions are still being loaded: unknown paths answer 503, not 404 (AM-034).
   [[nodiscard]] virtual bool ready(std::string_view cluster) const = 0;
   /// The group version is served, if not here, then in some other cluster: discovery of it answers

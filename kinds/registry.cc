@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "apiserver/controllers/controller.h"
+#include "apiserver/keys.h"
 #include "apiserver/server.h"
 #include "base/digest.h"
 #include "kinds/builtin_kinds.h"
@@ -86,6 +88,7 @@ void StaticPlusCrdRegistry::apply(apiserver::ApiServer& server, std::string_view
     fingerprint = fingerprint_of(*crd);
     same = was_served && found->second.fingerprint == fingerprint;
     if (same && (found->second.def->terminating || !is_terminating(*crd))) {
+      found->second.revision = apiserver::revision_of(*crd);
       return;
     }
     def = resource_from_crd(*crd);
@@ -97,7 +100,8 @@ void StaticPlusCrdRegistry::apply(apiserver::ApiServer& server, std::string_view
   if (def == nullptr) {
     known.definitions.erase(found);
   } else {
-    known.definitions[std::string(name)] = {std::move(def), std::move(fingerprint)};
+    known.definitions[std::string(name)] = {std::move(def), std::move(fingerprint),
+                                            apiserver::revision_of(*crd)};
   }
   ++known.generation;
   if (before != nullptr && !same) {
@@ -143,6 +147,26 @@ std::vector<apiserver::ResourcePtr> StaticPlusCrdRegistry::all(std::string_view 
                      return a->group < b->group;
                    });
   return out;
+}
+
+std::optional<apiserver::ServedBy> StaticPlusCrdRegistry::served_by(
+    std::string_view cluster, const apiserver::ResourceDef& def) const {
+  const std::string name = def.qualified_name();
+  if (!def.identity.empty() || static_index_.find(name) != static_index_.end()) {
+    return apiserver::ServedBy();
+  }
+  const auto known = clusters_.find(cluster);
+  if (known == clusters_.end()) {
+    return std::nullopt;
+  }
+  const auto found = known->second.definitions.find(name);
+  if (found == known->second.definitions.end()) {
+    return std::nullopt;
+  }
+  auto key =
+      apiserver::object_key(apiserver::stored_resource(kGroup, kResource), cluster, "", name);
+  return apiserver::ServedBy{std::move(key).value_or(""), found->second.revision,
+                             found->second.def->terminating};
 }
 
 std::uint64_t StaticPlusCrdRegistry::generation(std::string_view cluster) const {

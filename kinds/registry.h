@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,12 +43,15 @@ class StaticPlusCrdRegistry final : public apiserver::Registry {
                                             std::string_view resource) const override;
   [[nodiscard]] std::vector<apiserver::ResourcePtr> all(std::string_view cluster) const override;
   [[nodiscard]] std::uint64_t generation(std::string_view cluster) const override;
+  [[nodiscard]] std::optional<apiserver::ServedBy> served_by(
+      std::string_view cluster, const apiserver::ResourceDef& def) const override;
   [[nodiscard]] bool ready(std::string_view) const override { return ready_; }
 
  private:
   struct Definition {
     apiserver::ResourcePtr def;
     std::string fingerprint;  ///< of what the resource is made from
+    std::uint64_t revision = 0;
   };
   struct Cluster {
     std::uint64_t generation = 0;

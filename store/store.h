@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -50,7 +51,17 @@ struct Op {
   /// Must equal the key's current modified revision; 0: the key must not exist; nullopt: no check.
   std::optional<Revision> expected;
   Keeps keeps{};  ///< limits of the books that this one keeps to
+  /// Only `expected` counts: the key stays as it is, and no event tells of it.
+  bool only_expected = false;
 };
+/// The transaction is for a store where the key is still as it was read.
+[[nodiscard]] inline Op unchanged(std::string key, Revision modified) {
+  Op op;
+  op.key = std::move(key);
+  op.expected = modified;
+  op.only_expected = true;
+  return op;
+}
 
 struct CommitResult {
   Revision revision = 0;           ///< of this transaction, when `conflict` is false

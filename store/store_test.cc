@@ -80,6 +80,35 @@ TEST_P(StoreContract, WhenExpectationFails_NothingIsWritten) {
   EXPECT_EQ(store_->stats().conflicts, 2U);
 }
 
+TEST_P(StoreContract, WhenAnotherKeyHasToBeUnchanged_ItIsComparedAndNotWritten) {
+  write(*store_, put("a", "1"));
+  EXPECT_EQ(write(*store_, put("b", "x"), unchanged("a", 1)), 2U);
+  const auto changes = store_->changes("", 1, 10);
+  ASSERT_TRUE(changes);
+  EXPECT_THAT(describe(changes->events), ElementsAre("2 +b=x (@0/2)"));
+  EXPECT_THAT(rows(*store_, {"", "", 0}), ElementsAre("a=1@1/1", "b=x@2/2"));
+
+  write(*store_, put("a", "2"));
+  const auto late = store_->commit_wait({put("c", "x"), unchanged("a", 1)});
+  ASSERT_TRUE(late);
+  EXPECT_TRUE(late->conflict);
+  EXPECT_EQ(late->failed_op, 1U);
+  EXPECT_EQ(late->actual, 3U);
+
+  write(*store_, erase("a"));
+  const auto gone = store_->commit_wait({put("c", "x"), unchanged("a", 3)});
+  ASSERT_TRUE(gone);
+  EXPECT_TRUE(gone->conflict);
+  EXPECT_EQ(gone->actual, 0U);
+  EXPECT_EQ(store_->get("c").error().code(), Errc::kNotFound);
+
+  const auto nothing = store_->commit_wait({unchanged("b", 2)});
+  ASSERT_TRUE(nothing);
+  EXPECT_FALSE(nothing->conflict);
+  EXPECT_EQ(nothing->revision, 4U);
+  EXPECT_EQ(store_->current(), 4U);
+}
+
 TEST_P(StoreContract, WhenTransactionHasManyOps_TheyShareOneRevisionInOrder) {
   write(*store_, put("c", "old"));
   EXPECT_EQ(write(*store_, put("b", "1"), erase("c", 1, "last"), put("a", "2")), 2U);

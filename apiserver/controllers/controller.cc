@@ -156,6 +156,10 @@ bool is_deleted(const Json& object) {
   return !object.text({"metadata", "deletionTimestamp"}).empty();
 }
 
+store::Revision revision_of(const krm::Json& object) {
+  return parse_decimal(object.text({"metadata", "resourceVersion"})).value_or(0);
+}
+
 std::string uid_of(const Json& object) { return std::string(object.text({"metadata", "uid"})); }
 
 bool has_finalizer(const Json& object, std::string_view finalizer) {

@@ -88,6 +88,7 @@ class ControllerBase : public Controller {
 // Small readings of metadata.
 [[nodiscard]] bool is_deleted(const krm::Json& object);  ///< has a deletionTimestamp
 [[nodiscard]] std::string uid_of(const krm::Json& object);
+[[nodiscard]] store::Revision revision_of(const krm::Json& object);  ///< resourceVersion; 0: none
 [[nodiscard]] bool has_finalizer(const krm::Json& object, std::string_view finalizer);
 /// False when it was not there.
 bool drop_finalizer(krm::Json& object, std::string_view finalizer);

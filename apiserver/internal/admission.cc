@@ -1,12 +1,16 @@
 #include "apiserver/admission.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "apiserver/internal/scale.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
+#include "apiserver/stored_object.h"
 #include "krm/go_text.h"
+#include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -41,6 +45,33 @@ void ask(const WriteOpPtr& op, const decltype(Hooks::admit)& hook, const Json* o
     }
     next();
   });
+}
+
+/// What the resource is served by: as this loop knows it, or, when that has turned out to be old,
+/// as it is stored.
+Expected<void> check_served(WriteOp& op) {
+  std::optional<ServedBy> by = op.server.registry().served_by(op.cluster, *op.kind->def);
+  if (!by) {
+    return fail(krm::path_not_found());
+  }
+  if (by->key.empty()) {
+    return {};
+  }
+  if (op.commit_attempts > 0) {
+    const Expected<store::Entry> stored = op.server.store().get(by->key);
+    if (!stored) {
+      return fail(stored.error().code() == Errc::kNotFound ? krm::path_not_found()
+                                                           : stored.error().clone());
+    }
+    const Expected<Json> object = decode_stored(stored->value.view(), "", "", stored->modified);
+    by->revision = stored->modified;
+    by->terminating = object && object->at({"metadata", "deletionTimestamp"}) != nullptr;
+  }
+  if (by->terminating) {
+    return fail(kind_terminates(op));
+  }
+  op.rests_on.push_back(store::unchanged(std::move(by->key), by->revision));
+  return {};
 }
 
 using Steps = std::vector<std::unique_ptr<AdmissionStep>>;
@@ -118,15 +149,27 @@ void WriteOp::convert(Json copy, ServedKindPtr to,
   converted_to(std::move(copy));
 }
 
+Error kind_terminates(const WriteOp& op) {
+  const ResourceDef& def = *op.kind->def;
+  return krm::forbidden(def.group, def.plural, op.name,
+                        "create not allowed while custom resource definition is terminating");
+}
+
 void admit(const WriteOpPtr& op, const Json* object, const Json* old, std::function<void()> next) {
   ask(op, op->kind->def->hooks.admit, object, old, std::move(next));
 }
 
-Expected<void> check_new(const WriteOp& op) {
+Expected<void> check_new(WriteOp& op) {
+  op.rests_on.clear();
+  if (Expected<void> served = check_served(op); !served) {
+    return served;
+  }
   for (const auto& step : op.server.params().admission) {
-    if (Expected<void> allowed = step->check_new(op); !allowed) {
-      return allowed;
+    Expected<std::vector<store::Op>> allowed = step->check_new(op);
+    if (!allowed) {
+      return fail(std::move(allowed.error()));
     }
+    std::move(allowed->begin(), allowed->end(), std::back_inserter(op.rests_on));
   }
   return {};
 }

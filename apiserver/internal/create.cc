@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMaxGenerateBase = 58;
 constexpr std::size_t kSuffixLength = 5;
 constexpr int kNameAttempts = 8;
-constexpr int kChargeAttempts = 100;
+constexpr int kCommitAttempts = 100;
 
 Expected<void> place_in_namespace(const WriteOp& op, krm::Json& metadata) {
   if (!op.kind->def->namespaced) {
@@ -125,7 +125,20 @@ Error contended(std::string_view key) {
   return krm::modified(resource.group, resource.plural, "");
 }
 
-/// The object and what it charges, in one transaction.
+void commit_new(const WriteOpPtr& op);
+
+/// What the create rests on or charges changed in the meantime: looks again. @param key of that
+void commit_again(const WriteOpPtr& op, std::string_view key) {
+  if (++op->commit_attempts >= kCommitAttempts) {
+    op->refuse(contended(key));
+  } else if (Expected<void> allowed = check_new(*op); !allowed) {
+    op->refuse(std::move(allowed.error()));
+  } else {
+    commit_new(op);
+  }
+}
+
+/// The object and what it charges, in one transaction, if what it rests on is unchanged.
 void commit_new(const WriteOpPtr& op) {
   Expected<std::vector<store::Op>> charges = charges_of(*op);
   if (!charges) {
@@ -144,14 +157,15 @@ void commit_new(const WriteOpPtr& op) {
     op->refuse(std::move(stored.error()));
     return;
   }
-  std::vector<std::string> charged;
-  for (const store::Op& charge : *charges) {
-    charged.push_back(charge.key);
-  }
   std::vector<store::Op> ops;
   ops.push_back({store::EventType::kPut, op->key, *stored, store::Revision{0}, keeps_of(*op)});
+  ops.insert(ops.end(), op->rests_on.begin(), op->rests_on.end());
   std::move(charges->begin(), charges->end(), std::back_inserter(ops));
-  op->server.commit(std::move(ops), [op, stored = std::move(*stored), charged = std::move(charged)](
+  std::vector<std::string> keys;
+  for (const store::Op& each : ops) {
+    keys.push_back(each.key);
+  }
+  op->server.commit(std::move(ops), [op, stored = std::move(*stored), keys = std::move(keys)](
                                         Expected<store::CommitResult> committed) mutable {
     if (!committed) {
       op->refuse(std::move(committed.error()));
@@ -165,10 +179,8 @@ void commit_new(const WriteOpPtr& op) {
       op->finish(std::move(result));
     } else if (committed->failed_op == 0) {
       collided(op);
-    } else if (++op->charge_attempts < kChargeAttempts) {
-      commit_new(op);  // what it charges changed in the meantime
     } else {
-      op->refuse(contended(charged.at(committed->failed_op - 1)));
+      commit_again(op, keys[committed->failed_op]);
     }
   });
 }
@@ -237,11 +249,8 @@ void create_object(const WriteOpPtr& op, krm::Json object) {
     op->refuse(std::move(done.error()));
     return;
   }
-  const ResourceDef& def = *op->kind->def;
-  if (def.terminating) {
-    op->finish(
-        fail(krm::forbidden(def.group, def.plural, op->name,
-                            "create not allowed while custom resource definition is terminating")));
+  if (op->kind->def->terminating) {
+    op->refuse(kind_terminates(*op));
     return;
   }
   admit(op, op->object.get(), nullptr, [op] {

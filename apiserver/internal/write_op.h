@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "apiserver/admission.h"
 #include "apiserver/internal/key_queue.h"
@@ -82,7 +83,7 @@ struct WriteOp final : PendingWrite, std::enable_shared_from_this<WriteOp> {
   std::shared_ptr<KeyQueue::Turn> charge_turn;  ///< create that charges others
   std::optional<WriteContext> hook_context;
   int attempts = 0;
-  int charge_attempts = 0;
+  int commit_attempts = 0;  ///< create: of those that found changed what they rest on or charge
 
   // The attempt that runs.
   std::string key;
@@ -91,11 +92,12 @@ struct WriteOp final : PendingWrite, std::enable_shared_from_this<WriteOp> {
   std::unique_ptr<krm::Json> old;     ///< storage version, stored now; null on create
   /// Custom kinds: the version in which `object` and `old` are; null: that of `kind`.
   ServedKindPtr written_as;
-  Expected<void> refusal;       ///< of AdmissionStep::receive, told in validating admission
-  bool creating = false;        ///< an update or apply that has found nothing and creates
-  bool converted = false;       ///< `object` is the webhook's: not defaulted by its schema yet
-  bool generated_name = false;  ///< create: by the server, out of generateName
-  bool has_version = false;     ///< update: the client said which version it changes
+  Expected<void> refusal;           ///< of AdmissionStep::receive, told in validating admission
+  std::vector<store::Op> rests_on;  ///< create: what has to be as it was when that was looked at
+  bool creating = false;            ///< an update or apply that has found nothing and creates
+  bool converted = false;           ///< `object` is the webhook's: not defaulted by its schema yet
+  bool generated_name = false;      ///< create: by the server, out of generateName
+  bool has_version = false;         ///< update: the client said which version it changes
 
   [[nodiscard]] std::string_view verb() const noexcept override;
   [[nodiscard]] bool is_dry_run() const noexcept override { return options.dry_run; }
@@ -140,8 +142,10 @@ void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
            std::function<void()> next);
 /// Metadata, schema and hooks. @error kInvalid
 [[nodiscard]] Expected<void> validate_write(WriteOp& op);
-/// AdmissionStep::check_new.
-[[nodiscard]] Expected<void> check_new(const WriteOp& op);
+/// The resource is still served, and AdmissionStep::check_new. Fills op.rests_on.
+[[nodiscard]] Expected<void> check_new(WriteOp& op);
+/// The answer to a create while what its kind is served by is being deleted (AM-385).
+[[nodiscard]] Error kind_terminates(const WriteOp& op);
 /// What AdmissionStep::receive had to say, then Hooks::approve, then AdmissionStep::review.
 void approve(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
              std::function<void()> next);

@@ -227,6 +227,16 @@ bool FakeServer::run_until(const std::function<bool()>& done) {
   return true;
 }
 
+void mark_deleted(store::Store& store, const std::string& key) {
+  const Expected<store::Entry> entry = store.get(key);
+  ASSERT_TRUE(entry) << key;
+  Expected<krm::Json> object = decode_stored(entry->value.view(), "", "", 0);
+  ASSERT_TRUE(object);
+  object->make({"metadata", "deletionTimestamp"}) = "2026-01-01T00:00:00Z";
+  ASSERT_TRUE(store.commit_wait(
+      {{store::EventType::kPut, key, encode_stored(*object), entry->modified, {}}}));
+}
+
 krm::Json config_map(std::string_view name,
                      std::initializer_list<std::pair<std::string_view, krm::Json>> data,
                      std::initializer_list<std::pair<std::string_view, krm::Json>> labels) {

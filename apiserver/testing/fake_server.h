@@ -136,6 +136,9 @@ class FakeServer {
   std::unique_ptr<ApiServer> server_;
 };
 
+/// Changes a stored object as another writer would, straight in the store: sets deletionTimestamp.
+void mark_deleted(store::Store& store, const std::string& key);
+
 /// ConfigMap as JSON; data from pairs.
 [[nodiscard]] krm::Json config_map(
     std::string_view name, std::initializer_list<std::pair<std::string_view, krm::Json>> data = {},

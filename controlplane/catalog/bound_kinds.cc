@@ -86,6 +86,26 @@ const BoundKinds::From* BoundKinds::export_of(std::string_view cluster, std::str
   return nullptr;
 }
 
+std::optional<apiserver::ServedBy> BoundKinds::served_by(std::string_view cluster,
+                                                         const apiserver::ResourceDef& def) const {
+  const auto found = clusters_.find(cluster);
+  if (found == clusters_.end()) {
+    return std::nullopt;
+  }
+  for (const auto& [name, binding] : found->second.bindings) {
+    for (const Bound& bound : binding.resources) {
+      if (bound.def->plural == def.plural && bound.def->group == def.group &&
+          bound.def->identity == def.identity) {
+        auto key = apiserver::object_key(apiserver::stored_resource(kApisGroup, kApiBindings),
+                                         cluster, "", name);
+        return apiserver::ServedBy{std::move(key).value_or(""), binding.revision,
+                                   bound.def->terminating};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 apiserver::ResourcePtr BoundKinds::find_anywhere(std::string_view group, std::string_view plural,
                                                  std::string_view identity) const {
   const auto found = resources_.find(resource_key(group, plural, identity));
@@ -273,7 +293,9 @@ void BoundKinds::apply(std::string_view cluster, std::string_view name, const Js
   }
   if (std::equal(now.begin(), now.end(), before.begin(), before.end(), same_def)) {
     if (!now.empty()) {
-      place->second.bindings.find(name)->second.from = std::move(from);
+      Binding& kept = place->second.bindings.find(name)->second;
+      kept.from = std::move(from);
+      kept.revision = apiserver::revision_of(*binding);
     }
     return;
   }
@@ -283,7 +305,8 @@ void BoundKinds::apply(std::string_view cluster, std::string_view name, const Js
   if (now.empty()) {
     entry.bindings.erase(entry.bindings.find(name));
   } else {
-    entry.bindings.insert_or_assign(std::string(name), Binding{std::move(from), now});
+    entry.bindings.insert_or_assign(
+        std::string(name), Binding{std::move(from), now, apiserver::revision_of(*binding)});
   }
   for (const Bound& bound : before) {
     const bool kept = std::any_of(now.begin(), now.end(),

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -52,6 +53,9 @@ class BoundKinds {
   /// next change.
   [[nodiscard]] const From* export_of(std::string_view cluster, std::string_view group,
                                       std::string_view plural) const;
+  /// See Registry: the APIBinding that brings it.
+  [[nodiscard]] std::optional<apiserver::ServedBy> served_by(
+      std::string_view cluster, const apiserver::ResourceDef& def) const;
   /// Calls back for each resource bound in the cluster, with the name of its APIBinding.
   template <typename Visit>
   void visit(std::string_view cluster, const Visit& visitor) const {
@@ -101,6 +105,7 @@ class BoundKinds {
   struct Binding {
     From from;
     Resources resources;
+    std::uint64_t revision = 0;
   };
   struct Cluster {
     std::uint64_t generation = 0;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "apiserver/keys.h"
 #include "apiserver/testing/controller_server.h"
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/catalog/shard_registry.h"
@@ -50,6 +51,23 @@ class BoundKindsTest : public apiserver::ControllerTest {
   kinds::StaticPlusCrdRegistry own_{{}};
   ShardRegistry registry_{own_, bound_};
 };
+
+TEST_F(BoundKindsTest, WhenAsked_TheBindingIsWhatServesIt) {
+  put_schema("u1");
+  bind("a", "u1", kFirst);
+  bound_.start(server_);
+  const apiserver::ResourcePtr def = find("a");
+  ASSERT_NE(def, nullptr);
+  const auto by = registry_.served_by("a", *def);
+  ASSERT_TRUE(by);
+  EXPECT_EQ(by->key, *apiserver::object_key(apiserver::stored_resource(kApisGroup, kApiBindings),
+                                            "a", "", "wb"));
+  EXPECT_FALSE(by->terminating);
+  EXPECT_FALSE(registry_.served_by("b", *def));
+  server_.erase(key("a"));
+  settle();
+  EXPECT_FALSE(registry_.served_by("a", *def));
+}
 
 TEST_F(BoundKindsTest, WhenClustersBindTheSame_OneDefinitionIsShared) {
   put_schema("u1");
@@ -119,6 +137,7 @@ TEST_F(BoundKindsTest, WhenABindingIsDeleted_AM506_ItFirstStopsCreating) {
   settle();
   ASSERT_NE(find("a"), nullptr);
   EXPECT_TRUE(find("a")->terminating);
+  EXPECT_TRUE(registry_.served_by("a", *find("a")).value().terminating);
   EXPECT_FALSE(find("b")->terminating);
   held = *server_.find(key("a"));
   held.at({"metadata"})->erase("finalizers");

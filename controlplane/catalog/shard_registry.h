@@ -22,6 +22,10 @@ class ShardRegistry final : public apiserver::Registry {
   }
   [[nodiscard]] std::vector<apiserver::ResourcePtr> all(std::string_view cluster) const override;
   [[nodiscard]] std::uint64_t generation(std::string_view cluster) const override;
+  [[nodiscard]] std::optional<apiserver::ServedBy> served_by(
+      std::string_view cluster, const apiserver::ResourceDef& def) const override {
+    return def.identity.empty() ? own_.served_by(cluster, def) : bound_.served_by(cluster, def);
+  }
   [[nodiscard]] bool ready(std::string_view cluster) const override {
     return own_.ready(cluster) && bound_.ready();
   }

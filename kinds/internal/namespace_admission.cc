@@ -14,30 +14,33 @@ namespace {
 
 constexpr std::string_view kNamespaces = "namespaces";
 
+bool is_deleted(const store::Entry& ns) {
+  // The bytes tell in most cases, without decoding the namespace for every create in it.
+  if (ns.value.view().find("deletionTimestamp") == std::string_view::npos) {
+    return false;
+  }
+  const Expected<krm::Json> object =
+      apiserver::decode_stored(ns.value.view(), "v1", "Namespace", ns.modified);
+  return !object || object->at({"metadata", "deletionTimestamp"}) != nullptr;
+}
+
 }  // namespace
 
-Expected<void> NamespaceAdmission::check_new(const apiserver::PendingWrite& write) const {
+Expected<std::vector<store::Op>> NamespaceAdmission::check_new(
+    const apiserver::PendingWrite& write) const {
   const apiserver::ResourceDef& def = *write.kind->def;
   if (!def.namespaced || registry_.find(write.cluster, "", kNamespaces) == nullptr) {
-    return {};
+    return std::vector<store::Op>();
   }
-  const std::optional<std::string> key =
-      apiserver::object_key(kNamespaces, write.cluster, "", write.ns);
+  std::optional<std::string> key = apiserver::object_key(kNamespaces, write.cluster, "", write.ns);
   const Expected<store::Entry> found =
       key ? store_.get(*key) : Expected<store::Entry>(fail(Errc::kNotFound));
   if (!found) {
     return fail(found.error().code() == Errc::kNotFound ? krm::not_found("", kNamespaces, write.ns)
                                                         : found.error().clone());
   }
-  // The bytes tell in most cases, without decoding the namespace for every create in it.
-  if (write.skip_admission ||
-      found->value.view().find("deletionTimestamp") == std::string_view::npos) {
-    return {};
-  }
-  const Expected<krm::Json> object =
-      apiserver::decode_stored(found->value.view(), "v1", "Namespace", found->modified);
-  if (object && object->at({"metadata", "deletionTimestamp"}) == nullptr) {
-    return {};
+  if (!is_deleted(*found)) {
+    return std::vector<store::Op>{store::unchanged(std::move(*key), found->modified)};
   }
   Error error = krm::forbidden(
       def.group, def.plural, write.name,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "apiserver/admission.h"
 #include "apiserver/resource.h"
 #include "base/error.h"
@@ -14,8 +16,9 @@ class NamespaceAdmission final : public apiserver::AdmissionStep {
   NamespaceAdmission(const store::Store& store, const apiserver::Registry& registry)
       : store_(store), registry_(registry) {}
 
-  /// @error kNotFound; kForbidden it is being terminated, not for controllers (skip_admission)
-  [[nodiscard]] Expected<void> check_new(const apiserver::PendingWrite& write) const override;
+  /// @returns the Namespace. @error kNotFound; kForbidden it is being terminated
+  [[nodiscard]] Expected<std::vector<store::Op>> check_new(
+      const apiserver::PendingWrite& write) const override;
 
  private:
   const store::Store& store_;

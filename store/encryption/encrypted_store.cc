@@ -142,7 +142,7 @@ void EncryptedStore::commit(std::vector<Op> ops, CommitCallback done) {
   const ValueCodec& with = codec();
   for (Op& op : ops) {
     // A delete without a last state has nothing to hide.
-    if (op.type == EventType::kPut || !op.value.empty()) {
+    if (!op.only_expected && (op.type == EventType::kPut || !op.value.empty())) {
       op.value = with.seal(op.key, std::move(op.value));
     }
   }

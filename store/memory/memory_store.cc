@@ -92,6 +92,7 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
       return CommitResult{0, true, i, actual, {}};
     }
   }
+  std::erase_if(ops, [](const Op& op) { return op.only_expected; });
   for (std::size_t i = 0; books_.is_open() && i < ops.size(); ++i) {
     const Version* before = live(ops[i].key);
     books_.row(ops[i].key, before != nullptr ? std::optional(before->value.view()) : std::nullopt,
@@ -133,9 +134,12 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
 }
 
 void MemoryStore::commit(std::vector<Op> ops, CommitCallback done) {
+  const bool makes = !ops.empty() && ops.front().expected == Revision{0};
+  if (makes && meanwhile_) {
+    std::exchange(meanwhile_, {})();
+  }
   std::unique_lock lock(mutex_);
   auto events = std::make_shared<std::vector<Event>>();
-  const bool makes = !ops.empty() && ops.front().expected == Revision{0};
   const bool loses = makes && lost_races_ > 0;
   lost_races_ -= loses ? 1 : 0;
   auto result = fault_ != Errc::kOk ? Expected<CommitResult>(fail(fault_, "the disk is gone"))

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "store/internal/book_keeper.h"
@@ -37,6 +39,8 @@ class MemoryStore final : public Store {
   void fail_with(Errc fault) noexcept { fault_ = fault; }
   /// So many of the next commits that make a new key find it taken.
   void lose_races(std::size_t count) noexcept { lost_races_ = count; }
+  /// Happens once, just before the next commit that makes a new key.
+  void meanwhile(std::function<void()> what) { meanwhile_ = std::move(what); }
 
  private:
   struct Version {
@@ -59,6 +63,7 @@ class MemoryStore final : public Store {
   mutable std::mutex mutex_;
   Errc fault_ = Errc::kOk;
   std::size_t lost_races_ = 0;
+  std::function<void()> meanwhile_;
   Revision current_ = 0;
   Revision compacted_ = 0;
   std::map<std::string, std::vector<Version>, std::less<>> keys_;

@@ -23,8 +23,10 @@ struct Group::Before {
 
 Expected<Group::Before> Group::look(const Op& op) {
   Before before;
-  auto row = reader::current(txn_, tables_, op.key);
-  if (row) {
+  auto row = reader::current(txn_, tables_, op.key, !op.only_expected);
+  if (row && op.only_expected) {
+    before.modified = row->second;
+  } else if (row) {
     before = {true, true, row->created, row->second, SharedBytes(row->value)};
   } else if (row.error().code() == Errc::kCorrupt && !op.expected) {
     before.stored = true;  // an unconditional write is the way to get rid of a damaged record
@@ -34,10 +36,17 @@ Expected<Group::Before> Group::look(const Op& op) {
   return before;
 }
 
+bool Group::is_change(const Op& op, const Before& before) noexcept {
+  return !op.only_expected && (before.stored || op.type == EventType::kPut);
+}
+
 bool Group::fits(const std::vector<Op>& ops) const {
   std::uint64_t bytes = 0;
   bool grows = false;
   for (const Op& op : ops) {
+    if (op.only_expected) {
+      continue;
+    }
     // Value, log record, page rounding, and a share of the pages that splits add.
     bytes += op.value.size() + 4 * op.key.size() + kPageBytes;
     grows = grows || op.type == EventType::kPut;
@@ -57,7 +66,7 @@ Expected<CommitResult> Group::apply(const std::vector<Op>& ops) {
     if (ops[i].expected && *ops[i].expected != before->modified) {
       return CommitResult{0, true, i, before->modified, {}};
     }
-    changes = changes || before->stored || ops[i].type == EventType::kPut;
+    changes = changes || is_change(ops[i], *before);
     befores.push_back(std::move(*before));
   }
   if (!changes) {
@@ -72,7 +81,7 @@ Expected<CommitResult> Group::apply(const std::vector<Op>& ops) {
   const Revision revision = state_.revision + 1;
   std::uint32_t index = 0;
   for (std::size_t i = 0; i < ops.size() && failed_ == 0; ++i) {
-    if (befores[i].stored || ops[i].type == EventType::kPut) {
+    if (is_change(ops[i], befores[i])) {
       write(ops[i], befores[i], revision, index++);
     }
   }
@@ -82,6 +91,9 @@ Expected<CommitResult> Group::apply(const std::vector<Op>& ops) {
 
 std::optional<Excess> Group::enter(const std::vector<Op>& ops, const std::vector<Before>& befores) {
   for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].only_expected) {
+      continue;
+    }
     using Value = std::optional<std::string_view>;
     books_.row(ops[i].key, befores[i].known ? Value(befores[i].value.view()) : std::nullopt,
                ops[i].type == EventType::kPut ? Value(ops[i].value) : std::nullopt, ops[i].keeps);

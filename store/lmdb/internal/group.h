@@ -38,6 +38,7 @@ class Group {
   struct Before;  // what a key is before the transaction
 
   [[nodiscard]] Expected<Before> look(const Op& op);
+  [[nodiscard]] static bool is_change(const Op& op, const Before& before) noexcept;
   [[nodiscard]] bool fits(const std::vector<Op>& ops) const;
   [[nodiscard]] std::optional<Excess> enter(const std::vector<Op>& ops,
                                             const std::vector<Before>& befores);

@@ -207,7 +207,7 @@ Expected<layout::State> state(MDB_txn* txn, const Tables& tables) {
   return *decoded;
 }
 
-Expected<Version> current(MDB_txn* txn, const Tables& tables, std::string_view key) {
+Expected<Version> current(MDB_txn* txn, const Tables& tables, std::string_view key, bool check) {
   if (key.empty()) {
     return fail(Errc::kNotFound);
   }
@@ -220,7 +220,7 @@ Expected<Version> current(MDB_txn* txn, const Tables& tables, std::string_view k
   if (code != 0) {
     return fail(lmdb_error(code, "get"));
   }
-  const auto row = layout::decode_version(key, to_view(value));
+  const auto row = layout::decode_version(key, to_view(value), check);
   if (!row) {
     return damaged("the record", key);
   }

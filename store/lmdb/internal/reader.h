@@ -16,9 +16,10 @@ namespace kintsugi::store::reader {
 
 [[nodiscard]] Expected<layout::State> state(MDB_txn* txn, const Tables& tables);
 
-/// The live version of `key`; views into the transaction. @error kNotFound, kCorrupt, kIo.
+/// The live version of `key`; views into the transaction. @param check as for range()
+/// @error kNotFound, kCorrupt, kIo.
 [[nodiscard]] Expected<layout::Version> current(MDB_txn* txn, const Tables& tables,
-                                                std::string_view key);
+                                                std::string_view key, bool check = true);
 
 /// Rows of the state as of `at` (0: now) in key order. `check` false: values are not verified and
 /// may be empty views (for counting).
