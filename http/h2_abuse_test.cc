@@ -451,6 +451,72 @@ TEST_F(H2ClientAbuse, WhenAnswerHeadersAreTooLarge_StreamEndsWithProtocolError) 
   EXPECT_EQ(response.heads, 0);
 }
 
+TEST_F(H2ClientAbuse, SE135_WhenAServerFloods_TheConnectionEnds) {
+  const Flood floods[] = {
+      {"ping", frame(kPing, 0, 0, "12345678")},
+      {"settings", frame(kSettings, 0, 0, "")},
+      {"priority", frame(kPriority, 0, 1, std::string("\0\0\0\0\0", 5))},
+      {"empty data", frame(kData, 0, 1, "")},
+      {"window update", frame(kWindowUpdate, 0, 0, word(1))},
+  };
+  for (const Flood& flood : floods) {
+    RunningClient fresh;
+    TimePoint now{};
+    fresh.client->set_now(now);
+    ASSERT_TRUE(fresh.client->feed(frame(kHeaders, kEndHeaders, 1, "\x88")));
+    int fed = 0;
+    while (fed < 1'000 && fresh.client->feed(flood.bytes)) {
+      ++fed;
+      take_all(*fresh.client);
+    }
+    EXPECT_GE(fed, 190) << flood.name;
+    EXPECT_LT(fed, 300) << flood.name;
+    take_all(*fresh.client);
+    EXPECT_TRUE(fresh.client->finished()) << flood.name;
+    fresh.client->on_transport_closed(Errc::kProtocol);
+    EXPECT_EQ(fresh.response.in.closes, 1) << flood.name;
+    EXPECT_NE(fresh.response.in.cause, Errc::kOk) << flood.name;
+
+    RunningClient slow;
+    for (int i = 0; i < 1'000; ++i) {
+      slow.client->set_now(now += milliseconds(100));
+      ASSERT_TRUE(slow.client->feed(flood.bytes)) << flood.name;
+      take_all(*slow.client);
+    }
+  }
+}
+
+TEST_F(H2ClientAbuse, SE135_WhenFramesOfUnknownTypesNeverEnd_TheConnectionEnds) {
+  client->set_now(TimePoint{});
+  const std::string unknown = frame(0x77, 0, 1, std::string(1'000, 'x'));
+  std::size_t fed = 0;
+  while (fed < (16U << 20) && client->feed(unknown)) {
+    fed += unknown.size();
+  }
+  EXPECT_GT(fed, 1U << 20);
+  EXPECT_LT(fed, 4U << 20);
+  take_all(*client);
+  EXPECT_TRUE(client->finished());
+}
+
+TEST_F(H2ClientAbuse, SE135_WhenAnswersAreGivenUp_TheirBytesAreNoFlood) {
+  client->set_now(TimePoint{});
+  for (std::uint32_t id = 3; id < 2'003; id += 2) {
+    TestResponse given_up;
+    auto stream = client->open(testing::make_head("GET", "/"), given_up);
+    ASSERT_TRUE(stream) << id;
+    take_all(*client);
+    (*stream)->detach();
+    take_all(*client);
+    ASSERT_TRUE(client->feed(frame(kHeaders, kEndHeaders, id, "\x88"))) << id;
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_TRUE(client->feed(frame(kData, 0, id, std::string(16'000, 'x')))) << id;
+      take_all(*client);
+    }
+  }
+  EXPECT_FALSE(client->finished());
+}
+
 TEST_F(H2ClientAbuse, WhenServerPushes_ConnectionEnds) {
   take_all(*client);
   (void)client->feed(frame(kSettings, 1, 0, ""));  // acknowledges ENABLE_PUSH 0

@@ -61,13 +61,9 @@ struct H2Callbacks {
     } else if (header->type == NGHTTP2_CONTINUATION) {
       self.block_wire_ += header->length;
     }
-    if (self.server_) {
-      self.count_frame(*header);
-      if (self.watch_.should_close()) {
-        return NGHTTP2_ERR_CALLBACK_FAILURE;
-      }
-    }
-    return 0;
+    self.count_frame(*header);
+    self.explained_ += header->length + 9;
+    return self.is_abused() ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
   }
 
   static int begin_headers(nghttp2_session* session, const nghttp2_frame* frame,
@@ -201,6 +197,7 @@ struct H2Callbacks {
     if (self.server_) {
       self.order_->on_closed(id);
     }
+    self.explained_ += self.limits_.stream_window;
     if (H2Stream* s = stream(session, id)) {
       (void)nghttp2_session_set_stream_user_data(session, id, nullptr);
       if (self.server_ && (s->peer_reset || (s->local_ended && s->remote_ended && !s->stopped))) {

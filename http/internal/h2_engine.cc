@@ -359,7 +359,10 @@ Expected<void> H2Engine::hand_over(std::string_view bytes) noexcept {
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   const bool unread = nghttp2_session_get_outbound_queue_size(session_) >
                       kMaxQueuedControl + 2 * std::size_t{limits_.max_streams};
-  const bool abused = (server_ && watch_.should_close()) || unread;
+  if (!server_) {
+    count_fed(bytes.size());
+  }
+  const bool abused = is_abused() || unread;
   if (unread || result == NGHTTP2_ERR_FLOODED) {
     watch_.count(Abuse::kUnread);
   } else if (result == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS) {
@@ -507,6 +510,15 @@ void H2Engine::count_data(const nghttp2_data& frame, const H2Stream* stream) noe
   // Tunnels carry single keystrokes.
   if ((stream == nullptr || !stream->tunnel) && !(last && payload == 0)) {
     watch_.on_data(static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(padding));
+  }
+}
+
+void H2Engine::count_fed(std::size_t bytes) noexcept {
+  constexpr std::uint64_t kFrame = 16'384 + 9;  // one may be on its way
+  fed_ += bytes;
+  while (fed_ > explained_ + kFrame) {
+    explained_ += kFrame;
+    watch_.take(ProtocolLimits::Kind::kUnknown);
   }
 }
 

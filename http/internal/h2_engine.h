@@ -174,6 +174,10 @@ class H2Engine {
 
  private:
   friend struct H2Callbacks;
+  [[nodiscard]] bool is_abused() const noexcept {
+    return server_ ? watch_.should_close() : watch_.is_flooded();
+  }
+  void count_fed(std::size_t bytes) noexcept;
   void count_frame(const nghttp2_frame_hd& header) noexcept;
   void count_data(const nghttp2_data& frame, const H2Stream* stream) noexcept;
   void take_late(H2Stream& stream, std::size_t bytes) noexcept;
@@ -201,6 +205,10 @@ class H2Engine {
   char* out_ = nullptr;   // during fill()
   std::size_t room_ = 0;
   std::size_t filled_ = 0;
+  std::uint64_t fed_ = 0;  // client: bytes so far
+  /// Client: of these, what belongs to frames that nghttp2 told of, and what may have come on
+  /// streams that were given up. It says nothing of frames that it does not know.
+  std::uint64_t explained_ = 0;
   std::uint32_t window_updates_due_ = 64;  // WINDOW_UPDATEs that our DATA explains
   bool receiving_ = false;
   bool running_ = false;

@@ -63,6 +63,7 @@ void ProtocolLimits::take(Kind kind) noexcept {
   }
   std::uint32_t& tokens = tokens_[static_cast<std::size_t>(kind)];
   if (tokens < kFrame) {
+    ++floods_;
     glitch(kRates[static_cast<std::size_t>(kind)].abuse);
   } else {
     tokens -= kFrame;

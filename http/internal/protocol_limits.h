@@ -8,7 +8,7 @@
 
 namespace kintsugi::http {
 
-/// Counts what a downstream peer does that costs us and brings it nothing (SE-124 to SE-131): 100
+/// Counts what a peer does that costs us and brings it nothing (SE-124 to SE-131, SE-135): 100
 /// frames of a kind at once and 10 per second are free (of refused streams 1,000 and 33), each
 /// further one is a glitch. Threads: the owning loop. Cost: integers only.
 class ProtocolLimits {
@@ -57,6 +57,8 @@ class ProtocolLimits {
   [[nodiscard]] bool should_warn() const noexcept {
     return std::uint64_t{glitches_} * 4 >= std::uint64_t{max_glitches_} * 3;
   }
+  /// The same frames alone have used up all: a server that we asked is left.
+  [[nodiscard]] bool is_flooded() const noexcept { return floods_ >= max_glitches_; }
   /// All are used up, or requests are reset as fast as they come: close.
   [[nodiscard]] bool should_close() const noexcept {
     return glitches_ >= max_glitches_ || resets_at_once_;
@@ -67,6 +69,7 @@ class ProtocolLimits {
   std::array<std::uint32_t, kKinds> tokens_;  // thousandths of a frame
   std::uint32_t max_glitches_;
   std::uint32_t glitches_ = 0;
+  std::uint32_t floods_ = 0;
   std::int32_t first_ = 0;                            // stream since second_
   std::uint32_t requests_ = 0, resets_ = 0;           // since second_
   std::uint32_t data_frames_ = 0, data_bytes_ = 0;    // of the last 4,096 frames
