@@ -112,6 +112,11 @@ Expected<void> ProxyControl::open() {
   if (!files) {
     return fail(std::move(files.error()));
   }
+  if (has_kubeconfigs()) {  // what is wrong with them is told now, once (FP-156)
+    if (auto topology = load_topology_files(config_); !topology) {
+      return fail(std::move(topology.error()));
+    }
+  }
   auto verifier = auth::ReloadableCertificateVerifier::make(files->client_ca);
   if (!verifier) {
     return fail(std::move(verifier.error()));

@@ -60,6 +60,8 @@ class ProxyControl {
   [[nodiscard]] Expected<void> open_audit_log(const auth::AuditPolicy& policy);
   void take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
   [[nodiscard]] proxy::ExplainSources explain_sources();
+  /// The files that say how the topology is learned are there.
+  [[nodiscard]] bool has_kubeconfigs() const;
   void try_feed();
   [[nodiscard]] Expected<void> start_feed();
   /// Before anything is known, so that nothing is forwarded: see BackendCheck.

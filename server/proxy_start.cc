@@ -44,7 +44,7 @@ Expected<void> ProxyControl::open_audit_log(const auth::AuditPolicy& policy) {
     }
     auth::AuditWebhookParams params;
     params.server = std::move(server->upstream);
-    params.bearer = std::move(server->bearer);
+    params.authorization = std::move(server->authorization);
     audit_webhook_ = std::make_unique<auth::AuditWebhook>(std::move(params));
   }
   shared_->audit = auth::audit_into(audit_.get(), audit_webhook_.get());
@@ -62,11 +62,15 @@ void ProxyControl::take_audit_policy(std::shared_ptr<const auth::AuditPolicy> po
   }
 }
 
+bool ProxyControl::has_kubeconfigs() const {
+  const bool needs_files = config_.topology.source != "static";
+  return (!has_root() || file_exists(config_.topology.root_kubeconfig)) &&
+         (!needs_files || file_exists(config_.topology.shards_kubeconfig));
+}
+
 /// The kubeconfigs may not be there yet when the shards start at the same time.
 void ProxyControl::try_feed() {
-  const bool needs_files = config_.topology.source != "static";
-  if ((has_root() && !file_exists(config_.topology.root_kubeconfig)) ||
-      (needs_files && !file_exists(config_.topology.shards_kubeconfig))) {
+  if (!has_kubeconfigs()) {
     if (!waiting_logged_) {
       waiting_logged_ = true;
       log_info("waiting for the kubeconfigs", {{"root", config_.topology.root_kubeconfig}});

@@ -262,7 +262,7 @@ std::unique_ptr<topology::ShardPool> ProxyLoop::make_static_pool() {
         if (const auto found = tokens_.find(shard); found == tokens_.end()) {
           headers.set("x-remote-user", shared_.config.own_user);
         } else if (!found->second.empty()) {
-          headers.set("authorization", "Bearer " + found->second);
+          headers.set("authorization", found->second);
         }
       });
 }

@@ -1,0 +1,124 @@
+"""The files of a kcp installation, as its operators have them: kubeconfigs and what they hold (FP-155, FP-156)."""
+import base64
+import json
+import re
+import signal
+import unittest
+
+import front
+import kit
+
+
+def setUpModule():
+    global installation
+    installation = kit.Installation(shards=2).start_for()
+    installation.make_workspace("org", selector={"name": "shard-1"})
+
+
+def root_url():
+    text = (installation.state / "shards" / "root" / "admin.kubeconfig").read_text()
+    return re.search(r"server: \"?(https://[0-9.:]+)", text).group(1)
+
+
+def mapping():
+    return front.entry(installation, "/clusters/", front.CLUSTERS)
+
+
+def proxy_with(root=None, shards=None, *more):
+    flags = [flag for name, path in (("root", root), ("shards", shards)) if path for flag in [f"--{name}-kubeconfig={path}"]]
+    return front.FrontProxy(installation, mapping(), *flags, *more)
+
+
+def serves(proxy):
+    return proxy.client("").get("/clusters/root:org/api/v1/namespaces/default").status == 200
+
+
+class Kubeconfigs(unittest.TestCase):
+    def gate(self, *accepted):
+        gate = front.Gate(installation, root_url(), accepted)
+        self.addCleanup(gate.close)
+        return gate
+
+    def test_FP_155_the_servers_of_shards_stand_elsewhere(self):
+        paths = [front.kubeconfig(installation, front.pair(installation), server) for server in ("", "https://127.0.0.1:1")]
+        absent = front.kubeconfig(installation, front.pair(installation))
+        content = json.loads(absent.read_text())
+        del content["clusters"][0]["cluster"]["server"]
+        absent.write_text(json.dumps(content))
+        for path in (*paths, absent):
+            with proxy_with(None, path) as proxy:
+                self.assertTrue(serves(proxy))
+        # Where the root shard is, only its own kubeconfig says.
+        run = proxy_with(paths[0]).run()
+        self.assertEqual((run.returncode, run.stderr.count("no server for the cluster of context")), (1, 1), run.stderr)
+
+    def test_FP_156_every_kind_of_credential_is_used(self):
+        token = installation.dir / "token"
+        token.write_text("of-a-file\n")
+        basic = "Basic " + base64.b64encode(b"proxy:pass:word").decode()
+        certificate = front.pair(installation)
+        data = {f"{key}-data": base64.b64encode(open(path, "rb").read()).decode() for key, path in certificate.items()}
+        for user, said in (({"token": "plain"}, "Bearer plain"), ({"tokenFile": str(token)}, "Bearer of-a-file"),
+                           ({"username": "proxy", "password": "pass:word"}, basic), (data, None)):
+            gate = self.gate("Bearer plain", "Bearer of-a-file", basic)
+            url = gate.url if said else root_url()
+            with self.subTest(user=list(user)), proxy_with(front.kubeconfig(installation, user, url)) as proxy:
+                self.assertTrue(serves(proxy))
+                if said:
+                    own = [one for one in gate.asked if "X-Remote" not in str(one)]
+                    self.assertTrue(own)
+                    self.assertEqual({value for _, value in own}, {said})
+
+    def test_FP_156_shards_and_peers_are_asked_with_the_credentials_of_their_files(self):
+        gate, asked = self.gate("Bearer of-shards"), set()
+        shards = installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")
+        shown = dict(shards, items=[dict(one, spec=dict(one["spec"], baseURL=gate.url)) for one in shards["items"]
+                                    if one["metadata"]["name"] == "root"])
+
+        def answer(request):
+            asked.add(request.headers.get("Authorization"))
+            return (400, {"kind": "Status", "apiVersion": "v1", "code": 400}) if "watch=" in request.path else (200, shown)
+
+        peer = kit.JsonServer(installation.pki, answer)
+        self.addCleanup(peer.close)
+        peers = front.kubeconfig(installation, {"token": "of-peers"}, peer.url)
+        path = front.kubeconfig(installation, {"token": "of-shards"})
+        with proxy_with(None, path, f"--shard-peer-kubeconfig={peers}") as proxy:
+            self.assertEqual(proxy.client("").get("/clusters/root/api").status, 200)
+            self.assertEqual(asked, {"Bearer of-peers"})
+            self.assertIn(("Bearer of-shards"), {said for where, said in gate.asked if where.startswith("/clusters/*")
+                                                 or where.startswith("/clusters/%2A")})
+            # What callers ask for never has it.
+            self.assertEqual({said for where, said in gate.asked if where == "/clusters/root/api"}, {None})
+
+    def test_FP_156_a_token_that_is_rotated(self):
+        token = installation.dir / "rotated"
+        token.write_text("one")
+        gate = self.gate("Bearer one")
+        with proxy_with(front.kubeconfig(installation, {"tokenFile": str(token)}, gate.url)) as proxy:
+            gate.accepted = {"Bearer two"}
+            kit.replace_file(token, b"two\n")
+            kit.eventually(lambda: "files reloaded" in proxy.log.read_text(), 10, "the new token is seen")
+            gate.asked.clear()
+            proxy.process.send_signal(signal.SIGHUP)
+            kit.replace_file(token, b"")  # nothing is no token: the old one stays
+            kit.eventually(lambda: f"tokenFile: {token} is empty" in proxy.log.read_text(), 10, "a line about it")
+            self.assertTrue(serves(proxy))
+            self.assertNotIn("Bearer one", {said for _, said in gate.asked})
+
+    def test_FP_156_what_is_not_supported_ends_the_start_with_a_line(self):
+        for user, cluster, text in (({"exec": {"command": "aws", "apiVersion": "client.authentication.k8s.io/v1"}}, {}, 'user "me": exec: not supported'),
+                                    ({"auth-provider": {"name": "oidc"}}, {}, 'user "me": auth-provider: not supported'),
+                                    ({"token": "t", "as": "somebody"}, {}, 'user "me": as: not supported'),
+                                    ({"token": "t"}, {"proxy-url": "http://127.0.0.1:1"}, 'cluster "here": proxy-url: not supported'),
+                                    ({}, {}, "no client certificate, token or password")):
+            path = front.kubeconfig(installation, user, root_url(), **cluster)
+            for root, shards in ((path, None), (None, path)):
+                run = proxy_with(root, shards).run()
+                lines = [line for line in run.stderr.splitlines() if not line.startswith("{")]
+                self.assertEqual((run.returncode, len(lines)), (1, 1), run.stderr)
+                self.assertIn(f"{path}: {text}", lines[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
