@@ -207,7 +207,7 @@ ProxyHandler::Answer ProxyHandler::charge(Request&& request, http::ResponseStrea
 ProxyHandler::Answer ProxyHandler::take(Request&& request, http::ResponseStream& stream,
                                         Route&& route, Passed passed) {
   if (route.kind == RouteKind::kOfOneShard) {
-    if (auto refused = admission_.refuse_loop(request.head, stream)) {
+    if (auto refused = admission_.refuse_return(request.head, stream)) {
       return refused;
     }
   }

@@ -8,6 +8,8 @@ import unittest
 import front
 import kit
 
+WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
+
 
 def setUpModule():
     global installation
@@ -118,6 +120,55 @@ class Kubeconfigs(unittest.TestCase):
                 lines = [line for line in run.stderr.splitlines() if not line.startswith("{")]
                 self.assertEqual((run.returncode, len(lines)), (1, 1), run.stderr)
                 self.assertIn(f"{path}: {text}", lines[0])
+
+
+class ShownShards:
+    """A peer that shows the Shards with another external URL: that of the proxy which asks, as kcp's shards have it."""
+
+    def __init__(self):
+        self.shards = installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")
+        self.url = ""
+
+        def answer(request):
+            if "watch=" in request.path:
+                return 400, {"kind": "Status", "apiVersion": "v1", "code": 400}
+            return 200, dict(self.shards, items=[dict(one, spec=dict(one["spec"], externalURL=self.url)) for one in self.shards["items"]])
+
+        self.server = kit.JsonServer(installation.pki, answer)
+        self.flag = f"--shard-peer-kubeconfig={front.kubeconfig(installation, front.pair(installation), self.server.url)}"
+
+
+class Mounts(unittest.TestCase):
+    def mount(self, name, url):
+        pki = installation.pki
+        system = kit.Client(root_url() + "/clusters/root", pki / "serving-ca.crt", pki / "shard-admin.crt", pki / "shard-admin.key")
+        system.must("POST", WORKSPACES, {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}, "spec": {
+            "URL": url, "mount": {"ref": {"apiVersion": "mounts.test/v1", "kind": "Mount", "name": name}}}})
+        self.addCleanup(system.request, "DELETE", f"{WORKSPACES}/{name}")
+        installation.client().must("PATCH", f"{WORKSPACES}/{name}/status", json.dumps({"status": {"phase": "Ready"}}),
+                                   headers={"Content-Type": "application/merge-patch+json"})
+
+    def test_FP_131_mounts_of_workspaces_behind_the_same_proxy(self):
+        peer = ShownShards()
+        self.addCleanup(peer.server.close)
+        here = installation.client("/clusters/root:org").must("GET", "/api/v1/namespaces/default")["metadata"]["annotations"]["kcp.io/cluster"]
+        proxy = proxy_with(None, None, peer.flag)
+        peer.url = f"https://127.0.0.1:{proxy.port}"
+        chain = {f"far-{n}": f"far-{n + 1}" if n < 8 else "org" for n in range(9)}  # "far-0" leads by eight more to the workspace
+        for name, to in {**chain, "itself": "itself", "ping": "pong", "pong": "ping"}.items():
+            self.mount(name, f"{peer.url}/clusters/root:{to}")
+        with proxy:
+            client = proxy.client("")
+            for name, status in (("far-8", 200), ("far-7", 200), ("far-1", 200), ("far-0", 508), ("itself", 508), ("ping", 508)):
+                with self.subTest(name=name):
+                    answer = kit.eventually(lambda n=name, s=status: (a := client.get(f"/clusters/root:{n}/api/v1/namespaces/default")).status == s
+                                            and a, 10, f"{status} of {name}")
+                    if status == 200:
+                        self.assertEqual(answer.json["metadata"]["annotations"]["kcp.io/cluster"], here)
+                    else:
+                        self.assertEqual(answer.json["message"], "proxy loop detected")
+            review = client.must("POST", f"/clusters/root:far-7{kit.SELF_REVIEWS}", kit.SELF_REVIEW)
+            self.assertEqual(review["status"]["userInfo"]["username"], "kcp-admin", "everybody comes as oneself")
 
 
 if __name__ == "__main__":

@@ -176,16 +176,6 @@ TEST(ForwardHeaders, TheRestPassesAsSent_FP153) {
   EXPECT_FALSE(seen.head.headers.contains("accept-encoding"));
 }
 
-TEST(ForwardHeaders, WhenTheRequestWasHereBefore_SaysLoopDetected_FP131) {  // E15
-  Rig rig;
-  http::RequestHead head = Rig::get("/clusters/root/api");
-  head.headers.add("via", "2.0 kintsugi-other, 2.0 kintsugi-test");
-  Answer answer;
-  rig.ask(answer, head);
-  expect_status(answer, 508, "", "proxy loop detected");
-  EXPECT_TRUE(rig.shard.exchanges.empty());
-}
-
 TEST(ForwardHeaders, AnswersCarryADate) {
   Rig rig;
   rig.shard.answer = [](Exchange& exchange) {
