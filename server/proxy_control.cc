@@ -150,6 +150,7 @@ Expected<void> ProxyControl::open() {
       .loop_count = count,
       .trust = trust_});
 
+  tell_loops();
   if (auto result = open_audit_log(*files->audit_policy); !result) {
     return result;
   }

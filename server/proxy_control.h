@@ -60,6 +60,10 @@ class ProxyControl {
   [[nodiscard]] Expected<void> open_audit_log(const auth::AuditPolicy& policy);
   void take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
   [[nodiscard]] proxy::ExplainSources explain_sources();
+  /// What the data loops are asked for and only the control loop knows.
+  void tell_loops();
+  /// As whom a server is asked; see topology::FeedParams.
+  [[nodiscard]] std::string own_name_at(const std::string& server) const;
   /// The files that say how the topology is learned are there.
   [[nodiscard]] bool has_kubeconfigs() const;
   void try_feed();
@@ -103,7 +107,8 @@ class ProxyControl {
   topology::SnapshotPublisher publisher_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   std::shared_ptr<net::TicketKeys> ticket_keys_ = std::make_shared<net::TicketKeys>();
-  ShardTls admin_tls_;  ///< for the feed; empty until it starts
+  ShardTls admin_tls_;                         ///< for the feed; empty until it starts
+  std::shared_ptr<net::TlsContext> root_tls_;  ///< the same
   std::string root_server_;
   std::vector<std::string> peer_servers_;  ///< in the order of the feed's peers
   ShardTls backend_tls_;

@@ -79,6 +79,7 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
       feed_->set_peer_tls(peer_tls);
     }
     admin_tls_ = topology.shards;
+    root_tls_ = topology.root;
     feed_->set_tls(topology.root, topology.shards.common);
     for (const auto& [shard, tls] : topology.shards.own) {
       feed_->set_shard_tls(shard, tls);

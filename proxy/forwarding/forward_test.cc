@@ -371,6 +371,7 @@ TEST(ForwardProbes, MetricsNeedAnIdentityAndAPermission_FP072) {
   other.permissions.allow = true;
   other.ask(allowed, Rig::get("/metrics"));
   EXPECT_EQ(allowed.status, 200);
+  EXPECT_EQ(allowed.body, "kintsugi_of_the_rig 1\n");
 }
 
 TEST(ForwardLimits, ManyWatchesSpreadOverConnectionsAndWritesAreNotDelayed_FP134) {

@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "auth/certificate_end.h"
 #include "base/log.h"
 #include "base/secret_file.h"
+#include "base/strings.h"
 #include "net/server_credential.h"
 #include "server/files.h"
 
@@ -65,6 +67,20 @@ Expected<void> take_file(const std::string& path, std::string& text, bool is_sec
   }
   text = std::move(*read);
   return {};
+}
+
+std::string own_name(const net::TlsContext& context) {
+  const std::string_view said = net::authorization_of(context);
+  if (const std::string name = auth::common_name_of(context.params().certificate_pem);
+      !name.empty()) {
+    return name;
+  }
+  constexpr std::string_view kBasic = "Basic ";
+  if (said.starts_with(kBasic)) {
+    const auto text = base64_decode(said.substr(kBasic.size()));
+    return text ? text->substr(0, text->find(':')) : "";
+  }
+  return said.empty() ? "" : "the bearer of a token";
 }
 
 }  // namespace kintsugi::server

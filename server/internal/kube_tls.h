@@ -27,6 +27,10 @@ using RevocationsPtr = std::shared_ptr<const net::RevocationLists>;
                                                                      const std::string& path,
                                                                      RevocationsPtr revocations);
 
+/// Who one is with a context: name in its certificate, name before a password, or what the token is
+/// for; no secret.
+[[nodiscard]] std::string own_name(const net::TlsContext& context);
+
 /// What `text` holds of a file; unchanged when there is none.
 [[nodiscard]] Expected<void> take_file(const std::string& path, std::string& text,
                                        bool is_secret = false);
