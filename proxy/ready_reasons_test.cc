@@ -24,11 +24,14 @@ std::string told(Rig& rig, const char* target = kAsked) {
 }
 
 TEST(ReadyReasons, WhenTheProxyIsNotReady_FP157_OnlyWhoMayIsToldWhy) {
-  Rig rig(refuse_something);
+  Rig outside(nullptr, refuse_something);
+  outside.ready = false;
+  outside.permissions.allow = true;
+  const std::string withheld = "[-]informer-sync failed: reason withheld\n";
+  EXPECT_NE(told(outside).find(withheld), std::string::npos) << "nobody";
+  Rig rig(nullptr, refuse_something);
   rig.ready = false;
   rig.permissions.allow = true;
-  const std::string withheld = "[-]informer-sync failed: reason withheld\n";
-  EXPECT_NE(told(rig).find(withheld), std::string::npos) << "nobody";
   rig.log_in();
   EXPECT_NE(told(rig).find("[-]informer-sync failed: alpha: /x: 403 not for you\n"),
             std::string::npos);
@@ -43,7 +46,8 @@ TEST(ReadyReasons, WhenTheProxyIsNotReady_FP157_OnlyWhoMayIsToldWhy) {
 }
 
 TEST(ReadyReasons, WhenThereAreNoMetricsYet_FP160_NoEmptyPageIsGiven) {
-  Rig rig([](ProxyHandlerParams& params) { params.metrics = [](const auto& done) { done(""); }; });
+  Rig rig(nullptr,
+          [](ProxyHandlerParams& params) { params.metrics = [](const auto& done) { done(""); }; });
   rig.log_in();
   rig.permissions.allow = true;
   Answer answer;

@@ -171,5 +171,84 @@ class Mounts(unittest.TestCase):
             self.assertEqual(review["status"]["userInfo"]["username"], "kcp-admin", "everybody comes as oneself")
 
 
+class Told(unittest.TestCase):
+    """What the log, the probes and the metrics say to those who run the proxy."""
+
+    def test_FP_157_what_the_root_shard_refuses_is_told_once(self):
+        status = {"now": 403}
+        gate = front.Gate(installation, root_url(), ["Bearer plain"], lambda path: status["now"] if "/apiexports/tenancy" in path else None)
+        self.addCleanup(gate.close)
+        proxy = proxy_with(front.kubeconfig(installation, {"token": "plain"}, gate.url), None)
+        begun, ended = "a server refuses what the proxy asks for itself", "a server answers again what it refused"
+        proxy.begin()
+        self.addCleanup(proxy.__exit__)
+        line = kit.eventually(lambda: next(one for one in proxy.lines() if one["msg"] == begun), 15, "a warning")
+        self.assertEqual((line["level"], line["shard"], line["code"], line["user"], line["message"]),
+                         ("warn", "root", "403", "the bearer of a token", "the gate says 403"))
+        self.assertTrue(line["url"].endswith("/apiexports/tenancy.kcp.io"), line)
+        count = len(gate.asked)
+        kit.eventually(lambda: len(gate.asked) > count + 8, 15, "it goes on asking")
+        self.assertEqual(sum(one["msg"] == begun for one in proxy.lines()), 1)
+        probe = proxy.client("").get("/readyz?verbose")
+        self.assertEqual(probe.status, 500)
+        self.assertIn(b"[-]informer-sync failed: reason withheld", probe.body)  # root, which knows the rights, is not known yet
+        status["now"] = None
+        kit.eventually(lambda: proxy.client("").get("/readyz").status == 200, 15, "ready")
+        kit.eventually(lambda: any(one["msg"] == ended for one in proxy.lines()), 5, "the end of it")
+        self.assertEqual(sum(one["msg"] == begun for one in proxy.lines()), 1)
+
+    def test_FP_157_requests_upstream_are_in_the_log_from_v4_on(self):
+        for level, is_told in (("--v=4", True), ("--v=3", False)):
+            with proxy_with(None, None, level) as proxy:
+                self.assertEqual(proxy.client("").get("/clusters/root:org/api/v1/namespaces/default?secret=x").status, 200)
+                asked = [one for one in proxy.lines() if one["msg"] == "asked"]
+                self.assertEqual(bool(asked), is_told, level)
+                if is_told:
+                    mine = [one for one in asked if one["path"].endswith("/namespaces/default")]
+                    self.assertEqual([(one["server"], one["method"], one["code"]) for one in mine], [("shard-1", "GET", "200")])
+                    self.assertTrue(all(one["ms"].isdigit() for one in asked))
+                    self.assertNotIn("secret", json.dumps(mine))
+
+    def test_FP_160_metrics_of_the_secure_port(self):
+        root = installation.client()
+        root.must("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", {
+            "metadata": {"name": "scraper"}, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]})
+        root.must("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {
+            "metadata": {"name": "scraper"}, "subjects": [{"kind": "User", "name": "scraper", "apiGroup": "rbac.authorization.k8s.io"}],
+            "roleRef": {"kind": "ClusterRole", "name": "scraper", "apiGroup": "rbac.authorization.k8s.io"}})
+        with proxy_with() as proxy:
+            pki = installation.pki
+
+            def scrape(name):
+                pair = kit.make_user(installation.dir, pki, name, []) if name else (None, None)
+                return kit.Client(f"https://127.0.0.1:{proxy.port}", pki / "serving-ca.crt", *pair).get("/metrics")
+
+            self.assertEqual(proxy.client("").get("/clusters/root:org/api").status, 200)
+            answer = kit.eventually(lambda: (a := scrape("scraper")).status == 200 and a, 10, "the metrics")
+            for name in ('kcp_indexed_logicalclusters{shard="root"}', 'kintsugi_shard_up{shard="shard-1"}', "process_cpu_seconds_total"):
+                self.assertIn("\n" + name + " ", answer.body.decode())
+            self.assertEqual((scrape("stranger").status, scrape(None).status), (403, 401))
+
+
+class Machine(unittest.TestCase):
+    """Ports, folders and processes."""
+
+    def test_FP_161_a_port_is_of_one_process(self):
+        with proxy_with() as first:
+            port = f"--secure-port={first.port}"
+            second = proxy_with(None, None, port)
+            run = second.run()
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(f"127.0.0.1:{first.port}: address already in use", run.stderr)
+        with proxy_with(None, None, "--permit-port-sharing") as first:
+            second = proxy_with(None, None, f"--secure-port={first.port}", "--permit-port-sharing")
+            second.port = first.port
+            with second:
+                kit.eventually(lambda: "listening" in second.log.read_text(), 10, "both have the port")
+                self.assertIsNone(first.process.poll())
+                first.__exit__()
+                kit.eventually(lambda: serves(second), 15, "the other one serves")
+
+
 if __name__ == "__main__":
     unittest.main()

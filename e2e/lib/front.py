@@ -48,10 +48,17 @@ class FrontProxy:
         return subprocess.run([str(self.program), *self.arguments], capture_output=True, text=True, timeout=60, check=False,
                               cwd=self.dir)
 
-    def __enter__(self):
+    def begin(self):
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([str(self.program), *self.arguments], stdout=log, stderr=log, cwd=self.dir,
                                             stdin=subprocess.DEVNULL)
+
+    def lines(self):
+        """Those of the log that are whole."""
+        return [json.loads(line) for line in self.log.read_text().splitlines(keepends=True) if line.startswith("{") and line.endswith("\n")]
+
+    def __enter__(self):
+        self.begin()
         try:
             kit.eventually(lambda: self.client("").get("/readyz").status == 200, 20, "ready")
         except BaseException:
