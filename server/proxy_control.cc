@@ -97,17 +97,9 @@ ProxyControl::~ProxyControl() {
 }
 
 Expected<void> ProxyControl::open() {
-  if (auto result = make_directories(config_.data_dir); !result) {
-    return result;
+  if (auto opened = open_store(); !opened) {
+    return opened;
   }
-  store::LmdbParams params;
-  params.directory = config_.data_dir;
-  auto store = store::LmdbStore::open(std::move(params));
-  if (!store) {
-    return fail(std::move(store.error()));
-  }
-  store_ = std::move(*store);
-
   auto files = load_proxy_files(config_);
   if (!files) {
     return fail(std::move(files.error()));

@@ -29,7 +29,7 @@
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_loop.h"
 #include "server/loaded_config.h"
-#include "store/lmdb/lmdb_store.h"
+#include "store/store.h"
 #include "topology/cluster_sweeper.h"
 #include "topology/feed.h"
 #include "topology/import.h"
@@ -54,6 +54,8 @@ class ProxyControl {
  private:
   ProxyControl(LoadProxyConfig reload, LoadedProxyConfig loaded);
   [[nodiscard]] Expected<void> open();
+  /// In `data_dir`; in memory where that cannot be written and nothing has to be kept (FP-158).
+  [[nodiscard]] Expected<void> open_store();
   /// Where the numbers of sequence cursors begin, and what is known of earlier ones.
   [[nodiscard]] Expected<void> begin_sequences();
   [[nodiscard]] Expected<void> open_admin();
@@ -103,7 +105,8 @@ class ProxyControl {
   std::string config_text_;
   net::Loop loop_;
   net::Signals signals_;
-  std::unique_ptr<store::LmdbStore> store_;
+  std::unique_ptr<store::Store> store_;
+  bool keeps_nothing_ = false;  ///< the store is in memory
   topology::SnapshotPublisher publisher_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   std::shared_ptr<net::TicketKeys> ticket_keys_ = std::make_shared<net::TicketKeys>();

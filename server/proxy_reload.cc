@@ -58,6 +58,9 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
   if (auto taken = verifier_->reload(files->client_ca); !taken) {
     return taken;
   }
+  if (keeps_nothing_) {
+    candidate.config.config.topology.groups = config_.topology.groups;
+  }
   std::vector<std::string> stuck = apply_config(config_, std::move(candidate.config.config));
   config_text_ = std::move(candidate.config.text);
   if (admin_ != nullptr) {

@@ -191,7 +191,9 @@ void ProxyControl::start_controllers() {
   partitions_ = std::make_unique<topology::PartitionController>(
       loop_, *objects_, [this] { return world_->shard_table(); });
   endpointslice::SliceDefaults slices = config_.endpoint_slice;
-  slices.make_defaults = config_.topology.groups.slices != proxy::GroupMode::kShard;
+  const proxy::GroupMode mode = config_.topology.groups.slices;
+  slices.make_defaults = mode == proxy::GroupMode::kProxy ||
+                         (mode == proxy::GroupMode::kAuto && !config_.kcp_command_line);
   slices_ = std::make_unique<endpointslice::SliceController>(loop_, *objects_, *world_, slices);
   partitions_->hold();
   slices_->hold();

@@ -1,8 +1,12 @@
 """The files of a kcp installation, as its operators have them: kubeconfigs and what they hold (FP-155, FP-156)."""
 import base64
 import json
+import os
+import pathlib
 import re
+import shutil
 import signal
+import tempfile
 import unittest
 
 import front
@@ -248,6 +252,63 @@ class Machine(unittest.TestCase):
                 self.assertIsNone(first.process.poll())
                 first.__exit__()
                 kit.eventually(lambda: serves(second), 15, "the other one serves")
+
+    def test_FP_158_nothing_is_written_where_nothing_can_be(self):
+        """As the image of kcp's operator has it: another user, and a working directory that is not his."""
+        home = pathlib.Path(tempfile.mkdtemp(dir="/tmp", prefix="kintsugi-fp158-"))
+        self.addCleanup(shutil.rmtree, home, True)
+        user = 65532 if os.getuid() == 0 else os.getuid()
+        files, read_only = home / "files", home / "ro"
+        read_only.mkdir()
+        shutil.copytree(installation.pki, files)
+        shutil.copy(kit.BINARY, home / "kcp-front-proxy")
+        shutil.copy(installation.state / "shards" / "root" / "admin.kubeconfig", files / "admin.kubeconfig")
+        text = mapping().replace(str(installation.pki), str(files))
+        for path in (home, files, *files.iterdir(), home / "kcp-front-proxy"):
+            os.chown(path, user, user)
+        for path in (home, read_only):
+            path.chmod(0o755)
+        (home / "kcp-front-proxy").chmod(0o755)
+        read_only.chmod(0o555)
+        before = sorted(home.rglob("*"))
+
+        def replaced(proxy):
+            proxy.mapping = files / "mapping.yaml"
+            proxy.mapping.write_text(text)
+            os.chown(proxy.mapping, user, user)
+            names = {"--mapping-file": proxy.mapping, "--root-kubeconfig": files / "admin.kubeconfig", "--shards-kubeconfig": files / "admin.kubeconfig"}
+            given = [flag for flag in proxy.arguments if not flag.startswith("--root-directory")]
+            proxy.arguments = [f"{name}={names[name]}" if (name := flag.split("=")[0]) in names else flag.replace(str(installation.pki), str(files))
+                               for flag in given]
+            proxy.program, proxy.dir, proxy.user = home / "kcp-front-proxy", read_only, user
+            return proxy
+
+        for root in ([], ["--root-directory=absent"], [f"--root-directory={read_only}"]):
+            proxy = replaced(proxy_with())
+            proxy.arguments += root
+            with proxy:
+                self.assertTrue(serves(proxy))
+                warned = [line for line in proxy.lines() if line["msg"].startswith("the folder for the proxy's own data cannot be written")]
+                self.assertEqual([(line["flag"], line["folder"]) for line in warned],
+                                 [("--root-directory", str((read_only / "absent" if "absent" in str(root) else read_only / ".kcp" if not root else read_only)
+                                                           / "kintsugi-proxy"))])
+        self.assertEqual([path for path in sorted(home.rglob("*")) if path not in before and path.name != "mapping.yaml"], [])
+        # What has to be kept somewhere ends the start: a serving pair of its own, kinds that it stores.
+        proxy = replaced(proxy_with())
+        proxy.arguments = [flag for flag in proxy.arguments if not flag.startswith("--tls-")]
+        run = proxy.run()
+        self.assertEqual(run.returncode, 1)
+        self.assertRegex(run.stderr, f"--root-directory: {read_only}/.kcp: ")
+
+    def test_FP_159_objects_stay_where_the_shard_has_them(self):
+        slices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
+        shard = kit.Client(root_url() + "/clusters/root", installation.pki / "serving-ca.crt", installation.pki / "shard-admin.crt",
+                           installation.pki / "shard-admin.key")
+        served = shard.get(slices).status == 200
+        with proxy_with() as one, proxy_with() as two:
+            first, second = one.client(), two.client()
+            groups = {group["name"] for group in shard.must("GET", "/apis")["groups"]}
+            print(sorted(groups), served)
 
 
 if __name__ == "__main__":

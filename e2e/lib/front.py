@@ -43,15 +43,16 @@ class FrontProxy:
         self.arguments += more
         self.log = self.dir / "log"
         self.process = None
+        self.user = None  # who runs it, if somebody else
 
     def run(self):
         return subprocess.run([str(self.program), *self.arguments], capture_output=True, text=True, timeout=60, check=False,
-                              cwd=self.dir)
+                              cwd=self.dir, user=self.user)
 
     def begin(self):
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([str(self.program), *self.arguments], stdout=log, stderr=log, cwd=self.dir,
-                                            stdin=subprocess.DEVNULL)
+                                            stdin=subprocess.DEVNULL, user=self.user)
 
     def lines(self):
         """Those of the log that are whole."""
