@@ -89,6 +89,7 @@ net::FetchRequest Informer::request(std::string target, net::UpstreamClass kind)
 }
 
 void Informer::open_watch(std::string target) {
+  asked_ = target;
   const auto current = [token = turn_, turn = *turn_] { return *token == turn; };
   net::StreamCallbacks callbacks;
   callbacks.on_head = [this, current](const http::ResponseHead& head) {
@@ -123,6 +124,7 @@ void Informer::open_watch(std::string target) {
 }
 
 void Informer::fetch_page(std::string target) {
+  asked_ = target;
   const auto current = [token = turn_, turn = *turn_] { return *token == turn; };
   call_ = net::fetch(loop_, *upstream_, request(std::move(target), net::UpstreamClass::kRead),
                      [this, current](Expected<net::FetchResponse> answer) {
@@ -150,7 +152,7 @@ void Informer::take_refusal() {
 void Informer::tell(const InformerFsm::Action& next, int status, std::string_view body) {
   const bool goes_on = next.kind != InformerFsm::Action::Kind::kRest || status == kGone;
   if (heard_ && (status < 400 || !goes_on)) {
-    heard_(fsm_.target(), status, body);
+    heard_(asked_, status, body);
   }
 }
 

@@ -39,8 +39,9 @@ class Informer {
   /// Cancels everything; start() may follow and goes on where it was.
   void stop();
 
-  /// How its questions are answered; of what is refused (a status of 400 and more after which it
-  /// rests) with the body. `heard` must not destroy the informer or call it.
+  /// How its questions are answered, by their targets with the query; of what is refused (a status
+  /// of 400 and more after which it rests) with the body. `heard` must not destroy the informer or
+  /// call it.
   using Heard = std::function<void(std::string_view target, int status, std::string_view body)>;
   void tell_answers(Heard heard) { heard_ = std::move(heard); }
 
@@ -68,6 +69,7 @@ class Informer {
   };
   std::optional<Refusal> refusal_;
   Heard heard_;
+  std::string asked_;  ///< target of the running request
   // Number of the running request; answers to older ones are dropped. Shared with the callbacks,
   // which may outlive the informer by the rest of a turn.
   std::shared_ptr<std::uint64_t> turn_ = std::make_shared<std::uint64_t>(0);

@@ -24,7 +24,9 @@ std::string Refusals::Refusal::text() const {
 void Refusals::heard(const std::string& reader, const std::string& server, std::string_view target,
                      int code, std::string_view body) {
   const std::string path(target.substr(0, target.find('?')));
-  const auto known = refusals_.find(reader);
+  const bool is_watch = target.find("watch=true", path.size()) != std::string_view::npos;
+  const std::string key = reader + (is_watch ? " watch" : "");
+  const auto known = refusals_.find(key);
   if (code < 400) {
     if (known != refusals_.end()) {
       log_warn("a server answers again what it refused",
@@ -33,7 +35,7 @@ void Refusals::heard(const std::string& reader, const std::string& server, std::
     }
     return;
   }
-  Refusal& refusal = refusals_[reader];
+  Refusal& refusal = refusals_[key];
   const std::uint64_t before = refusal.times;
   refusal = {server, path, message_of(body), who_ ? who_(server) : "", code, before + 1};
   if (before == 0) {

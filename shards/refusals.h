@@ -31,8 +31,9 @@ class Refusals {
   explicit Refusals(std::function<std::string(const std::string& server)> who)
       : who_(std::move(who)) {}
 
-  /// How a question was answered. @param reader  who asks, always the same thing in the end: its
-  /// path may change. @param body  of a refusal: a Status or any text
+  /// How a question was answered. Lists and watches of a reader are two things: either may be
+  /// refused alone. @param reader  who asks, always the same thing in the end: its path may change.
+  /// @param body  of a refusal: a Status or any text
   void heard(const std::string& reader, const std::string& server, std::string_view target,
              int code, std::string_view body);
   /// The server is not asked any more.
@@ -41,7 +42,7 @@ class Refusals {
 
  private:
   std::function<std::string(const std::string&)> who_;
-  std::map<std::string, Refusal> refusals_;  ///< by reader
+  std::map<std::string, Refusal> refusals_;  ///< by reader, those of watches apart
 };
 
 }  // namespace kintsugi::shards

@@ -35,11 +35,23 @@ TEST(Refusals, WhenAServerRefusesForLong_FP157_OneLineTellsThatItBegins) {
 
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < 3; ++i) {
-    refusals.heard("reader", "alpha", "/clusters/%2A/things", 200, "");
+    refusals.heard("reader", "alpha", "/clusters/%2A/things?watch=true", 200, "");
   }
   const std::string ended = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(lines_with(ended, "answers again"), 1U) << ended;
   EXPECT_TRUE(refusals.now().empty());
+}
+
+TEST(Refusals, WhenListsAreAnsweredAndWatchesAreNot_FP157_ItIsOneState) {
+  Refusals refusals({});
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 10; ++i) {
+    refusals.heard("reader", "alpha", "/things?limit=500", 200, "");
+    refusals.heard("reader", "alpha", "/things?watch=true&resourceVersion=1", 400, "no watches");
+  }
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(lines_with(told, "\"msg\""), 1U) << told;
+  EXPECT_EQ(refusals.now().front().times, 10U);
 }
 
 TEST(Refusals, WhenTwoReadersAreRefused_FP157_EachHasALineAndAServerThatGoesTakesItsOwn) {

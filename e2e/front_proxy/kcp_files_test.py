@@ -129,14 +129,14 @@ class Kubeconfigs(unittest.TestCase):
 class ShownShards:
     """A peer that shows the Shards with another external URL: that of the proxy which asks, as kcp's shards have it."""
 
-    def __init__(self):
+    def __init__(self, change=lambda one: {}):
         self.shards = installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")
-        self.url = ""
+        self.url = f"https://127.0.0.1:{installation.port}"
 
         def answer(request):
             if "watch=" in request.path:
                 return 400, {"kind": "Status", "apiVersion": "v1", "code": 400}
-            return 200, dict(self.shards, items=[dict(one, spec=dict(one["spec"], externalURL=self.url)) for one in self.shards["items"]])
+            return 200, dict(self.shards, items=[dict(one, spec={**one["spec"], "externalURL": self.url, **change(one)}) for one in self.shards["items"] if change(one) is not None])
 
         self.server = kit.JsonServer(installation.pki, answer)
         self.flag = f"--shard-peer-kubeconfig={front.kubeconfig(installation, front.pair(installation), self.server.url)}"
@@ -301,14 +301,36 @@ class Machine(unittest.TestCase):
         self.assertRegex(run.stderr, f"--root-directory: {read_only}/.kcp: ")
 
     def test_FP_159_objects_stay_where_the_shard_has_them(self):
-        slices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
-        shard = kit.Client(root_url() + "/clusters/root", installation.pki / "serving-ca.crt", installation.pki / "shard-admin.crt",
-                           installation.pki / "shard-admin.key")
-        served = shard.get(slices).status == 200
-        with proxy_with() as one, proxy_with() as two:
-            first, second = one.client(), two.client()
-            groups = {group["name"] for group in shard.must("GET", "/apis")["groups"]}
-            print(sorted(groups), served)
+        """A kcp shard serves topology.kcp.io itself; embedded ones do not, so the gate in front of one does."""
+        group, stored = "/clusters/root/apis/topology.kcp.io/v1alpha1", {}
+
+        def answer(method, path, body):
+            path = path.partition("?")[0]
+            if path == group:
+                return 200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "topology.kcp.io/v1alpha1", "resources": [
+                    {"name": name, "kind": kind, "namespaced": False, "verbs": ["get", "list", "create"]}
+                    for name, kind in (("partitions", "Partition"), ("partitionsets", "PartitionSet"))]}
+            if path == f"{group}/partitions" and method == "POST":
+                value = json.loads(body)
+                stored[value["metadata"]["name"]] = value
+                return 201, value
+            name = path.removeprefix(f"{group}/partitions/")
+            return (200, stored[name]) if name in stored else None
+
+        gate = front.Gate(installation, root_url(), ["Bearer of-shards"], answer=answer)
+        self.addCleanup(gate.close)
+        peer = ShownShards(lambda one: {"baseURL": gate.url} if one["metadata"]["name"] == "root" else None)
+        self.addCleanup(peer.server.close)
+        shards = front.kubeconfig(installation, {"token": "of-shards"})
+        partition = {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": "mine"}, "spec": {}}
+        path = "/apis/topology.kcp.io/v1alpha1/partitions"
+        with proxy_with(None, shards, peer.flag) as one, proxy_with(None, shards, peer.flag) as two:
+            self.assertEqual(one.client().must("POST", path, partition), partition)
+            self.assertEqual(stored, {"mine": partition})
+            for proxy in (one, two):
+                self.assertEqual(proxy.client().must("GET", f"{path}/mine"), partition)
+            one.__exit__()
+            self.assertEqual(two.client().must("GET", f"{path}/mine"), partition)
 
 
 if __name__ == "__main__":

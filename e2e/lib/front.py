@@ -97,9 +97,10 @@ def pair(installation, name="shard-admin"):
 class Gate:
     """A server in front of a shard that knows other credentials than shards do: who shows one of `accepted` (values of
     Authorization) is the shard's administrator there, callers that the proxy asserts are themselves, all others get 401.
-    `refusal(path)` may give a status for what is to be answered instead."""
+    `refusal(path)` may give a status for what is to be answered instead, `answer(method, path, body)` status and JSON."""
 
-    def __init__(self, installation, shard, accepted=(), refusal=lambda path: None):
+    def __init__(self, installation, shard, accepted=(), refusal=lambda path: None, answer=lambda *_: None):
+        self.answer = answer
         self.accepted, self.refusal, self.asked = set(accepted), refusal, []
         pki, gate = installation.pki, self
 
@@ -112,7 +113,10 @@ class Gate:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 status = gate.refusal(self.path) or (None if shown or said in gate.accepted else 401)
                 if status:
-                    return self.refuse(status)
+                    return self.say(status, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status,
+                                             "message": f"the gate says {status}"})
+                if own := gate.answer(self.command, self.path, body):
+                    return self.say(*own)
                 context = ssl.create_default_context(cafile=str(pki / "serving-ca.crt"))
                 name = "proxy-requestheader" if shown and not said else "shard-admin"
                 context.load_cert_chain(pki / f"{name}.crt", pki / f"{name}.key")
@@ -131,9 +135,8 @@ class Gate:
                 self.wfile.write(b"0\r\n\r\n")
                 return None
 
-            def refuse(self, status):
-                text = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status,
-                                   "message": f"the gate says {status}"}).encode()
+            def say(self, status, value):
+                text = json.dumps(value).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text)))
