@@ -237,6 +237,30 @@ class Told(unittest.TestCase):
 class Machine(unittest.TestCase):
     """Ports, folders and processes."""
 
+    def test_the_example_in_configs_serves(self):
+        example, folder = pathlib.Path(__file__).resolve().parents[2] / "configs" / "kcp", pathlib.Path(tempfile.mkdtemp(dir=installation.dir))
+        names = {"tls.crt": "proxy.crt", "tls.key": "proxy.key", "client-ca.crt": "client-ca.crt", "requestheader-ca.crt": "requestheader-ca.crt",
+                 "server-ca.crt": "serving-ca.crt", "requestheader-client.crt": "proxy-requestheader.crt",
+                 "requestheader-client.key": "proxy-requestheader.key"}
+        for name, source in names.items():
+            shutil.copy(installation.pki / source, folder / name)
+        shutil.copy(front.kubeconfig(installation, front.pair(installation), root_url()), folder / "root.kubeconfig")
+        shutil.copy(front.kubeconfig(installation, front.pair(installation)), folder / "shards.kubeconfig")
+        proxy = proxy_with()
+        changes = {"/etc/kcp": str(folder), "https://root.kcp.example:6443": root_url(), "--secure-port=6443": f"--secure-port={proxy.port}"}
+
+        def here(name):
+            text = (example / name).read_text()
+            for old, new in changes.items():
+                text = text.replace(old, new)
+            return text
+
+        (folder / "mapping.yaml").write_text(here("mapping.yaml"))
+        proxy.arguments = here("flags").split()
+        with proxy:
+            self.assertTrue(serves(proxy))
+            self.assertEqual([line for line in proxy.lines() if "is not known" in line["msg"]], [])
+
     def test_FP_161_a_port_is_of_one_process(self):
         with proxy_with() as first:
             port = f"--secure-port={first.port}"
