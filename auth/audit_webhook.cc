@@ -178,8 +178,8 @@ void AuditWebhook::Sender::post_batch() {
   request.kind = net::UpstreamClass::kWrite;
   request.timeout = params_.timeout;
   request.headers.add("content-type", "application/json");
-  if (!params_.bearer.empty()) {
-    request.headers.add("authorization", "Bearer " + params_.bearer);
+  if (!params_.authorization.empty()) {
+    request.headers.add("authorization", params_.authorization);
   }
   request.body = kListBegin;
   for (std::size_t i = 0; i < on_their_way_; ++i) {

@@ -10,6 +10,9 @@
 #include <ctime>
 #include <limits>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace kintsugi::auth {
 namespace {
@@ -46,9 +49,13 @@ std::optional<std::int64_t> first_end_of(std::string_view pem) noexcept {
   return ERR_GET_REASON(cause) == PEM_R_NO_START_LINE ? first : std::nullopt;
 }
 
-bool is_of_organization(std::string_view pem, std::string_view organization) noexcept {
+namespace {
+
+/// Values of one kind in the subject of the first certificate.
+std::vector<std::string> subject_values(std::string_view pem, int kind) {
+  std::vector<std::string> values;
   if (pem.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    return false;
+    return values;
   }
   const std::unique_ptr<BIO, Deleter> source(
       BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
@@ -58,18 +65,27 @@ bool is_of_organization(std::string_view pem, std::string_view organization) noe
   const X509_NAME* const subject =
       certificate == nullptr ? nullptr : X509_get_subject_name(certificate.get());
   for (int i = -1; subject != nullptr;) {
-    i = X509_NAME_get_index_by_NID(subject, NID_organizationName, i);
+    i = X509_NAME_get_index_by_NID(subject, kind, i);
     if (i < 0) {
       break;
     }
     const ASN1_STRING* text = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, i));
-    const std::string_view value(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
-                                 static_cast<std::size_t>(ASN1_STRING_length(text)));
-    if (value == organization) {
-      return true;
-    }
+    values.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+                        static_cast<std::size_t>(ASN1_STRING_length(text)));
   }
-  return false;
+  return values;
+}
+
+}  // namespace
+
+bool is_of_organization(std::string_view pem, std::string_view organization) {
+  const std::vector<std::string> values = subject_values(pem, NID_organizationName);
+  return std::find(values.begin(), values.end(), organization) != values.end();
+}
+
+std::string common_name_of(std::string_view pem) {
+  std::vector<std::string> values = subject_values(pem, NID_commonName);
+  return values.empty() ? std::string() : std::move(values.front());
 }
 
 }  // namespace kintsugi::auth

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace kintsugi::auth {
@@ -12,6 +13,9 @@ namespace kintsugi::auth {
 
 /// Whether the first certificate in a PEM text is of an organization (O), which is a group. False
 /// for what cannot be read.
-[[nodiscard]] bool is_of_organization(std::string_view pem, std::string_view organization) noexcept;
+[[nodiscard]] bool is_of_organization(std::string_view pem, std::string_view organization);
+
+/// The name of the first certificate's subject; "": there is none.
+[[nodiscard]] std::string common_name_of(std::string_view pem);
 
 }  // namespace kintsugi::auth

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/log_level.h"
 #include "base/strings.h"
 #include "base/time.h"
 
@@ -60,10 +61,12 @@ bool is_plain(std::string_view text) {
 
 }  // namespace
 
+bool is_logged(LogLevel level) noexcept { return level <= g_level.load(std::memory_order_relaxed); }
+
 void set_log_level(LogLevel level) { g_level.store(level, std::memory_order_relaxed); }
 
 void log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
-  if (level > g_level.load(std::memory_order_relaxed)) {
+  if (!is_logged(level)) {
     return;
   }
   static const bool terminal = isatty(STDERR_FILENO) == 1;

@@ -22,6 +22,7 @@
 
 #include "base/log.h"
 #include "net/internal/server_connection.h"
+#include "net/port_claim.h"
 
 namespace kintsugi::net {
 namespace {
@@ -135,6 +136,7 @@ class ListenerImpl final : public Listener,
   std::function<void()> drained_;
   bool draining_ = false;
   std::shared_ptr<ListenerGroup::Member> member_;  // null: no group
+  PortClaim claim_;
   Timer pause_, crowd_;
   ListenerStats totals_;  // of what has ended, and the counters
 };
@@ -146,6 +148,11 @@ Expected<void> ListenerImpl::listen() {
     return bound;
   }
   if (::listen(fd_, kBacklog) != 0) {
+    return fail(Errc::kIo, params_.address + ": " + cause_of(errno));
+  }
+  const int on = 1;
+  if (!is_unix_ && params_.reuse_port &&
+      ::setsockopt(fd_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
     return fail(Errc::kIo, params_.address + ": " + cause_of(errno));
   }
   loop_.watch(fd_, *this);
@@ -211,7 +218,8 @@ Expected<void> ListenerImpl::bind_tcp() {
   }
   const int on = 1;
   (void)::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (params_.reuse_port && ::setsockopt(fd_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
+  const bool joins = params_.reuse_port && PortClaim::joins(params_.address, params_.port);
+  if (joins && ::setsockopt(fd_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
     return fail(Errc::kIo, where + ": " + cause_of(errno));
   }
   if (::bind(fd_, &address.any, size) != 0) {
@@ -222,6 +230,7 @@ Expected<void> ListenerImpl::bind_tcp() {
     return fail(Errc::kIo, where + ": " + cause_of(errno));
   }
   port_ = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
+  claim_.take(params_.address, port_);
   return {};
 }
 

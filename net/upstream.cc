@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "net/internal/pool.h"
+#include "net/server_credential.h"
 
 namespace kintsugi::net {
 namespace {
@@ -24,10 +25,16 @@ class UpstreamImpl final : public Upstream {
   http::RequestStream& open(UpstreamClass kind, const http::RequestHead& head,
                             http::ResponseHandler& handler) override {
     Pool& pool = pools_[static_cast<std::size_t>(kind)];
-    if (!head.scheme.empty() && !head.authority.empty()) {
+    const std::string_view authorization =
+        origin_.tls != nullptr ? authorization_of(*origin_.tls) : std::string_view();
+    const bool is_told = authorization.empty() || head.headers.contains("authorization");
+    if (is_told && !head.scheme.empty() && !head.authority.empty()) {
       return pool.open(head, handler);
     }
     http::RequestHead complete = head;
+    if (!is_told) {
+      complete.headers.add("authorization", authorization);
+    }
     if (complete.scheme.empty()) {
       complete.scheme = origin_.params.url.scheme;
     }

@@ -17,6 +17,8 @@
 namespace kintsugi::proxy {
 namespace {
 
+const std::string kWithheld = "reason withheld";
+
 constexpr Duration kMoveSpread = seconds(2);
 constexpr std::size_t kMostWarned = 256;  // URLs of which one warning was written
 
@@ -147,7 +149,7 @@ ProxyHandler::Answer ProxyHandler::go(Request&& request, http::ResponseStream& s
   switch (route.kind) {
     case RouteKind::kProbe:
       return route.reason == RouteReason::kNone
-                 ? probe(request, stream)
+                 ? probe(std::move(request), stream)
                  : serving::answer_error(request.head, stream, krm::method_not_allowed());
     case RouteKind::kMetrics:
       return metrics(std::move(request), stream, route);
@@ -207,7 +209,7 @@ ProxyHandler::Answer ProxyHandler::charge(Request&& request, http::ResponseStrea
 ProxyHandler::Answer ProxyHandler::take(Request&& request, http::ResponseStream& stream,
                                         Route&& route, Passed passed) {
   if (route.kind == RouteKind::kOfOneShard) {
-    if (auto refused = admission_.refuse_loop(request.head, stream)) {
+    if (auto refused = admission_.refuse_return(request.head, stream)) {
       return refused;
     }
   }
@@ -342,11 +344,34 @@ ProxyHandler::Answer ProxyHandler::metrics(Request&& request, http::ResponseStre
   }
   return admission_.with_right_to(
       std::move(request), stream, "/metrics", [this, &stream](const Request& authorized) {
-        return serving::answer_text(authorized.head, stream, 200, params_.metrics());
+        auto waiting = std::make_unique<serving::WaitingRequest>();
+        params_.metrics([weak = waiting->weak(), head = authorized.head,
+                         &stream](const std::string& text) {
+          if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
+            self->go_on(text.empty() ? serving::answer_error(head, stream, serving::not_known_yet())
+                                     : serving::answer_text(head, stream, 200, text));
+          }
+        });
+        return waiting;
       });
 }
 
-ProxyHandler::Answer ProxyHandler::probe(const Request& request, http::ResponseStream& stream) {
+namespace {
+
+/// @param reason  for informer-sync
+std::string probe_text(bool live, bool synced, bool open, const std::string& reason) {
+  std::string text = "[+]ping ok\n";
+  if (!live) {
+    text += synced ? "[+]informer-sync ok\n" : "[-]informer-sync failed: " + reason + "\n";
+    text += open ? "[+]shutdown ok\n" : "[-]shutdown failed: reason withheld\n";
+  }
+  return text + (live ? "livez" : "readyz") +
+         (synced && open ? " check passed\n" : " check failed\n");
+}
+
+}  // namespace
+
+ProxyHandler::Answer ProxyHandler::probe(Request&& request, http::ResponseStream& stream) {
   const http::RequestHead& head = request.head;
   const std::string path = krm::shown_path(head.target);
   const bool live = path.starts_with("/livez");
@@ -360,13 +385,45 @@ ProxyHandler::Answer ProxyHandler::probe(const Request& request, http::ResponseS
   if (ok && !verbose) {
     return serving::answer_text(head, stream, 200, "ok");
   }
-  std::string text = "[+]ping ok\n";
-  if (!live) {
-    text += synced ? "[+]informer-sync ok\n" : "[-]informer-sync failed: reason withheld\n";
-    text += open ? "[+]shutdown ok\n" : "[-]shutdown failed: reason withheld\n";
+  if (!synced && verbose && params_.why_not_ready) {
+    return unready(std::move(request), stream);
   }
-  text += std::string(live ? "livez" : "readyz") + (ok ? " check passed\n" : " check failed\n");
-  return serving::answer_text(head, stream, ok ? 200 : 500, text);
+  return serving::answer_text(head, stream, ok ? 200 : 500,
+                              probe_text(live, synced, open, kWithheld));
+}
+
+/// Shards and their answers are for those alone who may get /readyz as a path in root. Nobody else
+/// is told more than that it is not ready, and neither is anybody while root cannot be asked.
+ProxyHandler::Answer ProxyHandler::unready(Request&& request, http::ResponseStream& stream) {
+  auto waiting = std::make_unique<serving::WaitingRequest>();
+  const auto answer = [this, weak = waiting->weak(), head = request.head,
+                       &stream](const std::string& reason) {
+    if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
+      self->go_on(
+          serving::answer_text(head, stream, 500, probe_text(false, false, !draining_, reason)));
+    }
+  };
+  const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
+  if (identity == nullptr || !identity->user) {
+    answer(kWithheld);
+    return waiting;
+  }
+  auth::Attributes attributes;
+  attributes.user = *identity->user;
+  attributes.cluster = "root";
+  attributes.is_resource = false;
+  attributes.verb = "get";
+  attributes.path = "/readyz";
+  params_.authorizer.authorize(
+      attributes, [this, answer](const Expected<auth::Decision>& decision) {
+        if (decision && decision->allowed) {
+          params_.why_not_ready(
+              [answer](const std::string& text) { answer(text.empty() ? kWithheld : text); });
+        } else {
+          answer(kWithheld);
+        }
+      });
+  return waiting;
 }
 
 void ProxyHandler::set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys) {

@@ -91,7 +91,10 @@ struct ProxyHandlerParams {
   std::function<bool()> ready;  ///< informer-sync
   /// Whether it is known whom shards take the proxy for: before, nothing is forwarded. Empty: yes.
   std::function<bool()> trusted = {};
-  std::function<std::string()> metrics;  ///< text of /metrics
+  /// A text that is made elsewhere; `done` runs on this loop, now or later, once at most.
+  using Text = std::function<void(std::function<void(const std::string& text)> done)>;
+  Text metrics;             ///< of /metrics; "": there is none yet
+  Text why_not_ready = {};  ///< for who may read /readyz. May be empty.
 };
 
 /// What stands behind all gates on one loop: asks the router where a request goes, and lets those
@@ -188,7 +191,8 @@ class ProxyHandler final : public RoutedHandler {
   [[nodiscard]] Answer refuse(const Request& request, http::ResponseStream& stream,
                               const Route& route);
   [[nodiscard]] Answer metrics(Request&& request, http::ResponseStream& stream, const Route& route);
-  [[nodiscard]] Answer probe(const Request& request, http::ResponseStream& stream);
+  [[nodiscard]] Answer unready(Request&& request, http::ResponseStream& stream);
+  [[nodiscard]] Answer probe(Request&& request, http::ResponseStream& stream);
   void count(const Route& route);
   void warn_of_mount(std::string_view url);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,17 +13,33 @@ namespace kintsugi::server {
 /// Server and credentials of one context of a kubeconfig. Texts are PEM.
 struct KubeAccess {
   std::string server;
-  std::string ca_pem, certificate_pem, key_pem, token;
+  std::string ca_pem, certificate_pem, key_pem;
+  std::string token;               ///< what `tokenFile` holds, else `token`
+  std::string username, password;  ///< never beside a token
   std::string server_name;
-  /// insecure-skip-tls-verify: for commands of users; servers verify all the same.
-  bool insecure = false;
+  bool insecure = false;  ///< insecure-skip-tls-verify
+  /// The value of the Authorization header that the credentials make; "": none.
+  [[nodiscard]] std::string authorization() const;
+  /// It says who one is at the server.
+  [[nodiscard]] bool has_credential() const {
+    return !certificate_pem.empty() || !token.empty() || !username.empty();
+  }
 };
 
+/// Whether a kubeconfig is read for its credentials alone: kcp's have an empty `server` where each
+/// shard has a URL of its own (FP-155).
+enum class KubeServer : std::uint8_t { kRequired, kOptional };
+
 /// Reads a kubeconfig: the named context, or the current one. Files that it names are read,
-/// relative to its folder.
-/// @error kConfig names the file and what is missing.
+/// relative to its folder. Source: FP-156; kubernetes/client-go tools/clientcmd, validation.go.
+/// @error kConfig names the file and what is missing; the user and the field of what is not known
+///        here (`exec`, `auth-provider`, `proxy-url`, `as`), so that nobody asks without it.
 [[nodiscard]] Expected<KubeAccess> read_kubeconfig(const std::string& path,
-                                                   std::string_view context = {});
+                                                   std::string_view context = {},
+                                                   KubeServer needs = KubeServer::kRequired);
+
+/// The token that a file holds, without the space around it. @error kConfig, kIo name the file.
+[[nodiscard]] Expected<std::string> read_token_file(const std::string& path);
 
 /// The context of it that the proxy uses: `base`, as kcp's kubeconfigs have it, else "", the
 /// current one.
@@ -33,7 +50,8 @@ struct KubeAccess {
 /// @param origin for messages: the name of the file.
 [[nodiscard]] Expected<KubeAccess> kube_access(const krm::Json& document, const std::string& folder,
                                                const std::string& origin,
-                                               std::string_view context = {});
+                                               std::string_view context = {},
+                                               KubeServer needs = KubeServer::kRequired);
 
 /// The entry of this name in "clusters", "users" or "contexts"; null when there is none.
 [[nodiscard]] const krm::Json* find_named(const krm::Json& document, std::string_view list,

@@ -97,20 +97,17 @@ ProxyControl::~ProxyControl() {
 }
 
 Expected<void> ProxyControl::open() {
-  if (auto result = make_directories(config_.data_dir); !result) {
-    return result;
+  if (auto opened = open_store(); !opened) {
+    return opened;
   }
-  store::LmdbParams params;
-  params.directory = config_.data_dir;
-  auto store = store::LmdbStore::open(std::move(params));
-  if (!store) {
-    return fail(std::move(store.error()));
-  }
-  store_ = std::move(*store);
-
   auto files = load_proxy_files(config_);
   if (!files) {
     return fail(std::move(files.error()));
+  }
+  if (has_kubeconfigs()) {  // what is wrong with them is told now, once (FP-156)
+    if (auto topology = load_topology_files(config_); !topology) {
+      return fail(std::move(topology.error()));
+    }
   }
   auto verifier = auth::ReloadableCertificateVerifier::make(files->client_ca);
   if (!verifier) {
@@ -145,6 +142,7 @@ Expected<void> ProxyControl::open() {
       .loop_count = count,
       .trust = trust_});
 
+  tell_loops();
   if (auto result = open_audit_log(*files->audit_policy); !result) {
     return result;
   }

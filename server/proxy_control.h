@@ -29,7 +29,7 @@
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_loop.h"
 #include "server/loaded_config.h"
-#include "store/lmdb/lmdb_store.h"
+#include "store/store.h"
 #include "topology/cluster_sweeper.h"
 #include "topology/feed.h"
 #include "topology/import.h"
@@ -54,12 +54,20 @@ class ProxyControl {
  private:
   ProxyControl(LoadProxyConfig reload, LoadedProxyConfig loaded);
   [[nodiscard]] Expected<void> open();
+  /// In `data_dir`; in memory where that cannot be written and nothing has to be kept (FP-158).
+  [[nodiscard]] Expected<void> open_store();
   /// Where the numbers of sequence cursors begin, and what is known of earlier ones.
   [[nodiscard]] Expected<void> begin_sequences();
   [[nodiscard]] Expected<void> open_admin();
   [[nodiscard]] Expected<void> open_audit_log(const auth::AuditPolicy& policy);
   void take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
   [[nodiscard]] proxy::ExplainSources explain_sources();
+  /// What the data loops are asked for and only the control loop knows.
+  void tell_loops();
+  /// As whom a server is asked; see topology::FeedParams.
+  [[nodiscard]] std::string own_name_at(const std::string& server) const;
+  /// The files that say how the topology is learned are there.
+  [[nodiscard]] bool has_kubeconfigs() const;
   void try_feed();
   [[nodiscard]] Expected<void> start_feed();
   /// Before anything is known, so that nothing is forwarded: see BackendCheck.
@@ -97,11 +105,13 @@ class ProxyControl {
   std::string config_text_;
   net::Loop loop_;
   net::Signals signals_;
-  std::unique_ptr<store::LmdbStore> store_;
+  std::unique_ptr<store::Store> store_;
+  bool keeps_nothing_ = false;  ///< the store is in memory
   topology::SnapshotPublisher publisher_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   std::shared_ptr<net::TicketKeys> ticket_keys_ = std::make_shared<net::TicketKeys>();
-  ShardTls admin_tls_;  ///< for the feed; empty until it starts
+  ShardTls admin_tls_;                         ///< for the feed; empty until it starts
+  std::shared_ptr<net::TlsContext> root_tls_;  ///< the same
   std::string root_server_;
   std::vector<std::string> peer_servers_;  ///< in the order of the feed's peers
   ShardTls backend_tls_;

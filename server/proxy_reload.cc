@@ -58,6 +58,9 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
   if (auto taken = verifier_->reload(files->client_ca); !taken) {
     return taken;
   }
+  if (keeps_nothing_) {
+    candidate.config.config.topology.groups = config_.topology.groups;
+  }
   std::vector<std::string> stuck = apply_config(config_, std::move(candidate.config.config));
   config_text_ = std::move(candidate.config.text);
   if (admin_ != nullptr) {
@@ -79,6 +82,7 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
       feed_->set_peer_tls(peer_tls);
     }
     admin_tls_ = topology.shards;
+    root_tls_ = topology.root;
     feed_->set_tls(topology.root, topology.shards.common);
     for (const auto& [shard, tls] : topology.shards.own) {
       feed_->set_shard_tls(shard, tls);

@@ -6,7 +6,10 @@
 #include "base/log.h"
 #include "base/secret_file.h"
 #include "base/strings.h"
+#include "proxy/admin/admin.h"
+#include "proxy/admin/why_not_ready.h"
 #include "server/files.h"
+#include "server/internal/kube_tls.h"
 #include "server/proxy_control.h"
 
 namespace kintsugi::server {
@@ -103,6 +106,31 @@ Expected<void> ProxyControl::open_admin() {
     return add(std::move(params), *admin_gate_);
   }
   return {};
+}
+
+void ProxyControl::tell_loops() {
+  const auto at_control = [this](auto make) {
+    return [this, make](std::function<void(std::string)> done) {
+      loop_.post([make, done = std::move(done)] { make(done); });
+    };
+  };
+  shared_->metrics = at_control([this](const std::function<void(std::string)>& done) {
+    if (feed_ == nullptr) {
+      done({});
+      return;
+    }
+    collect([this, done](const std::vector<proxy::LoopReport>& loops) {
+      done(proxy::render_metrics(*feed_, loops, topology_report()));
+    });
+  });
+  shared_->why_not_ready = at_control([this](const std::function<void(std::string)>& done) {
+    done(feed_ != nullptr ? proxy::why_not_ready(*feed_) : "the kubeconfigs are not there yet");
+  });
+}
+
+std::string ProxyControl::own_name_at(const std::string& server) const {
+  const auto& tls = server == "root" ? root_tls_ : admin_tls_.of(server);
+  return tls != nullptr && server != "peers" ? own_name(*tls) : "";
 }
 
 void ProxyControl::collect(std::function<void(std::vector<proxy::LoopReport>)> done) {

@@ -1,9 +1,13 @@
 // What has to be there before the proxy learns the topology.
+#include <unistd.h>
+
 #include "base/log.h"
 #include "server/files.h"
 #include "server/internal/webhook_server.h"
 #include "server/program.h"
 #include "server/proxy_control.h"
+#include "store/lmdb/lmdb_store.h"
+#include "store/memory/memory_store.h"
 
 namespace kintsugi::server {
 namespace {
@@ -18,6 +22,36 @@ void tell_audit_level(const auth::AuditPolicy& policy) {
 }
 
 }  // namespace
+
+Expected<void> ProxyControl::open_store() {
+  Expected<void> made = make_directories(config_.data_dir);
+  if (made) {
+    store::LmdbParams params;
+    params.directory = config_.data_dir;
+    auto store = store::LmdbStore::open(std::move(params));
+    if (store) {
+      store_ = std::move(*store);
+      return {};
+    }
+    made = fail(std::move(store.error()));
+  }
+  proxy::GroupModes& groups = config_.topology.groups;
+  const bool keeps = groups.partitions == proxy::GroupMode::kProxy ||
+                     groups.slices == proxy::GroupMode::kProxy || config_.topology.source != "kcp";
+  if (!config_.kcp_command_line || keeps || ::access(config_.data_dir.c_str(), W_OK) == 0) {
+    const char* const name = config_.kcp_command_line ? "--root-directory" : "data_dir";
+    return fail(std::move(made.error()).at(name));
+  }
+  // Nothing that anybody writes may end up where a restart loses it.
+  groups = {proxy::GroupMode::kShard, proxy::GroupMode::kShard};
+  store_ = std::make_unique<store::MemoryStore>();
+  keeps_nothing_ = true;
+  log_warn("the folder for the proxy's own data cannot be written, none is kept",
+           {{"flag", "--root-directory"},
+            {"folder", config_.data_dir},
+            {"error", made.error().to_string()}});
+  return {};
+}
 
 Expected<void> ProxyControl::open_audit_log(const auth::AuditPolicy& policy) {
   const proxy::AuditConfig& config = config_.audit;
@@ -44,7 +78,7 @@ Expected<void> ProxyControl::open_audit_log(const auth::AuditPolicy& policy) {
     }
     auth::AuditWebhookParams params;
     params.server = std::move(server->upstream);
-    params.bearer = std::move(server->bearer);
+    params.authorization = std::move(server->authorization);
     audit_webhook_ = std::make_unique<auth::AuditWebhook>(std::move(params));
   }
   shared_->audit = auth::audit_into(audit_.get(), audit_webhook_.get());
@@ -62,11 +96,15 @@ void ProxyControl::take_audit_policy(std::shared_ptr<const auth::AuditPolicy> po
   }
 }
 
+bool ProxyControl::has_kubeconfigs() const {
+  const bool needs_files = config_.topology.source != "static";
+  return (!has_root() || file_exists(config_.topology.root_kubeconfig)) &&
+         (!needs_files || file_exists(config_.topology.shards_kubeconfig));
+}
+
 /// The kubeconfigs may not be there yet when the shards start at the same time.
 void ProxyControl::try_feed() {
-  const bool needs_files = config_.topology.source != "static";
-  if ((has_root() && !file_exists(config_.topology.root_kubeconfig)) ||
-      (needs_files && !file_exists(config_.topology.shards_kubeconfig))) {
+  if (!has_kubeconfigs()) {
     if (!waiting_logged_) {
       waiting_logged_ = true;
       log_info("waiting for the kubeconfigs", {{"root", config_.topology.root_kubeconfig}});

@@ -62,6 +62,7 @@ Expected<void> ProxyControl::start_feed() {
   certificates_ = certificate_ends(config_, routes_.get());  // now the kubeconfigs are there, too
   admin_tls_ = files->shards;
   root_server_ = files->root_server;
+  root_tls_ = files->root;
   auto root_upstream = has_root() ? upstream_to(files->root_server, std::move(files->root))
                                   : Expected<net::UpstreamParams>(net::UpstreamParams{});
   if (!root_upstream) {
@@ -84,6 +85,7 @@ Expected<void> ProxyControl::start_feed() {
     return upstream_to(url, is_static ? backend_tls_.of(shard) : admin_tls_.of(shard));
   };
   params.authentication = config_.authentication.workspaces;
+  params.who = [this](const std::string& server) { return own_name_at(server); };
   params.on_ready = [this](bool ready) { tell_ready(ready); };
   params.root_headers = agent_headers();
   params.shard_headers = agent_headers();
@@ -189,7 +191,9 @@ void ProxyControl::start_controllers() {
   partitions_ = std::make_unique<topology::PartitionController>(
       loop_, *objects_, [this] { return world_->shard_table(); });
   endpointslice::SliceDefaults slices = config_.endpoint_slice;
-  slices.make_defaults = config_.topology.groups.slices != proxy::GroupMode::kShard;
+  const proxy::GroupMode mode = config_.topology.groups.slices;
+  slices.make_defaults = mode == proxy::GroupMode::kProxy ||
+                         (mode == proxy::GroupMode::kAuto && !config_.kcp_command_line);
   slices_ = std::make_unique<endpointslice::SliceController>(loop_, *objects_, *world_, slices);
   partitions_->hold();
   slices_->hold();

@@ -135,7 +135,7 @@ class ShardProgram {
       }
       auth::AuditWebhookParams webhook;
       webhook.server = std::move(server->upstream);
-      webhook.bearer = std::move(server->bearer);
+      webhook.authorization = std::move(server->authorization);
       audit_webhook_ = std::make_unique<auth::AuditWebhook>(std::move(webhook));
     }
     if (audit_ != nullptr || audit_webhook_ != nullptr) {

@@ -9,6 +9,9 @@ namespace {
 
 constexpr Duration kHeadTimeout = seconds(30);
 constexpr Duration kPageTimeout = seconds(60);
+constexpr Duration kRefusalTimeout = seconds(2);  // for what a server says about one
+constexpr std::size_t kMostRefusal = 4'096;
+constexpr int kGone = 410;
 
 int retry_after(const http::HeaderList& headers) {
   return parse_decimal<int>(headers.get("retry-after")).value_or(0);
@@ -50,6 +53,7 @@ void Informer::stop() { perform(fsm_.stop()); }
 void Informer::cancel() {
   ++*turn_;
   timer_.cancel();
+  refusal_.reset();
   if (call_ != nullptr) {
     // May run inside a callback of this very call, so it dies at the end of the turn.
     loop_.defer([dead = std::shared_ptr<net::Call>(std::move(call_))] { (void)dead; });
@@ -85,20 +89,33 @@ net::FetchRequest Informer::request(std::string target, net::UpstreamClass kind)
 }
 
 void Informer::open_watch(std::string target) {
+  asked_ = target;
   const auto current = [token = turn_, turn = *turn_] { return *token == turn; };
   net::StreamCallbacks callbacks;
   callbacks.on_head = [this, current](const http::ResponseHead& head) {
-    if (current()) {
-      perform(fsm_.on_head(head.status, retry_after(head.headers), loop_.now()));
+    if (!current()) {
+      return;
     }
+    if (head.status >= 400 && heard_) {
+      refusal_ = Refusal{head.status, retry_after(head.headers), {}};
+      timer_.start(kRefusalTimeout, [this] { take_refusal(); });
+      return;
+    }
+    auto next = fsm_.on_head(head.status, retry_after(head.headers), loop_.now());
+    tell(next, head.status, {});
+    perform(std::move(next));
   };
   callbacks.on_data = [this, current](std::string_view bytes) {
-    if (current()) {
+    if (current() && refusal_) {
+      refusal_->body.append(bytes.substr(0, kMostRefusal - refusal_->body.size()));
+    } else if (current()) {
       perform(fsm_.on_data(bytes, loop_.now()));
     }
   };
   callbacks.on_end = [this, current](Errc cause) {
-    if (current()) {
+    if (current() && refusal_) {
+      take_refusal();
+    } else if (current()) {
       perform(fsm_.on_end(cause, loop_.now()));
     }
   };
@@ -107,16 +124,36 @@ void Informer::open_watch(std::string target) {
 }
 
 void Informer::fetch_page(std::string target) {
+  asked_ = target;
   const auto current = [token = turn_, turn = *turn_] { return *token == turn; };
   call_ = net::fetch(loop_, *upstream_, request(std::move(target), net::UpstreamClass::kRead),
                      [this, current](Expected<net::FetchResponse> answer) {
                        if (!current()) {
                          return;
                        }
-                       perform(answer ? fsm_.on_page(answer->status, retry_after(answer->headers),
-                                                     answer->body, loop_.now())
-                                      : fsm_.on_page_failed(answer.error().code(), loop_.now()));
+                       if (!answer) {
+                         return perform(fsm_.on_page_failed(answer.error().code(), loop_.now()));
+                       }
+                       auto next = fsm_.on_page(answer->status, retry_after(answer->headers),
+                                                answer->body, loop_.now());
+                       const std::string_view said = answer->status < 400 ? "" : answer->body;
+                       tell(next, answer->status, said.substr(0, kMostRefusal));
+                       perform(std::move(next));
                      });
+}
+
+void Informer::take_refusal() {
+  const Refusal refusal = *std::exchange(refusal_, std::nullopt);
+  auto next = fsm_.on_head(refusal.status, refusal.retry_after, loop_.now());
+  tell(next, refusal.status, refusal.body);
+  perform(std::move(next));
+}
+
+void Informer::tell(const InformerFsm::Action& next, int status, std::string_view body) {
+  const bool goes_on = next.kind != InformerFsm::Action::Kind::kRest || status == kGone;
+  if (heard_ && (status < 400 || !goes_on)) {
+    heard_(asked_, status, body);
+  }
 }
 
 }  // namespace kintsugi::shards

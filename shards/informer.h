@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "http/headers.h"
 #include "net/loop.h"
@@ -35,12 +39,20 @@ class Informer {
   /// Cancels everything; start() may follow and goes on where it was.
   void stop();
 
+  /// How its questions are answered, by their targets with the query; of what is refused (a status
+  /// of 400 and more after which it rests) with the body. `heard` must not destroy the informer or
+  /// call it.
+  using Heard = std::function<void(std::string_view target, int status, std::string_view body)>;
+  void tell_answers(Heard heard) { heard_ = std::move(heard); }
+
   [[nodiscard]] const InformerFsm& machine() const noexcept { return fsm_; }
 
  private:
   void perform(InformerFsm::Action action);
   void cancel();
   void open_watch(std::string target);
+  void take_refusal();
+  void tell(const InformerFsm::Action& next, int status, std::string_view body);
   void fetch_page(std::string target);
   [[nodiscard]] net::FetchRequest request(std::string target, net::UpstreamClass kind) const;
 
@@ -50,6 +62,14 @@ class Informer {
   net::Upstream* upstream_ = nullptr;
   std::unique_ptr<net::Call> call_;
   net::Timer timer_;
+  /// The answer to a watch that was refused, while its body comes.
+  struct Refusal {
+    int status, retry_after;
+    std::string body;
+  };
+  std::optional<Refusal> refusal_;
+  Heard heard_;
+  std::string asked_;  ///< target of the running request
   // Number of the running request; answers to older ones are dropped. Shared with the callbacks,
   // which may outlive the informer by the rest of a turn.
   std::shared_ptr<std::uint64_t> turn_ = std::make_shared<std::uint64_t>(0);

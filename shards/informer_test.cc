@@ -126,6 +126,26 @@ TEST_F(InformerTest, WhenDestroyedInTheMiddle_NothingRunsLater) {
   EXPECT_TRUE(sink.objects.empty());
 }
 
+TEST_F(InformerTest, FP157_WhenTheServerRefuses_TheBodyIsHeardAndTheEnd) {
+  server.serve("/things", 403, "not for you");
+  auto upstream = net::Upstream::make(loop, FakeServer::upstream(server.url()));
+  std::vector<std::string> heard;
+  Informer informer(loop, params, headers, sink);
+  informer.tell_answers([&](std::string_view target, int status, std::string_view body) {
+    heard.push_back(std::string(target.substr(0, target.find('?'))) + " " + std::to_string(status) +
+                    " " + std::string(body));
+    EXPECT_NE(target.find("watch=true"), std::string_view::npos);
+  });
+  informer.start(*upstream);
+  ASSERT_TRUE(run_until(loop, [&] { return heard.size() >= 3; }));
+  EXPECT_EQ(heard, (std::vector<std::string>(heard.size(), heard.front())));
+  EXPECT_EQ(heard.front(), "/things 403 not for you");
+  EXPECT_EQ(sink.refused, static_cast<int>(heard.size()));
+  server.serve("/things", 0, "");
+  ASSERT_TRUE(run_until(loop, [&] { return sink.synced == 1; }));
+  EXPECT_EQ(heard.back(), "/things 200 ");
+}
+
 class ShardClientTest : public ::testing::Test {
  protected:
   ShardClientTest() : server(loop), other(loop) {

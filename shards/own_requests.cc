@@ -5,9 +5,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/log.h"
+#include "base/log_level.h"
 #include "krm/request_info.h"
 #include "krm/request_target.h"
+#include "shards/answer_log.h"
 
 namespace kintsugi::shards {
 namespace {
@@ -109,6 +110,14 @@ std::unique_ptr<net::Call> own_fetch(net::Loop& loop, net::Upstream& upstream,
                                      net::FetchRequest request,
                                      std::function<void(Expected<net::FetchResponse>)> done) {
   if (may_be_sent(request)) {
+    if (is_logged(LogLevel::kDebug)) {
+      done = [done = std::move(done), server = upstream.params().url.authority(),
+              method = request.method, target = request.target, &loop,
+              begun = loop.now()](Expected<net::FetchResponse> answer) {
+        log_answer(server, method, target, answer ? answer->status : 0, loop.now() - begun);
+        done(std::move(answer));
+      };
+    }
     return net::fetch(loop, upstream, std::move(request), std::move(done));
   }
   return std::make_unique<NotSent>(loop, [done = std::move(done)] {

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "krm/path_prefixes.h"
 #include "topology/internal/feed_identity.h"
 #include "topology/internal/feed_shard.h"
 #include "topology/internal/shard_source.h"
@@ -17,12 +18,19 @@ namespace kintsugi::topology {
 using krm::Json;
 using shards::ObjectKey;
 
+namespace {
+
+const std::string kRoot = "root";  // the server of the root kubeconfig
+
+}  // namespace
+
 class Feed::Impl final : public FeedCore, public shards::InformerSink {
  public:
   Impl(net::Loop& loop, FeedParams params, SnapshotPublisher& publisher)
       : loop_(loop),
         params_(std::move(params)),
         publisher_(publisher),
+        refusals_(params_.who),
         root_(params_.has_root ? net::Upstream::make(loop, params_.root) : nullptr),
         publish_timer_(loop),
         ready_timer_(loop) {
@@ -30,7 +38,10 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
       identities_ = std::make_unique<IdentityReader>(
           loop, *root_,
           IdentityReader::Params{params_.identity_poll, params_.identity_pause,
-                                 params_.identity_refresh, params_.root_headers},
+                                 params_.identity_refresh, params_.root_headers,
+                                 [this](std::string_view target, int code, std::string_view body) {
+                                   refusals_.heard(std::string(target), kRoot, target, code, body);
+                                 }},
           [this](std::string_view name, const std::string& hash) { take_identity(name, hash); });
     }
     if (params_.lists_shards) {
@@ -43,6 +54,10 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
                                                             .headers = params_.root_headers,
                                                             .seed = params_.seed},
                                         *this);
+      shard_list_->tell_answers([this](std::string_view target, int code, std::string_view body) {
+        const bool at_peers = target.starts_with(krm::kServicesPrefix);
+        refusals_.heard("shards", at_peers ? "peers" : kRoot, target, code, body);
+      });
     }
   }
   ~Impl() = default;
@@ -64,6 +79,7 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
     return index_;
   }
   const std::vector<FeedListener*>& listeners() const override { return listeners_; }
+  shards::Refusals& refusals() override { return refusals_; }
   void touched() override;
   void refused() override {
     if (identities_ != nullptr) {
@@ -87,6 +103,7 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
   SnapshotPublisher& publisher_;
   Index index_;
   std::vector<FeedListener*> listeners_;
+  shards::Refusals refusals_;
   std::unique_ptr<net::Upstream> root_;
   std::unique_ptr<IdentityReader> identities_;             ///< null without a root shard
   std::unique_ptr<ShardSource> shard_list_;                ///< null with source `objects`
@@ -191,6 +208,7 @@ void Feed::Impl::on_delete(const ObjectKey& key) {
     return;
   }
   at->second->stop();
+  refusals_.forget(std::string(key.name));
   loop_.defer([dead = std::shared_ptr<ShardFeed>(std::move(at->second))] { (void)dead; });
   shards_.erase(at);
   const SnapshotPtr before = index_.freeze();  // keeps the row for the listeners
@@ -325,6 +343,8 @@ std::vector<Feed::ShardStatus> Feed::status() const {
   }
   return all;
 }
+
+std::vector<shards::Refusals::Refusal> Feed::refusals() const { return impl_->refusals_.now(); }
 
 Feed::Stats Feed::stats() const noexcept { return impl_->stats_; }
 

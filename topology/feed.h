@@ -11,6 +11,7 @@
 #include "krm/json.h"
 #include "net/loop.h"
 #include "net/upstream.h"
+#include "shards/refusals.h"
 #include "topology/index.h"
 #include "topology/snapshot.h"
 
@@ -97,6 +98,9 @@ struct FeedParams {
   Duration publish_after = milliseconds(5);  ///< changes that come together are published together
   Duration ready_limit = seconds(30);        ///< readiness waits no longer for a shard (FP-141)
   std::uint64_t seed = 1;
+  /// As whom a server is asked: a shard, "root" (with the root kubeconfig) or "peers". May be
+  /// empty.
+  std::function<std::string(const std::string& server)> who;
   /// Called with each change of Feed::ready(). May be empty.
   std::function<void(bool)> on_ready;
 };
@@ -159,6 +163,8 @@ class Feed {
   };
   /// For /debug/shards and metrics.
   [[nodiscard]] std::vector<ShardStatus> status() const;
+  /// What is refused to the proxy now (FP-157).
+  [[nodiscard]] std::vector<shards::Refusals::Refusal> refusals() const;
   struct Stats {
     std::uint64_t changes = 0;
     std::uint64_t publications = 0;

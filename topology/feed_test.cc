@@ -345,5 +345,34 @@ TEST_F(FeedTest, WhenDestroyedWhileRunning_StopsQuietly) {
   EXPECT_EQ(answer("root:org"), "beta/one") << "the last snapshot stays";
 }
 
+TEST_F(FeedTest, FP157_WhenServersRefuse_WhatAndWhyIsKnownUntilTheyAnswer) {
+  root.serve(kExports + "tenancy.kcp.io", 403, R"({"message":"exports are forbidden"})");
+  params.who = [](const std::string& server) { return "me-at-" + server; };
+  start();
+  ASSERT_TRUE(until([&] { return feed->refusals().size() == 1; }));
+  EXPECT_EQ(feed->refusals().front().text(), "root: " + kExports +
+                                                 "tenancy.kcp.io: 403 exports are forbidden "
+                                                 "(asked as me-at-root)");
+  ASSERT_TRUE(until([&] { return feed->refusals().front().times > 5; }));
+  EXPECT_FALSE(feed->ready());
+  beta.remove_collection(kClusters);  // 404
+  root.serve(kExports + "tenancy.kcp.io", 200, identity("h1"));
+  ASSERT_TRUE(until(
+      [&] { return feed->refusals().size() == 1 && feed->refusals().front().server == "beta"; }));
+  EXPECT_EQ(feed->refusals().front().path, kClusters);
+  EXPECT_EQ(feed->refusals().front().code, 404);
+  beta.add_collection(kClusters);
+  put_cluster(beta, "one", "root:org");
+  ASSERT_TRUE(until([&] { return feed->ready() && feed->refusals().empty(); }));
+}
+
+TEST_F(FeedTest, FP157_WhenAShardGoes_ItRefusesNothingAnyMore) {
+  beta.remove_collection(kClusters);
+  start();
+  ASSERT_TRUE(until([&] { return feed->refusals().size() == 1; }));
+  root.remove(kShards, "root", "beta");
+  ASSERT_TRUE(until([&] { return feed->refusals().empty(); }));
+}
+
 }  // namespace
 }  // namespace kintsugi::topology

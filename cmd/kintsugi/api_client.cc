@@ -86,7 +86,7 @@ Expected<std::unique_ptr<ApiClient>> ApiClient::make(const server::KubeAccess& a
   }
   std::unique_ptr<ApiClient> client(new ApiClient());
   client->server_ = base;
-  client->token_ = access.token;
+  client->authorization_ = access.authorization();
   params.url = std::move(*url);
   params.max_connections = 1;
   client->upstream_ = net::Upstream::make(client->loop_, std::move(params));
@@ -112,8 +112,8 @@ Expected<net::FetchResponse> ApiClient::exchange(const std::string& method,
   request.target = target;
   request.headers.add("accept", "application/json");
   request.headers.add("user-agent", std::string("kintsugi-ws/") + version());
-  if (!token_.empty()) {
-    request.headers.add("authorization", "Bearer " + token_);
+  if (!authorization_.empty()) {
+    request.headers.add("authorization", authorization_);
   }
   if (!body.empty()) {
     request.headers.add("content-type", "application/json");

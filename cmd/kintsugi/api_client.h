@@ -41,7 +41,7 @@ class ApiClient {
   [[nodiscard]] Error unreachable(const Error& cause) const;
 
   net::Loop loop_;
-  std::string server_, token_;
+  std::string server_, authorization_;
   Duration limit_ = seconds(60);
   std::unique_ptr<net::Upstream> upstream_;
 };

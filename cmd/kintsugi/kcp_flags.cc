@@ -399,8 +399,10 @@ Expected<void> ensure_serving_pair(const KcpFlagValues& values, const std::strin
       server::file_exists(config.listener.key_file)) {
     return {};
   }
+  const char* const flag =
+      value_of(values, "cert-dir", "").empty() ? "--root-directory" : "--cert-dir";
   if (auto made = server::make_directories(folder); !made) {
-    return made;
+    return fail(std::move(made.error()).at(flag));
   }
   auto authority = net::make_ca("localhost-ca", kSelfSignedDays);
   if (!authority) {
@@ -417,7 +419,7 @@ Expected<void> ensure_serving_pair(const KcpFlagValues& values, const std::strin
     return fail(std::move(pair.error()));
   }
   if (auto result = server::write_file(config.listener.key_file, pair->key_pem, 0600); !result) {
-    return result;
+    return fail(std::move(result.error()).at(flag));
   }
   return server::write_file(config.listener.cert_file,
                             pair->certificate_pem + authority->certificate_pem);
@@ -512,6 +514,8 @@ Expected<void> apply_kcp_flags(const KcpFlagValues& values, bool alone, ProxyCon
     config.listener.max_streams = 100;
     config.data_dir = root + "/kintsugi-proxy";
     config.endpoint_slice.consumers = endpointslice::Consumers::kRequired;
+    // Objects stay where kcp has them; to store them here is a choice in --config (FP-159).
+    config.topology.groups = {proxy::GroupMode::kAuto, proxy::GroupMode::kAuto};
     config.authentication.webhook.version = "v1beta1";
   }
   for (const Effect& effect : effects()) {

@@ -86,6 +86,17 @@ TEST(KcpFlags, WhenTheTableIsRead_EveryNameIsThereOnce) {
   EXPECT_GE(names.size(), 58U);
 }
 
+TEST(KcpFlags, WhenTheyAreAlone_FP159_ObjectsStayAtTheShards) {
+  for (const bool alone : {true, false}) {
+    proxy::ProxyConfig config;
+    config.listener.cert_file = "known";  // none is made
+    ASSERT_TRUE(apply_kcp_flags({}, alone, config));
+    const auto expected = alone ? proxy::GroupMode::kAuto : proxy::GroupMode::kProxy;
+    EXPECT_EQ(config.topology.groups.partitions, expected);
+    EXPECT_EQ(config.topology.groups.slices, expected);
+  }
+}
+
 TEST(KcpFlags, WhenAnIssuerIsGiven_ItIsInTheConfiguration) {
   proxy::ProxyConfig config;
   config.listener.cert_file = "known";  // none is made

@@ -46,16 +46,6 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// What a user entry asks for and only kubectl does; "" when there is nothing.
-std::string beyond_us(const Json* user) {
-  for (const char* field : {"exec", "auth-provider", "username"}) {
-    if (user != nullptr && user->at({"user", field}) != nullptr) {
-      return field;
-    }
-  }
-  return {};
-}
-
 unsigned mode_of(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 0777U : kNewMode;
@@ -150,11 +140,6 @@ Expected<server::KubeAccess> KubeconfigSet::access() const {
   const Json* context = find("contexts", current_);
   if (context != nullptr) {
     const std::string_view user = context->text({"context", "user"});
-    if (const std::string field = beyond_us(find("users", user)); !field.empty()) {
-      return fail(Errc::kConfig, "the user \"" + std::string(user) +
-                                     "\" of the kubeconfig logs in by \"" + field +
-                                     "\"; here only client certificates and tokens are known");
-    }
     take("clusters", context->text({"context", "cluster"}));
     take("users", user);
   }

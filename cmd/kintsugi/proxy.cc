@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/proxy_flags.h"
+#include "net/port_claim.h"
 #include "server/proxy_control.h"
 
 namespace kintsugi::cmd {
@@ -40,6 +41,10 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
     if (auto confined = server::confine(line->confinement); !confined) {
       return complain("proxy", std::string(confined.error().message()));
     }
+  }
+  const auto sharing = line->flags.find("permit-port-sharing");
+  if (sharing != line->flags.end() && sharing->second.back() == "true") {
+    net::permit_port_sharing();
   }
   auto loaded = load_proxy_config(*line);
   if (!loaded) {

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
+import front
 import kit
 
 SERVICES = "/services/apiexport/root/tenancy.kcp.io/clusters/root/api"
@@ -33,64 +34,14 @@ def root_url():
 
 
 def entry(path, url, **more):
-    pki = installation.pki
-    lines = [f"path: {path}", f"backend: {url}", f"backend_server_ca: {pki}/serving-ca.crt",
-             f"proxy_client_cert: {pki}/proxy-requestheader.crt", f"proxy_client_key: {pki}/proxy-requestheader.key",
-             *(f"{key}: {value}" for key, value in more.items())]
-    return "- " + "\n  ".join(lines) + "\n"
+    return front.entry(installation, path, url, **more)
 
 
-CLUSTERS = "https://not.used:1"
+def front_proxy(mapping, *more, flags=None):
+    return front.FrontProxy(installation, mapping, *more, flags=flags)
 
 
-class FrontProxy:
-    """The binary under kcp's name, with the flags that sharded-test-server passes."""
-
-    def __init__(self, mapping, *more, flags=None):
-        self.dir = pathlib.Path(tempfile.mkdtemp(dir=installation.dir, prefix="front-"))
-        self.port = kit.free_port()
-        self.mapping = self.dir / "mapping.yaml"
-        self.mapping.write_text(mapping)
-        self.program = self.dir / "kcp-front-proxy"
-        self.program.symlink_to(kit.BINARY)
-        pki, kubeconfig = installation.pki, installation.state / "shards" / "root" / "admin.kubeconfig"
-        self.arguments = flags if flags is not None else [
-            "--bind-address=127.0.0.1", f"--mapping-file={self.mapping}", f"--root-directory={self.dir}",
-            f"--root-kubeconfig={kubeconfig}", f"--shards-kubeconfig={kubeconfig}", f"--client-ca-file={pki}/client-ca.crt",
-            "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
-            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-            f"--requestheader-client-ca-file={pki}/requestheader-ca.crt", "--requestheader-allowed-names=kcp-front-proxy",
-            f"--tls-cert-file={pki}/proxy.crt", f"--tls-private-key-file={pki}/proxy.key", f"--secure-port={self.port}",
-            "--v=4"]
-        self.arguments += more
-        self.log = self.dir / "log"
-        self.process = None
-
-    def run(self):
-        return subprocess.run([str(self.program), *self.arguments], capture_output=True, text=True, timeout=60, check=False,
-                              cwd=self.dir)
-
-    def __enter__(self):
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen([str(self.program), *self.arguments], stdout=log, stderr=log, cwd=self.dir,
-                                            stdin=subprocess.DEVNULL)
-        try:
-            kit.eventually(lambda: self.client("").get("/readyz").status == 200, 20, "ready")
-        except BaseException:
-            self.__exit__()
-            print(self.log.read_text(errors="replace")[-3000:])
-            raise
-        return self
-
-    def __exit__(self, *_):
-        if self.process and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-    def client(self, path="/clusters/root", cert="admin", ca=None):
-        pki = installation.pki
-        pair = (pki / f"{cert}.crt", pki / f"{cert}.key") if cert else (None, None)
-        return kit.Client(f"https://127.0.0.1:{self.port}{path}", ca or pki / "serving-ca.crt", *pair)
+CLUSTERS = front.CLUSTERS
 
 
 def peer_kubeconfig(*servers):
@@ -122,7 +73,7 @@ class Peers(unittest.TestCase):
         self.addCleanup(peer.close)
         dead = f"https://127.0.0.1:{kit.free_port()}"
         flags = [f"--shard-peer-kubeconfig={peer_kubeconfig(dead)}", f"--shard-peer-kubeconfig={peer_kubeconfig(peer.url, dead)}"]
-        with FrontProxy(entry("/clusters/", CLUSTERS), *flags) as proxy:
+        with front_proxy(entry("/clusters/", CLUSTERS), *flags) as proxy:
             self.assertTrue(all(path.startswith("/services/admin/apis/core.kcp.io/v1alpha1/shards?") for path in asked), asked)
             client = proxy.client("")
             self.assertEqual(client.get("/clusters/root/api").status, 200)
@@ -133,14 +84,14 @@ class Peers(unittest.TestCase):
 
     def test_FP_154_without_a_peer_they_are_read_at_the_root_shard(self):
         dead = [f"https://127.0.0.1:{kit.free_port()}" for _ in range(2)]
-        with FrontProxy(entry("/clusters/", CLUSTERS), f"--shard-peer-kubeconfig={peer_kubeconfig(*dead)}") as proxy:
+        with front_proxy(entry("/clusters/", CLUSTERS), f"--shard-peer-kubeconfig={peer_kubeconfig(*dead)}") as proxy:
             self.assertEqual(proxy.client("").get("/clusters/root:org/api").status, 200)
             self.assertIn("no peer shows the Shards, they are read at the root shard", proxy.log.read_text())
 
     def test_FP_154_what_is_wrong_with_the_file_is_one_line(self):
         path = peer_kubeconfig("https://127.0.0.1:1/clusters/root")
         for file, text in (("/no/such", "--shard-peer-kubeconfig: /no/such"), (path, "must have no path")):
-            proxy = FrontProxy(entry("/clusters/", CLUSTERS), f"--shard-peer-kubeconfig={file}")
+            proxy = front_proxy(entry("/clusters/", CLUSTERS), f"--shard-peer-kubeconfig={file}")
             if file == path:
                 with proxy.log.open("ab") as log:
                     proxy.process = subprocess.Popen([str(proxy.program), *proxy.arguments], stdout=log, stderr=log, cwd=proxy.dir)
@@ -159,7 +110,7 @@ class DropIn(unittest.TestCase):
             self.addCleanup(one.close)
         mapping = (entry("/clusters/", CLUSTERS) + entry("/e2e/clusters/{cluster}/", e2e.url + "/base/")
                    + entry("/", fallback.url, user_header="X-User") + entry("/services/fixed/", static.url, static="true"))
-        with FrontProxy(mapping) as proxy:
+        with front_proxy(mapping) as proxy:
             outside = proxy.client("")
             self.assertEqual(outside.get("/clusters/root:org/api/v1/namespaces/default").status, 200)
             got = outside.must("GET", "/e2e/clusters/root:org/foo?x=%zz", headers={"X-Remote-User": "evil"})
@@ -186,7 +137,7 @@ class DropIn(unittest.TestCase):
 
     def test_FP_105_a_mapping_file_without_entries(self):
         # The pair of --shards-kubeconfig is an administrator's: where shards do not take it for a proxy's, nobody gets in.
-        proxy = FrontProxy("")
+        proxy = front_proxy("")
         run = proxy.run()
         self.assertEqual(run.returncode, 1)
         self.assertEqual(len([line for line in run.stderr.splitlines() if "does not assert identities" in line]), 1, run.stderr)
@@ -211,7 +162,7 @@ class DropIn(unittest.TestCase):
 
         kit.eventually(believes, 10, "the shard believes the pair")
         for mapping in ("", "[]\n"):
-            with FrontProxy(mapping, f"--shards-kubeconfig={kubeconfig}") as proxy:
+            with front_proxy(mapping, f"--shards-kubeconfig={kubeconfig}") as proxy:
                 outside = proxy.client("")
                 self.assertEqual(outside.get("/clusters/root:org/api/v1/namespaces/default").status, 200)
                 review = proxy.client().must("POST", kit.SELF_REVIEWS, kit.SELF_REVIEW)
@@ -221,7 +172,7 @@ class DropIn(unittest.TestCase):
         many = backend("many")
         self.addCleanup(many.close)
         mapping = "".join(entry(f"/x{n}/{{cluster}}/", many.url) for n in range(1000))
-        with FrontProxy(entry("/clusters/", CLUSTERS) + mapping) as proxy:
+        with front_proxy(entry("/clusters/", CLUSTERS) + mapping) as proxy:
             self.assertEqual(proxy.client("").must("GET", "/x999/root/y")["path"], "/x999/root/y")
             self.assertEqual(proxy.client("").get("/x1000/root/y").status, 404)
 
@@ -230,7 +181,7 @@ class DropIn(unittest.TestCase):
         good = [f"--root-kubeconfig={kubeconfig}", f"--shards-kubeconfig={kubeconfig}", f"--client-ca-file={pki}/client-ca.crt"]
 
         def fails(*flags, mapping=""):
-            proxy = FrontProxy(mapping, flags=list(flags))
+            proxy = front_proxy(mapping, flags=list(flags))
             self.addCleanup(shutil.rmtree, proxy.dir, True)
             run = proxy.run()
             self.assertEqual(run.returncode, 1, run.stderr)
@@ -256,7 +207,7 @@ class DropIn(unittest.TestCase):
             self.assertIn(text, fails("--mapping-file=mapping.yaml", *good, flag))
 
     def test_FP_102_what_is_unknown_is_a_warning(self):
-        with FrontProxy(entry("/clusters/", CLUSTERS), "--foo=1", "--foo-with", "value", "--feature-gates=Foo=true,WatchList=true",
+        with front_proxy(entry("/clusters/", CLUSTERS), "--foo=1", "--foo-with", "value", "--feature-gates=Foo=true,WatchList=true",
                         "--log_flush_frequency=10s", "--vmodule", "a=1", f"--profiler-address=0.0.0.0:{kit.free_port()}",
                         "--http2-max-streams-per-connection=7") as proxy:
             log = proxy.log.read_text()
@@ -272,7 +223,7 @@ class DropIn(unittest.TestCase):
 
     def test_kcps_defaults_make_a_serving_certificate_and_listen_everywhere(self):
         kubeconfig = installation.state / "shards" / "root" / "admin.kubeconfig"
-        proxy = FrontProxy(entry("/clusters/", CLUSTERS), flags=[])
+        proxy = front_proxy(entry("/clusters/", CLUSTERS), flags=[])
         proxy.arguments = ["--mapping-file", "mapping.yaml", "--root-kubeconfig", str(kubeconfig), "--shards-kubeconfig",
                            str(kubeconfig), "--secure-port", str(proxy.port), "--root_directory", "state", "-v", "4"]
 
@@ -294,7 +245,7 @@ class DropIn(unittest.TestCase):
         self.assertEqual((proxy.dir / "state" / "apiserver.crt").read_bytes(), serving)
 
     def test_help_names_every_flag_and_version_is_kcps(self):
-        proxy = FrontProxy("", flags=["--help"])
+        proxy = front_proxy("", flags=["--help"])
         text = proxy.run().stdout
         spec = ["--mapping-file", "--shards-kubeconfig", "--oidc-issuer-url", "--authentication-drop-groups", "--tls-sni-cert-key",
                 "--service-account-key-file", "--shard-peer-kubeconfig", "--feature-gates", "--config"]
@@ -309,7 +260,7 @@ class DropIn(unittest.TestCase):
                         "-keyout", folder / "other.key", "-out", folder / "other.crt", "-subj", "/CN=other", "-addext",
                         "subjectAltName=DNS:other.example,DNS:*.wild.example"], check=True, capture_output=True)
         names = f"{folder}/other.crt,{folder}/other.key"
-        with FrontProxy(entry("/clusters/", CLUSTERS), f"--tls-sni-cert-key={names}", "--tls-min-version=VersionTLS13", "--disable-http2-serving") as proxy:
+        with front_proxy(entry("/clusters/", CLUSTERS), f"--tls-sni-cert-key={names}", "--tls-min-version=VersionTLS13", "--disable-http2-serving") as proxy:
 
             def shown(host, version=None, alpn=()):
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -330,7 +281,7 @@ class DropIn(unittest.TestCase):
             self.assertEqual(shown("x.example", alpn=["h2", "http/1.1"])[1], "http/1.1")
 
     def test_FP_147_browsers_of_listed_origins(self):
-        with FrontProxy(entry("/clusters/", CLUSTERS), r"--cors-allowed-origins=//good\.example$,^x$") as proxy:
+        with front_proxy(entry("/clusters/", CLUSTERS), r"--cors-allowed-origins=//good\.example$,^x$") as proxy:
             outside = proxy.client("")
             answer = outside.get("/clusters/root/api", headers={"Origin": "https://good.example"})
             self.assertEqual(answer.status, 200)
@@ -346,7 +297,7 @@ class DropIn(unittest.TestCase):
             self.assertEqual([key for key in other.headers if key.lower().startswith("access-control")], [])
 
     def test_groups_that_are_passed_on(self):
-        with FrontProxy(entry("/clusters/", CLUSTERS), "--authentication-pass-on-groups=team*,system:authenticated",
+        with front_proxy(entry("/clusters/", CLUSTERS), "--authentication-pass-on-groups=team*,system:authenticated",
                         "--authentication-drop-groups=team-secret") as proxy:
             cert, key = kit.make_user(installation.dir, installation.pki, "grouped", ["team-a", "team-secret", "other"])
             client = kit.Client(f"https://127.0.0.1:{proxy.port}/clusters/root", installation.pki / "serving-ca.crt", cert, key)

@@ -4,6 +4,7 @@
 
 #include "krm/json.h"
 #include "krm/request_info.h"
+#include "proxy/admin/why_not_ready.h"
 #include "serving/answer.h"
 #include "serving/waiting_request.h"
 
@@ -64,7 +65,17 @@ Json shards_json(const topology::Feed& feed) {
     }
     list.push_back(std::move(shard));
   }
-  return Json::object({{"shards", std::move(list)}, {"ready", feed.ready()}});
+  Json refused = Json::array();
+  for (const auto& one : feed.refusals()) {
+    refused.push_back(Json::object({{"shard", one.server},
+                                    {"path", one.path},
+                                    {"code", one.code},
+                                    {"message", one.message},
+                                    {"user", one.user},
+                                    {"times", one.times}}));
+  }
+  return Json::object(
+      {{"shards", std::move(list)}, {"refused", std::move(refused)}, {"ready", feed.ready()}});
 }
 
 Json routes_json(const topology::Feed& feed, const ExplainSources& sources) {
@@ -227,7 +238,11 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
   }
   if (path == "/livez" || path == "/readyz") {
     const bool ok = path == "/livez" || params_.feed.ready();
-    return serving::answer_text(head, stream, ok ? 200 : 500, ok ? "ok" : "informer-sync failed\n");
+    const bool verbose = !ok && query.get("verbose").has_value();
+    return serving::answer_text(
+        head, stream, ok ? 200 : 500,
+        ok ? "ok"
+           : "informer-sync failed" + (verbose ? ": " + why_not_ready(params_.feed) : "") + "\n");
   }
   const bool metrics = path == "/metrics";
   const bool streams = path == "/debug/streams";

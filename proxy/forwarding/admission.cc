@@ -58,14 +58,17 @@ Admission::Answer Admission::identify(Request& request, http::ResponseStream& st
 }
 
 Admission::Answer Admission::refuse_loop(const http::RequestHead& head,
-                                         http::ResponseStream& stream) const {
+                                         http::ResponseStream& stream, std::size_t most) const {
+  std::size_t passes = 0;
   for (std::size_t i = 0; i < head.headers.size(); ++i) {
     const http::HeaderView field = head.headers[i];
-    if (field.name == "via" && field.value.find(params_.via) != std::string_view::npos) {
-      return serving::answer_error(head, stream, serving::loop_detected());
+    if (field.name == "via") {
+      for (const std::string_view stop : split(field.value, ',')) {
+        passes += trim(stop) == params_.via ? 1U : 0U;
+      }
     }
   }
-  return nullptr;
+  return passes > most ? serving::answer_error(head, stream, serving::loop_detected()) : nullptr;
 }
 
 void Admission::add_forwarding_headers(http::RequestHead& head, const http::PeerInfo& peer) const {

@@ -38,9 +38,17 @@ class Admission {
   [[nodiscard]] Answer identify(Request& request, http::ResponseStream& stream,
                                 const MappingEntry* entry = nullptr,
                                 std::string_view leads_to = {}) const;
-  /// The answer to a request that was here before; nullptr: it was not.
-  [[nodiscard]] Answer refuse_loop(const http::RequestHead& head,
-                                   http::ResponseStream& stream) const;
+  /// The answer to a request that passed here more than kMostPasses times, as its Via tells: URLs
+  /// of mounts may name workspaces behind this very proxy. nullptr: it did not.
+  [[nodiscard]] Answer refuse_loop(const http::RequestHead& head, http::ResponseStream& stream,
+                                   std::size_t most = kMostPasses) const;
+  /// The same for what is asked of several servers: each pass would be one by the number of them
+  /// (T104).
+  [[nodiscard]] Answer refuse_return(const http::RequestHead& head,
+                                     http::ResponseStream& stream) const {
+    return refuse_loop(head, stream, 0);
+  }
+  static constexpr std::size_t kMostPasses = 8;
   void add_forwarding_headers(http::RequestHead& head, const http::PeerInfo& peer) const;
   /// `then` once the caller may use `path` in root.
   [[nodiscard]] Answer with_right_to(Request&& request, http::ResponseStream& stream,

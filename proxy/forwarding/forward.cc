@@ -15,6 +15,7 @@
 #include "serving/answer.h"
 #include "serving/fair_seats.h"
 #include "serving/identity.h"
+#include "shards/answer_log.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -381,6 +382,8 @@ class Forward final : public http::RequestHandler,
   void up_head(http::ResponseHead head, bool end) {
     if (shards::ShardClient* client = *client_) {
       client->on_success();
+      shards::log_answer(client->name(), pending_->head.method, pending_->head.target, head.status,
+                         shared_.loop.now() - pending_->first_attempt);
     }
     // A body may still be on its way up: a shard may answer before it is complete, and after 101
     // the request side goes on as a byte pipe.

@@ -29,7 +29,7 @@ std::optional<Error> judge_impersonation(const http::RequestHead& head,
   return std::nullopt;
 }
 
-void impersonate(http::HeaderList& headers, std::string_view token) {
+void impersonate(http::HeaderList& headers, std::string_view authorization) {
   http::HeaderList out;
   for (std::size_t i = 0; i < headers.size(); ++i) {
     const http::HeaderView field = headers[i];
@@ -39,8 +39,8 @@ void impersonate(http::HeaderList& headers, std::string_view token) {
       out.add(field.name, field.value);
     }
   }
-  if (!token.empty()) {
-    out.add("authorization", "Bearer " + std::string(token));
+  if (!authorization.empty()) {
+    out.add("authorization", authorization);
   }
   headers = std::move(out);
 }

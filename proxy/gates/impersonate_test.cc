@@ -22,7 +22,7 @@ TEST(Impersonate, WhenACallerIsStamped_FP149_GoesImpersonated) {
   headers.add("x-remote-group", "system:authenticated");
   headers.add("x-remote-uid", "7");
   headers.add("x-remote-extra-scopes", "x");
-  impersonate(headers, "own");
+  impersonate(headers, "Bearer own");
   EXPECT_EQ(all(headers),
             "accept=application/json impersonate-user=alice impersonate-group=a "
             "impersonate-group=system:authenticated impersonate-uid=7 impersonate-extra-scopes=x "

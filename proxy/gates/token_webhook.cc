@@ -99,8 +99,8 @@ void TokenWebhook::authenticate_token(const auth::BearerPtr& token,
   request.method = "POST";
   request.headers.add("content-type", "application/json");
   request.headers.add("accept", "application/json");
-  if (!config_.bearer.empty()) {
-    request.headers.add("authorization", "Bearer " + config_.bearer);
+  if (!config_.authorization.empty()) {
+    request.headers.add("authorization", config_.authorization);
   }
   request.body = Json::object({{"apiVersion", "authentication.k8s.io/" + config_.version},
                                {"kind", "TokenReview"},

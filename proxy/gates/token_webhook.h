@@ -13,7 +13,7 @@ namespace kintsugi::proxy {
 
 struct TokenWebhookConfig {
   net::UpstreamParams server;
-  std::string bearer;          ///< of the proxy itself, "": a client certificate or nothing
+  std::string authorization;   ///< of the proxy itself, "": a client certificate or nothing
   std::string version = "v1";  ///< of authentication.k8s.io: "v1" or "v1beta1"
   Duration cache = seconds(120);
   Duration timeout = seconds(30);

@@ -100,7 +100,7 @@ std::size_t end_of_front(const ServiceRoute& service) {
 MergedRequests::Answer MergedRequests::read(Request&& request, http::ResponseStream& stream,
                                             Route&& route) {
   http::RequestHead& head = request.head;
-  if (auto refused = params_.admission.refuse_loop(head, stream)) {
+  if (auto refused = params_.admission.refuse_return(head, stream)) {
     return refused;
   }
   const topology::Snapshot& facts = params_.view->current();
@@ -224,7 +224,7 @@ MergedRequests::Answer MergedRequests::service_document(Request&& request,
   http::RequestHead& head = request.head;
   const ServiceRoute& service = *route.service;
   aggregation::ensure_audit_id(head);
-  if (auto refused = params_.admission.refuse_loop(head, stream)) {
+  if (auto refused = params_.admission.refuse_return(head, stream)) {
     return refused;
   }
   const std::size_t end = end_of_front(service);
@@ -285,7 +285,7 @@ MergedRequests::Answer MergedRequests::service(Request&& request, http::Response
   http::RequestHead& head = request.head;
   const ServiceRoute& service = *route.service;
   aggregation::ensure_audit_id(head);
-  if (auto refused = params_.admission.refuse_loop(head, stream)) {
+  if (auto refused = params_.admission.refuse_return(head, stream)) {
     return refused;
   }
   aggregation::WildcardRequest& asked = *route.wildcard;

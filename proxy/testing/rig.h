@@ -213,7 +213,7 @@ class Rig {
               return found != partitions.end() ? std::optional(found->second) : std::nullopt;
             },
         .ready = [this] { return ready; },
-        .metrics = [] { return std::string(); }};
+        .metrics = [](const auto& done) { done("kintsugi_of_the_rig 1\n"); }};
     if (changed) {
       changed(params);
     }

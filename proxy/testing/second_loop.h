@@ -45,7 +45,7 @@ class SecondLoop {
                               .instance = "test",
                               .partition = {},
                               .ready = [] { return true; },
-                              .metrics = [] { return std::string(); }};
+                              .metrics = [](const auto& done) { done("kintsugi_of_the_rig 1\n"); }};
     changed(params);
     handler = std::make_unique<ProxyHandler>(std::move(params));
     handler->set_slots(rig.slots, {{1, "secret"}});

@@ -32,7 +32,7 @@ class Ends {
     if (path.empty()) {
       return;
     }
-    const auto access = read_kubeconfig(path, context);
+    const auto access = read_kubeconfig(path, context, KubeServer::kOptional);
     if (access) {
       add_text(use, name, access->certificate_pem);
       add_text(kCa, name, access->ca_pem);

@@ -1,69 +1,26 @@
 #include "server/internal/proxy_files.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
-#include "auth/certificate_end.h"
-#include "auth/user.h"
-#include "base/log.h"
 #include "base/secret_file.h"
 #include "base/strings.h"
-#include "krm/yaml.h"
 #include "server/files.h"
+#include "server/internal/kube_tls.h"
 #include "server/kubeconfig.h"
 
 namespace kintsugi::server {
 namespace {
 
-using RevocationsPtr = std::shared_ptr<const net::RevocationLists>;
-
-/// Revoked certificates of the servers that the proxy asks.
-Expected<RevocationsPtr> backend_revocations(const proxy::ProxyConfig& config) {
-  std::string authorities;
-  if (!config.backend.crl_file.empty() && !config.backend.ca_file.empty()) {
-    auto text = read_file(config.backend.ca_file);
-    if (!text) {
-      return fail(std::move(text.error()));
-    }
-    authorities = std::move(*text);
-  }
-  return auth::load_revocations(config.backend.crl_file, authorities, config.crl);
-}
-
-Expected<std::shared_ptr<net::TlsContext>> client_context(const KubeAccess& access,
-                                                          const std::string& path,
-                                                          RevocationsPtr revocations) {
-  net::TlsParams params;
-  params.revocations = std::move(revocations);
-  params.ca_pem = access.ca_pem;
-  params.certificate_pem = access.certificate_pem;
-  params.key_pem = access.key_pem;
-  params.server_name = access.server_name;
-  auto made = net::TlsContext::client(params);
-  if (!made) {
-    return fail(std::move(made.error()).at(path));
-  }
-  return made;
-}
-
-/// What `text` holds of a file; unchanged when there is none.
-Expected<void> take_file(const std::string& path, std::string& text, bool is_secret = false) {
-  if (path.empty()) {
-    return {};
-  }
-  auto read = is_secret ? read_secret_file(path) : read_file(path);
-  if (!read) {
-    return fail(std::move(read.error()));
-  }
-  text = std::move(*read);
-  return {};
+/// A URL that stands somewhere else needs none in the kubeconfig.
+KubeServer of_server(const std::string& url) {
+  return url.empty() ? KubeServer::kRequired : KubeServer::kOptional;
 }
 
 Expected<KubeAccess> access_of(const proxy::StaticShard& shard, const proxy::ProxyConfig& config) {
   KubeAccess access;
   if (!shard.kubeconfig.empty()) {
-    auto read = read_kubeconfig(shard.kubeconfig);
+    auto read = read_kubeconfig(shard.kubeconfig, {}, of_server(shard.url));
     if (!read) {
       return read;
     }
@@ -73,18 +30,24 @@ Expected<KubeAccess> access_of(const proxy::StaticShard& shard, const proxy::Pro
   access.server_name = shard.server_name.empty() ? access.server_name : shard.server_name;
   for (const auto& [file, text] : {std::pair{&shard.ca_file, &access.ca_pem},
                                    {&shard.cert_file, &access.certificate_pem},
-                                   {&shard.key_file, &access.key_pem},
-                                   {&shard.token_file, &access.token}}) {
-    const bool is_secret = text == &access.key_pem || text == &access.token;
-    if (auto result = take_file(*file, *text, is_secret); !result) {
+                                   {&shard.key_file, &access.key_pem}}) {
+    if (auto result = take_file(*file, *text, text == &access.key_pem); !result) {
       return fail(std::move(result.error()));
     }
   }
-  access.token = std::string(trim(access.token));
+  if (!shard.token_file.empty()) {
+    auto token = read_token_file(shard.token_file);
+    if (!token) {
+      return fail(std::move(token.error()));
+    }
+    access.token = std::move(*token);
+    access.username.clear();
+  }
   const bool asserts = shard.identity == proxy::CallerIdentity::kRequestHeader;
-  if (asserts && !access.token.empty()) {
+  if (asserts && !access.authorization().empty()) {
     return fail(Errc::kConfig, "shard " + shard.name +
-                                   ": a token cannot assert who asks; set identity: impersonate");
+                                   ": a token or password cannot assert who asks; set identity: "
+                                   "impersonate");
   }
   if (access.ca_pem.empty()) {
     if (auto result = take_file(config.backend.ca_file, access.ca_pem); !result) {
@@ -112,7 +75,7 @@ Expected<net::TlsParams> backend_params(const proxy::ProxyConfig& config) {
   if (!params.certificate_file.empty() || kubeconfig.empty()) {
     return params;
   }
-  auto access = read_kubeconfig(kubeconfig, context_of(kubeconfig));
+  auto access = read_kubeconfig(kubeconfig, context_of(kubeconfig), KubeServer::kOptional);
   if (!access) {
     return fail(std::move(access.error()));
   }
@@ -220,7 +183,7 @@ Expected<void> load_shards(const proxy::ProxyConfig& config, const RevocationsPt
     made.spec.labels = shard.labels;
     made.spec.base_url = access->server;
     made.spec.plain = true;
-    made.token = access->token;
+    made.authorization = access->authorization();
     made.spec.impersonate = shard.identity == proxy::CallerIdentity::kImpersonate;
     if (access->server.starts_with("https://")) {
       auto tls = client_context(*access, "shard " + shard.name, revocations);
@@ -314,126 +277,6 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
     return fail(std::move(policy.error()));
   }
   files.audit_policy = std::move(*policy);
-  return files;
-}
-
-namespace {
-
-/// Each cluster of a kubeconfig, with the credentials of its current context.
-Expected<void> add_peers(const std::string& path, const RevocationsPtr& revocations,
-                         std::vector<PeerAccess>& peers) {
-  const auto text = read_secret_file(path);
-  auto document = text ? krm::parse_yaml(*text) : Expected<krm::Json>(fail(text.error().clone()));
-  if (!document) {
-    return fail(std::move(document.error()).at(path));
-  }
-  const std::string context(document->text({"current-context"}));
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  const krm::Json* clusters = document->find("clusters");
-  for (const krm::Json& cluster : clusters != nullptr ? clusters->items() : krm::Json::Array()) {
-    krm::Json there = *document;
-    if (krm::Json* contexts = there.find("contexts"); contexts != nullptr) {
-      for (krm::Json& entry : contexts->edit_items()) {
-        if (entry.text({"name"}) == context) {
-          entry.make({"context", "cluster"}) = cluster.text({"name"});
-        }
-      }
-    }
-    auto access = kube_access(there, folder, path, context);
-    auto url = access ? net::Url::parse(access->server) : Expected<net::Url>(net::Url());
-    auto tls =
-        access ? client_context(*access, path, revocations) : std::shared_ptr<net::TlsContext>();
-    if (!access || !url || !tls) {
-      return fail(std::move(!access ? access.error() : !url ? url.error() : tls.error()));
-    }
-    if (!url->path.empty()) {
-      return fail(Errc::kConfig, path + ": \"" + access->server + "\" must have no path");
-    }
-    const bool known = std::any_of(peers.begin(), peers.end(), [&](const PeerAccess& peer) {
-      return peer.server == access->server;
-    });
-    if (!known) {
-      peers.push_back({access->server, std::move(*tls)});
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
-Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
-  if (config.topology.source == "static") {
-    return TopologyFiles{};
-  }
-  const bool has_root = !config.topology.root_kubeconfig.empty();
-  const bool has_reviewed = !config.topology.reviewed_kubeconfig.empty();
-  const std::string& root_file = config.topology.root_kubeconfig;
-  const std::string& shards_file = config.topology.shards_kubeconfig;
-  const std::string& reviewed_file =
-      has_reviewed ? config.topology.reviewed_kubeconfig : shards_file;
-  auto root = has_root ? read_kubeconfig(root_file, context_of(root_file))
-                       : Expected<KubeAccess>(KubeAccess{});
-  auto shards = read_kubeconfig(shards_file, context_of(shards_file));
-  auto reviewed = read_kubeconfig(reviewed_file, context_of(reviewed_file));
-  auto revocations = backend_revocations(config);
-  if (!root || !shards || !reviewed || !revocations) {
-    return fail(std::move(!root       ? root.error()
-                          : !shards   ? shards.error()
-                          : !reviewed ? reviewed.error()
-                                      : revocations.error()));
-  }
-  auto root_tls = has_root ? client_context(*root, root_file, *revocations)
-                           : std::shared_ptr<net::TlsContext>();
-  auto shards_tls = client_context(*shards, shards_file, *revocations);
-  auto reads = client_context(*reviewed, reviewed_file, *revocations);
-  if (!root_tls || !shards_tls || !reads) {
-    return fail(std::move(!root_tls     ? root_tls.error()
-                          : !shards_tls ? shards_tls.error()
-                                        : reads.error()));
-  }
-  if (auth::is_of_organization(shards->certificate_pem, auth::kGroupMasters)) {
-    // kcp shows clusters/* to nobody else. Embedded shards know a role for it (SE-148).
-    log_warn("the proxy's own credential can do more than is needed",
-             {{"kubeconfig", shards_file}, {"group", auth::kGroupMasters}});
-  }
-  TopologyFiles files;
-  files.root_server = root->server;
-  files.root = std::move(*root_tls);
-  files.shards.common = std::move(*shards_tls);
-  files.reviewed.common = std::move(*reads);
-  for (const std::string& file : config.topology.peer_kubeconfigs) {
-    if (auto added = add_peers(file, *revocations, files.peers); !added) {
-      return fail(std::move(added.error()));
-    }
-  }
-  for (const proxy::ShardOverride& shard : config.shards) {
-    KubeAccess access = *shards;
-    if (!shard.kubeconfig.empty()) {
-      auto own = read_kubeconfig(shard.kubeconfig, context_of(shard.kubeconfig));
-      if (!own) {
-        return fail(std::move(own.error()));
-      }
-      access = std::move(*own);
-    }
-    if (auto result = take_file(shard.ca_file, access.ca_pem); !result) {
-      return fail(std::move(result.error()));
-    }
-    access.server_name = shard.server_name;
-    auto tls = client_context(access, "shards." + shard.name, *revocations);
-    if (!tls) {
-      return fail(std::move(tls.error()));
-    }
-    files.shards.own[shard.name] = *tls;
-    if (has_reviewed) {
-      access.certificate_pem = reviewed->certificate_pem;
-      access.key_pem = reviewed->key_pem;
-      tls = client_context(access, "shards." + shard.name, *revocations);
-    }
-    if (!tls) {
-      return fail(std::move(tls.error()));
-    }
-    files.reviewed.own[shard.name] = std::move(*tls);
-  }
   return files;
 }
 

@@ -31,16 +31,16 @@ struct ShardTls {
 /// How the proxy gets to a shard of source `static`.
 struct StaticAccess {
   topology::ShardSpec spec;
-  std::string token;  ///< of the proxy itself; "": none
+  std::string authorization;  ///< of the proxy itself; "": none
 };
 
-/// Plain servers whose callers are impersonated, and with which token ("": a certificate).
+/// Plain servers whose callers are impersonated, and by which Authorization ("": a certificate).
 using ImpersonationTokens = std::map<std::string, std::string>;
 [[nodiscard]] inline ImpersonationTokens tokens_of(const std::vector<StaticAccess>& shards) {
   ImpersonationTokens tokens;
   for (const StaticAccess& shard : shards) {
     if (shard.spec.impersonate) {
-      tokens[shard.spec.name] = shard.token;
+      tokens[shard.spec.name] = shard.authorization;
     }
   }
   return tokens;

@@ -209,7 +209,8 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
           },
       .ready = shared_.ready,
       .trusted = [trust = shared_.trust] { return trust == nullptr || trust->is_open(); },
-      .metrics = [] { return std::string("# the admin listener has all metrics\n"); }});
+      .metrics = on_control(shared_.metrics),
+      .why_not_ready = on_control(shared_.why_not_ready)});
   if (shared_.config.aggregation.share == aggregation::Share::kReviewed &&
       shared_.config.topology.source == "static") {
     make_own_pools();
@@ -250,6 +251,15 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   recheck_watches();
 }
 
+/// What the control thread makes, for this loop.
+proxy::ProxyHandlerParams::Text ProxyLoop::on_control(const ControlText& text) {
+  return [this, &text](std::function<void(const std::string&)> done) {
+    text([this, done = std::move(done)](std::string made) {
+      loop_.post([done, made = std::move(made)] { done(made); });
+    });
+  };
+}
+
 std::unique_ptr<topology::ShardPool> ProxyLoop::make_static_pool() {
   return std::make_unique<topology::ShardPool>(
       loop_, view_,
@@ -262,7 +272,7 @@ std::unique_ptr<topology::ShardPool> ProxyLoop::make_static_pool() {
         if (const auto found = tokens_.find(shard); found == tokens_.end()) {
           headers.set("x-remote-user", shared_.config.own_user);
         } else if (!found->second.empty()) {
-          headers.set("authorization", "Bearer " + found->second);
+          headers.set("authorization", found->second);
         }
       });
 }

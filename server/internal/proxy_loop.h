@@ -45,8 +45,10 @@ namespace kintsugi::server {
 [[nodiscard]] std::unique_ptr<kinds::StaticPlusCrdRegistry> proxy_registry(
     apiserver::ResourcePtr slice, bool own_shards = false, proxy::LocalGroups groups = {});
 
-/// What all loops share and nobody changes after start.
 class ProxyLoop;
+using ControlText = std::function<void(std::function<void(std::string text)> done)>;
+
+/// What all loops share and nobody changes after start.
 
 struct ProxyShared {
   const proxy::ProxyConfig& config;
@@ -66,6 +68,8 @@ struct ProxyShared {
   std::string instance;
   std::uint32_t loop_count = 1;
   std::shared_ptr<const proxy::BackendTrust> trust = {};  ///< null: all servers are trusted
+  /// @{ Texts that the control thread makes; see ProxyHandlerParams. Any thread; `done` runs there.
+  ControlText metrics = {}, why_not_ready = {};  /// @}
   /// A shard lost revisions. Any thread.
   std::function<void(const std::string& uid)> rolled_back = {};
   std::vector<ProxyLoop*> loops = {};  ///< complete before any of them runs
@@ -149,6 +153,7 @@ class ProxyLoop {
   /// What the proxy asks for itself with `share: reviewed` (source `static`).
   void make_own_pools();
   [[nodiscard]] std::unique_ptr<topology::ShardPool> make_static_pool();
+  [[nodiscard]] proxy::ProxyHandlerParams::Text on_control(const ControlText& text);
   void recheck_watches();
   void end_unproven();
   void find_deliveries(const std::string& key, std::uint64_t revision, std::vector<bool> members,

@@ -31,7 +31,7 @@ Expected<proxy::TokenWebhookConfig> load_webhook(const proxy::AuthenticationConf
   }
   proxy::TokenWebhookConfig webhook;
   webhook.server = std::move(server->upstream);
-  webhook.bearer = std::move(server->bearer);
+  webhook.authorization = std::move(server->authorization);
   webhook.version = config.webhook.version;
   webhook.cache = std::min<Duration>(config.webhook.cache, kMostCached);
   return webhook;

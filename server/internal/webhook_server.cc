@@ -18,7 +18,7 @@ Expected<WebhookServer> load_webhook_server(const std::string& kubeconfig) {
   }
   WebhookServer webhook;
   webhook.upstream.url = std::move(*url);
-  webhook.bearer = access->token;
+  webhook.authorization = access->authorization();
   if (webhook.upstream.url.scheme == "https") {
     net::TlsParams params;
     params.ca_pem = access->ca_pem;

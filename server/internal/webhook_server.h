@@ -8,10 +8,10 @@
 namespace kintsugi::server {
 
 /// A server of the operator's that a kubeconfig names, as Kubernetes' webhooks have it: the current
-/// context's URL, CA, client certificate and token.
+/// context's URL, CA and credentials.
 struct WebhookServer {
   net::UpstreamParams upstream;
-  std::string bearer;  ///< "": none
+  std::string authorization;  ///< value of the header; "": none
 };
 /// @error kConfig with the file's name.
 [[nodiscard]] Expected<WebhookServer> load_webhook_server(const std::string& kubeconfig);

@@ -14,6 +14,7 @@ constexpr Duration kTimeout = seconds(5);
 constexpr Duration kPatience = seconds(30);
 constexpr Duration kSlowPoll = seconds(10);
 constexpr Duration kSuspicion = seconds(60);
+constexpr int kNotFound = 404;
 
 }  // namespace
 
@@ -62,16 +63,27 @@ void IdentityReader::read(bool all) {
     net::FetchRequest request;
     request.target = std::string(krm::kRootClusterPath) + "/apis/apis.kcp.io/v1alpha2/apiexports/" +
                      std::string(item.name);
+    const std::string target = request.target;
     request.headers = params_.headers;
     request.timeout = kTimeout;
     item.running = true;
     item.call = shards::own_fetch(loop_, root_, std::move(request),
-                                  [this, &item](Expected<net::FetchResponse> answer) {
+                                  [this, &item, target](Expected<net::FetchResponse> answer) {
                                     item.running = false;
+                                    tell(item, target, answer);
                                     take(item, std::move(answer));
                                   });
   }
   schedule();
+}
+
+void IdentityReader::tell(const Export& item, const std::string& target,
+                          const Expected<net::FetchResponse>& answer) const {
+  // Of what another version of kcp has not, nothing is made (FP-104).
+  const bool absent = answer && answer->status == kNotFound && item.name != kTenancy;
+  if (answer && !absent && params_.heard) {
+    params_.heard(target, answer->status, answer->status < 400 ? "" : answer->body);
+  }
 }
 
 void IdentityReader::take(Export& item, Expected<net::FetchResponse> answer) {

@@ -9,6 +9,7 @@
 #include "http/headers.h"
 #include "net/loop.h"
 #include "net/upstream.h"
+#include "shards/informer.h"
 
 namespace kintsugi::topology {
 
@@ -19,6 +20,8 @@ class IdentityReader {
   struct Params {
     Duration poll, pause, refresh;
     http::HeaderList headers;
+    /// How questions were answered whose answer is waited for. May be empty.
+    shards::Informer::Heard heard = {};
   };
   /// @param changed runs for every new or changed hash.
   IdentityReader(net::Loop& loop, net::Upstream& root, Params params,
@@ -41,6 +44,8 @@ class IdentityReader {
     bool running = false;
   };
   void read(bool all);
+  void tell(const Export& item, const std::string& target,
+            const Expected<net::FetchResponse>& answer) const;
   void take(Export& item, Expected<net::FetchResponse> answer);
   void schedule();
 

@@ -60,6 +60,10 @@ ShardFeed::ShardFeed(FeedCore& core, ShardId id, std::string name)
     params.seed = core.params().seed + (static_cast<std::uint64_t>(id) << 8U) + i;
     informers_[i] = std::make_unique<shards::Informer>(core.loop(), std::move(params),
                                                        core.params().shard_headers, sinks_[i]);
+    informers_[i]->tell_answers([this, reader = client_.name() + "/" + std::to_string(i)](
+                                    std::string_view target, int code, std::string_view body) {
+      core_.refusals().heard(reader, client_.name(), target, code, body);
+    });
   }
   for (std::size_t i = 0; core.params().authentication && i < kTypeParts; ++i) {
     shards::InformerParams params;

@@ -19,6 +19,7 @@ class FeedCore {
   /// For writing; the time of facts is set.
   [[nodiscard]] virtual Index& index() = 0;
   [[nodiscard]] virtual const std::vector<FeedListener*>& listeners() const = 0;
+  [[nodiscard]] virtual shards::Refusals& refusals() = 0;
   /// A fact changed and wants to be published.
   virtual void touched() = 0;
   /// A wildcard request was answered 403 or 404.

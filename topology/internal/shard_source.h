@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "http/headers.h"
@@ -32,6 +33,7 @@ class ShardSource {
   void start();
   /// The root shard serves: its identities are known.
   void root_serves();
+  void tell_answers(shards::Informer::Heard heard) { informer_.tell_answers(std::move(heard)); }
   void set_peer_tls(const std::vector<std::shared_ptr<net::TlsContext>>& tls);
 
  private:

@@ -1,0 +1,77 @@
+#include "net/server_credential.h"
+
+#include <gtest/gtest.h>
+
+#include "net/testing/support.h"
+
+namespace kintsugi::net {
+namespace {
+
+using testing::Certificates;
+using testing::must;
+using testing::run_until;
+
+/// Answers every request and keeps the Authorization that it had.
+class Asked final : public http::Handler {
+ public:
+  struct Answered final : http::RequestHandler {
+    void on_data(std::string_view /*bytes*/, bool /*end*/) noexcept override {}
+    void on_close(Errc /*cause*/) noexcept override {}
+  };
+  std::unique_ptr<http::RequestHandler> on_request(http::RequestHead head,
+                                                   http::ResponseStream& stream) noexcept override {
+    said.emplace_back(head.headers.get("authorization"));
+    stream.send_head(200, {}, true);
+    return std::make_unique<Answered>();
+  }
+  std::vector<std::string> said;
+};
+
+std::shared_ptr<TlsContext> context_that_says(const std::string& value) {
+  auto context = Certificates::client_tls();
+  set_authorization(*context, value);
+  return context;
+}
+
+TEST(ServerCredential, WhenAContextHasOne_FP156_EveryRequestSaysIt) {
+  Loop loop("test");
+  Asked asked;
+  ListenerParams listening;
+  listening.address = "127.0.0.1";
+  listening.tls = Certificates::server_tls();
+  const auto listener = must(Listener::open(loop, std::move(listening), asked));
+  UpstreamParams params;
+  params.url = must(Url::parse("https://127.0.0.1:" + std::to_string(listener->port())));
+  params.tls = context_that_says("Bearer one");
+  const auto upstream = Upstream::make(loop, std::move(params));
+  const auto ask = [&](const std::string& own) {
+    FetchRequest request;
+    request.target = "/api";
+    if (!own.empty()) {
+      request.headers.add("authorization", own);
+    }
+    bool answered = false;
+    const auto call = fetch(loop, *upstream, std::move(request), [&](Expected<FetchResponse> got) {
+      answered = got && got->status == 200;
+    });
+    ASSERT_TRUE(run_until(loop, [&] { return answered; }));
+  };
+  ask("");
+  ask("Bearer of the request");
+  upstream->set_tls(context_that_says("Basic two"));  // a token that was rotated
+  ask("");
+  upstream->set_tls(Certificates::client_tls());
+  ask("");
+  EXPECT_EQ(asked.said,
+            (std::vector<std::string>{"Bearer one", "Bearer of the request", "Basic two", ""}));
+}
+
+TEST(ServerCredential, WhenItIsSetAgain_TheNewOneCounts) {
+  const auto context = context_that_says("Bearer one");
+  set_authorization(*context, "Bearer two");
+  EXPECT_EQ(authorization_of(*context), "Bearer two");
+  EXPECT_EQ(authorization_of(*Certificates::client_tls()), "");
+}
+
+}  // namespace
+}  // namespace kintsugi::net
