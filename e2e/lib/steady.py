@@ -13,6 +13,7 @@ class Steady(kit.Client):
     the server has closed meanwhile is made anew, once."""
 
     connection = None
+    patient = False  # what is refused with 429 is asked again when the answer says so, for a minute
 
     def request(self, method, path, body=None, headers=None, timeout=40, first=None):
         """@param first  of a 200 only what comes within so many seconds (a watch)."""
@@ -20,6 +21,14 @@ class Steady(kit.Client):
         if isinstance(body, (dict, list)):
             body = json.dumps(body)
             headers.setdefault("Content-Type", "application/json")
+        until = time.monotonic() + 60
+        while True:
+            answer = self.ask_kept(method, path, body, headers, timeout, first)
+            if answer.status != 429 or not self.patient or time.monotonic() > until:
+                return answer
+            time.sleep(int(answer.headers["Retry-After"]))
+
+    def ask_kept(self, method, path, body, headers, timeout, first):
         kept = self.connection is not None
         try:
             return self.ask(method, path, body, headers, timeout, first)

@@ -43,9 +43,13 @@ func discoveryAndMappers(t *testing.T, at place) {
 		t.Errorf("unaggregated groups %v, aggregated %v", have, want)
 	}
 	seen.take()
-	_, err = direct.ServerResourcesForGroupVersion("nobody.example.com/v1")
+	err = direct.RESTClient().Get().AbsPath("/apis/nobody.example.com").Do(t.Context()).Error()
 	if !apierrors.IsNotFound(err) || strings.Contains(err.Error(), "<html") || seen.take()[http.StatusNotFound] == 0 {
 		t.Errorf("a group that does not exist: %v", err)
+	}
+	nobodys, err := direct.ServerResourcesForGroupVersion("nobody.example.com/v1") // KK-382
+	if err != nil || len(nobodys.APIResources) != 0 {
+		t.Errorf("a group version that nobody serves: %v, %v", nobodys, err)
 	}
 	if version, err := direct.ServerVersion(); err != nil || version.Major != "1" {
 		t.Errorf("version %v: %v", version, err)

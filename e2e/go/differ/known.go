@@ -31,6 +31,7 @@ var (
 	decoder       = regexp.MustCompile(`cannot unmarshal|cannot convert|cannot restore|unrecognized type|parsing time|strconv\.Parse|illegal base64|quantities must match|boolean or JSON schema expected|: must be a string`)
 	bytesAsList   = regexp.MustCompile(`cannot unmarshal array into Go struct field [A-Za-z.]+ of type \[\]uint8|cannot restore slice from slice`)
 	cutOff        = regexp.MustCompile(`cannot unmarshal number 3000000000 into Go struct field [A-Za-z.]+ of type int32|3000000000.*unrecognized type: int32`)
+	groupVersion  = regexp.MustCompile(`^/apis/[^/?]+/[^/?]+$`)
 	immutable     = regexp.MustCompile(`AdditionalErrorMsg: `)
 )
 
@@ -120,6 +121,14 @@ var rules = []rule{
 	{"a kcp takes an absent group of a definition for no error besides that of the name", func(_ step, want, got *answer, d difference) bool {
 		return (d.path == "/message" || strings.HasPrefix(d.path, "/details/causes")) &&
 			strings.Contains(string(want.body), "spec.group: Required value") && !strings.Contains(string(got.body), "spec.group: Required value")
+	}},
+	{"continue tokens are sealed: nothing of what is in them is told (SE-166)", func(_ step, want, got *answer, d difference) bool {
+		const invalid = "invalid continue token: continue key is not valid: "
+		return d.path == "/message" && want.status == http.StatusBadRequest && got.status == want.status && wrote(d, invalid, invalid)
+	}},
+	{"a group version that nobody serves is an empty list in a logical cluster (KK-382)", func(s step, want, got *answer, _ difference) bool {
+		list, isList := pointer(got.value, "/resources").([]any)
+		return groupVersion.MatchString(s.path) && want.status == http.StatusNotFound && got.status == http.StatusOK && isList && len(list) == 0
 	}},
 	{"kcp names apply patches twice", func(_ step, _, _ *answer, d difference) bool {
 		return strings.HasSuffix(d.got, `application/apply-patch+yaml, application/apply-patch+yaml"`)
