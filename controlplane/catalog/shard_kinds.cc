@@ -104,6 +104,7 @@ apiserver::ResourcePtr api_bindings(const ShardKindContext& context) {
 std::vector<kinds::StaticPlusCrdRegistry::StaticKind> shard_kinds(const ShardKindContext& context) {
   const auto in_root = [](std::string_view cluster) { return cluster == kRootCluster; };
   return {{api_bindings(context), {}},
+          {api_conversion_kind(), {}},
           {api_exports(), {}},
           {with_reserved_groups(api_resource_schema_kind()), {}},
           {logical_clusters(), {}},
