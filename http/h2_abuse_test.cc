@@ -260,15 +260,18 @@ struct Flood {
   std::string bytes;
 };
 
-TEST_F(H2Abuse, WhenCheapFramesFlood_GoawayComesFirstThenTheEnd) {
-  const Flood floods[] = {
+std::vector<Flood> cheap_floods() {
+  return {
       {"ping", frame(kPing, 0, 0, "12345678")},
       {"settings", frame(kSettings, 0, 0, "")},
       {"priority", frame(kPriority, 0, 1, std::string("\0\0\0\0\0", 5))},
       {"empty data", frame(kData, 0, 1, "")},
       {"window update", frame(kWindowUpdate, 0, 0, word(1))},
   };
-  for (const Flood& flood : floods) {
+}
+
+TEST_F(H2Abuse, WhenCheapFramesFlood_GoawayComesFirstThenTheEnd) {
+  for (const Flood& flood : cheap_floods()) {
     TestHandler local;
     auto session = make_h2_server(local, peer, host, {});
     session->set_now(now);
@@ -452,14 +455,7 @@ TEST_F(H2ClientAbuse, WhenAnswerHeadersAreTooLarge_StreamEndsWithProtocolError) 
 }
 
 TEST_F(H2ClientAbuse, SE135_WhenAServerFloods_TheConnectionEnds) {
-  const Flood floods[] = {
-      {"ping", frame(kPing, 0, 0, "12345678")},
-      {"settings", frame(kSettings, 0, 0, "")},
-      {"priority", frame(kPriority, 0, 1, std::string("\0\0\0\0\0", 5))},
-      {"empty data", frame(kData, 0, 1, "")},
-      {"window update", frame(kWindowUpdate, 0, 0, word(1))},
-  };
-  for (const Flood& flood : floods) {
+  for (const Flood& flood : cheap_floods()) {
     RunningClient fresh;
     TimePoint now{};
     fresh.client->set_now(now);
