@@ -58,25 +58,29 @@ constexpr std::string_view kExportDocument = R"json({
     "spec": {"type": "object", "properties": {
      "resources": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name", "group"],
       "items": {"type": "object", "required": ["name", "schema"], "properties": {
-       "group": {"type": "string", "default": ""}, "schema": {"type": "string"},
-       "name": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"},
-       "storage": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": {"crd": {}}}}}},
+       "group": {"type": "string", "default": ""}, "schema": {"type": "string"}, "name": {"type": "string"},
+       "storage": {"type": "object", "default": {"crd": {}}, "oneOf": [{"required": ["crd"]}, {"required": ["virtual"]}],
+        "x-kubernetes-validations": [{"rule": "has(self.crd) != has(self.virtual)", "message": "Exactly one of crd or virtual must be set"}],
+        "properties": {"crd": {"type": "object"},
+         "virtual": {"type": "object", "required": ["identityHash", "reference"], "properties": {"identityHash": {"type": "string"},
+          "reference": {"type": "object", "required": ["kind", "name"], "x-kubernetes-map-type": "atomic",
+           "properties": {"apiGroup": {"type": "string"}, "kind": {"type": "string"}, "name": {"type": "string"}}}}}}}}}},
      "identity": {"type": "object", "properties": {"secretRef": {"type": "object", "x-kubernetes-map-type": "atomic",
       "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}},
      "maximalPermissionPolicy": {"type": "object", "oneOf": [{"required": ["local"]}], "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
-     "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource", "identityHash"],
+     "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource"],
       "items": {"type": "object", "required": ["resource", "verbs"], "properties": {
        "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
        "identityHash": {"type": "string", "default": ""},
-       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"},
-       "defaultSelector": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+       "resource": {"type": "string", "pattern": "^[a-z][-a-z0-9]*[a-z0-9]$"},
+       "defaultSelector": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": "$selector"},
        "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
     "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
      "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
      "conditions": "$conditions"}}}}}},
  {"name": "v1alpha1", "served": true, "storage": false, "subresources": {"status": {}},
   "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-   {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}],
+   {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"VirtualWorkspaceURLsReady\")].status"}],
   "schema": {"openAPIV3Schema": {"type": "object", "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"},
     "metadata": {"type": "object"},
     "spec": {"type": "object", "properties": {
@@ -84,11 +88,17 @@ constexpr std::string_view kExportDocument = R"json({
      "identity": {"type": "object", "properties": {"secretRef": {"type": "object", "x-kubernetes-map-type": "atomic",
       "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}},
      "maximalPermissionPolicy": {"type": "object", "oneOf": [{"required": ["local"]}], "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
-     "permissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource"], "properties": {
-       "all": {"type": "boolean"}, "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
-       "identityHash": {"type": "string"},
-       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"}, "resourceSelector": {"type": "array", "items": {"type": "object",
-        "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}}}}}},
+     "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource"],
+      "items": {"type": "object", "required": ["resource"], "x-kubernetes-validations": [
+        {"rule": "(has(self.all) && self.all) != (has(self.resourceSelector) && size(self.resourceSelector) > 0)",
+         "message": "either \"all\" or \"resourceSelector\" must be set"}], "properties": {
+       "all": {"type": "boolean"}, "identityHash": {"type": "string"},
+       "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
+       "resource": {"type": "string", "pattern": "^[a-z][-a-z0-9]*[a-z0-9]$"},
+       "resourceSelector": {"type": "array", "items": {"type": "object", "x-kubernetes-validations": [
+         {"rule": "has(self.__namespace__) || has(self.name)", "message": "at least one field must be set"}], "properties": {
+         "name": {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^([a-z0-9][-a-z0-9_.]*)?[a-z0-9]$"},
+         "namespace": {"type": "string", "minLength": 1}}}}}}}}},
     "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
      "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
      "conditions": "$conditions"}}}}}}]}})json";
@@ -114,12 +124,8 @@ constexpr std::string_view kBindingDocument = R"json({
       "items": {"type": "object", "required": ["resource", "selector", "state", "verbs"], "properties": {
        "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
        "identityHash": {"type": "string", "default": ""},
-       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"},
-       "selector": {"type": "object", "properties": {"matchAll": {"type": "boolean"},
-        "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object", "required": ["key", "operator"],
-         "properties": {"key": {"type": "string"}, "operator": {"type": "string"},
-          "values": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"}}}},
-        "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}},
+       "resource": {"type": "string", "pattern": "^[a-z][-a-z0-9]*[a-z0-9]$"},
+       "selector": {"type": "object", "properties": "$selector"},
        "state": {"type": "string", "enum": ["Accepted", "Rejected"]},
        "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
@@ -138,7 +144,7 @@ constexpr std::string_view kBindingDocument = R"json({
      "permissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource", "state"], "properties": {
        "all": {"type": "boolean"}, "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
        "identityHash": {"type": "string"},
-       "resource": {"type": "string", "maxLength": 127, "pattern": "^[a-z][-a-z0-9]*[a-z0-9](/[a-z][-a-z0-9]*[a-z0-9])?$"}, "resourceSelector": {"type": "array", "items": {"type": "object",
+       "resource": {"type": "string", "pattern": "^[a-z][-a-z0-9]*[a-z0-9]$"}, "resourceSelector": {"type": "array", "items": {"type": "object",
         "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}},
        "state": {"type": "string", "enum": ["Accepted", "Rejected"]}}}}}},
     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {

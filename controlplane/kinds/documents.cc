@@ -35,6 +35,14 @@ const char* const kLifecycleSchema = R"json({"type": "array", "items": {"type": 
   "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[a-z0-9][a-z0-9]([-a-z0-9]*[a-z0-9])?))|(system:.+)$"
   }})json";
 
+/// Members of the selector of a permission claim.
+const char* const kSelectorSchema = R"json({"matchAll": {"type": "boolean"},
+  "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object",
+   "required": ["key", "operator"], "properties": {"key": {"type": "string"},
+   "operator": {"type": "string"}, "values": {"type": "array", "x-kubernetes-list-type": "atomic",
+    "items": {"type": "string"}}}}},
+  "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}})json";
+
 /// Schemas that documents share by a marker, so that they are written once.
 struct Shared {
   std::string_view marker, schema;
@@ -45,6 +53,7 @@ struct Shared {
 apiserver::ResourceDef resource_from_document(std::string_view crd_json) {
   const Shared shared[] = {{"\"$conditions\"", kConditionsSchema},
                            {"\"$rules\"", kRulesSchema},
+                           {"\"$selector\"", kSelectorSchema},
                            {"\"$name\"", kNameSchema},
                            {"\"$lifecycle\"", kLifecycleSchema}};
   std::string text(crd_json);
