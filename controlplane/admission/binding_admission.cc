@@ -55,6 +55,45 @@ std::size_t size_of(const Json& claim, std::string_view member) {
   return value == nullptr ? 0 : value->size();
 }
 
+/// The selector with its members in the order in which kcp writes them.
+std::string shown_selector(const Json& selector) {
+  std::string out = "{";
+  for (const char* member : {"matchLabels", "matchExpressions", "matchAll"}) {
+    if (const Json* value = selector.find(member)) {
+      ((out += out.size() > 1 ? ",\"" : "\"") += member) += "\":";
+      value->dump_to(out);
+    }
+  }
+  return out + "}";
+}
+
+/// As kcp's own admission leaves a binding for the schema to look at: what has to be there is
+/// empty where it is absent, and an empty path is none (KK-161).
+void fill_claims(Json& binding) {
+  if (Json* target = binding.at({"spec", "reference", "export"});
+      target != nullptr && target->is_object()) {
+    if (const Json* path = target->find("path");
+        path != nullptr && path->as_string().empty() && path->is_string()) {
+      target->erase("path");
+    }
+  }
+  Json* claims = binding.at({"spec", "permissionClaims"});
+  if (claims == nullptr || !claims->is_array()) {
+    return;
+  }
+  for (Json& claim : claims->edit_items()) {
+    if (!claim.is_object()) {
+      continue;
+    }
+    if (claim.find("state") == nullptr) {
+      claim["state"] = "";
+    }
+    if (claim.find("verbs") == nullptr) {
+      claim["verbs"] = Json();
+    }
+  }
+}
+
 /// Faults of claims that the schema cannot say, as kcp prints lists of them.
 std::vector<std::string> claim_faults(const Json& binding) {
   std::vector<std::string> faults;
@@ -75,8 +114,8 @@ std::vector<std::string> claim_faults(const Json& binding) {
     for (const char* member : {"matchLabels", "matchExpressions"}) {
       if (size_of(claim, member) > 0) {
         faults.push_back(field + "." + member +
-                         ": Invalid value: " + claim.find("selector")->dump() + ": " + member +
-                         " cannot be used with matchAll");
+                         ": Invalid value: " + shown_selector(*claim.find("selector")) + ": " +
+                         member + " cannot be used with matchAll");
       }
     }
   }
@@ -220,6 +259,7 @@ void prepare_binding(const apiserver::WriteContext& context, Json& binding, cons
   if (!is_marked(binding) && !apiserver::has_finalizer(binding, krm::kBindingFinalizer)) {
     binding.make({"metadata", "finalizers"}).push_back(Json(krm::kBindingFinalizer));
   }
+  fill_claims(binding);
   if (old == nullptr) {
     return;
   }

@@ -120,6 +120,18 @@ TEST_F(BindingAdmissionTest, WhenItIsDeleted_KK160_TheFinalizerIsTheSystems) {
   EXPECT_EQ(now.at({"metadata", "finalizers"})->size(), 1U) << "it comes back";
 }
 
+TEST(Bindings, WhenMembersOfClaimsAreAbsent_KK161_TheSchemaSeesThemEmpty) {
+  Json binding = *Json::parse(R"({"metadata":{"name":"b"},"spec":{
+      "reference":{"export":{"name":"e","path":""}},
+      "permissionClaims":[{"resource":"a"},{"resource":"b","state":"Accepted","verbs":["get"]},7]}})");
+  const TestWrite write(member({"devs"}));
+  prepare_binding(write.context, binding, nullptr);
+  EXPECT_EQ(binding.at({"spec", "reference"})->dump(), R"({"export":{"name":"e"}})");
+  EXPECT_EQ(binding.at({"spec", "permissionClaims"})->dump(),
+            R"([{"resource":"a","state":"","verbs":null},)"
+            R"({"resource":"b","state":"Accepted","verbs":["get"]},7])");
+}
+
 struct GroupCase {
   const char* group;
   bool reserved;
