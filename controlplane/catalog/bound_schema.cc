@@ -41,8 +41,16 @@ void check_schema_name(const Json& schema, std::vector<Cause>& causes) {
 
 /// What is said of the definition is said of fields that the schema has, too.
 bool is_of_schema(const Cause& cause) {
-  return !cause.field.starts_with("metadata.name") && !cause.field.starts_with("status");
+  return !cause.field.starts_with("metadata.name") && !cause.field.starts_with("status") &&
+         cause.field != "spec.version";
 }
+
+/// Where definitions say something of their only version, and where it stands.
+constexpr std::pair<std::string_view, std::string_view> kShared[] = {
+    {"spec.validation", "spec.versions[0].schema"},
+    {"spec.additionalPrinterColumns", "spec.versions[0].additionalPrinterColumns"},
+    {"spec.selectableFields", "spec.versions[0].selectableFields"},
+    {"spec.subresources", "spec.versions[0].subresources"}};
 
 }  // namespace
 
@@ -112,13 +120,10 @@ std::vector<Cause> new_schema_faults(const Json& schema) {
       continue;
     }
     // What versions have in common stands beside them in a definition.
-    constexpr std::string_view kShared = "spec.validation";
-    if (cause.field.starts_with(kShared)) {
-      cause.field.replace(0, kShared.size(), "spec.versions[0].schema");
-    }
-    constexpr std::string_view kLevel = ".openAPIV3Schema";
-    if (const std::size_t at = cause.field.find(kLevel); at != std::string::npos) {
-      cause.field.erase(at, kLevel.size());
+    for (const auto& [shared, own] : kShared) {
+      if (cause.field.starts_with(shared)) {
+        cause.field.replace(0, shared.size(), own);
+      }
     }
     causes.push_back(std::move(cause));
   }

@@ -72,7 +72,8 @@ TEST(NewSchemaFaults, KK187_KK188_VersionsSchemasAndNamesAreThoseOfDefinitions) 
   Json loose = schema();
   loose.at({"spec", "versions"})->edit_items()[0].make({"schema", "type"}) = "string";
   ASSERT_FALSE(faults(loose).empty());
-  EXPECT_TRUE(faults(loose)[0].starts_with("spec.versions[0].schema.type: ")) << faults(loose)[0];
+  EXPECT_TRUE(faults(loose)[0].starts_with("spec.versions[0].schema.openAPIV3Schema.type: "))
+      << faults(loose)[0];
 
   Json unnamed = schema();
   unnamed.make({"spec", "names", "kind"}) = "";

@@ -23,7 +23,9 @@ constexpr std::string_view kSchemaDocument = R"json({
   "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "description": "APIResourceSchema describes a resource, identified by (group, version, resource, schema).",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
-    "spec": {"type": "object", "required": ["group", "names", "scope", "versions"], "properties": {
+    "spec": {"type": "object", "required": ["group", "names", "scope", "versions"], "x-kubernetes-validations": [
+      {"rule": "size(self.versions) == 1 || (size(self.versions) > 1 && has(self.conversion))",
+       "message": "Conversion must be specified when multiple versions exist"}], "properties": {
      "group": {"type": "string"}, "scope": {"type": "string", "enum": ["Cluster", "Namespaced"]},
      "nameValidation": {"type": "string", "default": "DNS1123Subdomain", "enum": ["DNS1123Subdomain", "PathSegmentName"]},
      "conversion": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
@@ -255,10 +257,19 @@ std::string schema_text(const Json& spec) {
       });
 }
 
+/// What is wrong with the list of versions shows it as it was sent.
+std::string shown(const Cause& cause, const Json& schema) {
+  constexpr std::string_view kStorage = "must have exactly one version marked as storage version";
+  const Json* versions = schema.at({"spec", "versions"});
+  return cause.field == "spec.versions" && cause.message.ends_with(kStorage) && versions != nullptr
+             ? "Invalid value: " + list_of(*versions, version_text) + ": " + std::string(kStorage)
+             : cause.message;
+}
+
 /// An APIResourceSchema never changes, and is what a definition may be under a name of its own
 /// (AM-492, AM-493, KK-185 to KK-189). All faults at once.
-void admit_schema(const apiserver::WriteContext& context, const Json* object, const Json* old,
-                  const apiserver::Hooks::AdmitDone& done) {
+void approve_schema(const apiserver::WriteContext& context, const Json* object, const Json* old,
+                    const apiserver::Hooks::AdmitDone& done) {
   if (object == nullptr || context.verb == "delete") {
     done({});
     return;
@@ -266,7 +277,7 @@ void admit_schema(const apiserver::WriteContext& context, const Json* object, co
   std::string faults;
   if (old == nullptr) {
     for (const Cause& cause : new_schema_faults(*object)) {
-      faults += (faults.empty() ? "" : " ") + cause.field + ": " + cause.message;
+      faults += (faults.empty() ? "" : " ") + cause.field + ": " + shown(cause, *object);
     }
   } else {
     const Json* now = object->find("spec");
@@ -288,7 +299,7 @@ void admit_schema(const apiserver::WriteContext& context, const Json* object, co
 apiserver::ResourcePtr api_resource_schema_kind() {
   static const apiserver::ResourcePtr kKind = [] {
     apiserver::ResourceDef def = resource_from_document(kSchemaDocument);
-    def.hooks.admit = admit_schema;
+    def.hooks.approve = approve_schema;
     return std::make_shared<const apiserver::ResourceDef>(std::move(def));
   }();
   return kKind;

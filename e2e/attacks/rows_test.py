@@ -44,10 +44,19 @@ class Schemas(unittest.TestCase):
     def test_KK185_names(self):
         self.refused(schema("v1.other.rows.test"), 'metadata.name: Invalid value: "v1.other.rows.test": must end in .things.rows.test')
         self.refused(schema("things.rows.test"), "must end in .things.rows.test")
-        for prefix in ("1v", "v1.v2", "v-", "-v", "0"):
+        for prefix in ("1v", "v1.v2", "0"):
             self.refused(schema(f"{prefix}.things.rows.test"),
                          "must match ^[a-z]([-a-z0-9]*[a-z0-9])?$ in front of .things.rows.test")
         self.refused(schema("v1.things.rows.test", ""), "must end in .things.core")
+        for prefix in ("v-", "-v", "", "V1"):
+            self.invalid(schema(f"{prefix}.things.rows.test"), "metadata.name", "a lowercase RFC 1123 subdomain must consist of")
+
+    def invalid(self, body, field, text):
+        """Schema, CEL and names come before what kcp's admission says (KK-001)."""
+        answer = trust.ann.request("POST", SCHEMAS, body)
+        self.assertEqual((answer.status, answer.json["reason"]), (422, "Invalid"), answer)
+        self.assertIn(field, [cause["field"] for cause in answer.json["details"]["causes"]])
+        self.assertIn(text, answer.json["message"])
 
     def test_KK186_groups(self):
         self.refused(schema("v1.things.core", "core"), 'spec.group: Invalid value: "core": must be empty string for the core group')
@@ -55,10 +64,13 @@ class Schemas(unittest.TestCase):
         self.refused(schema("v1.things.a.k8s.io", "a.k8s.io"), "metadata.annotations[api-approved.kubernetes.io]: Required value: ")
 
     def test_KK187_versions_and_schemas(self):
-        self.refused(schema(versions=[version("v1"), version("v2")]), "must have exactly one version marked as storage version")
+        two = {"versions": [version("v1"), version("v2")]}
+        self.invalid(schema(**two), "spec", "Conversion must be specified when multiple versions exist")
+        self.invalid(schema(versions=[version("1")]), "spec.versions[0].name", "should match '^v[1-9]")
+        self.refused(schema(**two, conversion={"strategy": "None"}), "must have exactly one version marked as storage version")
         self.refused(schema(versions=[version("v1", False)]), "must have exactly one version marked as storage version")
-        self.refused(schema(versions=[version("v1", content={"type": "string"})]), "spec.versions[0].schema")
-        self.refused(schema(versions=[version("v1", content={"type": "object", "properties": {"a": {}}})]), "spec.versions[0].schema.properties[a].type")
+        self.refused(schema(versions=[version("v1", content={"type": "string"})]), "spec.versions[0].schema.openAPIV3Schema.type")
+        self.refused(schema(versions=[version("v1", content={"type": "object", "properties": {"a": {}}})]), "spec.versions[0].schema.openAPIV3Schema.properties[a].type")
 
     def test_KK188_names_of_kinds(self):
         self.refused(schema(names={"plural": "things", "singular": "Thing!", "kind": "Thing", "listKind": "ThingList"}), "spec.names.singular")
@@ -66,7 +78,7 @@ class Schemas(unittest.TestCase):
         self.refused(schema(names={"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "Thing"}), "spec.names.listKind")
 
     def test_KKT004_all_faults_at_once(self):
-        self.refused(schema("v1.wrong.rows.test", versions=[version("v1"), version("v2")]),
+        self.refused(schema("v1.wrong.rows.test", versions=[version("v1"), version("v2")], conversion={"strategy": "None"}),
                      "must end in .things.rows.test", "must have exactly one version marked as storage version")
 
     def test_KK189_labels_may_change_the_spec_may_not(self):
