@@ -75,6 +75,18 @@ class Kubeconfigs(unittest.TestCase):
                     self.assertTrue(own)
                     self.assertEqual({value for _, value in own}, {said})
 
+    def test_FP_156_a_server_that_is_not_verified_is_warned_of(self):
+        path = front.kubeconfig(installation, front.pair(installation), root_url())
+        content = json.loads(path.read_text())
+        cluster = content["clusters"][0]["cluster"]
+        for key in [key for key in cluster if key.startswith("certificate-authority")]:
+            del cluster[key]
+        cluster["insecure-skip-tls-verify"] = True
+        path.write_text(json.dumps(content))
+        with proxy_with(path) as proxy:
+            self.assertTrue(serves(proxy))
+            self.assertIn("a server's certificate is not verified", proxy.log.read_text())
+
     def test_FP_156_shards_and_peers_are_asked_with_the_credentials_of_their_files(self):
         gate, asked = self.gate("Bearer of-shards"), set()
         shards = installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")
