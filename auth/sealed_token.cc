@@ -51,8 +51,10 @@ tl::expected<std::string, TokenFault> open_token(std::string_view text, std::str
   if (key == keys.end()) {
     return tl::unexpected(TokenFault::kOldKey);
   }
-  std::optional<std::string> plain = gcm_open(derived(*key), head_of(id) + std::string(bound),
-                                              std::string_view(*bytes).substr(kHead));
+  std::string_view sealed = *bytes;
+  sealed.remove_prefix(kHead);
+  std::optional<std::string> plain =
+      gcm_open(derived(*key), head_of(id) + std::string(bound), sealed);
   if (!plain) {
     return tl::unexpected(TokenFault::kForeign);
   }

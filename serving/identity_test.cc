@@ -9,7 +9,7 @@ namespace {
 
 TEST(ProxyIdentity, WhenACertificateBringsTooManyGroups_SE087_ItIsNobodys) {
   const auth::CertificateProofs::Kind kind = proxy_identities({});
-  for (const std::size_t groups : {999, 1'000, 1'001, 5'000}) {
+  for (const std::size_t groups : {999U, 1'000U, 1'001U, 5'000U}) {
     auth::CertificateIdentity facts;
     facts.valid = facts.from_client_ca = true;
     facts.common_name = "alice";

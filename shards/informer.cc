@@ -136,8 +136,11 @@ void Informer::fetch_page(std::string target) {
                        }
                        auto next = fsm_.on_page(answer->status, retry_after(answer->headers),
                                                 answer->body, loop_.now());
-                       const std::string_view said = answer->status < 400 ? "" : answer->body;
-                       tell(next, answer->status, said.substr(0, kMostRefusal));
+                       std::string_view said;
+                       if (answer->status >= 400) {
+                         said = std::string_view(answer->body).substr(0, kMostRefusal);
+                       }
+                       tell(next, answer->status, said);
                        perform(std::move(next));
                      });
 }

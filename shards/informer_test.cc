@@ -146,6 +146,22 @@ TEST_F(InformerTest, FP157_WhenTheServerRefuses_TheBodyIsHeardAndTheEnd) {
   EXPECT_EQ(heard.back(), "/things 200 ");
 }
 
+TEST_F(InformerTest, FP157_WhenAPageOfAListIsRefused_ItsBodyIsHeardToItsBound) {
+  const std::string body(6'000, 'x');
+  server.serve("/things", 400, body);  // watches with initial events are not known there: pages are
+  auto upstream = net::Upstream::make(loop, FakeServer::upstream(server.url()));
+  std::vector<std::string> heard;
+  Informer informer(loop, params, headers, sink);
+  informer.tell_answers([&](std::string_view target, int status, std::string_view said) {
+    if (status >= 400 && target.find("watch=true") == std::string_view::npos) {
+      heard.emplace_back(said);
+    }
+  });
+  informer.start(*upstream);
+  ASSERT_TRUE(run_until(loop, [&] { return !heard.empty(); }));
+  EXPECT_EQ(heard.front(), body.substr(0, 4'096));
+}
+
 class ShardClientTest : public ::testing::Test {
  protected:
   ShardClientTest() : server(loop), other(loop) {

@@ -170,14 +170,14 @@ void WorkspaceScheduler::choose_name(const JobPtr& job, const std::string& shard
   };
   const std::string cluster = random_cluster_name();
   auto ask = std::make_shared<Ask>();
-  ask->done = [this, job, shard, cluster](bool taken) {
+  ask->done = alive_.guard([this, job, shard, cluster](bool taken) {
     if (taken) {
       note_untrusted(UntrustedValue::kClusterOwner, cluster, job->key.name, "the name is taken");
       wait(job, kLongestWait);
     } else {
       note_placement(job, shard, cluster);
     }
-  };
+  });
   for (const auto& [name, record] : params_.root.shards()) {
     ++ask->pending;
     params_.access.get(name, cluster, [ask](Expected<std::optional<Json>> found) {
@@ -290,18 +290,19 @@ void WorkspaceScheduler::look_at(const std::shared_ptr<Search>& search) {
     return;
   }
   const std::string shard = search->shards[search->next++];
-  params_.access.get(
-      shard, search->cluster, [this, search, shard](Expected<std::optional<Json>> found) {
-        search->sure = search->sure && found;
-        if (!found || !*found || !search->job->owns(**found)) {
-          look_at(search);
-          return;
-        }
-        Job& job = *search->job;
-        job.fact["shard"] = job.shard = shard;
-        job.fact["cluster"] = job.cluster = search->cluster;
-        keep_fact(search->job, [search](bool stored) { search->done(stored, false); });
-      });
+  params_.access.get(shard, search->cluster,
+                     alive_.guard([this, search, shard](Expected<std::optional<Json>> found) {
+                       search->sure = search->sure && found;
+                       if (!found || !*found || !search->job->owns(**found)) {
+                         look_at(search);
+                         return;
+                       }
+                       Job& job = *search->job;
+                       job.fact["shard"] = job.shard = shard;
+                       job.fact["cluster"] = job.cluster = search->cluster;
+                       keep_fact(search->job,
+                                 [search](bool stored) { search->done(stored, false); });
+                     }));
 }
 
 /// A Workspace that came with a name: made by a shard that kept no facts yet, restored, or forged.

@@ -294,7 +294,8 @@ PolicyRules RbacAuthorizer::stored_rules_for(const auth::UserInfo& user, std::st
     return rules;
   }
   const auto add = [&](const Bindings& bindings) {
-    for (const auto& [name, binding] : bindings) {
+    for (const auto& [name, bound] : bindings) {
+      const Binding& binding = bound;  // clang 14 captures no structured binding
       const auto is_meant = [&](const auth::UserInfo& effective) {
         return matching_subject(binding, effective) != nullptr;
       };

@@ -195,7 +195,8 @@ void WorkspaceScheduler::check_cluster(const JobPtr& job) {
     return;
   }
   params_.access.get(
-      job->shard, job->cluster, [this, job, published](Expected<std::optional<Json>> found) {
+      job->shard, job->cluster,
+      alive_.guard([this, job, published](Expected<std::optional<Json>> found) {
         if (!found) {
           log_warn("logical cluster cannot be read", {{"shard", job->shard},
                                                       {"cluster", job->cluster},
@@ -215,7 +216,7 @@ void WorkspaceScheduler::check_cluster(const JobPtr& job) {
         } else {
           publish(job, **found);
         }
-      });
+      }));
 }
 
 void WorkspaceScheduler::make_cluster(const JobPtr& job) {
@@ -263,17 +264,18 @@ void WorkspaceScheduler::make_cluster(const JobPtr& job) {
   for (const std::string& name : params_.types.terminators(reader(), *type)) {
     object.make({"spec", "terminators"}).push_back(Json(name));
   }
-  params_.access.create(
-      job->shard, job->cluster, std::move(object), [this, job](Expected<void> created) {
-        if (created || created.error().code() == Errc::kAlreadyExists) {
-          progress(job);
-        } else {
-          log_warn("logical cluster cannot be made", {{"shard", job->shard},
-                                                      {"cluster", job->cluster},
-                                                      {"error", created.error().to_string()}});
-        }
-        wait(job, kLongestWait);
-      });
+  params_.access.create(job->shard, job->cluster, std::move(object),
+                        alive_.guard([this, job](Expected<void> created) {
+                          if (created || created.error().code() == Errc::kAlreadyExists) {
+                            progress(job);
+                          } else {
+                            log_warn("logical cluster cannot be made",
+                                     {{"shard", job->shard},
+                                      {"cluster", job->cluster},
+                                      {"error", created.error().to_string()}});
+                          }
+                          wait(job, kLongestWait);
+                        }));
 }
 
 void WorkspaceScheduler::publish(const JobPtr& job, const Json& logical_cluster) {
@@ -370,22 +372,24 @@ void WorkspaceScheduler::remove(const JobPtr& job) {
 }
 
 void WorkspaceScheduler::remove_cluster_of(const JobPtr& job) {
-  params_.access.get(job->shard, job->cluster, [this, job](Expected<std::optional<Json>> found) {
-    if (!found) {
-      wait(job, kLongestRemoval);
-      return;
-    }
-    if (!*found || !job->owns(**found)) {
-      release(job);  // another's, whatever this Workspace says (KK-063)
-      return;
-    }
-    if (apiserver::is_deleted(**found)) {
-      publish_removal(job, **found);
-      return;
-    }
-    params_.access.remove(job->shard, job->cluster, apiserver::uid_of(**found),
-                          [this, job](Expected<void>) { wait(job, kLongestRemoval); });
-  });
+  params_.access.get(
+      job->shard, job->cluster, alive_.guard([this, job](Expected<std::optional<Json>> found) {
+        if (!found) {
+          wait(job, kLongestRemoval);
+          return;
+        }
+        if (!*found || !job->owns(**found)) {
+          release(job);  // another's, whatever this Workspace says (KK-063)
+          return;
+        }
+        if (apiserver::is_deleted(**found)) {
+          publish_removal(job, **found);
+          return;
+        }
+        params_.access.remove(
+            job->shard, job->cluster, apiserver::uid_of(**found),
+            alive_.guard([this, job](Expected<void>) { wait(job, kLongestRemoval); }));
+      }));
 }
 
 /// Shows how far the logical cluster is, and waits for its end.
