@@ -129,7 +129,7 @@ TEST(EngineProperty, WhenHttp1BytesAreCutAnywhere_OutcomeIsTheSame) {
 }
 
 // A random user on both sides of many streams; whatever it does, the rules of handler.h hold.
-TEST(EngineProperty, WhenUsersActAtRandom_EveryExchangeClosesOnceAndLast) {
+TEST(EngineProperty, WhenUsersActAtRandom_PERF252_EveryExchangeClosesOnceAndLast) {
   for (std::uint32_t seed = 1; seed <= 60; ++seed) {
     std::mt19937 random(seed);
     SessionLimits limits;

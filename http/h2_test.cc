@@ -172,7 +172,7 @@ TEST(H2Engine, WhenStreamsDieWithUnreadBytes_ConnectionWindowDoesNotLeak) {
   }
 }
 
-TEST(H2Engine, WhenStreamIsDry_LaterDataResumesIt) {
+TEST(H2Engine, WhenStreamIsDry_PERF221_LaterDataResumesIt) {
   auto pair = Pair::h2();
   pair->handler.on_open = [](ServerExchange& exchange) {
     exchange.stream->send_head(200, {}, false);

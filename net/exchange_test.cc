@@ -55,7 +55,7 @@ TEST_P(Exchange, WhenRequestsFollowEachOther_UseOneConnection) {
   EXPECT_EQ(pair.server.open, 0U);
 }
 
-TEST_P(Exchange, WhenTheClientReadsSlowly_TheServerKeepsLittleAndNothingIsLost) {
+TEST_P(Exchange, WhenTheClientReadsSlowly_PERF241_TheServerKeepsLittleAndNothingIsLost) {
   Pair pair(GetParam());
   Client client;
   client.keep = false;

@@ -273,7 +273,7 @@ TEST(ListenerLimits, WhenAClientIsSlowButReads_ItGetsEverything) {
   EXPECT_EQ(pair.listener->stats().slow_readers, 0U);
 }
 
-TEST(ListenerGroup, WhenTwoLoopsShareAPort_TwentyConnectionsSplitEvenly) {
+TEST(ListenerGroup, WhenTwoLoopsShareAPort_PERF203_TwentyConnectionsSplitEvenly) {
   const auto group = std::make_shared<ListenerGroup>();
   ListenerParams params;
   params.group = group;

@@ -100,7 +100,7 @@ struct Item final : Loop::Flushable {
   std::function<void()> then;
 };
 
-TEST(Loop, WhenItemsAreDirty_FlushesOnceInOrderThenDefers) {
+TEST(Loop, WhenItemsAreDirty_PERF102_FlushesOnceInOrderThenDefers) {
   Loop loop("test");
   std::string log;
   Item a(log, 'a'), b(log, 'b'), c(log, 'c');
@@ -170,7 +170,7 @@ struct SocketPair {
   std::array<int, 2> fds{};
 };
 
-TEST(Loop, WhenMoreIsThereThanOneReadTakes_NothingIsLostWithoutNewEdges) {
+TEST(Loop, WhenMoreIsThereThanOneReadTakes_PERF103_NothingIsLostWithoutNewEdges) {
   Loop loop("test");
   const SocketPair pair;
   Reader reader(loop, pair.fds[0]);
@@ -230,7 +230,7 @@ TEST(Loop, WhenItSleeps_EveryEdgeOfADescriptorWakesIt) {
   loop.forget(pair.fds[0]);
 }
 
-TEST(Loop, WhenMoreDescriptorsAreReadyThanATurnTakes_AllGetTheirCallWithoutAnotherEdge) {
+TEST(Loop, WhenMoreDescriptorsAreReadyThanATurnTakes_PERF103_AllGetTheirCallWithoutAnotherEdge) {
   Loop loop("test");
   constexpr std::size_t kPairs = 300;  // a turn takes 256
   std::vector<std::unique_ptr<SocketPair>> pairs;

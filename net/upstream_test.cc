@@ -254,7 +254,7 @@ TEST(Upstream, WhenNobodyListens_FailsWithRefusedAndRecoversLater) {
   EXPECT_EQ(upstream->failures_in_a_row(), 0U);
 }
 
-TEST(Upstream, WhenFailuresRepeat_DialsAreRationedAndEveryRequestIsAnswered) {
+TEST(Upstream, WhenFailuresRepeat_PERF263_DialsAreRationedAndEveryRequestIsAnswered) {
   SilentServer reserved;
   Loop loop("test");
   UpstreamParams params;

@@ -199,6 +199,8 @@ class References(unittest.TestCase):
 
 
 class Throws(unittest.TestCase):
+    """SE-182."""
+
     def helpers(self, body):
         with tempfile.TemporaryDirectory() as folder:
             source = pathlib.Path(folder) / "a.cc"
@@ -215,7 +217,9 @@ class Throws(unittest.TestCase):
             self.assertIn(name, self.helpers(body), body)
 
     def test_what_only_wants_memory_passes(self):
-        self.assertEqual(self.helpers("void f(std::vector<int>& v) { v.push_back(1); }"), set())
+        for body in ("void f(std::vector<int>& v) { v.push_back(1); }", "std::string f(std::string_view s) { return std::string(s); }",
+                     "std::string f() { return \"a\"; }"):
+            self.assertEqual(self.helpers(body), set(), body)
 
 
 class Tidy(unittest.TestCase):

@@ -74,7 +74,7 @@ TEST(ValueScan, WhenValueDoesNotEnd_IsRunning) {
   EXPECT_TRUE(scan.done());
 }
 
-TEST(MemberWalk, WhenObjectIsRandom_T68_MembersAreThoseOfAParser) {
+TEST(MemberWalk, WhenObjectIsRandom_T68_PERF233_MembersAreThoseOfAParser) {
   std::mt19937 random(2);
   for (int round = 0; round < 3'000; ++round) {
     const std::string text = object_text(random);

@@ -70,7 +70,7 @@ TEST_F(CursorTest, WhenAShardJoins_T100_CursorGrowsAndTheOldOneStillHolds) {
 }
 
 TEST_F(CursorTest, WhenFormatted_T12_LengthTellsTheSlots) {
-  for (const std::size_t slots : {1, 3, 8, 32, 64}) {
+  for (const std::size_t slots : {1U, 3U, 8U, 32U, 64U}) {
     std::vector<std::string> uids;
     for (std::size_t i = 0; i < slots; ++i) {
       uids.push_back("shard-" + std::to_string(i));

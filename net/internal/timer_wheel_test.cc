@@ -1,6 +1,7 @@
 #include "net/internal/timer_wheel.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <map>
 #include <random>
@@ -62,6 +63,26 @@ TEST(TimerWheel, WhenACallbackArmsForNow_ItFiresOneTickLater) {
   EXPECT_EQ(fired, 0);
   wheel.advance(2);
   EXPECT_EQ(fired, 1);
+}
+
+TEST(TimerWheel, PERF271_WhenTimersComeAndGo_NothingIsAllocatedForThem) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers have an allocator of their own";
+#endif
+  TimerWheel wheel;
+  const auto arm_and_end = [&wheel] {
+    for (std::uint64_t i = 0; i < 100'000; ++i) {
+      const Loop::TimerId first = wheel.arm(i + 2, [] {});
+      wheel.arm(i + 1, [] {});
+      wheel.cancel(first);
+      wheel.advance(i + 1);
+    }
+    wheel.advance(200'000);
+  };
+  const std::size_t before = ::mallinfo2().uordblks;
+  arm_and_end();
+  EXPECT_LE(::mallinfo2().uordblks - before, 4'096U);
+  EXPECT_EQ(wheel.size(), 0U);
 }
 
 TEST(TimerWheel, WhenDeadlinesAreRandom_MatchesAnOrderedMap) {

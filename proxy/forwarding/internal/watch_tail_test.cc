@@ -133,7 +133,7 @@ TEST(WatchTail, WhenAWebSocketsFramesAreCutAnywhere_SE049_KnowsWhereTheyEnd) {
     }
     return text + std::string(size, 'x');
   };
-  for (const std::size_t size : {0, 1, 125, 126, 127, 65'535, 65'536, 70'000}) {
+  for (const std::size_t size : {0U, 1U, 125U, 126U, 127U, 65'535U, 65'536U, 70'000U}) {
     const std::string one = frame(size);
     for (const std::size_t cut : {std::size_t{1}, std::size_t{2}, std::size_t{3}, one.size() - 1}) {
       if (cut >= one.size()) {
