@@ -38,6 +38,9 @@ std::vector<std::string> InstallationLimits::arguments(std::uint32_t shards) con
   if (seats != 0) {
     add("--seats", std::to_string(seats));
   }
+  if (!distributed_users.empty()) {
+    add("--distribute-by-effective-user", join(distributed_users, ","));
+  }
   if (memory_mib != 0) {
     add("--memory-budget", std::to_string(memory_of_process(shards)));
   }
@@ -63,6 +66,11 @@ std::string InstallationLimits::config_text(std::uint32_t shards) const {
     for (const auto& [key, value] : values) {
       out.append(margin).append(key).append(": ").append(value).append("\n");
     }
+  }
+  if (!distributed_users.empty()) {
+    out.append("fairness:\n  distribute_by_effective_user: [\"")
+        .append(join(distributed_users, "\", \""))
+        .append("\"]\n");
   }
   if (memory_mib != 0) {
     out.append("memory:\n  budget: ")

@@ -16,6 +16,8 @@ struct InstallationLimits {
   std::vector<std::string> quotas;  ///< of each workspace
   std::uint32_t seats = 0;          ///< of each shard; 0: by the cores
   std::uint32_t memory_mib = 0;     ///< of all processes together; 0: nothing is said
+  /// Users who take turns by whom they impersonate; of the proxy and of each shard.
+  std::vector<std::string> distributed_users;
 
   /// As command line for a shard, one of so many.
   [[nodiscard]] std::vector<std::string> arguments(std::uint32_t shards) const;

@@ -141,6 +141,7 @@ Expected<void> ProxyControl::open() {
       .instance = hex_encode(random_bytes(4)),
       .loop_count = count,
       .trust = trust_});
+  shared_->limits->distribute_by_effective_user(config_.distributed_users);
 
   tell_loops();
   if (auto result = open_audit_log(*files->audit_policy); !result) {

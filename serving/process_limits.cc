@@ -52,6 +52,10 @@ std::size_t ProcessLimits::seats_of_shard() noexcept { return cores() * kShardSe
 
 std::size_t ProcessLimits::seats_at_proxy() noexcept { return cores() * kProxySeatsPerCore; }
 
+void ProcessLimits::distribute_by_effective_user(const std::vector<std::string>& users) {
+  distributed_ = {users.begin(), users.end()};
+}
+
 void ProcessLimits::add(const FairQueues& queues) {
   const Holding lock(held_);
   queues_.push_back(&queues);
@@ -145,6 +149,13 @@ void ProcessLimits::fill_limited(MetricFamilies& out) const {
       }
     }
   }
+}
+
+std::string payer_on_behalf(std::string_view payer, std::string_view effective) {
+  constexpr std::size_t kMostOfAName = 256;
+  std::string out(payer);
+  out.append(" for ").append(effective, 0, kMostOfAName);
+  return out;
 }
 
 }  // namespace kintsugi::serving

@@ -4,7 +4,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/time.h"
@@ -47,6 +51,13 @@ class ProcessLimits {
   /// Seats of one shard at a loop of a proxy, when it is overloaded.
   static constexpr std::size_t kLeastAtProxy = 32;
 
+  /// Users who speak for many others, such as gateways: where seats are scarce whom they
+  /// impersonate takes turns, each as a payer of his own (SE-071). Before the loops run.
+  void distribute_by_effective_user(const std::vector<std::string>& users);
+  [[nodiscard]] bool is_distributed(std::string_view user) const noexcept {
+    return !distributed_.empty() && distributed_.contains(user);
+  }
+
   /// The queues are there until remove(), on a thread of their own.
   void add(const FairQueues& queues);
   void remove(const FairQueues& queues) noexcept;
@@ -66,9 +77,13 @@ class ProcessLimits {
   const std::size_t loops_;
   const std::shared_ptr<RequestLimiter> requests_, bounds_;
   const std::shared_ptr<net::ConnectionBook> connections_;
+  std::set<std::string, std::less<>> distributed_;
   mutable std::atomic_flag held_;  // by who uses what follows; loops come and go seldom
   std::vector<const FairQueues*> queues_;
   std::array<FairQueues::LevelTotals, kLevels> gone_{};
 };
+
+/// The name in the queues of a distributed user who speaks for this one.
+[[nodiscard]] std::string payer_on_behalf(std::string_view payer, std::string_view effective);
 
 }  // namespace kintsugi::serving

@@ -124,7 +124,12 @@ void with_turn(const RequestPtr& request, Ready ready, Tell tell) {
     sit(request, ready, tell);
     return;
   }
-  const std::string payer = request->exchange->payer().name;
+  std::string payer = request->exchange->payer().name;
+  if (const serving::ProcessLimits* process = request->server.process_limits();
+      process != nullptr && request->impersonator != nullptr &&
+      process->is_distributed(request->impersonator->name)) {
+    payer = serving::payer_on_behalf(payer, request->user.name);
+  }
   auto called = [weak = std::weak_ptr<Request>(request), ready, tell](Expected<void> room) {
     const RequestPtr self = weak.lock();
     if (self == nullptr || self->is_gone()) {

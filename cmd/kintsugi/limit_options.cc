@@ -53,6 +53,12 @@ Expected<serving::RequestLimits> LimitOptions::requests() const {
 
 Expected<serving::RequestLimits> LimitOptions::parse(serving::OpenLimits& open) const {
   serving::RequestLimits out;
+  for (const std::string& user : distributed_users) {
+    if (user.empty() || user.find_first_of("\"\\\r\n") != std::string::npos) {
+      return fail(Errc::kConfig,
+                  "--distribute-by-effective-user: \"" + user + "\" is not the name of a user");
+    }
+  }
   std::vector<std::string> texts = limits;
   if (!file.empty()) {
     auto lines = server::read_file(file);
@@ -135,8 +141,10 @@ Expected<std::shared_ptr<serving::ProcessLimits>> LimitOptions::make(std::size_t
   serving::FairLimits fair;
   fair.seats = seats != 0 ? seats : serving::ProcessLimits::seats_of_shard();
   fair.per_turn = serving::ProcessLimits::kPerTurn;
-  return std::make_shared<serving::ProcessLimits>(fair, said->requests, loops, said->payers,
-                                                  said->connections);
+  auto out = std::make_shared<serving::ProcessLimits>(fair, said->requests, loops, said->payers,
+                                                      said->connections);
+  out->distribute_by_effective_user(distributed_users);
+  return out;
 }
 
 Expected<void> LimitOptions::apply(serving::ProcessLimits& to) const {
@@ -172,6 +180,10 @@ FlagGroup limit_flags(LimitOptions& options, std::vector<Flag> own) {
                    "namespaces, serviceaccounts, children, watches, writes.rps, .burst, and owned, "
                    "workspaces of one owner; 0: any",
                    into(options.quotas)});
+  flags.push_back({"distribute-by-effective-user", "USER,…", "",
+                   "users who speak for many others, such as gateways: where seats are scarce whom "
+                   "they impersonate takes turns, each for himself",
+                   into(options.distributed_users)});
   return group;
 }
 

@@ -20,6 +20,7 @@ struct LimitOptions {
   std::vector<std::string> quotas;  ///< "objects=1000", "writes.rps=50", …: of each workspace
   std::string file = {};            ///< more of `limits`, a line each; "": none
   bool of_proxy = false;            ///< keys that only a proxy has are known, too
+  std::vector<std::string> distributed_users{};  ///< see serving::ProcessLimits
   /// @error kConfig names what is wrong with --limits or the file.
   [[nodiscard]] Expected<serving::RequestLimits> requests() const;
   /// What a workspace may have where its LogicalCluster does not say otherwise (SE-093).

@@ -76,5 +76,19 @@ TEST(LimitOptions, SE093_QuotasOfWorkspacesHaveDefaultsAndMayBeSaidOtherwise) {
   }
 }
 
+TEST(LimitOptions, SE071_UsersWhoSpeakForOthers_AreKnownToTheProcess) {
+  LimitOptions options;
+  options.distributed_users = {"gateway", "system:serviceaccount:default:door"};
+  const auto made = options.make(1);
+  ASSERT_TRUE(made);
+  EXPECT_TRUE((*made)->is_distributed("gateway"));
+  EXPECT_TRUE((*made)->is_distributed("system:serviceaccount:default:door"));
+  EXPECT_FALSE((*made)->is_distributed("alice"));
+  for (const char* name : {"", "a\"b", "a\nb"}) {
+    options.distributed_users = {name};
+    EXPECT_FALSE(options.make(1)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace kintsugi::cmd

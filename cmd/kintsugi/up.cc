@@ -157,6 +157,7 @@ Expected<server::UpOptions> understood(Options typed) {
   options.limits.limits = std::move(typed.limits.limits);
   options.limits.quotas = std::move(typed.limits.quotas);
   options.limits.seats = typed.limits.seats;
+  options.limits.distributed_users = std::move(typed.limits.distributed_users);
   if (options.limits.memory_mib == 0) {
     options.limits.memory_mib = server::memory_of_control_group();
   }

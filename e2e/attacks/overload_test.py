@@ -1,4 +1,4 @@
-"""SE-005, SE-T030: one user has far more open than there are seats, with gets, writes, lists and watches; what others notice."""
+"""SE-005, SE-T030, SE-T032: one user, or one behind a gateway, has far more open than there are seats; what others notice."""
 import json
 import re
 import threading
@@ -19,7 +19,7 @@ OTHERS = 5
 
 def setUpModule():
     global up, admin, heavy, others  # pylint: disable=global-variable-undefined
-    up = kit.Installation("--seats", str(SEATS), shards=1).start_for()
+    up = kit.Installation("--seats", str(SEATS), "--distribute-by-effective-user", "gateway,other-gateway", shards=1).start_for()
     up.make_workspace("load")
     admin = up.client("/clusters/root:load")
     admin.must("POST", RBAC + "/clusterroles", {"metadata": {"name": "loads"}, "rules": [
@@ -38,17 +38,17 @@ def setUpModule():
 class Flood(threading.Thread):
     """A connection of the one user that has DEPTH requests open until it has had its share of REQUESTS."""
 
-    def __init__(self, wanted):
+    def __init__(self, wanted, client=None, extra=()):
         super().__init__(daemon=True)
-        self.connection, self.stop, self.counts, self.begun = raw_h2.Connection(heavy), threading.Event(), {}, threading.Event()
-        self.wanted, self.strange = wanted, []
+        self.connection, self.stop, self.counts, self.begun = raw_h2.Connection(client or heavy), threading.Event(), {}, threading.Event()
+        self.wanted, self.strange, self.extra = wanted, [], extra
 
     def begin(self, number):
         if number % 4 == 0:
-            stream = self.connection.open("POST", MAPS, [("content-type", "application/json")], end=False)
+            stream = self.connection.open("POST", MAPS, [("content-type", "application/json"), *self.extra], end=False)
             self.connection.data(stream, json.dumps(BODY).encode(), end=True)
             return stream
-        return self.connection.open("GET", MAPS + READS[number % 4 - 1])
+        return self.connection.open("GET", MAPS + READS[number % 4 - 1], self.extra)
 
     def run(self):
         number, running = 0, []
@@ -71,13 +71,23 @@ class Flood(threading.Thread):
         self.begun.set()
 
 
-def tenants_at_the_shard():
-    """Seats and places in queues of all tenants; asked by an administrator, who has others."""
+def fairness():
+    """How the shard's queues stand; asked by an administrator, who has others."""
     config = (up.state / "shards" / "root" / "admin.kubeconfig").read_text()
     shard = kit.Client(re.search(r"server: \"?(https://[0-9.:]+)", config).group(1) + "/clusters/*", up.pki / "serving-ca.crt",
                        up.pki / "admin.crt", up.pki / "admin.key")
-    level = shard.must("GET", "/debug/fairness")["levels"]["tenant"]
+    return shard.must("GET", "/debug/fairness")
+
+
+def tenants_at_the_shard():
+    """Seats and places in queues of all tenants."""
+    level = fairness()["levels"]["tenant"]
     return level["seats"], level["waiting"]
+
+
+def payers_at_the_shard():
+    """Names of those who run or wait."""
+    return {payer["payer"] for payer in fairness()["payers"]}
 
 
 class OneOfTenTimesTheCapacity(unittest.TestCase):
@@ -110,6 +120,51 @@ class OneOfTenTimesTheCapacity(unittest.TestCase):
         self.assertGreater(total.get(200, 0), 0, total)
         kit.eventually(lambda: tenants_at_the_shard() == (0, 0), 30, "seats and queues are empty")
         self.assertEqual(heavy.get(MAPS + "/kube-root-ca.crt").status, 200, "he is served as before")
+
+
+class OneBehindAGateway(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        admin.must("POST", RBAC + "/clusterroles", {"metadata": {"name": "speaks"}, "rules": [
+            {"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]}]})
+        admin.must("POST", RBAC + "/clusterrolebindings", {
+            "metadata": {"name": "speaks"}, "subjects": [{"kind": "User", "name": "gateway", "apiGroup": "rbac.authorization.k8s.io"}],
+            "roleRef": {"kind": "ClusterRole", "name": "speaks", "apiGroup": "rbac.authorization.k8s.io"}})
+        cls.gateway = up.user_client("gateway", [], "/clusters/root:load")
+        kit.eventually(lambda: cls.ask(cls.gateway, "user-0") == 200, 30)
+
+    @staticmethod
+    def ask(gateway, user):
+        return gateway.get(MAPS + "/kube-root-ca.crt", headers={"Impersonate-User": user}).status
+
+    def beside_the_greedy_one(self, gateway, requests, look):
+        """What 50 others are answered whom the gateway speaks for, while one has as many open as he can."""
+        floods = [Flood(requests // CONNECTIONS, gateway, [("impersonate-user", "greedy")]) for _ in range(CONNECTIONS)]
+        for flood in floods:
+            flood.start()
+        answers = []
+        try:
+            for flood in floods:
+                self.assertTrue(flood.begun.wait(120))
+            for number in range(50):
+                answers.append(self.ask(gateway, f"user-{number}"))
+                look()
+            self.assertTrue(any(flood.is_alive() for flood in floods), "the flood was over before others asked")
+        finally:
+            for flood in floods:
+                flood.stop.set()
+            for flood in floods:
+                flood.join(120)
+                flood.connection.close()
+        self.assertEqual([flood.strange for flood in floods], [[]] * CONNECTIONS)
+        return answers
+
+    def test_SE_T032_at_the_shard(self):
+        named = set()
+        answers = self.beside_the_greedy_one(self.gateway, REQUESTS, lambda: named.update(payers_at_the_shard()))
+        self.assertEqual(answers, [200] * 50)
+        self.assertIn("user gateway for greedy", named)
+        self.assertNotIn("user gateway", named)
 
 
 if __name__ == "__main__":

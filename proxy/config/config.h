@@ -188,6 +188,8 @@ struct ProxyConfig {
                                        : open_limits.payers.or_else(serving::PayerBounds::usual());
   }
   std::uint32_t seats = 0;  ///< requests at one shard at once; 0: by the machine's cores
+  /// Users who take turns by whom they impersonate, ProcessLimits::distribute_by_effective_user().
+  std::vector<std::string> distributed_users;
   struct {
     /// Every so often the rights of open watches are asked about again: with the 10 s of a cached
     /// answer a watch ends within a minute of its right.

@@ -48,6 +48,13 @@ serving::FairSeats::Who who_waits(const ForwardLoop& shared, const http::Request
   who.level = serving::level_of(peer);
   if (identity != nullptr && identity->user && !identity->payer.empty()) {
     who.payer = identity->payer;
+    if (shared.process_limits->is_distributed(identity->user->name)) {
+      if (const std::string_view effective = head.headers.get("impersonate-user");
+          !effective.empty()) {
+        payer.name = serving::payer_on_behalf(who.payer, effective);
+        who.payer = payer.name;
+      }
+    }
   } else {
     payer = payer_of(shared, peer, head.headers);
     who.payer = payer.name;

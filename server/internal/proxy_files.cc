@@ -411,6 +411,7 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("aggregation.authz.user", next.own_user, running.own_user);
   keep("limits.served", next.served_limits, running.served_limits);
   keep("limits.seats", next.seats, running.seats);
+  keep("fairness", next.distributed_users, running.distributed_users);
   keep("authorization.recheck_watches_ms", next.authorization.recheck_watches,
        running.authorization.recheck_watches);
   proxy::AuditConfig audit = running.audit;
