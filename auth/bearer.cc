@@ -28,7 +28,9 @@ BearerPtr bearer_of(const http::HeaderList& headers) {
   const std::size_t space = value.find(' ');
   std::string_view token;
   if (space != std::string_view::npos && equals_ignore_case(value.substr(0, space), "bearer")) {
-    token = trim(value.substr(space + 1));
+    token = value;
+    token.remove_prefix(space + 1);
+    token = trim(token);
   }
   return std::make_shared<const Bearer>(token.substr(0, token.find(' ')));
 }
