@@ -75,6 +75,7 @@ class ControllerBase : public Controller {
 
   ControllerContext context_;
   net::WorkQueue queue_;
+  Alive alive_;  ///< for callbacks of whatever may outlive the controller
 
  private:
   void send(ApiServer::WriteRequest request, WriteDone done);
@@ -82,7 +83,6 @@ class ControllerBase : public Controller {
   std::string manager_;
   WriteGuard guard_;
   std::vector<std::shared_ptr<void>> subscriptions_;
-  Alive alive_;
 };
 
 // Small readings of metadata.

@@ -81,7 +81,6 @@ class BindingController final : public apiserver::ControllerBase {
   std::set<std::string, std::less<>> rows_;              // UIDs of stored schemas
   std::map<std::string, std::set<std::string>> coming_;  // by key: UIDs that a write will name
   std::size_t leaving_ = 0;                              // bindings that are being deleted
-  Alive alive_;
 };
 
 }  // namespace kintsugi::controlplane

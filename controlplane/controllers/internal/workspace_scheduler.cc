@@ -82,11 +82,11 @@ void WorkspaceScheduler::start() {
       queue_.add(owner.pack());
     }
   });
-  params_.root.listen([this] {
+  params_.root.listen(alive_.guard([this] {
     for (const std::string& key : unplaced_) {
       queue_.add(key);
     }
-  });
+  }));
 }
 
 void WorkspaceScheduler::add_cluster(std::string_view cluster) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "apiserver/controllers/controller.h"
-#include "base/alive.h"
 #include "controlplane/clusters/cluster_access.h"
 #include "controlplane/clusters/cluster_index.h"
 #include "controlplane/clusters/root_view.h"
@@ -85,7 +84,6 @@ class WorkspaceScheduler final : public apiserver::ControllerBase {
   std::set<std::string, std::less<>> unplaced_;  // keys that wait for shards
   StringMap<unsigned> waits_;
   StringMap<krm::Json> first_;  // facts of Workspaces that were just made, not stored yet
-  Alive alive_;
 };
 
 }  // namespace kintsugi::controlplane

@@ -31,12 +31,12 @@ void WorkspaceTypeController::start() {
       queue_.add(type_key(change.cluster, change.name).pack());
     }
   });
-  root_.listen([this] {
+  root_.listen(alive_.guard([this] {
     reader().list("*", kTenancyGroup, kWorkspaceTypes, "", [this](const Json& type) {
       queue_.add(type_key(cluster_of(type), type.text({"metadata", "name"})).pack());
       return true;
     });
-  });
+  }));
 }
 
 Json WorkspaceTypeController::urls(const apiserver::ObjectKey& type) const {
