@@ -55,7 +55,7 @@ class ProcessLimits {
   /// impersonate takes turns, each as a payer of his own (SE-071). Before the loops run.
   void distribute_by_effective_user(const std::vector<std::string>& users);
   [[nodiscard]] bool is_distributed(std::string_view user) const noexcept {
-    return !distributed_.empty() && distributed_.contains(user);
+    return distributed_.contains(user);
   }
 
   /// The queues are there until remove(), on a thread of their own.

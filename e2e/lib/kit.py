@@ -332,6 +332,11 @@ class Installation:
     def kill(self, process, number=signal.SIGKILL):
         os.kill(self.pid(process), number)
 
+    def shard_url(self, name):
+        """Where this shard is reached past the proxy."""
+        text = (self.state / "shards" / name / "admin.kubeconfig").read_text()
+        return re.search(r"server: \"?(https://[0-9.:]+)", text).group(1)
+
     def client(self, path="/clusters/root", cert="admin"):
         """A client of the proxy with the admin's certificate (cert=None: anonymous)."""
         pair = (self.pki / f"{cert}.crt", self.pki / f"{cert}.key") if cert else (None, None)

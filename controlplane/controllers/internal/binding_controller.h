@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "apiserver/controllers/controller.h"
-#include "base/alive.h"
 #include "base/strings.h"
 #include "controlplane/catalog/api_catalog.h"
 #include "controlplane/catalog/bound_kinds.h"
