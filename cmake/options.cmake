@@ -36,6 +36,6 @@ if(KINTSUGI_FUZZ)
 endif()
 if(KINTSUGI_UNITY)
   # What headers of one file do to names of another one. The other presets compile each file by itself, with these warnings.
-  add_compile_options(-Wno-shadow -Wno-subobject-linkage)
+  add_compile_options(-Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
 include_directories(${CMAKE_SOURCE_DIR})
