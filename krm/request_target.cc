@@ -75,6 +75,9 @@ TargetForm built_in(std::string_view path) {
                   [path](std::string_view one) { return spells(path, one); })) {
     return TargetForm::kProbe;
   }
+  if (spells(path, "/healthz") || spells(path, "/version")) {
+    return TargetForm::kInfo;
+  }
   return spells(path, "/metrics") ? TargetForm::kMetrics : TargetForm::kOther;
 }
 

@@ -17,6 +17,7 @@ namespace kintsugi::krm {
 enum class TargetForm : std::uint8_t {
   kProbe,      ///< /livez[/ping], /readyz[/informer-sync]
   kMetrics,    ///< /metrics
+  kInfo,       ///< /healthz, /version, which kcp's front proxy does not have (FP-141)
   kCluster,    ///< [scope] /clusters/<cluster>[trail]
   kService,    ///< [scope] /services/<virtual workspace>…[trail]
   kNoService,  ///< below /services too, but nobody serves it (E4)

@@ -10,6 +10,7 @@
 #include "krm/request_info.h"
 #include "krm/request_target.h"
 #include "krm/status.h"
+#include "krm/version.h"
 #include "serving/answer.h"
 #include "serving/identity.h"
 #include "serving/limited_request.h"
@@ -18,6 +19,7 @@ namespace kintsugi::proxy {
 namespace {
 
 const std::string kWithheld = "reason withheld";
+constexpr std::string_view kReady = "readyz";
 
 constexpr Duration kMoveSpread = seconds(2);
 constexpr std::size_t kMostWarned = 256;  // URLs of which one warning was written
@@ -28,6 +30,7 @@ RouteFacts facts_of(const ProxyHandlerParams& params) {
   facts.clusters = params.clusters;
   facts.wildcard = params.wildcard;
   facts.own_root = params.own_root;
+  facts.info = params.info;
   facts.groups = possible_groups(params.groups);
   if (params.owners != nullptr) {
     facts.groups_of = [owners = params.owners](std::string_view cluster) {
@@ -358,15 +361,14 @@ ProxyHandler::Answer ProxyHandler::metrics(Request&& request, http::ResponseStre
 
 namespace {
 
-/// @param reason  for informer-sync
-std::string probe_text(bool live, bool synced, bool open, const std::string& reason) {
+/// @param check  "livez", "readyz" or "healthz". @param reason  for informer-sync
+std::string probe_text(std::string_view check, bool synced, bool open, const std::string& reason) {
   std::string text = "[+]ping ok\n";
-  if (!live) {
+  if (check == kReady) {
     text += synced ? "[+]informer-sync ok\n" : "[-]informer-sync failed: " + reason + "\n";
     text += open ? "[+]shutdown ok\n" : "[-]shutdown failed: reason withheld\n";
   }
-  return text + (live ? "livez" : "readyz") +
-         (synced && open ? " check passed\n" : " check failed\n");
+  return text + std::string(check) + (synced && open ? " check passed\n" : " check failed\n");
 }
 
 }  // namespace
@@ -374,7 +376,13 @@ std::string probe_text(bool live, bool synced, bool open, const std::string& rea
 ProxyHandler::Answer ProxyHandler::probe(Request&& request, http::ResponseStream& stream) {
   const http::RequestHead& head = request.head;
   const std::string path = krm::shown_path(head.target);
-  const bool live = path.starts_with("/livez");
+  if (path == "/version") {
+    return serving::answer_json(head, stream, 200, krm::version_document());
+  }
+  const std::string_view check = path.starts_with("/livez") ? "livez"
+                                 : path == "/healthz"       ? "healthz"
+                                                            : kReady;
+  const bool live = check != kReady;
   const bool synced = live || params_.ready();
   const bool open = live || !draining_;
   const bool ok = synced && open;
@@ -389,7 +397,7 @@ ProxyHandler::Answer ProxyHandler::probe(Request&& request, http::ResponseStream
     return unready(std::move(request), stream);
   }
   return serving::answer_text(head, stream, ok ? 200 : 500,
-                              probe_text(live, synced, open, kWithheld));
+                              probe_text(check, synced, open, kWithheld));
 }
 
 /// Shards and their answers are for those alone who may get /readyz as a path in root. Nobody else
@@ -400,7 +408,7 @@ ProxyHandler::Answer ProxyHandler::unready(Request&& request, http::ResponseStre
                        &stream](const std::string& reason) {
     if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
       self->go_on(
-          serving::answer_text(head, stream, 500, probe_text(false, false, !draining_, reason)));
+          serving::answer_text(head, stream, 500, probe_text(kReady, false, !draining_, reason)));
     }
   };
   const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());

@@ -83,6 +83,8 @@ struct ProxyHandlerParams {
   std::shared_ptr<aggregation::DocumentCache> documents = {};
   /// The proxy serves root, which no shard has to own (sources `objects` and `static`).
   bool own_root = false;
+  /// /healthz and /version are built in; with kcp's answers they are nobody's (FP-141).
+  bool info = true;
   /// So long requests to unknown clusters wait for the topology; zero: not at all.
   Duration late_routes{};
   /// A Partition as it is stored; nullopt: there is none. Empty: there are none at all.

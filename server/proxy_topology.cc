@@ -6,6 +6,7 @@
 
 #include "base/process_pages.h"
 #include "base/strings.h"
+#include "base/version.h"
 #include "krm/annotations.h"
 #include "server/files.h"
 #include "server/internal/certificate_files.h"
@@ -30,7 +31,7 @@ std::shared_ptr<const proxy::RouteTable> without_pairs(const proxy::RouteTable& 
 
 http::HeaderList agent_headers() {
   http::HeaderList headers;
-  headers.add("user-agent", "kintsugi-proxy/" + std::string(version()));
+  headers.add("user-agent", "kintsugi-proxy/" + std::string(product_version()));
   return headers;
 }
 

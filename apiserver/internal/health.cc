@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "krm/status.h"
+#include "krm/version.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -119,18 +120,8 @@ void handle_version(const RequestPtr& request) {
     send_error(*request, krm::method_not_allowed());
     return;
   }
-  const krm::Json version = krm::Json::object({{"major", "1"},
-                                               {"minor", "36"},
-                                               {"gitVersion", "v1.36.0+kintsugi-0.1.0"},
-                                               {"gitCommit", ""},
-                                               {"gitTreeState", "clean"},
-                                               {"buildDate", "1970-01-01T00:00:00Z"},
-                                               {"goVersion", ""},
-                                               {"compiler", "gc"},
-                                               {"platform", "linux/amd64"}});
   request->form = Form();
-  request->form.pretty = true;  // as Kubernetes: always indented
-  send_json(*request, 200, version.dump());
+  send_json(*request, 200, krm::version_document());
 }
 
 }  // namespace kintsugi::apiserver::internal

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "base/version.h"
 #include "cmd/kintsugi/commands.h"
 #include "net/tls.h"
 
@@ -111,7 +112,7 @@ Expected<net::FetchResponse> ApiClient::exchange(const std::string& method,
   request.method = method;
   request.target = target;
   request.headers.add("accept", "application/json");
-  request.headers.add("user-agent", std::string("kintsugi-ws/") + version());
+  request.headers.add("user-agent", std::string("kintsugi-ws/") + product_version());
   if (!authorization_.empty()) {
     request.headers.add("authorization", authorization_);
   }

@@ -52,7 +52,6 @@ struct Command {
 const std::vector<Command>& commands();
 
 using server::complain;
-using server::version;
 /// complain(), and where help is, unless the text ends with a question of its own.
 int wrong_usage(const std::string& command, const std::string& text, int status = 2);
 /// Parses the arguments of a command. @returns what is in them besides options; or the exit status

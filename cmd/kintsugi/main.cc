@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/recycled_memory.h"
+#include "base/version.h"
 #include "cmd/kintsugi/commands.h"
 #include "server/program.h"
 
@@ -71,7 +72,7 @@ int main(int argc, char** argv) {
     return run(arguments[1], {"--help"});
   }
   if (name == "version" || name == "--version") {
-    std::printf("kintsugi %s\n", kintsugi::cmd::version());
+    std::printf("kintsugi %s\n", kintsugi::product_version());
     return 0;
   }
   return run(name, {arguments.begin() + 1, arguments.end()});

@@ -4,6 +4,7 @@
 
 #include "base/last_resort.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/proxy_flags.h"
 #include "net/port_claim.h"
@@ -29,7 +30,7 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
     return 0;
   }
   if (line->version) {
-    std::printf(as_kcp ? "kcp-front-proxy version %s\n" : "kintsugi %s\n", version());
+    std::printf(as_kcp ? "kcp-front-proxy version %s\n" : "kintsugi %s\n", product_version());
     return 0;
   }
   set_log_level(level_of(line->log_level));

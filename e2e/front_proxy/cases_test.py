@@ -100,6 +100,19 @@ class States(unittest.TestCase):
             answer = outside.get("/clusters/root:levels" + path)
             self.assertEqual((answer.status, answer.body), (200, b"ok"), path)
 
+    def test_FP_141_the_proxy_tells_everybody_that_it_lives_and_what_it_is(self):
+        nobody = installation.client("", cert=None)
+        for path, body in (("/healthz", b"ok"), ("/healthz?verbose", b"[+]ping ok\nhealthz check passed\n"), ("/livez/ping", b"ok"),
+                           ("/readyz/informer-sync", b"ok")):
+            answer = nobody.get(path)
+            self.assertEqual((answer.status, answer.body), (200, body), path)
+        version = nobody.must("GET", "/version")
+        self.assertEqual(version, installation.client().must("GET", "/version"), "a workspace and the proxy are of one release")
+        self.assertRegex(version["gitVersion"], r"^v1\.\d+\.\d+\+kintsugi-\d+\.\d+\.\d+$")
+        self.assertEqual(nobody.request("POST", "/version").status, 405)
+        with kit.Installation("--existence", "kcp", shards=1) as as_kcp:
+            self.assertEqual([as_kcp.client("").get(path).status for path in ("/healthz", "/version")], [404, 404])
+
     def test_FP_091_an_inactive_cluster_answers_nothing_and_comes_back(self):
         cluster = installation.make_workspace("sleepy")["spec"]["cluster"]
         client = installation.client("/clusters/root:sleepy")

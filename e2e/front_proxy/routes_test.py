@@ -12,6 +12,8 @@ SHARD_FIELDS = ("mergedOver", "unionOf", "anyOf")
 FORMS = (
     ("/livez", "probe", "", 200),
     ("/readyz", "probe", "", 200),
+    ("/healthz", "probe", "", 200),
+    ("/version", "probe", "", 200),
     ("/metrics", "metrics", "", 200),
     ("/clusters/root" + MAPS, "forwarded", "", 200),
     ("/clusters/{o}" + MAPS, "forwarded", "", 200),

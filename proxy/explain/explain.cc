@@ -109,6 +109,7 @@ RouteFacts facts_of(const ExplainSources& sources, const ExplainSources::Mapping
   facts.clusters = mapping.clusters;
   facts.wildcard = sources.wildcard;
   facts.own_root = sources.own_root;
+  facts.info = sources.info;
   facts.groups = sources.groups;
   if (sources.ask_groups) {
     facts.groups_of = [told](std::string_view cluster) {
@@ -474,8 +475,9 @@ Json route_forms(const topology::Snapshot& index, const ExplainSources& sources)
     std::string example;
   };
   const std::string resource = "/api/v1/configmaps";
-  const std::array<Form, 18> forms = {{
+  const std::array<Form, 19> forms = {{
       {"/livez, /readyz", "/livez"},
+      {"/healthz, /version", "/version"},
       {"/metrics", "/metrics"},
       {"/clusters/<cluster>/…", root + resource},
       {"/clusters/<cluster>/apis", root + "/apis"},

@@ -22,6 +22,7 @@ struct ExplainSources {
   LocalGroups groups = {};  ///< what the proxy may have to serve
   bool wildcard = false;    ///< clusters/* is served
   bool own_root = false;    ///< the proxy serves root, which no shard has to own
+  bool info = true;         ///< /healthz and /version are built in
   MountRules mounts = {};
   struct Mapping {
     std::shared_ptr<const RouteTable> entries;  ///< null: no mapping file

@@ -2,6 +2,7 @@
 #include "proxy/forwarding/forward.h"
 
 #include "krm/json.h"
+#include "krm/version.h"
 #include "proxy/testing/rig.h"
 
 namespace kintsugi::proxy {
@@ -560,6 +561,9 @@ TEST(ForwardProbes, AnswerWithoutIdentity_FP141) {
   EXPECT_EQ(ask("/readyz/informer-sync"), "200 ok");
   EXPECT_EQ(ask("/readyz?verbose"),
             "200 [+]ping ok\n[+]informer-sync ok\n[+]shutdown ok\nreadyz check passed\n");
+  EXPECT_EQ(ask("/healthz"), "200 ok");
+  EXPECT_EQ(ask("/healthz?verbose"), "200 [+]ping ok\nhealthz check passed\n");
+  EXPECT_EQ(ask("/version"), "200 " + krm::version_document());
 }
 
 TEST(ForwardErrors, TheBodyIsWhatTheClientAccepts_FP148) {

@@ -50,7 +50,7 @@ class CorsAnswer final : public serving::PassThrough {
 /// Probes and metrics are not for browsers, and what is cleaned is asked for anew.
 bool is_left_alone(const krm::RequestTarget& target) {
   return target.form == krm::TargetForm::kProbe || target.form == krm::TargetForm::kMetrics ||
-         target.fault == krm::TargetFault::kUnclean;
+         target.form == krm::TargetForm::kInfo || target.fault == krm::TargetFault::kUnclean;
 }
 
 }  // namespace

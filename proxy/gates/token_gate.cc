@@ -18,7 +18,9 @@ using Authenticated = auth::RequestAuthenticator::Authenticated;
 
 constexpr Duration kLook = milliseconds(500);
 
-bool is_probe(const krm::RequestTarget& target) { return target.form == krm::TargetForm::kProbe; }
+bool is_probe(const krm::RequestTarget& target) {
+  return target.form == krm::TargetForm::kProbe || target.form == krm::TargetForm::kInfo;
+}
 
 bool may_have_token(const http::RequestHead& head) {
   return head.headers.contains("authorization") || head.headers.contains("sec-websocket-protocol");

@@ -476,8 +476,9 @@ Route route(Request& request, const topology::Snapshot& snapshot, const RouteFac
   Route route;
   const RequestTarget& target = request.target;
   const std::string& method = request.head.method;
-  if (target.form == TargetForm::kProbe || target.form == TargetForm::kMetrics) {
-    route.kind = target.form == TargetForm::kProbe ? RouteKind::kProbe : RouteKind::kMetrics;
+  if (target.form == TargetForm::kProbe || target.form == TargetForm::kMetrics ||
+      (target.form == TargetForm::kInfo && facts.info)) {
+    route.kind = target.form == TargetForm::kMetrics ? RouteKind::kMetrics : RouteKind::kProbe;
     if (!is_read(method)) {
       route.reason = RouteReason::kMethod;
       route.status = kNotAllowed;

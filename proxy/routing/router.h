@@ -55,7 +55,8 @@ struct RouteFacts {
   bool clusters = true;                 ///< /clusters/… is served
   bool wildcard = false;                ///< clusters/* is
   bool own_root = false;                ///< the proxy serves root, which no shard has to own
-  LocalGroups groups;                   ///< the proxy's, as far as no shard has them
+  bool info = true;  ///< /healthz and /version are built in; else nobody's, as in kcp's front proxy
+  LocalGroups groups;  ///< the proxy's, as far as no shard has them
   /// The proxy's in one logical cluster; nullopt: its shard has to be asked. Empty: `groups`.
   std::function<std::optional<LocalGroups>(std::string_view cluster)> groups_of = {};
   MountRules mounts = {};

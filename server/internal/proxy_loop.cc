@@ -202,6 +202,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .moves = shared_.moves,
       .documents = shared_.documents,
       .own_root = own_root,
+      .info = shared_.config.existence != "kcp",
       .late_routes = kLateRoutes,
       .partition =
           [this](std::string_view cluster, std::string_view name) {

@@ -1,0 +1,7 @@
+#include "base/version.h"
+
+namespace kintsugi {
+
+const char* product_version() noexcept { return KINTSUGI_VERSION; }
+
+}  // namespace kintsugi
