@@ -12,6 +12,8 @@ const std::vector<Command>& commands() {
       {"shard", "an embedded shard", run_shard, shard_about},
       {"ws", "the workspace that a kubeconfig points to: show, change, create, list, delete",
        run_ws, ws_about},
+      {"get", "what a running proxy knows: shards, streams, routes", run_get, get_about},
+      {"explain", "where a request goes, and why", run_explain, explain_about},
       {"store", "backup, restore and repair of a shard's data", run_store, store_about},
       {"token", "by which shards and proxies join an installation: create, list, revoke", run_token,
        token_about},

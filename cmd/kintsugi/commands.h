@@ -21,6 +21,9 @@ int run_shard(const std::vector<std::string>& arguments);
 int run_join(const std::vector<std::string>& arguments);
 int run_token(const std::vector<std::string>& arguments);
 int run_pki(const std::vector<std::string>& arguments);
+/// Ask a running proxy. Besides: 4 there is no such thing.
+int run_get(const std::vector<std::string>& arguments);
+int run_explain(const std::vector<std::string>& arguments);
 int run_store(const std::vector<std::string>& arguments);
 /// Besides: 3 time ran out, 4 no such workspace, 5 access denied.
 int run_ws(const std::vector<std::string>& arguments);
@@ -33,6 +36,8 @@ int run_metrics_document(const std::vector<std::string>& arguments);
 CommandAbout up_about();
 CommandAbout proxy_about();
 CommandAbout shard_about();
+CommandAbout get_about();
+CommandAbout explain_about();
 CommandAbout store_about();
 CommandAbout token_about();
 CommandAbout join_about();

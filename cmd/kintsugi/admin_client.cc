@@ -1,0 +1,123 @@
+#include "cmd/kintsugi/admin_client.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "base/strings.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+constexpr const char* kUsual[] = {".kintsugi/run/admin.sock", "/run/kintsugi/proxy/admin.sock"};
+constexpr std::size_t kLargest = std::size_t{256} << 20U;
+constexpr time_t kPatience = 10;  // [s]
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Error nobody(const std::string& socket, int cause) {
+  return Error(Errc::kUnreachable,
+               "no proxy answers at " + socket + " (" + std::generic_category().message(cause) +
+                   "); is one running? `kintsugi up` starts one, --admin says where it listens");
+}
+
+Expected<std::string> exchange(const std::string& path, const std::string& target) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return fail(Errc::kConfig, path + ": is too long for a Unix socket");
+  }
+  std::copy(path.begin(), path.end(), address.sun_path);
+  const Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval patience{kPatience, 0};
+  (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  if (socket.fd() < 0 ||
+      ::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return fail(nobody(path, errno));
+  }
+  const std::string request = "GET " + target + " HTTP/1.0\r\nHost: admin\r\n\r\n";
+  if (::send(socket.fd(), request.data(), request.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(request.size())) {
+    return fail(nobody(path, errno));
+  }
+  std::string answer;
+  char part[65'536];
+  while (true) {
+    const ssize_t got = ::recv(socket.fd(), part, sizeof part, 0);
+    if (got == 0) {
+      return answer;
+    }
+    if (got < 0 && errno != EINTR) {
+      return fail(nobody(path, errno == EAGAIN ? ETIMEDOUT : errno));
+    }
+    answer.append(part, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (answer.size() > kLargest) {
+      return fail(Errc::kInternal, path + ": the answer is too long");
+    }
+  }
+}
+
+}  // namespace
+
+std::string admin_socket(const std::string& named) {
+  if (!named.empty()) {
+    return named;
+  }
+  if (const char* set = std::getenv("KINTSUGI_ADMIN"); set != nullptr && *set != '\0') {
+    return set;
+  }
+  for (const char* usual : kUsual) {
+    if (::access(usual, F_OK) == 0) {
+      return usual;
+    }
+  }
+  return kUsual[0];
+}
+
+Expected<krm::Json> ask_admin(const std::string& socket, const std::string& target) {
+  auto answer = exchange(socket, target);
+  if (!answer) {
+    return fail(std::move(answer.error()));
+  }
+  const std::string_view text = *answer;
+  const std::size_t end = text.find("\r\n\r\n");
+  constexpr std::string_view kFine = "HTTP/1.1 200 ";
+  if (end == std::string_view::npos) {
+    return fail(Errc::kInternal, socket + ": the answer broke off");
+  }
+  const std::string_view body = text.substr(end + 4);
+  if (!text.starts_with(kFine)) {
+    return fail(Errc::kInternal, socket + ": " + std::string(trim(body)));
+  }
+  auto document = krm::Json::parse(body);
+  if (!document) {
+    return fail(Errc::kInternal, socket + ": what answers there is no admin listener of a proxy");
+  }
+  return document;
+}
+
+}  // namespace kintsugi::cmd

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "krm/json.h"
+
+namespace kintsugi::cmd {
+
+/// Where a running proxy is asked: `named` if it is not empty, else $KINTSUGI_ADMIN, else the first
+/// that exists of the sockets of `kintsugi up` in this folder and of the service.
+[[nodiscard]] std::string admin_socket(const std::string& named);
+
+/// The JSON of a GET at the Unix socket of an admin listener (`admin.address`), which serves this
+/// user and root alone. Waits at most 10 s, takes at most 256 MiB. Blocks.
+/// @param target  "/debug/shards"
+/// @error kUnreachable nobody answers there; kInternal what answers is no admin listener.
+[[nodiscard]] Expected<krm::Json> ask_admin(const std::string& socket, const std::string& target);
+
+}  // namespace kintsugi::cmd
