@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -43,7 +44,11 @@ class Parser {
   }
 
  private:
-  [[nodiscard]] const Token& here() const { return tokens_[at_]; }
+  [[nodiscard]] const Token& here() const { return ahead(0); }
+  /// The last token is the end, which nothing passes.
+  [[nodiscard]] const Token& ahead(std::size_t count) const {
+    return tokens_[std::min(at_ + count, tokens_.size() - 1)];
+  }
   [[nodiscard]] bool at(std::string_view text) const {
     return here().kind == TokenKind::kPunct && here().text == text;
   }
@@ -147,7 +152,7 @@ class Parser {
     const std::uint32_t where = position();
     std::size_t count = 0;
     while (at(sign)) {
-      const TokenKind next = tokens_[at_ + 1].kind;
+      const TokenKind next = ahead(1).kind;
       if (sign == "-" && count == 0 && (next == TokenKind::kInt || next == TokenKind::kDouble)) {
         break;  // a negative literal
       }
@@ -276,6 +281,10 @@ class Parser {
     ++at_;
     if (token.text == "-") {
       const Token digits = here();
+      if (digits.kind != TokenKind::kInt && digits.kind != TokenKind::kDouble) {
+        fail("no viable alternative at input '-" + digits.source + "'");
+        return stop();
+      }
       ++at_;
       return number(digits, true, token.position);
     }

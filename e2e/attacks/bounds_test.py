@@ -99,6 +99,24 @@ class Brought(unittest.TestCase):
                 self.assertIn(bare.get(MAPS, headers={"Authorization": "Bearer " + "t" * 40_000}).status, (401, 431))
 
 
+class Expressions(unittest.TestCase):
+    def test_SE_002_expressions_that_break_off_are_refused_and_nothing_ends(self):
+        bob, before = user_client("bob"), installation.pid("root")
+        for rule in ("!-", "!-a", "self.size >= -", "[!-", "self.all(x, !-", "-", "(", "self.", "has(self.", "'", "{", "a?b:", "self[", "!\u00b4"):
+            schema = {"type": "object", "x-kubernetes-validations": [{"rule": rule}], "properties": {"size": {"type": "integer"}}}
+            answer = bob.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.broken.example"},
+                "spec": {"group": "broken.example", "scope": "Namespaced", "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
+                         "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]}})
+            self.assertEqual(answer.status, 422, (rule, answer))
+            policy = bob.request("POST", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", {
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "broken"},
+                "spec": {"matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
+                                                                 "resources": ["configmaps"]}]}, "validations": [{"expression": rule}]}})
+            self.assertEqual(policy.status, 422, (rule, policy))
+        self.assertEqual(installation.pid("root"), before)
+
+
 class Installed(unittest.TestCase):
     def test_SE_089_limits_of_up_are_those_of_its_processes(self):
         self.assertEqual(fairness()["seats"], SEATS)
