@@ -1,6 +1,10 @@
 #include "proxy/gates/bind_check.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/strings.h"
+#include "krm/names.h"
 #include "krm/status.h"
 #include "net/upstream.h"
 #include "shards/own_requests.h"
@@ -15,6 +19,12 @@ Error refused(const BindCheck::Question& question) {
   return krm::forbidden(
       "apis.kcp.io", "apiexportendpointslices", question.slice_name,
       "unable to create APIExportEndpointSlice: no permission to bind to export " + reference);
+}
+
+/// Of some object: what a path may name.
+bool is_name(std::string_view text) noexcept {
+  return krm::is_path_segment_name(text) &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
 Error not_knowable() { return krm::unavailable("the export cannot be looked up now", 1); }
@@ -39,6 +49,10 @@ void BindCheck::check(Question question, std::function<void(Expected<void>)> don
   if (!target.resolved()) {
     const bool unknown = target.kind == topology::Resolution::Kind::kNotKnown;
     done(fail(unknown ? not_knowable() : refused(question)));
+    return;
+  }
+  if (!is_name(question.name)) {  // nobody is asked for what cannot be
+    question.path.empty() ? done({}) : done(fail(refused(question)));
     return;
   }
   auto where = find_(target.cluster);

@@ -121,6 +121,22 @@ TEST_F(Bind, TP044_WithoutAPath_TheExportOfTheOwnClusterMayBeMissing) {
   EXPECT_NE(ask(), "ok");
 }
 
+TEST_F(Bind, TP042_ANameThatNoExportHas_IsAnUnknownOne) {
+  const std::size_t before = rig.shard.exchanges.size();
+  for (const std::string_view name :
+       {"a/b", "..", "a\nb", "a b", "\xc3\xa4", "../../../../api/v1/secrets", "a%2Fb"}) {
+    question.name = name;
+    question.path = "root:org";
+    EXPECT_EQ(ask(),
+              "apiexportendpointslices.apis.kcp.io \"s\" is forbidden: unable to create "
+              "APIExportEndpointSlice: no permission to bind to export root:org:" +
+                  question.name);
+    question.path.clear();
+    EXPECT_EQ(ask(), "ok");
+  }
+  EXPECT_EQ(rig.shard.exchanges.size(), before) << "no shard is asked";
+}
+
 TEST_F(Bind, TP121_WhileTheShardCannotBeAsked_LaterInsteadOfForbidden) {
   const std::string later = "503 later: the export cannot be looked up now";
   for (const int status : {429, 503}) {
