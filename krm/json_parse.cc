@@ -231,6 +231,17 @@ std::string explain(std::string_view text, rapidjson::ParseErrorCode code) {
   }
 }
 
+/// Characters that no JSON text has: RapidJSON 1.1 lets them pass in strings, of which it looks at
+/// 16 bytes at once.
+bool has_unseen_controls(std::string_view text) noexcept {
+  constexpr unsigned char kFirst = 0x1a, kCount = 6;
+  unsigned found = 0;
+  for (const char c : text) {
+    found |= static_cast<unsigned char>(static_cast<unsigned char>(c) - kFirst) < kCount ? 1U : 0U;
+  }
+  return found != 0;
+}
+
 /// Half of a surrogate pair, as \uXXXX at a place of a text.
 enum class Half { kNone, kHigh, kLow };
 
@@ -275,6 +286,9 @@ Expected<Json> Json::parse(std::string_view text, const ParseOptions& options,
   if (!is_utf8(text)) {
     std::string message = describe_json_error(text);
     return fail(Errc::kBadRequest, message.empty() ? "invalid UTF-8 in string" : message);
+  }
+  if (has_unseen_controls(text)) {
+    return fail(Errc::kBadRequest, explain(text, rapidjson::kParseErrorNone));
   }
   // Decoded in place, in a copy: keys and strings are then views into it.
   const auto buffer = std::make_unique_for_overwrite<char[]>(text.size() + kPadding);

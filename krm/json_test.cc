@@ -137,6 +137,23 @@ TEST(Json, WhenTextIsBroken_ErrorReadsLikeGo) {
   }
 }
 
+TEST(Json, WhenAControlCharacterStandsInAText_IsRefusedWhereverItStands) {
+  for (char control = 1; control < 0x20; ++control) {
+    for (std::size_t at = 0; at < 40; ++at) {
+      std::string inside(40, 'a');
+      inside[at] = control;
+      const bool blank = control == '\t' || control == '\n' || control == '\r';
+      EXPECT_FALSE(Json::parse("[\"" + inside + "\"]")) << int(control) << " at " << at;
+      EXPECT_FALSE(Json::parse("{\"" + inside + "\": 1}")) << int(control) << " at " << at;
+      EXPECT_EQ(Json::parse(std::string(at, ' ') + control + "[]").has_value(), blank)
+          << int(control);
+    }
+  }
+  const auto refused = Json::parse("[\"0123456789abcdef\x1d\"]");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(), "invalid character '\\x1d' in string literal");
+}
+
 TEST(Json, WhenStringsAreParsed_EscapesAreDecoded) {
   EXPECT_EQ(parse(R"("\u00e9\ud83d\ude00\n\/\u0000")").as_string(),
             std::string_view("\xC3\xA9\xF0\x9F\x98\x80\n/\0", 9));
