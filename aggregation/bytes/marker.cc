@@ -46,6 +46,40 @@ std::string applied(std::string_view text, const Edits& edits) {
   return out;
 }
 
+/// Tells of annotations what to cut out so that no marker stays: each goes with the comma before
+/// it, or behind it where nothing stays before it.
+/// @param cut  gets spans of the annotations, in their order; it may move what was walked past.
+template <class Cut>
+void cut_markers(std::string_view annotations, Cut cut) {
+  const auto offset = [&](const char* at) {
+    return static_cast<std::size_t>(at - annotations.data());
+  };
+  std::size_t kept = 1;     // the end of what stays
+  std::size_t leading = 0;  // the end of the last marker with nothing before it
+  bool any = false;
+  MemberWalk walk(annotations);
+  while (const auto member = walk.next()) {
+    const std::size_t end = offset(member->value.data()) + member->value.size();
+    if (key_is(member->key, kMarker)) {
+      if (any) {
+        cut(kept, end);
+        kept = end;
+      } else {
+        leading = end;
+      }
+      continue;
+    }
+    if (leading != 0 && !any) {
+      cut(kept, annotations.find(',', leading) + 1);
+    }
+    any = true;
+    kept = end;
+  }
+  if (leading != 0 && !any) {
+    cut(kept, annotations.size() - 1);
+  }
+}
+
 /// Collects what has to change in one text, in the order of the text.
 class Marking {
  public:
@@ -127,34 +161,21 @@ class Marking {
     }
   }
 
-  /// The first entry becomes the marker, others of that name go with the comma before them, or
-  /// behind them when they stand first.
+  /// The first entry becomes the marker, others of that name go.
   void take_annotations(std::string_view annotations) {
     const std::size_t begin = offset(annotations);
-    std::vector<MemberWalk::Member> members;
     MemberWalk walk(annotations);
-    bool has_marker = false;
+    bool has_others = false;
     while (const auto member = walk.next()) {
-      has_marker = has_marker || key_is(member->key, kMarker);
-      members.push_back(*member);
+      has_others = has_others || !key_is(member->key, kMarker);
     }
     if (walk.broken()) {
       return;
     }
-    if (!has_marker) {
-      edits_.push_back({begin + 1, begin + 1, entry_ + (members.empty() ? "" : ",")});
-      return;
-    }
-    std::string body = entry_;
-    for (const MemberWalk::Member& member : members) {
-      if (!key_is(member.key, kMarker)) {
-        body += ",\"";
-        body += text_.substr(offset(member.key), member.key.size() + 1);
-        body += ':';
-        body += member.value;
-      }
-    }
-    edits_.push_back({begin, begin + annotations.size(), '{' + body + '}'});
+    edits_.push_back({begin + 1, begin + 1, entry_ + (has_others ? "," : "")});
+    cut_markers(annotations, [this, begin](std::size_t from, std::size_t to) {
+      edits_.push_back({begin + from, begin + to, ""});
+    });
   }
 
   std::string_view text_;
@@ -207,30 +228,10 @@ class Cutting {
     return found && !walk.broken();
   }
 
-  /// A marker goes with the comma before it, or behind it where nothing stays before it.
   void take_annotations(std::string_view annotations) {
-    std::size_t kept = offset(annotations.data()) + 1;  // the end of what stays
-    bool any = false, leading = false;
-    MemberWalk walk(annotations);
-    while (const auto member = walk.next()) {
-      const std::size_t end = offset(member->value.data()) + member->value.size();
-      if (key_is(member->key, kMarker)) {
-        leading = leading || !any;
-        if (any) {
-          cut(kept, end);
-          kept = end;
-        }
-        continue;
-      }
-      if (leading && !any) {
-        cut(kept, offset(member->key.data()) - 1);  // up to its quote
-      }
-      any = true;
-      kept = end;
-    }
-    if (leading && !any) {
-      cut(kept, offset(annotations.data()) + annotations.size() - 1);
-    }
+    const std::size_t begin = offset(annotations.data());
+    cut_markers(annotations,
+                [this, begin](std::size_t from, std::size_t to) { cut(begin + from, begin + to); });
   }
 
   void cut(std::size_t begin, std::size_t end) {
