@@ -1,11 +1,16 @@
 #include "auth/authenticators.h"
 
 #include <gtest/gtest.h>
+#include <openssl/ec.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 
+#include <string>
+#include <vector>
+
 #include "auth/x509_identity.h"
 #include "base/strings.h"
+#include "net/x509_maker.h"
 
 namespace kintsugi::auth {
 namespace {
@@ -325,6 +330,25 @@ TEST_F(Authentication, WhenTokenFileIsBroken_ParseNamesTheLine) {
   EXPECT_EQ((*TokenFile::parse("# note\n\n a,b,c\r\n"))->size(), 1U);
 }
 
+TEST_F(Authentication, WhenTokenFileHasQuotes_SE203_TheyAreReadAsCsvOrRefused) {
+  auto file = TokenFile::parse("\"se,cr\"\"et\",\"b,ob\",\t7,\"devs, ops,\"\n");
+  ASSERT_TRUE(file);
+  RequestAuthenticator::Params params = shard();
+  params.tokens = *file;
+  const Outcome outcome = ask(params, "Bearer se,cr\"et");
+  EXPECT_EQ(outcome.user->name, "b,ob");
+  EXPECT_EQ(outcome.user->uid, "7");
+  EXPECT_EQ(outcome.user->groups,
+            (std::vector<std::string>{"devs", "ops", "system:authenticated"}));
+  for (const char* bad :
+       {"a\"b,c,d", "\"a\"b,c,d", "\"a\"\"b,c,d", "\"a\" \"b\",c,d", "\"a,b,c", "a,,c", "a,b"}) {
+    const auto read = TokenFile::parse(std::string("x,y,z\n") + bad);
+    ASSERT_FALSE(read) << bad;
+    EXPECT_TRUE(read.error().message().starts_with("line 2: ")) << bad;
+    EXPECT_EQ(read.error().message().find("\"a"), std::string_view::npos) << "it is secret";
+  }
+}
+
 TEST(Jwt, WhenSignedByEitherAlgorithm_Verifies) {
   EVP_PKEY* made = EVP_RSA_gen(2048);
   BIO* bio = BIO_new(BIO_s_mem());
@@ -355,6 +379,102 @@ TEST(Jwt, WhenSignedByEitherAlgorithm_Verifies) {
   EXPECT_EQ(rsa.front()->jwk().text({"e"}), "AQAB");
   EXPECT_EQ(p256->jwk().text({"crv"}), "P-256");
   EXPECT_EQ(p256->jwk().text({"x"}).size(), 43U);
+}
+
+/// A PEM block as `write` makes it.
+template <class Write>
+std::string pem_of(Write&& write) {
+  BIO* bio = BIO_new(BIO_s_mem());
+  EXPECT_EQ(write(bio), 1);
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio, &data);
+  std::string text(data, static_cast<std::size_t>(size));
+  BIO_free(bio);
+  return text;
+}
+
+TEST(Jwt, WhenKeysComeInAnyFormOfPem_SE203_TheyAreReadOrRefusedAsAWhole) {
+  const std::shared_ptr<const JwtKey> made = *JwtKey::generate();
+  const std::string private_pem = *made->private_pem(), public_pem = *made->public_pem();
+  const auto is_made = [&](const std::string& text) {
+    const Expected<JwtKeys> keys = JwtKey::parse_pem(text);
+    return keys && keys->size() == 1 && keys->front()->key_id() == made->key_id();
+  };
+  const std::string parameters =
+      "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n";
+  EXPECT_TRUE(is_made(private_pem));
+  EXPECT_TRUE(is_made("a note\n" + parameters + private_pem));
+  EXPECT_TRUE(is_made(public_pem));
+  EXPECT_TRUE(is_made(public_pem.substr(0, public_pem.size() - 1))) << "no newline at the end";
+  EXPECT_EQ((*JwtKey::parse_pem(private_pem + public_pem)).size(), 2U);
+
+  const net::KeyPair ca = *net::make_ca("issuer");
+  EXPECT_EQ((*JwtKey::parse_pem(ca.certificate_pem)).front()->key_id(),
+            (*JwtKey::parse_pem(ca.key_pem)).front()->key_id());
+
+  EVP_PKEY* const rsa = EVP_RSA_gen(2048);
+  const std::string traditional = pem_of([&](BIO* bio) {
+    unsigned char* der = nullptr;
+    const int size = i2d_PublicKey(rsa, &der);
+    const int written = PEM_write_bio(bio, "RSA PUBLIC KEY", "", der, size);
+    OPENSSL_free(der);
+    return written > 0 ? 1 : 0;
+  });
+  const std::string modern = pem_of([&](BIO* bio) { return PEM_write_bio_PUBKEY(bio, rsa); });
+  EVP_PKEY_free(rsa);
+  EXPECT_EQ((*JwtKey::parse_pem(traditional)).front()->key_id(),
+            (*JwtKey::parse_pem(modern)).front()->key_id());
+
+  EVP_PKEY* const small = EVP_RSA_gen(1024);
+  EVP_PKEY* const other = EVP_EC_gen("P-384");
+  EVP_PKEY* const edwards = EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519");
+  for (EVP_PKEY* const key : {small, other, edwards}) {
+    EXPECT_FALSE(JwtKey::parse_pem(
+        public_pem + pem_of([&](BIO* bio) { return PEM_write_bio_PUBKEY(bio, key); })));
+    EVP_PKEY_free(key);
+  }
+  const std::string locked = pem_of([&](BIO* bio) {
+    EVP_PKEY* const key = EVP_EC_gen("P-256");
+    unsigned char phrase[] = "phrase";
+    const int written =
+        PEM_write_bio_PrivateKey(bio, key, EVP_aes_128_cbc(), phrase, 6, nullptr, nullptr);
+    EVP_PKEY_free(key);
+    return written;
+  });
+  for (const std::string& bad :
+       {locked, std::string("-----BEGIN PUBLIC KEY-----\n"), std::string("-----BEGIN "),
+        std::string("-----BEGIN RSA PUBLIC KEY-----\n!!\n-----END RSA PUBLIC KEY-----\n"),
+        std::string("-----BEGIN RSA PUBLIC KEY-----\nAAAA\n-----END RSA PUBLIC KEY-----\n"),
+        std::string("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+        public_pem + "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", parameters,
+        std::string()}) {
+    const Expected<JwtKeys> keys = JwtKey::parse_pem(bad);
+    ASSERT_FALSE(keys) << bad;
+    EXPECT_EQ(keys.error().code(), Errc::kConfig);
+  }
+}
+
+TEST(Jwt, WhenATokenIsNone_SE203_ItIsRefused) {
+  const std::string empty = base64url_encode("{}");
+  for (const std::string& bad :
+       {std::string(), std::string("a"), empty + "." + empty, empty + "." + empty + ".a.b",
+        "!." + empty + ".", empty + ".!.", empty + "." + empty + ".!",
+        base64url_encode("[]") + "." + empty + ".", empty + "." + base64url_encode("1") + ".",
+        empty + "." + base64url_encode("{") + ".",
+        base64url_encode(std::string(40, '[') + std::string(40, ']')) + "." + empty + "."}) {
+    const Expected<Jwt> jwt = parse_jwt(bad);
+    ASSERT_FALSE(jwt) << bad;
+    EXPECT_EQ(jwt.error().code(), Errc::kUnauthorized);
+  }
+  EXPECT_TRUE(parse_jwt(empty + "." + empty + "."));
+  const std::shared_ptr<const JwtKey> key = *JwtKey::generate();
+  const std::string signed_by_us = *sign_jwt(krm::Json::object(), *key);
+  Jwt critical = *parse_jwt(signed_by_us);
+  EXPECT_TRUE(verify_jwt(critical, {key}));
+  critical.header["crit"] = krm::Json::array({"exp"});
+  EXPECT_FALSE(verify_jwt(critical, {key}));
+  EXPECT_FALSE((*JwtKey::parse_pem(*key->public_pem())).front()->private_pem());
+  EXPECT_FALSE(key->verify("input", "too short"));
 }
 
 TEST(Jwt, WhenAlgorithmIsNoneOrSwapped_IsRefused) {

@@ -72,7 +72,7 @@ class CallWork : public ::testing::Test {
   Json self_ = Json::object();
 };
 
-TEST_F(CallWork, WhenACallIsCheapAndLong_AM411_ItIsStoppedByItsWork) {
+TEST_F(CallWork, WhenACallIsCheapAndLong_AM411_SE102_ItIsStoppedByItsWork) {
   for (const char* rule : {
            "'%s'.format([self.byName]) != ''",
            "'%s'.format([self.doubles]) != ''",

@@ -508,6 +508,37 @@ TEST(H2Engine, WhenSessionDies_HandlersAreToldFirst) {
   EXPECT_EQ(pair->handler.at(0).in.closes, 1);
 }
 
+TEST(H2Engine, WhenAHandlerEntersTheSessionAgain_PERF222_ItIsRefusedAndNothingBreaks) {
+  auto pair = Pair::h2();
+  std::size_t tried = 0;
+  const auto enter = [&](Session& session) {
+    std::string room(16 * 1024, '\0');
+    ++tried;
+    EXPECT_EQ(session.produce(room), 0U);
+    const Expected<void> fed = session.feed("PRI * ");
+    EXPECT_EQ(fed ? Errc::kOk : fed.error().code(), Errc::kInternal);
+  };
+  pair->handler.on_open = [&](ServerExchange& exchange) {
+    exchange.on_data = [&](ServerExchange& one, std::string_view bytes, bool end) {
+      if (bytes.empty()) {
+        return;  // the end is told when nghttp2 has returned
+      }
+      enter(*pair->server);
+      if (!end) {
+        one.stream->send_head(200, {}, false);
+        one.stream->send_data(std::string_view("hello"), true);
+      }
+    };
+  };
+  TestResponse response;
+  open(*pair, make_head("POST", "/", false), response)->send_data(std::string_view("body"), true);
+  pair->run();
+  EXPECT_EQ(tried, 1U);
+  EXPECT_EQ(response.in.body, "hello");
+  EXPECT_EQ(response.in.cause, Errc::kOk);
+  EXPECT_EQ(pair->server->stream_count(), 0U);
+}
+
 TEST(H2Engine, WhenPingIsSent_AnswerComesBack) {
   auto pair = Pair::h2();
   pair->run();

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/last_resort.h"
 #include "base/memory_limit.h"
 #include "base/metric_families.h"
 
@@ -16,6 +17,7 @@ namespace {
 constexpr int kShedRetrySeconds = 5;
 constexpr Duration kLimitAgain = seconds(10);
 constexpr Duration kTrimAgain = seconds(2);
+constexpr Duration kShortFor = seconds(10);
 /// Of the budget, by step; a step is left 5 % lower.
 constexpr std::array<double, kShedSteps> kFrom{0, 0.70, 0.80, 0.85, 0.90, 0.95};
 constexpr double kBack = 0.05;
@@ -55,12 +57,27 @@ ShedStep MemoryPressure::look(TimePoint now) {
     limit_read_ = now;
     budget = memory_limit(root_) / 4 * 3;
   }
-  const ShedStep step = judge(own_memory(root_), budget);
+  ShedStep step = judge(own_memory(root_), budget);
+  const std::uint64_t shortages = memory_shortages();
+  if (std::exchange(shortages_, shortages) != shortages) {
+    step = run_out(now);
+  } else if (now < short_until_ && step < ShedStep::kTenants) {
+    step = ShedStep::kTenants;
+    step_.store(step, std::memory_order_relaxed);
+  }
   if (step != ShedStep::kNone && now - trimmed_ >= kTrimAgain) {
     trimmed_ = now;
     count(ShedStep::kCaches);
     ::malloc_trim(0);
   }
+  return step;
+}
+
+ShedStep MemoryPressure::run_out(TimePoint now) noexcept {
+  short_until_ = now + kShortFor;
+  trimmed_ = TimePoint();
+  const ShedStep step = std::max(this->step(), ShedStep::kTenants);
+  step_.store(step, std::memory_order_relaxed);
   return step;
 }
 

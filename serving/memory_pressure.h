@@ -46,6 +46,9 @@ class MemoryPressure {
   ShedStep look(TimePoint now);
   /// The same of what somebody else has read.
   ShedStep judge(std::size_t used, std::size_t budget) noexcept;
+  /// An allocation has found no memory and taken the reserve (base/last_resort.h): for 10 s as much
+  /// is given up as at kTenants, whatever the budget says. look() does so by itself (SE-183).
+  ShedStep run_out(TimePoint now) noexcept;
   /// Cost: one load.
   [[nodiscard]] ShedStep step() const noexcept { return step_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t used() const noexcept { return used_.load(std::memory_order_relaxed); }
@@ -68,7 +71,8 @@ class MemoryPressure {
   std::atomic<ShedStep> step_ = ShedStep::kNone;
   std::atomic<std::size_t> used_ = 0, budget_;
   std::array<std::atomic<std::uint64_t>, kShedSteps> shed_{};
-  TimePoint limit_read_{}, trimmed_{};
+  TimePoint limit_read_{}, trimmed_{}, short_until_{};
+  std::uint64_t shortages_ = 0;  // that are known
 };
 
 }  // namespace kintsugi::serving

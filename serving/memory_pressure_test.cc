@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <string>
+
+#include "base/last_resort.h"
 
 namespace kintsugi::serving {
 namespace {
@@ -53,6 +57,23 @@ TEST(MemoryPressure, SE090_TheLimitOfTheControlGroupIsReadAgain) {
   MemoryPressure said(100 * page, root);
   EXPECT_EQ(said.look(start), ShedStep::kConnections) << "what somebody says wins";
   std::filesystem::remove_all(root);
+}
+
+TEST(MemoryPressure, SE183_WhenAnAllocationFindsNoMemory_AsMuchIsShedAsAt90Percent) {
+  const std::terminate_handler before = std::get_terminate();
+  prepare_for_no_memory(4'096);
+  MemoryPressure pressure(std::size_t{1} << 50);
+  const TimePoint start = TimePoint() + seconds(1'000);
+  EXPECT_EQ(pressure.look(start), ShedStep::kNone);
+  std::get_new_handler()();  // as operator new does
+  EXPECT_EQ(pressure.look(start + milliseconds(100)), ShedStep::kTenants);
+  EXPECT_EQ(pressure.step(), ShedStep::kTenants);
+  EXPECT_EQ(pressure.shed(ShedStep::kCaches), 1U);
+  EXPECT_EQ(pressure.look(start + seconds(10)), ShedStep::kTenants);
+  EXPECT_EQ(pressure.look(start + seconds(11)), ShedStep::kNone);
+  EXPECT_EQ(pressure.look(start + seconds(12)), ShedStep::kNone) << "once";
+  std::set_new_handler(nullptr);
+  std::set_terminate(before);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Every row of docs/spec that code, tests and documents name exists, and so does every document that they mention.
+"""Every row of docs/spec that code, tests and documents name exists, and so does every document that they mention; and each row is
+named by a test. A row whose cases stand in brackets at its end counts by these.
 
-With --uncovered [kind…] prints the rows that no test names; a row whose cases stand in brackets at its end counts by these."""
+With --uncovered [kind…] prints the rows that no test names, per file, and fails nothing."""
 import collections
 import pathlib
 import re
@@ -29,10 +30,14 @@ OUTSIDE = re.compile(r"(?<![\w/.-])(?:\.\./)*(?:shared/)?(?:specs|guides)/[\w.-]
 BARE = re.compile(r"(?<![\w/.-])(?:front-proxy|topology|aggregation|api-machinery|kcp-kinds|performance)\.md\b")
 DOCUMENT = re.compile(r"[\w./:@{}*<>$-]*(?:/[\w.{}*<>$-]*[\w}>*]|(?<![\w.-])[A-Z][A-Z-]+)\.md\b")
 
-SKIP_FILES = {"LICENSE", "tools/check_references.py", "tools/check_test.py"}
+SKIP_FILES = {"LICENSE", "tools/check_references.py", "tools/references_test.py"}
 SKIP_PARTS = {"corpus", "testdata", "configs", "node_modules"}
 SKIP_SUFFIXES = {".json", ".jsonl", ".sum", ".pb", ".bin", ".pem", ".png", ".gz"}
 TEST = re.compile(r"_test\.(cc|py|go)$|^e2e/|^fuzz/")
+# Rows that no test names yet, and why. It only shrinks: one that a test names, or that is gone, fails the check.
+OPEN = {row: "is being built" for row in (
+    "FP-089", "FP-090", "KK-171", "KK-201", "KK-214", "KK-353", "KK-354", "PERF-101", "PERF-104", "PERF-201",
+    "PERF-211", "PERF-212", "PERF-215")}
 FIGURES = re.compile(r"^bench/|^docs/performance\.md$")
 
 
@@ -155,6 +160,13 @@ def uncovered(table, tests):
     return [(name, one) for name, one in table if not covered(one)]
 
 
+def coverage_faults(table, tests, known):
+    """Rows that no test names beyond those that are known to be open, and of these the ones that no longer are."""
+    missing = {one: name for name, one in uncovered(table, tests)}
+    return [*(f"{name}: no test names {one}" for one, name in missing.items() if one not in known),
+            *(f"tools/check_references.py: {one} is no longer open ({why}): take it out" for one, why in known.items() if one not in missing)]
+
+
 def main(arguments):
     faults, table, tests = check(ROOT)
     if arguments[:1] == ["--uncovered"]:
@@ -169,9 +181,10 @@ def main(arguments):
             if missing[name]:
                 print("  " + " ".join(missing[name]))
         return 0
+    faults += coverage_faults(table, tests, OPEN)
     for fault in faults:
         print(fault)
-    print(f"references: {len(table)} rows, {len(faults)} faults" if faults else f"references: {len(table)} rows, ok")
+    print(f"references: {len(table)} rows, " + (f"{len(faults)} faults" if faults else f"{len(OPEN)} of them open, ok"))
     return 1 if faults else 0
 
 

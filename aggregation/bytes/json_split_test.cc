@@ -85,6 +85,27 @@ TEST(EventFacts, WhenDecoysAreThere_T68_OnlyMetadataCounts) {
   EXPECT_FALSE(facts->facts.initial_end);
 }
 
+TEST(ObjectFacts, WhenMetadataComesFirst_PERF234_NothingBehindItIsLookedAt) {
+  // A typed object: kind, apiVersion, metadata. What comes after them is not even JSON.
+  const std::string typed =
+      R"({"kind":"A","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"7"},)";
+  for (const char* rest : {R"("spec":{}})", "}", "\"}", ":::}"}) {
+    const auto facts = object_facts(typed + rest);
+    ASSERT_TRUE(facts) << rest;
+    EXPECT_EQ(facts->name, "n");
+    EXPECT_EQ(facts->revision, 7U);
+  }
+  // A custom object has its members sorted, and in its metadata managedFields before the name: all
+  // of that is walked through, and must be sound.
+  const std::string custom =
+      R"({"apiVersion":"e/v1","kind":"B","metadata":{"managedFields":[{"f:name":{"name":"no"}}],)"
+      R"("name":"n","resourceVersion":"7"},)";
+  EXPECT_EQ(object_facts(custom + ":::}")->name, "n");
+  const std::string last = R"({"apiVersion":"e/v1","data":{"name":"no"},"metadata":{"name":"n"},)";
+  EXPECT_EQ(object_facts(last + R"("zone":1,"kind":"B"})")->name, "n");
+  EXPECT_FALSE(object_facts(last + ":::}"));
+}
+
 TEST(EventFacts, WhenInitialEventsEnd_T44_SaysSo) {
   const auto facts = event_facts(
       R"({"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":)"

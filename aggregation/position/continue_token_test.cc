@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
+#include <string>
 
+#include "auth/sealed_token.h"
 #include "base/strings.h"
 
 namespace kintsugi::aggregation {
@@ -72,6 +75,48 @@ TEST(MergedContinue, WhenAnyBitIsFlipped_T25_IsRefused) {
 }
 
 // V12; and the list of another query below.
+/// Bytes that a key of ours has sealed, whatever they say.
+Expected<MergedContinue> opened(std::string_view bytes) {
+  const ListQuestion asked = question();
+  const Scope& scope = asked.scope;
+  return decode_continue(
+      auth::seal_token(bytes,
+                       auth::bound_to({"merged", scope.route, scope.group, asked.version,
+                                       scope.resource, asked.ns, asked.label_selector,
+                                       asked.field_selector, asked.shard_selector, asked.payer}),
+                       key(3, 0)),
+      asked, {key(3, 0)});
+}
+
+TEST(MergedContinue, WhenAnotherVersionSealedIt_SE203_ItIsRefusedWithItsFault) {
+  const std::string head("\0\0\0\7\0\0\1\0\0", 9);  // flags, generation, check, slot 0
+  const std::string pin(8, '\1'), no_member("\0\0", 2);
+  ASSERT_TRUE(opened(head + std::string("\0\1", 2) + pin + no_member));
+  const auto fault = [](std::string_view bytes) {
+    const auto read = opened(bytes);
+    return read ? std::string("none") : std::string(read.error().message());
+  };
+  const std::string version = "continue key is not valid: its version is not known";
+  const std::string length = "continue key is not valid: its length is wrong";
+  EXPECT_EQ(fault(""), version);
+  EXPECT_EQ(fault(head), version);
+  EXPECT_EQ(fault("\4" + head.substr(1) + std::string("\0\1", 2) + pin + no_member), version);
+  EXPECT_EQ(fault(head + std::string("\0\2", 2) + pin + no_member), length);
+  EXPECT_EQ(fault(head + std::string("\0\1", 2) + pin + no_member + "x"), length);
+  EXPECT_EQ(fault(head + std::string("\0\1", 2) + pin + std::string("\0\5", 2) + "abc"), length);
+  EXPECT_EQ(fault(head + std::string("\0\0", 2) + pin + no_member), length);
+  std::string beyond = head + std::string("\0\1", 2) + pin + no_member;
+  beyond[8] = '\1';  // slot 1 of one
+  EXPECT_EQ(fault(beyond), length);
+  const std::string sequence = "\2" + head.substr(1);
+  EXPECT_EQ(fault(sequence + std::string("\0\1", 2) + pin + no_member), length);
+  EXPECT_EQ(fault(sequence + std::string("\0\0", 2) + std::string(8, '\0') + no_member),
+            "continue key is not valid: it names no cursor");
+  const auto good = opened(sequence + std::string("\0\0", 2) + pin + no_member);
+  ASSERT_TRUE(good);
+  EXPECT_EQ(good->sequence, 0x0101010101010101U);
+}
+
 TEST(MergedContinue, WhenCutOrRandom_T25_IsRefused) {
   for (std::size_t length = 0; length < kToken.size(); ++length) {
     EXPECT_FALSE(decode_continue(kToken.substr(0, length), question(), {key(3, 0)}));
@@ -125,6 +170,64 @@ TEST(MergedContinue, WhenShardsChange_T27_T28_OnlyPinnedShardsMatter) {
   MergedContinue other = token;
   other.check ^= 1;
   EXPECT_FALSE(translate_continue(other, added, {true, true, true, true}));
+  EXPECT_FALSE(translate_continue(token, added, {true, false, true, true})) << "no member";
+  MergedContinue unpinned = token;
+  unpinned.pins = {5, 0, 7};
+  EXPECT_FALSE(translate_continue(unpinned, added, {true, true, true, true})) << "where it goes on";
+  MergedContinue shorter = token;
+  shorter.pins.pop_back();
+  EXPECT_FALSE(translate_continue(shorter, added, {true, true, true, true}));
+}
+
+TEST(MergedContinue, WhenItIsWrittenAsOfAnEarlierTable_T28_ItLeadsThereAndBack) {
+  const SlotHistory first = history_of({"a", "b"});
+  const Scope scope = question().scope;
+  const CursorCodec now(scope,
+                        std::make_shared<const SlotHistory>(history_of({"a", "b", "c"}, first)));
+  MergedContinue token;
+  token.generation = now.history().current().generation;
+  token.check = now.check();
+  token.slot = 1;
+  token.pins = {5, 6, 0};
+  EXPECT_EQ(continue_as_of(token.generation, token, now), token);
+  EXPECT_EQ(continue_as_of(99, token, now), token);
+  const MergedContinue then = continue_as_of(1, token, now);
+  EXPECT_EQ(then.generation, 1U);
+  EXPECT_EQ(then.check, cursor_check(scope, first.current().uids, 0));
+  EXPECT_EQ(then.pins, (Components{5, 6}));
+  EXPECT_EQ(then.slot, 1);
+  const auto back = translate_continue(then, now, {true, true, true});
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->pins, token.pins);
+}
+
+TEST(MergedContinue, WhenPinsAreASequence_AGG516_TheyAreFoundAgainOrItIsExpired) {
+  const Scope scope = question().scope;
+  const auto history = std::make_shared<const SlotHistory>(history_of({"a", "b"}));
+  const auto book = std::make_shared<SequenceBook>();
+  const CursorCodec codec(scope, history, book, true);
+  MergedContinue token;
+  token.generation = 1;
+  token.check = codec.check();
+  token.slot = 1;
+  token.sequence = std::stoull(codec.format({5, 6}));
+  const std::string text = encode_continue(token, question(), key(3, 0));
+  const auto read = decode_continue(text, question(), {key(3, 0)});
+  ASSERT_TRUE(read);
+  EXPECT_EQ(*read, token);
+  const auto found = translate_continue(*read, codec, {true, true});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->pins, (Components{5, 6}));
+  MergedContinue unknown = token;
+  ++unknown.sequence;
+  MergedContinue of_another = token;
+  of_another.generation = 2;
+  for (const MergedContinue& bad : {unknown, of_another}) {
+    const auto lost = translate_continue(bad, codec, {true, true});
+    ASSERT_FALSE(lost);
+    EXPECT_EQ(lost.error().code(), Errc::kExpired);
+  }
+  EXPECT_FALSE(translate_continue(token, CursorCodec(scope, history), {true, true}));
 }
 
 }  // namespace

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <random>
+#include <string>
+#include <vector>
 
 namespace kintsugi::aggregation {
 namespace {
@@ -146,6 +150,65 @@ TEST_F(CursorTest, WhenAShardWasRolledBack_T58_ItsOldComponentsAreVoid) {
   EXPECT_EQ(next.decode(kExample, kThree).reason, "rollback");
   const std::string fresh = next.format({4711, 0, 40});
   EXPECT_EQ(next.decode(fresh, kThree).kind, VersionClass::kCursor);
+}
+
+TEST_F(CursorTest, WhenCursorsAreNumbers_AGG516_AGG517_TheBookKnowsWhatTheyStandFor) {
+  const auto book = std::make_shared<SequenceBook>();
+  const CursorCodec numbers(kDeployments, shared(history_), book, true);
+  EXPECT_TRUE(numbers.is_sequence());
+  const std::string one = numbers.format({4711, 0, 982});
+  EXPECT_LE(one.size(), 20U);
+  EXPECT_EQ(numbers.format({4711, 0, 982}), one) << "the latest is not minted again";
+  const DecodedVersion read = numbers.decode(one, kThree);
+  EXPECT_EQ(read.kind, VersionClass::kCursor);
+  EXPECT_EQ(read.generation, 7U);
+  EXPECT_EQ(read.components, (Components{4711, 0, 982}));
+  const DecodedVersion never = numbers.decode(std::to_string(std::stoull(one) + 1), kThree);
+  EXPECT_EQ(never.kind, VersionClass::kUnknown);
+  EXPECT_EQ(never.reason, "sequence");
+  EXPECT_EQ(numbers.decode(std::to_string(kFirstSequence - 1), kThree).kind, VersionClass::kNative);
+  EXPECT_EQ(numbers.decode(kExample, kThree).kind, VersionClass::kUnknown) << "a vector is none";
+  EXPECT_EQ(codec_.decode(one, kThree).kind, VersionClass::kNative) << "of a shard, to others";
+  const CursorCodec other({"/clusters/*", "", "configmaps"}, shared(history_), book, true);
+  EXPECT_EQ(other.decode(one, kThree).kind, VersionClass::kUnknown) << "of another scope";
+}
+
+TEST_F(CursorTest, WhenAListBeganUnderAnEarlierTable_T28_ItsCursorIsInThoseWords) {
+  const auto grown = history_.changed(shards({"uid-a", "uid-b", "uid-c", "uid-d"}), 2);
+  ASSERT_TRUE(grown);
+  const CursorCodec next(kDeployments, shared(*grown));
+  const Components now{4711, 0, 982, 5};
+  EXPECT_EQ(next.format_as_of(7, now), kExample);
+  EXPECT_EQ(next.format_as_of(8, now), next.format(now));
+  EXPECT_EQ(next.format_as_of(99, now), next.format(now)) << "not kept any more";
+  // A table so large that its cursors are numbers, and a smaller one after it.
+  std::vector<std::string> many;
+  for (std::size_t i = 0; i <= kMaxVectorSlots; ++i) {
+    many.push_back("uid-" + std::to_string(i));
+  }
+  const SlotHistory large = history_of(many, 7);
+  const auto book = std::make_shared<SequenceBook>();
+  const CursorCodec numbers(kDeployments, shared(large), book);
+  EXPECT_TRUE(numbers.is_sequence());
+  Components places(many.size(), 3);
+  EXPECT_EQ(numbers.decode(numbers.format(places), std::vector<bool>(many.size(), true)).components,
+            places);
+}
+
+TEST_F(CursorTest, WhenDigitsAreMissingOrTooMany_T57_NothingIsRead) {
+  EXPECT_EQ(named_generation(kExample), 7U);
+  for (const std::string& bad :
+       {std::string(), std::string(kExample.substr(0, 15)), std::string(kExample) + "0",
+        "220" + std::string(kExample.substr(3)), "120x00007" + std::string(kExample.substr(9)),
+        "120" + std::string(2'060, '0')}) {
+    EXPECT_EQ(named_generation(bad), std::nullopt) << bad.substr(0, 40);
+  }
+  std::string beyond(kExample);
+  beyond.replace(15, 20, "99999999999999999999");  // more than 64 bits
+  EXPECT_EQ(codec_.decode(beyond, kThree).kind, VersionClass::kUnknown);
+  EXPECT_EQ(codec_.decode("99999999999999999999", kThree).kind, VersionClass::kUnknown);
+  EXPECT_TRUE(is_newer_version("10", "9"));
+  EXPECT_FALSE(is_newer_version("9", "9"));
 }
 
 TEST(SlotHistory, WhenShardsComeAndGo_SlotsStayAndAreReused) {

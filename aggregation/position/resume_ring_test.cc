@@ -1,6 +1,7 @@
 #include "aggregation/position/resume_ring.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 namespace kintsugi::aggregation {
 namespace {
@@ -106,6 +107,19 @@ TEST(ResumeRing, WhenTheGroupLacksAMember_NothingIsFound) {
   ring.move(1, std::nullopt, kStart);
   ring.deliver(0, 103, 103, kStart);
   EXPECT_FALSE(ring.find(103, kBoth).known);
+}
+
+TEST(ResumeRing, WhenItIsFull_PERF236_AnEntryHas32Bytes) {
+  constexpr std::size_t kMany = 16'384;
+  ResumeRing ring;
+  ring.move(1, 1, kStart);
+  const std::size_t before = ::mallinfo2().uordblks;
+  for (std::uint64_t i = 1; i < kMany; ++i) {
+    ring.deliver(0, i, i, kStart);
+  }
+  EXPECT_EQ(ring.size(), kMany);
+  EXPECT_LE(::mallinfo2().uordblks - before, 32 * kMany + 4'096);
+  EXPECT_EQ(ring.find(kMany / 2, kBoth).components, (Components{kMany / 2, 1}));
 }
 
 TEST(ResumeRing, WhenItIsOldOrFull_TheOldestAreForgotten) {

@@ -134,7 +134,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       in_root_([this](std::string_view group, std::string_view resource, std::string_view hash) {
         return root_.is_identity(group, resource, hash);
       }),
-      grace_(loop),
+      grace_(loop, [this] { return replication_->is_complete(); }),
       drain_timer_(loop),
       abuse_timer_(loop),
       abuse_slot_(params.abuse->claim()) {

@@ -39,6 +39,7 @@ Replicator::Replicator(net::Loop& loop, Params params)
 Replicator::~Replicator() { alive_.end(); }
 
 void Replicator::start() {
+  began_ = loop_.now();
   params_.root.listen([this, alive = alive_.weak()] {
     if (alive) {
       look_later();
@@ -84,6 +85,17 @@ void Replicator::look() {
   } else if (!std::exchange(strangers_removed_, true)) {
     remove_strangers();
   }
+  if (params_.report != nullptr) {
+    params_.report->set_complete(is_complete());
+  }
+}
+
+bool Replicator::is_complete() const {
+  const TimePoint warm_since = loop_.now() - params_.most_cold;
+  return (params_.root.synced() || began_ <= warm_since) &&
+         std::all_of(sources_.begin(), sources_.end(), [warm_since](const auto& source) {
+           return source.second.since <= warm_since || source.second.feed->state().complete;
+         });
 }
 
 void Replicator::add(const ShardRecord& shard) {
@@ -107,6 +119,7 @@ void Replicator::add(const ShardRecord& shard) {
   source.url = shard.base_url;
   if (source.feed == nullptr) {
     source.feed = std::make_unique<ReplicationSource>(loop_, rows_, shard.name);
+    source.since = loop_.now();
   }
   source.feed->connect(std::move(*params));
 }
@@ -153,6 +166,7 @@ Json Replicator::report() const {
 
 void Replicator::publish() {
   params_.report->set(report());
+  params_.report->set_complete(is_complete());
   report_timer_.start(kReportInterval, [this] { publish(); });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,8 +26,13 @@ class ReplicationReport {
  public:
   void set(krm::Json report);
   [[nodiscard]] krm::Json get() const;
+  /// Everything that other shards hold for everybody has been read once: what is not there is
+  /// nowhere (KK-005). A shard that is new, or away since the start, makes it false for a minute.
+  void set_complete(bool complete) noexcept { complete_.store(complete); }
+  [[nodiscard]] bool is_complete() const noexcept { return complete_.load(); }
 
  private:
+  std::atomic<bool> complete_{false};
   mutable std::mutex mutex_;
   krm::Json report_;
 };
@@ -46,6 +52,8 @@ class Replicator {
     /// How to reach a shard. @error the address is none: it is left alone until it changes.
     std::function<Expected<net::UpstreamParams>(const std::string& base_url)> connect;
     std::shared_ptr<ReplicationReport> report;  ///< may be null
+    /// So long what a shard holds counts as unread; one that is away for longer is done without.
+    Duration most_cold = seconds(60);
   };
   Replicator(net::Loop& loop, Params params);
   ~Replicator();
@@ -55,10 +63,13 @@ class Replicator {
 
   [[nodiscard]] ReplicaRows::Stats rows() const { return rows_.stats(); }
   [[nodiscard]] krm::Json report() const;
+  /// ReplicationReport::is_complete(), now.
+  [[nodiscard]] bool is_complete() const;
 
  private:
   struct Source {
     std::string url;
+    TimePoint since{};  ///< it is one
     std::unique_ptr<ReplicationSource> feed;
   };
   void look_later();
@@ -71,6 +82,7 @@ class Replicator {
   Params params_;
   ReplicaRows rows_;
   std::map<std::string, Source, std::less<>> sources_;  // by name of the shard
+  TimePoint began_{};
   bool look_posted_ = false;
   bool strangers_removed_ = false;
   net::Timer sync_timer_, report_timer_;

@@ -12,6 +12,16 @@ namespace {
 
 using krm::Json;
 
+constexpr int kRetrySeconds = 1;
+
+/// Not a word of what was asked for: it is said of what is there and of what is not.
+Error not_complete() {
+  Error error(Errc::kUnavailable,
+              "what other shards hold has not been read yet, please try again.");
+  error.edit().retry_after_seconds = kRetrySeconds;
+  return error;
+}
+
 bool is_elsewhere(ClusterIndex& index, std::string_view path) {
   return !path.empty() && index.resolve(path).where != ClusterIndex::Where::kHere;
 }
@@ -26,6 +36,7 @@ struct ReplicationGrace::Try {
   const Json* object;
   const Json* old;
   apiserver::Hooks::AdmitDone done;
+  bool is_cold;  ///< when it began
   int left = kTries;
 };
 
@@ -45,7 +56,7 @@ ReplicationGrace::Admit ReplicationGrace::around(Admit admit, MayBeLate may_be_l
       (*shared)(context, object, old, std::move(done));
       return;
     }
-    run(std::make_shared<Try>(Try{shared, context, object, old, std::move(done)}));
+    run(std::make_shared<Try>(Try{shared, context, object, old, std::move(done), !is_complete_()}));
   };
 }
 
@@ -55,6 +66,9 @@ void ReplicationGrace::run(const std::shared_ptr<Try>& attempt) {
                       const bool refused = !result && result.error().code() == Errc::kForbidden;
                       if (!refused || --attempt->left == 0 || waiting_.size() >= kMostWaiting) {
                         const apiserver::Hooks::AdmitDone done = std::move(attempt->done);
+                        if (refused && attempt->is_cold) {
+                          result = fail(not_complete());
+                        }
                         done(std::move(result));
                         return;
                       }
@@ -76,10 +90,11 @@ apiserver::ResourcePtr with_grace(apiserver::ResourcePtr kind, ReplicationGrace&
     };
   } else if (kind->group == kTenancyGroup && kind->plural == kWorkspaces) {
     // A type that is not known yet would come too late for what it adds to the workspace.
-    may_be_late = [&index, &types](const apiserver::WriteContext& context, const Json& workspace) {
+    may_be_late = [&](const apiserver::WriteContext& context, const Json& workspace) {
       const std::string_view path = workspace.text({"spec", "type", "path"});
       return is_elsewhere(index, path) &&
-             types.find(context.reader, path, workspace.text({"spec", "type", "name"}));
+             (!grace.is_complete() ||
+              types.find(context.reader, path, workspace.text({"spec", "type", "name"})));
     };
   } else if (kind->group == kTenancyGroup && kind->plural == kWorkspaceTypes) {
     may_be_late = [&index](const apiserver::WriteContext&, const Json& type) {

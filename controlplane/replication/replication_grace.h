@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "apiserver/resource.h"
 #include "base/time.h"
@@ -15,14 +16,18 @@ namespace kintsugi::controlplane {
 
 /// Copies of other shards' objects come some milliseconds after the objects (replication.h). Who
 /// makes an export there and binds it here at once must not hear that it is not there: admission
-/// that was refused asks again for a moment before it says so. Threads: one loop.
+/// that was refused asks again for a moment before it says so. While the copies of a shard have
+/// never been complete it says 503 instead, to be asked again in a second (KK-005). Threads: one
+/// loop.
 class ReplicationGrace {
  public:
   static constexpr Duration kPause = milliseconds(20);
   static constexpr int kTries = 13;                   ///< a quarter of a second in all
   static constexpr std::size_t kMostWaiting = 1'000;  ///< further ones are refused at once
 
-  explicit ReplicationGrace(net::Loop& loop) : loop_(loop) {}
+  /// @param is_complete  ReplicationReport::is_complete()
+  ReplicationGrace(net::Loop& loop, std::function<bool()> is_complete)
+      : loop_(loop), is_complete_(std::move(is_complete)) {}
   ~ReplicationGrace() { stop(); }
   ReplicationGrace(const ReplicationGrace&) = delete;
   ReplicationGrace& operator=(const ReplicationGrace&) = delete;
@@ -35,12 +40,14 @@ class ReplicationGrace {
   using Admit = decltype(apiserver::Hooks::admit);
   using MayBeLate = std::function<bool(const apiserver::WriteContext&, const krm::Json& object)>;
   [[nodiscard]] Admit around(Admit admit, MayBeLate may_be_late);
+  [[nodiscard]] bool is_complete() const { return is_complete_(); }
 
  private:
   struct Try;
   void run(const std::shared_ptr<Try>& attempt);
 
   net::Loop& loop_;
+  std::function<bool()> is_complete_;
   std::map<net::Loop::TimerId, std::shared_ptr<Try>> waiting_;
 };
 

@@ -108,7 +108,7 @@ class ReplicationTest : public ::testing::Test {
                                     }
                                     return FakeServer::upstream(url);
                                   },
-                                  nullptr});
+                                  nullptr, most_cold_});
     replicator_->start();
   }
   /// Resource, cluster, name of everything copied, with the shard it is from.
@@ -164,6 +164,7 @@ class ReplicationTest : public ::testing::Test {
   }
 
   net::Loop loop_{"test"};
+  Duration most_cold_ = seconds(1'000);
   FlakyStore store_;
   FakeServer one_, two_;
   std::unique_ptr<RootView> root_;
@@ -222,6 +223,34 @@ TEST_F(ReplicationTest, WhenAClusterOffersSomething_ItsRightsAreCopied) {
   one_.remove(kExportList, "c1", "widgets");
   ASSERT_TRUE(become({}));
   ASSERT_TRUE(run_until(loop_, [&] { return one_.watches(role_list("c1")) == 0; }));
+}
+
+TEST_F(ReplicationTest, WhenAllHasBeenReadOnce_KK005_ItIsComplete) {
+  one_.put(kExportList, "c1", "widgets");  // whose rights cannot be had yet
+  start();
+  EXPECT_FALSE(replicator_->is_complete());
+  settle();
+  EXPECT_FALSE(replicator_->is_complete()) << "who may bind is not known";
+  one_.add_collection(role_list("c1"));
+  one_.add_collection(binding_list("c1"));
+  ASSERT_TRUE(run_until(loop_, [&] { return replicator_->is_complete(); }));
+  one_.put(kExportList, "c2", "gadgets");
+  ASSERT_TRUE(run_until(loop_, [&] { return names().contains("apiexports c2 gadgets"); }));
+  EXPECT_TRUE(replicator_->is_complete()) << "what is new comes late, and not cold";
+  FakeServer three(loop_);
+  three.open();
+  put_shard("three", three.url());
+  ASSERT_TRUE(run_until(loop_, [&] { return !replicator_->is_complete(); }));
+  root_->put_shard("three", nullptr);
+  ASSERT_TRUE(run_until(loop_, [&] { return replicator_->is_complete(); }));
+  one_.close();
+  start();
+  settle_turns();
+  EXPECT_FALSE(replicator_->is_complete()) << "a shard is away since the start";
+  most_cold_ = milliseconds(1);
+  start();
+  EXPECT_TRUE(run_until(loop_, [&] { return replicator_->is_complete(); })) << "and is given up";
+  replicator_.reset();
 }
 
 TEST_F(ReplicationTest, WhenNothingDiffers_NothingIsWritten) {

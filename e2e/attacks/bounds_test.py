@@ -45,20 +45,15 @@ def user_client(user, groups=()):
     return installation.user_client(user, groups, path="/clusters/root:bounds")
 
 
-def shard_address():
-    config = (installation.state / "shards" / "root" / "admin.kubeconfig").read_text()
-    return re.search(r"server: \"?(https://[0-9.:]+)", config).group(1)
-
-
 def at_shard(user, path=None, groups=()):
     cluster = installation.client("/clusters/root:bounds").must("GET", "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")
     path = "/clusters/" + cluster["metadata"]["annotations"]["kcp.io/cluster"] if path is None else path
-    return kit.Client(shard_address() + path, installation.pki / "serving-ca.crt", *kit.make_user(installation.dir, installation.pki, user, groups))
+    return kit.Client(installation.shard_url("root") + path, installation.pki / "serving-ca.crt", *kit.make_user(installation.dir, installation.pki, user, groups))
 
 
 def shard_admin(path):
     """Everywhere at the shard, as the installation's administrator."""
-    return kit.Client(shard_address() + path, installation.pki / "serving-ca.crt", installation.pki / "admin.crt", installation.pki / "admin.key")
+    return kit.Client(installation.shard_url("root") + path, installation.pki / "serving-ca.crt", installation.pki / "admin.crt", installation.pki / "admin.key")
 
 
 def fairness():

@@ -2,7 +2,6 @@
 Whoever else asks is served meanwhile (SE-075 to SE-079, SE-084, SE-110 to SE-118)."""
 import json
 import pathlib
-import re
 import socket
 import threading
 import time
@@ -46,8 +45,7 @@ def cluster_of(workspace):
 
 
 def shard_base(workspace):
-    config = (installation.state / "shards" / "root" / "admin.kubeconfig").read_text()
-    return re.search(r"server: \"?(https://[0-9.:]+)", config).group(1) + "/clusters/" + cluster_of(workspace)
+    return installation.shard_url("root") + "/clusters/" + cluster_of(workspace)
 
 
 def clients(user, workspace):

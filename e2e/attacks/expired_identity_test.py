@@ -326,10 +326,8 @@ class Certificates(Case):
 
     def test_SE_042_at_a_shard_too(self):
         authority = Authority.of_installation(installation.dir / "t018-shard")
-        url = (installation.state / "shards" / "shard-1" / "admin.kubeconfig").read_text().split("server: ")[1].split()[0]
-        port = int(url.split(":")[2].split("/")[0])
         end = after(8)
-        client = kit.Client(f"https://127.0.0.1:{port}/clusters/{workspace['spec']['cluster']}", installation.pki / "serving-ca.crt",
+        client = kit.Client(f"{installation.shard_url('shard-1')}/clusters/{workspace['spec']['cluster']}", installation.pki / "serving-ca.crt",
                             *authority.sign("ada", end, "system:masters"))
         connection = client.connect()
         self.addCleanup(connection.close)

@@ -24,11 +24,6 @@ def pair_of(name, groups=()):
     return kit.make_user(installation.dir, installation.pki, name, groups)
 
 
-def root_url():
-    text = (installation.state / "shards" / "root" / "admin.kubeconfig").read_text()
-    return re.search(r"server: \"?(https://[0-9.:]+)", text).group(1)
-
-
 # Whom the shards would take every caller for.
 OWNERS = (("kcp-admin", ("system:kcp:admin",)), ("shard-admin", ("system:masters",)), ("just-somebody", ()),
           ("kintsugi-backend-check", ()), ("x-kintsugi-backend-check-0123456789abcdef-x", ("system:masters",)))
@@ -57,12 +52,10 @@ class Role(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = installation.client("/clusters/root:beta").must("GET", LOGICAL + "/cluster")["metadata"]["annotations"]["kcp.io/cluster"]
-        cls.urls = {shard["metadata"]["name"]: shard["spec"]["baseURL"] for shard in
-                    installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")["items"]}
         cls.installation_pair = (installation.pki / "kintsugi-proxy.crt", installation.pki / "kintsugi-proxy.key")
 
     def at(self, shard, path="", pair=None):
-        return kit.Client(self.urls[shard] + path, installation.pki / "serving-ca.crt", *(pair or self.installation_pair))
+        return kit.Client(installation.shard_url(shard) + path, installation.pki / "serving-ca.crt", *(pair or self.installation_pair))
 
     def everywhere(self):
         for shard, clusters in (("root", ("*", "root")), ("shard-1", ("*", self.cluster))):
@@ -150,7 +143,7 @@ class Role(unittest.TestCase):
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "kintsugi-proxy"},
                          {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:kintsugi:proxy"},
                          {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}]})
-        other = kit.Client(self.urls["shard-1"] + f"/clusters/{self.cluster}", installation.pki / "serving-ca.crt", *pair_of("anybody"))
+        other = kit.Client(installation.shard_url("shard-1") + f"/clusters/{self.cluster}", installation.pki / "serving-ca.crt", *pair_of("anybody"))
         kit.eventually(lambda: other.get(MAPS).status == 200, 10, "the binding acts for others")
         client = self.at("shard-1", f"/clusters/{self.cluster}")
         self.assertEqual(client.get(MAPS).status, 403)
@@ -220,7 +213,7 @@ class Pairs(unittest.TestCase):
         pki = installation.pki
         return (f"- path: /clusters/\n  backend: https://not.used:1\n  backend_server_ca: {pki}/serving-ca.crt\n"
                 f"  proxy_client_cert: {pki}/proxy-requestheader.crt\n  proxy_client_key: {pki}/proxy-requestheader.key\n"
-                f"- path: {path}\n  backend: {url or root_url()}\n  backend_server_ca: {pki}/serving-ca.crt\n"
+                f"- path: {path}\n  backend: {url or installation.shard_url('root')}\n  backend_server_ca: {pki}/serving-ca.crt\n"
                 f"  proxy_client_cert: {cert}\n  proxy_client_key: {key}\n")
 
     def front(self, mapping):

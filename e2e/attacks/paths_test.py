@@ -164,8 +164,7 @@ class Paths(unittest.TestCase):
         self.assertEqual(shard.get("/clusters/root%2Fapi").status, shard.get("/clusters/unknown/api").status)
 
     def shard_port(self):
-        shards = self.admin.must("GET", "/clusters/root/apis/core.kcp.io/v1alpha1/shards/root")
-        return urllib.parse.urlsplit(shards["spec"]["baseURL"]).port
+        return urllib.parse.urlsplit(installation.shard_url("root")).port
 
     def test_SE_T006_every_form_has_its_audit_line(self):
         policy = installation.dir / "paths-policy.yaml"

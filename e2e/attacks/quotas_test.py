@@ -287,7 +287,7 @@ class Limited(unittest.TestCase):
     def test_4_SE094_the_gauge_and_the_check_of_the_store(self):
         pki = up.pki
         text = subprocess.run(["curl", "-sS", "--cacert", pki / "serving-ca.crt", "--cert", pki / "shard-admin.crt", "--key",
-                               pki / "shard-admin.key", base_url("limited") + "/clusters/*/metrics"],
+                               pki / "shard-admin.key", up.shard_url("limited") + "/clusters/*/metrics"],
                               capture_output=True, text=True, check=True, timeout=60).stdout
         ratios = {line.split('"')[1]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
                   if line.startswith("kintsugi_quota_used_ratio{")}
@@ -301,12 +301,8 @@ class Limited(unittest.TestCase):
         self.assertNotIn("quota", run.stdout)
 
 
-def base_url(name):
-    return up.client().must("GET", f"/apis/core.kcp.io/v1alpha1/shards/{name}")["spec"]["baseURL"]
-
-
 def masters_client():
-    return kit.Client(f"{base_url('root')}/clusters/{cluster_name()}", up.pki / "serving-ca.crt", up.pki / "shard-admin.crt",
+    return kit.Client(f"{up.shard_url('root')}/clusters/{cluster_name()}", up.pki / "serving-ca.crt", up.pki / "shard-admin.crt",
                       up.pki / "shard-admin.key")
 
 

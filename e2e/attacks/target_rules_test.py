@@ -35,7 +35,7 @@ def setUpModule():
     kit.eventually(lambda: bob.get(MAPS).status == 200, 20, "bob has his rights")
     installation.client().must("POST", "/apis/topology.kcp.io/v1alpha1/partitions", {
         "apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": "rules"}, "spec": {"selector": {"matchLabels": {"name": "shard-1"}}}})
-    shard_url = installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards/shard-1")["spec"]["baseURL"]
+    shard_url = installation.shard_url("shard-1")
 
 
 def at_shard(name, pair=None):
@@ -157,8 +157,7 @@ class Rewrites(unittest.TestCase):
     def setUpClass(cls):
         cls.outside = f"https://127.0.0.1:{installation.port}"
         pki = installation.pki
-        root = installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards/root")["spec"]["baseURL"]
-        cls.system = kit.Client(root + "/clusters/root", pki / "serving-ca.crt", pki / "shard-admin.crt", pki / "shard-admin.key")
+        cls.system = kit.Client(installation.shard_url("root") + "/clusters/root", pki / "serving-ca.crt", pki / "shard-admin.crt", pki / "shard-admin.key")
         cls.admin = installation.client("")
 
     def explain(self, path):

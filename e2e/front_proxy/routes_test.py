@@ -112,6 +112,18 @@ class Routes(unittest.TestCase):
         after = self.requests()
         return answer, {shard for shard, count in after.items() if count > before.get(shard, 0)}
 
+    def test_PERF_281_metrics_are_the_sum_of_what_each_loop_counts(self):
+        with kit.Proxy(self.installation, loops=3) as proxy:
+            path = f"/clusters/{self.cluster}/api/v1/namespaces/default/configmaps"
+            for _ in range(12):  # a connection each
+                self.assertEqual(proxy.client("").get(path).status, 200)
+            run = subprocess.run(["curl", "-sS", "--unix-socket", str(proxy.dir / "admin.sock"), "http://admin/debug/loops"],
+                                 capture_output=True, text=True, timeout=60, check=True)
+            counts = [loop["forwardedRequests"] for loop in json.loads(run.stdout)["loops"]]
+            self.assertEqual((len(counts), sum(counts)), (3, proxy.metric("kintsugi_forwarded_requests_total")), counts)
+            self.assertGreaterEqual(sum(counts), 12)
+            self.assertGreater(sum(count > 0 for count in counts), 1, counts)
+
     def test_FP_142_SE_036_what_is_explained_is_what_happens(self):
         for form, route, reason, status in FORMS:
             path = form.replace("{o}", "root:routes").replace("{c}", self.cluster)

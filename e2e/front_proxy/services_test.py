@@ -187,6 +187,7 @@ class Services(unittest.TestCase):
             self.assertEqual(got["headers"]["x-kcp-virtual-resource-hops"], "2")
 
     def test_FP_131_hops_pass_unchanged(self):
+        """And the ninth pass of the same proxy is E15."""
         path = f"/services/apiexport/root/widgets/clusters/{self.cluster[self.names[0]]}/api"
         for hops in ("0", "1", "2", "3", "4", "x", "-1"):
             got = self.ask(path, headers={"X-Kcp-Virtual-Resource-Hops": hops}).json

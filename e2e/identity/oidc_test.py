@@ -3,7 +3,6 @@ import base64
 import http.server
 import json
 import pathlib
-import re
 import subprocess
 import threading
 import time
@@ -335,8 +334,7 @@ class Workspaces(unittest.TestCase):
 
         # The scope is what limits such a user at a shard, whatever a role elsewhere says.
         grant("root:beta", [{"kind": "User", "name": "oidc:peter@example.com"}], name="peter")
-        config = (installation.state / "shards" / "shard-1" / "admin.kubeconfig").read_text()
-        shard = kit.Client(re.search(r"server: \"?(https://[0-9.:]+)", config).group(1), installation.pki / "serving-ca.crt",
+        shard = kit.Client(installation.shard_url("shard-1"), installation.pki / "serving-ca.crt",
                            installation.pki / "proxy-requestheader.crt", installation.pki / "proxy-requestheader.key")
         stamp = {"X-Remote-User": "oidc:peter@example.com", "X-Remote-Group": "system:authenticated"}
         scoped = {**stamp, "X-Remote-Extra-authentication.kcp.io%2Fscopes": f"cluster:{cluster}"}

@@ -1,11 +1,11 @@
 """Bearer tokens that the proxy itself checks (R-17), and shards with credentials of their own."""
 import json
 import pathlib
-import re
 import socket
 import ssl
 import subprocess
 import unittest
+import urllib.parse
 
 import kit
 from kit import bearer, token_user
@@ -144,8 +144,7 @@ class Groups(unittest.TestCase):
                 names = [group["name"] for group in client.must("GET", "/apis")["groups"]]
                 self.assertEqual("topology.kcp.io" in names, mode != "shard")
                 if mode == "shard":
-                    shard = kit.Client(re.search(r"server: \"?(https://[0-9.:]+)", (installation.state / "shards" / "shard-1"
-                                                 / "admin.kubeconfig").read_text()).group(1), installation.pki / "serving-ca.crt",
+                    shard = kit.Client(installation.shard_url("shard-1"), installation.pki / "serving-ca.crt",
                                        installation.pki / "admin.crt", installation.pki / "admin.key")
                     cluster = client.must("GET", CORE)["metadata"]["annotations"]["kcp.io/cluster"]
                     for path in ("/apis", "/apis/apis.kcp.io/v1alpha1", "/openapi/v3"):
@@ -171,8 +170,8 @@ class OwnCredentials(unittest.TestCase):
         openssl("x509", "-req", "-in", folder / "s.csr", "-CA", folder / "ca.crt", "-CAkey", folder / "ca.key", "-set_serial", "7",
                 "-days", "2", "-out", folder / "s.crt", "-extfile", folder / "ext")
         kit.make_user(folder, pki, "the-proxy", ["far-team"])
-        url = re.search(r"server: \"?https://([0-9.]+):([0-9]+)", (own.state / "shards" / "shard-1" / "admin.kubeconfig").read_text())
-        host, port = url.group(1), int(url.group(2))
+        url = urllib.parse.urlsplit(own.shard_url("shard-1"))
+        host, port = url.hostname, url.port
         kit.replace_file(pki / "shard-shard-1.key", folder / "s.key")
         kit.replace_file(pki / "shard-shard-1.crt", folder / "s.crt")
 

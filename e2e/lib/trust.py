@@ -201,8 +201,7 @@ def begin():
     ann, admin = steady.steady(up.user_client("ann", path=home)), steady.steady(up.client(home))
     kit.eventually(lambda: ann.get(KINDS["lc"][0]).status == 200, what="ann is in")
     cluster = ann.must("GET", f"{KINDS['lc'][0]}/cluster")["metadata"]["annotations"]["kcp.io/cluster"]
-    base = next(s["spec"]["baseURL"] for s in root.must("GET", f"{CORE}/shards")["items"] if s["metadata"]["name"] == "root")
-    system = steady.Steady(base + f"/clusters/{cluster}", up.pki / "serving-ca.crt", up.pki / "shard-admin.crt",
+    system = steady.Steady(up.shard_url("root") + f"/clusters/{cluster}", up.pki / "serving-ca.crt", up.pki / "shard-admin.crt",
                            up.pki / "shard-admin.key")
     grant(ann, "bob", "cluster-admin")
     grant(ann, "bob", "system:kcp:workspace:access")

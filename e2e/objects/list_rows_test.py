@@ -422,10 +422,8 @@ class Watches(Case):
 
 
 def shard_client(name, path):
-    text = (installation.state / "shards" / name / "admin.kubeconfig").read_text()
-    url = re.search(r"server: \"?(https://[0-9.:]+)", text).group(1)
     pki = installation.pki
-    return kit.Client(url + path, pki / "serving-ca.crt", pki / "admin.crt", pki / "admin.key")
+    return kit.Client(installation.shard_url(name) + path, pki / "serving-ca.crt", pki / "admin.crt", pki / "admin.key")
 
 
 class Exports(Case):

@@ -33,10 +33,8 @@ def setUpModule():
 
 
 def shard_client(path):
-    text = (installation.state / "shards" / "root" / "admin.kubeconfig").read_text()
-    url = re.search(r"server: \"?(https://[0-9.:]+)", text).group(1)
     pki = installation.pki
-    return kit.Client(url + path, pki / "serving-ca.crt", pki / "admin.crt", pki / "admin.key")
+    return kit.Client(installation.shard_url("root") + path, pki / "serving-ca.crt", pki / "admin.crt", pki / "admin.key")
 
 
 def names_of(answer):

@@ -210,7 +210,7 @@ class Lists(unittest.TestCase):
         own.stop()
         own.options += ["--client-crl-file", str(own.dir / "clients.crl")]
         own.start()
-        direct = re.search(r"server: \"?(https://[0-9.:]+)", (own.state / "shards" / "root" / "admin.kubeconfig").read_text()).group(1)
+        direct = own.shard_url("root")
 
         def codes(pair):
             return [kit.Client(base + "/clusters/root", own.pki / "serving-ca.crt", *pair).get(MAPS).status

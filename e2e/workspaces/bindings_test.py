@@ -30,8 +30,6 @@ class Bindings(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.installation = kit.Installation(shards=3).start_for(cls)
-        shards = cls.installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")["items"]
-        cls.urls = {shard["metadata"]["name"]: shard["spec"]["baseURL"] for shard in shards}
         for name, shard in (("prov", "shard-1"), ("other", "shard-1"), ("one", "shard-2"), ("two", "shard-2")):
             cls.make(name, shard)
         cls.prov = cls.installation.client("/clusters/root:prov")
@@ -43,7 +41,7 @@ class Bindings(unittest.TestCase):
     def everywhere(self, shard):
         """All logical clusters of a shard, asked at the shard itself."""
         pki = self.installation.pki
-        return kit.Client(self.urls[shard] + "/clusters/*", pki / "serving-ca.crt", pki / "shard-admin.crt",
+        return kit.Client(self.installation.shard_url(shard) + "/clusters/*", pki / "serving-ca.crt", pki / "shard-admin.crt",
                           pki / "shard-admin.key")
 
     def client(self, workspace):
@@ -291,6 +289,7 @@ class Bindings(unittest.TestCase):
         self.assertEqual(shard.must("GET", f"/apis/ex.io/v1/hats:{identity}")["items"], [])
 
     def test_z_bound_apis_outlive_the_exports_shard(self):
+        """And what only a cold cache could refuse is 503, then 201, never 403 (KK-005, KK-T005)."""
         self.export("ivies", "Ivy")
         one = self.client("one")
         self.bind(one, "ivies")
@@ -298,7 +297,18 @@ class Bindings(unittest.TestCase):
         self.installation.kill("shard-1", signal.SIGKILL)
         self.put(one, "ivies", "Ivy", "b")
         kit.eventually(lambda: self.prov.get("/api/v1/namespaces/default").status == 200, 30, "the export's shard again")
+        self.installation.kill("shard-2", signal.SIGSTOP)
+        self.export("yews", "Yew")  # of which shard-2 never hears
         self.installation.kill("shard-1", signal.SIGSTOP)
+        yews = {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "yews"},
+                "spec": {"reference": {"export": {"path": "root:prov", "name": "yews"}}}}
+        told = set()
+
+        def bound():
+            answer = one.request("POST", f"{APIS}/apibindings", yews)
+            told.add((answer.status, answer.headers.get("retry-after")))
+            return answer.status == 201
+
         try:
             old = self.installation.pid("shard-2")
             self.installation.kill("shard-2", signal.SIGKILL)
@@ -313,8 +323,12 @@ class Bindings(unittest.TestCase):
             kit.eventually(lambda: one.request("POST", self.objects("ivies"), {
                 "apiVersion": "ex.io/v1", "kind": "Ivy", "metadata": {"name": "c"}, "spec": {}}).status in (201, 409), what="c is made")
             self.assertEqual(conditions(kit.eventually(lambda: one.must("GET", f"{APIS}/apibindings/ivies")))["Ready"][0], "True")
+            self.assertFalse(bound())
+            self.assertEqual(told, {(503, "1")})
         finally:
             self.installation.kill("shard-1", signal.SIGCONT)
+        kit.eventually(bound, 30, "the binding")
+        self.assertEqual({status for status, _ in told}, {503, 201})
 
 
 if __name__ == "__main__":

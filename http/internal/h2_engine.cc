@@ -276,6 +276,9 @@ Expected<void> H2Engine::receive(std::string_view bytes) noexcept {
   if (!alive()) {
     return fail(transport_closed_ ? Errc::kClosed : Errc::kProtocol);
   }
+  if (entered_) {
+    return fail(Errc::kInternal, "bytes are fed from a callback");
+  }
   receiving_ = true;
   while (!bytes.empty() && alive()) {
     const std::string_view slice = bytes.substr(0, server_ ? kSlice : bytes.size());
@@ -355,8 +358,10 @@ Expected<void> H2Engine::judge_frame() noexcept {
 }
 
 Expected<void> H2Engine::hand_over(std::string_view bytes) noexcept {
+  entered_ = true;
   const auto result = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  entered_ = false;
   const bool unread = nghttp2_session_get_outbound_queue_size(session_) >
                       kMaxQueuedControl + 2 * std::size_t{limits_.max_streams};
   if (!server_) {
@@ -392,7 +397,7 @@ std::size_t H2Engine::copy_pending(char* out, std::size_t room) noexcept {
 }
 
 std::size_t H2Engine::fill(std::span<char> out) noexcept {
-  if (transport_closed_ || out.empty()) {
+  if (transport_closed_ || out.empty() || entered_) {
     return 0;
   }
   out_ = out.data();
@@ -410,7 +415,9 @@ std::size_t H2Engine::fill(std::span<char> out) noexcept {
     submit_next();
     paused_ = false;
     const std::uint8_t* data = nullptr;
+    entered_ = true;
     const auto length = nghttp2_session_mem_send(session_, &data);
+    entered_ = false;
     if (length < 0) {
       fail_connection(NGHTTP2_INTERNAL_ERROR);
     }

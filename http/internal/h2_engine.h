@@ -105,8 +105,9 @@ class NameValues {
 };
 
 /// nghttp2 session, its callbacks and the list of streams. The roles derive from it.
-/// Rule: nghttp2's mem_recv and mem_send run only from feed() and produce(); handlers run only from
-/// feed(), settle() and transport_closed().
+/// Rule: nghttp2's mem_recv and mem_send run only from feed() and produce(), which a handler that
+/// is called meanwhile cannot enter (PERF-222); handlers run only from feed(), settle() and
+/// transport_closed().
 class H2Engine {
  public:
   H2Engine(SessionHost& host, const SessionLimits& limits) noexcept
@@ -210,6 +211,7 @@ class H2Engine {
   /// streams that were given up. It says nothing of frames that it does not know.
   std::uint64_t explained_ = 0;
   std::uint32_t window_updates_due_ = 64;  // WINDOW_UPDATEs that our DATA explains
+  bool entered_ = false;  // nghttp2 runs: whoever enters it again from its callbacks is refused
   bool receiving_ = false;
   bool running_ = false;
   bool paused_ = false;   // a DATA frame waits for room

@@ -1,4 +1,4 @@
-// passing the same proxy again is legitimate, for ever is not.
+// passing the same proxy again is legitimate, for ever is not: E15.
 #include <gtest/gtest.h>
 
 #include "proxy/forwarding/admission.h"

@@ -212,6 +212,7 @@ void ReplicationSource::listed(Feed& feed) {
   if (std::exchange(feed.synced, true)) {
     return;
   }
+  note_complete();
   if (feed.kind >= kWide || !state().synced) {
     return;
   }
@@ -233,6 +234,14 @@ void ReplicationSource::listed(Feed& feed) {
            {{"shard", shard_},
             {"objects", static_cast<std::uint64_t>(now.objects)},
             {"clusters", static_cast<std::uint64_t>(interest_.size())}});
+}
+
+void ReplicationSource::note_complete() {
+  complete_ = complete_ || (state().synced && changed_.empty() &&
+                            std::all_of(rights_.begin(), rights_.end(), [](const auto& cluster) {
+                              return std::all_of(cluster.second.begin(), cluster.second.end(),
+                                                 [](const FeedPtr& feed) { return feed->synced; });
+                            }));
 }
 
 void ReplicationSource::drop_unconfirmed(std::size_t kind, std::string_view prefix) {
@@ -280,6 +289,7 @@ void ReplicationSource::follow_rights() {
   if (!changed_.empty()) {
     follow_rights_later(kStartPause);
   }
+  note_complete();
 }
 
 ReplicationSource::State ReplicationSource::state() const {
@@ -306,6 +316,7 @@ ReplicationSource::State ReplicationSource::state() const {
     }
   }
   out.clusters = rights_.size();
+  out.complete = complete_;
   return out;
 }
 

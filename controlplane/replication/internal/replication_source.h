@@ -41,6 +41,7 @@ class ReplicationSource {
   struct State {
     bool synced = false;                    ///< everything but rights has been listed once
     bool watching = false;                  ///< and is followed right now
+    bool complete = false;                  ///< and the rights that came with it, once
     std::size_t objects = 0, clusters = 0;  ///< without and with rights
     std::uint64_t events = 0, lists = 0, failures = 0;
   };
@@ -59,6 +60,7 @@ class ReplicationSource {
   void remove(const Feed& feed, const shards::ObjectKey& key);
   void listed(Feed& feed);
   void note_interest(std::size_t kind, std::string_view cluster, std::string_view name, bool there);
+  void note_complete();
   void drop_unconfirmed(std::size_t kind, std::string_view prefix);
   void follow_rights_later(Duration delay);
   void follow_rights();
@@ -75,7 +77,8 @@ class ReplicationSource {
   // Keys that were stored before this start and that the shard has not shown yet.
   std::array<std::set<std::string, std::less<>>, kWide + kRights> unconfirmed_;
   std::set<std::string, std::less<>> changed_;  // clusters whose interest began or ended
-  bool full_ = false;                           // it has been said that there are too many clusters
+  bool complete_ = false;
+  bool full_ = false;  // it has been said that there are too many clusters
   bool timer_runs_ = false;
   std::uint64_t seed_;
   net::Timer timer_;
