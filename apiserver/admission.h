@@ -13,6 +13,7 @@
 #include "apiserver/served_kind.h"
 #include "auth/user.h"
 #include "base/error.h"
+#include "base/time.h"
 #include "krm/json.h"
 #include "store/store.h"
 
@@ -20,14 +21,15 @@
 /// such rule itself: whoever makes a server gives it a chain of AdmissionStep
 /// (ServerParams::admission). Order of all stages of a write:
 ///   1. AdmissionStep::receive, Hooks::prepare, View::prepare, AdmissionStep::prepare
-///   2. Hooks::admit, then schema, metadata and Hooks::validate
-///   3. of creates: AdmissionStep::check_new
-///   4. what AdmissionStep::receive refused, then Hooks::approve
-///   5. AdmissionStep::review
-///   6. of creates: AdmissionStep::charge, in the transaction that stores the object
-///   7. AdmissionStep::keeps: limits that the store keeps to in that transaction
-/// Deletes have Hooks::admit, 4 and 5. A later step of the chain is not asked what an earlier one
-/// refused.
+///   2. Hooks::admit
+///   3. AdmissionStep::mutate; after a change 1 and 2 once more, of what it has become
+///   4. schema, metadata and Hooks::validate
+///   5. of creates: AdmissionStep::check_new
+///   6. what AdmissionStep::receive refused, then Hooks::approve
+///   7. AdmissionStep::review
+///   8. of creates: AdmissionStep::charge, in the transaction that stores the object
+///   9. AdmissionStep::keeps: limits that the store keeps to in that transaction
+/// Deletes have 2, 3, 6 and 7. A later step of the chain is not asked what an earlier one refused.
 namespace kintsugi::apiserver {
 
 class ApiServer;
@@ -56,6 +58,8 @@ class PendingWrite {
   struct Notes {
     std::vector<std::string> warnings;
     std::vector<std::pair<std::string, std::string>> annotations;  ///< of the audit event
+    /// The Status of a refusal where somebody else has worded it: sent in place of the error's.
+    std::optional<krm::Json> status;
   };
   Notes notes;
 
@@ -69,6 +73,13 @@ class PendingWrite {
   /// takes the webhook. @error what the webhook fails with
   virtual void convert(krm::Json object, ServedKindPtr to,
                        std::function<void(Expected<krm::Json>)> done) = 0;
+  /// The way back, of what somebody has made of such an object: members that the kind does not know
+  /// go, defaults come, as with a body. @error kBadRequest it is none of the kind; what the webhook
+  /// fails with
+  virtual void take_back(krm::Json object, ServedKindPtr from,
+                         std::function<void(Expected<krm::Json>)> done) = 0;
+  /// How long the answer may still take. Zero: nobody waits for it any more.
+  [[nodiscard]] virtual Duration time_left() const = 0;
 
  protected:
   PendingWrite() = default;
@@ -88,6 +99,9 @@ struct Review {
   std::shared_ptr<const krm::Json> old;     ///< null on create
 };
 
+/// What AdmissionStep::mutate has made of an object; null: it stays as it is.
+using Changed = std::shared_ptr<const krm::Json>;
+
 /// A rule about writes of all kinds. Each server has its own; all members are called on its loop.
 class AdmissionStep {
  public:
@@ -97,7 +111,7 @@ class AdmissionStep {
 
   /// Sees an object as its writer wants it, before Hooks::prepare adds to it, and once more what
   /// View::prepare made of it (`old` is then the object before that). May change it.
-  /// @error is the answer where the schema and the rules of the kind are kept (4)
+  /// @error is the answer where the schema and the rules of the kind are kept (6)
   [[nodiscard]] virtual Expected<void> receive(const WriteContext& context, const ResourceDef& def,
                                                krm::Json& object, const krm::Json* old) {
     (void)context;
@@ -115,6 +129,20 @@ class AdmissionStep {
     (void)object;
     (void)old;
     return {};
+  }
+
+  /// Whether mutate() is to be called. Asked of every write, so it should cost next to nothing.
+  [[nodiscard]] virtual bool may_change(const PendingWrite& write) const {
+    (void)write;
+    return false;
+  }
+  /// May change what is about to be validated, in the form in which the review shows it; not what a
+  /// delete deletes. Calls `done` exactly once, at once or later. @error (in done) is the answer
+  virtual void mutate(const PendingWritePtr& write, Review review,
+                      std::function<void(Expected<Changed>)> done) {
+    (void)write;
+    (void)review;
+    done(Changed());
   }
 
   /// Whether a valid new object may be where it wants to be.

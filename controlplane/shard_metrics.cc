@@ -14,6 +14,7 @@
 #include "controlplane/internal/abuse_totals.h"
 #include "controlplane/quotas/workspace_books.h"
 #include "http/abuse.h"
+#include "kinds/policies/webhooks/webhook_totals.h"
 #include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
 #include "store/books.h"
@@ -92,6 +93,7 @@ class ShardMetrics final : public MetricSource {
       out.sample({untrusted_name(value)}, untrusted_count(value));
     }
     auth::fill_audit_metrics(out);
+    kinds::webhook_totals().fill(out);
     limits_.fill(out);
     out.counter("kintsugi_limited_total", "requests refused with 429", {"limit"});
     limits_.fill_limited(out);

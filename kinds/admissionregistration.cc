@@ -45,6 +45,41 @@ void default_policy(Json& policy) {
   default_resources(spec.find("matchConstraints"));
 }
 
+void default_webhooks(Json& configuration, bool mutating) {
+  Json* webhooks = configuration.find("webhooks");
+  if (webhooks == nullptr || !webhooks->is_array()) {
+    return;
+  }
+  for (Json& webhook : webhooks->edit_items()) {
+    const auto fill = [&webhook](const char* member, Json value) {
+      if (!is_set(webhook, member)) {
+        webhook[member] = std::move(value);
+      }
+    };
+    fill("failurePolicy", Json("Fail"));
+    fill("matchPolicy", Json("Equivalent"));
+    fill("namespaceSelector", Json::object());
+    fill("objectSelector", Json::object());
+    fill("timeoutSeconds", Json(10));
+    if (mutating) {
+      fill("reinvocationPolicy", Json("Never"));
+    }
+    Json* service = webhook.at({"clientConfig", "service"});
+    if (service != nullptr && service->is_object() && !is_set(*service, "port")) {
+      (*service)["port"] = 443;
+    }
+    Json* rules = webhook.find("rules");
+    if (rules == nullptr || !rules->is_array()) {
+      continue;
+    }
+    for (Json& rule : rules->edit_items()) {
+      if (!is_set(rule, "scope")) {
+        rule["scope"] = "*";
+      }
+    }
+  }
+}
+
 void default_binding(Json& binding) { default_resources(binding.at({"spec", "matchResources"})); }
 
 apiserver::Column column(std::string_view name, std::string_view type, std::string_view description,
@@ -67,6 +102,11 @@ Json param_kind_cell(const Json& object) {
   return kind == nullptr || kind->is_null() ? Json("<unset>")
                                             : Json(std::string(kind->text({"apiVersion"})) + "/" +
                                                    std::string(kind->text({"kind"})));
+}
+
+Json webhooks_cell(const Json& object) {
+  const Json* list = object.find("webhooks");
+  return Json(static_cast<std::int64_t>(list == nullptr ? 0 : list->size()));
 }
 
 Json policy_name_cell(const Json& object) { return Json(object.text({"spec", "policyName"})); }
@@ -115,6 +155,7 @@ apiserver::ResourceDef make_policy_kind(std::string_view kind, std::string_view 
   def.namespaced = false;
   def.unconditional_update = false;
   def.generation = true;
+  def.categories = {"api-extensions"};
   return def;
 }
 
@@ -125,6 +166,23 @@ void prepare_policy(const apiserver::WriteContext& context, Json& policy, const 
   if (policy.find("status") == nullptr) {
     policy["status"] = Json::object();
   }
+}
+
+apiserver::ResourcePtr webhook_kind(std::string_view kind, std::string_view plural, bool mutating) {
+  apiserver::ResourceDef def = make_policy_kind(kind, plural);
+  def.versions[0].columns = {
+      column("Webhooks", "integer",
+             "Webhooks indicates the number of webhooks registered in this configuration",
+             webhooks_cell),
+      age_column()};
+  set_defaults_and_prepare(def.hooks,
+                           [mutating](Json& object) { default_webhooks(object, mutating); }, {});
+  def.hooks.validate = [mutating](const apiserver::WriteContext& context, const Json& object,
+                                  const Json* old, std::vector<Cause>& causes) {
+    validate_webhooks(object, old, mutating, causes);
+    warn_of_services(object, context.warnings);
+  };
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
 }
 
 }  // namespace
@@ -164,8 +222,10 @@ std::vector<apiserver::ResourcePtr> admissionregistration_kinds() {
                               std::vector<Cause>& causes) {
     validate_policy_binding(object, causes);
   };
-  return {std::make_shared<const apiserver::ResourceDef>(std::move(policy)),
-          std::make_shared<const apiserver::ResourceDef>(std::move(binding))};
+  return {webhook_kind("MutatingWebhookConfiguration", kMutatingWebhooks, true),
+          std::make_shared<const apiserver::ResourceDef>(std::move(policy)),
+          std::make_shared<const apiserver::ResourceDef>(std::move(binding)),
+          webhook_kind("ValidatingWebhookConfiguration", kValidatingWebhooks, false)};
 }
 
 }  // namespace kintsugi::kinds

@@ -9,10 +9,10 @@
 namespace kintsugi::kinds {
 
 /// Namespaces, ConfigMaps, Secrets, ServiceAccounts, ResourceQuotas, Events (core and
-/// events.k8s.io), ValidatingAdmissionPolicies, Leases, RBAC and CustomResourceDefinitions
-/// (AM-316), in
-/// discovery order: core first, then groups by name. Reviews and subresources with answers of their
-/// own are added by their owners. Cost: builds new definitions at each call; schemas are shared.
+/// events.k8s.io), admission policies and webhooks, Leases, RBAC and CustomResourceDefinitions
+/// (AM-316), in discovery order: core first, then groups by name. Reviews and subresources with
+/// answers of their own are added by their owners. Cost: builds new definitions at each call;
+/// schemas are shared.
 [[nodiscard]] std::vector<apiserver::ResourcePtr> builtin_kinds();
 
 /// The resource that a CustomResourceDefinition serves, by its accepted names when its status has

@@ -63,6 +63,18 @@ void validate_policy_binding(const krm::Json& binding, std::vector<Cause>& cause
 /// MatchResources of either; null: none.
 void validate_match_resources(const krm::Json* resources, const std::string& field,
                               std::vector<Cause>& causes);
+/// One of its resource rules, or of a webhook's.
+void validate_rule(const krm::Json& rule, const std::string& field, std::vector<Cause>& causes);
+/// `matchConditions` of a webhook. @param field  of the list
+void validate_match_conditions(const krm::Json& webhook, const std::string& field,
+                               std::vector<Cause>& causes);
+/// A MutatingWebhookConfiguration or ValidatingWebhookConfiguration; `old` null on create.
+void validate_webhooks(const krm::Json& configuration, const krm::Json* old, bool mutating,
+                       std::vector<Cause>& causes);
+/// What a writer of one should know: webhooks that can never be called.
+void warn_of_services(const krm::Json& configuration, std::vector<std::string>& warnings);
+void validate_webhook_url(const krm::Json& url, const std::string& field,
+                          std::vector<Cause>& causes);
 void validate_label_selector(const krm::Json& selector, const std::string& field,
                              std::vector<Cause>& causes);
 

@@ -52,28 +52,6 @@ UrlParts split_url(std::string_view url) {
   return out;
 }
 
-void check_url(const Json& url, const std::string& field, std::vector<Cause>& causes) {
-  const UrlParts parts = split_url(url.as_string());
-  const auto refuse = [&](std::string_view value, std::string_view detail) {
-    causes.push_back(krm::field_invalid(field, Json(value), detail));
-  };
-  if (parts.scheme != "https") {
-    refuse(parts.scheme, "'https' is the only allowed URL scheme" + std::string(kForm));
-  }
-  if (parts.host.empty()) {
-    refuse(parts.host, "host must be specified" + std::string(kForm));
-  }
-  if (!parts.user.empty()) {
-    refuse(parts.user, "user information is not permitted in the URL");
-  }
-  if (!parts.fragment.empty()) {
-    refuse(parts.fragment, "fragments are not permitted in the URL");
-  }
-  if (!parts.query.empty()) {
-    refuse(parts.query, "query parameters are not permitted in the URL");
-  }
-}
-
 void check_service(const Json& service, const std::string& field, std::vector<Cause>& causes) {
   for (std::string_view key : {"name", "namespace"}) {
     if (service.text({key}).empty()) {
@@ -117,6 +95,28 @@ void check_review_versions(const Json& versions, const std::string& field,
 
 }  // namespace
 
+void validate_webhook_url(const Json& url, const std::string& field, std::vector<Cause>& causes) {
+  const UrlParts parts = split_url(url.as_string());
+  const auto refuse = [&](std::string_view value, std::string_view detail) {
+    causes.push_back(krm::field_invalid(field, Json(value), detail));
+  };
+  if (parts.scheme != "https") {
+    refuse(parts.scheme, "'https' is the only allowed URL scheme" + std::string(kForm));
+  }
+  if (parts.host.empty()) {
+    refuse(parts.host, "host must be specified" + std::string(kForm));
+  }
+  if (!parts.user.empty()) {
+    refuse(parts.user, "user information is not permitted in the URL");
+  }
+  if (!parts.fragment.empty()) {
+    refuse(parts.fragment, "fragments are not permitted in the URL");
+  }
+  if (!parts.query.empty()) {
+    refuse(parts.query, "query parameters are not permitted in the URL");
+  }
+}
+
 void validate_conversion(const Json& conversion, std::vector<Cause>& causes) {
   if (!conversion.is_object()) {
     return;
@@ -149,7 +149,7 @@ void validate_conversion(const Json& conversion, std::vector<Cause>& causes) {
   } else if (url.is_null() == service.is_null()) {
     causes.push_back(krm::field_required(client_path, "exactly one of url or service is required"));
   } else if (!url.is_null()) {
-    check_url(url, client_path + ".url", causes);
+    validate_webhook_url(url, client_path + ".url", causes);
   } else {
     check_service(service, client_path + ".service", causes);
   }

@@ -90,7 +90,9 @@ void check_resources(const Json& rule, const std::string& field, std::vector<Cau
   }
 }
 
-void check_rule(const Json& rule, const std::string& field, std::vector<Cause>& causes) {
+}  // namespace
+
+void validate_rule(const Json& rule, const std::string& field, std::vector<Cause>& causes) {
   std::set<std::string> names;
   const Json::Array& given = items(rule, "resourceNames");
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -130,8 +132,6 @@ void check_rule(const Json& rule, const std::string& field, std::vector<Cause>& 
     causes.push_back(krm::field_not_supported(field + ".scope", *scope, scopes));
   }
 }
-
-}  // namespace
 
 void validate_label_selector(const Json& selector, const std::string& field,
                              std::vector<Cause>& causes) {
@@ -200,7 +200,7 @@ void validate_match_resources(const Json* resources, const std::string& field,
   for (const char* member : {"resourceRules", "excludeResourceRules"}) {
     const Json::Array& rules = items(*resources, member);
     for (std::size_t i = 0; i < rules.size(); ++i) {
-      check_rule(rules[i], at(field + "." + member, i), causes);
+      validate_rule(rules[i], at(field + "." + member, i), causes);
     }
   }
 }

@@ -233,9 +233,8 @@ class ExpressionCheck {
   cel::AdmissionEnvironment plain_{false};  ///< match conditions know no variables
 };
 
-void check_conditions(const Json& spec, ExpressionCheck& expressions, std::vector<Cause>& causes) {
-  const Json::Array& list = items(spec, "matchConditions");
-  const std::string field = "spec.matchConditions";
+void check_conditions(const Json::Array& list, const std::string& field,
+                      ExpressionCheck& expressions, std::vector<Cause>& causes) {
   if (list.size() > kMaxConditions) {
     causes.push_back(krm::field_too_many(field, list.size(), kMaxConditions));
   }
@@ -327,6 +326,12 @@ void check_actions(const Json& spec, std::vector<Cause>& causes) {
 
 }  // namespace
 
+void validate_match_conditions(const Json& webhook, const std::string& field,
+                               std::vector<Cause>& causes) {
+  ExpressionCheck expressions(webhook, causes);
+  check_conditions(items(webhook, "matchConditions"), field, expressions, causes);
+}
+
 void validate_policy(const Json& policy, const Json* old, std::vector<Cause>& causes) {
   const Json& spec = spec_of(policy);
   static const Texts& failure_policies = *new Texts{"Fail", "Ignore"};
@@ -353,7 +358,7 @@ void validate_policy(const Json& policy, const Json* old, std::vector<Cause>& ca
                                same_member(spec, spec_of(*old), "matchConditions") &&
                                same_member(spec, spec_of(*old), "paramKind");
   if (!same_conditions) {
-    check_conditions(spec, expressions, causes);
+    check_conditions(items(spec, "matchConditions"), "spec.matchConditions", expressions, causes);
   }
   const Json::Array& variables = items(spec, "variables");
   for (std::size_t i = 0; i < variables.size(); ++i) {

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view kReads = "get,list,watch";
 constexpr std::string_view kLists = "list,watch";
+constexpr std::string_view kAdmission = "admissionregistration.k8s.io";
 constexpr std::string_view kRbac = "rbac.authorization.k8s.io";
 
 struct Row {
@@ -37,12 +38,16 @@ constexpr std::array<Row, 17> kTable = {{
 
 /// What shards ask of each other: replication, placement (controlplane/clusters/cluster_access.h)
 /// and registration in root.
-constexpr std::array<Row, 7> kShardTable = {{
+constexpr std::array<Row, 11> kShardTable = {{
     {"apis.kcp.io", "apiexports", kReads},
     {"apis.kcp.io", "apiresourceschemas", kReads},
     {"tenancy.kcp.io", "workspacetypes", kReads},
     {kRbac, "clusterroles", kLists},
     {kRbac, "clusterrolebindings", kLists},
+    {kAdmission, "mutatingwebhookconfigurations", kLists},
+    {kAdmission, "validatingadmissionpolicies", kLists},
+    {kAdmission, "validatingadmissionpolicybindings", kLists},
+    {kAdmission, "validatingwebhookconfigurations", kLists},
     {"core.kcp.io", "logicalclusters", "get,create,delete"},
     {"core.kcp.io", "shards", "get,list,watch,create,update"},
 }};

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "apiserver/internal/decode.h"
+#include "apiserver/internal/reviews.h"
 #include "apiserver/internal/scale.h"
 #include "apiserver/internal/server_impl.h"
 #include "apiserver/internal/write_op.h"
@@ -19,6 +21,10 @@ using krm::Json;
 
 /// The members of a collection are admitted without their names: a refusal has none (AM-192).
 Error without_name(Error error, const WriteOp& op) {
+  const auto* deletion = std::get_if<Delete>(&op.write);
+  if (deletion == nullptr || !deletion->of_collection) {
+    return error;
+  }
   const std::string named = krm::go_quote(op.name) + " is forbidden: ";
   const std::size_t at = error.message().find(named);
   if (error.code() == Errc::kForbidden && at != std::string_view::npos) {
@@ -37,10 +43,7 @@ void ask(const WriteOpPtr& op, const decltype(Hooks::admit)& hook, const Json* o
   }
   hook(op->context(), object, old, [op, next = std::move(next)](Expected<void> allowed) {
     if (!allowed) {
-      const auto* deletion = std::get_if<Delete>(&op->write);
-      const bool unnamed = deletion != nullptr && deletion->of_collection;
-      op->refuse(unnamed ? without_name(std::move(allowed.error()), *op)
-                         : std::move(allowed.error()));
+      op->refuse(without_name(std::move(allowed.error()), *op));
       return;
     }
     next();
@@ -76,12 +79,6 @@ Expected<void> check_served(WriteOp& op) {
 
 using Steps = std::vector<std::unique_ptr<AdmissionStep>>;
 
-bool is_reviewed(const WriteOp& op) {
-  const Steps& steps = op.server.params().admission;
-  return std::any_of(steps.begin(), steps.end(),
-                     [&op](const auto& step) { return step->concerns(op); });
-}
-
 void review_from(const WriteOpPtr& op, std::size_t first, const Review& review,
                  const std::function<void()>& next) {
   const Steps& steps = op->server.params().admission;
@@ -109,6 +106,8 @@ std::shared_ptr<const Json> scale_shown(const ServedKind& kind, const Json* obje
   return scale ? std::make_shared<const Json>(std::move(*scale)) : nullptr;
 }
 
+}  // namespace
+
 Review review_of(const WriteOpPtr& op, const Json* object, const Json* old) {
   Review out;
   out.operation = object == nullptr ? Operation::kDelete
@@ -131,8 +130,6 @@ Review review_of(const WriteOpPtr& op, const Json* object, const Json* old) {
   return out;
 }
 
-}  // namespace
-
 void WriteOp::convert(Json copy, ServedKindPtr to,
                       std::function<void(Expected<krm::Json>)> converted_to) {
   const ServedKind& written = written_as == nullptr ? *kind : *written_as;
@@ -147,6 +144,35 @@ void WriteOp::convert(Json copy, ServedKindPtr to,
     to->from_storage(copy);
   }
   converted_to(std::move(copy));
+}
+
+void WriteOp::take_back(Json object, ServedKindPtr from,
+                        std::function<void(Expected<krm::Json>)> taken) {
+  const std::string api_version(object.text({"apiVersion"}));
+  const std::string name(object.text({"kind"}));
+  if (!object.is_object() || api_version != from->api_version || name != from->def->kind) {
+    taken(fail(krm::bad_request("no kind " + krm::go_quote(from->def->kind) + " of version " +
+                                krm::go_quote(from->api_version) + " any more")));
+    return;
+  }
+  std::vector<std::string> unknown;
+  if (Expected<void> shaped = shape_object(*from, object, unknown); !shaped) {
+    taken(fail(krm::bad_request(std::string(shaped.error().message()))));
+    return;
+  }
+  object["apiVersion"] = from->api_version;
+  object["kind"] = from->def->kind;
+  if (!kind->is_custom()) {
+    from->to_storage(object);
+  } else if (from->api_version != kind->api_version) {
+    if (kind->def->webhook != nullptr) {
+      server.conversions().convert_one(cluster, kind, std::move(object), std::move(taken));
+      return;
+    }
+    from->to_storage(object);
+    kind->from_storage(object);
+  }
+  taken(std::move(object));
 }
 
 Error kind_terminates(const WriteOp& op) {
@@ -181,30 +207,21 @@ void approve(const WriteOpPtr& op, const Json* object, const Json* old,
     return;
   }
   ask(op, op->kind->def->hooks.approve, object, old, [op, object, old, next = std::move(next)] {
-    if (!is_reviewed(*op)) {
-      next();
-      return;
-    }
-    review_from(op, 0, review_of(op, object, old), next);
+    review_all(
+        op, [&] { return review_of(op, object, old); }, next);
   });
 }
 
-void review_subresource(const WriteOpPtr& op, const ResourceDef::ExtraSubresource& extra,
-                        const Json& body, std::function<void()> next) {
-  if (!is_reviewed(*op)) {
+void review_all(const WriteOpPtr& op, const std::function<Review()>& review,
+                const std::function<void()>& next) {
+  const Steps& steps = op->server.params().admission;
+  const bool any = std::any_of(steps.begin(), steps.end(),
+                               [&op](const auto& step) { return step->concerns(*op); });
+  if (any) {
+    review_from(op, 0, review(), next);
+  } else {
     next();
-    return;
   }
-  Json object = body;
-  object["apiVersion"] = extra.group.empty() ? extra.version : extra.group + "/" + extra.version;
-  object["kind"] = extra.kind;
-  Review review;
-  review.operation = Operation::kCreate;
-  review.name = op->name;
-  review.kind = {extra.group, extra.version, extra.kind};
-  review.has_one_form = true;
-  review.object = std::make_shared<const Json>(std::move(object));
-  review_from(op, 0, review, next);
 }
 
 }  // namespace kintsugi::apiserver::internal

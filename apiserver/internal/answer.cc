@@ -87,13 +87,13 @@ void answer_subresource(const RequestPtr& request, const Target& target, const W
     body = std::move(parsed->json);
   }
   const int status = request->head.method == "POST" ? 201 : 200;
-  const auto answer = [request, extra = target.extra, op, status,
-                       body = std::make_shared<krm::Json>(body)] {
-    extra->answer(op->context(), op->ns, op->name, std::move(*body),
+  const auto shown = std::make_shared<krm::Json>(std::move(body));
+  const auto answer = [request, extra = target.extra, op, status, shown] {
+    extra->answer(op->context(), op->ns, op->name, std::move(*shown),
                   answer_with(request, op, status));
   };
   if (status == 201) {
-    review_subresource(op, *target.extra, body, answer);
+    review_subresource(op, *target.extra, shown, answer);
   } else {
     answer();
   }

@@ -243,6 +243,37 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
 
 }  // namespace
 
+Expected<void> accept_new(WriteOp& op, krm::Json changed) {
+  const std::unique_ptr<krm::Json> before = std::move(op.object);
+  krm::Json& metadata = changed["metadata"];
+  if (Expected<void> done = place_in_namespace(op, metadata); !done) {
+    return done;
+  }
+  if (metadata.text({"name"}) != op.name) {
+    op.generated_name = false;
+    name_object(op, metadata);
+  }
+  for (const char* member : {"uid", "creationTimestamp", "generation", "resourceVersion",
+                             "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}) {
+    if (const krm::Json* kept = before->at({"metadata", member}); kept != nullptr) {
+      metadata[member] = *kept;
+    } else {
+      metadata.erase(member);
+    }
+  }
+  keep_managed_fields(op, *before, changed);
+  if (op.kind->version->status) {
+    if (const krm::Json* status = before->find("status"); status != nullptr) {
+      changed["status"] = *status;
+    } else {
+      changed.erase("status");
+    }
+  }
+  set_cluster_annotation(op, changed);
+  op.object = std::make_unique<krm::Json>(std::move(changed));
+  return prepare_write(op, *op.object, nullptr, before.get());
+}
+
 void create_object(const WriteOpPtr& op, krm::Json object) {
   op->old = nullptr;
   if (Expected<void> done = prepare_new(*op, object); !done) {
@@ -253,7 +284,7 @@ void create_object(const WriteOpPtr& op, krm::Json object) {
     op->refuse(kind_terminates(*op));
     return;
   }
-  admit(op, op->object.get(), nullptr, [op] {
+  const auto validate = [op] {
     if (Expected<void> valid = validate_write(*op); !valid) {
       op->refuse(std::move(valid.error()));
       return;
@@ -263,7 +294,9 @@ void create_object(const WriteOpPtr& op, krm::Json object) {
       return;
     }
     approve(op, op->object.get(), nullptr, [op] { store_new(op); });
-  });
+  };
+  admit(op, op->object.get(), nullptr,
+        [op, validate] { mutate(op, op->object.get(), nullptr, validate); });
 }
 
 }  // namespace kintsugi::apiserver::internal

@@ -198,15 +198,17 @@ void attempt(const WriteOpPtr& op) {
     op->refuse(std::move(done.error()));
     return;
   }
-  admit(op, nullptr, op->old.get(), [op] {
-    approve(op, nullptr, op->old.get(), [op] {
-      mark(*op);
-      if (is_held(*op->kind->def, *op->object)) {
-        keep_marked(op);
-      } else {
-        remove(op);
-      }
-    });
+  const auto delete_it = [op] {
+    mark(*op);
+    if (is_held(*op->kind->def, *op->object)) {
+      keep_marked(op);
+    } else {
+      remove(op);
+    }
+  };
+  admit(op, nullptr, op->old.get(), [op, delete_it] {
+    mutate(op, nullptr, op->old.get(),
+           [op, delete_it] { approve(op, nullptr, op->old.get(), delete_it); });
   });
 }
 

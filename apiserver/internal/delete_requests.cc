@@ -37,6 +37,7 @@ struct CollectionDelete : std::enable_shared_from_this<CollectionDelete> {
   std::size_t next = 0;
   std::size_t running = 0;
   std::optional<Error> failure;
+  std::optional<krm::Json> status;  ///< of the failure, where somebody else has worded it
 
   Expected<void> collect(const Selection& selection, std::size_t limit) {
     Expected<void> failed;
@@ -77,6 +78,7 @@ struct CollectionDelete : std::enable_shared_from_this<CollectionDelete> {
         pass_notes(*self->request, *raw);
         if (!result && result.error().code() != Errc::kNotFound && !self->failure) {
           self->failure = std::move(result.error());
+          self->status = std::move(raw->notes.status);
         }
         // Later, so that a row of immediate answers does not pile up on the stack.
         self->request->server.loop().post([self] { self->run(); });
@@ -90,6 +92,10 @@ struct CollectionDelete : std::enable_shared_from_this<CollectionDelete> {
   }
 
   void answer() {
+    if (failure && status) {
+      send_status(*request, krm::http_status(*failure), *status);
+      return;
+    }
     if (failure) {
       send_error(*request, *failure);
       return;

@@ -319,6 +319,7 @@ bool start_deadline(const RequestPtr& request) {
     return false;
   }
   request->patience = *timeout / 4;
+  request->ends = request->server.loop().now() + *timeout;
   request->deadline.start(*timeout, [weak = std::weak_ptr<Request>(request)] {
     if (const RequestPtr late = weak.lock()) {
       send_error(*late, Error(Errc::kTimeout));

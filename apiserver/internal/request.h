@@ -68,6 +68,7 @@ struct Request {
   bool body_too_large = false;
   std::function<void()> on_body;  ///< waits for the body
   net::Timer deadline;
+  TimePoint ends = TimePoint::max();  ///< when it does
 
   [[nodiscard]] bool is_gone() const noexcept { return exchange == nullptr; }
   /// What is served where the request goes.

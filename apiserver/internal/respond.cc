@@ -180,13 +180,15 @@ void send_json(Request& request, int status, std::string json) {
 }
 
 void send_error(Request& request, const Error& error) {
+  send_status(request, krm::http_status(error), krm::to_status(error));
+}
+
+void send_status(Request& request, int code, const krm::Json& status) {
   if (request.is_gone()) {
     return;
   }
   request.form.shape = Shape::kObject;  // AM-095
   request.form.format = error_format(request.accept);
-  const krm::Json status = krm::to_status(error);
-  const int code = krm::http_status(error);
   Expected<std::string> body = convert(request.form, status.dump());
   if (!body) {
     request.form = Form();

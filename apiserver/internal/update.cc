@@ -206,6 +206,21 @@ Expected<void> check_new_finalizers(const WriteOp& op) {
   return fail(krm::invalid(op.kind->def->group, op.kind->def->kind, op.name, {cause, cause}));
 }
 
+/// What is done to the new object when it is whole. @param before  see prepare_write
+Expected<void> finish_update(WriteOp& op, const krm::Json* before) {
+  if (Expected<void> done = prepare_write(op, *op.object, op.old.get(), before); !done) {
+    return done;
+  }
+  const ResourceDef& def = *op.kind->def;
+  if (def.generation && op.subresource != "status" &&
+      spec_differs(*op.old, *op.object, op.kind->version->status)) {
+    const krm::Json* generation = op.old->at({"metadata", "generation"});
+    op.object->make({"metadata", "generation"}) =
+        krm::Json((generation == nullptr ? 0 : generation->as_integer()) + 1);
+  }
+  return check_new_finalizers(op);
+}
+
 /// Old and new object in storage version, ready for admission.
 Expected<void> prepare_update(WriteOp& op, Expected<krm::Json> current) {
   if (!current) {
@@ -237,17 +252,7 @@ Expected<void> prepare_update(WriteOp& op, Expected<krm::Json> current) {
   }
   op.old = std::make_unique<krm::Json>(std::move(*current));
   op.object = std::make_unique<krm::Json>(std::move(object));
-  if (Expected<void> done = prepare_write(op, *op.object, op.old.get()); !done) {
-    return done;
-  }
-  const ResourceDef& def = *op.kind->def;
-  if (def.generation && op.subresource != "status" &&
-      spec_differs(*op.old, *op.object, op.kind->version->status)) {
-    const krm::Json* generation = op.old->at({"metadata", "generation"});
-    op.object->make({"metadata", "generation"}) =
-        krm::Json((generation == nullptr ? 0 : generation->as_integer()) + 1);
-  }
-  return check_new_finalizers(op);
+  return finish_update(op, nullptr);
 }
 
 /// A custom object that lies in another version than it would now, or with what the schema now
@@ -376,13 +381,15 @@ void change_current(const WriteOpPtr& op, Expected<krm::Json> current) {
     op->refuse(std::move(done.error()));
     return;
   }
-  admit(op, op->object.get(), op->old.get(), [op] {
+  const auto validate = [op] {
     if (Expected<void> valid = validate_write(*op); !valid) {
       op->refuse(std::move(valid.error()));
       return;
     }
     approve(op, op->object.get(), op->old.get(), [op] { store_changed(op); });
-  });
+  };
+  admit(op, op->object.get(), op->old.get(),
+        [op, validate] { mutate(op, op->object.get(), op->old.get(), validate); });
 }
 
 void attempt(const WriteOpPtr& op) {
@@ -415,6 +422,22 @@ void attempt(const WriteOpPtr& op) {
 }
 
 }  // namespace
+
+Expected<void> accept_update(WriteOp& op, krm::Json changed) {
+  const std::unique_ptr<krm::Json> before = std::move(op.object);
+  krm::Json& metadata = changed["metadata"];
+  if (Expected<void> done = check_identity(op, metadata); !done) {
+    return done;
+  }
+  if (Expected<void> done = keep_system_fields(op, *op.old->find("metadata"), metadata); !done) {
+    return done;
+  }
+  keep_managed_fields(op, *before, changed);
+  krm::Json object = merge_parts(op, *before, std::move(changed));
+  set_cluster_annotation(op, object);
+  op.object = std::make_unique<krm::Json>(std::move(object));
+  return finish_update(op, before.get());
+}
 
 void apply_to_taken(const WriteOpPtr& op) {
   op->creating = false;

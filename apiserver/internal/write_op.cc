@@ -140,6 +140,17 @@ bool WriteOp::is_abandoned() const {
   return client == nullptr || client->is_gone();
 }
 
+Duration WriteOp::time_left() const {
+  constexpr Duration kForControllers = seconds(10);  // others wait for their turn there
+  if (!request) {
+    return kForControllers;
+  }
+  const RequestPtr client = request->lock();
+  return client == nullptr || client->is_gone()
+             ? Duration::zero()
+             : std::max<Duration>(client->ends - server.params().loop.now(), Duration::zero());
+}
+
 std::string_view WriteOp::verb() const noexcept {
   constexpr std::string_view kVerbs[] = {"create", "update", "patch", "patch", "delete"};
   static_assert(std::size(kVerbs) == std::variant_size_v<Write>);
@@ -194,9 +205,14 @@ Error WriteOp::not_found() const {
   return krm::not_found(kind->def->group, kind->def->plural, name);
 }
 
-Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old) {
+Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old,
+                             const krm::Json* before_change) {
   const ResourceDef& def = *op.kind->def;
-  op.refusal = ask_steps(&AdmissionStep::receive, op, object, old);
+  if (before_change == nullptr) {
+    op.refusal = ask_steps(&AdmissionStep::receive, op, object, old);
+  } else if (op.refusal) {
+    op.refusal = ask_steps(&AdmissionStep::receive, op, object, before_change);
+  }
   if (def.hooks.prepare) {
     def.hooks.prepare(op.context(), object, old);
   }

@@ -104,6 +104,9 @@ struct WriteOp final : PendingWrite, std::enable_shared_from_this<WriteOp> {
   [[nodiscard]] krm::Json options_document(Operation operation) const override;
   void convert(krm::Json object, ServedKindPtr to,
                std::function<void(Expected<krm::Json>)> converted) override;
+  void take_back(krm::Json object, ServedKindPtr from,
+                 std::function<void(Expected<krm::Json>)> taken) override;
+  [[nodiscard]] Duration time_left() const override;
 
   template <class Kind>
   [[nodiscard]] bool is() const noexcept {
@@ -136,10 +139,21 @@ void delete_object(const WriteOpPtr& op);
 /// Waits for the turn at op.key.
 void take_turn(const WriteOpPtr& op, std::function<void()> next);
 /// Hooks::prepare and what the server and the view do to every object.
-[[nodiscard]] Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old);
+/// @param before  of a mutation, to which the same was done; null: the object is as it came
+[[nodiscard]] Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* old,
+                                           const krm::Json* before = nullptr);
 /// Hooks::admit.
 void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
            std::function<void()> next);
+/// AdmissionStep::mutate of all steps. What changes is prepared and admitted anew.
+void mutate(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
+            std::function<void()> next);
+/// op.object becomes what mutations have made of it, in its form; system fields stay.
+/// @error is the answer
+[[nodiscard]] Expected<void> accept_new(WriteOp& op, krm::Json changed);
+[[nodiscard]] Expected<void> accept_update(WriteOp& op, krm::Json changed);
+/// Entries of managedFields that cannot be read, as a mutation left them, become those before.
+void keep_managed_fields(WriteOp& op, const krm::Json& before, krm::Json& changed);
 /// Metadata, schema and hooks. @error kInvalid
 [[nodiscard]] Expected<void> validate_write(WriteOp& op);
 /// The resource is still served, and AdmissionStep::check_new. Fills op.rests_on.
@@ -149,9 +163,10 @@ void admit(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
 /// What AdmissionStep::receive had to say, then Hooks::approve, then AdmissionStep::review.
 void approve(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
              std::function<void()> next);
-/// AdmissionStep::review of a subresource that answers creates itself. @param body of its kind
+/// AdmissionStep::mutate and review of a subresource that answers creates itself.
+/// @param body  of its kind; may be changed
 void review_subresource(const WriteOpPtr& op, const ResourceDef::ExtraSubresource& extra,
-                        const krm::Json& body, std::function<void()> next);
+                        std::shared_ptr<krm::Json> body, std::function<void()> next);
 /// `next` with op.object in its storage version where that takes the webhook.
 void with_stored_form(const WriteOpPtr& op, std::function<void()> next);
 /// The stored bytes of op.object. @error kRequestEntityTooLarge (AM-059)

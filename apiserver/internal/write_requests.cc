@@ -267,7 +267,9 @@ WriteOpPtr make_write_op(const RequestPtr& request, const Target& target, Write 
     }
     raw->warnings.clear();
     pass_notes(*request, *raw);
-    if (!result) {
+    if (!result && raw->notes.status) {
+      send_status(*request, krm::http_status(result.error()), *raw->notes.status);
+    } else if (!result) {
       send_error(*request, result.error());
     } else if (!result->stored.empty() && raw->kind->needs_webhook(result->stored)) {
       send_converted(request, *raw, *result);

@@ -207,6 +207,17 @@ void ShardLoop::make_views() {
              [this](const ViewRequest& request) { return export_views_->resolve(request); });
 }
 
+/// KK-222: an API brings the policies and webhooks of its APIExport's logical cluster.
+std::string ShardLoop::rules_of(const apiserver::PendingWrite& write) const {
+  const apiserver::ResourceDef& def = *write.kind->def;
+  const BoundKinds::From* from = bound_.export_of(write.cluster, def.group, def.plural);
+  if (from == nullptr) {
+    return write.cluster;
+  }
+  return index_.find(from->ref.cluster) != nullptr ? from->ref.cluster
+                                                   : kinds::replicated_rules(from->ref.cluster);
+}
+
 void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   apiserver::ServerParams params{loop_,       store_,
                                  *registry_,  authenticator_,
@@ -252,7 +263,9 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
     return proof_of(head, peer, cluster, requester);
   };
   kinds::install_builtin_admission(
-      params, {[](const apiserver::ResourceDef& def) { return is_kcp_group(def.group); }});
+      params,
+      {[](const apiserver::ResourceDef& def) { return is_kcp_group(def.group); },
+       [this](const apiserver::PendingWrite& write) { return rules_of(write); }, params_.outgoing});
   server_ = apiserver::ApiServer::make(std::move(params));
   apiserver::set_tenant_rules(*server_, std::move(tenants));
   apiserver::seal_continue_tokens(*server_, params_.token_keys);

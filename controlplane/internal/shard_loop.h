@@ -76,6 +76,7 @@ class ShardLoop {
 
  private:
   void make_registry();
+  [[nodiscard]] std::string rules_of(const apiserver::PendingWrite& write) const;
   void make_server(std::function<Expected<void>()> ready);
   void make_views();
   void end_watches(std::string_view cluster);

@@ -1,5 +1,5 @@
 """ValidatingAdmissionPolicies (AM-334) with kubectl and through every way to write: workspaces of their own, parameters, warnings,
-transitions, bound APIs, virtual workspaces, rights, restarts."""
+transitions, bound APIs of other shards, virtual workspaces, rights, restarts."""
 import json
 import unittest
 
@@ -150,7 +150,7 @@ class Policies(unittest.TestCase):
         self.assertEqual([one["fieldRef"] for one in found], ["spec.validations[0].expression"])
         self.assertIn("/v1, Kind=ConfigMap: ERROR: <input>:1:31: undefined field 'nope'", found[0]["warning"])
 
-    def test_AM334_bound_apis_obey_the_consumer(self):
+    def test_AM334_KK222_bound_apis_obey_the_export(self):
         group = "policies.test"
         names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
         self.prov.must("POST", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", {
@@ -168,10 +168,10 @@ class Policies(unittest.TestCase):
             kit.eventually(lambda c=client: c.get(f"/apis/{group}/v1/namespaces/default/widgets").status == 200, what="served")
         path = f"/apis/{group}/v1/namespaces/default/widgets"
         widget = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 9}}
-        self.bound(self.team, policy("sizes", "object.spec.size < 5", group=group, resources=["widgets"]))
-        self.bound(self.prov, policy("sizes", "false", group=group, resources=["widgets"]))  # the provider's are not asked
-        self.acts(self.team, path, widget, "'sizes'")
-        self.other.must("POST", path, widget)
+        self.bound(self.prov, policy("sizes", "object.spec.size < 5", group=group, resources=["widgets"]))
+        self.bound(self.team, policy("sizes", "false", group=group, resources=["widgets"]))  # the consumer's are not asked
+        self.acts(self.team, path, widget, "'sizes' denied request: failed expression: object.spec.size < 5")
+        self.acts(self.other, path, widget, "'sizes'")
         inside = self.installation.client(f"/services/apiexport/{self.provider}/widgets/clusters/{self.cluster}")
         refused = kit.eventually(lambda: (lambda answer: answer if answer.status == 422 else None)(
             inside.request("POST", path, widget)), what="refused in the virtual workspace")

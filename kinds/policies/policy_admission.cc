@@ -1,7 +1,6 @@
 #include "kinds/policies/policy_admission.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -13,7 +12,7 @@
 #include "kinds/policies/internal/evaluate.h"
 #include "kinds/policies/internal/params.h"
 #include "kinds/policies/internal/policy_request.h"
-#include "kinds/policies/policy_names.h"
+#include "kinds/policies/internal/write_subject.h"
 #include "krm/annotations.h"
 #include "krm/status.h"
 
@@ -24,17 +23,6 @@ using krm::Json;
 
 constexpr std::chrono::milliseconds kTurn(2);  ///< evaluated without a break
 constexpr int kMaxRounds = 64;  ///< evaluations of one request that waited for the authorizer
-
-/// The resource that a kind's objects are stored under in another group (events), if any.
-apiserver::ResourcePtr twin_of(const apiserver::Registry& registry, std::string_view cluster,
-                               const apiserver::ResourceDef& def) {
-  if (def.stored_under_group) {
-    return registry.find(cluster, *def.stored_under_group, def.plural);
-  }
-  return def.group.empty() && def.plural == "events"
-             ? registry.find(cluster, "events.k8s.io", "events")
-             : nullptr;
-}
 
 Errc code_of(std::string_view reason) {
   return reason == "Forbidden"               ? Errc::kForbidden
@@ -65,14 +53,19 @@ struct Surroundings {
 /// One write on its way through the policies of its cluster.
 class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
  public:
-  PolicyCheck(const Surroundings& around, PolicyIndex& policies, apiserver::PendingWritePtr write,
-              apiserver::Review review, std::function<void(Expected<void>)> done)
+  /// @param rules  the logical cluster whose policies, bindings and parameters hold
+  PolicyCheck(const Surroundings& around, PolicyIndex& policies, std::string rules,
+              apiserver::PendingWritePtr write, apiserver::Review review,
+              std::function<void(Expected<void>)> done)
       : around_(around),
+        rules_(std::move(rules)),
         write_(std::move(write)),
         review_(std::move(review)),
         done_(std::move(done)),
         request_(policy_request(*write_, review_)),
-        hooks_(policies.hooks(write_->cluster)),
+        subject_(around.registry, around.reader, *write_, request_),
+        notes_before_(write_->notes),
+        hooks_(policies.hooks(rules_)),
         access_(std::make_shared<AccessCache>(around.authorizer, write_->user, write_->cluster)) {}
 
   void start() {
@@ -107,49 +100,8 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
 
   [[nodiscard]] const apiserver::ObjectReader& reader() const { return around_.reader; }
 
-  Expected<const Json*> namespace_object() {
-    if (!namespace_known_) {
-      namespace_known_ = true;
-      namespace_ = reader().get(write_->cluster, "", "namespaces", "", request_.ns);
-    }
-    if (!namespace_) {
-      return fail(krm::not_found("", "namespaces", request_.ns));
-    }
-    return &*namespace_;
-  }
-
-  [[nodiscard]] AdmissionSubject subject(const Json* object, const Json* old) {
-    AdmissionSubject out;
-    out.operation = request_.operation;
-    out.resource = request_.resource;
-    out.subresource = request_.subresource;
-    out.ns = request_.ns;
-    out.name = request_.name;
-    out.object = object;
-    out.old_object = old;
-    out.namespace_labels = [this]() -> Expected<Json> {
-      const Expected<const Json*> found = namespace_object();
-      if (!found) {
-        return fail(found.error().clone());
-      }
-      const Json* labels = (*found)->at({"metadata", "labels"});
-      return labels == nullptr ? Json() : *labels;
-    };
-    for (const apiserver::ResourcePtr& def :
-         {write_->kind->def, twin_of(around_.registry, write_->cluster, *write_->kind->def)}) {
-      for (const apiserver::ResourceVersion& version :
-           def == nullptr ? std::vector<apiserver::ResourceVersion>() : def->versions) {
-        GroupVersionName other{def->group, version.name, def->plural};
-        if (version.served && other != out.resource) {
-          out.equivalents.push_back(std::move(other));
-        }
-      }
-    }
-    return out;
-  }
-
   void match(const Json* object, const Json* old) {
-    const AdmissionSubject seen = subject(object, old);
+    const AdmissionSubject seen = subject_.of(object, old);
     for (const PolicyIndex::Hook& hook : *hooks_) {
       match_policy(hook, seen);
     }
@@ -170,7 +122,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
     if (!*matched) {
       return;
     }
-    const ParamSource source(around_.registry, reader(), write_->cluster, policy.param_kind);
+    const ParamSource source(around_.registry, reader(), rules_, policy.param_kind);
     if (!source.is_known()) {
       misconfigured(policy, nullptr, source.unknown_text());
       return;
@@ -227,10 +179,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
       if (form.kind != nullptr) {
         continue;
       }
-      const apiserver::ResourcePtr& own = write_->kind->def;
-      const apiserver::ResourcePtr twin = twin_of(around_.registry, write_->cluster, *own);
-      const apiserver::ResourcePtr& def = invocation.resource.group == own->group ? own : twin;
-      form.kind = apiserver::make_served_kind(def, def->version(invocation.resource.version));
+      form.kind = subject_.kind_of(invocation.resource);
       convert(form, review_.object.get(), &Form::object);
       convert(form, review_.old.get(), &Form::old);
     }
@@ -265,10 +214,9 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
   void evaluate() {
     denials_ = std::move(configuration_);
     configuration_ = denials_;
-    write_->notes.warnings.clear();
-    write_->notes.annotations.clear();
+    write_->notes = notes_before_;
     if (!invocations_.empty() && !request_.ns.empty() && request_.resource.name != "namespaces") {
-      const Expected<const Json*> found = namespace_object();
+      const Expected<const Json*> found = subject_.namespace_object();
       if (!found) {
         finish(found.error().clone());
         return;
@@ -384,30 +332,22 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
   void finish(Error error) { done_(fail(std::move(error))); }
 
   const Surroundings around_;
+  const std::string rules_;
   const apiserver::PendingWritePtr write_;
   const apiserver::Review review_;
   std::function<void(Expected<void>)> done_;
-  PolicyRequest request_;
+  const PolicyRequest request_;
+  WriteSubject subject_;
+  const apiserver::PendingWrite::Notes notes_before_;
   std::shared_ptr<const std::vector<PolicyIndex::Hook>> hooks_;
   std::shared_ptr<AccessCache> access_;
   std::map<std::string, Form> forms_;
   std::size_t converting_ = 0;
   std::vector<Invocation> invocations_;
   std::vector<Denial> configuration_, denials_;
-  std::optional<Json> namespace_, namespace_document_;
-  bool namespace_known_ = false;
+  std::optional<Json> namespace_document_;
   int rounds_ = 0;
 };
-
-/// Controllers that delete what a user's deletion reaches: contents of namespaces, dependents. A
-/// policy that keeps objects keeps them from those, too.
-constexpr std::array<std::string_view, 2> kDeleters = {"namespace-controller", "garbage-collector"};
-
-bool is_exempt_controller(const apiserver::PendingWrite& write) {
-  return write.skip_admission &&
-         (write.verb() != "delete" ||
-          std::find(kDeleters.begin(), kDeleters.end(), write.manager) == kDeleters.end());
-}
 
 }  // namespace
 
@@ -417,18 +357,14 @@ void PolicyAdmission::start(apiserver::ApiServer& server) {
 }
 
 bool PolicyAdmission::concerns(const apiserver::PendingWrite& write) const {
-  const apiserver::ResourceDef& def = *write.kind->def;
-  const bool is_policy =
-      def.group == kAdmissionGroup && (def.plural == kPolicies || def.plural == kPolicyBindings);
-  // No tenant's policy says what the system's own kinds may be (KK-222), to nobody.
-  return policies_.has(write.cluster) && !is_exempt_controller(write) && !is_policy &&
-         (!is_system_kind_ || !is_system_kind_(def));
+  return !policies_.empty() && scope_.includes(write) && policies_.has(scope_.cluster_of(write));
 }
 
 void PolicyAdmission::review(const apiserver::PendingWritePtr& write, apiserver::Review review,
                              std::function<void(Expected<void>)> done) {
   std::make_shared<PolicyCheck>(Surroundings{loop_, registry_, server_->reader(), authorizer_},
-                                policies_, write, std::move(review), std::move(done))
+                                policies_, scope_.cluster_of(*write), write, std::move(review),
+                                std::move(done))
       ->start();
 }
 

@@ -75,6 +75,69 @@ ParamRef atomic
   namespace 2 string
   selector 3 *LabelSelector
   parameterNotFoundAction 4 *string
+MutatingAdmissionPolicy kind admissionregistration.k8s.io/v1
+  metadata 1 ObjectMeta always
+  spec 2 MutatingAdmissionPolicySpec always
+MutatingAdmissionPolicySpec
+  paramKind 1 *ParamKind
+  matchConstraints 2 *MatchResources
+  variables 3 []Variable
+  mutations 4 []Mutation
+  failurePolicy 5 *string
+  matchConditions 6 []MatchCondition merge=name map=name
+  reinvocationPolicy 7 string
+Mutation
+  patchType 2 string always
+  applyConfiguration 3 *ApplyConfiguration
+  jsonPatch 4 *JSONPatch
+ApplyConfiguration
+  expression 1 string
+JSONPatch
+  expression 1 string
+MutatingAdmissionPolicyBinding kind admissionregistration.k8s.io/v1
+  metadata 1 ObjectMeta always
+  spec 2 MutatingAdmissionPolicyBindingSpec always
+MutatingAdmissionPolicyBindingSpec
+  policyName 1 string
+  paramRef 2 *ParamRef
+  matchResources 3 *MatchResources
+MutatingWebhookConfiguration kind admissionregistration.k8s.io/v1
+  metadata 1 ObjectMeta always
+  webhooks 2 []MutatingWebhook merge=name map=name
+MutatingWebhook
+  name 1 string always
+  clientConfig 2 WebhookClientConfig always
+  rules 3 []RuleWithOperations
+  failurePolicy 4 *string
+  matchPolicy 9 *string
+  namespaceSelector 5 *LabelSelector
+  objectSelector 11 *LabelSelector
+  sideEffects 6 *string always
+  timeoutSeconds 7 *int32
+  admissionReviewVersions 8 []string always
+  reinvocationPolicy 10 *string
+  matchConditions 12 []MatchCondition merge=name map=name
+ValidatingWebhookConfiguration kind admissionregistration.k8s.io/v1
+  metadata 1 ObjectMeta always
+  webhooks 2 []ValidatingWebhook merge=name map=name
+ValidatingWebhook
+  name 1 string always
+  clientConfig 2 WebhookClientConfig always
+  rules 3 []RuleWithOperations
+  failurePolicy 4 *string
+  matchPolicy 9 *string
+  namespaceSelector 5 *LabelSelector
+  objectSelector 10 *LabelSelector
+  sideEffects 6 *string always
+  timeoutSeconds 7 *int32
+  admissionReviewVersions 8 []string always
+  matchConditions 11 []MatchCondition merge=name map=name
+RuleWithOperations
+  operations 1 []string
+  apiGroups 2.1 []string
+  apiVersions 2.2 []string
+  resources 2.3 []string
+  scope 2.4 *string
 )";
 }
 

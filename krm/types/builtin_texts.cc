@@ -176,6 +176,65 @@ ParamRef: Names parameters.
   namespace: Its namespace; empty is that of the request.
   selector: Labels of objects, in place of a name.
   parameterNotFoundAction: Allow or Deny, when there are none.
+MutatingAdmissionPolicy: Changes to requests, made where a MutatingAdmissionPolicyBinding says so.
+  spec: The changes.
+MutatingAdmissionPolicySpec: Changes to requests.
+  paramKind: Kind of the parameters that bindings name; without it there are none.
+  matchConstraints: Requests that the policy is about.
+  variables: Expressions that others may refer to.
+  mutations: The changes, in their order.
+  failurePolicy: Fail or Ignore, for expressions that cannot be evaluated.
+  matchConditions: Expressions that must hold for the policy to be about a request.
+  reinvocationPolicy: Never, or IfNeeded to be asked once more when somebody changed the object afterwards.
+Mutation: One change.
+  patchType: ApplyConfiguration or JSONPatch.
+  applyConfiguration: Fields to merge into the object.
+  jsonPatch: Steps that change the object.
+ApplyConfiguration: Fields to merge into an object, as server-side apply does.
+  expression: Makes them, as Object{…}.
+JSONPatch: Steps that change an object.
+  expression: Makes a list of JSONPatch{…}.
+MutatingAdmissionPolicyBinding: Says where a policy changes requests, and with which parameters.
+  spec: Policy, parameters and requests.
+MutatingAdmissionPolicyBindingSpec: Where a policy changes requests.
+  policyName: Name of the policy.
+  paramRef: Its parameters.
+  matchResources: Requests that it is about, besides what the policy says.
+MutatingWebhookConfiguration: Servers that may change requests.
+  webhooks: The servers, and what each is asked about.
+MutatingWebhook: A server that may change requests.
+  name: Name of the webhook, a domain name of three parts and more.
+  clientConfig: Where it is.
+  rules: Requests that it is asked about.
+  failurePolicy: Fail or Ignore, when it cannot be asked or is not understood.
+  matchPolicy: Exact, or Equivalent for the other versions of a resource too.
+  namespaceSelector: By labels of the namespace.
+  objectSelector: By labels of the object, before or after the change.
+  sideEffects: None, or NoneOnDryRun.
+  timeoutSeconds: How long an answer is waited for, 1 to 30.
+  admissionReviewVersions: Versions of AdmissionReview that it knows, the preferred one first.
+  reinvocationPolicy: Never, or IfNeeded to be asked once more when somebody changed the object afterwards.
+  matchConditions: Expressions that must hold for it to be asked.
+ValidatingWebhookConfiguration: Servers that may refuse requests.
+  webhooks: The servers, and what each is asked about.
+ValidatingWebhook: A server that may refuse requests.
+  name: Name of the webhook, a domain name of three parts and more.
+  clientConfig: Where it is.
+  rules: Requests that it is asked about.
+  failurePolicy: Fail or Ignore, when it cannot be asked or is not understood.
+  matchPolicy: Exact, or Equivalent for the other versions of a resource too.
+  namespaceSelector: By labels of the namespace.
+  objectSelector: By labels of the object, before or after the change.
+  sideEffects: None, or NoneOnDryRun.
+  timeoutSeconds: How long an answer is waited for, 1 to 30.
+  admissionReviewVersions: Versions of AdmissionReview that it knows, the preferred one first.
+  matchConditions: Expressions that must hold for it to be asked.
+RuleWithOperations: Resources and operations.
+  operations: CREATE, UPDATE, DELETE, CONNECT or *.
+  apiGroups: API groups of the resources, or *.
+  apiVersions: API versions of the resources, or *.
+  resources: Resources and subresources ("widgets", "widgets/status", "*").
+  scope: Cluster, Namespaced or *.
 ResourceQuota: Limits what a namespace may hold.
   spec: The limits that are wanted.
   status: The limits that hold, and what is used of them.
@@ -357,6 +416,15 @@ SelectableField: A field that objects can be selected by.
 CustomResourceConversion: How objects are converted between versions.
   strategy: None changes only the API version, Webhook asks a server.
   webhook: The server.
+WebhookClientConfig: Where a webhook is: exactly one of url and service.
+  url: Its address, https://host:port/path.
+  service: A Service in the cluster. There are none here: such a webhook cannot be called.
+  caBundle: Certificates in PEM, of which one must have issued the server's; without them those of the system.
+ServiceReference: A Service.
+  namespace: Its namespace.
+  name: Its name.
+  path: Path of the webhook.
+  port: Port of the webhook; 443 if not given.
 CustomResourceDefinitionStatus: What the server made of a definition.
   conditions: Whether names were accepted and the resource is served.
   acceptedNames: The names that are in use.

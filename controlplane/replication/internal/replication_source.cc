@@ -24,12 +24,21 @@ constexpr Kind kKinds[] = {
     {"apiresourceschemas", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"},
     {"workspacetypes", "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"},
     {"shards", "/apis/core.kcp.io/v1alpha1/shards"},
+    {"mutatingwebhookconfigurations",
+     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"},
+    {"validatingadmissionpolicies",
+     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"},
+    {"validatingadmissionpolicybindings",
+     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"},
+    {"validatingwebhookconfigurations",
+     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"},
     {"clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterroles"},
     {"clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"},
 };
 constexpr std::size_t kExports = 0;
 constexpr std::size_t kTypes = 2;
 constexpr std::size_t kShardObjects = 3;
+constexpr std::size_t kFirstRule = 4;  // what says what admission does
 
 constexpr Duration kLongestRest = seconds(1);         // of the few lists of all clusters
 constexpr Duration kLongestRightsRest = seconds(10);  // of the many of one; woken on recovery
@@ -305,6 +314,9 @@ ReplicationSource::State ReplicationSource::state() const {
   for (const FeedPtr& feed : wide_) {
     if (feed != nullptr) {
       out.objects += count(*feed);
+      if (feed->kind >= kFirstRule && feed->refused) {
+        continue;  // a shard of an older version
+      }
       out.synced = out.synced && feed->synced;
       out.watching = out.watching &&
                      feed->informer->machine().state() == shards::InformerFsm::State::kWatching;

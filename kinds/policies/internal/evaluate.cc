@@ -28,8 +28,9 @@ std::string trimmed(std::string_view text) {
 /// Expressions that share a budget and the variables that they read.
 class Run {
  public:
-  Run(const CompiledPolicy& policy, const cel::AdmissionInput& input, std::uint64_t budget)
-      : evaluation_(policy.environment, input), budget_(budget) {}
+  Run(const cel::AdmissionEnvironment& environment, const cel::AdmissionInput& input,
+      std::uint64_t budget)
+      : evaluation_(environment, input), budget_(budget) {}
 
   /// An error says which expression failed. nullopt: the budget is used up.
   std::optional<AdmissionResult> evaluate(const PolicyExpression& expression) {
@@ -57,6 +58,55 @@ class Run {
   std::uint64_t budget_;
 };
 
+}  // namespace
+
+cel::AdmissionInput admission_input(const PolicyInput& input, const krm::Json* request,
+                                    const krm::Json* namespace_object, bool authorizer) {
+  cel::AdmissionInput out;
+  out.object = input.object;
+  out.old_object = input.old_object;
+  out.request = request;
+  out.namespace_object = namespace_object;
+  out.params = input.params;
+  out.authorizer = authorizer ? input.authorizer : nullptr;
+  out.request_resource = input.request_resource;
+  return out;
+}
+
+MatchOutcome evaluate_conditions(const cel::AdmissionEnvironment& environment,
+                                 const std::vector<PolicyExpression>& conditions,
+                                 const cel::AdmissionInput& input) {
+  if (conditions.empty()) {
+    return {true, ""};
+  }
+  Run run(environment, input, cel::kMatchLimit);
+  std::vector<std::string> errors;
+  bool refused = false;
+  for (const PolicyExpression& condition : conditions) {
+    std::optional<AdmissionResult> result = run.evaluate(condition);
+    if (!result) {
+      return {false, kOutOfBudget};
+    }
+    if (result->kind == Kind::kError) {
+      if (std::find(errors.begin(), errors.end(), result->text) == errors.end()) {
+        errors.push_back(std::move(result->text));
+      }
+    } else if (result->kind == Kind::kFalse) {
+      refused = true;
+    }
+  }
+  if (refused || errors.empty()) {
+    return {!refused, ""};
+  }
+  std::string all;
+  for (const std::string& error : errors) {
+    all += (all.empty() ? "" : ", ") + error;
+  }
+  return {false, errors.size() == 1 ? all : "[" + all + "]"};
+}
+
+namespace {
+
 class Validator {
  public:
   Validator(const CompiledPolicy& policy, const PolicyInput& input)
@@ -72,15 +122,7 @@ class Validator {
  private:
   [[nodiscard]] cel::AdmissionInput values(const krm::Json* request, const krm::Json* ns,
                                            bool authorizer) const {
-    cel::AdmissionInput out;
-    out.object = input_.object;
-    out.old_object = input_.old_object;
-    out.request = request;
-    out.namespace_object = ns;
-    out.params = input_.params;
-    out.authorizer = authorizer ? input_.authorizer : nullptr;
-    out.request_resource = input_.request_resource;
-    return out;
+    return admission_input(input_, request, ns, authorizer);
   }
 
   /// An evaluation that failed, under the policy's failurePolicy.
@@ -91,39 +133,17 @@ class Validator {
   }
 
   bool matches() {
-    if (policy_.conditions.empty()) {
-      return true;
+    MatchOutcome outcome = evaluate_conditions(policy_.environment, policy_.conditions,
+                                               values(input_.condition_request, nullptr, true));
+    if (!outcome.fault.empty()) {
+      failed(0, std::move(outcome.fault));
     }
-    Run run(policy_, values(input_.condition_request, nullptr, true), cel::kMatchLimit);
-    std::vector<std::string> errors;
-    bool refused = false;
-    for (const PolicyExpression& condition : policy_.conditions) {
-      std::optional<AdmissionResult> result = run.evaluate(condition);
-      if (!result) {
-        failed(0, kOutOfBudget);
-        return false;
-      }
-      if (result->kind == Kind::kError) {
-        if (std::find(errors.begin(), errors.end(), result->text) == errors.end()) {
-          errors.push_back(std::move(result->text));
-        }
-      } else if (result->kind == Kind::kFalse) {
-        refused = true;
-      }
-    }
-    if (refused || errors.empty()) {
-      return !refused;
-    }
-    std::string all;
-    for (const std::string& error : errors) {
-      all += (all.empty() ? "" : ", ") + error;
-    }
-    failed(0, errors.size() == 1 ? all : "[" + all + "]");
-    return false;
+    return outcome.matches;
   }
 
   bool validate() {
-    Run run(policy_, values(input_.request, input_.namespace_object, true), cel::kObjectLimit);
+    Run run(policy_.environment, values(input_.request, input_.namespace_object, true),
+            cel::kObjectLimit);
     std::vector<AdmissionResult> results;
     bool fine = true;
     for (const PolicyValidation& validation : policy_.validations) {
@@ -161,7 +181,7 @@ class Validator {
 
   /// What message expressions give, "" where there is nothing to be used. False: out of budget.
   bool make_messages(std::uint64_t budget, std::vector<std::string>& messages) {
-    Run run(policy_, values(input_.request, input_.namespace_object, false), budget);
+    Run run(policy_.environment, values(input_.request, input_.namespace_object, false), budget);
     for (const PolicyValidation& validation : policy_.validations) {
       messages.emplace_back();
       if (!validation.message_expression) {
@@ -183,7 +203,8 @@ class Validator {
     if (policy_.annotations.empty()) {
       return;
     }
-    Run run(policy_, values(input_.request, input_.namespace_object, false), cel::kObjectLimit);
+    Run run(policy_.environment, values(input_.request, input_.namespace_object, false),
+            cel::kObjectLimit);
     for (const PolicyAnnotation& annotation : policy_.annotations) {
       std::optional<AdmissionResult> result = run.evaluate(annotation.value);
       if (!result) {

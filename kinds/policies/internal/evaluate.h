@@ -21,6 +21,21 @@ struct PolicyInput {
   cel::AccessQuestion request_resource;
 };
 
+/// Whether all match conditions hold.
+struct MatchOutcome {
+  bool matches = false;
+  std::string fault;  ///< why that cannot be known; "": it is
+};
+/// Cost: bounded by cel::kMatchLimit.
+[[nodiscard]] MatchOutcome evaluate_conditions(const cel::AdmissionEnvironment& environment,
+                                               const std::vector<PolicyExpression>& conditions,
+                                               const cel::AdmissionInput& input);
+/// What a policy with one parameter sees.
+[[nodiscard]] cel::AdmissionInput admission_input(const PolicyInput& input,
+                                                  const krm::Json* request,
+                                                  const krm::Json* namespace_object,
+                                                  bool authorizer);
+
 /// What a policy says to a request. Only what is not fine.
 struct PolicyOutcome {
   struct Refusal {

@@ -70,6 +70,13 @@ MatchResources MatchResources::parse(const Json* spec) {
   return out;
 }
 
+MatchResources MatchResources::of_webhook(const Json& webhook) {
+  MatchResources out = parse(&webhook);
+  out.rules_ = parse_rules(webhook.find("rules"));
+  out.needs_rule_ = true;
+  return out;
+}
+
 bool MatchResources::Rule::matches(const AdmissionSubject& subject,
                                    const GroupVersionName& resource) const {
   const bool cluster_wide = is_namespace(resource) || subject.ns.empty();
@@ -136,8 +143,9 @@ Expected<std::optional<GroupVersionName>> MatchResources::match(
   if (match_rules(exclusions_, subject)) {
     return std::nullopt;
   }
-  std::optional<GroupVersionName> matched =
-      rules_.empty() ? std::optional(subject.resource) : match_rules(rules_, subject);
+  std::optional<GroupVersionName> matched = rules_.empty() && !needs_rule_
+                                                ? std::optional(subject.resource)
+                                                : match_rules(rules_, subject);
   if (matched && !in_namespace) {
     return fail(in_namespace.error().clone());
   }

@@ -38,6 +38,9 @@ class MatchResources {
   /// @param spec  a valid MatchResources, defaulted; null: everything.
   [[nodiscard]] static MatchResources parse(const krm::Json* spec);
 
+  /// @param webhook  a valid webhook, defaulted. Without rules it matches nothing.
+  [[nodiscard]] static MatchResources of_webhook(const krm::Json& webhook);
+
   /// The version as which the request matches; nullopt: it does not.
   /// @error what keeps from knowing, of a request that matches otherwise
   [[nodiscard]] Expected<std::optional<GroupVersionName>> match(
@@ -58,6 +61,7 @@ class MatchResources {
   std::vector<Rule> rules_, exclusions_;
   krm::Selector namespaces_, objects_;
   bool equivalent_ = true;
+  bool needs_rule_ = false;  ///< without rules nothing matches, not everything
 };
 
 }  // namespace kintsugi::kinds

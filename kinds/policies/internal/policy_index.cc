@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kinds/policies/internal/admission_scope.h"
 #include "kinds/policies/policy_names.h"
-#include "krm/annotations.h"
 
 namespace kintsugi::kinds {
 namespace {
@@ -21,29 +21,19 @@ Json essence(const Json& object) {
   return out;
 }
 
-std::string_view cluster_of(const Json& object) {
-  return object.text({"metadata", "annotations", krm::kClusterAnnotation});
-}
-
 }  // namespace
 
 void PolicyIndex::start(apiserver::ApiServer& server) {
-  subscriptions_.push_back(server.on_change(
-      kAdmissionGroup, kPolicies, [this](const apiserver::ApiServer::Change& change) {
-        note_policy(change.cluster, change.name, change.object.get());
-      }));
-  subscriptions_.push_back(server.on_change(
-      kAdmissionGroup, kPolicyBindings, [this](const apiserver::ApiServer::Change& change) {
-        note_binding(change.cluster, change.name, change.object.get());
-      }));
-  server.reader().list("*", kAdmissionGroup, kPolicies, "", [this](const Json& object) {
-    note_policy(cluster_of(object), object.text({"metadata", "name"}), &object);
-    return true;
-  });
-  server.reader().list("*", kAdmissionGroup, kPolicyBindings, "", [this](const Json& object) {
-    note_binding(cluster_of(object), object.text({"metadata", "name"}), &object);
-    return true;
-  });
+  subscriptions_ = follow_rules(server, kPolicies,
+                                [this](std::string_view cluster, std::string_view name,
+                                       const Json* object) { note_policy(cluster, name, object); });
+  for (std::shared_ptr<void>&each :
+       follow_rules(server, kPolicyBindings,
+                    [this](std::string_view cluster, std::string_view name, const Json*object) {
+                      note_binding(cluster, name, object);
+                    })) {
+    subscriptions_.push_back(std::move(each));
+  }
 }
 
 void PolicyIndex::note_policy(std::string_view cluster, std::string_view name, const Json* object) {

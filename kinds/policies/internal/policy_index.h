@@ -25,6 +25,7 @@ class PolicyIndex {
     CompiledPolicyPtr policy;
     std::vector<PolicyBindingPtr> bindings;
   };
+  [[nodiscard]] bool empty() const noexcept { return clusters_.empty(); }
   /// Whether a cluster has policies that are bound. Cost: two look-ups, none without any policy.
   [[nodiscard]] bool has(std::string_view cluster) const;
   /// Those, in the order of their names; shared, as requests keep them while they wait.

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "apiserver/admission.h"
+#include "apiserver/server.h"
+#include "auth/authorizer.h"
+#include "kinds/policies/internal/access_cache.h"
+#include "kinds/policies/internal/policy_request.h"
+#include "kinds/policies/internal/write_subject.h"
+#include "kinds/policies/webhooks/internal/admission_review.h"
+#include "kinds/policies/webhooks/webhook_calls.h"
+
+namespace kintsugi::kinds {
+
+/// What webhooks are asked with; all outlive the requests.
+struct WebhookSurroundings {
+  const apiserver::Registry& registry;
+  const apiserver::ObjectReader& reader;
+  auth::Authorizer& authorizer;
+  WebhookCalls& calls;
+};
+
+/// One write as webhooks see it: whether one is to be asked, and what it says. Threads: one loop.
+/// Lifetime: shared by what it waits for.
+class WebhookRequest : public std::enable_shared_from_this<WebhookRequest> {
+ public:
+  WebhookRequest(const WebhookSurroundings& around, apiserver::PendingWritePtr write,
+                 apiserver::Review review);
+
+  /// A webhook that is to be asked, and the objects as it knows them: valid until the object
+  /// changes.
+  struct Invocation {
+    WebhookPtr webhook;
+    GroupVersionName resource;
+    const WriteForms::Form* form = nullptr;
+  };
+  /// The resource as which it matches without its conditions; nullopt: it does not.
+  /// @error is the answer
+  [[nodiscard]] Expected<std::optional<GroupVersionName>> match(const Webhook& webhook);
+  /// Of one that matches: nullopt when its conditions leave it out. `done` at once or later.
+  /// @error is the answer
+  using Invoked = std::function<void(Expected<std::optional<Invocation>>)>;
+  void invoke(WebhookPtr webhook, GroupVersionName resource, Invoked done);
+
+  /// How the request goes on.
+  struct Verdict {
+    std::optional<AdmissionAnswer> answer;  ///< it is allowed; null: a failure that is ignored
+    std::optional<Error> error;             ///< it ends
+    std::optional<krm::Json> status;        ///< of the error, where the webhook has worded it
+  };
+  /// `done` comes in a later turn. Warnings and audit annotations are noted, the call is counted.
+  /// @param index  of the webhook, for annotations
+  void ask(const Invocation& invocation, std::size_t index, std::function<void(Verdict)> done);
+  /// What a call that failed means to the request, and to the metrics.
+  [[nodiscard]] Verdict failed(const Webhook& webhook, std::size_t index, std::string_view why,
+                               Duration took);
+  /// Ends the request with one.
+  [[nodiscard]] Error end(Verdict verdict);
+
+  /// Rounds of the request so far, for annotations.
+  int round = 0;
+
+  [[nodiscard]] WriteForms& forms() { return *forms_; }
+  [[nodiscard]] apiserver::PendingWrite& write() { return *write_; }
+  /// Of several values of one key the first stays.
+  void annotate(std::string key, std::string value);
+
+ private:
+  [[nodiscard]] Verdict judge(const Webhook& webhook, std::size_t index, std::string_view uid,
+                              Expected<std::string> body, Duration took);
+  void check_conditions(const Invocation& invocation, int rounds, Invoked done);
+
+  const WebhookSurroundings around_;
+  const apiserver::PendingWritePtr write_;
+  const PolicyRequest request_;
+  WriteSubject subject_;
+  const std::shared_ptr<WriteForms> forms_;
+  const std::shared_ptr<AccessCache> access_;
+};
+
+}  // namespace kintsugi::kinds
