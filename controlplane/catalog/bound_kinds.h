@@ -89,8 +89,13 @@ class BoundKinds {
   [[nodiscard]] bool uses_schema(std::string_view uid) const;
 
  private:
+  struct Origin {  // of a schema: where it was when it was bound, and its conversion is
+    std::string cluster, name;
+    bool operator==(const Origin&) const = default;
+  };
   struct Kind {  // a schema under an identity
     std::string uid, resource;
+    Origin origin;
     apiserver::ResourcePtr def;
     std::weak_ptr<const apiserver::ResourceDef>
         leaving;  // the same for bindings that are being deleted
@@ -115,9 +120,12 @@ class BoundKinds {
   void apply(std::string_view cluster, std::string_view name, const krm::Json* binding);
   void count_versions(const krm::Json* schema, bool gone);
   void schema_came(std::string_view uid);
+  void conversion_changed(const Origin& origin);
+  void apply_stored(std::string_view cluster, std::string_view name);
   [[nodiscard]] Resources resources_of(std::string_view cluster, std::string_view name,
                                        const krm::Json* binding);
-  [[nodiscard]] KindPtr kind_of(const std::string& uid, std::string_view identity);
+  [[nodiscard]] KindPtr kind_of(const std::string& uid, std::string_view identity,
+                                const Origin& origin);
   [[nodiscard]] apiserver::ResourcePtr leaving_of(Kind& kind) const;
   void use(const Resources& resources);
   void release(const Resources& resources);

@@ -23,6 +23,7 @@ inline constexpr std::string_view kApiExports = "apiexports";
 inline constexpr std::string_view kLocalPolicy = "local";
 inline constexpr std::string_view kApiBindings = "apibindings";
 inline constexpr std::string_view kApiResourceSchemas = "apiresourceschemas";
+inline constexpr std::string_view kApiConversions = "apiconversions";
 
 inline constexpr std::string_view kRootCluster = "root";
 inline constexpr std::string_view kClusterName = "cluster";  ///< of every LogicalCluster
