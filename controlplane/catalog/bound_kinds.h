@@ -67,6 +67,17 @@ class BoundKinds {
       }
     }
   }
+  /// Calls back with uid and name of each schema that the cluster has bound.
+  template <typename Visit>
+  void visit_schemas(std::string_view cluster, const Visit& visitor) const {
+    if (const auto found = clusters_.find(cluster); found != clusters_.end()) {
+      for (const auto& [name, binding] : found->second.bindings) {
+        for (const Bound& bound : binding.resources) {
+          visitor(std::string_view(bound.kind->uid), std::string_view(bound.kind->origin.name));
+        }
+      }
+    }
+  }
   /// Calls back for each logical cluster that has bound an APIExport of this one. Cost: a look at
   /// every binding.
   template <typename Visit>

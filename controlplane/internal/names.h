@@ -25,6 +25,10 @@ inline constexpr std::string_view kApiBindings = "apibindings";
 inline constexpr std::string_view kApiResourceSchemas = "apiresourceschemas";
 inline constexpr std::string_view kApiConversions = "apiconversions";
 
+inline constexpr std::string_view kCacheGroup = "cache.kcp.io";
+inline constexpr std::string_view kCachedResources = "clustercachedresources";
+inline constexpr std::string_view kCachedSlices = "clustercachedresourceendpointslices";
+
 inline constexpr std::string_view kRootCluster = "root";
 inline constexpr std::string_view kClusterName = "cluster";  ///< of every LogicalCluster
 

@@ -28,6 +28,10 @@ api_resource_schema_kind();  ///< apis.kcp.io/v1alpha1 apiresourceschemas
 api_binding_kind();  ///< apis.kcp.io/v1alpha2 and v1alpha1 apibindings
 [[nodiscard]] apiserver::ResourcePtr
 api_export_endpoint_slice_kind();  ///< apis.kcp.io/v1alpha1 apiexportendpointslices
+[[nodiscard]] apiserver::ResourcePtr
+cached_resource_kind();  ///< cache.kcp.io/v1alpha1 clustercachedresources
+/// cache.kcp.io/v1alpha1 clustercachedresourceendpointslices
+[[nodiscard]] apiserver::ResourcePtr cached_slice_kind();
 [[nodiscard]] apiserver::ResourcePtr partition_kind();  ///< topology.kcp.io/v1alpha1 partitions
 [[nodiscard]] apiserver::ResourcePtr
 partition_set_kind();  ///< topology.kcp.io/v1alpha1 partitionsets

@@ -24,6 +24,9 @@ constexpr Kind kKinds[] = {
     {"apiresourceschemas", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"},
     {"workspacetypes", "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"},
     {"apiconversions", "/apis/apis.kcp.io/v1alpha1/apiconversions"},
+    {"clustercachedresources", "/apis/cache.kcp.io/v1alpha1/clustercachedresources"},
+    {"clustercachedresourceendpointslices",
+     "/apis/cache.kcp.io/v1alpha1/clustercachedresourceendpointslices"},
     {"shards", "/apis/core.kcp.io/v1alpha1/shards"},
     {"clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterroles"},
     {"clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"},
@@ -31,7 +34,7 @@ constexpr Kind kKinds[] = {
 constexpr std::size_t kExports = 0;
 constexpr std::size_t kTypes = 2;
 constexpr std::size_t kFirstLater = 3;  // up to kShardObjects: a shard of before has none of them
-constexpr std::size_t kShardObjects = 4;
+constexpr std::size_t kShardObjects = 6;
 
 constexpr Duration kLongestRest = seconds(1);         // of the few lists of all clusters
 constexpr Duration kLongestRightsRest = seconds(10);  // of the many of one; woken on recovery
