@@ -124,8 +124,14 @@ struct Hooks {
   std::function<krm::Json(const krm::Json& object)> row;
 };
 
-/// Conversion of custom objects by a webhook (AM-399).
+/// Conversion of custom objects by rules of their own, or else by a webhook (AM-399).
 struct ConversionWebhook {
+  /// Set: nothing is asked elsewhere. @returns the object in version `to`, with its own metadata
+  /// but labels and annotations, not pruned. @param spent grows by what it cost [cost units].
+  /// @error any  its message tells why
+  std::function<Expected<krm::Json>(const krm::Json& object, const ResourceVersion& to,
+                                    std::uint64_t& spent)>
+      rules;
   std::string url;        ///< "": `service`
   std::string service;    ///< "namespace/name"; there are no services here, so this always fails
   std::string ca_bundle;  ///< PEM; "": the roots of the system

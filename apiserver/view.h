@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +34,13 @@ class View {
   /// Of this kind only objects with such labels exist here. Empty: all.
   [[nodiscard]] virtual krm::Selector visible(std::string_view cluster,
                                               const ResourceDef& def) const = 0;
+  /// By the name in the key of an object, the one that it is shown by. Of this kind only these
+  /// exist here. Null: all, as they are named. For views that are only read.
+  using Names = std::map<std::string, std::string, std::less<>>;
+  [[nodiscard]] virtual std::shared_ptr<const Names> names(std::string_view /*cluster*/,
+                                                           const ResourceDef& /*def*/) const {
+    return nullptr;
+  }
   /// Changes or refuses what is about to be stored, in the storage version, after Hooks::prepare.
   /// `old` null on create. Not called for deletes.
   [[nodiscard]] virtual Expected<void> prepare(const WriteContext& context, const ResourceDef& def,

@@ -38,9 +38,12 @@ constexpr std::array<Row, 17> kTable = {{
 
 /// What shards ask of each other: replication, placement (controlplane/clusters/cluster_access.h)
 /// and registration in root.
-constexpr std::array<Row, 11> kShardTable = {{
+constexpr std::array<Row, 14> kShardTable = {{
     {"apis.kcp.io", "apiexports", kReads},
     {"apis.kcp.io", "apiresourceschemas", kReads},
+    {"apis.kcp.io", "apiconversions", kLists},
+    {"cache.kcp.io", "clustercachedresources", kLists},
+    {"cache.kcp.io", "clustercachedresourceendpointslices", kLists},
     {"tenancy.kcp.io", "workspacetypes", kReads},
     {kRbac, "clusterroles", kLists},
     {kRbac, "clusterrolebindings", kLists},

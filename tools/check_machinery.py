@@ -48,7 +48,7 @@ WORDS = re.compile(r"^(?:/|count/)?([a-z0-9.-]+)(?:/v[0-9][a-z0-9]*)?/?$")
 KIND = re.compile(r'"([A-Z][A-Za-z]+)"')
 CORE_GROUPS = {"apps", "autoscaling", "batch", "policy"}  # without a dot
 # Members of documents that read like plurals of something that kinds/ or controlplane/ call by a capital.
-MEMBERS = {"bindings", "clusters", "exports", "facts", "groups", "lists", "names", "objects", "types", "verbs"}
+MEMBERS = {"resources", "bindings", "clusters", "exports", "facts", "groups", "lists", "names", "objects", "types", "verbs"}
 
 
 def literals(text):

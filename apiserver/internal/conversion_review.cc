@@ -157,8 +157,12 @@ Error conversion_failure(std::string message) {
   return Error(Errc::kProtocol, std::move(detail));
 }
 
+std::string object_kind(const Json& object) {
+  return gvk(object.text({"apiVersion"}), object.text({"kind"}));
+}
+
 std::string conversion_subject(const Json& object) {
-  return "conversion webhook for " + gvk(object.text({"apiVersion"}), object.text({"kind"}));
+  return "conversion webhook for " + object_kind(object);
 }
 
 Expected<std::string> review_version(const ConversionWebhook& webhook) {

@@ -35,6 +35,8 @@ struct ConversionRequest {
 /// A failed conversion: 500 with exactly this message.
 [[nodiscard]] Error conversion_failure(std::string message);
 
+/// `ex.io/v1beta1, Kind=Cog`, for error texts.
+[[nodiscard]] std::string object_kind(const krm::Json& object);
 /// `conversion webhook for ex.io/v1beta1, Kind=Cog`, for error texts.
 [[nodiscard]] std::string conversion_subject(const krm::Json& object);
 

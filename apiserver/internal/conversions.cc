@@ -14,6 +14,10 @@ constexpr seconds kTimeout{30};
 constexpr std::string_view kQuery = "?timeout=30s";
 constexpr std::size_t kMostAnswer = 32U << 20, kLeastAnswer = 1U << 20;  // [bytes], SE-107
 constexpr std::size_t kGrows = 3;  // times may an answer be as long as its question
+// What rules may cost, as those of schemas [cost units]: in one turn, before others have theirs,
+// and for all objects of a request, so much each beside.
+constexpr std::uint64_t kTurnCost = 200'000, kMostCost = 10'000'000, kObjectCost = 1'000;
+constexpr std::uint64_t kStepCost = 200;  // of an object, whatever its rules say
 
 }  // namespace
 
@@ -26,6 +30,8 @@ struct Conversions::Job {
   ConversionRequest request;
   Done done;
   std::unique_ptr<net::Call> call;
+  std::vector<krm::Json> converted;  ///< by rules, so far
+  std::uint64_t spent = 0;           ///< by rules [cost units]
 };
 
 Conversions::~Conversions() {
@@ -78,6 +84,34 @@ void Conversions::send(const std::shared_ptr<Job>& job) {
                      });
 }
 
+/// Turn by turn: no list holds the loop.
+void Conversions::apply_rules(const std::shared_ptr<Job>& job) {
+  const auto& rules = job->kind->def->webhook->rules;
+  const std::uint64_t most = kMostCost + kObjectCost * job->places.size();
+  const std::uint64_t turn_ends = job->spent + kTurnCost;
+  while (job->converted.size() < job->places.size()) {
+    if (job->spent >= turn_ends) {
+      loop_.post([this, weak = std::weak_ptr<Job>(job)] {
+        if (const std::shared_ptr<Job> kept = weak.lock()) {
+          apply_rules(kept);
+        }
+      });
+      return;
+    }
+    const krm::Json& object = job->request.objects[job->converted.size()];
+    job->spent += kStepCost;
+    Expected<krm::Json> converted = rules(object, *job->kind->version, job->spent);
+    if (!converted || job->spent > most) {
+      finish(job, fail(conversion_failure("conversion for " + object_kind(object) + " failed: " +
+                                          (converted ? "the rules cost too much for so many objects"
+                                                     : std::string(converted.error().message())))));
+      return;
+    }
+    job->converted.push_back(std::move(*converted));
+  }
+  finish(job, std::move(job->converted));
+}
+
 void Conversions::take_answer(const std::shared_ptr<Job>& job,
                               Expected<net::OutgoingAnswer> answer) {
   // It may not go inside its own callback.
@@ -125,6 +159,8 @@ void Conversions::convert(std::string cluster, ServedKindPtr kind, std::vector<k
     }
     if (kept->places.empty()) {
       finish(kept, std::vector<krm::Json>());
+    } else if (kept->kind->def->webhook->rules) {
+      apply_rules(kept);
     } else {
       send(kept);
     }

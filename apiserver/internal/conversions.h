@@ -15,8 +15,8 @@
 
 namespace kintsugi::apiserver::internal {
 
-/// Calls the conversion webhooks of custom kinds (AM-399), wherever tenants
-/// may have them called (net/outgoing.h). Threads: its loop; nothing blocks.
+/// Converts custom kinds by their rules (KK-192), or calls their conversion webhooks (AM-399),
+/// wherever tenants may have them called (net/outgoing.h). Threads: its loop; nothing blocks.
 class Conversions {
  public:
   using Done = std::function<void(Expected<std::vector<krm::Json>>)>;
@@ -30,7 +30,8 @@ class Conversions {
   /// already are not sent. It is charged to `cluster`, that of the request. `done` comes in a later
   /// turn, or never when this dies before.
   /// @error kProtocol  `conversion webhook for ex.io/v1beta1, Kind=Cog failed: …` with one of the
-  /// texts of net/outgoing.h or, of the webhook's answer, its message.
+  /// texts of net/outgoing.h or, of the webhook's answer, its message; `conversion for
+  /// ex.io/v1beta1, Kind=Cog failed: …` with what is wrong with a rule.
   void convert(std::string cluster, ServedKindPtr kind, std::vector<krm::Json> objects, Done done);
   void convert_one(std::string cluster, ServedKindPtr kind, krm::Json object,
                    std::function<void(Expected<krm::Json>)> done);
@@ -39,6 +40,7 @@ class Conversions {
   struct Job;
   void finish(const std::shared_ptr<Job>& job, Expected<std::vector<krm::Json>> converted);
   void send(const std::shared_ptr<Job>& job);
+  void apply_rules(const std::shared_ptr<Job>& job);
   void take_answer(const std::shared_ptr<Job>& job, Expected<net::OutgoingAnswer> answer);
 
   net::Loop& loop_;

@@ -127,9 +127,8 @@ void start_collection_delete(const RequestPtr& request, const Target& target) {
     send_error(*request, version_too_large(list->revision, current));
     return;
   }
-  Expected<SelectionPtr> selection =
-      Selection::make(target.kind, *list, "", "",
-                      visible_labels(request->view, request->cluster, *target.kind->def));
+  Expected<SelectionPtr> selection = Selection::make(
+      target.kind, *list, "", "", shown_by(request->view, request->cluster, *target.kind->def));
   if (!selection) {
     send_error(*request, selection.error());
     return;

@@ -429,7 +429,7 @@ void handle_list(const RequestPtr& request, const Target& target) {
   const bool wildcard = request->cluster == "*";
   Expected<SelectionPtr> selection = Selection::make(
       target.kind, *options, wildcard ? std::string_view(target.ns) : std::string_view(), "",
-      visible_labels(request->view, request->cluster, *target.kind->def));
+      shown_by(request->view, request->cluster, *target.kind->def));
   if (!selection) {
     send_error(*request, selection.error());
     return;

@@ -111,8 +111,11 @@ void handle_get(const RequestPtr& request, const Target& target) {
     return;
   }
   const ResourceDef& def = *target.kind->def;
+  const Shown shown = shown_by(request->view, request->cluster, def);
+  const std::optional<std::string_view> name = shown.key_name(target.name);
   const std::optional<std::string> key =
-      object_key(target.kind->storage_name, request->cluster, target.ns, target.name);
+      name ? object_key(target.kind->storage_name, request->cluster, target.ns, *name)
+           : std::nullopt;
   Expected<store::Entry> entry = key ? store.get(*key) : fail(Errc::kNotFound);
   if (entry && !is_visible(request->view, request->cluster, def, *key, entry->value.view())) {
     entry = fail(Errc::kNotFound);

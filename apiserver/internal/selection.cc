@@ -109,8 +109,7 @@ const krm::Json* Candidate::object(const ServedKind& kind) {
 }
 
 Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& options,
-                                       std::string_view ns, std::string_view name,
-                                       krm::Selector visible) {
+                                       std::string_view ns, std::string_view name, Shown shown) {
   auto selection = std::make_shared<Selection>();
   Expected<krm::Selector> labels = krm::Selector::parse_asked(options.label_selector);
   if (!labels) {
@@ -127,7 +126,7 @@ Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& op
   }
   selection->kind_ = std::move(kind);
   selection->labels_ = std::move(*labels);
-  selection->visible_ = std::move(visible);
+  selection->shown_ = std::move(shown);
   selection->fields_ = std::move(*fields);
   selection->ns_ = ns;
   selection->name_ = name;
@@ -138,16 +137,14 @@ bool Selection::matches(Candidate& candidate) const {
   if (!candidate.is_readable()) {
     return false;
   }
-  if ((!ns_.empty() && candidate.ns() != ns_) || (!name_.empty() && candidate.name() != name_)) {
-    return false;
-  }
-  if (!visible_.empty() && !visible_.matches(candidate.labels())) {
+  if ((!ns_.empty() && candidate.ns() != ns_) || !shown_.has(candidate) ||
+      (!name_.empty() && shown_.name_of(candidate) != name_)) {
     return false;
   }
   if (!fields_.empty()) {
     const bool match = fields_.matches([&](std::string_view field) -> std::string {
       if (field == "metadata.name") {
-        return std::string(candidate.name());
+        return std::string(shown_.name_of(candidate));
       }
       if (field == "metadata.namespace") {
         return std::string(candidate.ns());
@@ -162,22 +159,44 @@ bool Selection::matches(Candidate& candidate) const {
   return labels_.empty() || labels_.matches(candidate.labels());
 }
 
-krm::Selector visible_labels(const std::shared_ptr<View>& view, std::string_view cluster,
-                             const ResourceDef& def) {
-  return view == nullptr ? krm::Selector() : view->visible(cluster, def);
+bool Shown::has(Candidate& candidate) const {
+  return (names == nullptr || names->find(candidate.name()) != names->end()) &&
+         (labels.empty() || labels.matches(candidate.labels()));
+}
+
+std::string_view Shown::name_of(Candidate& candidate) const {
+  if (names == nullptr) {
+    return candidate.name();
+  }
+  const auto found = names->find(candidate.name());
+  return found == names->end() ? std::string_view() : std::string_view(found->second);
+}
+
+std::optional<std::string_view> Shown::key_name(std::string_view name) const {
+  if (names == nullptr) {
+    return name;
+  }
+  for (const auto& [key, shown] : *names) {
+    if (shown == name) {
+      return key;
+    }
+  }
+  return std::nullopt;
+}
+
+Shown shown_by(const std::shared_ptr<View>& view, std::string_view cluster,
+               const ResourceDef& def) {
+  return view == nullptr ? Shown() : Shown{view->visible(cluster, def), view->names(cluster, def)};
 }
 
 bool is_visible(const std::shared_ptr<View>& view, std::string_view cluster, const ResourceDef& def,
                 std::string_view key, std::string_view value) {
-  if (view == nullptr) {
-    return true;
-  }
-  const krm::Selector labels = view->visible(cluster, def);
-  if (labels.empty()) {
+  const Shown shown = shown_by(view, cluster, def);
+  if (shown.is_all()) {
     return true;
   }
   Candidate candidate(key, value, 0);
-  return candidate.is_readable() && labels.matches(candidate.labels());
+  return candidate.is_readable() && shown.has(candidate);
 }
 
 }  // namespace kintsugi::apiserver::internal

@@ -43,35 +43,49 @@ class Candidate {
   const ServedKind* object_kind_ = nullptr;
 };
 
+/// What a view shows of a kind: View::visible, View::names.
+struct Shown {
+  krm::Selector labels;
+  std::shared_ptr<const View::Names> names;
+
+  [[nodiscard]] bool is_all() const noexcept { return labels.empty() && names == nullptr; }
+  [[nodiscard]] bool has(Candidate& candidate) const;
+  /// The name that the object is shown by.
+  [[nodiscard]] std::string_view name_of(Candidate& candidate) const;
+  /// The name in the key of what is shown by this one; nullopt: there is none.
+  [[nodiscard]] std::optional<std::string_view> key_name(std::string_view name) const;
+};
+
 /// What a list or watch selects inside its key range: namespace, name, labels, fields. Immutable.
 class Selection {
  public:
   /// @param ns, name filters beyond the key range, "" = none.
-  /// @param visible  labels of what a view shows (View::visible).
+  /// @param shown  what a view shows.
   /// @error kBadRequest selectors that do not parse, fields that the kind does not know.
   [[nodiscard]] static Expected<std::shared_ptr<const Selection>> make(ServedKindPtr kind,
                                                                        const ListOptions& options,
                                                                        std::string_view ns,
                                                                        std::string_view name,
-                                                                       krm::Selector visible = {});
+                                                                       Shown shown = {});
 
   /// Everything in the key range; then remainingItemCount can be counted.
   [[nodiscard]] bool is_all() const noexcept {
-    return ns_.empty() && name_.empty() && labels_.empty() && fields_.empty() && visible_.empty();
+    return ns_.empty() && name_.empty() && labels_.empty() && fields_.empty() && shown_.is_all();
   }
   [[nodiscard]] bool matches(Candidate& candidate) const;
 
  private:
   ServedKindPtr kind_;
   std::string ns_, name_;
-  krm::Selector labels_, visible_;
+  krm::Selector labels_;
+  Shown shown_;
   krm::FieldSelector fields_;
 };
 using SelectionPtr = std::shared_ptr<const Selection>;
 
-/// Labels that a request's view asks for (View::visible), none without a view.
-[[nodiscard]] krm::Selector visible_labels(const std::shared_ptr<View>& view,
-                                           std::string_view cluster, const ResourceDef& def);
+/// What a request's view shows; everything without a view.
+[[nodiscard]] Shown shown_by(const std::shared_ptr<View>& view, std::string_view cluster,
+                             const ResourceDef& def);
 /// Whether this stored value exists for a view.
 [[nodiscard]] bool is_visible(const std::shared_ptr<View>& view, std::string_view cluster,
                               const ResourceDef& def, std::string_view key, std::string_view value);

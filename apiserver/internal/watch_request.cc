@@ -125,8 +125,10 @@ void handle_watch(const RequestPtr& request, const Target& target) {
   params.rights = std::make_shared<const WatchRights>(
       WatchRights{server.watch_review().share(request->asked_user()), request->info.ns,
                   request->info.name, request->view, proof_of(*request)});
+  Shown shown = shown_by(request->view, request->cluster, def);
   std::string_view name_filter = request->info.path_has_name ? target.name : std::string_view();
-  if (!target.name.empty() && !wildcard && (!def.namespaced || !target.ns.empty())) {
+  if (!target.name.empty() && !wildcard && shown.names == nullptr &&
+      (!def.namespaced || !target.ns.empty())) {
     if (const auto key =
             object_key(target.kind->storage_name, request->cluster, target.ns, target.name)) {
       params.range = *key;
@@ -134,10 +136,9 @@ void handle_watch(const RequestPtr& request, const Target& target) {
       name_filter = {};
     }
   }
-  Expected<SelectionPtr> selection =
-      Selection::make(params.encoding->kind(), *options,
-                      wildcard ? std::string_view(target.ns) : std::string_view(), name_filter,
-                      visible_labels(request->view, request->cluster, def));
+  Expected<SelectionPtr> selection = Selection::make(
+      params.encoding->kind(), *options,
+      wildcard ? std::string_view(target.ns) : std::string_view(), name_filter, std::move(shown));
   if (!selection) {
     send_error(*request, selection.error());
     return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "controlplane/catalog/conversion_rules.h"
 #include "controlplane/clusters/trust.h"
 #include "controlplane/internal/names.h"
 #include "krm/annotations.h"
@@ -39,6 +40,8 @@ void ApiCatalog::start(apiserver::ApiServer& server, Paths paths) {
     follow(server, static_cast<Kind>(i), kSources[i].group, kSources[i].resource);
     follow(server, static_cast<Kind>(i), kinds::kReplicaGroup, kSources[i].resource);
   }
+  follow(server, Kind::kSchema, kApisGroup, kApiConversions);
+  follow(server, Kind::kSchema, kinds::kReplicaGroup, kApiConversions);
 }
 
 void ApiCatalog::follow(apiserver::ApiServer& server, Kind kind, std::string_view group,
@@ -233,6 +236,11 @@ std::optional<Json> ApiCatalog::get_export(const ExportRef& ref) const {
 
 std::optional<Json> ApiCatalog::get_schema(std::string_view cluster, std::string_view name) const {
   return get(Kind::kSchema, cluster, name);
+}
+
+std::optional<Json> ApiCatalog::get_conversion(std::string_view cluster,
+                                               std::string_view name) const {
+  return server_ == nullptr ? std::nullopt : conversion_of(server_->reader(), cluster, name);
 }
 
 std::optional<Json> ApiCatalog::get_type(std::string_view path, std::string_view name) const {

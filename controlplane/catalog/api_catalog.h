@@ -46,6 +46,9 @@ class ApiCatalog {
   /// logical cluster; "" = `from`. nullopt: not known (here, or not at all).
   [[nodiscard]] std::optional<ExportRef> find_export(std::string_view from, std::string_view path,
                                                      std::string_view name) const;
+  /// The APIConversion of a schema (conversion_rules.h).
+  [[nodiscard]] std::optional<krm::Json> get_conversion(std::string_view cluster,
+                                                        std::string_view name) const;
   /// The object, storage version (apis.kcp.io/v1alpha2). Of a replica: without managedFields, and
   /// its resourceVersion is that of the copy.
   [[nodiscard]] std::optional<krm::Json> get_export(const ExportRef& ref) const;
@@ -67,6 +70,7 @@ class ApiCatalog {
 
   /// Called after each change, in a turn of this loop, when the new state can be read here.
   using ExportListener = std::function<void(const ExportRef& ref)>;
+  /// Of a schema, or of the APIConversion that has its name.
   using SchemaListener = std::function<void(std::string_view cluster, std::string_view name)>;
   using TypeListener = std::function<void(std::string_view cluster, std::string_view name)>;
   void on_export(ExportListener listener) { export_listeners_.push_back(std::move(listener)); }

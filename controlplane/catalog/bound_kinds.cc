@@ -7,6 +7,7 @@
 #include "apiserver/keys.h"
 #include "base/log.h"
 #include "controlplane/catalog/bound_schema.h"
+#include "controlplane/catalog/conversion_rules.h"
 #include "controlplane/internal/names.h"
 
 namespace kintsugi::controlplane {
@@ -38,6 +39,12 @@ void BoundKinds::start(apiserver::ApiServer& server) {
                                               count_versions(change.object.get(), false);
                                               count_versions(change.previous.get(), true);
                                             }));
+  for (const std::string_view group : {kApisGroup, kinds::kReplicaGroup}) {
+    subscriptions_.push_back(server.on_change(
+        group, kApiConversions, [this](const apiserver::ApiServer::Change& change) {
+          conversion_changed({std::string(change.cluster), std::string(change.name)});
+        }));
+  }
   server.reader().list("*", kApisGroup, kApiResourceSchemas, "", [this](const Json& schema) {
     count_versions(&schema, false);
     return true;
@@ -180,13 +187,39 @@ void BoundKinds::schema_came(std::string_view uid) {
   const auto bindings = std::move(found->second);
   waiting_.erase(found);
   for (const auto& [cluster, name] : bindings) {
-    const std::optional<Json> binding =
-        server_->reader().get(cluster, kApisGroup, kApiBindings, "", name);
-    apply(cluster, name, binding ? &*binding : nullptr);
+    apply_stored(cluster, name);
   }
 }
 
-BoundKinds::KindPtr BoundKinds::kind_of(const std::string& uid, std::string_view identity) {
+void BoundKinds::apply_stored(std::string_view cluster, std::string_view name) {
+  const std::optional<Json> binding =
+      server_->reader().get(cluster, kApisGroup, kApiBindings, "", name);
+  apply(cluster, name, binding ? &*binding : nullptr);
+}
+
+/// The kinds of its schema are made anew, for all who have bound it.
+void BoundKinds::conversion_changed(const Origin& origin) {
+  const auto erased =
+      std::erase_if(kinds_, [&](const auto& one) { return one.second->origin == origin; });
+  if (erased == 0) {
+    return;
+  }
+  std::vector<std::pair<std::string, std::string>> bindings;
+  for (const auto& [cluster, entry] : clusters_) {
+    for (const auto& [name, binding] : entry.bindings) {
+      if (std::any_of(binding.resources.begin(), binding.resources.end(),
+                      [&](const Bound& bound) { return bound.kind->origin == origin; })) {
+        bindings.emplace_back(cluster, name);
+      }
+    }
+  }
+  for (const auto& [cluster, name] : bindings) {
+    apply_stored(cluster, name);
+  }
+}
+
+BoundKinds::KindPtr BoundKinds::kind_of(const std::string& uid, std::string_view identity,
+                                        const Origin& origin) {
   const std::string key = kind_key(uid, identity);
   if (const auto found = kinds_.find(key); found != kinds_.end()) {
     return found->second;
@@ -198,7 +231,9 @@ BoundKinds::KindPtr BoundKinds::kind_of(const std::string& uid, std::string_view
   }
   auto kind = std::make_shared<Kind>();
   kind->uid = uid;
-  kind->def = bound_resource(*schema, identity);
+  kind->origin = origin;
+  kind->def = with_conversion(bound_resource(*schema, identity),
+                              conversion_of(server_->reader(), origin.cluster, origin.name));
   if (kind->def == nullptr) {
     log_error("the schema of a bound resource cannot be served", {{"uid", uid}});
     return nullptr;
@@ -232,7 +267,9 @@ BoundKinds::Resources BoundKinds::resources_of(std::string_view cluster, std::st
     if (uid.empty() || identity.empty()) {
       continue;
     }
-    KindPtr kind = kind_of(uid, identity);
+    KindPtr kind = kind_of(uid, identity,
+                           {std::string(binding->text({"status", "apiExportClusterName"})),
+                            std::string(entry.text({"schema", "name"}))});
     if (kind == nullptr) {
       waiting_[uid].emplace(cluster, name);
       continue;
@@ -266,7 +303,10 @@ void BoundKinds::release(const Resources& resources) {
     if (known->second.empty()) {
       resources_.erase(known);
     }
-    kinds_.erase(kind_key(bound.kind->uid, bound.def->identity));
+    const auto made = kinds_.find(kind_key(bound.kind->uid, bound.def->identity));
+    if (made != kinds_.end() && made->second == bound.kind) {
+      kinds_.erase(made);
+    }
   }
 }
 

@@ -67,6 +67,17 @@ class BoundKinds {
       }
     }
   }
+  /// Calls back with uid and name of each schema that the cluster has bound.
+  template <typename Visit>
+  void visit_schemas(std::string_view cluster, const Visit& visitor) const {
+    if (const auto found = clusters_.find(cluster); found != clusters_.end()) {
+      for (const auto& [name, binding] : found->second.bindings) {
+        for (const Bound& bound : binding.resources) {
+          visitor(std::string_view(bound.kind->uid), std::string_view(bound.kind->origin.name));
+        }
+      }
+    }
+  }
   /// Calls back for each logical cluster that has bound an APIExport of this one. Cost: a look at
   /// every binding.
   template <typename Visit>
@@ -89,8 +100,13 @@ class BoundKinds {
   [[nodiscard]] bool uses_schema(std::string_view uid) const;
 
  private:
+  struct Origin {  // of a schema: where it was when it was bound, and its conversion is
+    std::string cluster, name;
+    bool operator==(const Origin&) const = default;
+  };
   struct Kind {  // a schema under an identity
     std::string uid, resource;
+    Origin origin;
     apiserver::ResourcePtr def;
     std::weak_ptr<const apiserver::ResourceDef>
         leaving;  // the same for bindings that are being deleted
@@ -115,9 +131,12 @@ class BoundKinds {
   void apply(std::string_view cluster, std::string_view name, const krm::Json* binding);
   void count_versions(const krm::Json* schema, bool gone);
   void schema_came(std::string_view uid);
+  void conversion_changed(const Origin& origin);
+  void apply_stored(std::string_view cluster, std::string_view name);
   [[nodiscard]] Resources resources_of(std::string_view cluster, std::string_view name,
                                        const krm::Json* binding);
-  [[nodiscard]] KindPtr kind_of(const std::string& uid, std::string_view identity);
+  [[nodiscard]] KindPtr kind_of(const std::string& uid, std::string_view identity,
+                                const Origin& origin);
   [[nodiscard]] apiserver::ResourcePtr leaving_of(Kind& kind) const;
   void use(const Resources& resources);
   void release(const Resources& resources);

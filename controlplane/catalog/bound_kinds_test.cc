@@ -106,6 +106,44 @@ TEST_F(BoundKindsTest, WhenTheSchemaComesLate_ItIsServedThen) {
   EXPECT_NE(find("a"), nullptr);
 }
 
+TEST_F(BoundKindsTest, WhenTheConversionComesChangesAndGoes_KK191_ItsRulesAreUsed) {
+  put_schema("u1");
+  put_schema("u2");
+  bound_.start(server_);
+  const auto bind_named = [&](const std::string& cluster, const std::string& uid) {
+    server_.put(key(cluster, uid),
+                R"({"spec":{"reference":{"export":{"name":"widgets"}}},"status":{
+        "apiExportClusterName":"prov","boundResources":[{"group":"ex.io","resource":"widgets",
+        "schema":{"name":"v1.widgets.ex.io","UID":")" +
+                    uid + R"(","identityHash":"1111"}}]}})");
+    settle();
+  };
+  bind_named("a", "u1");
+  bind_named("b", "u1");
+  EXPECT_EQ(find("a")->webhook, nullptr);
+  const std::uint64_t generation = registry_.generation("a");
+  const std::string rules = R"({"spec":{"conversions":[]}})";
+  for (const std::string_view group : {kApisGroup, kinds::kReplicaGroup}) {
+    const apiserver::ObjectKey conversion{"prov", std::string(group), std::string(kApiConversions),
+                                          "", "v1.widgets.ex.io"};
+    server_.put({"other", std::string(group), std::string(kApiConversions), "", "v1.widgets.ex.io"},
+                rules);
+    settle();
+    EXPECT_EQ(find("a")->webhook, nullptr);
+    server_.put(conversion, rules);
+    settle();
+    ASSERT_NE(find("a")->webhook, nullptr);
+    EXPECT_TRUE(find("a")->webhook->rules);
+    EXPECT_EQ(find("a"), find("b"));
+    EXPECT_EQ(find("*", "widgets:1111"), find("a"));
+    server_.erase(conversion);
+    settle();
+    EXPECT_EQ(find("a")->webhook, nullptr);
+    EXPECT_EQ(find("a"), find("b"));
+  }
+  EXPECT_GT(registry_.generation("a"), generation);
+}
+
 TEST_F(BoundKindsTest, WhenTheSchemaIsReplaced_AM504_ClustersAndWildcardFollow) {
   put_schema("u1");
   put_schema("u2", "v2");

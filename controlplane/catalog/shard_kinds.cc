@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "controlplane/admission/binding_admission.h"
+#include "controlplane/admission/cached_resource_admission.h"
 #include "controlplane/admission/export_admission.h"
 #include "controlplane/admission/logical_cluster_admission.h"
 #include "controlplane/admission/workspace_admission.h"
@@ -99,19 +100,26 @@ apiserver::ResourcePtr api_bindings(const ShardKindContext& context) {
   return std::make_shared<const apiserver::ResourceDef>(std::move(def));
 }
 
+apiserver::ResourcePtr cached_resources(const ShardKindContext& context) {
+  apiserver::ResourceDef def = *cached_resource_kind();
+  def.hooks.approve = [registry = context.registry, &authorizer = context.authorizer](
+                          const apiserver::WriteContext& write, const Json* object, const Json* old,
+                          apiserver::Hooks::AdmitDone done) {
+    approve_cached_resource(registry(), authorizer, write, object, old, std::move(done));
+  };
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+}
+
 }  // namespace
 
 std::vector<kinds::StaticPlusCrdRegistry::StaticKind> shard_kinds(const ShardKindContext& context) {
   const auto in_root = [](std::string_view cluster) { return cluster == kRootCluster; };
-  return {{api_bindings(context), {}},
-          {api_conversion_kind(), {}},
-          {api_exports(), {}},
-          {with_reserved_groups(api_resource_schema_kind()), {}},
-          {logical_clusters(), {}},
-          {shard_kind(), in_root},
-          {workspace_authentication_kind(), {}},
-          {workspaces(context), {}},
-          {workspace_types(context), {}}};
+  return {{api_bindings(context), {}}, {api_conversion_kind(), {}},
+          {api_exports(), {}},         {with_reserved_groups(api_resource_schema_kind()), {}},
+          {cached_slice_kind(), {}},   {cached_resources(context), {}},
+          {logical_clusters(), {}},    {migrations(), in_root},
+          {shard_kind(), in_root},     {workspace_authentication_kind(), {}},
+          {workspaces(context), {}},   {workspace_types(context), {}}};
 }
 
 }  // namespace kintsugi::controlplane

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "auth/authorizer.h"
@@ -19,7 +20,8 @@ struct ShardKindContext {
   auth::Authorizer& authorizer;
   HomeWorkspaces& homes;
   const ApiCatalog& catalog;
-  bool claims_escalation = false;  ///< ShardServerParams::claims_escalation
+  bool claims_escalation = false;                          ///< ShardServerParams::claims_escalation
+  std::function<const apiserver::Registry&()> registry{};  ///< of the shard, once it serves
 };
 
 /// Shards (in root only), logical clusters, workspaces and their types, schemas, exports and

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "controlplane/catalog/bound_kinds.h"
+#include "controlplane/catalog/virtual_resources.h"
 #include "kinds/registry.h"
 
 namespace kintsugi::controlplane {
@@ -13,6 +14,8 @@ class ShardRegistry final : public apiserver::Registry {
  public:
   ShardRegistry(const kinds::StaticPlusCrdRegistry& own, const BoundKinds& bound)
       : own_(own), bound_(bound) {}
+  /// Which bound resources can only be read; outlives this.
+  void use(const VirtualResources& virtuals) noexcept { virtuals_ = &virtuals; }
 
   [[nodiscard]] apiserver::ResourcePtr find(std::string_view cluster, std::string_view group,
                                             std::string_view resource) const override;
@@ -36,8 +39,12 @@ class ShardRegistry final : public apiserver::Registry {
   }
 
  private:
+  [[nodiscard]] apiserver::ResourcePtr as_shown(std::string_view cluster,
+                                                apiserver::ResourcePtr def) const;
+
   const kinds::StaticPlusCrdRegistry& own_;
   const BoundKinds& bound_;
+  const VirtualResources* virtuals_ = nullptr;  // null: none
 };
 
 }  // namespace kintsugi::controlplane

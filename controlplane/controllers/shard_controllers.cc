@@ -49,7 +49,10 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
           {params.name, store, parts.index(),
            [url = params.external_url.empty() ? base_url : params.external_url] { return url; },
            [this](std::string_view cluster, bool deleting) { on_content(cluster, deleting); }}),
-      identities_(context_),
+      identities_(context_, kApisGroup, kApiExports),
+      cached_identities_(context_, kCacheGroup, kCachedResources),
+      cached_(context_),
+      cached_slices_(context_, parts.root(), parts.catalog()),
       bindings_(context_, {store, parts.catalog(), parts.bound_kinds()}),
       claims_(context_, parts.bindings(), parts.identities_in_root()),
       types_(context_, parts.root()),
@@ -66,7 +69,11 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
                                  [tls = params.client_tls](const std::string& url) {
                                    return replication_upstream(url, tls);
                                  },
-                                 std::move(replication)}) {
+                                 std::move(replication)}),
+      cached_replicator_(parts.loop(),
+                         {store, parts.root(), [tls = params.client_tls](const std::string& url) {
+                            return replication_upstream(url, tls);
+                          }}) {
   if (store::Books* books = store.books()) {
     quotas_ = std::make_unique<WorkspaceQuotas>(*books, params.quotas);
   }
@@ -89,12 +96,16 @@ void ShardControllers::start() {
   common_.start();
   clusters_.start();
   identities_.start();
+  cached_identities_.start();
+  cached_.start();
+  cached_slices_.start();
   bindings_.start();
   claims_.start();
   types_.start();
   default_bindings_.start();
   scheduler_.start();
   replicator_.start();
+  cached_replicator_.start(parts_.server());
   parts_.index().listen([this](const ClusterInfo* now, const ClusterInfo* before) {
     if (now == nullptr && started_.erase(before->name) > 0) {
       common_.remove_cluster(before->name);
@@ -123,6 +134,9 @@ void ShardControllers::on_content(std::string_view cluster, bool deleting) {
   claims_.add_cluster(cluster);
   if (!deleting) {
     identities_.add_cluster(cluster);
+    cached_identities_.add_cluster(cluster);
+    cached_.add_cluster(cluster);
+    cached_slices_.add_cluster(cluster);
     types_.add_cluster(cluster);
     default_bindings_.add_cluster(cluster);
   }

@@ -6,6 +6,7 @@
 
 #include "controlplane/clusters/cluster_access.h"
 #include "controlplane/controllers/internal/binding_controller.h"
+#include "controlplane/controllers/internal/cached_resource_controller.h"
 #include "controlplane/controllers/internal/default_bindings.h"
 #include "controlplane/controllers/internal/identity_controller.h"
 #include "controlplane/controllers/internal/logical_cluster_controller.h"
@@ -15,6 +16,7 @@
 #include "controlplane/internal/shard_loop.h"
 #include "controlplane/internal/shard_registration.h"
 #include "controlplane/quotas/workspace_quotas.h"
+#include "controlplane/replication/cached_replicator.h"
 #include "controlplane/replication/replication.h"
 #include "controlplane/views/claim_labeller.h"
 #include "kinds/controllers/controllers.h"
@@ -42,7 +44,9 @@ class ShardControllers {
   ShardClusterAccess access_;
   kinds::ControllerSet common_;
   LogicalClusterController clusters_;
-  IdentityController identities_;
+  IdentityController identities_, cached_identities_;
+  CachedResourceController cached_;
+  CachedSliceController cached_slices_;
   BindingController bindings_;
   ClaimLabeller claims_;
   WorkspaceTypeController types_;
@@ -50,6 +54,7 @@ class ShardControllers {
   WorkspaceScheduler scheduler_;
   ShardRegistration registration_;
   Replicator replicator_;
+  CachedReplicator cached_replicator_;
   std::unique_ptr<WorkspaceQuotas> quotas_;  // null: the store keeps no books
   std::unique_ptr<Bootstrap> bootstrap_;
   std::set<std::string, std::less<>> started_;  // clusters that the controllers know

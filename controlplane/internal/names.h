@@ -23,6 +23,11 @@ inline constexpr std::string_view kApiExports = "apiexports";
 inline constexpr std::string_view kLocalPolicy = "local";
 inline constexpr std::string_view kApiBindings = "apibindings";
 inline constexpr std::string_view kApiResourceSchemas = "apiresourceschemas";
+inline constexpr std::string_view kApiConversions = "apiconversions";
+
+inline constexpr std::string_view kCacheGroup = "cache.kcp.io";
+inline constexpr std::string_view kCachedResources = "clustercachedresources";
+inline constexpr std::string_view kCachedSlices = "clustercachedresourceendpointslices";
 
 inline constexpr std::string_view kRootCluster = "root";
 inline constexpr std::string_view kClusterName = "cluster";  ///< of every LogicalCluster

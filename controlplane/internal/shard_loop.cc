@@ -156,6 +156,8 @@ ShardLoop::~ShardLoop() {
   local_root_.reset();
   rights_changes_.clear();
   other_rights_.stop();
+  replication_views_->stop();
+  schema_views_->stop();
   lifecycle_views_->stop();
   rbac_.stop();
   bindings_.stop();
@@ -185,7 +187,8 @@ void ShardLoop::make_registry() {
     kinds.push_back({std::move(kind), {}});
   }
   for (kinds::StaticPlusCrdRegistry::StaticKind& kind :
-       shard_kinds({index_, types_, authorizer_, homes_, catalog_, params_.claims_escalation})) {
+       shard_kinds({index_, types_, authorizer_, homes_, catalog_, params_.claims_escalation,
+                    [this]() -> const apiserver::Registry& { return *registry_; }})) {
     kind.def = with_grace(std::move(kind.def), grace_, index_, types_);
     kinds.push_back(std::move(kind));
   }
@@ -194,6 +197,7 @@ void ShardLoop::make_registry() {
   });
   own_kinds_ = std::make_unique<kinds::StaticPlusCrdRegistry>(std::move(kinds));
   registry_ = std::make_unique<ShardRegistry>(*own_kinds_, bound_);
+  registry_->use(virtuals_);
 }
 
 void ShardLoop::make_views() {
@@ -205,6 +209,13 @@ void ShardLoop::make_views() {
       ApiExportViews::Sources{catalog_, bindings_, index_, rbac_, *own_kinds_, in_root_});
   views_.add("apiexport",
              [this](const ViewRequest& request) { return export_views_->resolve(request); });
+  schema_views_ = std::make_unique<SchemaViews>(SchemaViews::Sources{bound_, index_, authorizer_});
+  views_.add("apiresourceschema",
+             [this](const ViewRequest& request) { return schema_views_->resolve(request); });
+  replication_views_ = std::make_unique<ReplicationViews>(ReplicationViews::Sources{
+      *registry_, catalog_, bindings_, virtuals_, index_, authorizer_, rbac_});
+  views_.add("replication",
+             [this](const ViewRequest& request) { return replication_views_->resolve(request); });
 }
 
 /// KK-222: an API brings the policies and webhooks of its APIExport's logical cluster.
@@ -219,10 +230,11 @@ std::string ShardLoop::rules_of(const apiserver::PendingWrite& write) const {
 }
 
 void ShardLoop::make_server(std::function<Expected<void>()> ready) {
-  apiserver::ServerParams params{loop_,       store_,
-                                 *registry_,  authenticator_,
-                                 authorizer_, views_.wrap(make_cluster_resolver(index_)),
-                                 {}};
+  apiserver::ServerParams params{
+      loop_,       store_,
+      *registry_,  authenticator_,
+      authorizer_, views_.wrap(replication_views_->wrap(make_cluster_resolver(index_))),
+      {}};
   params.server_address = params_.address;
   params.audit = params_.audit;
   params.concurrency = params_.concurrency;
@@ -291,7 +303,10 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
                   },
                   [this](std::string_view path) { return index_.resolve(path).cluster; }});
   bindings_.start(*server_);
+  virtuals_.start(*server_, catalog_);
   export_views_->start(*server_);
+  schema_views_->start(*server_);
+  replication_views_->start(*server_);
   rbac_.start(*server_);
   other_rights_.start(*server_);
   for (const char* resource : {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}) {

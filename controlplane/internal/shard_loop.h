@@ -13,6 +13,7 @@
 #include "controlplane/catalog/api_catalog.h"
 #include "controlplane/catalog/bound_kinds.h"
 #include "controlplane/catalog/shard_registry.h"
+#include "controlplane/catalog/virtual_resources.h"
 #include "controlplane/clusters/cluster_index.h"
 #include "controlplane/clusters/root_view.h"
 #include "controlplane/controllers/binding_policy.h"
@@ -26,6 +27,8 @@
 #include "controlplane/shard_server.h"
 #include "controlplane/views/apiexport_view.h"
 #include "controlplane/views/lifecycle_view.h"
+#include "controlplane/views/replication_view.h"
+#include "controlplane/views/schema_view.h"
 #include "controlplane/views/view_resolver.h"
 #include "kinds/rbac/rbac.h"
 #include "kinds/registry.h"
@@ -116,10 +119,13 @@ class ShardLoop {
   ViewResolver views_;
   IdentityCheck in_root_;
   BindingIndex bindings_{catalog_};
+  VirtualResources virtuals_{bound_};
   std::unique_ptr<kinds::StaticPlusCrdRegistry> own_kinds_;
   std::unique_ptr<ShardRegistry> registry_;
   std::unique_ptr<LifecycleViews> lifecycle_views_;
   std::unique_ptr<ApiExportViews> export_views_;
+  std::unique_ptr<SchemaViews> schema_views_;
+  std::unique_ptr<ReplicationViews> replication_views_;
   std::unique_ptr<apiserver::ApiServer> server_;
   std::vector<std::shared_ptr<void>> rights_changes_;
   std::unique_ptr<LocalRootFeed> local_root_;

@@ -22,13 +22,16 @@ workspace_type_kind();  ///< tenancy.kcp.io/v1alpha1 workspacetypes
 api_export_kind();  ///< apis.kcp.io/v1alpha2 and v1alpha1 apiexports
 [[nodiscard]] apiserver::ResourcePtr
 api_resource_schema_kind();  ///< apis.kcp.io/v1alpha1 apiresourceschemas
-/// apis.kcp.io/v1alpha1 apiconversions: stored for those who keep them beside their schemas; no
-/// object is converted by them here.
+/// apis.kcp.io/v1alpha1 apiconversions (catalog/conversion_rules.h)
 [[nodiscard]] apiserver::ResourcePtr api_conversion_kind();
 [[nodiscard]] apiserver::ResourcePtr
 api_binding_kind();  ///< apis.kcp.io/v1alpha2 and v1alpha1 apibindings
 [[nodiscard]] apiserver::ResourcePtr
 api_export_endpoint_slice_kind();  ///< apis.kcp.io/v1alpha1 apiexportendpointslices
+[[nodiscard]] apiserver::ResourcePtr
+cached_resource_kind();  ///< cache.kcp.io/v1alpha1 clustercachedresources
+/// cache.kcp.io/v1alpha1 clustercachedresourceendpointslices
+[[nodiscard]] apiserver::ResourcePtr cached_slice_kind();
 [[nodiscard]] apiserver::ResourcePtr partition_kind();  ///< topology.kcp.io/v1alpha1 partitions
 [[nodiscard]] apiserver::ResourcePtr
 partition_set_kind();  ///< topology.kcp.io/v1alpha1 partitionsets

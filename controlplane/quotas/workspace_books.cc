@@ -6,6 +6,7 @@
 #include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
 #include "controlplane/catalog/bound_schema.h"
+#include "controlplane/catalog/cached_resources.h"
 #include "controlplane/clusters/server_facts.h"
 #include "controlplane/internal/names.h"
 #include "krm/annotations.h"
@@ -49,7 +50,8 @@ bool is_own_row(std::string_view resource) noexcept {
   const std::size_t dot = resource.find('.');
   const std::string_view group =
       dot == std::string_view::npos ? std::string_view() : resource.substr(dot + 1);
-  return group == kFactsGroup || group == kinds::kReplicaGroup || group == kBoundGroup;
+  return group == kFactsGroup || group == kinds::kReplicaGroup || group == kBoundGroup ||
+         !offered_by(resource).empty();
 }
 
 bool is_free_object(const apiserver::KeyParts& parts) noexcept {

@@ -16,6 +16,8 @@ namespace {
 
 using krm::Json;
 
+constexpr std::string_view kExtraPrefix = "extra.apis.kcp.io/";
+
 constexpr std::string_view kDefinitionGroup = "apiextensions.k8s.io";
 constexpr std::string_view kDefinitions = "customresourcedefinitions";
 constexpr const char* kSweep = "sweep";
@@ -294,9 +296,50 @@ void BindingController::process(const std::string& text, Finished finished) {
     update(key, "", std::move(*binding), [finished](Expected<Json> stored) {
       finished(stored || stored.error().code() == Errc::kNotFound);
     });
+  } else if (copy_extras(key.cluster, *binding)) {
+    update(key, "", std::move(*binding), [finished](Expected<Json> stored) {
+      finished(stored || stored.error().code() == Errc::kNotFound);
+    });
   } else {
     settle(key, std::move(*binding), std::move(finished));
   }
+}
+
+/// Annotations extra.apis.kcp.io/* are those of the export (KK-171). @returns whether they changed.
+bool BindingController::copy_extras(std::string_view cluster, Json& binding) const {
+  const std::string_view pinned = binding.text({"status", "apiExportClusterName"});
+  const auto ref = params_.catalog.find_export(
+      cluster, pinned.empty() ? binding.text({"spec", "reference", "export", "path"}) : pinned,
+      binding.text({"spec", "reference", "export", "name"}));
+  const std::optional<Json> api_export = ref ? params_.catalog.get_export(*ref) : std::nullopt;
+  const std::string_view uid = binding.text({"status", "apiExportUID"});
+  if (!api_export || (!uid.empty() && uid != api_export->text({"metadata", "uid"}))) {
+    return false;
+  }
+  const auto extras = [](const Json& object) {
+    Json out = Json::object();
+    const Json* annotations = object.at({"metadata", "annotations"});
+    for (const krm::JsonMember& one :
+         annotations == nullptr ? Json::Object() : annotations->members()) {
+      if (std::string_view(one.key).starts_with(kExtraPrefix)) {
+        out[one.key] = one.value;
+      }
+    }
+    return out;
+  };
+  const Json wanted = extras(*api_export);
+  const Json present = extras(binding);
+  if (wanted == present) {
+    return false;
+  }
+  Json& annotations = binding.make({"metadata", "annotations"});
+  for (const krm::JsonMember& one : present.members()) {
+    annotations.erase(one.key);
+  }
+  for (const krm::JsonMember& one : wanted.members()) {
+    annotations[one.key] = one.value;
+  }
+  return true;
 }
 
 void BindingController::settle(const apiserver::ObjectKey& key, Json binding, Finished finished) {

@@ -59,6 +59,7 @@ class BindingController final : public apiserver::ControllerBase {
   [[nodiscard]] std::string names_conflict(const apiserver::ObjectKey& key,
                                            const krm::Json& schema) const;
 
+  [[nodiscard]] bool copy_extras(std::string_view cluster, krm::Json& binding) const;
   void settle(const apiserver::ObjectKey& key, krm::Json binding, Finished finished);
   void store_schemas(const apiserver::ObjectKey& key, std::vector<krm::Json> schemas,
                      std::function<void(bool stored)> done);

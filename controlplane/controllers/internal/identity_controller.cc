@@ -17,11 +17,6 @@ constexpr const char* kNamespace = "kcp-system";
 /// Bytes of a key: who guesses it may share the identity (KK-145).
 constexpr std::size_t kLeastKey = 16;
 
-apiserver::ObjectKey export_key(std::string_view cluster, std::string_view name) {
-  return {std::string(cluster), std::string(kApisGroup), std::string(kApiExports), "",
-          std::string(name)};
-}
-
 /// 43 characters, as kcp makes them: 32 random bytes.
 std::string random_key() { return base64url_encode(random_bytes(32)); }
 
@@ -33,20 +28,26 @@ std::string hash_of(std::string_view key) { return sha256_hex(key); }
 
 }  // namespace
 
-IdentityController::IdentityController(const apiserver::ControllerContext& context)
-    : apiserver::ControllerBase(context, "kintsugi-identity") {}
+IdentityController::IdentityController(const apiserver::ControllerContext& context,
+                                       std::string_view group, std::string_view resource)
+    : apiserver::ControllerBase(context, "kintsugi-identity"), group_(group), resource_(resource) {}
+
+std::string IdentityController::queue_key(std::string_view cluster, std::string_view name) const {
+  return apiserver::ObjectKey{std::string(cluster), group_, resource_, "", std::string(name)}
+      .pack();
+}
 
 void IdentityController::start() {
-  follow(kApisGroup, kApiExports, [this](const apiserver::ApiServer::Change& change) {
+  follow(group_, resource_, [this](const apiserver::ApiServer::Change& change) {
     if (change.object != nullptr) {
-      queue_.add(export_key(change.cluster, change.name).pack());
+      queue_.add(queue_key(change.cluster, change.name));
     }
   });
   follow("", "secrets", [this](const apiserver::ApiServer::Change& change) {
-    reader().list(change.cluster, kApisGroup, kApiExports, "", [&](const Json& one) {
+    reader().list(change.cluster, group_, resource_, "", [&](const Json& one) {
       if (one.text({"spec", "identity", "secretRef", "name"}) == change.name &&
           one.text({"spec", "identity", "secretRef", "namespace"}) == change.ns) {
-        queue_.add(export_key(change.cluster, one.text({"metadata", "name"})).pack());
+        queue_.add(queue_key(change.cluster, one.text({"metadata", "name"})));
       }
       return true;
     });
@@ -54,8 +55,8 @@ void IdentityController::start() {
 }
 
 void IdentityController::add_cluster(std::string_view cluster) {
-  reader().list(cluster, kApisGroup, kApiExports, "", [&](const Json& one) {
-    queue_.add(export_key(cluster, one.text({"metadata", "name"})).pack());
+  reader().list(cluster, group_, resource_, "", [&](const Json& one) {
+    queue_.add(queue_key(cluster, one.text({"metadata", "name"})));
     return true;
   });
 }

@@ -52,7 +52,9 @@ void ReplicaRows::put(const std::string& key, std::string_view shard, Json objec
   Json& metadata = object["metadata"];
   metadata.erase("managedFields");
   metadata.erase("ownerReferences");
-  metadata.make({"annotations", krm::kReplicatedFromAnnotation}) = shard;
+  if (!shard.empty()) {
+    metadata.make({"annotations", krm::kReplicatedFromAnnotation}) = shard;
+  }
   std::string value = apiserver::encode_stored(object);
   if (present(key).value != value) {
     enqueue(key, {std::string(shard), std::move(value)});

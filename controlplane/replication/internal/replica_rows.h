@@ -32,7 +32,7 @@ class ReplicaRows {
   ReplicaRows(const ReplicaRows&) = delete;
   ReplicaRows& operator=(const ReplicaRows&) = delete;
 
-  /// @param object as its shard sent it.
+  /// @param object as its shard sent it. @param shard "": the copy does not name it.
   void put(const std::string& key, std::string_view shard, krm::Json object);
   /// Only if the copy is from that shard.
   void remove(const std::string& key, std::string_view shard);

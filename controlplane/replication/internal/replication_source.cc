@@ -23,6 +23,10 @@ constexpr Kind kKinds[] = {
     {"apiexports", "/apis/apis.kcp.io/v1alpha2/apiexports"},
     {"apiresourceschemas", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"},
     {"workspacetypes", "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"},
+    {"apiconversions", "/apis/apis.kcp.io/v1alpha1/apiconversions"},
+    {"clustercachedresources", "/apis/cache.kcp.io/v1alpha1/clustercachedresources"},
+    {"clustercachedresourceendpointslices",
+     "/apis/cache.kcp.io/v1alpha1/clustercachedresourceendpointslices"},
     {"shards", "/apis/core.kcp.io/v1alpha1/shards"},
     {"mutatingwebhookconfigurations",
      "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"},
@@ -37,8 +41,9 @@ constexpr Kind kKinds[] = {
 };
 constexpr std::size_t kExports = 0;
 constexpr std::size_t kTypes = 2;
-constexpr std::size_t kShardObjects = 3;
-constexpr std::size_t kFirstRule = 4;  // what says what admission does
+constexpr std::size_t kFirstLater = 3;  // up to kShardObjects: a shard of before has none of them
+constexpr std::size_t kShardObjects = 6;
+constexpr std::size_t kFirstRule = 7;  // what says what admission does
 
 constexpr Duration kLongestRest = seconds(1);         // of the few lists of all clusters
 constexpr Duration kLongestRightsRest = seconds(10);  // of the many of one; woken on recovery
@@ -78,6 +83,10 @@ struct ReplicationSource::Feed final : shards::InformerSink {
                {{"shard", source.shard_}, {"resource", kKinds[kind].plural}, {"status", status}});
     }
     refused = true;
+    const bool is_later = kind >= kFirstLater && kind < kShardObjects;
+    if (is_later && (status == 403 || status == 404)) {
+      synced = true;
+    }
   }
 
   ReplicationSource& source;

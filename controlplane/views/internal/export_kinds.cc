@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "controlplane/catalog/bound_schema.h"
+#include "controlplane/catalog/conversion_rules.h"
 #include "controlplane/controllers/binding_status.h"
 #include "controlplane/internal/names.h"
 #include "krm/labels.h"
@@ -68,6 +69,17 @@ class Builder {
     }
   }
 
+  /// A resource of the schema, which stands beside `kind.owner` under `kind.schema`.
+  void add_schema(ExportKind kind, const Json& schema, const std::string& identity) {
+    const std::optional<Json> conversion =
+        sources_.catalog.get_conversion(kind.owner.cluster, kind.schema);
+    if (const Json* rules = conversion ? conversion->find("spec") : nullptr) {
+      kind.fingerprint += " " + rules->dump();
+    }
+    add(std::move(kind),
+        [&] { return with_conversion(bound_resource(schema, identity), conversion); });
+  }
+
   void add_own(const std::string& identity) {
     const Json* resources = export_.at({"spec", "resources"});
     for (const Json& resource : resources == nullptr ? Json::Array() : resources->items()) {
@@ -80,7 +92,7 @@ class Builder {
       kind.owner = ref_;
       kind.schema = name;
       kind.fingerprint = "own " + std::string(schema->text({"metadata", "uid"})) + " " + identity;
-      add(std::move(kind), [&] { return bound_resource(*schema, identity); });
+      add_schema(std::move(kind), *schema, identity);
     }
   }
 
@@ -153,7 +165,7 @@ class Builder {
         kind.schema = name;
         kind.fingerprint =
             "claimed " + std::string(schema->text({"metadata", "uid"})) + " " + claim.identity;
-        add(std::move(kind), [&] { return bound_resource(*schema, claim.identity); });
+        add_schema(std::move(kind), *schema, claim.identity);
         return;
       }
     }
