@@ -1,182 +1,158 @@
 #!/usr/bin/env python3
-"""Ten times the load that one user's fair share is, by one user, beside others who ask now and then: what the others notice.
+"""What others notice while one user asks an embedded shard, through the proxy, for ten times what there are seats for (SE-005).
 
-A fresh installation of one shard. First the quiet figure: some users read and write at an even rate. Then one more user keeps as many
-requests open as it can for a while; the others go on. Then they go on without him. Told is, for each phase, the others' median and
-p99, who was refused, the most resident memory of proxy and shard, and how long after the flood the others' times are quiet again.
+A fresh installation of one shard on CPU 0, with a proxy of one loop. Nine users ask at an even rate for gets, updates, lists and watches, in turn, and each
+follows what he writes; one more keeps --connections times --depth requests open for as long as the second of three phases lasts, and
+asks again as soon as one is answered, whatever the answer is. Both are bench_users_load, processes of their own on CPU 1, that of the
+nine before everything else there. Times of the nine are from when a request was due to the end of its answer (a watch: to its first
+event; "event": from when a write was due to its event in a watch); "behind" is how late their client was by itself.
 
-    python3 bench/run_overload.py --binary build/release/bin/kintsugi --seconds 10
+    nice -n -10 python3 bench/run_overload.py --binary build/release/bin/kintsugi --rounds 3
+
+One JSON line a round, then a table: median (lowest-highest) of the rounds.
 """
 import argparse
 import json
-import multiprocessing
 import os
 import pathlib
+import shutil
 import statistics
 import sys
-import threading
 import time
+
+import machine
+import products
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e" / "lib"))
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "load-"}, "data": {"k": "v" * 1000}}
+KINDS = ("get", "write", "list", "watch", "event")
+PHASES = ("quiet", "flooded", "just after", "after")
+RECOVERY = 2  # seconds
 
 
-class Other(threading.Thread):
-    """A user who asks at an even rate, a read and a write in turn; a request that is late is measured from when it was due."""
+class Load(products.Tool):
+    """Users of bench_users_load. `first`: before everything else on their CPU."""
 
-    def __init__(self, client, rate, stop):
-        super().__init__(daemon=True)
-        self.connection = client.connect(60)
-        self.prefix, self.rate, self.stop = client.url.path.rstrip("/"), rate, stop
-        self.times, self.refused = [], 0
-
-    def run(self):
-        due = time.monotonic()
-        number = 0
-        while not self.stop.is_set():
-            due += 1 / self.rate
-            time.sleep(max(due - time.monotonic(), 0))
-            number += 1
-            method, path, body = (("POST", MAPS, json.dumps(BODY)) if number % 2 else ("GET", MAPS + "/kube-root-ca.crt", None))
-            self.connection.request(method, self.prefix + path, body=body, headers={"Content-Type": "application/json"})
-            answer = self.connection.getresponse()
-            answer.read()
-            self.refused += answer.status == 429
-            self.times.append((due, time.monotonic() - due))
+    def __init__(self, run, arguments, user, *flags, first=False):
+        before = ["chrt", "-f", "1"] if first and shutil.which("chrt") and os.geteuid() == 0 else []
+        super().__init__(run, [*before, arguments.tools / "bench_users_load", "--port", arguments.port, "--user", user,
+                               "--target", "/clusters/root:load" + MAPS, "--seconds", products.LIMIT, *flags])  # fmt: skip
 
 
-class Flood(threading.Thread):
-    """A connection of the one user that always has `depth` requests open."""
-
-    def __init__(self, raw_h2, client, depth, stop):
-        super().__init__(daemon=True)
-        self.connection, self.depth, self.stop, self.counts = raw_h2.Connection(client), depth, stop, {}
-
-    def run(self):
-        body = json.dumps(BODY).encode()
-        number, open_streams = 0, []
-        while not self.stop.is_set() and not self.connection.closed:
-            with self.connection.at_once():
-                while len(open_streams) < self.depth:
-                    number += 1
-                    if number % 2:
-                        stream = self.connection.open("POST", MAPS, [("content-type", "application/json")], end=False)
-                        self.connection.data(stream, body, end=True)
-                    else:
-                        stream = self.connection.open("GET", MAPS + "/kube-root-ca.crt")
-                    open_streams.append(stream)
-            self.connection.read(0.01)
-            for stream in [one for one in open_streams if one.over]:
-                self.counts[stream.status] = self.counts.get(stream.status, 0) + 1
-                self.connection.streams.pop(stream.number, None)
-                open_streams.remove(stream)
-        self.connection.close()
-
-
-def ask_as_others(users, rate, stop, results):
-    others = [Other(user, rate, stop) for user in users]
-    for other in others:
-        other.start()
-    for other in others:
-        other.join()
-    results.put(("others", (sorted(one for other in others for one in other.times), sum(other.refused for other in others))))
-
-
-def flood_as_one(raw_h2, client, arguments, stop, results):
-    floods = [Flood(raw_h2, client, arguments.depth, stop) for _ in range(arguments.connections)]
-    for flood in floods:
-        flood.start()
-    counts = {}
-    for flood in floods:
-        flood.join()
-        for status, number in flood.counts.items():
-            counts[str(status)] = counts.get(str(status), 0) + number
-    results.put(("heavy", counts))
-
-
-def resident(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) // 1024
-    return 0
-
-
-def figures(times):
-    values = sorted(taken for _, taken in times)
-    if not values:
-        return {}
-    return {"requests": len(values), "median_ms": round(statistics.median(values) * 1000, 1),
-            "p99_ms": round(values[min(len(values) * 99 // 100, len(values) - 1)] * 1000, 1),
-            "most_ms": round(values[-1] * 1000, 1)}
-
-
-def measure(kit, raw_h2, installation, arguments):
+def prepare(kit, installation, others):
+    """A workspace in which everybody may do what is asked here, with the objects of the others."""
     installation.make_workspace("load")
     inside = installation.client("/clusters/root:load")
     inside.must("POST", RBAC + "/clusterroles", {"metadata": {"name": "loads"}, "rules": [
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create"]}]})
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "update"]}]})
     for role in ("loads", "system:kcp:workspace:access"):
         inside.must("POST", RBAC + "/clusterrolebindings", {
             "metadata": {"name": "all-" + role.replace(":", "-")},
             "subjects": [{"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}],
             "roleRef": {"kind": "ClusterRole", "name": role, "apiGroup": "rbac.authorization.k8s.io"}})
-    users = [installation.user_client(f"other-{n}", [], "/clusters/root:load") for n in range(arguments.others)]
-    heavy = installation.user_client("heavy", [], "/clusters/root:load")
-    for user in (*users, heavy):
+    for number in range(others):
+        inside.must("POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"load-{number}"}})
+    for name in (*(f"other-{number}" for number in range(others)), "heavy-0"):
+        user = installation.user_client(name, [], "/clusters/root:load")
         kit.eventually(lambda u=user: u.get(MAPS + "/kube-root-ca.crt").status == 200, 30)
-    spawn = multiprocessing.get_context("fork")
-    stop, stop_flood, results = spawn.Event(), spawn.Event(), spawn.Queue()
-    # Processes of their own, so that they do not wait for each other's Python.
-    ask = spawn.Process(target=ask_as_others, args=(users, arguments.rate, stop, results))
-    load = spawn.Process(target=flood_as_one, args=(raw_h2, heavy, arguments, stop_flood, results))
-    pids = {name: installation.pid(name) for name in ("proxy", "root")}
-    most = {name: resident(pid) for name, pid in pids.items()}
-    marks = [time.monotonic()]
-    ask.start()
-    time.sleep(arguments.seconds)
-    marks.append(time.monotonic())
-    load.start()
-    end = time.monotonic() + arguments.seconds
-    quiet_memory = dict(most)
+
+
+def watch_memory(pids, most, seconds):
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.1)
-        most = {name: max(most[name], resident(pid)) for name, pid in pids.items()}
-    stop_flood.set()
-    marks.append(time.monotonic())
-    time.sleep(arguments.seconds)
-    stop.set()
-    marks.append(time.monotonic())
-    found = dict([results.get(timeout=60), results.get(timeout=60)])
-    for process in (ask, load):
-        process.join(60)
-    times, refused = found["others"]
-    phases = [[one for one in times if begin <= one[0] < to] for begin, to in zip(marks, marks[1:])]
-    quiet, loaded, after = map(figures, phases)
-    slow = [due - marks[2] for due, taken in phases[2] if taken * 1000 > 2 * quiet["p99_ms"]]
-    return {"quiet": quiet, "flooded": loaded, "after": after, "others_refused": refused, "heavy": found["heavy"], "ratio_p99": round(loaded["p99_ms"] / quiet["p99_ms"], 2),
-            "recovered_after_s": round(max(slow, default=0), 2), "resident_mib": {"before": quiet_memory, "most": most}}
+        for name, pid in pids.items():
+            most[name] = max(most.get(name, 0), machine.rss_kb(pid) // 1024)
+
+
+def measure(installation, proxy, arguments):
+    others = Load(installation.dir, arguments, installation.dir / "user-other-", "--users", arguments.others, "--rate", arguments.rate,
+                  "--follow", arguments.follow, "--mix", arguments.mix, first=True)  # fmt: skip
+    heavy = Load(installation.dir, arguments, installation.dir / "user-heavy-", "--connections", arguments.connections, "--depth",
+                 arguments.depth, "--create", 1, "--mix", arguments.flood)  # fmt: skip
+    try:
+        pids = {"proxy": proxy.process.pid, "shard": installation.pid("root")}
+        before, most, phases = {}, {}, {}
+        others.tell("go")
+        time.sleep(2)  # connections, and what is made with the first requests
+        others.ask("mark")
+        window = machine.Window([*pids.values(), others.pid, heavy.pid])
+        watch_memory(pids, before, arguments.seconds)
+        phases["quiet"] = others.ask("mark")
+        heavy.tell("go")
+        others_cpu = {name: machine.cpu_ns(pid) for name, pid in pids.items()}
+        watch_memory(pids, most, arguments.seconds)
+        phases["flooded"] = others.ask("mark")
+        told = heavy.ask("mark")
+        seats = {name: proxy.metric(f"kintsugi_{name}") for name in ("seats_open", 'queue_length{level="tenant"}')}
+        cpu = {name: round((machine.cpu_ns(pid) - others_cpu[name]) / 1e9 / arguments.seconds, 2) for name, pid in pids.items()}
+        _, foreign, stolen = window.end()
+        heavy.stop()
+        time.sleep(RECOVERY)
+        phases["just after"] = others.ask("mark")
+        time.sleep(arguments.seconds)
+        phases["after"] = others.ask("mark")
+    finally:
+        others.stop()
+        heavy.stop()
+    answers = {}
+    for phase in phases.values():
+        for status, number in phase.pop("status").items():
+            answers[status] = answers.get(status, 0) + number
+    return {"phases": phases, "others": answers, "heavy": told.pop("status"), "heavy_ms": {kind: told[kind]["p50"] / 1000 for kind in KINDS[:4]},
+            "at_the_proxy": seats, "cpu": cpu, "resident_mib": {"before": before, "most": most}, "foreign": round(foreign, 2), "stolen": round(stolen, 2)}
+
+
+def milliseconds(results, phase, kind, what):
+    values = [result["phases"][phase][kind][what] / 1000 for result in results]
+    return f"{statistics.median(values):.1f} ({min(values):.1f}–{max(values):.1f})"
+
+
+def table(results):
+    lines = ["| p50, p99 [ms] | " + " | ".join(PHASES) + " | p99 flooded / quiet |", "|---|---|---|---|---|---|"]
+    for kind in KINDS:
+        if not all(result["phases"]["quiet"][kind]["n"] for result in results):
+            continue
+        cells = ["; ".join(milliseconds(results, phase, kind, what) for what in ("p50", "p99")) for phase in PHASES]
+        ratios = [result["phases"]["flooded"][kind]["p99"] / result["phases"]["quiet"][kind]["p99"] for result in results]
+        lines.append(f"| {kind} | {' | '.join(cells)} | {statistics.median(ratios):.1f} ({min(ratios):.1f}–{max(ratios):.1f}) |")
+    return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default="build/release/bin/kintsugi")
+    parser.add_argument("--tools", type=pathlib.Path, help="folder of the bench tools (default: that of the binary)")
     parser.add_argument("--seconds", type=float, default=10, help="of each phase")
     parser.add_argument("--others", type=int, default=9)
-    parser.add_argument("--rate", type=float, default=10, help="requests a second of each of them")
-    parser.add_argument("--connections", type=int, default=8, help="of the one who floods")
-    parser.add_argument("--depth", type=int, default=200, help="requests that are open on each")
+    parser.add_argument("--rate", type=int, default=20, help="requests a second of each of them")
+    parser.add_argument("--follow", type=int, default=1, help="watches of each of them that stay")
+    parser.add_argument("--mix", default="get,write,list,watch", help="what they ask for")
+    parser.add_argument("--connections", type=int, default=16, help="of the one who floods")
+    parser.add_argument("--depth", type=int, default=250, help="requests that are open on each")
+    parser.add_argument("--flood", default="get,write,list,watch", help="what he asks for")
+    parser.add_argument("--quotas", default="writes.rps=500,writes.burst=2000", help="as those of kintsugi up")
     parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
-    os.environ["KINTSUGI"] = str(pathlib.Path(arguments.binary).resolve())
+    binary = pathlib.Path(arguments.binary).resolve()
+    arguments.tools = (arguments.tools or binary.parent).resolve()
+    os.environ["KINTSUGI"] = str(binary)
+    os.sched_setaffinity(0, {int(products.PROXY_CPU)})  # that of all that is started here, but for the tools
     import kit  # pylint: disable=import-outside-toplevel
-    import raw_h2  # pylint: disable=import-outside-toplevel
+    results = []
     for _ in range(arguments.rounds):
-        with kit.Installation(shards=1) as installation:
-            print(json.dumps(measure(kit, raw_h2, installation, arguments)), flush=True)
+        with kit.Installation("--quotas", arguments.quotas, shards=1) as installation:
+            prepare(kit, installation, arguments.others)
+            with kit.Proxy(installation, loops=1) as proxy:
+                os.sched_setaffinity(0, {int(products.OTHER_CPU)})
+                arguments.port = proxy.port
+                results.append(measure(installation, proxy, arguments))
+            os.sched_setaffinity(0, {int(products.PROXY_CPU)})
+            print(json.dumps(results[-1]), flush=True)
+    print(table(results))
 
 
 if __name__ == "__main__":
