@@ -132,6 +132,56 @@ TEST(JwtIssuer, WhenExpressionsMap_TheirValuesAreTheUser) {
   EXPECT_THAT(who(config, claims(R"~({"roles":"a","sub":1})~")), HasSubstr("no such overload"));
 }
 
+/// Claims have any type, so an expression over them may give any.
+TEST(JwtIssuer, WhenValuesAreOfAnotherType_SE203_Refuses) {
+  const auto mapped = [](const std::string& member, const std::string& expression) {
+    Json config = element();
+    config.make({"claimMappings", member}) = Json::object({{"expression", Json(expression)}});
+    return config;
+  };
+  const char* const kList = "must return a string or a list of strings";
+  const Json any = parsed(R"~({"n":1,"none":null,"list":[1],"s":"x","texts":["a",""]})~");
+  const Json said = [&] {
+    Json out = claims();
+    for (const krm::JsonMember& member : any.members()) {
+      out[member.key] = member.value;
+    }
+    return out;
+  }();
+  EXPECT_THAT(who(mapped("username", "claims.n"), said), HasSubstr("must return a string"));
+  EXPECT_THAT(who(mapped("username", "claims.texts"), said), HasSubstr("must return a string"));
+  EXPECT_THAT(who(mapped("username", "claims.gone"), said), HasSubstr("no such key"));
+  EXPECT_THAT(who(mapped("uid", "claims.list"), said), HasSubstr("must return a string"));
+  EXPECT_THAT(who(mapped("groups", "claims.n"), said), HasSubstr(kList));
+  EXPECT_THAT(who(mapped("groups", "claims.list"), said), HasSubstr(kList));
+  EXPECT_THAT(who(mapped("groups", "claims.gone"), said), HasSubstr("no such key"));
+  EXPECT_EQ(who(mapped("groups", "claims.none"), said), "oidc:ann@example.com");
+  Json extra = element();
+  extra.make({"claimMappings", "extra"})
+      .push_back(Json::object({{"key", "example.com/k"}, {"valueExpression", "claims.n"}}));
+  EXPECT_THAT(who(extra, said), HasSubstr(kList));
+  Json uid = element();
+  uid.make({"claimMappings", "uid"}) = Json::object({{"claim", "n"}});
+  EXPECT_THAT(who(uid, said), HasSubstr("claim n is no text"));
+  for (const char* groups : {R"~({"groups":1})~", R"~({"groups":[1]})~", R"~({"groups":{}})~"}) {
+    EXPECT_THAT(who(element(), claims(groups)), HasSubstr("claim groups is no list of texts"));
+  }
+  EXPECT_EQ(who(element(), claims(R"~({"groups":"one"})~")), "oidc:ann@example.com");
+  EXPECT_THAT(who(element(), claims(R"~({"aud":1})~")), HasSubstr("claim aud"));
+  EXPECT_THAT(who(element(), claims(R"~({"email":1})~")), HasSubstr("claim email is no text"));
+  for (const char* time : {R"~({"exp":"soon"})~", R"~({"exp":1e300})~", R"~({"exp":null})~"}) {
+    EXPECT_THAT(who(element(), claims(time)), HasSubstr("has expired"));
+  }
+  const auto ruled = [](const std::string& expression) {
+    Json config = element();
+    config.make({"claimValidationRules"})
+        .push_back(Json::object({{"expression", Json(expression)}, {"message", "no"}}));
+    return config;
+  };
+  EXPECT_THAT(who(ruled("claims.gone == 1"), said), HasSubstr("no such key"));
+  EXPECT_THAT(who(ruled("claims.s == 'y'"), said), HasSubstr("failed: no"));
+}
+
 TEST(JwtIssuer, WhenRulesDoNotHold_Refuses) {
   const Json config = element(R"~({"claimValidationRules":[
       {"claim":"hd","requiredValue":"example.com"},

@@ -118,6 +118,43 @@ TEST_F(X509Identity, WhenFilesAreLoaded_ErrorsNameTheFile) {
   EXPECT_NE(missing.error().message().find("none.crt"), std::string_view::npos);
 }
 
+TEST_F(X509Identity, WhenListsAreLoaded_SE203_ErrorsNameTheFile) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("kintsugi-crl-" + client_ca_->pem().substr(60, 8));
+  std::filesystem::create_directories(folder);
+  const std::string good = folder / "good.crl", bad = folder / "bad.crl", empty = folder / "empty";
+  std::ofstream(good) << testing::crl(*client_ca_, {client_ca_.get()});
+  std::ofstream(bad) << "nonsense";
+  std::ofstream(empty) << "";
+  const std::string ca = folder / "ca.crt";
+  std::ofstream(ca) << client_ca_->pem();
+  EXPECT_EQ(*load_revocations("", client_ca_->pem(), {}), nullptr);
+  const auto fault = [](const auto& loaded) {
+    return loaded ? std::string() : std::string(loaded.error().message());
+  };
+  const auto loaded = load_revocations(good, client_ca_->pem(), {});
+  ASSERT_TRUE(loaded) << fault(loaded);
+  EXPECT_EQ((*loaded)->size(), 1U);
+  for (const std::string& file : {bad, empty, std::string(folder / "none")}) {
+    EXPECT_TRUE(fault(load_revocations(file, client_ca_->pem(), {})).starts_with(file + ": "));
+  }
+  const auto bundles = load_ca_bundles(ca, ca, {good, good, {}});
+  ASSERT_TRUE(bundles) << fault(bundles);
+  EXPECT_TRUE(CertificateVerifier::make(*bundles));
+  EXPECT_EQ(load_ca_bundles(ca, "", {empty, "", {}})->client_crl_pem, " ") << "an empty one is one";
+  EXPECT_NE(fault(load_ca_bundles(bad, "")).find("bad.crl"), std::string::npos);
+  EXPECT_NE(fault(load_ca_bundles(ca, bad)).find("bad.crl"), std::string::npos);
+  EXPECT_NE(fault(load_ca_bundles(ca, "", {folder / "none", "", {}})).find("none"),
+            std::string::npos);
+  CaBundles broken = *bundles;
+  broken.request_header_crl_pem = "nonsense";
+  EXPECT_NE(fault(CertificateVerifier::make(broken)).find("good.crl"), std::string::npos);
+  EXPECT_FALSE(ReloadableCertificateVerifier::make(broken));
+  broken.request_header_ca_pem = "nonsense";
+  EXPECT_NE(fault(CertificateVerifier::make(broken)).find("request-header CA"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
 class RevokedIdentity : public X509Identity {
  protected:
   CertificateIdentity identify(const std::string& crl_pem, const Made& leaf,
