@@ -38,12 +38,14 @@ constexpr std::array<Row, 17> kTable = {{
 
 /// What shards ask of each other: replication, placement (controlplane/clusters/cluster_access.h)
 /// and registration in root.
-constexpr std::array<Row, 11> kShardTable = {{
+constexpr std::array<Row, 13> kShardTable = {{
     {"apis.kcp.io", "apiexports", kReads},
     {"apis.kcp.io", "apiresourceschemas", kReads},
     {"tenancy.kcp.io", "workspacetypes", kReads},
     {kRbac, "clusterroles", kLists},
     {kRbac, "clusterrolebindings", kLists},
+    {kAdmission, "mutatingadmissionpolicies", kLists},
+    {kAdmission, "mutatingadmissionpolicybindings", kLists},
     {kAdmission, "mutatingwebhookconfigurations", kLists},
     {kAdmission, "validatingadmissionpolicies", kLists},
     {kAdmission, "validatingadmissionpolicybindings", kLists},

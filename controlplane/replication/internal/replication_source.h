@@ -49,7 +49,7 @@ class ReplicationSource {
   [[nodiscard]] const std::string& shard() const noexcept { return shard_; }
 
  private:
-  static constexpr std::size_t kWide = 8;    // kinds followed in all clusters, Shards in root
+  static constexpr std::size_t kWide = 10;   // kinds followed in all clusters, Shards in root
   static constexpr std::size_t kRights = 2;  // kinds followed in some
   struct Feed;
   using FeedPtr = std::unique_ptr<Feed>;
