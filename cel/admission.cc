@@ -7,6 +7,7 @@
 #include "cel/internal/admission_environment.h"
 #include "cel/internal/admission_types.h"
 #include "cel/internal/authorizer.h"
+#include "cel/internal/constructed.h"
 #include "cel/internal/evaluator.h"
 #include "cel/internal/functions.h"
 #include "cel/internal/program.h"
@@ -40,6 +41,11 @@ bool is_wanted(const Type& type, ResultType wanted) {
       return type.kind == TypeKind::kString || type.kind == TypeKind::kNull;
     case ResultType::kAny:
       return true;
+    case ResultType::kObject:
+      return type.kind == TypeKind::kStruct && type.name == kObjectType;
+    case ResultType::kPatch:
+      return type.kind == TypeKind::kList && type.params[0]->kind == TypeKind::kStruct &&
+             type.params[0]->name == kPatchType;
   }
   return false;
 }
@@ -47,6 +53,8 @@ bool is_wanted(const Type& type, ResultType wanted) {
 std::string unwanted(const Type& type, ResultType wanted) {
   const std::string_view names = wanted == ResultType::kBool     ? "bool"
                                  : wanted == ResultType::kString ? "string"
+                                 : wanted == ResultType::kObject ? "Object"
+                                 : wanted == ResultType::kPatch  ? "list(JSONPatch)"
                                                                  : "one of [string null_type]";
   return "must evaluate to " + std::string(names) + " but got " + declared_name(type);
 }
@@ -156,7 +164,8 @@ AdmissionExpressionPtr AdmissionEnvironment::compile(std::string_view expression
   out->root = parse(expression, errors);
   Checked checked;
   if (out->root != nullptr) {
-    checked = check(*out->root, impl_->declared(scope), errors);
+    const bool constructs = result == ResultType::kObject || result == ResultType::kPatch;
+    checked = check(*out->root, impl_->declared(scope), errors, constructs);
     if (errors.empty()) {
       check_literals(*out->root, errors);
     }
@@ -252,6 +261,17 @@ AdmissionEvaluation::AdmissionEvaluation(const AdmissionEnvironment& environment
     : impl_(std::make_unique<Impl>(environment.impl(), input)) {}
 
 AdmissionEvaluation::~AdmissionEvaluation() = default;
+
+Expected<krm::Json> AdmissionEvaluation::make(const AdmissionExpression& expression,
+                                              std::uint64_t& cost) {
+  const Evaluation made = impl_->run(expression);
+  cost = made.charge + impl_->take_cost();
+  if (made.value.is_error()) {
+    return fail(Errc::kInvalid, std::string(made.value.text()));
+  }
+  return expression.type->kind == TypeKind::kList ? made_patch(made.value)
+                                                  : made_object(made.value);
+}
 
 AdmissionResult AdmissionEvaluation::evaluate(const AdmissionExpression& expression) {
   const Evaluation made = impl_->run(expression);

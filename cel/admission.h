@@ -6,17 +6,20 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "cel/access.h"
 #include "krm/json.h"
 #include "krm/schema.h"
 
-/// Expressions of admission policies (ValidatingAdmissionPolicy), as Kubernetes 1.36 has them.
+/// Expressions of admission policies (ValidatingAdmissionPolicy, MutatingAdmissionPolicy), as
+/// Kubernetes 1.36 has them.
 namespace kintsugi::cel {
 
 /// Cost that the match conditions of a policy may take for one request [cost units].
 inline constexpr std::uint64_t kMatchLimit = 2'500'000;
 
-enum class ResultType : std::uint8_t { kBool, kString, kStringOrNull, kAny };
+/// kObject and kPatch are those of MutatingAdmissionPolicies: Object{…}, a list of JSONPatch{…}.
+enum class ResultType : std::uint8_t { kBool, kString, kStringOrNull, kAny, kObject, kPatch };
 
 /// Why an expression is refused: "compilation failed: ERROR: <input>:1:1: …".
 struct ExpressionFault {
@@ -95,6 +98,10 @@ class AdmissionEvaluation {
   AdmissionEvaluation(const AdmissionEvaluation&) = delete;
   AdmissionEvaluation& operator=(const AdmissionEvaluation&) = delete;
   [[nodiscard]] AdmissionResult evaluate(const AdmissionExpression& expression);
+  /// One of kObject or kPatch: the object, or the JSON patch. @error kInvalid  why there is none
+  /// @param cost  as AdmissionResult has it
+  [[nodiscard]] Expected<krm::Json> make(const AdmissionExpression& expression,
+                                         std::uint64_t& cost);
 
  private:
   class Impl;

@@ -144,6 +144,7 @@ constexpr std::array kFunctions = {
     Rule{"indexOf", traverse},
     Rule{"lastIndexOf", traverse},
     Rule{"url", scan},
+    Rule{"jsonpatch.escapeKey", scan},
     Rule{"lowerAscii", scan},
     Rule{"upperAscii", scan},
     Rule{"substring", scan},

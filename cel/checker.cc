@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "cel/internal/constructed.h"
 #include "cel/internal/functions.h"
 #include "cel/internal/schema_type.h"
 
@@ -35,7 +36,8 @@ bool qualified_name(const Expr& expr, std::string& out) {
 
 class Checker {
  public:
-  Checker(const Variables& variables, std::vector<SourceError>& errors) : errors_(errors) {
+  Checker(const Variables& variables, std::vector<SourceError>& errors, bool constructs)
+      : errors_(errors), constructs_(constructs) {
     for (const auto& [name, type] : variables) {
       scope_.push_back({name, type});
     }
@@ -102,7 +104,7 @@ class Checker {
         map(expr);
         break;
       case ExprKind::kStruct:
-        undeclared(expr, expr.name);
+        construct(expr);
         break;
       case ExprKind::kFold:
         fold(expr);
@@ -275,7 +277,7 @@ class Checker {
       name.remove_prefix(name.starts_with('.') ? 1 : 0);
       overloads = find_function(name);
     }
-    if (overloads == nullptr) {
+    if (overloads == nullptr || (!constructs_ && expr.name == "jsonpatch.escapeKey")) {
       undeclared(expr, expr.name);
       return;
     }
@@ -387,6 +389,35 @@ class Checker {
       value = fresh();
     }
     expr.type = map_type(std::move(key), std::move(value));
+  }
+
+  /// Members of objects are of any type; those of JSONPatch are fixed.
+  void construct(Expr& expr) {
+    const bool patch = expr.name == kPatchType;
+    if (!constructs_ || (!patch && expr.name != kObjectType &&
+                         !expr.name.starts_with(std::string(kObjectType) + "."))) {
+      undeclared(expr, expr.name);
+      return;
+    }
+    const TypePtr& text = simple_type(TypeKind::kString);
+    for (std::size_t i = 0; i + 1 < expr.args.size(); i += 2) {
+      Expr& name = *expr.args[i];
+      Expr& value = *expr.args[i + 1];
+      visit(name);
+      visit(value);
+      const TypePtr given = entry_type(value, expr.optional_entries[i / 2]);
+      const std::string_view member = name.literal.text();
+      if (!patch || member == "value") {
+        continue;
+      }
+      if (member != "op" && member != "path" && member != "from") {
+        report(name, "undefined field '" + std::string(member) + "'");
+      } else if (!types_.assignable(given, text)) {
+        report(value, "expected type of field '" + std::string(member) +
+                          "' is 'string' but provided type is '" + format_type(*given) + "'");
+      }
+    }
+    expr.type = struct_type(expr.name, nullptr);
   }
 
   void fold(Expr& expr) {
@@ -529,6 +560,7 @@ class Checker {
   }
 
   std::vector<SourceError>& errors_;
+  const bool constructs_;
   std::vector<Variable> scope_;
   std::size_t globals_ = 0;
   Substitutions types_;
@@ -538,8 +570,9 @@ class Checker {
 
 }  // namespace
 
-Checked check(Expr& root, const Variables& variables, std::vector<SourceError>& errors) {
-  return Checker(variables, errors).run(root);
+Checked check(Expr& root, const Variables& variables, std::vector<SourceError>& errors,
+              bool constructs) {
+  return Checker(variables, errors, constructs).run(root);
 }
 
 }  // namespace kintsugi::cel

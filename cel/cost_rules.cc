@@ -249,6 +249,7 @@ constexpr std::array kFunctions = {
     Row{"indexOf", traverse},
     Row{"lastIndexOf", traverse},
     Row{"url", url},
+    Row{"jsonpatch.escapeKey", url},
     Row{"lowerAscii", scan_receiver},
     Row{"upperAscii", scan_receiver},
     Row{"substring", scan_receiver},

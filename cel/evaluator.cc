@@ -6,6 +6,7 @@
 
 #include "cel/internal/call_cost.h"
 #include "cel/internal/call_work.h"
+#include "cel/internal/constructed.h"
 #include "cel/internal/expression_run.h"
 #include "cel/internal/functions.h"
 
@@ -63,7 +64,7 @@ Value ExpressionRun::eval(const Expr& expr) {
     case ExprKind::kFold:
       return fold(expr);
     case ExprKind::kStruct:
-      break;
+      return construct(expr);
   }
   return Value::error("unsupported expression");
 }
@@ -294,6 +295,28 @@ Value ExpressionRun::map(const Expr& expr) {
   }
   spend(kMapCost);
   return failed.is_error() ? failed : Value::map(std::move(data));
+}
+
+Value ExpressionRun::construct(const Expr& expr) {
+  Members members;
+  Value failed;
+  for (std::size_t i = 0; i + 1 < expr.args.size() && !failed.is_error(); i += 2) {
+    const std::string_view name = expr.args[i]->literal.text();
+    Value value = eval(*expr.args[i + 1]);
+    work(kStepsPerItem + name.size() / kKeyBytesPerStep);
+    if (value.is_error()) {
+      failed = std::move(value);
+    } else if (!expr.optional_entries[i / 2]) {
+      members.insert_or_assign(std::string(name), std::move(value));
+    } else if (!value.is(Kind::kOptional)) {
+      failed = Value::error("cannot initialize optional entry '" + std::string(name) +
+                            "' from non-optional value " + value.print());
+    } else if (value.boxed() != nullptr) {
+      members.insert_or_assign(std::string(name), *value.boxed());
+    }
+  }
+  spend(kStructCost);
+  return failed.is_error() ? failed : constructed(expr.name, std::move(members));
 }
 
 Evaluation evaluate(const Expr& root, std::vector<Value> slots, std::uint64_t limit) {

@@ -239,6 +239,15 @@ Value join(const Args& args) {
 
 Value format(const Args& args) { return format_string(text(args, 0), args[1].items()); }
 
+/// The key of a member as JSON pointers have it.
+Value escape_key(const Args& args) {
+  std::string out;
+  for (const char c : args[0].text()) {
+    out += c == '/' ? "~1" : c == '~' ? "~0" : std::string(1, c);
+  }
+  return Value::string(std::move(out));
+}
+
 constexpr auto kRows = std::array{
     OverloadRow{"contains", "contains_string", "string.(string) -> bool", contains},
     OverloadRow{"startsWith", "starts_with_string", "string.(string) -> bool", starts_with},
@@ -250,6 +259,8 @@ constexpr auto kRows = std::array{
                 last_index_of},
     OverloadRow{"lastIndexOf", "string_last_index_of_string_int", "string.(string, int) -> int",
                 last_index_of},
+    OverloadRow{"jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string", "(string) -> string",
+                escape_key},
     OverloadRow{"lowerAscii", "string_lower_ascii", "string.() -> string", map_ascii<'A', 'a'>},
     OverloadRow{"upperAscii", "string_upper_ascii", "string.() -> string", map_ascii<'a', 'A'>},
     OverloadRow{"replace", "string_replace_string_string", "string.(string, string) -> string",

@@ -214,7 +214,7 @@ class Parser {
     return failed_ ? stop() : out;
   }
 
-  /// name{field: value}: no such types exist, the checker refuses the name.
+  /// name{field: value}: whether there is such a type is the checker's to know.
   ExprPtr message(const Expr& type) {
     std::string name = type.name;
     const Expr* part = &type;
@@ -224,24 +224,31 @@ class Parser {
     }
     const std::uint32_t where = position();
     ++at_;
+    std::vector<ExprPtr> entries;
+    std::vector<bool> optional;
     while (!failed_ && !at("}")) {
-      take("?");
+      optional.push_back(take("?"));
       if (here().kind != TokenKind::kIdent) {
         fail("mismatched input '" + here().source + "' expecting IDENTIFIER");
         break;
       }
+      entries.push_back(make_literal(Value::string(here().source), position()));
       ++at_;
       expect(":");
-      (void)expression();
+      entries.push_back(expression());
       if (!take(",")) {
         break;
       }
     }
     expect("}");
-    ExprPtr out = make_list({}, where);
+    if (failed_) {
+      return stop();
+    }
+    ExprPtr out = make_list(std::move(entries), where);
     out->kind = ExprKind::kStruct;
     out->name = std::move(name);
-    return out;
+    out->optional_entries = std::move(optional);
+    return limited(std::move(out));
   }
 
   std::vector<ExprPtr> arguments(std::string_view end) {

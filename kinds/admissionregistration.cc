@@ -97,6 +97,11 @@ Json validations_cell(const Json& object) {
   return Json(static_cast<std::int64_t>(list == nullptr ? 0 : list->size()));
 }
 
+Json mutations_cell(const Json& object) {
+  const Json* list = object.at({"spec", "mutations"});
+  return Json(static_cast<std::int64_t>(list == nullptr ? 0 : list->size()));
+}
+
 Json param_kind_cell(const Json& object) {
   const Json* kind = object.at({"spec", "paramKind"});
   return kind == nullptr || kind->is_null() ? Json("<unset>")
@@ -168,6 +173,49 @@ void prepare_policy(const apiserver::WriteContext& context, Json& policy, const 
   }
 }
 
+apiserver::Column param_kind_column() {
+  return column("ParamKind", "string",
+                "ParamKind specifies the kind of resources used to parameterize this policy",
+                param_kind_cell);
+}
+
+std::vector<apiserver::Column> binding_columns() {
+  return {column("PolicyName", "string",
+                 "PolicyName indicates the policy definition which the policy binding binded to",
+                 policy_name_cell),
+          column("ParamRef", "string",
+                 "ParamRef indicates the param resource which sets the configuration param",
+                 param_ref_cell),
+          age_column()};
+}
+
+apiserver::ResourcePtr mutating_policy_kind() {
+  apiserver::ResourceDef def = make_policy_kind("MutatingAdmissionPolicy", kMutatingPolicies);
+  def.versions[0].columns = {
+      column("Mutations", "integer",
+             "Mutation indicates the number of mutations rules defined in this configuration",
+             mutations_cell),
+      param_kind_column(), age_column()};
+  set_defaults_and_prepare(def.hooks, default_policy, {});
+  def.hooks.validate = [](const apiserver::WriteContext&, const Json& object, const Json* old,
+                          std::vector<Cause>& causes) {
+    validate_mutating_policy(object, old, causes);
+  };
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+}
+
+apiserver::ResourcePtr mutating_binding_kind() {
+  apiserver::ResourceDef def =
+      make_policy_kind("MutatingAdmissionPolicyBinding", kMutatingPolicyBindings);
+  def.versions[0].columns = binding_columns();
+  set_defaults_and_prepare(def.hooks, default_binding, {});
+  def.hooks.validate = [](const apiserver::WriteContext&, const Json& object, const Json*,
+                          std::vector<Cause>& causes) {
+    validate_mutating_binding(object, causes);
+  };
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+}
+
 apiserver::ResourcePtr webhook_kind(std::string_view kind, std::string_view plural, bool mutating) {
   apiserver::ResourceDef def = make_policy_kind(kind, plural);
   def.versions[0].columns = {
@@ -194,10 +242,7 @@ std::vector<apiserver::ResourcePtr> admissionregistration_kinds() {
       column("Validations", "integer",
              "Validations indicates the number of validation rules defined in this configuration",
              validations_cell),
-      column("ParamKind", "string",
-             "ParamKind specifies the kind of resources used to parameterize this policy",
-             param_kind_cell),
-      age_column()};
+      param_kind_column(), age_column()};
   set_defaults_and_prepare(policy.hooks, default_policy, prepare_policy);
   policy.hooks.validate = [](const apiserver::WriteContext& context, const Json& object,
                              const Json* old, std::vector<Cause>& causes) {
@@ -209,20 +254,15 @@ std::vector<apiserver::ResourcePtr> admissionregistration_kinds() {
   };
   apiserver::ResourceDef binding =
       make_policy_kind("ValidatingAdmissionPolicyBinding", kPolicyBindings);
-  binding.versions[0].columns = {
-      column("PolicyName", "string",
-             "PolicyName indicates the policy definition which the policy binding binded to",
-             policy_name_cell),
-      column("ParamRef", "string",
-             "ParamRef indicates the param resource which sets the configuration param",
-             param_ref_cell),
-      age_column()};
+  binding.versions[0].columns = binding_columns();
   set_defaults_and_prepare(binding.hooks, default_binding, {});
   binding.hooks.validate = [](const apiserver::WriteContext&, const Json& object, const Json*,
                               std::vector<Cause>& causes) {
     validate_policy_binding(object, causes);
   };
-  return {webhook_kind("MutatingWebhookConfiguration", kMutatingWebhooks, true),
+  return {mutating_policy_kind(),
+          mutating_binding_kind(),
+          webhook_kind("MutatingWebhookConfiguration", kMutatingWebhooks, true),
           std::make_shared<const apiserver::ResourceDef>(std::move(policy)),
           std::make_shared<const apiserver::ResourceDef>(std::move(binding)),
           webhook_kind("ValidatingWebhookConfiguration", kValidatingWebhooks, false)};

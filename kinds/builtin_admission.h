@@ -26,9 +26,9 @@ struct BuiltinAdmission {
   std::shared_ptr<const net::OutgoingPolicy> outgoing;
 };
 
-/// Adds to params.admission, in this order: namespaces (a new object's exists and stays), mutating
-/// webhooks, ValidatingAdmissionPolicies, validating webhooks, ResourceQuotas. The parts of
-/// `params` outlive the server.
+/// Adds to params.admission, in this order: namespaces (a new object's exists and stays),
+/// MutatingAdmissionPolicies, mutating webhooks, ValidatingAdmissionPolicies, validating webhooks,
+/// ResourceQuotas. The parts of `params` outlive the server.
 void install_builtin_admission(apiserver::ServerParams& params, BuiltinAdmission options = {});
 
 }  // namespace kintsugi::kinds

@@ -60,7 +60,11 @@ void validate_policy(const krm::Json& policy, const krm::Json* old, std::vector<
 void validate_policy_status(const krm::Json& policy, std::vector<Cause>& causes);
 /// A ValidatingAdmissionPolicyBinding.
 void validate_policy_binding(const krm::Json& binding, std::vector<Cause>& causes);
-/// MatchResources of either; null: none.
+/// A MutatingAdmissionPolicy, and a MutatingAdmissionPolicyBinding; `old` null on create.
+void validate_mutating_policy(const krm::Json& policy, const krm::Json* old,
+                              std::vector<Cause>& causes);
+void validate_mutating_binding(const krm::Json& binding, std::vector<Cause>& causes);
+/// MatchResources of any; null: none.
 void validate_match_resources(const krm::Json* resources, const std::string& field,
                               std::vector<Cause>& causes);
 /// One of its resource rules, or of a webhook's.

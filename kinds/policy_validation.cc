@@ -186,6 +186,37 @@ class ExpressionCheck {
     }
   }
 
+  void mutation(const Json& mutation, const std::string& field) {
+    static const Texts& types = *new Texts{"ApplyConfiguration", "JSONPatch"};
+    const std::string_view type = mutation.text({"patchType"});
+    const bool patch = type == "JSONPatch";
+    if (type.empty()) {
+      causes_.push_back(krm::field_required(field + ".patchType"));
+      return;
+    }
+    if (!is_one_of(types, type)) {
+      causes_.push_back(krm::field_not_supported(field + ".patchType", Json(type), types));
+      return;
+    }
+    const std::string own = patch ? "jsonPatch" : "applyConfiguration";
+    const std::string other = patch ? "applyConfiguration" : "jsonPatch";
+    if (!is_set(mutation, own)) {
+      causes_.push_back(krm::field_required(
+          field + "." + own, "must be specified when patchType is " + std::string(type)));
+    } else if (const std::string_view text = trim(mutation.text({own, "expression"}));
+               text.empty()) {
+      causes_.push_back(krm::field_required(field + "." + own + ".expression"));
+    } else {
+      compile(environment_, text, text, patch ? ResultType::kPatch : ResultType::kObject, true,
+              field + "." + own + ".expression");
+    }
+    if (is_set(mutation, other)) {
+      causes_.push_back(
+          krm::field_invalid(field + "." + other, Json("{" + other + "}"),
+                             "must not be specified when patchType is " + std::string(type)));
+    }
+  }
+
   void annotation(const Json& annotation, const std::string& policy, const std::string& field) {
     const std::string key(annotation.text({"key"}));
     if (policy.empty()) {
@@ -324,16 +355,7 @@ void check_actions(const Json& spec, std::vector<Cause>& causes) {
   }
 }
 
-}  // namespace
-
-void validate_match_conditions(const Json& webhook, const std::string& field,
-                               std::vector<Cause>& causes) {
-  ExpressionCheck expressions(webhook, causes);
-  check_conditions(items(webhook, "matchConditions"), field, expressions, causes);
-}
-
-void validate_policy(const Json& policy, const Json* old, std::vector<Cause>& causes) {
-  const Json& spec = spec_of(policy);
+void check_policy_head(const Json& spec, std::vector<Cause>& causes) {
   static const Texts& failure_policies = *new Texts{"Fail", "Ignore"};
   const Json* failure = spec.find("failurePolicy");
   if (failure == nullptr || failure->is_null()) {
@@ -353,6 +375,52 @@ void validate_policy(const Json& policy, const Json* old, std::vector<Cause>& ca
       causes.push_back(krm::field_required("spec.matchConstraints.resourceRules"));
     }
   }
+}
+
+/// Nothing that is deleted can be changed.
+void check_mutating_operations(const Json* resources, const std::string& field,
+                               std::vector<Cause>& causes) {
+  static const Texts& known = *new Texts{"*", "CONNECT", "CREATE", "UPDATE"};
+  if (resources == nullptr || resources->is_null()) {
+    return;
+  }
+  for (const Json& rule : items(*resources, "resourceRules")) {
+    for (const Json& operation : items(rule, "operations")) {
+      if (!is_one_of(known, operation.as_string())) {
+        causes.push_back(
+            krm::field_not_supported(field + ".resourceRules.operations", operation, known));
+      }
+    }
+  }
+}
+
+/// What bindings of both kinds of policy have.
+void check_binding(const Json& spec, std::vector<Cause>& causes) {
+  const std::string_view policy = spec.text({"policyName"});
+  if (policy.empty()) {
+    causes.push_back(krm::field_required("spec.policyName"));
+  } else {
+    for (const std::string& fault : krm::check_dns1123_subdomain(policy)) {
+      causes.push_back(krm::field_invalid("spec.policyName", Json(policy), fault));
+    }
+  }
+  if (is_set(spec, "paramRef")) {
+    check_param_ref(*spec.find("paramRef"), causes);
+  }
+  validate_match_resources(spec.find("matchResources"), "spec.matchResources", causes);
+}
+
+}  // namespace
+
+void validate_match_conditions(const Json& webhook, const std::string& field,
+                               std::vector<Cause>& causes) {
+  ExpressionCheck expressions(webhook, causes);
+  check_conditions(items(webhook, "matchConditions"), field, expressions, causes);
+}
+
+void validate_policy(const Json& policy, const Json* old, std::vector<Cause>& causes) {
+  const Json& spec = spec_of(policy);
+  check_policy_head(spec, causes);
   ExpressionCheck expressions(spec, causes);
   const bool same_conditions = old != nullptr &&
                                same_member(spec, spec_of(*old), "matchConditions") &&
@@ -413,19 +481,47 @@ void validate_policy_status(const Json& policy, std::vector<Cause>& causes) {
 
 void validate_policy_binding(const Json& binding, std::vector<Cause>& causes) {
   const Json& spec = spec_of(binding);
-  const std::string_view policy = spec.text({"policyName"});
-  if (policy.empty()) {
-    causes.push_back(krm::field_required("spec.policyName"));
-  } else {
-    for (const std::string& fault : krm::check_dns1123_subdomain(policy)) {
-      causes.push_back(krm::field_invalid("spec.policyName", Json(policy), fault));
-    }
-  }
-  if (is_set(spec, "paramRef")) {
-    check_param_ref(*spec.find("paramRef"), causes);
-  }
-  validate_match_resources(spec.find("matchResources"), "spec.matchResources", causes);
+  check_binding(spec, causes);
   check_actions(spec, causes);
+}
+
+void validate_mutating_policy(const Json& policy, const Json* old, std::vector<Cause>& causes) {
+  static const Texts& reinvocations = *new Texts{"IfNeeded", "Never"};
+  const Json& spec = spec_of(policy);
+  check_policy_head(spec, causes);
+  check_mutating_operations(spec.find("matchConstraints"), "spec.matchConstraints", causes);
+  ExpressionCheck expressions(spec, causes);
+  const bool same_conditions = old != nullptr &&
+                               same_member(spec, spec_of(*old), "matchConditions") &&
+                               same_member(spec, spec_of(*old), "paramKind");
+  if (!same_conditions) {
+    check_conditions(items(spec, "matchConditions"), "spec.matchConditions", expressions, causes);
+  }
+  const Json::Array& variables = items(spec, "variables");
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    expressions.variable(variables[i], at("spec.variables", i));
+  }
+  const Json::Array& mutations = items(spec, "mutations");
+  if (mutations.empty()) {
+    causes.push_back(
+        krm::field_required("spec.mutations", "mutations must contain at least one item"));
+  }
+  for (std::size_t i = 0; i < mutations.size(); ++i) {
+    expressions.mutation(mutations[i], at("spec.mutations", i));
+  }
+  const std::string_view reinvocation = spec.text({"reinvocationPolicy"});
+  if (reinvocation.empty()) {
+    causes.push_back(krm::field_required("spec.reinvocationPolicy"));
+  } else if (!is_one_of(reinvocations, reinvocation)) {
+    causes.push_back(
+        krm::field_not_supported("spec.reinvocationPolicy", Json(reinvocation), reinvocations));
+  }
+}
+
+void validate_mutating_binding(const Json& binding, std::vector<Cause>& causes) {
+  const Json& spec = spec_of(binding);
+  check_binding(spec, causes);
+  check_mutating_operations(spec.find("matchResources"), "spec.matchResources", causes);
 }
 
 }  // namespace kintsugi::kinds

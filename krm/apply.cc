@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/strings.h"
 #include "krm/annotations.h"
 #include "krm/internal/apply_check.h"
 #include "krm/internal/apply_conflicts.h"
@@ -376,6 +377,50 @@ Expected<Json> apply_configuration(const OwnershipContext& context, bool force, 
     update_last_applied(wanted, object);
   }
   return object;
+}
+
+namespace {
+
+/// Where `value` states an atomic list, map or struct: all else in it would go.
+void find_atomics(const std::string& path, const Schema* schema, const Json& value,
+                  std::vector<std::string>& found) {
+  if (value.is_object() && schema != nullptr) {
+    if (schema->map_type == MapType::kAtomic) {
+      found.push_back(path);
+    }
+    for (const JsonMember& member : value.members()) {
+      if (const SchemaProperty* property = schema->property(member.key)) {
+        find_atomics(path + "." + member.key, property->schema.get(), member.value, found);
+      }
+    }
+  } else if (value.is_array()) {
+    if (schema == nullptr || schema->list_type == ListType::kAtomic) {
+      found.push_back(path);
+    }
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      find_atomics(path + "[" + std::to_string(i) + "]",
+                   schema == nullptr ? nullptr : schema->items.get(), value.items()[i], found);
+    }
+  }
+}
+
+}  // namespace
+
+Expected<Json> merge_applied(const Schema* schema, const Json& live, const Json& config) {
+  const auto refuse = [](const char* what, std::string_view why) {
+    return fail(Errc::kInvalid, std::string(what).append(why));
+  };
+  if (const Expected<void> typed = check_configuration(schema, config); !typed) {
+    return refuse("failed to convert patch object to typed object: ", typed.error().message());
+  }
+  std::vector<std::string> atomics;
+  find_atomics("", schema, config, atomics);
+  if (!atomics.empty()) {
+    return refuse("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: ",
+                  join(atomics, ", "));
+  }
+  Expected<Json> merged = merge_configuration(schema, live, config);
+  return merged ? std::move(merged) : refuse("failed to merge patch: ", merged.error().message());
 }
 
 }  // namespace kintsugi::krm

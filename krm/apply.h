@@ -25,6 +25,15 @@ namespace kintsugi::krm {
 [[nodiscard]] Expected<Json> apply_configuration(const OwnershipContext& context, bool force,
                                                  const Json& live, const Json& config);
 
+/// `live` with everything that `config` states, without owners: what a MutatingAdmissionPolicy
+/// does.
+/// @param schema  null: free form
+/// @error kInvalid  `failed to convert patch object to typed object: …`, `invalid
+///        ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.list`, `failed
+///        to merge patch: …`
+[[nodiscard]] Expected<Json> merge_applied(const Schema* schema, const Json& live,
+                                           const Json& config);
+
 /// Maps and lists that an apply took the last member of, but that somebody states, become empty.
 /// The reference makes them null, which custom kinds then refuse, so that such a member could never
 /// be given up (AM-250). Null that `config` states stays.

@@ -38,7 +38,7 @@ constexpr std::array<Row, 17> kTable = {{
 
 /// What shards ask of each other: replication, placement (controlplane/clusters/cluster_access.h)
 /// and registration in root.
-constexpr std::array<Row, 14> kShardTable = {{
+constexpr std::array<Row, 16> kShardTable = {{
     {"apis.kcp.io", "apiexports", kReads},
     {"apis.kcp.io", "apiresourceschemas", kReads},
     {"apis.kcp.io", "apiconversions", kLists},
@@ -47,6 +47,8 @@ constexpr std::array<Row, 14> kShardTable = {{
     {"tenancy.kcp.io", "workspacetypes", kReads},
     {kRbac, "clusterroles", kLists},
     {kRbac, "clusterrolebindings", kLists},
+    {kAdmission, "mutatingadmissionpolicies", kLists},
+    {kAdmission, "mutatingadmissionpolicybindings", kLists},
     {kAdmission, "mutatingwebhookconfigurations", kLists},
     {kAdmission, "validatingadmissionpolicies", kLists},
     {kAdmission, "validatingadmissionpolicybindings", kLists},

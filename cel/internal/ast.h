@@ -29,7 +29,7 @@ enum class ExprKind : std::uint8_t {
              ///< "_&&_" and "_||_" take two or more args
   kList,     ///< args, optional_entries
   kMap,      ///< args: key, value, key, value, …; optional_entries by pair
-  kStruct,   ///< name{…}: always an error of the checker
+  kStruct,   ///< name{…}; args: as kMap, the names of members are literals
   kFold,     ///< a macro over a list or map; args: range, start, condition, step, result
 };
 

@@ -20,8 +20,9 @@ struct Checked {
 
 /// Resolves names, picks overloads and sets Expr::type, folds constants and compiles literal
 /// patterns. Reports in cel-go's words. Cost: linear in the nodes.
+/// @param constructs  Object{…}, Object.spec{…}, JSONPatch{…} and jsonpatch.escapeKey() are known
 [[nodiscard]] Checked check(Expr& root, const Variables& variables,
-                            std::vector<SourceError>& errors);
+                            std::vector<SourceError>& errors, bool constructs = false);
 
 /// Literal arguments that can never work: patterns, durations, timestamps, formats, lists of
 /// several types. For expressions that check() took.

@@ -39,6 +39,7 @@ class ExpressionRun {
   Value function(const Expr& expr);
   Value list(const Expr& expr);
   Value map(const Expr& expr);
+  Value construct(const Expr& expr);
 
   // evaluator_chains.cc: names, and what is selected of their values.
   const Value& identifier(const Expr& expr);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kinds/policies/mutating/policy_mutations.h"
 #include "kinds/policies/webhooks/webhook_request.h"
 #include "krm/go_text.h"
 #include "krm/json_patch.h"
@@ -16,20 +17,37 @@ namespace {
 using apiserver::Changed;
 using krm::Json;
 
-/// One write on its way through the mutating webhooks, in one round or two.
+/// One write on its way through policies and webhooks that may change it, in one round or two.
 class MutatingRun : public std::enable_shared_from_this<MutatingRun> {
  public:
   MutatingRun(net::Loop& loop, Alive::Guard alive, apiserver::PendingWritePtr write,
-              std::shared_ptr<WebhookRequest> request,
+              std::shared_ptr<WebhookRequest> request, std::shared_ptr<PolicyMutations> policies,
               std::shared_ptr<const WebhookIndex::Webhooks> webhooks,
               std::function<void(Expected<Changed>)> done)
       : loop_(loop),
         alive_(std::move(alive)),
         write_(std::move(write)),
         request_(std::move(request)),
+        policies_(std::move(policies)),
         webhooks_(std::move(webhooks)),
         done_(std::move(done)) {}
 
+  /// A round.
+  void run() {
+    policies_->run(request_->round > 0, [self = shared_from_this()](Expected<bool> changed) {
+      if (!changed) {
+        self->done_(fail(std::move(changed.error())));
+        return;
+      }
+      if (*changed) {
+        self->changed_ = true;
+        self->ask_again();
+      }
+      self->go_on(0);
+    });
+  }
+
+ private:
   void run_from(std::size_t first) {
     for (std::size_t i = first; i < webhooks_->size(); ++i) {
       if (request_->round > 0 && !again_.contains(i)) {
@@ -51,13 +69,18 @@ class MutatingRun : public std::enable_shared_from_this<MutatingRun> {
     }
     if (request_->round == 0 && changed_) {
       request_->round = 1;
-      go_on(0);
+      run();
       return;
     }
-    done_(changed_ ? request_->forms().object() : Changed());
+    done_(changed_ ? request_->forms()->object() : Changed());
   }
 
- private:
+  /// Webhooks that were asked before the object changed are asked again.
+  void ask_again() {
+    again_.merge(asked_before_);
+    asked_before_.clear();
+  }
+
   /// In a turn of its own, as there may be many.
   void go_on(std::size_t next) {
     loop_.post([self = shared_from_this(), next] {
@@ -136,12 +159,12 @@ class MutatingRun : public std::enable_shared_from_this<MutatingRun> {
   }
 
   void taken(std::size_t i, Json object) {
-    const bool differs = !(object == *request_->forms().object());
+    const bool differs = !(object == *request_->forms()->object());
     if (differs) {
-      request_->forms().set_object(std::make_shared<const Json>(std::move(object)));
+      request_->forms()->set_object(std::make_shared<const Json>(std::move(object)));
       changed_ = true;
-      again_.merge(asked_before_);
-      asked_before_.clear();
+      ask_again();
+      policies_->object_changed();
     }
     finish(i, differs);
   }
@@ -173,6 +196,7 @@ class MutatingRun : public std::enable_shared_from_this<MutatingRun> {
   const Alive::Guard alive_;
   const apiserver::PendingWritePtr write_;
   const std::shared_ptr<WebhookRequest> request_;
+  const std::shared_ptr<PolicyMutations> policies_;
   const std::shared_ptr<const WebhookIndex::Webhooks> webhooks_;
   std::function<void(Expected<Changed>)> done_;
   WebhookRequest::Invocation asked_;
@@ -185,11 +209,16 @@ class MutatingRun : public std::enable_shared_from_this<MutatingRun> {
 
 void MutationAdmission::start(apiserver::ApiServer& server) {
   server_ = &server;
+  policies_.start(server);
   webhooks_.start(server);
 }
 
 bool MutationAdmission::may_change(const apiserver::PendingWrite& write) const {
-  return !webhooks_.empty() && scope_.includes(write) && webhooks_.has(scope_.cluster_of(write));
+  if ((webhooks_.empty() && policies_.empty()) || !scope_.includes(write)) {
+    return false;
+  }
+  const std::string rules = scope_.cluster_of(write);
+  return webhooks_.has(rules) || policies_.has(rules);
 }
 
 void MutationAdmission::mutate(const apiserver::PendingWritePtr& write, apiserver::Review review,
@@ -197,9 +226,14 @@ void MutationAdmission::mutate(const apiserver::PendingWritePtr& write, apiserve
   auto request = std::make_shared<WebhookRequest>(
       WebhookSurroundings{registry_, server_->reader(), authorizer_, *calls_}, write,
       std::move(review));
+  const std::string rules = scope_.cluster_of(*write);
+  auto policies = std::make_shared<PolicyMutations>(
+      PolicyMutations::Surroundings{loop_, alive_.weak(), registry_, server_->reader(),
+                                    authorizer_},
+      rules, policies_.hooks(rules), write, request->forms());
   std::make_shared<MutatingRun>(loop_, alive_.weak(), write, std::move(request),
-                                webhooks_.webhooks(scope_.cluster_of(*write)), std::move(done))
-      ->run_from(0);
+                                std::move(policies), webhooks_.webhooks(rules), std::move(done))
+      ->run();
 }
 
 }  // namespace kintsugi::kinds

@@ -10,14 +10,17 @@
 #include "auth/authorizer.h"
 #include "base/alive.h"
 #include "kinds/policies/internal/admission_scope.h"
+#include "kinds/policies/internal/policy_index.h"
+#include "kinds/policies/policy_names.h"
 #include "kinds/policies/webhooks/webhook_calls.h"
 #include "kinds/policies/webhooks/webhook_index.h"
 #include "net/loop.h"
 
 namespace kintsugi::kinds {
 
-/// Lets the mutating webhooks whose scope includes a write change it, one after another, and those
-/// with reinvocationPolicy IfNeeded once more when somebody has changed the object after them.
+/// Lets the MutatingAdmissionPolicies whose scope includes a write change it, then the mutating
+/// webhooks, one after another, and those with reinvocationPolicy IfNeeded once more when somebody
+/// has changed the object after them.
 /// Threads: one loop. Cost: a look-up a write in a cluster without any.
 class MutationAdmission final : public apiserver::AdmissionStep {
  public:
@@ -43,6 +46,7 @@ class MutationAdmission final : public apiserver::AdmissionStep {
   AdmissionScope scope_;
   std::shared_ptr<WebhookCalls> calls_;
   apiserver::ApiServer* server_ = nullptr;
+  MutatingPolicyIndex policies_{kMutatingPolicies, kMutatingPolicyBindings};
   WebhookIndex webhooks_{true};
   Alive alive_;
 };

@@ -44,8 +44,10 @@ struct Need {
 
 class ParamRights {
  public:
-  ParamRights(const apiserver::WriteContext& context, const apiserver::Registry& registry)
-      : context_(context), registry_(registry) {}
+  /// @param policies  plural of the kind that bindings refer to
+  ParamRights(const apiserver::WriteContext& context, const apiserver::Registry& registry,
+              std::string_view policies)
+      : context_(context), registry_(registry), policies_(policies) {}
 
   [[nodiscard]] std::optional<Need> of_policy(const Json& policy, const Json* old) const {
     const Json* kind = member(policy, "paramKind");
@@ -73,7 +75,7 @@ class ParamRights {
     const std::string_view verb = name.empty() ? "list" : "get";
     const std::string_view policy_name = binding.text({"spec", "policyName"});
     const std::optional<Json> policy =
-        context_.reader.get(context_.cluster, kAdmissionGroup, kPolicies, "", policy_name);
+        context_.reader.get(context_.cluster, kAdmissionGroup, policies_, "", policy_name);
     const Json* kind = policy ? member(*policy, "paramKind") : nullptr;
     Need need = kind == nullptr ? ask(verb, Json()) : ask(verb, *kind);
     need.attributes.name = name;
@@ -110,18 +112,22 @@ class ParamRights {
 
   const apiserver::WriteContext& context_;
   const apiserver::Registry& registry_;
+  std::string_view policies_;
 };
 
 }  // namespace
 
 apiserver::ResourcePtr with_param_check(apiserver::ResourcePtr kind, auth::Authorizer& authorizer,
                                         std::function<const apiserver::Registry&()> registry) {
-  const bool policy = kind->plural == kPolicies;
-  if (kind->group != kAdmissionGroup || (!policy && kind->plural != kPolicyBindings)) {
+  const bool policy = kind->plural == kPolicies || kind->plural == kMutatingPolicies;
+  const bool binding = kind->plural == kPolicyBindings || kind->plural == kMutatingPolicyBindings;
+  if (kind->group != kAdmissionGroup || (!policy && !binding)) {
     return kind;
   }
+  const std::string_view policies =
+      kind->plural == kMutatingPolicyBindings ? kMutatingPolicies : kPolicies;
   auto copy = std::make_shared<apiserver::ResourceDef>(*kind);
-  copy->hooks.admit = [&authorizer, registry = std::move(registry), policy,
+  copy->hooks.admit = [&authorizer, registry = std::move(registry), policy, policies,
                        validate = kind->hooks.validate, name = kind->kind](
                           const apiserver::WriteContext& context, const Json* object,
                           const Json* old, apiserver::Hooks::AdmitDone done) {
@@ -132,7 +138,7 @@ apiserver::ResourcePtr with_param_check(apiserver::ResourcePtr kind, auth::Autho
     }
     std::vector<Cause> causes;
     validate(context, *object, old, causes);
-    const ParamRights rights(context, registry());
+    const ParamRights rights(context, registry(), policies);
     std::optional<Need> need;
     if (causes.empty()) {  // validation has the better words
       need = policy ? rights.of_policy(*object, old) : rights.of_binding(*object);

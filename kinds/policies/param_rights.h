@@ -7,7 +7,7 @@
 
 namespace kintsugi::kinds {
 
-/// Who names parameters must be able to read them: a ValidatingAdmissionPolicy with a paramKind
+/// Who names parameters must be able to read them: an admission policy with a paramKind
 /// needs `get` on all of its objects, a binding with a paramRef `get` of the object, or `list`.
 /// Members of system:masters need nothing. Other kinds are returned as they are.
 /// @param registry  asked at each write; what it gives and the authorizer outlive the kind.

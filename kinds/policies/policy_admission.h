@@ -9,6 +9,7 @@
 #include "auth/authorizer.h"
 #include "kinds/policies/internal/admission_scope.h"
 #include "kinds/policies/internal/policy_index.h"
+#include "kinds/policies/policy_names.h"
 #include "net/loop.h"
 
 namespace kintsugi::kinds {
@@ -34,7 +35,7 @@ class PolicyAdmission final : public apiserver::AdmissionStep {
   auth::Authorizer& authorizer_;
   AdmissionScope scope_;
   apiserver::ApiServer* server_ = nullptr;
-  PolicyIndex policies_;
+  PolicyIndex policies_{kPolicies, kPolicyBindings};
 };
 
 }  // namespace kintsugi::kinds

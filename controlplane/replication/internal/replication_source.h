@@ -50,7 +50,7 @@ class ReplicationSource {
   [[nodiscard]] const std::string& shard() const noexcept { return shard_; }
 
  private:
-  static constexpr std::size_t kWide = 11;   // kinds followed in all clusters, Shards in root
+  static constexpr std::size_t kWide = 13;   // kinds followed in all clusters, Shards in root
   static constexpr std::size_t kRights = 2;  // kinds followed in some
   struct Feed;
   using FeedPtr = std::unique_ptr<Feed>;

@@ -1,10 +1,10 @@
 #include "kinds/policies/internal/policy_index.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "kinds/policies/internal/admission_scope.h"
-#include "kinds/policies/policy_names.h"
 
 namespace kintsugi::kinds {
 namespace {
@@ -23,20 +23,21 @@ Json essence(const Json& object) {
 
 }  // namespace
 
-void PolicyIndex::start(apiserver::ApiServer& server) {
-  subscriptions_ = follow_rules(server, kPolicies,
-                                [this](std::string_view cluster, std::string_view name,
-                                       const Json* object) { note_policy(cluster, name, object); });
-  for (std::shared_ptr<void>&each :
-       follow_rules(server, kPolicyBindings,
-                    [this](std::string_view cluster, std::string_view name, const Json*object) {
-                      note_binding(cluster, name, object);
-                    })) {
-    subscriptions_.push_back(std::move(each));
-  }
+template <class Compiled>
+void PolicyIndexOf<Compiled>::start(apiserver::ApiServer& server) {
+  const NoteRule of_policy = [this](std::string_view cluster, std::string_view name,
+                                    const Json* object) { note_policy(cluster, name, object); };
+  const NoteRule of_binding = [this](std::string_view cluster, std::string_view name,
+                                     const Json* object) { note_binding(cluster, name, object); };
+  subscriptions_ = follow_rules(server, policies_, of_policy);
+  std::vector<std::shared_ptr<void>> more = follow_rules(server, bindings_, of_binding);
+  subscriptions_.insert(subscriptions_.end(), std::make_move_iterator(more.begin()),
+                        std::make_move_iterator(more.end()));
 }
 
-void PolicyIndex::note_policy(std::string_view cluster, std::string_view name, const Json* object) {
+template <class Compiled>
+void PolicyIndexOf<Compiled>::note_policy(std::string_view cluster, std::string_view name,
+                                          const Json* object) {
   Cluster& known = clusters_[std::string(cluster)];
   const auto found = known.policies.find(name);
   if (object == nullptr) {
@@ -53,8 +54,9 @@ void PolicyIndex::note_policy(std::string_view cluster, std::string_view name, c
   changed(cluster, known);
 }
 
-void PolicyIndex::note_binding(std::string_view cluster, std::string_view name,
-                               const Json* object) {
+template <class Compiled>
+void PolicyIndexOf<Compiled>::note_binding(std::string_view cluster, std::string_view name,
+                                           const Json* object) {
   Cluster& known = clusters_[std::string(cluster)];
   if (object != nullptr) {
     known.bindings.insert_or_assign(std::string(name),
@@ -65,7 +67,8 @@ void PolicyIndex::note_binding(std::string_view cluster, std::string_view name,
   changed(cluster, known);
 }
 
-void PolicyIndex::changed(std::string_view name, Cluster& cluster) {
+template <class Compiled>
+void PolicyIndexOf<Compiled>::changed(std::string_view name, Cluster& cluster) {
   cluster.hooks.reset();
   cluster.bound = std::any_of(
       cluster.bindings.begin(), cluster.bindings.end(),
@@ -77,7 +80,8 @@ void PolicyIndex::changed(std::string_view name, Cluster& cluster) {
   }
 }
 
-bool PolicyIndex::has(std::string_view cluster) const {
+template <class Compiled>
+bool PolicyIndexOf<Compiled>::has(std::string_view cluster) const {
   if (clusters_.empty()) {
     return false;
   }
@@ -85,7 +89,9 @@ bool PolicyIndex::has(std::string_view cluster) const {
   return found != clusters_.end() && found->second.bound;
 }
 
-std::shared_ptr<const std::vector<PolicyIndex::Hook>> PolicyIndex::hooks(std::string_view cluster) {
+template <class Compiled>
+std::shared_ptr<const std::vector<typename PolicyIndexOf<Compiled>::Hook>>
+PolicyIndexOf<Compiled>::hooks(std::string_view cluster) {
   const auto found = clusters_.find(cluster);
   if (found == clusters_.end()) {
     return std::make_shared<const std::vector<Hook>>();
@@ -106,7 +112,7 @@ std::shared_ptr<const std::vector<PolicyIndex::Hook>> PolicyIndex::hooks(std::st
       continue;
     }
     if (policy.compiled == nullptr) {
-      policy.compiled = std::make_shared<const CompiledPolicy>(policy.object);
+      policy.compiled = std::make_shared<const Compiled>(policy.object);
     }
     hook.policy = policy.compiled;
     made->push_back(std::move(hook));
@@ -114,5 +120,8 @@ std::shared_ptr<const std::vector<PolicyIndex::Hook>> PolicyIndex::hooks(std::st
   known.hooks = std::move(made);
   return known.hooks;
 }
+
+template class PolicyIndexOf<CompiledPolicy>;
+template class PolicyIndexOf<MutatingPolicy>;
 
 }  // namespace kintsugi::kinds

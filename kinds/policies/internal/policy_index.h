@@ -9,20 +9,26 @@
 #include "apiserver/server.h"
 #include "base/strings.h"
 #include "kinds/policies/internal/compiled_policy.h"
+#include "kinds/policies/mutating/mutating_policy.h"
 
 namespace kintsugi::kinds {
 
-/// The ValidatingAdmissionPolicies of every logical cluster with their bindings, as they were last
+/// The policies of one kind of every logical cluster with their bindings, as they were last
 /// committed: a change counts when its event has come to the loop. Policies are compiled when a
 /// request first meets them, once per spec. Threads: one loop.
-class PolicyIndex {
+template <class Compiled>
+class PolicyIndexOf {
  public:
+  using CompiledPtr = std::shared_ptr<const Compiled>;
+  /// @param policies, bindings  plurals of their kinds
+  PolicyIndexOf(std::string_view policies, std::string_view bindings)
+      : policies_(policies), bindings_(bindings) {}
   /// Reads what is there and follows changes. @param server outlives this.
   void start(apiserver::ApiServer& server);
 
   /// A policy with its bindings, in the order of their names.
   struct Hook {
-    CompiledPolicyPtr policy;
+    CompiledPtr policy;
     std::vector<PolicyBindingPtr> bindings;
   };
   [[nodiscard]] bool empty() const noexcept { return clusters_.empty(); }
@@ -34,7 +40,7 @@ class PolicyIndex {
  private:
   struct Policy {
     krm::Json object;  ///< metadata.name and spec
-    CompiledPolicyPtr compiled;
+    CompiledPtr compiled;
   };
   struct Cluster {
     std::map<std::string, Policy, std::less<>> policies;
@@ -46,8 +52,13 @@ class PolicyIndex {
   void note_binding(std::string_view cluster, std::string_view name, const krm::Json* object);
   void changed(std::string_view name, Cluster& cluster);
 
+  std::string_view policies_, bindings_;
   StringMap<Cluster> clusters_;
   std::vector<std::shared_ptr<void>> subscriptions_;
 };
+using PolicyIndex = PolicyIndexOf<CompiledPolicy>;
+using MutatingPolicyIndex = PolicyIndexOf<MutatingPolicy>;
+extern template class PolicyIndexOf<CompiledPolicy>;
+extern template class PolicyIndexOf<MutatingPolicy>;
 
 }  // namespace kintsugi::kinds

@@ -64,7 +64,7 @@ class WebhookRequest : public std::enable_shared_from_this<WebhookRequest> {
   /// Rounds of the request so far, for annotations.
   int round = 0;
 
-  [[nodiscard]] WriteForms& forms() { return *forms_; }
+  [[nodiscard]] const std::shared_ptr<WriteForms>& forms() { return forms_; }
   [[nodiscard]] apiserver::PendingWrite& write() { return *write_; }
   /// Of several values of one key the first stays.
   void annotate(std::string key, std::string value);

@@ -217,7 +217,8 @@ TEST_F(UnreachableWebhooks, WhenAConfigurationIsWrong_AM334_EveryFaultIsTold) {
            R"("operations":["FOO"],"resources":["*/*","a"],"scope":"Foo"}]}]})"));
   ASSERT_EQ(refused.status(), 422);
   std::string fields;
-  for (const Json& cause : refused.json().at({"details", "causes"})->items()) {
+  const Json status = refused.json();
+  for (const Json& cause : status.at({"details", "causes"})->items()) {
     fields += std::string(cause.text({"field"})).substr(sizeof("webhooks[0].") - 1) + " ";
   }
   EXPECT_EQ(fields,

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apiserver/admission.h"
+#include "apiserver/resource.h"
+#include "auth/authorizer.h"
+#include "base/alive.h"
+#include "base/error.h"
+#include "kinds/policies/internal/access_cache.h"
+#include "kinds/policies/internal/evaluate.h"
+#include "kinds/policies/internal/params.h"
+#include "kinds/policies/internal/policy_index.h"
+#include "kinds/policies/internal/policy_request.h"
+#include "kinds/policies/internal/write_subject.h"
+#include "krm/json.h"
+#include "net/loop.h"
+
+namespace kintsugi::kinds {
+
+/// What the MutatingAdmissionPolicies of one write do to it, in one round or two. Threads: one
+/// loop. Lifetime: shared by what it waits for.
+class PolicyMutations : public std::enable_shared_from_this<PolicyMutations> {
+ public:
+  /// What they work with; all outlive it.
+  struct Surroundings {
+    net::Loop& loop;
+    Alive::Guard alive;
+    const apiserver::Registry& registry;
+    const apiserver::ObjectReader& reader;
+    auth::Authorizer& authorizer;
+  };
+  using Hooks = std::shared_ptr<const std::vector<MutatingPolicyIndex::Hook>>;
+  /// @param rules  the logical cluster whose policies, bindings and parameters hold
+  /// @param forms  has the object, and gets what becomes of it
+  PolicyMutations(Surroundings around, std::string rules, Hooks hooks,
+                  apiserver::PendingWritePtr write, std::shared_ptr<WriteForms> forms);
+
+  /// One round: of all, or of those that are to be asked again. `done` at once or later, with
+  /// whether the object has changed. @error is the answer; its Status is noted
+  void run(bool again, std::function<void(Expected<bool>)> done);
+  /// Somebody else has changed the object: those with IfNeeded that were asked are asked again.
+  void object_changed();
+
+ private:
+  struct Invocation {
+    MutatingPolicyPtr policy;
+    PolicyBindingPtr binding;
+    GroupVersionName resource;
+    std::optional<krm::Json> params;
+    std::string key;  ///< of policy, binding and parameter
+  };
+  [[nodiscard]] std::vector<Invocation> find();
+  struct Fault {
+    std::string text;
+    bool of_configuration = false;
+  };
+  void failed(const MutatingPolicy& policy, const PolicyBinding* binding, std::string_view why,
+              bool configuration = false);
+  void begin(std::size_t i);
+  void go_on(std::size_t i);
+  void mutate(std::size_t i, std::size_t step, int rounds);
+  void apply(std::size_t i, std::size_t step, const apiserver::ServedKindPtr& kind,
+             const krm::Json& shown, krm::Json made);
+  void finish();
+  [[nodiscard]] PolicyInput input(const Invocation& invocation, const WriteForms::Form& form,
+                                  const krm::Json* object, const krm::Json* request);
+  [[nodiscard]] krm::Json document(const Invocation& invocation, const WriteForms::Form& form,
+                                   bool matched) const;
+
+  const Surroundings around_;
+  const std::string rules_;
+  const Hooks hooks_;
+  const apiserver::PendingWritePtr write_;
+  const std::shared_ptr<WriteForms> forms_;
+  const PolicyRequest request_;
+  WriteSubject subject_;
+  const std::shared_ptr<AccessCache> access_;
+  std::function<void(Expected<bool>)> done_;
+  std::optional<krm::Json> namespace_document_;
+  std::vector<Invocation> invocations_;
+  std::vector<Fault> faults_;
+  bool again_ = false, changed_ = false, invocation_changed_ = false;
+  std::set<std::string> asked_before_, asked_again_;  ///< keys
+};
+
+}  // namespace kintsugi::kinds
