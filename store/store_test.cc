@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "store/raise.h"
 #include "store/testing/test_store.h"
 
 namespace kintsugi::store {
@@ -107,6 +108,22 @@ TEST_P(StoreContract, WhenAnotherKeyHasToBeUnchanged_ItIsComparedAndNotWritten) 
   EXPECT_FALSE(nothing->conflict);
   EXPECT_EQ(nothing->revision, 4U);
   EXPECT_EQ(store_->current(), 4U);
+}
+
+TEST_P(StoreContract, WhenItIsRaised_GR603_RevisionsAndHistoryGoOnBehindTheNumber) {
+  write(*store_, put("a", "1"));
+  EXPECT_EQ(write(*store_, put("b", "2"), raise_to(1'000)), 1'001U);
+  EXPECT_EQ(store_->current(), 1'001U);
+  EXPECT_EQ(write(*store_, put("a", "3")), 1'002U);
+  EXPECT_EQ(write(*store_, put("b", "4"), raise_to(5)), 1'003U);
+  EXPECT_EQ(store_->get(kRaiseKey).error().code(), Errc::kNotFound);
+  const auto changes = store_->changes("", 1, 10);
+  ASSERT_TRUE(changes);
+  EXPECT_THAT(describe(changes->events),
+              ElementsAre("1001 +b=2 (@0/1001)", "1002 +a=3 (1@1/1)", "1003 +b=4 (2@1001/1001)"));
+  EXPECT_EQ(changes->complete_to, 1'003U);
+  EXPECT_THAT(rows(*store_, {"", "", 500}), ElementsAre("a=1@1/1"));
+  EXPECT_EQ(store_->commit_wait({raise_to(9'000)})->revision, 1'003U);  // it writes nothing
 }
 
 TEST_P(StoreContract, WhenTransactionHasManyOps_TheyShareOneRevisionInOrder) {

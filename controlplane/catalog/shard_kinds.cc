@@ -7,6 +7,7 @@
 #include "controlplane/admission/cached_resource_admission.h"
 #include "controlplane/admission/export_admission.h"
 #include "controlplane/admission/logical_cluster_admission.h"
+#include "controlplane/admission/migration_admission.h"
 #include "controlplane/admission/workspace_admission.h"
 #include "controlplane/admission/workspace_type_admission.h"
 #include "controlplane/internal/names.h"
@@ -97,6 +98,12 @@ apiserver::ResourcePtr api_bindings(const ShardKindContext& context) {
                           apiserver::Hooks::AdmitDone done) {
     approve_binding(may_escalate ? nullptr : &authorizer, write, object, old, std::move(done));
   };
+  return std::make_shared<const apiserver::ResourceDef>(std::move(def));
+}
+
+apiserver::ResourcePtr migrations() {
+  apiserver::ResourceDef def = *migration_kind();
+  def.hooks.approve = approve_migration;
   return std::make_shared<const apiserver::ResourceDef>(std::move(def));
 }
 

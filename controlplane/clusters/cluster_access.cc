@@ -143,6 +143,10 @@ void ShardClusterAccess::local(apiserver::ApiServer::WriteRequest message, Done 
 void ShardClusterAccess::get(const std::string& shard, const std::string& cluster, Got done) {
   if (shard == own_) {
     later([this, cluster, done = std::move(done)] {
+      if (has_left_ && has_left_(cluster)) {
+        done(fail(Errc::kUnavailable, "the logical cluster has moved"));
+        return;
+      }
       done(server_.reader().get(cluster, kCoreGroup, kLogicalClusters, "", kClusterName));
     });
     return;

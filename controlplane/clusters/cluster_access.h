@@ -43,6 +43,11 @@ class ShardClusterAccess final : public ClusterAccess {
   ShardClusterAccess(net::Loop& loop, apiserver::ApiServer& server, const RootView& root,
                      std::string own, std::shared_ptr<net::TlsContext> tls);
   ~ShardClusterAccess() override;
+  /// Which clusters have left this shard: it does not know them, and does not say that they are
+  /// gone.
+  void use(std::function<bool(const std::string& cluster)> has_left) {
+    has_left_ = std::move(has_left);
+  }
 
   void get(const std::string& shard, const std::string& cluster, Got done) override;
   void create(const std::string& shard, const std::string& cluster, krm::Json object,
@@ -51,9 +56,11 @@ class ShardClusterAccess final : public ClusterAccess {
               Done done) override;
   void probe(const std::string& shard, std::function<void(bool up)> done) override;
 
- private:
   using Answered = std::function<void(Expected<net::FetchResponse>)>;
+  /// Any question to another shard. @error (in done) also kUnavailable: it is not known
   void send(const std::string& shard, net::FetchRequest request, Answered done);
+
+ private:
   void local(apiserver::ApiServer::WriteRequest request, Done done);
   void later(std::function<void()> function);
   void forget_unused();
@@ -63,6 +70,7 @@ class ShardClusterAccess final : public ClusterAccess {
   const RootView& root_;
   std::string own_;
   std::shared_ptr<net::TlsContext> tls_;
+  std::function<bool(const std::string&)> has_left_;
   std::map<std::string, std::unique_ptr<net::Upstream>> upstreams_;  // by base URL
   std::map<std::uint64_t, std::unique_ptr<net::Call>> calls_;
   std::uint64_t next_call_ = 0;

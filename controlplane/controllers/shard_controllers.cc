@@ -74,10 +74,17 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
                          {store, parts.root(), [tls = params.client_tls](const std::string& url) {
                             return replication_upstream(url, tls);
                           }}) {
+  access_.use([&moves = parts.moves()](const std::string& cluster) {
+    const Fence* fence = moves.fence(cluster);
+    return fence != nullptr && fence->left;
+  });
   if (store::Books* books = store.books()) {
     quotas_ = std::make_unique<WorkspaceQuotas>(*books, params.quotas);
   }
   if (params.name == kRootCluster) {
+    migrations_ = std::make_unique<MigrationController>(
+        context_,
+        MigrationController::Params{params.name, access_, parts.root(), parts.move_steps()});
     bootstrap_ = std::make_unique<Bootstrap>(context_, bootstrap_objects(params.name),
                                              [this] { registration_.kick(); });
   }
@@ -104,6 +111,9 @@ void ShardControllers::start() {
   types_.start();
   default_bindings_.start();
   scheduler_.start();
+  if (migrations_ != nullptr) {
+    migrations_->start();
+  }
   replicator_.start();
   cached_replicator_.start(parts_.server());
   parts_.index().listen([this](const ClusterInfo* now, const ClusterInfo* before) {
@@ -114,6 +124,9 @@ void ShardControllers::start() {
   });
   for (const std::string& cluster : parts_.index().names()) {
     clusters_.add_cluster(cluster);
+  }
+  for (const std::string& cluster : parts_.moves().departed()) {
+    clusters_.add_cluster(cluster);  // what was not swept yet when it left
   }
   if (bootstrap_ != nullptr) {
     bootstrap_->start();
@@ -130,6 +143,9 @@ void ShardControllers::on_content(std::string_view cluster, bool deleting) {
   // Also for one that is being deleted: namespaces and definitions need their controllers to go.
   common_.add_cluster(cluster);
   scheduler_.add_cluster(cluster);
+  if (migrations_ != nullptr) {
+    migrations_->add_cluster(cluster);
+  }
   bindings_.add_cluster(cluster);
   claims_.add_cluster(cluster);
   if (!deleting) {

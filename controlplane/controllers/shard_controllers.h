@@ -10,6 +10,7 @@
 #include "controlplane/controllers/internal/default_bindings.h"
 #include "controlplane/controllers/internal/identity_controller.h"
 #include "controlplane/controllers/internal/logical_cluster_controller.h"
+#include "controlplane/controllers/internal/migration_controller.h"
 #include "controlplane/controllers/internal/workspace_scheduler.h"
 #include "controlplane/controllers/internal/workspace_type_controller.h"
 #include "controlplane/internal/bootstrap.h"
@@ -52,6 +53,7 @@ class ShardControllers {
   WorkspaceTypeController types_;
   DefaultBindings default_bindings_;
   WorkspaceScheduler scheduler_;
+  std::unique_ptr<MigrationController> migrations_;  // on the root shard
   ShardRegistration registration_;
   Replicator replicator_;
   CachedReplicator cached_replicator_;

@@ -29,6 +29,10 @@ inline constexpr std::string_view kCacheGroup = "cache.kcp.io";
 inline constexpr std::string_view kCachedResources = "clustercachedresources";
 inline constexpr std::string_view kCachedSlices = "clustercachedresourceendpointslices";
 
+inline constexpr std::string_view kMigrationGroup = "migration.kcp.io";
+inline constexpr std::string_view kMigrations = "logicalclustermigrations";
+inline constexpr std::string_view kClusterDumps = "logicalclusterdumps";
+
 inline constexpr std::string_view kRootCluster = "root";
 inline constexpr std::string_view kClusterName = "cluster";  ///< of every LogicalCluster
 

@@ -10,6 +10,7 @@
 #include "auth/effective_users.h"
 #include "auth/own_roles.h"
 #include "base/strings.h"
+#include "controlplane/admission/migration_admission.h"
 #include "controlplane/admission/privileges.h"
 #include "controlplane/controllers/home_workspace.h"
 #include "controlplane/internal/names.h"
@@ -134,6 +135,19 @@ std::optional<bool> decided_by_role(const auth::Attributes& attributes) noexcept
 void PhaseAuthorizer::authorize(const auth::Attributes& attributes, Done done) {
   if (const std::optional<bool> allowed = decided_by_role(attributes)) {
     done(auth::Decision{*allowed, *allowed ? "" : "access denied"});
+    return;
+  }
+  if (has_just_left_ && !attributes.is_resource && attributes.verb == "access" &&
+      has_just_left_(attributes.cluster)) {
+    done(auth::Decision{true, {}});
+    return;
+  }
+  if (is_denied_migration(attributes)) {
+    if (attributes.resource == kClusterDumps) {
+      done(fail(denied_dump()));
+    } else {
+      done(auth::Decision{false, "access denied"});
+    }
     return;
   }
   if (is_systems_status(attributes)) {

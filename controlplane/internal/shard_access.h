@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -29,11 +30,17 @@ class PhaseAuthorizer final : public auth::Authorizer {
  public:
   PhaseAuthorizer(const ClusterIndex& index, auth::Authorizer& inner)
       : index_(index), inner_(inner) {}
+  /// Which logical clusters have just left this shard: nobody is told that there is nothing of that
+  /// name, as long as not everybody knows where it went.
+  void use(std::function<bool(std::string_view cluster)> has_just_left) {
+    has_just_left_ = std::move(has_just_left);
+  }
   void authorize(const auth::Attributes& attributes, Done done) override;
 
  private:
   const ClusterIndex& index_;
   auth::Authorizer& inner_;
+  std::function<bool(std::string_view)> has_just_left_;
 };
 
 /// Whether somebody in `groups` fulfils an annotation krm::kRequiredGroupsAnnotation: "a,b;c" means

@@ -134,6 +134,8 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       in_root_([this](std::string_view group, std::string_view resource, std::string_view hash) {
         return root_.is_identity(group, resource, hash);
       }),
+      move_steps_(loop, {params.name, store,
+                         [this]() -> const apiserver::ObjectReader& { return server_->reader(); }}),
       grace_(loop, [this] { return replication_->is_complete(); }),
       drain_timer_(loop),
       abuse_timer_(loop),
@@ -156,6 +158,7 @@ ShardLoop::~ShardLoop() {
   local_root_.reset();
   rights_changes_.clear();
   other_rights_.stop();
+  moves_.stop();
   replication_views_->stop();
   schema_views_->stop();
   lifecycle_views_->stop();
@@ -214,6 +217,7 @@ void ShardLoop::make_views() {
              [this](const ViewRequest& request) { return schema_views_->resolve(request); });
   replication_views_ = std::make_unique<ReplicationViews>(ReplicationViews::Sources{
       *registry_, catalog_, bindings_, virtuals_, index_, authorizer_, rbac_});
+  views_.add("moves", [this](const ViewRequest& request) { return move_view_.resolve(request); });
   views_.add("replication",
              [this](const ViewRequest& request) { return replication_views_->resolve(request); });
 }
@@ -231,9 +235,12 @@ std::string ShardLoop::rules_of(const apiserver::PendingWrite& write) const {
 
 void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   apiserver::ServerParams params{
-      loop_,       store_,
-      *registry_,  authenticator_,
-      authorizer_, views_.wrap(replication_views_->wrap(make_cluster_resolver(index_))),
+      loop_,
+      fenced_,
+      *registry_,
+      authenticator_,
+      authorizer_,
+      moves_.wrap(views_.wrap(replication_views_->wrap(make_cluster_resolver(index_)))),
       {}};
   params.server_address = params_.address;
   params.audit = params_.audit;
@@ -307,6 +314,8 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   export_views_->start(*server_);
   schema_views_->start(*server_);
   replication_views_->start(*server_);
+  authorizer_.use([this](std::string_view cluster) { return moves_.has_just_left(cluster); });
+  moves_.start(*server_, [this](std::string_view cluster) { end_watches(cluster); });
   rbac_.start(*server_);
   other_rights_.start(*server_);
   for (const char* resource : {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}) {

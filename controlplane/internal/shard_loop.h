@@ -21,6 +21,10 @@
 #include "controlplane/controllers/workspace_types.h"
 #include "controlplane/internal/shard_access.h"
 #include "controlplane/internal/shard_handler.h"
+#include "controlplane/moves/fenced_store.h"
+#include "controlplane/moves/move_book.h"
+#include "controlplane/moves/move_steps.h"
+#include "controlplane/moves/move_view.h"
 #include "controlplane/replication/replicated_rights.h"
 #include "controlplane/replication/replication.h"
 #include "controlplane/replication/replication_grace.h"
@@ -72,6 +76,8 @@ class ShardLoop {
   [[nodiscard]] ApiCatalog& catalog() noexcept { return catalog_; }
   [[nodiscard]] const BoundKinds& bound_kinds() const noexcept { return bound_; }
   [[nodiscard]] BindingIndex& bindings() noexcept { return bindings_; }
+  [[nodiscard]] MoveBook& moves() noexcept { return moves_; }
+  [[nodiscard]] MoveSteps& move_steps() noexcept { return move_steps_; }
   [[nodiscard]] const IdentityCheck& identities_in_root() const noexcept { return in_root_; }
   [[nodiscard]] const WorkspaceTypeLookup& types() const noexcept { return types_; }
   /// Null on the root shard.
@@ -99,6 +105,7 @@ class ShardLoop {
 
   net::Loop& loop_;
   store::Store& store_;
+  FencedStore fenced_{store_};
   const ShardServerParams& params_;
   std::shared_ptr<const ReplicationReport> replication_;
   ClusterIndex index_;
@@ -120,6 +127,9 @@ class ShardLoop {
   IdentityCheck in_root_;
   BindingIndex bindings_{catalog_};
   VirtualResources virtuals_{bound_};
+  MoveBook moves_;
+  MoveSteps move_steps_;
+  MoveView move_view_{move_steps_};
   std::unique_ptr<kinds::StaticPlusCrdRegistry> own_kinds_;
   std::unique_ptr<ShardRegistry> registry_;
   std::unique_ptr<LifecycleViews> lifecycle_views_;

@@ -32,6 +32,9 @@ api_export_endpoint_slice_kind();  ///< apis.kcp.io/v1alpha1 apiexportendpointsl
 cached_resource_kind();  ///< cache.kcp.io/v1alpha1 clustercachedresources
 /// cache.kcp.io/v1alpha1 clustercachedresourceendpointslices
 [[nodiscard]] apiserver::ResourcePtr cached_slice_kind();
+/// migration.kcp.io/v1alpha1 logicalclustermigrations, and what shards ask each other
+[[nodiscard]] apiserver::ResourcePtr migration_kind();
+[[nodiscard]] apiserver::ResourcePtr cluster_dump_kind();
 [[nodiscard]] apiserver::ResourcePtr partition_kind();  ///< topology.kcp.io/v1alpha1 partitions
 [[nodiscard]] apiserver::ResourcePtr
 partition_set_kind();  ///< topology.kcp.io/v1alpha1 partitionsets

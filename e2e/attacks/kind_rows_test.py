@@ -345,19 +345,38 @@ class Bindings(Case):
 
 
 class Others(Case):
-    def test_KK_200_KK_202_KK_210_KK_212_KK_215_KK_T101_KK_T102_kinds_that_there_are_not(self):
-        for group, kinds in (("cache.kcp.io", ("clustercachedresources", "clustercachedresourceendpointslices", "cachedresources", "cachedobjects")),
-                             ("migration.kcp.io", ("logicalclustermigrations", "logicalclusterdumps")),
+    def test_KK_215_kinds_that_there_are_not(self):
+        for group, kinds in (("cache.kcp.io", ("cachedresources", "cachedobjects")),
                              ("tenancy.kcp.io", ("thisworkspaces", "clusterworkspaces")), ("workload.kcp.io", ("synctargets",))):
             for kind in kinds:
                 path = f"/apis/{group}/v1alpha1/{kind}"
-                body = {"apiVersion": f"{group}/v1alpha1", "kind": "X", "metadata": {"name": "x"}, "spec": {"logicalCluster": "root", "destinationShard": "x"}}
+                body = {"apiVersion": f"{group}/v1alpha1", "kind": "X", "metadata": {"name": "x"}, "spec": {}}
                 for client in (trust.ann, trust.admin, trust.system):
                     self.assertEqual(client.get(path).status, 404, path)
                     for method, target in (("POST", path), ("PUT", f"{path}/x"), ("DELETE", f"{path}/x")):
                         self.assertEqual(client.request(method, target, body).status, 404, (method, target))
                 stranger = trust.up.user_client("mallory", path=trust.home)
                 self.assertEqual(stranger.request("POST", path, body).status, 403)
+
+    def test_KK_200_KK_202_KK_T101_what_is_offered_is_the_tenants_own(self):
+        path = "/apis/cache.kcp.io/v1alpha1/clustercachedresources"
+        body = {"apiVersion": "cache.kcp.io/v1alpha1", "kind": "ClusterCachedResource", "metadata": {"name": "x"},
+                "spec": {"version": "v1", "resource": "secrets"}}
+        for client in (trust.ann, trust.admin, trust.system):
+            self.told(client.request("POST", path + DRY, body), 403, 'spec: Invalid value: "secrets": resource cannot be cached')
+        body["spec"]["resource"] = "namespaces"
+        self.assertEqual(trust.ann.request("POST", path + DRY, body).status, 201)
+        self.assertEqual(trust.up.user_client("mallory", path=trust.home).request("POST", path, body).status, 403)
+
+    def test_KK_210_KK_211_KK_212_KK_T102_nobody_moves_what_is_his(self):
+        for kind, others in (("logicalclustermigrations", 404), ("logicalclusterdumps", 403)):
+            path = f"/apis/migration.kcp.io/v1alpha1/{kind}"
+            body = {"apiVersion": "migration.kcp.io/v1alpha1", "kind": "X", "metadata": {"name": "x"},
+                    "spec": {"logicalCluster": "root", "destinationShard": "x", "step": "page", "migration": "x"}}
+            for client, code in ((trust.ann, 403), (trust.up.user_client("mallory", path=trust.home), 403), (trust.admin, others),
+                                 (trust.system, others)):
+                for method, target in (("GET", path), ("POST", path), ("PUT", f"{path}/x"), ("DELETE", f"{path}/x")):
+                    self.assertEqual(client.request(method, target, body).status, code, (method, target))
 
     def test_KK_220_namespaces_that_a_cluster_always_has(self):
         trust.ann.must("POST", "/api/v1/namespaces", {"metadata": {"name": "kube-public"}})

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "store/internal/transaction.h"
+#include "store/raise.h"
 
 namespace kintsugi::store {
 
@@ -92,6 +93,7 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
       return CommitResult{0, true, i, actual, {}};
     }
   }
+  const Revision revision = next_revision(current_, ops);
   std::erase_if(ops, [](const Op& op) { return op.only_expected; });
   for (std::size_t i = 0; books_.is_open() && i < ops.size(); ++i) {
     const Version* before = live(ops[i].key);
@@ -104,7 +106,6 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
     return CommitResult{0, false, 0, 0, excess};
   }
   books_.publish();
-  const Revision revision = current_ + 1;
   for (Op& op : ops) {
     const Version* before = live(op.key);
     if (before == nullptr && op.type == EventType::kDelete) {

@@ -10,6 +10,7 @@
 #include "apiserver/keys.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "controlplane/catalog/cached_resources.h"
 #include "controlplane/clusters/trust.h"
 #include "controlplane/controllers/internal/conditions.h"
 #include "controlplane/controllers/internal/resource_locks.h"
@@ -426,7 +427,8 @@ void LogicalClusterController::sweep(const std::string& cluster, Finished finish
       break;
     }
     start = resource + '\x01';  // behind every key of this resource
-    if (apiserver::parse_stored_resource(resource).group == kinds::kReplicaGroup) {
+    if (apiserver::parse_stored_resource(resource).group == kinds::kReplicaGroup ||
+        !offered_by(resource).empty()) {
       continue;  // the cluster may live on another shard
     }
     store::RangeQuery rows;

@@ -375,7 +375,7 @@ void WorkspaceScheduler::remove_cluster_of(const JobPtr& job) {
   params_.access.get(
       job->shard, job->cluster, alive_.guard([this, job](Expected<std::optional<Json>> found) {
         if (!found) {
-          wait(job, kLongestRemoval);
+          find_moved(job);
           return;
         }
         if (!*found || !job->owns(**found)) {
@@ -390,6 +390,11 @@ void WorkspaceScheduler::remove_cluster_of(const JobPtr& job) {
             job->shard, job->cluster, apiserver::uid_of(**found),
             alive_.guard([this, job](Expected<void>) { wait(job, kLongestRemoval); }));
       }));
+}
+
+/// Its shard does not answer, or says that it has moved (GR-601). Where it is found is a fact then.
+void WorkspaceScheduler::find_moved(const JobPtr& job) {
+  find_own(job, [this, job](bool, bool) { wait(job, kLongestRemoval); });
 }
 
 /// Shows how far the logical cluster is, and waits for its end.

@@ -72,6 +72,7 @@ class WorkspaceScheduler final : public apiserver::ControllerBase {
   void remove(const JobPtr& job);
   void publish_removal(const JobPtr& job, const krm::Json& logical_cluster);
   void remove_cluster_of(const JobPtr& job);
+  void find_moved(const JobPtr& job);
   void release(const JobPtr& job);
 
   /// Looks again soon, later and later while nothing changes.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "store/lmdb/internal/reader.h"
+#include "store/raise.h"
 
 namespace kintsugi::store {
 namespace {
@@ -78,7 +79,7 @@ Expected<CommitResult> Group::apply(const std::vector<Op>& ops) {
   if (auto excess = books_.is_open() ? enter(ops, befores) : std::nullopt) {
     return CommitResult{0, false, 0, 0, excess};
   }
-  const Revision revision = state_.revision + 1;
+  const Revision revision = next_revision(state_.revision, ops);
   std::uint32_t index = 0;
   for (std::size_t i = 0; i < ops.size() && failed_ == 0; ++i) {
     if (is_change(ops[i], befores[i])) {
@@ -86,6 +87,7 @@ Expected<CommitResult> Group::apply(const std::vector<Op>& ops) {
     }
   }
   state_.revision = revision;
+  ++commits_;
   return CommitResult{revision, false, 0, 0, {}};
 }
 

@@ -31,6 +31,8 @@ class Group {
   /// Non-zero: LMDB's code that broke the LMDB transaction.
   [[nodiscard]] int failed() const noexcept { return failed_; }
   [[nodiscard]] const layout::State& state() const noexcept { return state_; }
+  /// Transactions that have changed something.
+  [[nodiscard]] std::uint64_t commits() const noexcept { return commits_; }
   /// Events of all applied transactions, in order.
   [[nodiscard]] std::vector<Event>& events() noexcept { return events_; }
 
@@ -51,6 +53,7 @@ class Group {
   layout::State state_;
   std::uint64_t limit_;
   BookKeeper& books_;
+  std::uint64_t commits_ = 0;
   int failed_ = 0;
   std::vector<Event> events_;
 };

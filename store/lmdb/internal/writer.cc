@@ -432,7 +432,7 @@ void Writer::commit_group(Items& items, std::size_t from, std::size_t to) {
   if (changed) {
     books_.publish();
     books_due_ = false;
-    shared_.commits += group.state().revision - state_.revision;
+    shared_.commits += group.commits();
     publish(group.state().revision, std::move(group.events()));
     state_ = group.state();
     if (!tick_at_) {

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apiserver/server.h"
+#include "base/strings.h"
+#include "store/store.h"
+
+/// Logical clusters that leave this shard or came to it (KK-210 to KK-214, GR-601).
+namespace kintsugi::controlplane {
+
+/// Rows about moves lie under these resource names in one cluster that nobody can address, named by
+/// the logical cluster that moves.
+inline constexpr std::string_view kMovesCluster = "system:moves";
+/// On the origin, from the stop of writes on: {migration, to, left}. While it is there no write of
+/// the cluster is committed: each one expects that it is not.
+inline constexpr std::string_view kFences = "fences.facts";
+/// On the destination: {migration, from, phase: arriving, arrived or abandoned, at [unix s]}. The
+/// revision of a row that says "arrived" is that of the whole cluster's arrival.
+inline constexpr std::string_view kArrivals = "arrivals.facts";
+/// On the destination: pages of the copy that is not complete, by their numbers.
+inline constexpr std::string_view kIncoming = "incoming.facts";
+
+[[nodiscard]] std::string move_key(std::string_view resource, std::string_view cluster);
+
+struct Fence {
+  std::string migration, to;
+  bool left = false;    ///< the destination has it
+  std::int64_t at = 0;  ///< since when [unix s]
+};
+struct Arrival {
+  std::string migration, from, phase;
+  std::int64_t at = 0;           ///< [unix s]
+  store::Revision revision = 0;  ///< of the row
+};
+[[nodiscard]] Fence read_fence(const krm::Json& row);
+[[nodiscard]] Arrival read_arrival(const krm::Json& row);
+
+/// What of it every request has to know. One instance per loop, fed by ApiServer::on_change.
+/// Threads: its loop.
+class MoveBook {
+ public:
+  /// Reads what is stored and follows every change. The server must outlive this or stop().
+  /// @param closed  called with a cluster that is fenced from now on.
+  void start(apiserver::ApiServer& server, std::function<void(std::string_view cluster)> closed);
+  void stop() noexcept { subscriptions_.clear(); }
+
+  [[nodiscard]] const Fence* fence(std::string_view cluster) const;
+  [[nodiscard]] const Arrival* arrival(std::string_view cluster) const;
+  /// It left less than a minute ago: not everybody knows yet where it is.
+  [[nodiscard]] bool has_just_left(std::string_view cluster) const;
+  /// The clusters that have left.
+  [[nodiscard]] std::vector<std::string> departed() const;
+  /// The resolver that keeps everybody but XLCA and shards out of what is fenced (KK-214), and
+  /// tells those to list again who come with revisions of the shard where a cluster was before.
+  /// @error kUnavailable, kExpired
+  [[nodiscard]] apiserver::ClusterResolver wrap(apiserver::ClusterResolver clusters) const;
+
+ private:
+  [[nodiscard]] Expected<void> check(std::string_view cluster, const http::RequestHead& head,
+                                     std::string_view rest, const auth::UserInfo& user) const;
+  void note_fence(std::string_view cluster, const krm::Json* row);
+  void note_arrival(std::string_view cluster, const krm::Json* row, store::Revision revision);
+
+  StringMap<Fence> fences_;
+  StringMap<Arrival> arrivals_;
+  std::function<void(std::string_view)> closed_;
+  std::vector<std::shared_ptr<void>> subscriptions_;
+};
+
+}  // namespace kintsugi::controlplane
