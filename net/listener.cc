@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "net/internal/read_turns.h"
 #include "net/internal/server_connection.h"
 #include "net/port_claim.h"
 
@@ -106,13 +107,15 @@ class ListenerImpl final : public Listener,
   const ListenerParams& params() const noexcept override { return params_; }
   ListenerStats& counters() noexcept override { return totals_; }
   http::Handler& handler() noexcept override { return handler_; }
+  ReadTurns& read_turns() noexcept override { return turns_; }
+  void on_waiting() noexcept override { loop_.mark_dirty(*this); }
   void on_handshake_bytes(ServerConnection& connection) noexcept override;
   void on_handshake_end(ServerConnection& connection, bool success) noexcept override;
   void on_protocol_error() noexcept override { ++totals_.protocol_errors; }
   void on_connection_end(ServerConnection& connection) noexcept override;
 
  private:
-  void flush() noexcept override;  // a few handshakes
+  void flush() noexcept override;  // a few handshakes, and who waits to be read
   Expected<void> bind_unix();
   Expected<void> bind_tcp();
   void adopt(int fd, const Address& address);
@@ -130,6 +133,7 @@ class ListenerImpl final : public Listener,
   std::uint16_t port_ = 0;
   bool is_unix_ = false;
   bool waiting_ = false;  // connections may be in the backlog that nobody announces again
+  ReadTurns turns_;
   std::vector<std::unique_ptr<ServerConnection>> connections_;
   std::deque<ServerConnection*> ready_;        // their handshakes, in turn
   std::vector<ServerConnection*> handshakes_;  // all that run, the oldest first
@@ -380,7 +384,10 @@ void ListenerImpl::flush() noexcept {
     connection.waits = false;
     connection.go_on();
   }
-  if (!ready_.empty()) {
+  while (ReadTurns::Reader* const reader = turns_.next(loop_.now())) {
+    static_cast<ServerConnection*>(reader)->go_on();
+  }
+  if (!ready_.empty() || turns_.has_waiting()) {
     loop_.mark_dirty(*this);
   }
 }
@@ -401,6 +408,7 @@ void ListenerImpl::on_connection_end(ServerConnection& connection) noexcept {
   totals_.bytes_in += connection.transport().bytes_in();
   totals_.bytes_out += connection.transport().bytes_out();
   connection.place.reset();
+  turns_.leave(connection);
   if (connection.waits) {
     std::erase(ready_, &connection);
   }

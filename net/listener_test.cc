@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -153,6 +154,47 @@ TEST(PlainListener, WhenTheClientEndsWithItsLastBytes_TheEndIsSeen) {
   ASSERT_TRUE(fixture.until([&] {
     return fixture.server.closed.size() == 1 && fixture.listener->stats().connections == 0;
   }));
+}
+
+/// Counts the requests that begin in each turn.
+struct TurnCounter final : http::Handler {
+  explicit TurnCounter(Loop& l) : loop(l) {}
+  std::unique_ptr<http::RequestHandler> on_request(http::RequestHead head,
+                                                   http::ResponseStream& stream) noexcept override {
+    ++turns[loop.now()];
+    return inner.on_request(std::move(head), stream);
+  }
+  Loop& loop;
+  testing::TestServer inner;
+  std::map<TimePoint, std::size_t> turns;
+};
+
+TEST(PlainListener, SE083_WhenOneHasManyConnections_ATurnBeginsSomeOfTheirRequests) {
+  constexpr std::size_t kClients = 200;
+  Loop loop("test");
+  TurnCounter counter(loop);
+  ListenerParams params;
+  params.book = std::make_shared<ConnectionBook>(ConnectionLimits());
+  const auto listener = testing::must(Listener::open(loop, std::move(params), counter));
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (std::size_t i = 0; i < kClients; ++i) {
+    clients.push_back(std::make_unique<RawClient>(listener->port()));
+  }
+  ASSERT_TRUE(run_until(loop, [&] { return listener->stats().connections == kClients; }));
+  for (int round = 1; round <= 3; ++round) {
+    for (const auto& client : clients) {  // all has come before the loop looks
+      client->received.clear();
+      client->send("GET /small HTTP/1.1\r\nhost: a\r\n\r\n");
+    }
+    ASSERT_TRUE(run_until(loop, [&] {
+      return std::all_of(clients.begin(), clients.end(),
+                         [](const auto& one) { return one->got("hello"); });
+    })) << "nobody is forgotten";
+  }
+  EXPECT_GE(counter.turns.size(), 3 * kClients / 64);
+  for (const auto& [turn, begun] : counter.turns) {
+    EXPECT_LE(begun, 64U);
+  }
 }
 
 TEST(PlainListener, WhenOnAUnixSocket_Answers) {

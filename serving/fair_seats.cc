@@ -11,6 +11,10 @@ namespace kintsugi::serving {
 namespace {
 
 constexpr std::size_t kMostNames = 8'192;
+/// A turn of a loop that has taken so long begins no more than kAlways: whoever comes meanwhile is
+/// heard after it (SE-005).
+constexpr Duration kTurn = std::chrono::microseconds(500);
+constexpr std::size_t kAlways = 4;
 
 }  // namespace
 
@@ -93,7 +97,7 @@ bool FairSeats::may_begin() noexcept {
     turn_ = now;
     begun_ = 0;
   }
-  return begun_ < queues_.limits().per_turn;
+  return begun_ < kAlways || (begun_ < queues_.limits().per_turn && Clock::now() - turn_ < kTurn);
 }
 
 bool FairSeats::sit_if_quiet(Seat& seat, Level level) noexcept {
@@ -191,14 +195,14 @@ void FairSeats::left() {
 void FairSeats::pump() {
   pumping_ = false;
   const Alive::Guard alive = alive_.weak();
-  const std::size_t most = queues_.limits().per_turn;
-  std::size_t begun = 0;
-  while (most == 0 || begun < most) {
+  bool more = true;  // may get a seat now
+  while (may_begin()) {
     FairQueues::Ticket* const ticket = queues_.next(loop_.now());
-    if (ticket == nullptr) {
+    more = ticket != nullptr;
+    if (!more) {
       break;
     }
-    ++begun;
+    ++begun_;
     if (const auto then = std::exchange(static_cast<Seat*>(ticket)->then_, nullptr)) {
       then({});
     }
@@ -215,7 +219,7 @@ void FairSeats::pump() {
       return;
     }
   }
-  if (most != 0 && begun == most) {
+  if (more) {
     left();  // in the next turn
   }
   timer_.cancel();

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kBufferBytes = 256 * 1024;  ///< collected before a list is streamed
 constexpr std::size_t kChunkBytes = 64 * 1024;    ///< read from the store at a time
 constexpr std::size_t kQueueBytes = 256 * 1024;   ///< unsent before reading stops
-constexpr std::size_t kScanBudget = 8'192;        ///< entries looked at in one turn
+constexpr std::size_t kScanBudget = 2'048;        ///< entries looked at in one step
 constexpr std::size_t kConvertedAtOnce = 200;     ///< objects in one review of a webhook
 
 constexpr std::string_view kInconsistent =
@@ -38,6 +38,7 @@ struct ListPlan {
   ObjectEncoder encoder;
   SelectionPtr selection;
   std::string prefix;
+  bool one_key = false;  ///< `prefix` is a whole key
   std::string start;
   store::Revision at = 0;
   std::size_t limit = 0;  ///< 0: none
@@ -49,6 +50,15 @@ struct ListPlan {
   /// Items of other versions are converted by a webhook before they are encoded.
   [[nodiscard]] bool converts() const noexcept { return encoder.kind()->def->webhook != nullptr; }
 };
+
+/// This turn of the loop has time for one more step of a list that takes many: others do not wait
+/// for all of them (SE-005). The first that asks in a turn is always told so.
+bool has_time(const net::Loop& loop) noexcept {
+  constexpr Duration kSteps = milliseconds(1);
+  thread_local TimePoint stepped_in{};
+  const TimePoint turn = loop.now();
+  return std::exchange(stepped_in, turn) != turn || Clock::now() - turn < kSteps;
+}
 
 /// Reads a list step by step: items into `out`.
 class ListCursor {
@@ -101,6 +111,9 @@ class ListCursor {
     Expected<void> failure;
     bool stopped = false;
     const auto visit = [&](const store::EntryView& entry) {
+      if (plan_->one_key && entry.key != plan_->prefix) {
+        return false;  // it would have come first
+      }
       if (is_full() || budget == 0) {
         next_ = entry.key;
         stopped = true;
@@ -200,8 +213,13 @@ class ListProducer final : public Producer {
   /// Lets others in between two chunks; on_drained does not come when the queue never filled.
   void yield() {
     server_.loop().post([this, alive = std::weak_ptr<char>(alive_)] {
-      if (!alive.expired()) {
+      if (alive.expired()) {
+        return;
+      }
+      if (has_time(server_.loop())) {
         produce();
+      } else {
+        yield();
       }
     });
   }
@@ -226,6 +244,8 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
   ListCursor cursor;
   std::string items;
   std::unique_ptr<ListCursor> ahead;  ///< looks for the page's end when the buffer is full
+  std::string count_from;             ///< what follows the page is counted from here on
+  std::int64_t remaining = -1;        ///< so far; -1: it is not counted
 
   /// Formats other than JSON need the whole document.
   [[nodiscard]] bool needs_all() const {
@@ -265,9 +285,8 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
       fail_with(done.error());
       return;
     }
-    const ListCursor& end = ahead != nullptr ? *ahead : cursor;
-    if (end.is_done()) {
-      finish(end);
+    if (end().is_done()) {
+      end_page();
     } else if (ahead == nullptr && items.size() >= kBufferBytes && !needs_all()) {
       if (plan->limit == 0) {
         stream(plan->encoder.list_head(plan->at, "", -1));
@@ -308,33 +327,79 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
             self->plan->encoder.append_item_object(self->items, std::move(object));
           }
           if (self->cursor.is_done()) {
-            self->finish(self->cursor);
+            self->end_page();
           } else {
             self->collect_converted();
           }
         });
   }
 
-  void again() {
-    request->server.loop().post([self = shared_from_this()] { self->step(); });
+  /// Where the page ends, once it is known.
+  [[nodiscard]] const ListCursor& end() const noexcept {
+    return ahead != nullptr ? *ahead : cursor;
   }
 
-  void finish(const ListCursor& end) {
+  void again() { in_a_later_turn(&ListJob::step); }
+
+  /// In one that has time for it.
+  void in_a_later_turn(void (ListJob::*go_on)()) {
+    request->server.loop().post([self = shared_from_this(), go_on] {
+      if (self->request->is_gone()) {
+        return;
+      }
+      if (has_time(self->request->server.loop())) {
+        (self.get()->*go_on)();
+      } else {
+        self->in_a_later_turn(go_on);
+      }
+    });
+  }
+
+  void end_page() {
+    if (end().has_more() && plan->selection->is_all()) {
+      remaining = 0;
+      count_from = end().after_last();
+      count();
+    } else {
+      finish();
+    }
+  }
+
+  /// What follows may be a million objects.
+  void count() {
+    std::size_t budget = kScanBudget;
+    bool stopped = false;
+    const auto visit = [&](const store::EntryView& entry) {
+      stopped = budget == 0;
+      if (stopped) {
+        count_from = entry.key;
+        return false;
+      }
+      --budget;
+      ++remaining;
+      return true;
+    };
+    if (!request->server.store().range({plan->prefix, count_from, plan->at}, visit)) {
+      remaining = -1;
+      stopped = false;
+    }
+    if (stopped) {
+      in_a_later_turn(&ListJob::count);
+    } else {
+      finish();
+    }
+  }
+
+  void finish() {
     std::string token_text;
-    std::int64_t remaining = -1;
-    if (end.has_more()) {
+    if (end().has_more()) {
       ContinueToken token;
       token.revision = static_cast<std::int64_t>(plan->at);
-      const std::string& next = end.after_last();
+      const std::string& next = end().after_last();
       token.start = position_in(plan->encoder.kind()->storage_name,
                                 std::string_view(next).substr(0, next.size() - 1));
       token.start += '\0';
       token_text = plan->seal(request->server, token);
-      if (plan->selection->is_all()) {
-        const Expected<std::uint64_t> count =
-            request->server.store().count({plan->prefix, next, plan->at});
-        remaining = count ? static_cast<std::int64_t>(*count) : -1;
-      }
     }
     std::string text = plan->encoder.list_head(plan->at, token_text, remaining);
     if (ahead != nullptr) {
@@ -438,6 +503,13 @@ void handle_list(const RequestPtr& request, const Target& target) {
   auto plan = std::make_shared<ListPlan>(ObjectEncoder(target.kind, request->form, *include),
                                          std::move(*selection));
   plan->prefix = collection_prefix(target.kind->storage_name, request->cluster, target.ns);
+  if (!target.name.empty() && !wildcard && (!target.kind->def->namespaced || !target.ns.empty())) {
+    if (auto key =
+            object_key(target.kind->storage_name, request->cluster, target.ns, target.name)) {
+      plan->prefix = std::move(*key);
+      plan->one_key = true;
+    }
+  }
   if (options->resource_version != "0") {
     plan->limit = static_cast<std::size_t>(options->limit);
   }

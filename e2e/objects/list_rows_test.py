@@ -9,6 +9,7 @@ import threading
 import unittest
 
 import kit
+import raw_h2
 from rows import Case, Stream, config_map, definition, gear, names_of, schema, secret, version_of
 
 CORE = "/api/v1/namespaces"
@@ -200,6 +201,27 @@ class Applies(Case):
 
 
 class Lists(Case):
+    def test_AM_086_SE_005_what_follows_a_page_is_counted_whole_in_steps(self):
+        maps, most, made = space("many"), 4_500, 0
+        with raw_h2.Connection(root) as connection:  # more than a list looks at in one step
+            while made < most:
+                with connection.at_once():
+                    streams = []
+                    for made in range(made + 1, made + 101):
+                        streams.append(connection.open("POST", maps, [("content-type", "application/json")], end=False))
+                        connection.data(streams[-1], json.dumps(config_map(f"m-{made:05}")).encode(), end=True)
+                self.assertTrue(connection.until(lambda all_of=streams: all(s.over for s in all_of)))
+                self.assertEqual({s.status for s in streams}, {201})
+        page = root.must("GET", maps + "?limit=1")["metadata"]
+        there = len(root.must("GET", maps)["items"])
+        self.assertGreaterEqual(there, most)
+        self.assertEqual(page["remainingItemCount"], there - 1)
+        page = root.must("GET", maps + "?limit=2000&continue=" + page["continue"])["metadata"]
+        self.assertEqual(page["remainingItemCount"], there - 2_001)
+        self.assertEqual(names_of(root.must("GET", maps + "?limit=5&fieldSelector=metadata.name%3Dm-00007")), ["m-00007"])
+        self.assertEqual(names_of(root.must("GET", maps + "?fieldSelector=metadata.name%3Dm-0000")), [])
+        self.assertEqual(names_of(root.must("GET", maps + "?fieldSelector=metadata.name%3Dm-00007,metadata.name!%3Dm-00007")), [])
+
     def three(self, name):
         """Objects a and b, the version of that state, and c after it."""
         secrets = space(name, "secrets")

@@ -54,7 +54,7 @@ void Connection::on_ready(bool readable, bool writable) noexcept {
     transport_.writable();
     loop_.mark_dirty(*this);
   }
-  if (readable && (stage_ != Stage::kHandshake || !puts_off_handshake())) {
+  if (readable && !puts_off_reading()) {
     read_now();
   }
 }

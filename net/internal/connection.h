@@ -53,8 +53,8 @@ class Connection : public FdHandler, public Loop::Flushable, public http::Sessio
   /// Reads what has come.
   void read_now() noexcept;
 
-  /// Bytes of a handshake have come. True: they are read later, by read_now().
-  [[nodiscard]] virtual bool puts_off_handshake() noexcept { return false; }
+  /// Bytes have come. True: they are read later, by read_now().
+  [[nodiscard]] virtual bool puts_off_reading() noexcept { return false; }
 
   /// TLS is up (or there is none): make the session, or wait for bytes.
   virtual void on_established() noexcept = 0;

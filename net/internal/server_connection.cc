@@ -26,8 +26,15 @@ void ServerConnection::start(SslPtr ssl) {
   begin(std::move(ssl));
 }
 
-bool ServerConnection::puts_off_handshake() noexcept {
-  owner_->on_handshake_bytes(*this);
+bool ServerConnection::puts_off_reading() noexcept {
+  if (stage() == Stage::kHandshake) {
+    owner_->on_handshake_bytes(*this);
+    return true;
+  }
+  if (stage() != Stage::kOpen || owner_->read_turns().may_read(*this, loop_.now())) {
+    return false;
+  }
+  owner_->on_waiting();
   return true;
 }
 
@@ -46,6 +53,9 @@ void ServerConnection::on_established() noexcept {
   if (!count_in()) {
     shut(Errc::kClosed);
     return;
+  }
+  if (place != nullptr && !exempt_) {
+    owner_->read_turns().join(*this, payer());
   }
   established_at_ = loop_.now();
   check_in(pace());
@@ -122,7 +132,9 @@ void ServerConnection::on_bytes(std::string_view bytes) noexcept {
     on_bytes(first);
     return;
   }
+  const std::uint64_t before = session_->requests();
   feed(bytes);
+  ReadTurns::count(*this, session_->requests() - before, bytes.size());
   if (!session_->head_started()) {
     head_since_ = TimePoint{};
   } else if (head_since_ == TimePoint{}) {

@@ -6,6 +6,7 @@
 
 #include "http/handler.h"
 #include "net/internal/connection.h"
+#include "net/internal/read_turns.h"
 #include "net/listener.h"
 
 namespace kintsugi::net {
@@ -16,6 +17,10 @@ class ServerConnectionOwner {
   [[nodiscard]] virtual const ListenerParams& params() const noexcept = 0;
   [[nodiscard]] virtual http::Handler& handler() noexcept = 0;
   [[nodiscard]] virtual ListenerStats& counters() noexcept = 0;
+  /// Whose requests are read in a turn; go_on() is to be called when it is a connection's turn.
+  [[nodiscard]] virtual ReadTurns& read_turns() noexcept = 0;
+  /// It waits there.
+  virtual void on_waiting() noexcept = 0;
   /// Bytes of its handshake have come: go_on() is to be called once, when it is its turn.
   virtual void on_handshake_bytes(class ServerConnection& connection) noexcept = 0;
   virtual void on_handshake_end(class ServerConnection& connection, bool success) noexcept = 0;
@@ -27,7 +32,7 @@ class ServerConnectionOwner {
 };
 
 /// One accepted connection: handshake, choice of protocol, identity, deadlines.
-class ServerConnection final : public Connection {
+class ServerConnection final : public Connection, public ReadTurns::Reader {
  public:
   ServerConnection(Loop& loop, int fd, ServerConnectionOwner& owner, http::PeerInfo peer);
 
@@ -36,7 +41,7 @@ class ServerConnection final : public Connection {
   /// The listener is going away: no further call to it.
   void abandon() noexcept { owner_ = nullptr; }
   [[nodiscard]] bool in_handshake() const noexcept { return stage() == Stage::kHandshake; }
-  /// Goes on with the handshake.
+  /// Reads what has come.
   void go_on() noexcept { read_now(); }
   std::size_t index = 0;                         ///< the owner's
   bool waits = false;                            ///< the owner's: for go_on()
@@ -58,7 +63,7 @@ class ServerConnection final : public Connection {
   void give_up() noexcept { shut(Errc::kDeadline); }
 
  private:
-  bool puts_off_handshake() noexcept override;
+  bool puts_off_reading() noexcept override;
   void on_established() noexcept override;
   void on_bytes(std::string_view bytes) noexcept override;
   void on_dead(Errc cause, bool handshake) noexcept override;

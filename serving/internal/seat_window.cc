@@ -8,7 +8,7 @@ namespace {
 constexpr Duration kPeriod = milliseconds(50);
 constexpr std::size_t kAnswers = 8;       // fewer tell nothing
 constexpr Duration kQuiet = seconds(10);  // so long the time without waiting is believed
-constexpr Duration kSlack = milliseconds(4);
+constexpr Duration kSlack = milliseconds(1);
 
 }  // namespace
 
