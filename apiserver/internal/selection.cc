@@ -110,7 +110,7 @@ const krm::Json* Candidate::object(const ServedKind& kind) {
 
 Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& options,
                                        std::string_view ns, std::string_view name,
-                                       krm::Selector visible) {
+                                       krm::Selector visible, krm::Selector known) {
   auto selection = std::make_shared<Selection>();
   Expected<krm::Selector> labels = krm::Selector::parse_asked(options.label_selector);
   if (!labels) {
@@ -128,20 +128,21 @@ Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& op
   selection->kind_ = std::move(kind);
   selection->labels_ = std::move(*labels);
   selection->visible_ = std::move(visible);
+  selection->known_ = std::move(known);
   selection->fields_ = std::move(*fields);
   selection->ns_ = ns;
   selection->name_ = name;
   return SelectionPtr(std::move(selection));
 }
 
-bool Selection::matches(Candidate& candidate) const {
+bool Selection::fits(Candidate& candidate, const krm::Selector& visible) const {
   if (!candidate.is_readable()) {
     return false;
   }
   if ((!ns_.empty() && candidate.ns() != ns_) || (!name_.empty() && candidate.name() != name_)) {
     return false;
   }
-  if (!visible_.empty() && !visible_.matches(candidate.labels())) {
+  if (!visible.empty() && !visible.matches(candidate.labels())) {
     return false;
   }
   if (!fields_.empty()) {
@@ -165,6 +166,11 @@ bool Selection::matches(Candidate& candidate) const {
 krm::Selector visible_labels(const std::shared_ptr<View>& view, std::string_view cluster,
                              const ResourceDef& def) {
   return view == nullptr ? krm::Selector() : view->visible(cluster, def);
+}
+
+krm::Selector known_labels(const std::shared_ptr<View>& view, std::string_view cluster,
+                           const ResourceDef& def) {
+  return view == nullptr ? krm::Selector() : view->known(cluster, def);
 }
 
 bool is_visible(const std::shared_ptr<View>& view, std::string_view cluster, const ResourceDef& def,

@@ -47,31 +47,37 @@ class Candidate {
 class Selection {
  public:
   /// @param ns, name filters beyond the key range, "" = none.
-  /// @param visible  labels of what a view shows (View::visible).
+  /// @param visible, known  labels of what a view shows (View::visible, View::known).
   /// @error kBadRequest selectors that do not parse, fields that the kind does not know.
-  [[nodiscard]] static Expected<std::shared_ptr<const Selection>> make(ServedKindPtr kind,
-                                                                       const ListOptions& options,
-                                                                       std::string_view ns,
-                                                                       std::string_view name,
-                                                                       krm::Selector visible = {});
+  [[nodiscard]] static Expected<std::shared_ptr<const Selection>> make(
+      ServedKindPtr kind, const ListOptions& options, std::string_view ns, std::string_view name,
+      krm::Selector visible = {}, krm::Selector known = {});
 
   /// Everything in the key range; then remainingItemCount can be counted.
   [[nodiscard]] bool is_all() const noexcept {
     return ns_.empty() && name_.empty() && labels_.empty() && fields_.empty() && visible_.empty();
   }
-  [[nodiscard]] bool matches(Candidate& candidate) const;
+  [[nodiscard]] bool matches(Candidate& candidate) const { return fits(candidate, visible_); }
+  /// It does not match, and its coming to match is no news of an object.
+  [[nodiscard]] bool knows(Candidate& candidate) const {
+    return !known_.empty() && fits(candidate, known_);
+  }
 
  private:
+  [[nodiscard]] bool fits(Candidate& candidate, const krm::Selector& visible) const;
+
   ServedKindPtr kind_;
   std::string ns_, name_;
-  krm::Selector labels_, visible_;
+  krm::Selector labels_, visible_, known_;
   krm::FieldSelector fields_;
 };
 using SelectionPtr = std::shared_ptr<const Selection>;
 
-/// Labels that a request's view asks for (View::visible), none without a view.
+/// Labels that a request's view asks for (View::visible, View::known), none without a view.
 [[nodiscard]] krm::Selector visible_labels(const std::shared_ptr<View>& view,
                                            std::string_view cluster, const ResourceDef& def);
+[[nodiscard]] krm::Selector known_labels(const std::shared_ptr<View>& view,
+                                         std::string_view cluster, const ResourceDef& def);
 /// Whether this stored value exists for a view.
 [[nodiscard]] bool is_visible(const std::shared_ptr<View>& view, std::string_view cluster,
                               const ResourceDef& def, std::string_view key, std::string_view value);
