@@ -35,16 +35,18 @@ constexpr std::array<Row, 17> kTable = {{
     {"authentication.k8s.io", "selfsubjectreviews", "create"},
 }};
 
-/// What shards ask of each other: replication, placement (controlplane/clusters/cluster_access.h)
-/// and registration in root.
-constexpr std::array<Row, 7> kShardTable = {{
+/// What shards ask of each other: replication, placement (controlplane/clusters/cluster_access.h),
+/// registration in root, and whether a token's account exists.
+constexpr std::array<Row, 9> kShardTable = {{
     {"apis.kcp.io", "apiexports", kReads},
     {"apis.kcp.io", "apiresourceschemas", kReads},
     {"tenancy.kcp.io", "workspacetypes", kReads},
+    {"tenancy.kcp.io", "workspaceauthenticationconfigurations", kReads},
     {kRbac, "clusterroles", kLists},
     {kRbac, "clusterrolebindings", kLists},
     {"core.kcp.io", "logicalclusters", "get,create,delete"},
     {"core.kcp.io", "shards", "get,list,watch,create,update"},
+    {"authentication.k8s.io", "tokenreviews", "create"},
 }};
 
 bool is_among(std::string_view verbs, std::string_view verb) noexcept {

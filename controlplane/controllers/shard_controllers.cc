@@ -104,6 +104,7 @@ void ShardControllers::start() {
   for (const std::string& cluster : parts_.index().names()) {
     clusters_.add_cluster(cluster);
   }
+  common_.add_cluster(std::string(kLocalAdminCluster));
   if (bootstrap_ != nullptr) {
     bootstrap_->start();
   } else {

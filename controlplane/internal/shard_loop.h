@@ -14,12 +14,15 @@
 #include "controlplane/catalog/bound_kinds.h"
 #include "controlplane/catalog/shard_registry.h"
 #include "controlplane/clusters/cluster_index.h"
+#include "controlplane/clusters/peer_shards.h"
 #include "controlplane/clusters/root_view.h"
 #include "controlplane/controllers/binding_policy.h"
 #include "controlplane/controllers/home_workspace.h"
 #include "controlplane/controllers/workspace_types.h"
 #include "controlplane/internal/shard_access.h"
+#include "controlplane/internal/shard_accounts.h"
 #include "controlplane/internal/shard_handler.h"
+#include "controlplane/internal/type_tokens.h"
 #include "controlplane/replication/replicated_rights.h"
 #include "controlplane/replication/replication.h"
 #include "controlplane/replication/replication_grace.h"
@@ -75,6 +78,7 @@ class ShardLoop {
   [[nodiscard]] RemoteRootFeed* remote_root() noexcept { return remote_root_.get(); }
 
  private:
+  [[nodiscard]] ShardAccounts::Params account_params();
   void make_registry();
   void make_server(std::function<Expected<void>()> ready);
   void make_views();
@@ -103,7 +107,10 @@ class ShardLoop {
   WorkspaceTypeLookup types_;
   HomeWorkspaces homes_;
   std::shared_ptr<auth::ServiceAccountTokens> tokens_;
+  PeerShards peers_;
+  ShardAccounts known_accounts_;
   std::shared_ptr<auth::TokenAuthenticator> accounts_;
+  std::shared_ptr<TypeTokens> type_tokens_;
   kinds::RbacAuthorizer rbac_;
   ReplicatedRights other_rights_;
   BoundKinds bound_;

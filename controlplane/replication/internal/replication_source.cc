@@ -23,13 +23,15 @@ constexpr Kind kKinds[] = {
     {"apiexports", "/apis/apis.kcp.io/v1alpha2/apiexports"},
     {"apiresourceschemas", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"},
     {"workspacetypes", "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"},
+    {"workspaceauthenticationconfigurations",
+     "/apis/tenancy.kcp.io/v1alpha1/workspaceauthenticationconfigurations"},
     {"shards", "/apis/core.kcp.io/v1alpha1/shards"},
     {"clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterroles"},
     {"clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"},
 };
 constexpr std::size_t kExports = 0;
 constexpr std::size_t kTypes = 2;
-constexpr std::size_t kShardObjects = 3;
+constexpr std::size_t kShardObjects = 4;
 
 constexpr Duration kLongestRest = seconds(1);         // of the few lists of all clusters
 constexpr Duration kLongestRightsRest = seconds(10);  // of the many of one; woken on recovery
