@@ -41,10 +41,18 @@ class View {
                                                            const ResourceDef& /*def*/) const {
     return nullptr;
   }
+  /// Objects with such labels are known already when they become visible: a watch sees that as
+  /// MODIFIED in place of ADDED. Empty: none.
+  [[nodiscard]] virtual krm::Selector known(std::string_view /*cluster*/,
+                                            const ResourceDef& /*def*/) const {
+    return {};
+  }
   /// Changes or refuses what is about to be stored, in the storage version, after Hooks::prepare.
   /// `old` null on create. Not called for deletes.
   [[nodiscard]] virtual Expected<void> prepare(const WriteContext& context, const ResourceDef& def,
                                                krm::Json& object, const krm::Json* old) const = 0;
+  /// Whether an error of its authorizer, no denial, is said as plain text rather than in a Status.
+  [[nodiscard]] virtual bool is_plain(const Error& /*error*/) const { return false; }
   /// As whom an allowed request goes on: hooks, reviews and the audit log see this user, while the
   /// authorizer is asked about the one who came. nullopt: as oneself.
   [[nodiscard]] virtual std::optional<auth::UserInfo> acts_as(

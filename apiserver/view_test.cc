@@ -35,6 +35,10 @@ class HidingView final : public View, public Registry, public auth::Authorizer {
   krm::Selector visible(std::string_view, const ResourceDef& def) const override {
     return def.plural == "configmaps" ? *krm::Selector::parse("shown=yes") : krm::Selector();
   }
+  krm::Selector known(std::string_view, const ResourceDef&) const override {
+    return *krm::Selector::parse("soon=yes");
+  }
+  bool is_plain(const Error& error) const override { return error.message() == "in words"; }
   Expected<void> prepare(const WriteContext& context, const ResourceDef& def, Json& object,
                          const Json*) const override {
     if (object.at({"data", "bad"}) != nullptr) {
@@ -59,6 +63,10 @@ class HidingView final : public View, public Registry, public auth::Authorizer {
 
   void authorize(const auth::Attributes& attributes, Done done) override {
     asked.push_back(attributes.cluster + " " + attributes.verb + " " + attributes.resource);
+    if (attributes.user.name == "unknown") {
+      done(fail(Errc::kForbidden, attributes.verb == "get" ? "in words" : "as a Status"));
+      return;
+    }
     done(auth::Decision{attributes.user.name != denied, "access denied"});
   }
 
@@ -160,6 +168,42 @@ TEST_F(ViewTest, WhenWatched_AM512_LabelsComeAndGo) {
   label("a", "no");
   ASSERT_TRUE(server.run_until([&] { return watch.events().size() >= 3; }));
   EXPECT_THAT(seen(watch), ElementsAre("ADDED a", "ADDED b", "DELETED a"));
+}
+
+TEST_F(ViewTest, WhenWhatBecomesVisibleIsKnown_TP075_ItIsModified) {
+  for (const char* name : {"new", "known"}) {
+    EXPECT_EQ(server
+                  .send("POST", kMaps,
+                        config_map(name, {{"k", "v"}},
+                                   {{"shown", "no"}, {"soon", *name == 'k' ? "yes" : "no"}}))
+                  .status(),
+              201);
+  }
+  Exchange watch = server.send("GET", std::string(kAllMaps) + "?watch=true&resourceVersion=0");
+  for (const char* name : {"new", "known"}) {
+    EXPECT_EQ(server
+                  .send("PATCH", std::string(kMaps) + "/" + name,
+                        std::string_view(R"({"metadata": {"labels": {"shown": "yes"}}})"),
+                        {{"content-type", "application/merge-patch+json"}})
+                  .status(),
+              200);
+  }
+  ASSERT_TRUE(server.run_until([&] { return watch.events().size() >= 2; }));
+  EXPECT_THAT(seen(watch), ElementsAre("ADDED new", "MODIFIED known"));
+  Exchange later = server.send("GET", std::string(kAllMaps) + "?watch=true&resourceVersion=0");
+  ASSERT_TRUE(server.run_until([&] { return later.events().size() >= 2; }));
+  EXPECT_THAT(seen(later), ::testing::UnorderedElementsAre("ADDED new", "ADDED known"));
+}
+
+TEST_F(ViewTest, WhenItsAuthorizerFails_KK351_TheViewSaysInWhichForm) {
+  put("a", "yes");
+  const testing::Fields who = {{"x-user", "unknown"}};
+  Exchange plain = server.send("GET", item("a"), std::string_view(), who);
+  EXPECT_EQ(plain.status(), 403);
+  EXPECT_EQ(plain.body(), "in words\n");
+  EXPECT_EQ(plain.header("content-type"), "text/plain; charset=utf-8");
+  EXPECT_EQ(server.send("GET", kViewMaps, std::string_view(), who).json().text({"message"}),
+            "as a Status");
 }
 
 TEST_F(ViewTest, WhenCollectionIsDeleted_TP065_HiddenObjectsStay) {

@@ -36,15 +36,16 @@ constexpr std::array<Row, 17> kTable = {{
     {"authentication.k8s.io", "selfsubjectreviews", "create"},
 }};
 
-/// What shards ask of each other: replication, placement (controlplane/clusters/cluster_access.h)
-/// and registration in root.
-constexpr std::array<Row, 16> kShardTable = {{
+/// What shards ask of each other: replication, placement (controlplane/clusters/cluster_access.h),
+/// registration in root, and whether a token's account exists.
+constexpr std::array<Row, 18> kShardTable = {{
     {"apis.kcp.io", "apiexports", kReads},
     {"apis.kcp.io", "apiresourceschemas", kReads},
     {"apis.kcp.io", "apiconversions", kLists},
     {"cache.kcp.io", "clustercachedresources", kLists},
     {"cache.kcp.io", "clustercachedresourceendpointslices", kLists},
     {"tenancy.kcp.io", "workspacetypes", kReads},
+    {"tenancy.kcp.io", "workspaceauthenticationconfigurations", kReads},
     {kRbac, "clusterroles", kLists},
     {kRbac, "clusterrolebindings", kLists},
     {kAdmission, "mutatingadmissionpolicies", kLists},
@@ -55,6 +56,7 @@ constexpr std::array<Row, 16> kShardTable = {{
     {kAdmission, "validatingwebhookconfigurations", kLists},
     {"core.kcp.io", "logicalclusters", "get,create,delete"},
     {"core.kcp.io", "shards", "get,list,watch,create,update"},
+    {"authentication.k8s.io", "tokenreviews", "create"},
 }};
 
 bool is_among(std::string_view verbs, std::string_view verb) noexcept {

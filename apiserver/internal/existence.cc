@@ -48,10 +48,10 @@ void send_not_permitted(Request& request) {
                                          percent_decode(path).value_or(std::string(path))));
 }
 
-/// In a logical cluster as it is, not in all of them or in a view.
+/// Below a logical cluster as it is, not all of them or a view, nor what only its rights decide.
 bool is_in_cluster(const Request& request) {
   return !request.outside && request.view == nullptr && request.cluster != "*" &&
-         !request.cluster.empty();
+         !request.cluster.empty() && !request.api_root.empty();
 }
 
 }  // namespace

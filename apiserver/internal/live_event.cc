@@ -79,7 +79,7 @@ std::optional<WatchType> LiveEvent::seen_as(const Selection& selection) {
     return after ? WatchType::kModified : WatchType::kDeleted;
   }
   if (after) {
-    return WatchType::kAdded;
+    return before_ && selection.knows(*before_) ? WatchType::kModified : WatchType::kAdded;
   }
   return std::nullopt;
 }

@@ -261,7 +261,10 @@ void begin_work(const RequestPtr& request) {
       route(request);
       return;
     }
-    send_error(*request, auth::denied(attributes_of(*request), auth::Decision()));
+    // Nobody gets "some" logical cluster (KK-364).
+    send_error(*request, request->user.in_group(auth::kGroupMasters)
+                             ? krm::path_not_found()
+                             : auth::denied(attributes_of(*request), auth::Decision()));
     return;
   }
   const auto allowed = [request] {
@@ -454,7 +457,10 @@ void authorize(const RequestPtr& request, auth::Attributes attributes,
         if (request->is_gone()) {
           return;
         }
-        if (!decision) {
+        if (!decision && request->view != nullptr && request->view->is_plain(decision.error())) {
+          send_text(*request, krm::http_status(decision.error()),
+                    std::string(decision.error().message()) + "\n");
+        } else if (!decision) {
           send_error(*request, decision.error());
         } else if (!decision->allowed) {
           refuse(request, auth::denied(*asked, *decision));

@@ -109,7 +109,8 @@ const krm::Json* Candidate::object(const ServedKind& kind) {
 }
 
 Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& options,
-                                       std::string_view ns, std::string_view name, Shown shown) {
+                                       std::string_view ns, std::string_view name, Shown shown,
+                                       krm::Selector known) {
   auto selection = std::make_shared<Selection>();
   Expected<krm::Selector> labels = krm::Selector::parse_asked(options.label_selector);
   if (!labels) {
@@ -127,18 +128,22 @@ Expected<SelectionPtr> Selection::make(ServedKindPtr kind, const ListOptions& op
   selection->kind_ = std::move(kind);
   selection->labels_ = std::move(*labels);
   selection->shown_ = std::move(shown);
+  selection->known_ = std::move(known);
   selection->fields_ = std::move(*fields);
   selection->ns_ = ns;
   selection->name_ = name;
   return SelectionPtr(std::move(selection));
 }
 
-bool Selection::matches(Candidate& candidate) const {
+bool Selection::fits(Candidate& candidate, const krm::Selector& visible) const {
   if (!candidate.is_readable()) {
     return false;
   }
-  if ((!ns_.empty() && candidate.ns() != ns_) || !shown_.has(candidate) ||
+  if ((!ns_.empty() && candidate.ns() != ns_) || !shown_.names_it(candidate) ||
       (!name_.empty() && shown_.name_of(candidate) != name_)) {
+    return false;
+  }
+  if (!visible.empty() && !visible.matches(candidate.labels())) {
     return false;
   }
   if (!fields_.empty()) {
@@ -159,9 +164,12 @@ bool Selection::matches(Candidate& candidate) const {
   return labels_.empty() || labels_.matches(candidate.labels());
 }
 
+bool Shown::names_it(Candidate& candidate) const {
+  return names == nullptr || names->find(candidate.name()) != names->end();
+}
+
 bool Shown::has(Candidate& candidate) const {
-  return (names == nullptr || names->find(candidate.name()) != names->end()) &&
-         (labels.empty() || labels.matches(candidate.labels()));
+  return names_it(candidate) && (labels.empty() || labels.matches(candidate.labels()));
 }
 
 std::string_view Shown::name_of(Candidate& candidate) const {
@@ -187,6 +195,11 @@ std::optional<std::string_view> Shown::key_name(std::string_view name) const {
 Shown shown_by(const std::shared_ptr<View>& view, std::string_view cluster,
                const ResourceDef& def) {
   return view == nullptr ? Shown() : Shown{view->visible(cluster, def), view->names(cluster, def)};
+}
+
+krm::Selector known_labels(const std::shared_ptr<View>& view, std::string_view cluster,
+                           const ResourceDef& def) {
+  return view == nullptr ? krm::Selector() : view->known(cluster, def);
 }
 
 bool is_visible(const std::shared_ptr<View>& view, std::string_view cluster, const ResourceDef& def,

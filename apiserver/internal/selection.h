@@ -49,6 +49,8 @@ struct Shown {
   std::shared_ptr<const View::Names> names;
 
   [[nodiscard]] bool is_all() const noexcept { return labels.empty() && names == nullptr; }
+  /// It is named at all; has(): with the labels, too.
+  [[nodiscard]] bool names_it(Candidate& candidate) const;
   [[nodiscard]] bool has(Candidate& candidate) const;
   /// The name that the object is shown by.
   [[nodiscard]] std::string_view name_of(Candidate& candidate) const;
@@ -60,24 +62,28 @@ struct Shown {
 class Selection {
  public:
   /// @param ns, name filters beyond the key range, "" = none.
-  /// @param shown  what a view shows.
+  /// @param shown  what a view shows. @param known  labels of what it knows besides (View::known).
   /// @error kBadRequest selectors that do not parse, fields that the kind does not know.
-  [[nodiscard]] static Expected<std::shared_ptr<const Selection>> make(ServedKindPtr kind,
-                                                                       const ListOptions& options,
-                                                                       std::string_view ns,
-                                                                       std::string_view name,
-                                                                       Shown shown = {});
+  [[nodiscard]] static Expected<std::shared_ptr<const Selection>> make(
+      ServedKindPtr kind, const ListOptions& options, std::string_view ns, std::string_view name,
+      Shown shown = {}, krm::Selector known = {});
 
   /// Everything in the key range; then remainingItemCount can be counted.
   [[nodiscard]] bool is_all() const noexcept {
     return ns_.empty() && name_.empty() && labels_.empty() && fields_.empty() && shown_.is_all();
   }
-  [[nodiscard]] bool matches(Candidate& candidate) const;
+  [[nodiscard]] bool matches(Candidate& candidate) const { return fits(candidate, shown_.labels); }
+  /// It does not match, and its coming to match is no news of an object.
+  [[nodiscard]] bool knows(Candidate& candidate) const {
+    return !known_.empty() && fits(candidate, known_);
+  }
 
  private:
+  [[nodiscard]] bool fits(Candidate& candidate, const krm::Selector& visible) const;
+
   ServedKindPtr kind_;
   std::string ns_, name_;
-  krm::Selector labels_;
+  krm::Selector labels_, known_;
   Shown shown_;
   krm::FieldSelector fields_;
 };
@@ -86,6 +92,9 @@ using SelectionPtr = std::shared_ptr<const Selection>;
 /// What a request's view shows; everything without a view.
 [[nodiscard]] Shown shown_by(const std::shared_ptr<View>& view, std::string_view cluster,
                              const ResourceDef& def);
+/// Labels that a request's view asks for (View::known), none without a view.
+[[nodiscard]] krm::Selector known_labels(const std::shared_ptr<View>& view,
+                                         std::string_view cluster, const ResourceDef& def);
 /// Whether this stored value exists for a view.
 [[nodiscard]] bool is_visible(const std::shared_ptr<View>& view, std::string_view cluster,
                               const ResourceDef& def, std::string_view key, std::string_view value);

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::int64_t kMinLifetime = 1'800;  ///< [s] of a watch without timeoutSeconds
 constexpr std::int64_t kMaxLifetime = 3'600;
+constexpr Duration kViewBookmarks = seconds(25);  ///< of virtual workspaces: within 30 s (TP-075)
 
 Duration lifetime_of(const ListOptions& options) {
   if (options.timeout_seconds.value_or(0) > 0) {
@@ -136,15 +137,19 @@ void handle_watch(const RequestPtr& request, const Target& target) {
       name_filter = {};
     }
   }
-  Expected<SelectionPtr> selection = Selection::make(
-      params.encoding->kind(), *options,
-      wildcard ? std::string_view(target.ns) : std::string_view(), name_filter, std::move(shown));
+  Expected<SelectionPtr> selection =
+      Selection::make(params.encoding->kind(), *options,
+                      wildcard ? std::string_view(target.ns) : std::string_view(), name_filter,
+                      std::move(shown), known_labels(request->view, request->cluster, def));
   if (!selection) {
     send_error(*request, selection.error());
     return;
   }
   params.selection = std::move(*selection);
   params.bookmarks = options->allow_bookmarks;
+  if (request->view != nullptr) {
+    params.bookmark_interval = kViewBookmarks;
+  }
   params.lifetime = lifetime_of(*options);
   const bool protobuf = request->form.format == Format::kProtobuf;
   http::HeaderList headers = answer_headers(

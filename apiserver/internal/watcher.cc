@@ -40,7 +40,8 @@ Watcher::Watcher(Exchange& exchange, Server& server, Params params)
       rights_(std::move(params.rights)),
       revision_(params.after),
       deadline_(server.loop().now() + params.lifetime),
-      next_bookmark_(server.loop().now() + jitter(server.params().bookmark_interval)),
+      bookmark_interval_(std::min(params.bookmark_interval, server.params().bookmark_interval)),
+      next_bookmark_(server.loop().now() + jitter(bookmark_interval_)),
       timer_(server.loop()),
       socket_(params.web_socket ? std::make_unique<http::WebSocketReader>() : nullptr),
       phase_(params.from_state ? Phase::kState : Phase::kHistory),
@@ -384,7 +385,7 @@ void Watcher::on_timer() {
     send_bookmark(server_.hub().applied(), false);
   }
   if (now >= next_bookmark_) {
-    next_bookmark_ = now + jitter(server_.params().bookmark_interval);
+    next_bookmark_ = now + jitter(bookmark_interval_);
   }
   arm_timer();
 }

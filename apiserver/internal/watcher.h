@@ -32,6 +32,7 @@ class Watcher final : public Producer {
     bool web_socket = false;    ///< events go out as frames
     store::Revision after = 0;  ///< without from_state: events after this one
     Duration lifetime{};
+    Duration bookmark_interval = Duration::max();  ///< if that of the server is longer
   };
   Watcher(Exchange& exchange, Server& server, Params params);
   ~Watcher() override;
@@ -105,6 +106,7 @@ class Watcher final : public Producer {
   store::Revision revision_ = 0;  ///< everything up to it was sent, or is not wanted
   store::Revision seen_ = 0;      ///< kLive: of the last event that came
   TimePoint deadline_;
+  Duration bookmark_interval_;
   TimePoint next_bookmark_;
   TimePoint behind_until_ = TimePoint::max();  ///< by then it has to be live again
   net::Timer timer_;

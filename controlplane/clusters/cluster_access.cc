@@ -1,6 +1,5 @@
 #include "controlplane/clusters/cluster_access.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "controlplane/internal/names.h"
@@ -56,9 +55,7 @@ bool is_reason(const net::FetchResponse& response, std::string_view reason) {
 ShardClusterAccess::ShardClusterAccess(net::Loop& loop, apiserver::ApiServer& server,
                                        const RootView& root, std::string own,
                                        std::shared_ptr<net::TlsContext> tls)
-    : loop_(loop), server_(server), root_(root), own_(std::move(own)), tls_(std::move(tls)) {}
-
-ShardClusterAccess::~ShardClusterAccess() { calls_.clear(); }
+    : loop_(loop), server_(server), own_(std::move(own)), peers_(loop, root, std::move(tls)) {}
 
 void ShardClusterAccess::later(std::function<void()> function) {
   loop_.post([alive = alive_.weak(), function = std::move(function)] {
@@ -66,59 +63,6 @@ void ShardClusterAccess::later(std::function<void()> function) {
       function();
     }
   });
-}
-
-/// Connections to addresses that no Shard has any more go away.
-void ShardClusterAccess::forget_unused() {
-  if (upstreams_.size() <= root_.shards().size()) {
-    return;
-  }
-  for (auto entry = upstreams_.begin(); entry != upstreams_.end();) {
-    const auto uses = [&](const auto& shard) { return shard.second.base_url == entry->first; };
-    if (std::any_of(root_.shards().begin(), root_.shards().end(), uses)) {
-      ++entry;
-      continue;
-    }
-    std::shared_ptr<net::Upstream> unused = std::move(entry->second);
-    loop_.defer([unused] { (void)unused; });
-    entry = upstreams_.erase(entry);
-  }
-}
-
-void ShardClusterAccess::send(const std::string& shard, net::FetchRequest message, Answered done) {
-  const ShardRecord* record = root_.shard(shard);
-  if (record == nullptr) {
-    later([done = std::move(done), shard] {
-      done(fail(Errc::kUnavailable, "shard " + shard + " is not known"));
-    });
-    return;
-  }
-  forget_unused();
-  std::unique_ptr<net::Upstream>& upstream = upstreams_[record->base_url];
-  if (upstream == nullptr) {
-    Expected<net::Url> url = net::Url::parse(record->base_url);
-    if (!url) {
-      later([done = std::move(done), text = std::string(url.error().message())] {
-        done(fail(Errc::kConfig, text));
-      });
-      return;
-    }
-    net::UpstreamParams params;
-    params.url = std::move(*url);
-    params.tls = tls_;
-    params.max_connections = 4;
-    upstream = net::Upstream::make(loop_, std::move(params));
-  }
-  const std::uint64_t id = ++next_call_;
-  calls_[id] = net::fetch(loop_, *upstream, std::move(message),
-                          [this, id, done = std::move(done)](Expected<net::FetchResponse> answer) {
-                            // The call goes after its own callback.
-                            const auto found = calls_.find(id);
-                            std::shared_ptr<net::Call> call = std::move(found->second);
-                            calls_.erase(found);
-                            loop_.defer([call] { (void)call; });
-                            done(std::move(answer));
-                          });
 }
 
 void ShardClusterAccess::local(apiserver::ApiServer::WriteRequest message, Done done) {
@@ -151,20 +95,20 @@ void ShardClusterAccess::get(const std::string& shard, const std::string& cluste
     });
     return;
   }
-  send(shard, request("GET", item(cluster)),
-       [done = std::move(done)](Expected<net::FetchResponse> answer) {
-         if (!answer) {
-           done(fail(std::move(answer.error())));
-         } else if (answer->status == 404 && is_reason(*answer, "NotFound")) {
-           done(std::optional<Json>());
-         } else if (answer->status != 200) {
-           done(fail(refused(*answer)));
-         } else if (Expected<Json> object = Json::parse(answer->body); !object) {
-           done(fail(std::move(object.error())));
-         } else {
-           done(std::optional<Json>(std::move(*object)));
-         }
-       });
+  peers_.send(shard, request("GET", item(cluster)),
+              [done = std::move(done)](Expected<net::FetchResponse> answer) {
+                if (!answer) {
+                  done(fail(std::move(answer.error())));
+                } else if (answer->status == 404 && is_reason(*answer, "NotFound")) {
+                  done(std::optional<Json>());
+                } else if (answer->status != 200) {
+                  done(fail(refused(*answer)));
+                } else if (Expected<Json> object = Json::parse(answer->body); !object) {
+                  done(fail(std::move(object.error())));
+                } else {
+                  done(std::optional<Json>(std::move(*object)));
+                }
+              });
 }
 
 void ShardClusterAccess::create(const std::string& shard, const std::string& cluster, Json object,
@@ -176,18 +120,18 @@ void ShardClusterAccess::create(const std::string& shard, const std::string& clu
     local(std::move(message), std::move(done));
     return;
   }
-  send(shard, request("POST", collection(cluster), object.dump()),
-       [done = std::move(done)](Expected<net::FetchResponse> answer) {
-         if (!answer) {
-           done(fail(std::move(answer.error())));
-         } else if (answer->status == 409 && is_reason(*answer, "AlreadyExists")) {
-           done(fail(Errc::kAlreadyExists));
-         } else if (answer->status != 201) {
-           done(fail(refused(*answer)));
-         } else {
-           done({});
-         }
-       });
+  peers_.send(shard, request("POST", collection(cluster), object.dump()),
+              [done = std::move(done)](Expected<net::FetchResponse> answer) {
+                if (!answer) {
+                  done(fail(std::move(answer.error())));
+                } else if (answer->status == 409 && is_reason(*answer, "AlreadyExists")) {
+                  done(fail(Errc::kAlreadyExists));
+                } else if (answer->status != 201) {
+                  done(fail(refused(*answer)));
+                } else {
+                  done({});
+                }
+              });
 }
 
 void ShardClusterAccess::remove(const std::string& shard, const std::string& cluster,
@@ -208,17 +152,18 @@ void ShardClusterAccess::remove(const std::string& shard, const std::string& clu
   const Json options = Json::object({{"apiVersion", "v1"},
                                      {"kind", "DeleteOptions"},
                                      {"preconditions", Json::object({{"uid", Json(uid)}})}});
-  send(shard, request("DELETE", item(cluster), options.dump()),
-       [done = std::move(done)](Expected<net::FetchResponse> answer) {
-         if (!answer) {
-           done(fail(std::move(answer.error())));
-         } else if (answer->status == 200 || answer->status == 202 || answer->status == 409 ||
-                    (answer->status == 404 && is_reason(*answer, "NotFound"))) {
-           done({});
-         } else {
-           done(fail(refused(*answer)));
-         }
-       });
+  peers_.send(shard, request("DELETE", item(cluster), options.dump()),
+              [done = std::move(done)](Expected<net::FetchResponse> answer) {
+                if (!answer) {
+                  done(fail(std::move(answer.error())));
+                } else if (answer->status == 200 || answer->status == 202 ||
+                           answer->status == 409 ||
+                           (answer->status == 404 && is_reason(*answer, "NotFound"))) {
+                  done({});
+                } else {
+                  done(fail(refused(*answer)));
+                }
+              });
 }
 
 void ShardClusterAccess::probe(const std::string& shard, std::function<void(bool up)> done) {
@@ -228,9 +173,10 @@ void ShardClusterAccess::probe(const std::string& shard, std::function<void(bool
   }
   net::FetchRequest message = request("GET", "/readyz");
   message.timeout = kProbeTimeout;
-  send(shard, std::move(message), [done = std::move(done)](Expected<net::FetchResponse> answer) {
-    done(answer && answer->status == 200);
-  });
+  peers_.send(shard, std::move(message),
+              [done = std::move(done)](Expected<net::FetchResponse> answer) {
+                done(answer && answer->status == 200);
+              });
 }
 
 }  // namespace kintsugi::controlplane

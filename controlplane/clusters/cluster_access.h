@@ -1,18 +1,15 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "apiserver/server.h"
 #include "base/alive.h"
+#include "controlplane/clusters/peer_shards.h"
 #include "controlplane/clusters/root_view.h"
 #include "net/tls.h"
-#include "net/upstream.h"
 
 namespace kintsugi::controlplane {
 
@@ -42,7 +39,6 @@ class ShardClusterAccess final : public ClusterAccess {
   /// @param tls client context with the shard administrator's certificate.
   ShardClusterAccess(net::Loop& loop, apiserver::ApiServer& server, const RootView& root,
                      std::string own, std::shared_ptr<net::TlsContext> tls);
-  ~ShardClusterAccess() override;
   /// Which clusters have left this shard: it does not know them, and does not say that they are
   /// gone.
   void use(std::function<bool(const std::string& cluster)> has_left) {
@@ -56,24 +52,20 @@ class ShardClusterAccess final : public ClusterAccess {
               Done done) override;
   void probe(const std::string& shard, std::function<void(bool up)> done) override;
 
-  using Answered = std::function<void(Expected<net::FetchResponse>)>;
-  /// Any question to another shard. @error (in done) also kUnavailable: it is not known
-  void send(const std::string& shard, net::FetchRequest request, Answered done);
+  /// Any question to another shard.
+  void send(const std::string& shard, net::FetchRequest request, PeerShards::Answered done) {
+    peers_.send(shard, std::move(request), std::move(done));
+  }
 
  private:
   void local(apiserver::ApiServer::WriteRequest request, Done done);
   void later(std::function<void()> function);
-  void forget_unused();
 
   net::Loop& loop_;
   apiserver::ApiServer& server_;
-  const RootView& root_;
   std::string own_;
-  std::shared_ptr<net::TlsContext> tls_;
   std::function<bool(const std::string&)> has_left_;
-  std::map<std::string, std::unique_ptr<net::Upstream>> upstreams_;  // by base URL
-  std::map<std::uint64_t, std::unique_ptr<net::Call>> calls_;
-  std::uint64_t next_call_ = 0;
+  PeerShards peers_;
   Alive alive_;
 };
 

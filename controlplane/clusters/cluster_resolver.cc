@@ -24,6 +24,17 @@ bool is_below(std::string_view target, std::string_view prefix) {
 
 Error forbidden_text(std::string text) { return Error(Errc::kForbidden, std::move(text)); }
 
+/// What may be done where there is no LogicalCluster (any more): to look, and to clear away.
+bool leaves_nothing(const http::RequestHead& head) {
+  return head.method == "GET" || head.method == "HEAD" || head.method == "DELETE";
+}
+
+constexpr std::string_view kMetrics = "/metrics";
+
+std::string_view path_of_target(std::string_view target) {
+  return target.substr(0, target.find('?'));
+}
+
 constexpr std::string_view kAccessReviewPath = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 /// KK-112, KK-113: what an inactive cluster still answers: its schema documents and its own object,
@@ -90,6 +101,9 @@ apiserver::ClusterResolver make_cluster_resolver(ClusterIndex& index) {
     const std::string_view target = head.target;
     const std::optional<krm::ClusterPath> path = krm::split_cluster_path(target);
     if (!path) {
+      if (path_of_target(target) == kMetrics) {  // KK-366
+        return apiserver::ClusterTarget{std::string(kRootCluster), {}, target};
+      }
       return std::nullopt;
     }
     const std::string_view rest = path->rest;
@@ -104,6 +118,13 @@ apiserver::ClusterResolver make_cluster_resolver(ClusterIndex& index) {
     if (!krm::is_workspace_path(segment)) {
       return fail(
           krm::bad_request("invalid cluster: \"" + segment + "\" does not match the regex"));
+    }
+    const bool is_system = user.in_group(auth::kGroupMasters);
+    if (is_system_cluster(segment)) {  // KK-379
+      if (!is_system || segment.find(':', kSystemPrefix.size()) != std::string::npos) {
+        return fail(access_denied(head, user, segment, rest));
+      }
+      return apiserver::ClusterTarget{segment, std::move(root), rest};
     }
     const ClusterIndex::Answer answer = index.resolve(segment);
     const bool is_name = segment.find(':') == std::string::npos;
@@ -123,7 +144,8 @@ apiserver::ClusterResolver make_cluster_resolver(ClusterIndex& index) {
     if (!is_name) {
       return fail(krm::not_found(kTenancyGroup, kWorkspaces, segment));
     }
-    if (is_bootstrap_identity(user) && is_below(rest, kLogicalClusterPath)) {
+    if ((is_bootstrap_identity(user) && is_below(rest, kLogicalClusterPath)) ||
+        (is_system && leaves_nothing(head))) {
       return apiserver::ClusterTarget{segment, std::move(root), rest};
     }
     return fail(access_denied(head, user, segment, rest));
@@ -139,8 +161,10 @@ std::optional<TextAnswer> text_answer(ClusterIndex& index, std::string_view targ
   if (where == ClusterIndex::Where::kElsewhere) {
     return TextAnswer{429, "Not found on this shard\n", 1};
   }
-  if (where == ClusterIndex::Where::kHere &&
-      path->rest.substr(0, path->rest.find('?')) == "/metrics") {
+  const bool is_path = where == ClusterIndex::Where::kUnknown &&
+                       path->segment.find(':') != std::string::npos &&
+                       !is_system_cluster(path->segment);
+  if (!is_path && path_of_target(path->rest) == kMetrics) {
     return TextAnswer{501, "shard-level endpoint not available at workspace scope\n", 0};
   }
   return std::nullopt;
@@ -157,7 +181,8 @@ std::optional<std::string> health_target(ClusterIndex& index, std::string_view t
   }
   const ClusterIndex::Answer answer = index.resolve(path->segment);
   const ClusterInfo* info = index.find(answer.cluster);
-  if (answer.where != ClusterIndex::Where::kHere || (info != nullptr && info->inactive)) {
+  const bool is_name = is_system_cluster(path->segment) || krm::is_cluster_name(path->segment);
+  if (info == nullptr ? !is_name : info->inactive) {
     return std::nullopt;
   }
   return std::string(path->rest);

@@ -19,7 +19,9 @@ namespace kintsugi::controlplane {
 ///   kNotFound    unknown path
 ///   kTooManyRequests a path that leads to another shard
 /// Members of system:masters and system:kcp:external-logical-cluster-admin, and other shards, may
-/// address the LogicalCluster of a cluster that does not exist (yet).
+/// address the LogicalCluster of a cluster that does not exist (yet). The system alone gets to
+/// clusters `system:<name>` (KK-379), and to what is left below the name of a cluster that is gone,
+/// to read and to delete (KK-300). A bare /metrics is asked of root's rights (KK-366).
 [[nodiscard]] apiserver::ClusterResolver make_cluster_resolver(ClusterIndex& index);
 
 /// Groups that manage logical clusters from outside.
@@ -43,12 +45,12 @@ struct TextAnswer {
   std::string text;
   int retry_after = 0;  ///< [s], 0: no header
 };
-/// 501 for /metrics below a cluster, 429 for paths that lead to another shard.
+/// 501 for /metrics below any name of a cluster, 429 for paths that lead to another shard.
 [[nodiscard]] std::optional<TextAnswer> text_answer(ClusterIndex& index, std::string_view target);
 
-/// The target that is served in place of a health check below a cluster of this shard ("/livez" for
-/// "/clusters/root/livez"): it needs no rights there. nullopt: any other
-/// target, and clusters that are inactive.
+/// The target that is served in place of a health check below the name of a cluster, known or not,
+/// or the path of one of this shard ("/livez" for "/clusters/root/livez"): it needs no rights there
+/// (KK-301, KK-363). nullopt: any other target, and clusters that are inactive.
 [[nodiscard]] std::optional<std::string> health_target(ClusterIndex& index,
                                                        std::string_view target);
 

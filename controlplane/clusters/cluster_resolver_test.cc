@@ -133,7 +133,50 @@ TEST_F(ClusterResolverTest, WhenNameIsUnknown_AM472_AnswersAsIfForbidden) {
   EXPECT_EQ(found.error().message(),
             "configmaps \"x\" is forbidden: User \"alice\" cannot get resource \"configmaps\" in "
             "API group \"\" in the namespace \"default\": access denied");
-  EXPECT_EQ(status_of("/clusters/nope/api", "GET", user("system:masters")), 403);
+  EXPECT_EQ(status_of("/clusters/nope/api", "GET", user("system:kcp:admin")), 403);
+}
+
+TEST_F(ClusterResolverTest, KK300_WhenTheClusterIsGone_TheSystemSeesAndClearsWhatIsLeft) {
+  const char* target = "/clusters/nope/api/v1/namespaces/default/configmaps/x";
+  for (const char* method : {"GET", "DELETE"}) {
+    EXPECT_EQ(status_of(target, method, user("system:masters")), 0) << method;
+    EXPECT_EQ(status_of(target, method, user("system:kcp:external-logical-cluster-admin")), 403);
+  }
+  for (const char* method : {"POST", "PUT", "PATCH"}) {
+    EXPECT_EQ(status_of(target, method, user("system:masters")), 403) << method;
+  }
+}
+
+TEST_F(ClusterResolverTest, KK379_WhenTheClusterIsTheShardsOwn_OnlyTheSystemGetsThere) {
+  for (const char* cluster : {"system:admin", "system:bound-crds", "system:x", "system%3Aadmin"}) {
+    const std::string target = "/clusters/" + std::string(cluster) + "/api";
+    EXPECT_EQ(status_of(target, "POST", user("system:masters")), 0) << cluster;
+    for (const char* group : {"devs", "system:kcp:admin", "system:kintsugi:shard",
+                              "system:kcp:external-logical-cluster-admin",
+                              "system:kcp:tenancy:workspace-bootstrapper"}) {
+      EXPECT_EQ(status_of(target, "GET", user(group)), 403) << cluster << " " << group;
+    }
+  }
+  EXPECT_EQ(status_of("/clusters/system:admin:x/api", "GET", user("system:masters")), 403);
+  // Nobody gets a path there.
+  put("system", logical_cluster("system"));
+  child("system", "admin", "aaa");
+  EXPECT_EQ(status_of("/clusters/system:admin/api"), 403);
+}
+
+TEST_F(ClusterResolverTest, KK366_WhenTheShardsMetricsAreAsked_RootDecides) {
+  for (const char* target : {"/metrics", "/metrics?x=1"}) {
+    const auto found = resolve(target);
+    ASSERT_TRUE(found && *found) << target;
+    EXPECT_EQ((*found)->name, "root");
+    EXPECT_EQ((*found)->api_root, "");
+    EXPECT_EQ((*found)->rest, target);
+  }
+  for (const char* target : {"/metrics/slis", "/metricsx", "/metrics/"}) {
+    const auto found = resolve(target);
+    ASSERT_TRUE(found) << target;
+    EXPECT_FALSE(*found) << target;
+  }
 }
 
 TEST_F(ClusterResolverTest, WhenPathIsUnknown_AM472_Answers404) {
@@ -283,14 +326,18 @@ TEST_F(ClusterResolverTest, WhenMetricsAreAsked_AM476_SaysNotHere) {
   EXPECT_FALSE(text_answer(index_, "/clusters/root/debug/pprof"));  // rights come first (KK-367)
   EXPECT_FALSE(text_answer(index_, "/clusters/root/metrics/slis"));
   EXPECT_FALSE(text_answer(index_, "/clusters/root/metricsx"));
-  EXPECT_FALSE(text_answer(index_, "/clusters/nope/metrics"));
+  EXPECT_EQ(text_answer(index_, "/clusters/nope/metrics")->status, 501) << "KK-366: whatever it is";
+  EXPECT_EQ(text_answer(index_, "/clusters/system:admin/metrics")->status, 501);
+  EXPECT_FALSE(text_answer(index_, "/clusters/nope:x/metrics"));
   EXPECT_FALSE(text_answer(index_, "/metrics"));
 }
 
 TEST_F(ClusterResolverTest, WhenHealthIsAskedBelowACluster_OpensIt) {
   EXPECT_EQ(health_target(index_, "/clusters/root:org/livez?verbose"), "/livez?verbose");
   EXPECT_EQ(health_target(index_, "/clusters/root/healthz"), "/healthz");
-  EXPECT_FALSE(health_target(index_, "/clusters/nope/livez"));
+  EXPECT_EQ(health_target(index_, "/clusters/nope/livez"), "/livez") << "KK-301, KK-363";
+  EXPECT_EQ(health_target(index_, "/clusters/system:admin/livez"), "/livez");
+  EXPECT_FALSE(health_target(index_, "/clusters/nope:x/livez"));
   EXPECT_FALSE(health_target(index_, "/clusters/root/version"));
   EXPECT_FALSE(health_target(index_, "/clusters/root/healthz/ping"));
   EXPECT_FALSE(health_target(index_, "/clusters/*/healthz"));

@@ -128,6 +128,7 @@ void ShardControllers::start() {
   for (const std::string& cluster : parts_.moves().departed()) {
     clusters_.add_cluster(cluster);  // what was not swept yet when it left
   }
+  common_.add_cluster(std::string(kLocalAdminCluster));
   if (bootstrap_ != nullptr) {
     bootstrap_->start();
   } else {

@@ -18,6 +18,7 @@ inline constexpr std::string_view kShards = "shards";
 inline constexpr std::string_view kLogicalClusters = "logicalclusters";
 inline constexpr std::string_view kWorkspaces = "workspaces";
 inline constexpr std::string_view kWorkspaceTypes = "workspacetypes";
+inline constexpr std::string_view kAuthentications = "workspaceauthenticationconfigurations";
 inline constexpr std::string_view kApiExports = "apiexports";
 /// The only kind of maximal permission policy: roles of the export's own cluster.
 inline constexpr std::string_view kLocalPolicy = "local";
@@ -35,6 +36,14 @@ inline constexpr std::string_view kClusterDumps = "logicalclusterdumps";
 
 inline constexpr std::string_view kRootCluster = "root";
 inline constexpr std::string_view kClusterName = "cluster";  ///< of every LogicalCluster
+/// A shard's own, for the system alone: its ClusterRoles and ClusterRoleBindings hold everywhere.
+inline constexpr std::string_view kLocalAdminCluster = "system:admin";
+
+/// Logical clusters without LogicalCluster, which every shard has for itself (KK-305, KK-379).
+inline constexpr std::string_view kSystemPrefix = "system:";
+[[nodiscard]] inline bool is_system_cluster(std::string_view cluster) noexcept {
+  return cluster.starts_with(kSystemPrefix);
+}
 
 inline constexpr std::string_view kApiBindingsInitializer = "system:apibindings";
 

@@ -21,11 +21,12 @@ namespace kintsugi::controlplane {
 /// the user has none.
 [[nodiscard]] std::optional<bool> decided_by_role(const auth::Attributes& attributes) noexcept;
 
-/// Proxies and other shards are judged first (decided_by_role). Statuses that are the system's are
-/// denied next (is_systems_status). Before a logical cluster is Ready, and when they lack the
-/// groups that it requires, only administrators get in (AM-488, AM-491); everybody may ask for
-/// their home workspace; then `inner` decides. Only the phase matters for ServiceAccounts; nothing
-/// of it for reviews of rights alone (Attributes::deep) but that.
+/// Proxies and other shards are judged first (decided_by_role), system:masters goes by `inner`
+/// alone. Statuses that are the system's are denied next (is_systems_status), and clusters
+/// `system:*` (KK-305). Before a logical cluster is Ready, and when they lack the groups that it
+/// requires, only administrators get in (AM-488, AM-491); everybody may ask for their home
+/// workspace; then `inner` decides. Only the phase matters for ServiceAccounts; nothing of it for
+/// reviews of rights alone (Attributes::deep) but that.
 class PhaseAuthorizer final : public auth::Authorizer {
  public:
   PhaseAuthorizer(const ClusterIndex& index, auth::Authorizer& inner)
@@ -47,11 +48,12 @@ class PhaseAuthorizer final : public auth::Authorizer {
 /// (a and b) or c; "" asks nothing.
 [[nodiscard]] bool has_required_groups(std::string_view required, const auth::UserInfo& user);
 
-/// No anonymous requests, but for health and version outside of clusters (AM-475). Groups
+/// No anonymous requests, but for health and version outside of clusters (AM-475), or where
+/// strangers are told what kcp tells them: nobody is system:anonymous then (KK-330). Groups
 /// system:kintsugi:* are a certificate's alone: asserted by headers or by tokens they are dropped.
 class ShardAuthenticator final : public auth::Authenticator {
  public:
-  explicit ShardAuthenticator(auth::RequestAuthenticator::Params params);
+  explicit ShardAuthenticator(auth::RequestAuthenticator::Params params, bool as_kcp = false);
   void authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
                     std::string_view cluster, Done done) override;
 

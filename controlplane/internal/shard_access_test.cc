@@ -72,6 +72,33 @@ TEST_F(PhaseAuthorizerTest, WhenTheClusterIsNotReady_AM491_KK306_OnlyAdministrat
   }
 }
 
+TEST_F(PhaseAuthorizerTest, KK300_KK305_WhenTheClusterIsTheSystems_OnlyTheSystemPasses) {
+  const auto passes = [&](auth::UserInfo user, bool deep) {
+    auth::Attributes asked;
+    asked.user = std::move(user);
+    asked.cluster = "system:admin";
+    asked.verb = "get";
+    asked.resource = "configmaps";
+    asked.deep = deep;
+    bool allowed = false;
+    authorizer_.authorize(
+        asked, [&](const Expected<auth::Decision>& found) { allowed = found && found->allowed; });
+    return allowed;
+  };
+  for (const bool deep : {false, true}) {
+    EXPECT_TRUE(passes(member({"system:masters"}), deep));
+    for (const char* group :
+         {"system:kcp:admin", "system:kcp:tenancy:workspace-bootstrapper", "system:authenticated",
+          "system:kcp:logical-cluster-admin", "system:kcp:external-logical-cluster-admin"}) {
+      EXPECT_FALSE(passes(member({group}), deep)) << group;
+    }
+  }
+  auth::UserInfo scoped = member({"system:masters"});
+  scoped.extra = {{std::string(auth::kExtraScopes), {"cluster:other"}}};
+  put("Scheduling", "a,b");
+  EXPECT_TRUE(allows(scoped)) << "system:masters is bounded by nothing";
+}
+
 struct StatusCase {
   const char *group, *resource;
   bool readable;
@@ -241,6 +268,10 @@ TEST_F(PhaseAuthorizerTest, WhenAnotherShardAsks_SE148_ItCopiesPlacesAndRegister
     EXPECT_TRUE(allowed(verb, "core.kcp.io", "shards")) << verb;
   }
   EXPECT_TRUE(allowed("watch", "apis.kcp.io", "apiresourceschemas"));
+  EXPECT_TRUE(allowed("list", "tenancy.kcp.io", "workspaceauthenticationconfigurations"));
+  EXPECT_TRUE(allowed("create", "authentication.k8s.io", "tokenreviews"));
+  EXPECT_FALSE(allowed("create", "authorization.k8s.io", "subjectaccessreviews"));
+  EXPECT_FALSE(allowed("get", "", "serviceaccounts"));
   EXPECT_TRUE(allowed("list", "rbac.authorization.k8s.io", "clusterroles"));
   EXPECT_FALSE(allowed("update", "core.kcp.io", "logicalclusters"));
   EXPECT_FALSE(allowed("update", "core.kcp.io", "logicalclusters", "status"));
@@ -272,6 +303,23 @@ TEST_F(PhaseAuthorizerTest, WhenTheProxyAsksForPaths_SE148_ThoseOfItsTable) {
   }
   for (const char* path : {"/", "/metrics", "/debug/pprof", "/logs", "/apisx", "/livez/ping"}) {
     EXPECT_FALSE(allowed("get", path)) << path;
+  }
+}
+
+TEST(ShardAuthenticator, KK330_WhenNobodyAsks_HeIsRefusedOrAnonymous) {
+  for (const bool as_kcp : {false, true}) {
+    ShardAuthenticator authenticator({}, as_kcp);
+    for (const char* target : {"/clusters/c/api", "/version"}) {
+      http::RequestHead head;
+      head.method = "GET";
+      head.target = target;
+      std::optional<bool> passes;
+      authenticator.authenticate(head, http::PeerInfo(), "c", [&](const auto& found) {
+        passes = found.has_value();
+        EXPECT_FALSE(found && found->has_value()) << "as nobody";
+      });
+      EXPECT_EQ(passes, as_kcp || head.target == "/version") << target;
+    }
   }
 }
 

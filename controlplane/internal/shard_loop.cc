@@ -54,6 +54,7 @@ kinds::RbacParams rbac_params() {
   params.workspace_access = true;
   params.open_clusters = {std::string(kRootCluster)};
   params.mask_reasons = true;
+  params.shared_cluster = kLocalAdminCluster;
   return params;
 }
 
@@ -105,24 +106,30 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       types_(index_, root_, &catalog_),
       homes_(types_, params.name),
       tokens_(std::make_shared<auth::ServiceAccountTokens>(token_config(params))),
+      peers_(loop, root_, params.client_tls),
+      known_accounts_(loop, account_params()),
       accounts_(std::make_shared<auth::ServiceAccountAuthenticator>(
           auth::ServiceAccountAuthenticator::Params{
               tokens_,
               [this](const auth::ServiceAccountClaims& claims,
                      std::function<void(Expected<void>)> done) {
-                if (index_.find(claims.cluster) == nullptr) {  // KK-331
-                  done(fail(Errc::kUnauthorized, "the logical cluster of the token is gone"));
-                  return;
-                }
-                kinds::make_account_check(server_->reader())(claims, std::move(done));
+                known_accounts_.check(claims, std::move(done));
               },
               false,
               {}})),
+      type_tokens_(std::make_shared<TypeTokens>(
+          loop,
+          TypeTokens::Params{
+              types_, [this]() -> const apiserver::ObjectReader& { return server_->reader(); },
+              [this](std::string_view cluster) { return index_.find_now(cluster) != nullptr; },
+              tokens_->default_audiences(),
+              std::make_shared<net::Outgoing>(
+                  loop, params.outgoing == nullptr ? net::OutgoingPolicy() : *params.outgoing)})),
       rbac_(rbac_params()),
       other_rights_(index_, rbac_, [this](std::string_view cluster) { rights_changed(cluster); }),
       policies_(bound_, catalog_, rbac_),
       authorizer_(index_, policies_),
-      authenticator_(credential_params(params, accounts_)),
+      authenticator_(credential_params(params, accounts_), !params.hides_existence),
       certificate_proofs_(loop, params.verifier, identities_of_shard(params.peers)),
       token_proofs_(loop,
                     [this](const std::string& token, const std::string& cluster,
@@ -154,6 +161,8 @@ ShardLoop::~ShardLoop() {
     listener_->close();
   }
   listener_.reset();
+  known_accounts_.stop();
+  type_tokens_->stop();
   remote_root_.reset();
   local_root_.reset();
   rights_changes_.clear();
@@ -170,8 +179,31 @@ ShardLoop::~ShardLoop() {
   own_kinds_->stop();
 }
 
+ShardAccounts::Params ShardLoop::account_params() {
+  ShardAccounts::Params out;
+  out.here = [this](const auth::ServiceAccountClaims& claims,
+                    std::function<void(Expected<void>)> done) {
+    kinds::make_account_check(server_->reader())(claims, std::move(done));
+  };
+  out.is_here = [this](std::string_view cluster) { return index_.find_now(cluster) != nullptr; };
+  out.others = [this] { return peers_.others(params_.name); };
+  out.knows_all = [this] { return root_.synced(); };
+  out.issue = [this](const auth::ServiceAccountClaims& claims) { return tokens_->issue(claims); };
+  out.send = [this](const std::string& shard, net::FetchRequest request,
+                    ShardAccounts::Answered done) {
+    peers_.send(shard, std::move(request), std::move(done));
+  };
+  return out;
+}
+
 void ShardLoop::make_registry() {
-  const kinds::ReviewParams reviews{authorizer_, &rbac_, accounts_, tokens_, {}};
+  const kinds::ReviewParams reviews{
+      authorizer_,
+      &rbac_,
+      std::make_shared<auth::TokenUnion>(
+          std::vector<std::shared_ptr<auth::TokenAuthenticator>>{accounts_, type_tokens_}),
+      tokens_,
+      {}};
   std::vector<kinds::StaticPlusCrdRegistry::StaticKind> kinds;
   for (apiserver::ResourcePtr& kind : kinds::builtin_kinds()) {
     if (kind->group == kRbacGroup) {
@@ -387,7 +419,11 @@ void ShardLoop::shed() {
 }
 
 void ShardLoop::rights_changed(std::string_view cluster) {
-  server_->review_watches(cluster);
+  if (cluster == kLocalAdminCluster) {
+    server_->review_all_watches();
+  } else {
+    server_->review_watches(cluster);
+  }
   policies_.rights_changed(cluster);
   export_views_->rights_changed(cluster);
 }
@@ -425,7 +461,8 @@ std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
   if (api_root == krm::kEverywhere && path == "/debug/fairness") {
     return apiserver::fairness_report(*server_);  // of this loop
   }
-  if (api_root != krm::kEverywhere || (!metrics && path != "/debug/replication")) {
+  const bool of_shard = api_root == krm::kEverywhere || (metrics && api_root.empty());
+  if (!of_shard || (!metrics && path != "/debug/replication")) {
     return key_document(api_root, path);
   }
   krm::Json report = replication_->get();

@@ -15,12 +15,15 @@
 #include "controlplane/catalog/shard_registry.h"
 #include "controlplane/catalog/virtual_resources.h"
 #include "controlplane/clusters/cluster_index.h"
+#include "controlplane/clusters/peer_shards.h"
 #include "controlplane/clusters/root_view.h"
 #include "controlplane/controllers/binding_policy.h"
 #include "controlplane/controllers/home_workspace.h"
 #include "controlplane/controllers/workspace_types.h"
 #include "controlplane/internal/shard_access.h"
+#include "controlplane/internal/shard_accounts.h"
 #include "controlplane/internal/shard_handler.h"
+#include "controlplane/internal/type_tokens.h"
 #include "controlplane/moves/fenced_store.h"
 #include "controlplane/moves/move_book.h"
 #include "controlplane/moves/move_steps.h"
@@ -84,6 +87,7 @@ class ShardLoop {
   [[nodiscard]] RemoteRootFeed* remote_root() noexcept { return remote_root_.get(); }
 
  private:
+  [[nodiscard]] ShardAccounts::Params account_params();
   void make_registry();
   [[nodiscard]] std::string rules_of(const apiserver::PendingWrite& write) const;
   void make_server(std::function<Expected<void>()> ready);
@@ -114,7 +118,10 @@ class ShardLoop {
   WorkspaceTypeLookup types_;
   HomeWorkspaces homes_;
   std::shared_ptr<auth::ServiceAccountTokens> tokens_;
+  PeerShards peers_;
+  ShardAccounts known_accounts_;
   std::shared_ptr<auth::TokenAuthenticator> accounts_;
+  std::shared_ptr<TypeTokens> type_tokens_;
   kinds::RbacAuthorizer rbac_;
   ReplicatedRights other_rights_;
   BoundKinds bound_;

@@ -25,6 +25,8 @@ using ::testing::ElementsAre;
 constexpr const char* kExportList = "/clusters/*/apis/apis.kcp.io/v1alpha2/apiexports";
 constexpr const char* kSchemaList = "/clusters/*/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
 constexpr const char* kTypeList = "/clusters/*/apis/tenancy.kcp.io/v1alpha1/workspacetypes";
+constexpr const char* kIssuerList =
+    "/clusters/*/apis/tenancy.kcp.io/v1alpha1/workspaceauthenticationconfigurations";
 
 std::string role_list(const std::string& cluster) {
   return "/clusters/" + cluster + "/apis/rbac.authorization.k8s.io/v1/clusterroles";
@@ -77,7 +79,7 @@ class ReplicationTest : public ::testing::Test {
   ReplicationTest() : one_(loop_), two_(loop_) {
     for (FakeServer* server : {&one_, &two_}) {
       server->open();
-      for (const char* path : {kExportList, kSchemaList, kTypeList}) {
+      for (const char* path : {kExportList, kSchemaList, kTypeList, kIssuerList}) {
         server->add_collection(path);
       }
     }
@@ -342,7 +344,7 @@ TEST_F(ReplicationTest, WhenAShardMoves_ItIsFollowedThere) {
   ASSERT_TRUE(become({"apiexports c1 widgets"}));
   FakeServer moved(loop_);
   moved.open();
-  for (const char* path : {kExportList, kSchemaList, kTypeList}) {
+  for (const char* path : {kExportList, kSchemaList, kTypeList, kIssuerList}) {
     moved.add_collection(path);
   }
   moved.put(kExportList, "c1", "gadgets");

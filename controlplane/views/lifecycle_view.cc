@@ -18,17 +18,16 @@ using krm::Json;
 
 constexpr std::size_t kMostViews = 1024;  // that are kept while nobody uses them
 
+constexpr std::string_view kWhere = "LogicalCluster ";  // of texts about who made it
+
 bool is_logical_clusters(std::string_view group, std::string_view resource) {
   return group == kCoreGroup && resource == kLogicalClusters;
 }
 
 /// logicalclusters with fewer verbs.
-apiserver::ResourcePtr only_read(const apiserver::ResourceDef& whole, bool with_status) {
+apiserver::ResourcePtr only_read(const apiserver::ResourceDef& whole) {
   apiserver::ResourceDef def = whole;
   def.verbs = {"get", "list", "watch"};
-  for (apiserver::ResourceVersion& version : def.versions) {
-    version.status = version.status && with_status;
-  }
   return std::make_shared<const apiserver::ResourceDef>(std::move(def));
 }
 
@@ -108,27 +107,26 @@ std::string describe(const auth::Attributes& attributes) {
 
 LifecycleRegistry::LifecycleRegistry(const apiserver::Registry& clusters) : clusters_(clusters) {
   if (const apiserver::ResourcePtr whole = clusters.find("*", kCoreGroup, kLogicalClusters)) {
-    listed_ = only_read(*whole, false);
-    single_ = only_read(*whole, true);
+    clusters_kind_ = only_read(*whole);
   }
 }
 
 apiserver::ResourcePtr LifecycleRegistry::find(std::string_view cluster, std::string_view group,
                                                std::string_view resource) const {
   if (is_logical_clusters(group, resource)) {
-    return cluster == "*" ? listed_ : single_;
+    return clusters_kind_;
   }
   return cluster == "*" ? nullptr : clusters_.find(cluster, group, resource);
 }
 
 std::vector<apiserver::ResourcePtr> LifecycleRegistry::all(std::string_view cluster) const {
   if (cluster == "*") {
-    return {listed_};
+    return {clusters_kind_};
   }
   std::vector<apiserver::ResourcePtr> kinds = clusters_.all(cluster);
   for (apiserver::ResourcePtr& kind : kinds) {
     if (is_logical_clusters(kind->group, kind->plural)) {
-      kind = single_;
+      kind = clusters_kind_;
     }
   }
   return kinds;
@@ -145,18 +143,28 @@ LifecycleView::LifecycleView(const LifecycleViewContext& context, const Lifecycl
       lifecycle_(lifecycle),
       type_cluster_(std::move(type_cluster)),
       type_name_(std::move(type_name)),
-      name_(type_cluster_ + ":" + type_name_) {
+      name_(type_cluster_.empty() ? type_name_ : type_cluster_ + ":" + type_name_) {
+  const auto select = [](const Json& labels, krm::Selector& out) {
+    if (Expected<krm::Selector> selector =
+            krm::Selector::from_json(Json::object({{"matchLabels", labels}}))) {
+      out = std::move(*selector);
+    }
+  };
   const LifecycleLabel label = lifecycle_label(lifecycle, name_);
   Json labels = Json::object({{label.key, label.value}});
-  labels[krm::kPhaseLabel] = lifecycle_names(lifecycle).phase;
-  if (Expected<krm::Selector> selector =
-          krm::Selector::from_json(Json::object({{"matchLabels", std::move(labels)}}))) {
-    waiting_ = std::move(*selector);
+  if (lifecycle == Lifecycle::kTerminating) {
+    select(labels, known_);
   }
+  labels[krm::kPhaseLabel] = lifecycle_names(lifecycle).phase;
+  select(labels, waiting_);
 }
 
 krm::Selector LifecycleView::visible(std::string_view, const apiserver::ResourceDef& def) const {
   return is_logical_clusters(def.group, def.plural) ? waiting_ : krm::Selector();
+}
+
+krm::Selector LifecycleView::known(std::string_view, const apiserver::ResourceDef& def) const {
+  return is_logical_clusters(def.group, def.plural) ? known_ : krm::Selector();
 }
 
 Expected<void> LifecycleView::prepare(const apiserver::WriteContext&,
@@ -203,7 +211,7 @@ Expected<LifecycleView::Content> LifecycleView::content(const auth::Attributes& 
     return content;
   }
   const std::string where =
-      "LogicalCluster " + attributes.cluster + "|" + std::string(kClusterName);
+      std::string(kWhere) + attributes.cluster + "|" + std::string(kClusterName);
   const Json* creator = cluster->at({"spec", "createdBy"});
   if (creator == nullptr) {
     return fail(Errc::kInternal, where + " had no createdBy recorded");
@@ -213,6 +221,11 @@ Expected<LifecycleView::Content> LifecycleView::content(const auth::Attributes& 
   }
   content.owner = creator_in(attributes.cluster, *creator);
   return content;
+}
+
+bool LifecycleView::is_plain(const Error& error) const {
+  return error.message().starts_with(kWhere) ||
+         error.message().starts_with(lifecycle_names(lifecycle_).one);
 }
 
 Expected<auth::Decision> LifecycleView::decide(const auth::Attributes& attributes) const {
@@ -250,6 +263,14 @@ Expected<auth::Decision> LifecycleView::decide(const auth::Attributes& attribute
 }
 
 void LifecycleView::authorize(const auth::Attributes& attributes, Done done) {
+  if (type_cluster_.empty()) {
+    if (attributes.user.in_group(auth::kGroupMasters)) {
+      done(decide(attributes));
+    } else {
+      done(auth::Decision{false, "access denied"});
+    }
+    return;
+  }
   auth::Attributes use;
   use.user = attributes.user;
   use.cluster = type_cluster_;
@@ -312,7 +333,8 @@ Expected<std::optional<apiserver::ClusterTarget>> LifecycleViews::resolve(
   }
   const std::string_view name = path->segments.front();
   const std::size_t colon = name.rfind(':');
-  if (colon == std::string_view::npos) {
+  const bool is_name = colon != std::string_view::npos && colon > 0 && colon + 1 < name.size();
+  if (!is_name && !request.user.in_group(auth::kGroupMasters)) {
     return fail(access_denied(request.head, request.user, path->cluster, path->api_path));
   }
   // Other than in the cluster itself one may still create something while it is being deleted.
@@ -322,8 +344,10 @@ Expected<std::optional<apiserver::ClusterTarget>> LifecycleViews::resolve(
       return fail(std::move(usable.error()));
     }
   }
-  return apiserver::ClusterTarget{path->cluster, path->api_root, path->api_path,
-                                  view(lifecycle, name.substr(0, colon), name.substr(colon + 1))};
+  return apiserver::ClusterTarget{
+      path->cluster, path->api_root, path->api_path,
+      is_name ? view(lifecycle, name.substr(0, colon), name.substr(colon + 1))
+              : view(lifecycle, {}, name)};
 }
 
 std::shared_ptr<LifecycleView> LifecycleViews::view(Lifecycle lifecycle,

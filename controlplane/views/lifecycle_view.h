@@ -29,8 +29,8 @@ struct LifecycleViewContext {
   std::function<const apiserver::ObjectReader&()> reader;
 };
 
-/// What is served: of "*" only logicalclusters, to be read; of a cluster everything, its
-/// LogicalCluster to be read and its status to be written.
+/// What is served: of "*" only logicalclusters, to be read, with their status in discovery; of a
+/// cluster everything, its LogicalCluster to be read and its status to be written.
 class LifecycleRegistry final : public apiserver::Registry {
  public:
   explicit LifecycleRegistry(const apiserver::Registry& clusters);
@@ -44,10 +44,11 @@ class LifecycleRegistry final : public apiserver::Registry {
 
  private:
   const apiserver::Registry& clusters_;
-  apiserver::ResourcePtr listed_, single_;  // logicalclusters
+  apiserver::ResourcePtr clusters_kind_;  // logicalclusters
 };
 
-/// One initializer's or terminator's view.
+/// One initializer's or terminator's view. One whose name is none is the system's alone, and empty
+/// (KK-349).
 /// Who may use it is decided by the verb initialize or terminate on the WorkspaceType, where that
 /// is. Of LogicalClusters only those exist that wait for the name in that phase; writes to their
 /// status may take the name away and nothing else. Everything else of such a cluster is open to
@@ -58,6 +59,7 @@ class LifecycleView final : public apiserver::View,
                             public auth::Authorizer,
                             public std::enable_shared_from_this<LifecycleView> {
  public:
+  /// @param type_cluster  "": the name is none, `type_name` has it.
   LifecycleView(const LifecycleViewContext& context, const LifecycleRegistry& registry,
                 Lifecycle lifecycle, std::string type_cluster, std::string type_name);
 
@@ -66,9 +68,14 @@ class LifecycleView final : public apiserver::View,
   [[nodiscard]] std::string_view rights_cluster() const override { return type_cluster_; }
   [[nodiscard]] krm::Selector visible(std::string_view cluster,
                                       const apiserver::ResourceDef& def) const override;
+  /// What waits to be terminated is known since it was made (KK-109).
+  [[nodiscard]] krm::Selector known(std::string_view cluster,
+                                    const apiserver::ResourceDef& def) const override;
   [[nodiscard]] Expected<void> prepare(const apiserver::WriteContext& context,
                                        const apiserver::ResourceDef& def, krm::Json& object,
                                        const krm::Json* old) const override;
+  /// What is said of the cluster or the type; what he may not who made it is a Status (KK-351).
+  [[nodiscard]] bool is_plain(const Error& error) const override;
   [[nodiscard]] std::optional<auth::UserInfo> acts_as(
       const auth::Attributes& attributes) const override;
 
@@ -89,7 +96,7 @@ class LifecycleView final : public apiserver::View,
   const LifecycleRegistry& registry_;
   Lifecycle lifecycle_;
   std::string type_cluster_, type_name_, name_;
-  krm::Selector waiting_;
+  krm::Selector waiting_, known_;
 };
 
 /// The views of a loop, made as they are asked for.

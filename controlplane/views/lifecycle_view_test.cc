@@ -107,6 +107,8 @@ TEST_F(LifecycleViewTest, WhenResolved_IsOneViewForEachName) {
 }
 
 TEST_F(LifecycleViewTest, WhenAsked_TP073_KK349_NeedsTheVerbOnTheType) {
+  EXPECT_FALSE(view()->is_plain(Error(Errc::kForbidden, "forbidden: User \"a\" cannot")));
+  EXPECT_TRUE(view()->is_plain(Error(Errc::kForbidden, "initializer \"root:t\" cannot")));
   EXPECT_EQ(verdict(asks("carol", kCoreGroup, kLogicalClusters, "*")), "yes");
   EXPECT_EQ(verdict(asks("carol", kCoreGroup, kLogicalClusters)), "yes");
   EXPECT_EQ(verdict(asks("mallory", kCoreGroup, kLogicalClusters, "*")), "no");
@@ -255,6 +257,52 @@ TEST_F(LifecycleViewTest, WhenSelecting_OnlyClustersThatWaitAreThere) {
   keep_lifecycle(cluster);
   EXPECT_FALSE(here->visible("*", *kind).matches(*cluster.at({"metadata", "labels"})));
   EXPECT_TRUE(here->visible("c", *here->registry().find("c", "", "configmaps")).empty());
+}
+
+TEST_F(LifecycleViewTest, TP075_WhenItIsDeleted_ItWasKnownBefore) {
+  const std::shared_ptr<apiserver::View> ending = view("terminatingworkspaces");
+  const apiserver::ResourcePtr kind = ending->registry().find("*", kCoreGroup, kLogicalClusters);
+  Json cluster = Json::object();
+  cluster.make({"status", "phase"}) = "Ready";
+  cluster.make({"status", "terminators"}) = Json::array({"root:t"});
+  keep_lifecycle(cluster);
+  const Json& labels = *cluster.at({"metadata", "labels"});
+  EXPECT_FALSE(ending->visible("*", *kind).matches(labels));
+  EXPECT_TRUE(ending->known("*", *kind).matches(labels));
+  EXPECT_TRUE(view()->known("*", *kind).empty()) << "what is initialized is new";
+  EXPECT_TRUE(ending->known("c", *ending->registry().find("c", "", "configmaps")).empty());
+}
+
+TEST_F(LifecycleViewTest, KK349_WhenTheNameIsNone_OnlyTheSystemGetsItEmpty) {
+  for (const char* name : {"something-random", ":t", "root:"}) {
+    EXPECT_EQ(view("initializingworkspaces", name), nullptr) << name;
+    http::RequestHead head;
+    head.method = "GET";
+    head.target = "/services/initializingworkspaces/" + std::string(name) + "/clusters/*/apis";
+    auth::UserInfo system = user("system");
+    system.groups.emplace_back(auth::kGroupMasters);
+    const auto target = resolver_.wrap({})(head, system);
+    ASSERT_TRUE(target && *target && (*target)->view) << name;
+    auth::Authorizer& authorizer = (*target)->view->authorizer();
+    for (const bool is_system : {true, false}) {
+      auth::Attributes attributes = asks("carol", kCoreGroup, kLogicalClusters, "*");
+      if (is_system) {
+        attributes.user = system;
+      }
+      std::optional<bool> allowed;
+      authorizer.authorize(attributes, [&](const Expected<auth::Decision>& decision) {
+        allowed = decision && decision->allowed;
+      });
+      EXPECT_EQ(allowed, is_system) << name;
+    }
+    const apiserver::ResourcePtr kind =
+        (*target)->view->registry().find("*", kCoreGroup, kLogicalClusters);
+    Json cluster = Json::object();
+    cluster.make({"status", "phase"}) = "Initializing";
+    cluster.make({"status", "initializers"}) = Json::array({"root:t"});
+    keep_lifecycle(cluster);
+    EXPECT_FALSE((*target)->view->visible("*", *kind).matches(*cluster.at({"metadata", "labels"})));
+  }
 }
 
 }  // namespace

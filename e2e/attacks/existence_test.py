@@ -295,6 +295,20 @@ class AsKcp(unittest.TestCase):
             self.assertIn("access denied", bob.get("/clusters/root:there/api").json["message"])
             self.assertEqual(bob.get("/clusters/root:there/livez").status, 200)
             self.assertEqual(none.get("/clusters/root:there/metrics").status, 501)
+            # KK-301, KK-330, KK-363, KK-366: at the shard nobody is system:anonymous, whom no role lets in.
+            shard = kit.Client(installation.shard_url("root"), installation.pki / "serving-ca.crt")
+            for cluster in ("root", "aaaaaaaaaaaaaaaa", "system:admin"):
+                for path in ("/livez", "/readyz", "/healthz"):
+                    self.assertEqual((shard.get(f"/clusters/{cluster}{path}").status, shard.get(f"/clusters/{cluster}{path}").body), (200, b"ok"))
+                self.assertEqual(shard.get(f"/clusters/{cluster}/metrics").status, 501)
+                for path in ("/api", "/livez/ping", "/api/v1/namespaces/default/configmaps", "/version"):
+                    answer = shard.get(f"/clusters/{cluster}{path}")
+                    self.assertEqual(answer.status, 403, path)
+                    self.assertIn('User "system:anonymous" cannot', answer.json["message"])
+                    self.assertTrue(answer.json["message"].endswith(": access denied"), answer)
+                    self.assertEqual(shard.get(f"/clusters/{cluster}{path}", headers=kit.bearer("nonsense")).status, 401)
+            for path in ("/metrics", "/api", "/clusters/*/api/v1/secrets", "/clusters/root/debug/pprof"):
+                self.assertEqual(shard.get(path).status, 403, path)
 
 
 if __name__ == "__main__":

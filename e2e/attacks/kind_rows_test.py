@@ -138,8 +138,8 @@ class Clusters(Case):
         trust.ann.must("DELETE", f"{WS}/leaves", expect=(200, 202))
         state = kit.eventually(lambda: (c := conditions(inside.must("GET", LC)).get("WorkspaceContentDeleted")) and c["status"] == "False" and c, 20,
                                "the condition")
-        self.assertEqual((state["reason"], state["severity"]), ("SomeResourcesRemain", "Error"))
-        self.assertIn("configmaps has 1 resource instances", state["message"])
+        self.assertEqual((state["reason"], state["severity"]), ("SomeResourcesRemain", "Info"))
+        self.assertIn("configmaps. has 1 resource instances", state["message"])
         kit.eventually(lambda: [one["metadata"]["name"] for one in inside.must("GET", MAPS)["items"]] == ["held"], 20, "what is not held is gone")
         self.assertEqual(inside.get(f"{RBAC}/clusterrolebindings/workspace-admin").status, 200, "rights go last")
         self.assertEqual(trust.ann.must("GET", f"{WS}/leaves")["status"]["phase"], "Deleting")

@@ -370,6 +370,34 @@ class Workspaces(unittest.TestCase):
             "POST", path, {**kind, "spec": {"token": token}}, headers=bearer(self.a.token(email="nobody@example.com")))
         self.assertEqual(outsider.status, 403, "who may not review learns nothing")
 
+    def test_KK_120_KK_T060_a_shard_knows_the_issuers_of_a_workspaces_type(self):
+        """TokenReview at the shard itself, past the proxy, also where the type's workspace is on another shard: user, extras, audience."""
+        kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+        shards = {"a": "root", "b": "shard-1", "c": "root"}
+
+        def review(team, token, cluster=None, **spec):
+            pki, cluster = installation.pki, cluster or self.clusters[team]
+            client = kit.Client(f"{installation.shard_url(shards[team])}/clusters/{cluster}", pki / "serving-ca.crt", pki / "admin.crt", pki / "admin.key")
+            answer = client.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {**kind, "spec": {"token": token, **spec}})
+            self.assertEqual(answer.status, 201, answer)
+            return answer.json["status"]
+
+        for team, issuer in (("a", self.a), ("b", self.b), ("c", self.b)):
+            token = issuer.token(email="user@example.com", groups=["developers", "system:masters"])
+            found = kit.eventually(lambda t=team, k=token: (s := review(t, k)).get("authenticated") and s, what=f"the shard of team-{team} knows its issuer")
+            self.assertEqual(found["user"]["username"], "oidc:user@example.com")
+            self.assertEqual(sorted(found["user"]["groups"]), ["oidc:developers", "oidc:system:masters", "system:authenticated"])
+            self.assertEqual(found["user"]["extra"], {"authentication.kcp.io/scopes": [f"cluster:{self.clusters[team]}"],
+                                                      "authentication.kcp.io/cluster-name": [self.clusters[team]]})
+            self.assertEqual(found["audiences"], ["https://kcp.default.svc"])
+            self.assertEqual(review(team, token, audiences=["https://kcp.default.svc", "x"])["audiences"], ["https://kcp.default.svc"])
+            self.assertEqual(review(team, token, audiences=["other"]), {"user": {}, "error": "invalid bearer token"})
+            self.assertEqual(review(team, token[:-6] + "AAAAAA"), {"user": {}, "error": "invalid bearer token"})
+            outside = kit.Client(f"{installation.shard_url(shards[team])}/clusters/{self.clusters[team]}", installation.pki / "serving-ca.crt")
+            self.assertEqual(outside.get("/api", headers=bearer(token)).status, 401, "a request with it comes by the proxy")
+        self.assertFalse(review("a", self.b.token(email="user@example.com")).get("authenticated", False), "another type's issuer")
+        self.assertFalse(review("a", self.a.token(email="user@example.com"), cluster="root").get("authenticated", False), "another workspace")
+
     def test_FP_076_what_a_configuration_may_say(self):
         def element(username, groups):
             return {"issuer": {"url": "https://example.com"}, "claimMappings": {"username": username, "groups": groups}}

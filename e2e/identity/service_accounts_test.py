@@ -118,6 +118,36 @@ class Identity(unittest.TestCase):
         self.admin.must("POST", path, {"metadata": {"name": "short"}})
         self.assertEqual(self.status(token), 401)
 
+    def test_KK_331_KK_315_KK_T127_a_token_holds_at_every_shard(self):
+        """Asked at the shards themselves, past the proxy: the account's shard says whether it lives; elsewhere it is its global name."""
+        self.account("traveller")
+        token = self.token("traveller")
+        ca, who = self.installation.pki / "serving-ca.crt", f"system:kcp:serviceaccount:{self.cluster}:default:traveller"
+        homes = [kit.Client(f"{self.installation.shard_url(name)}/clusters/{self.cluster}", ca) for name in ("root", "shard-1")]
+        own = next(client for client in homes if kit.eventually(lambda c=client: c.get(MAPS, headers=bearer(token)).status) == 200)
+        foreign = "shard-1" if own is homes[0] else "root"
+        self.installation.make_workspace("abroad", selector={"name": foreign})
+        there = self.installation.client("/clusters/root:abroad")
+        cluster = there.must("GET", "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")["metadata"]["annotations"]["kcp.io/cluster"]
+        direct = kit.Client(f"{self.installation.shard_url(foreign)}/clusters/{cluster}", ca)
+        self.assertEqual(direct.get(MAPS, headers=bearer(token)).status, 403, "known, and without rights")
+        self.assertEqual(direct.get(MAPS, headers=bearer(token[:-6] + "AAAAAA")).status, 401)
+        there.must("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "traveller"}, "rules": [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}, {"nonResourceURLs": ["/"], "verbs": ["access"]}]})
+        there.must("POST", f"{RBAC}/clusterrolebindings", {
+            "metadata": {"name": "traveller"}, "roleRef": {"kind": "ClusterRole", "name": "traveller"}, "subjects": [{"kind": "User", "name": who}]})
+        kit.eventually(lambda: direct.get(MAPS, headers=bearer(token)).status == 200, what="its global name has the right")
+        self.assertEqual(direct.get("/api/v1/namespaces/default/secrets", headers=bearer(token)).status, 403)
+        review = there.must("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": token}})["status"]
+        self.assertTrue(review["authenticated"])
+        self.assertEqual(review["user"]["extra"]["authentication.kcp.io/cluster-name"], [self.cluster])
+        # At a virtual workspace of that shard, too: 403 is of somebody who is known.
+        view = kit.Client(f"{self.installation.shard_url(foreign)}/services/apiexport/root/tenancy.kcp.io/clusters/*", ca)
+        self.assertEqual(view.get("/apis", headers=bearer(token)).status, 403)
+        self.assertEqual(view.get("/apis", headers=bearer(token[:-6] + "AAAAAA")).status, 401)
+        self.admin.must("DELETE", "/api/v1/namespaces/default/serviceaccounts/traveller")
+        kit.eventually(lambda: direct.get(MAPS, headers=bearer(token)).status == 401, 15, "it ends within ten seconds")
+
     def test_token_secrets(self):
         """AM-332: filled, good as a bearer token, gone with the account."""
         self.account("legacy")

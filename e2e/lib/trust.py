@@ -185,6 +185,23 @@ def export_of(client, name, group="gear.test", plural="gears", kind="Gear", **sp
     kit.eventually(lambda: client.must("GET", f"{APIS}/apiexports/{name}")["status"]["identityHash"], what="identity")
 
 
+def at_shard(name=None, path="", groups=()):
+    """A client of the shard of ann's workspace: nobody, or a user with a certificate."""
+    pki = up.pki
+    pair = kit.make_user(up.dir, pki, name, groups) if name else (None, None)
+    return kit.Client(f"https://{system.url.netloc}{path}", pki / "serving-ca.crt", *pair)
+
+
+def shard_admin(path=""):
+    pki = up.pki
+    return kit.Client(f"https://{system.url.netloc}{path}", pki / "serving-ca.crt", pki / "admin.crt", pki / "admin.key")
+
+
+def masters(path=""):
+    pki = up.pki
+    return kit.Client(f"https://{system.url.netloc}{path}", pki / "serving-ca.crt", pki / "shard-admin.crt", pki / "shard-admin.key")
+
+
 def begin():
     """Starts an installation until the tests of the module are over, and makes what is attacked. Its clients keep their connections:
     they are for one thread."""

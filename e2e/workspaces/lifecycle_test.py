@@ -180,8 +180,8 @@ class Lifecycle(unittest.TestCase):
         self.assertTrue(ended.wait(60), "a watch inside ends with the work")
         kit.eventually(lambda: owner.get("/api/v1/namespaces/default/configmaps/from-carol").status == 200)
         refused = carol("GET", cluster, "/api/v1/namespaces")
-        self.assertEqual((refused.status, refused.json["message"]),
-                         (403, 'initializer "root:starting" cannot access this workspace'))
+        self.assertEqual((refused.status, refused.headers["Content-Type"], refused.body),
+                         (403, "text/plain; charset=utf-8", b'initializer "root:starting" cannot access this workspace\n'))
         self.assertEqual(carol("GET", cluster, f"{CLUSTERS}/cluster").status, 404)
         self.assertEqual(carol("GET", "*", CLUSTERS).json["items"], [])
         kinds = []
@@ -217,9 +217,9 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(carol("POST", cluster, "/api/v1/namespaces/default/configmaps",
                                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}).status, 201)
         refused = carol("GET", cluster, "/api/v1/namespaces/default/secrets")
-        self.assertEqual((refused.status, refused.json["message"]), (
-            403, 'initializer "root:narrow" denied by initializerPermissions: no rule allows list on core/secrets in namespace '
-            'default'))
+        self.assertEqual((refused.status, refused.body), (
+            403, b'initializer "root:narrow" denied by initializerPermissions: no rule allows list on core/secrets in namespace '
+            b'default\n'))
 
         # The group that kcp gives such requests inside gives nothing from outside.
         forger = self.installation.user_client("mallory", ["system:kcp:initializer:root:narrow"], path="")
@@ -251,8 +251,12 @@ class Lifecycle(unittest.TestCase):
         path = (f"/shards/{self.shard}/services/terminatingworkspaces/root:ending/clusters/*{CLUSTERS}?watch=1&allowWatchBookmarks=true"
                 "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
         self.assertEqual(next(client.watch(path))["type"], "BOOKMARK")
+        follow = kit.Watch(client, path)
 
         self.root.must("DELETE", f"{WORKSPACES}/ending-one")
+        kit.eventually(lambda: len(follow.events) > 1, what="the deletion on an open watch")
+        self.assertEqual((follow.events[1]["type"], follow.events[1]["object"]["status"]["phase"]), ("MODIFIED", "Terminating"),
+                         "it was known since it was made (KK-109)")
         listed = kit.eventually(lambda: erin("GET", "*", CLUSTERS).json["items"], what="waits for its terminator")
         self.assertEqual([one["metadata"]["annotations"]["kcp.io/cluster"] for one in listed], [cluster])
         self.assertEqual(listed[0]["status"]["phase"], "Terminating")
@@ -273,6 +277,66 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(self.remove(admin, cluster, "terminators", "root:ending-too").status, 200)
         kit.eventually(lambda: self.root.get(f"{WORKSPACES}/ending-one").status == 404, deadline=30, what="workspace gone")
         self.assertIn(inside.get("/api/v1/namespaces").status, (403, 404))
+
+    def test_KK_349_discovery_and_names_that_are_none(self):
+        """Of a cluster and of all: logicalclusters to be read, with their status; under a name that is none for the system alone."""
+        self.add_type("found", initializer=True, terminator=True)
+        pki = self.installation.pki
+        wanted = [("logicalclusters", ["get", "list", "watch"]), ("logicalclusters/status", ["get", "patch", "update"])]
+        for kind in ("initializingworkspaces", "terminatingworkspaces"):
+            for name, clients in (("root:found", ("shard-admin", "admin")), ("something-random", ("shard-admin",)), ("root:", ("shard-admin",))):
+                for cert in clients:
+                    client = kit.Client(self.installation.shard_url(self.shard), pki / "serving-ca.crt", pki / f"{cert}.crt", pki / f"{cert}.key")
+                    base = f"/services/{kind}/{name}/clusters/*"
+                    groups = client.must("GET", f"{base}/apis")["groups"]
+                    self.assertEqual([one["name"] for one in groups], ["core.kcp.io"], (name, cert))
+                    found = client.must("GET", f"{base}/apis/core.kcp.io/v1alpha1")["resources"]
+                    self.assertEqual([(one["name"], one["verbs"]) for one in found], wanted)
+                    self.assertEqual(client.must("GET", base + CLUSTERS)["items"], [])
+                    self.assertEqual(client.request("PATCH", f"{base}{CLUSTERS}/cluster/status", {"status": {}}, headers=MERGE).status, 405)
+            for cert in ("admin", None):
+                pair = (pki / f"{cert}.crt", pki / f"{cert}.key") if cert else (None, None)
+                client = kit.Client(self.installation.shard_url(self.shard), pki / "serving-ca.crt", *pair)
+                for path in ("/apis", "/apis/core.kcp.io/v1alpha1", CLUSTERS):
+                    self.assertEqual(client.get(f"/services/{kind}/something-random/clusters/*{path}").status, 403, (cert, path))
+
+    def test_TP_075_bookmarks_come_within_half_a_minute(self):
+        self.add_type("marked", initializer=True)
+        client = self.installation.client("")
+        path = (f"/shards/{self.shard}/services/initializingworkspaces/root:marked/clusters/*{CLUSTERS}?watch=1&allowWatchBookmarks=true"
+                "&timeoutSeconds=300")
+        kit.eventually(lambda: client.get(path.split("?", maxsplit=1)[0]).status == 200)
+        direct = kit.Client(self.installation.shard_url(self.shard), self.installation.pki / "serving-ca.crt", self.installation.pki / "shard-admin.crt",
+                            self.installation.pki / "shard-admin.key")
+        follow = kit.Watch(direct, path.removeprefix(f"/shards/{self.shard}"))
+        kit.eventually(lambda: any(event["type"] == "BOOKMARK" for event in follow.events), 30, "a bookmark")
+
+    def test_KK_116_the_workspace_tells_what_keeps_its_content(self):
+        self.add_workspace("full", "universal")
+        cluster = self.phase("full", "Ready")["spec"]["cluster"]
+        inside = self.installation.client(f"/clusters/{cluster}")
+        inside.must("POST", "/api/v1/namespaces/default/configmaps", {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}})
+        self.root.must("DELETE", f"{WORKSPACES}/full")
+
+        def told():
+            conditions = self.workspace("full")["status"]["conditions"]
+            return next((one for one in conditions if one["type"] == "WorkspaceContentDeleted"), None)
+
+        condition = kit.eventually(told, 20, "the condition")
+        self.assertEqual((condition["status"], condition["severity"], condition["reason"]), ("False", "Info", "SomeResourcesRemain"))
+        self.assertIn("configmaps. has 1 resource instances", condition["message"])
+        self.assertRegex(condition["message"], r", Some content in the logical cluster has finalizers remaining: .*example\.com/hold in 1 resource instances$")
+        self.assertEqual(self.workspace("full")["status"]["phase"], "Deleting")
+        inside.must("PATCH", "/api/v1/namespaces/default/configmaps/held", {"metadata": {"finalizers": None}}, headers=MERGE)
+        kit.eventually(lambda: self.root.get(f"{WORKSPACES}/full").status == 404, 30, "workspace gone")
+        # What is left of it, nothing, is seen by the system alone.
+        pki = self.installation.pki
+        for cert, status in (("shard-admin", 200), ("admin", 403)):
+            client = kit.Client(f"{self.installation.shard_url(self.shard)}/clusters/{cluster}", pki / "serving-ca.crt", pki / f"{cert}.crt", pki / f"{cert}.key")
+            answer = kit.eventually(lambda c=client, s=status: (a := c.get("/api/v1/namespaces")).status == s and a)
+            if status == 200:
+                self.assertEqual(answer.json["items"], [])
 
     def test_default_bindings_am_484(self):
         """Exports that a type names are bound in its workspaces before they are Ready, on whatever shard."""

@@ -23,6 +23,9 @@ struct RbacParams {
   bool workspace_access = false;
   /// Logical clusters that every authenticated user may enter, besides `workspace_access`.
   std::vector<std::string> open_clusters;
+  /// Its ClusterRoles and ClusterRoleBindings hold in every logical cluster, before the bootstrap
+  /// policy's of the same name; the roles may be bound there, too. "": none (KK-314).
+  std::string shared_cluster{};
   /// "access granted" and "access denied" in place of RBAC's own reasons (shards).
   bool mask_reasons = false;
 };
@@ -88,8 +91,10 @@ class RbacAuthorizer final : public auth::Authorizer {
   [[nodiscard]] auth::Decision evaluate(const auth::Attributes& attributes) const;
   void visit(const auth::UserInfo& user, std::string_view cluster, std::string_view ns,
              const RuleVisitor& visitor) const;
-  [[nodiscard]] static bool visit_role(const Cluster* cluster, const Binding& binding,
-                                       const Subject& subject, const RuleVisitor& visitor);
+  /// @param cluster whose own roles are meant first; null: shared ones alone.
+  [[nodiscard]] bool visit_role(const Cluster* cluster, const Binding& binding,
+                                const Subject& subject, const RuleVisitor& visitor) const;
+  [[nodiscard]] const Cluster* shared() const;
 
   RbacParams params_;
   StringMap<Cluster> clusters_;

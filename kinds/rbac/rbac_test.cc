@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "auth/effective_users.h"
 #include "kinds/rbac/rbac_escalation.h"
 #include "krm/status.h"
 
@@ -292,10 +295,89 @@ TEST_F(Rbac, WhenOutOfScope_TheUserIsAStranger_AM428) {
   account.extra = {{std::string(auth::kExtraScopes), {"cluster:x"}}};
   EXPECT_FALSE(ask(account, "get", "configmaps").allowed);
   EXPECT_TRUE(get_path(account, "/api"));
-  account.groups = {"system:masters", "system:kcp:admin"};
+  account.groups = {"system:kcp:admin"};
   EXPECT_FALSE(ask(account, "get", "configmaps").allowed);
   account.extra = {{std::string(auth::kExtraScopes), {"cluster:x", "cluster:c"}}};
   EXPECT_FALSE(ask(account, "get", "configmaps").allowed);
+  account.groups.emplace_back("system:masters");
+  EXPECT_TRUE(ask(account, "get", "configmaps").allowed) << "that group is not bounded (KK-300)";
+  account = user_of("x");
+  account.extra = {{std::string(auth::kExtraWarrant),
+                    {R"({"user":"m","groups":["system:masters","system:authenticated"]})"}}};
+  EXPECT_FALSE(ask(account, "get", "configmaps").allowed) << "nor given by a warrant (KK-325)";
+}
+
+TEST_F(Rbac, WhenAClusterIsShared_KK314_ItsRolesAndBindingsHoldEverywhere) {
+  RbacParams params;
+  params.shared_cluster = "system:admin";
+  options(params);
+  const auto maps = [](const char* verb) {
+    return std::string(R"({"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":[")") +
+           verb + R"("]}]})";
+  };
+  const char* bob = R"({"kind":"User","name":"bob"})";
+  bind_cluster_role("b", "maps", bob);
+  EXPECT_FALSE(ask(bob_, "get", "configmaps").allowed);
+  put("clusterroles", "", "maps", maps("get"), "system:admin");
+  EXPECT_TRUE(ask(bob_, "get", "configmaps").allowed) << "bound in the cluster";
+  EXPECT_FALSE(ask(bob_, "get", "configmaps", "t1", "", "", "other").allowed);
+  bind_cluster_role("everywhere", "maps", bob, "system:admin");
+  EXPECT_TRUE(ask(bob_, "get", "configmaps", "t1", "", "", "other").allowed);
+  put("clusterroles", "", "maps", maps("list"));
+  EXPECT_TRUE(ask(bob_, "list", "configmaps").allowed) << "the cluster's own role of that name";
+  EXPECT_TRUE(ask(bob_, "get", "configmaps").allowed)
+      << "what is bound everywhere means the shared";
+  EXPECT_FALSE(ask(bob_, "list", "configmaps", "t1", "", "", "other").allowed);
+  // A binding of the bootstrap policy's name takes its place.
+  EXPECT_TRUE(get_path(bob_, "/api"));
+  bind_cluster_role("system:discovery", "maps", bob, "system:admin");
+  EXPECT_FALSE(get_path(bob_, "/api"));
+  rbac_->apply("system:admin", "clusterrolebindings", "", "system:discovery", nullptr);
+  EXPECT_TRUE(get_path(bob_, "/api"));
+}
+
+TEST_F(Rbac, WhenKcpsOwnGroupsAsk_KK315_TheBootstrapPolicyIsKcps) {
+  RbacParams params;
+  params.workspace_access = true;
+  options(params);
+  const auth::UserInfo boot = user_of("b", {"system:kcp:tenancy:workspace-bootstrapper"});
+  EXPECT_TRUE(ask(boot, "delete", "anything", "t1", "x", "some.group").allowed);
+  EXPECT_TRUE(get_path(boot, "/any/path"));
+  const auth::UserInfo inner = user_of("l", {"system:kcp:logical-cluster-admin"});
+  EXPECT_TRUE(ask(inner, "patch", "logicalclusters/status", "", "c", "core.kcp.io").allowed);
+  EXPECT_TRUE(ask(inner, "update", "workspaces", "", "w", "tenancy.kcp.io").allowed);
+  EXPECT_FALSE(ask(inner, "create", "workspaces", "", "w", "tenancy.kcp.io").allowed);
+  EXPECT_FALSE(ask(inner, "get", "secrets").allowed);
+  const auth::UserInfo outer = user_of("x", {"system:kcp:external-logical-cluster-admin"});
+  EXPECT_TRUE(ask(outer, "patch", "workspaces", "", "w", "tenancy.kcp.io").allowed);
+  EXPECT_TRUE(ask(outer, "get", "secrets").allowed);
+  EXPECT_TRUE(ask(outer, "create", "subjectaccessreviews", "", "", "authorization.k8s.io").allowed);
+  EXPECT_FALSE(ask(outer, "list", "secrets").allowed);
+  EXPECT_FALSE(ask(outer, "create", "workspaces", "", "w", "tenancy.kcp.io").allowed);
+  bind_cluster_role("m", "system:kcp:metrics-reader", R"({"kind":"User","name":"bob"})");
+  bind_cluster_role("in", "system:kcp:workspace:access", R"({"kind":"User","name":"bob"})");
+  EXPECT_TRUE(get_path(bob_, "/metrics"));
+  EXPECT_FALSE(get_path(user_of("erin"), "/metrics"));
+}
+
+TEST_F(Rbac, WhenAnAdministratorsRulesAreListed_KK333_WhatEverybodyMayIsThereToo) {
+  const auto listed = [&](const auth::UserInfo& user) { return rbac_->rules_for(user, "c", "t1"); };
+  const auto has = [](const PolicyRules& rules, const PolicyRule& rule) {
+    return std::count(rules.begin(), rules.end(), rule);
+  };
+  const PolicyRule all{{"*"}, {"*"}, {"*"}, {}, {}}, all_paths{{"*"}, {}, {}, {}, {"*"}};
+  const PolicyRule basic{{"create"}, {"authentication.k8s.io"}, {"selfsubjectreviews"}, {}, {}};
+  for (const char* group : {"system:masters", "system:kcp:admin"}) {
+    const PolicyRules rules = listed(user_of("adm", {group, "system:authenticated"}));
+    EXPECT_EQ(has(rules, all), 1) << group;
+    EXPECT_EQ(has(rules, all_paths), 1) << group;
+    EXPECT_EQ(has(rules, basic), 1) << group;
+  }
+  EXPECT_EQ(has(listed(bob_), all), 0);
+  EXPECT_EQ(has(listed(bob_), basic), 1);
+  for (const PolicyRule& rule : listed(bob_)) {
+    EXPECT_TRUE(std::is_sorted(rule.non_resource_urls.begin(), rule.non_resource_urls.end()));
+  }
 }
 
 /// Writes of erin against the escalation check.

@@ -10,17 +10,9 @@
 namespace kintsugi::proxy {
 namespace {
 
-using auth::UserInfo;
-
 constexpr Duration kPublishAfter = milliseconds(5);
-constexpr int kRetryAfter = 1;  // [s]
-/// Those who write configurations are not those who run the proxy: a token of theirs takes
-/// milliseconds at most.
-constexpr std::uint64_t kCostLimit = 100'000;
-constexpr std::size_t kMostConfigurations = 64;  // of a type
-constexpr std::size_t kMostWaiting = 256;        // tokens; the next gets its answer at once
-constexpr std::string_view kSystem = "system:";
-constexpr std::string_view kKcp = "kcp.io";
+constexpr int kRetryAfter = 1;             // [s]
+constexpr std::size_t kMostWaiting = 256;  // tokens; the next gets its answer at once
 
 bool equal(const auth::JwtIssuers& a, const auth::JwtIssuers& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
@@ -70,18 +62,8 @@ void WorkspaceIssuerBook::on_change(const topology::ShardChanged& change) {
 
 void WorkspaceIssuerBook::on_change(const topology::WorkspaceTypeChanged& change) {
   std::vector<std::string> names;
-  const krm::Json* list = change.object == nullptr
-                              ? nullptr
-                              : change.object->at({"spec", "authenticationConfigurations"});
-  if (list != nullptr) {
-    for (const krm::Json& one : list->items()) {
-      names.emplace_back(one.text({"name"}));
-    }
-  }
-  if (names.size() > kMostConfigurations) {
-    log_warn("a workspace type names too many authentication configurations",
-             {{"cluster", change.cluster}, {"name", change.name}});
-    names.resize(kMostConfigurations);
+  if (change.object != nullptr) {
+    names = auth::configuration_names(*change.object, change.cluster, change.name);
   }
   const std::string key = WorkspaceIssuers::key(change.shard, change.cluster, change.name);
   const auto known = now_.types.find(key);
@@ -98,16 +80,8 @@ void WorkspaceIssuerBook::on_change(const topology::WorkspaceTypeChanged& change
 
 void WorkspaceIssuerBook::on_change(const topology::WorkspaceAuthenticationChanged& change) {
   auth::JwtIssuers issuers;
-  const krm::Json* list = change.object == nullptr ? nullptr : change.object->at({"spec", "jwt"});
-  if (list != nullptr) {
-    std::vector<Cause> causes;
-    issuers = auth::issuers_from_json(*list, "spec.jwt", causes, kCostLimit);
-    if (!causes.empty()) {
-      log_warn("a workspace's authentication cannot be used",
-               {{"cluster", change.cluster},
-                {"name", change.name},
-                {"error", causes.front().field + ": " + causes.front().message}});
-    }
+  if (change.object != nullptr) {
+    issuers = auth::configured_issuers(*change.object, change.cluster, change.name);
   }
   const std::string key = WorkspaceIssuers::key(change.shard, change.cluster, change.name);
   const auto known = now_.configurations.find(key);
@@ -152,8 +126,8 @@ WorkspaceTokens::WorkspaceTokens(net::Loop& loop, std::shared_ptr<topology::Snap
     : loop_(loop),
       view_(std::move(view)),
       patience_(patience),
-      outgoing_(std::make_shared<net::Outgoing>(
-          loop, policy == nullptr ? net::OutgoingPolicy() : *policy)) {
+      tokens_(loop, std::make_shared<net::Outgoing>(
+                        loop, policy == nullptr ? net::OutgoingPolicy() : *policy)) {
   view_->on_change([this, alive = alive_.weak()](const topology::Snapshot& /*before*/,
                                                  const topology::Snapshot& /*now*/) {
     if (alive) {
@@ -172,16 +146,10 @@ WorkspaceTokens::~WorkspaceTokens() {
 
 void WorkspaceTokens::set_issuers(WorkspaceIssuersPtr issuers) {
   issuers_ = std::move(issuers);
-  std::vector<std::shared_ptr<auth::IssuerTokens>> gone;  // they tell those who wait, at the end
-  for (auto at = tokens_.begin(); at != tokens_.end();) {
-    const auto now = issuers_->configurations.find(at->first);
-    if (now != issuers_->configurations.end() && now->second == at->second.issuers) {
-      ++at;
-      continue;
-    }
-    gone.push_back(std::move(at->second.tokens));
-    at = tokens_.erase(at);
-  }
+  tokens_.keep([this](const std::string& key) {
+    const auto now = issuers_->configurations.find(key);
+    return now == issuers_->configurations.end() ? nullptr : now->second.get();
+  });
   go_on();
 }
 
@@ -275,55 +243,11 @@ void WorkspaceTokens::go_on() {
 void WorkspaceTokens::ask(const Found& found, const auth::BearerPtr& token,
                           const std::vector<std::string>& audiences, std::string_view cluster,
                           Done done) {
-  const auth::Jwt* const jwt =
-      token->text().size() <= auth::IssuerTokens::Limits().max_token ? token->jwt() : nullptr;
-  const std::string_view issuer =
-      jwt != nullptr ? auth::token_issuer(jwt->claims) : std::string_view();
-  std::vector<std::shared_ptr<auth::TokenAuthenticator>> members;
+  std::vector<auth::ConfiguredIssuers::Configuration> known;
   for (const std::string& key : found.keys) {
-    const auto& issuers = issuers_->configurations.find(key)->second;
-    const bool knows = std::any_of(issuers->begin(), issuers->end(),
-                                   [&](const auto& one) { return one->config().url == issuer; });
-    if (!knows) {
-      continue;
-    }
-    Tokens& one = tokens_[key];
-    if (one.tokens == nullptr) {
-      one.issuers = issuers;
-      auth::IssuerTokens::Limits limits;
-      limits.outgoing = outgoing_;
-      limits.cluster = cluster_of_key(key);
-      one.tokens =
-          std::make_shared<auth::IssuerTokens>(loop_, *one.issuers, false, std::move(limits));
-    }
-    members.push_back(one.tokens);
+    known.push_back({key, cluster_of_key(key), issuers_->configurations.find(key)->second});
   }
-  auth::TokenUnion(std::move(members))
-      .authenticate_token(token, audiences, cluster,
-                          [cluster = std::string(cluster),
-                           done = std::move(done)](Expected<std::optional<Result>> result) {
-                            if (result && *result) {
-                              if (!bind_to_workspace((*result)->user, cluster)) {
-                                done(fail(Errc::kUnauthorized, "a user name of the system"));
-                                return;
-                              }
-                              (*result)->filtered = true;
-                            }
-                            done(std::move(result));
-                          });
-}
-
-bool bind_to_workspace(UserInfo& user, std::string_view cluster) {
-  if (user.name.starts_with(kSystem)) {
-    return false;
-  }
-  std::erase_if(user.groups, [](const std::string& group) { return group.starts_with(kSystem); });
-  std::erase_if(user.extra,
-                [](const auto& extra) { return extra.first.find(kKcp) != std::string::npos; });
-  user.extra.emplace_back(auth::kExtraScopes,
-                          std::vector<std::string>{"cluster:" + std::string(cluster)});
-  user.extra.emplace_back(auth::kExtraClusterName, std::vector<std::string>{std::string(cluster)});
-  return true;
+  tokens_.authenticate(known, token, audiences, cluster, std::move(done));
 }
 
 }  // namespace kintsugi::proxy

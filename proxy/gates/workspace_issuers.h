@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "auth/issuer_tokens.h"
+#include "auth/configured_issuers.h"
 #include "base/alive.h"
 #include "net/loop.h"
 #include "topology/feed.h"
@@ -78,10 +78,6 @@ class WorkspaceTokens final : public auth::TokenAuthenticator {
     bool known = true;
     std::vector<std::string> keys;  ///< of configurations
   };
-  struct Tokens {
-    std::shared_ptr<const auth::JwtIssuers> issuers;
-    std::shared_ptr<auth::IssuerTokens> tokens;
-  };
   struct Waiting;
   [[nodiscard]] Found find(std::string_view cluster) const;
   void ask(const Found& found, const auth::BearerPtr& token,
@@ -93,15 +89,11 @@ class WorkspaceTokens final : public auth::TokenAuthenticator {
   net::Loop& loop_;
   std::shared_ptr<topology::SnapshotView> view_;
   Duration patience_;
-  std::shared_ptr<net::Outgoing> outgoing_;
+  auth::ConfiguredIssuers tokens_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Waiting>> waiting_;
   std::uint64_t last_ticket_ = 0;
   Alive alive_;
   WorkspaceIssuersPtr issuers_ = std::make_shared<const WorkspaceIssuers>();
-  std::map<std::string, Tokens, std::less<>> tokens_;  ///< by key; made when they are needed
 };
-
-/// The rules of 9.4 for a user from such an issuer. False: refused.
-[[nodiscard]] bool bind_to_workspace(auth::UserInfo& user, std::string_view cluster);
 
 }  // namespace kintsugi::proxy

@@ -166,22 +166,5 @@ TEST_F(WorkspaceIssuersTest, WhenAConfigurationIsWrongOrUnchanged_NothingHappens
   EXPECT_TRUE(last_->configurations.empty() && last_->types.empty());
 }
 
-TEST(BindToWorkspace, FP071_FP074_WhenTheIssuerSaysSystem_ItIsNotBelieved) {
-  auth::UserInfo user;
-  user.name = "ann";
-  user.groups = {"system:masters", "dev", "system:kcp:admin"};
-  user.extra = {{"kcp.io/test", {"x"}},
-                {"authentication.kcp.io/scopes", {"cluster:root"}},
-                {"a.example/t", {"y"}}};
-  ASSERT_TRUE(bind_to_workspace(user, "c1"));
-  EXPECT_EQ(user.groups, std::vector<std::string>{"dev"});
-  ASSERT_EQ(user.extra.size(), 3U);
-  EXPECT_EQ(user.extra[0].first, "a.example/t");
-  EXPECT_EQ(*user.extra_values(auth::kExtraScopes), std::vector<std::string>{"cluster:c1"});
-  EXPECT_EQ(*user.extra_values(auth::kExtraClusterName), std::vector<std::string>{"c1"});
-  user.name = "system:admin";
-  EXPECT_FALSE(bind_to_workspace(user, "c1"));
-}
-
 }  // namespace
 }  // namespace kintsugi::proxy

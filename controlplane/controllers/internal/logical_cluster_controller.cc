@@ -108,12 +108,25 @@ bool is_cluster_rbac(const apiserver::ResourceDef& def) {
   return def.group == kRbacGroup && !def.namespaced;
 }
 
-std::string remaining_kinds_text(const std::map<std::string, std::size_t>& kinds) {
+using Counts = std::map<std::string, std::size_t>;
+
+std::string counted(const Counts& counts, std::string_view verb) {
   std::vector<std::string> parts;
-  for (const auto& [kind, count] : kinds) {
-    parts.push_back(kind + " has " + std::to_string(count) + " resource instances");
+  for (const auto& [what, count] : counts) {
+    parts.push_back(what + " " + std::string(verb) + " " + std::to_string(count) +
+                    " resource instances");
   }
-  return "Some resources are remaining: " + join(parts, ", ");
+  return join(parts, ", ");
+}
+
+/// @param kinds as "<plural>.<group>"
+std::string remaining_text(const Counts& kinds, const Counts& finalizers) {
+  std::string text = "Some resources are remaining: " + counted(kinds, "has");
+  if (!finalizers.empty()) {
+    text += ", Some content in the logical cluster has finalizers remaining: " +
+            counted(finalizers, "in");
+  }
+  return text;
 }
 
 }  // namespace
@@ -173,6 +186,10 @@ void LogicalClusterController::start() {
 void LogicalClusterController::add_cluster(std::string_view cluster) { queue_.add(cluster); }
 
 void LogicalClusterController::process(const std::string& cluster, Finished finished) {
+  if (is_system_cluster(cluster)) {
+    finished(true);  // whatever the system keeps there has no life cycle
+    return;
+  }
   std::optional<Json> object = get(cluster_key(cluster));
   if (!object) {
     sweep(cluster, std::move(finished));
@@ -346,9 +363,9 @@ void LogicalClusterController::set_status(const std::shared_ptr<Fill>& work) {
 
 void LogicalClusterController::empty(const std::string& cluster, Json object, Finished finished) {
   struct Pass {
-    std::size_t left = 0;                      // objects that are still there
-    std::size_t pending = 1;                   // deletions without an answer, and this scan
-    std::map<std::string, std::size_t> kinds;  // of what is left
+    std::size_t left = 0;      // objects that are still there
+    std::size_t pending = 1;   // deletions without an answer, and this scan
+    Counts kinds, finalizers;  // of what is left
     std::function<void()> done;
   };
   auto pass = std::make_shared<Pass>();
@@ -365,7 +382,12 @@ void LogicalClusterController::empty(const std::string& cluster, Json object, Fi
       }
       reader().list(cluster, def->group, def->plural, "", [&](const Json& item) {
         ++pass->left;
-        ++pass->kinds[def->group.empty() ? def->plural : def->plural + "." + def->group];
+        ++pass->kinds[def->plural + "." + def->group];
+        if (const Json* held = item.at({"metadata", "finalizers"})) {
+          for (const Json& one : held->items()) {
+            ++pass->finalizers[std::string(one.as_string())];
+          }
+        }
         if (!apiserver::is_deleted(item)) {
           ++pass->pending;
           const apiserver::ObjectKey key{cluster, def->group, def->plural,
@@ -384,9 +406,10 @@ void LogicalClusterController::empty(const std::string& cluster, Json object, Fi
   }
   const bool is_empty = pass->left == 0;
   // What waits for others' finalizers is told (KK-116); not while deletions are on their way.
-  const bool is_held = !is_empty && pass->pending == 1 &&
-                       set_kcp_condition(object, "WorkspaceContentDeleted", "False", "Error",
-                                         "SomeResourcesRemain", remaining_kinds_text(pass->kinds));
+  const bool is_held =
+      !is_empty && pass->pending == 1 &&
+      set_kcp_condition(object, "WorkspaceContentDeleted", "False", "Info", "SomeResourcesRemain",
+                        remaining_text(pass->kinds, pass->finalizers));
   pass->done = [this, cluster, is_empty, is_held, object = std::move(object),
                 finished = std::move(finished)]() mutable {
     if (!is_empty) {

@@ -62,6 +62,14 @@ void copy_lifecycle(Json& workspace, const Json& logical_cluster) {
   }
 }
 
+/// A condition of the logical cluster that the Workspace shows too, if it is there.
+void copy_condition(Json& workspace, const Json& logical_cluster, std::string_view type) {
+  if (const Json* known = apiserver::find_condition(logical_cluster, type)) {
+    set_kcp_condition(workspace, type, known->text({"status"}), known->text({"severity"}),
+                      known->text({"reason"}), known->text({"message"}));
+  }
+}
+
 }  // namespace
 
 WorkspaceScheduler::WorkspaceScheduler(const apiserver::ControllerContext& context, Params params)
@@ -324,11 +332,7 @@ void WorkspaceScheduler::publish_status(const JobPtr& job, Json workspace,
     set_kcp_condition(workspace, kStalled, "False");
   }
   set_initialized_condition(workspace);
-  constexpr std::string_view kBindings = "APIBindingsInitialized";
-  if (const Json* known = apiserver::find_condition(logical_cluster, kBindings)) {
-    set_kcp_condition(workspace, kBindings, known->text({"status"}), known->text({"severity"}),
-                      known->text({"reason"}), known->text({"message"}));
-  }
+  copy_condition(workspace, logical_cluster, "APIBindingsInitialized");
   workspace.make({"status", "phase"}) = shown_phase(workspace, phase);
   const auto done = [this, job, ready] {
     if (ready) {
@@ -401,6 +405,7 @@ void WorkspaceScheduler::find_moved(const JobPtr& job) {
 void WorkspaceScheduler::publish_removal(const JobPtr& job, const Json& logical_cluster) {
   Json workspace = job->workspace;
   copy_lifecycle(workspace, logical_cluster);
+  copy_condition(workspace, logical_cluster, "WorkspaceContentDeleted");
   if (workspace == job->workspace) {
     wait(job, kLongestRemoval);
     return;

@@ -23,6 +23,8 @@ constexpr Kind kKinds[] = {
     {"apiexports", "/apis/apis.kcp.io/v1alpha2/apiexports"},
     {"apiresourceschemas", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"},
     {"workspacetypes", "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"},
+    {"workspaceauthenticationconfigurations",
+     "/apis/tenancy.kcp.io/v1alpha1/workspaceauthenticationconfigurations"},
     {"apiconversions", "/apis/apis.kcp.io/v1alpha1/apiconversions"},
     {"clustercachedresources", "/apis/cache.kcp.io/v1alpha1/clustercachedresources"},
     {"clustercachedresourceendpointslices",
@@ -46,8 +48,8 @@ constexpr Kind kKinds[] = {
 constexpr std::size_t kExports = 0;
 constexpr std::size_t kTypes = 2;
 constexpr std::size_t kFirstLater = 3;  // up to kShardObjects: a shard of before has none of them
-constexpr std::size_t kShardObjects = 6;
-constexpr std::size_t kFirstRule = 7;  // what says what admission does
+constexpr std::size_t kShardObjects = 7;
+constexpr std::size_t kFirstRule = 8;  // what says what admission does
 
 constexpr Duration kLongestRest = seconds(1);         // of the few lists of all clusters
 constexpr Duration kLongestRightsRest = seconds(10);  // of the many of one; woken on recovery

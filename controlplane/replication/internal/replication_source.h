@@ -17,13 +17,13 @@
 namespace kintsugi::controlplane {
 
 /// Keeps the copies of one other shard: its APIExports, APIResourceSchemas, WorkspaceTypes,
-/// APIConversions, ClusterCachedResources and their slices, and its admission policies and
-/// webhooks, which hold where its exports are bound (KK-222), by wildcard list and watch; of the
-/// root shard also the Shards; and of each logical cluster there that holds an export or a type the
-/// ClusterRoles and ClusterRoleBindings, because rights on these are decided where they are used.
-/// Source: T-13. While the shard is away everything stays; with the first complete list after a
-/// start what has gone meanwhile goes. At most kMostClusters clusters: in others nobody but
-/// administrators has rights here. Threads: one loop.
+/// WorkspaceAuthenticationConfigurations, APIConversions, ClusterCachedResources and their slices,
+/// and its admission policies and webhooks, which hold where its exports are bound (KK-222), by
+/// wildcard list and watch; of the root shard also the Shards; and of each logical cluster there
+/// that holds an export or a type the ClusterRoles and ClusterRoleBindings, because rights on these
+/// are decided where they are used. Source: T-13. While the shard is away everything stays; with
+/// the first complete list after a start what has gone meanwhile goes. At most kMostClusters
+/// clusters: in others nobody but administrators has rights here. Threads: one loop.
 class ReplicationSource {
  public:
   static constexpr std::size_t kMostClusters = 4'000;
@@ -50,7 +50,7 @@ class ReplicationSource {
   [[nodiscard]] const std::string& shard() const noexcept { return shard_; }
 
  private:
-  static constexpr std::size_t kWide = 13;   // kinds followed in all clusters, Shards in root
+  static constexpr std::size_t kWide = 14;   // kinds followed in all clusters, Shards in root
   static constexpr std::size_t kRights = 2;  // kinds followed in some
   struct Feed;
   using FeedPtr = std::unique_ptr<Feed>;

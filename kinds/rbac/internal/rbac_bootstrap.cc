@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "auth/effective_users.h"
 #include "krm/labels.h"
 
 namespace kintsugi::kinds {
@@ -102,15 +103,34 @@ PolicyRules admin_rules() {
   return rules;
 }
 
+PolicyRules everything() { return {resources({"*"}, {"*"}, {"*"}), urls({"*"}, {"*"})}; }
+
+/// What controllers of kcp may do in clusters of their own shard.
+PolicyRules logical_cluster_admin_rules() {
+  return {resources({"core.kcp.io"}, {"logicalclusters", "logicalclusters/status"}, {"*"}),
+          resources({"tenancy.kcp.io"}, {"workspaces"}, {"delete", "get", "update"}),
+          urls({"/"}, {"access"})};
+}
+
 /// What shards of kcp may do in clusters of other shards.
 PolicyRules external_logical_cluster_admin_rules() {
   return {
       resources({"core.kcp.io"}, {"logicalclusters", "logicalclusters/status"},
                 {"delete", "get", "update"}),
-      resources({"tenancy.kcp.io"}, {"workspaces"}, {"delete", "get", "update"}),
+      resources({"tenancy.kcp.io"}, {"workspaces"}, {"delete", "get", "patch", "update"}),
+      resources({"tenancy.kcp.io"}, {"workspaceauthenticationconfigurations"}, {"get"}),
       resources({""}, {"secrets", "serviceaccounts"}, {"get"}),
+      resources({"authorization.k8s.io"}, {"subjectaccessreviews"}, {"create"}),
       resources({"apis.kcp.io"}, {"apiexportendpointslices"}, kRead),
       resources({"apis.kcp.io"}, {"apiexportendpointslices/status"}, {"get", "patch", "update"}),
+      resources({"apis.kcp.io"}, {"apibindings"}, {"list"}),
+      resources({"apis.kcp.io"}, {"apiexports", "apiresourceschemas"}, {"get"}),
+      resources({"cache.kcp.io"}, {"clustercachedresourceendpointslices"}, kRead),
+      resources({"cache.kcp.io"}, {"clustercachedresourceendpointslices/status"},
+                {"get", "patch", "update"}),
+      resources({"migration.kcp.io"}, {"logicalclusterdumps"}, {"create"}),
+      resources({"migration.kcp.io"}, {"logicalclustermigrations"}, {"get", "patch", "update"}),
+      resources({"apiextensions.k8s.io"}, {"customresourcedefinitions"}, {"create", "get"}),
       urls({"/"}, {"access"})};
 }
 
@@ -120,7 +140,7 @@ std::vector<BootstrapRole> make_roles() {
   discovery.insert(discovery.end(), health.begin(), health.end());
   std::sort(discovery.begin(), discovery.end());  // as the reference shows them (KK-333)
   std::vector<BootstrapRole> roles;
-  roles.push_back({"cluster-admin", {resources({"*"}, {"*"}, {"*"}), urls({"*"}, {"*"})}, kToNone});
+  roles.push_back({"cluster-admin", everything(), kToNone});
   roles.push_back({"admin", admin_rules(), kToAdmin | kToEdit | kToView});
   roles.push_back({"edit", edit_rules(), kToEdit | kToView});
   roles.push_back({"view", view_rules(), kToView});
@@ -143,13 +163,18 @@ std::vector<BootstrapRole> make_roles() {
   roles.push_back({std::string(kWorkspaceAccessRole), {urls({"/"}, {"access"})}, kToNone});
   roles.push_back({std::string(auth::kGroupExternalLogicalClusterAdmin),
                    external_logical_cluster_admin_rules(), kToNone});
+  roles.push_back(
+      {std::string(auth::kGroupLogicalClusterAdmin), logical_cluster_admin_rules(), kToNone});
+  roles.push_back({std::string(auth::kGroupBootstrapper), everything(), kToNone});
+  roles.push_back({"system:kcp:metrics-reader", {urls({"/metrics"}, {"get"})}, kToNone});
   return roles;
 }
 
-Binding group_binding(std::string_view role, Texts groups) {
+/// @param role "": that of the binding's name.
+Binding group_binding(std::string_view name, Texts groups, std::string_view role = {}) {
   Binding binding;
-  binding.name = role;
-  binding.role = role;
+  binding.name = name;
+  binding.role = role.empty() ? name : role;
   for (std::string& group : groups) {
     binding.subjects.push_back({Subject::Kind::kGroup, std::move(group), {}});
   }
@@ -172,6 +197,13 @@ const BootstrapRole* bootstrap_role(std::string_view name) {
 
 const std::vector<Binding>& bootstrap_bindings() {
   static const std::vector<Binding> kBindings = {
+      group_binding("cluster-admin", {std::string(auth::kGroupMasters)}),
+      group_binding(auth::kGroupKcpAdmin, {std::string(auth::kGroupKcpAdmin)}, "cluster-admin"),
+      group_binding(auth::kGroupBootstrapper,
+                    {std::string(auth::kGroupBootstrapper),
+                     "apis.kcp.io:binding:" + std::string(auth::kGroupBootstrapper)}),
+      group_binding(auth::kGroupLogicalClusterAdmin,
+                    {std::string(auth::kGroupLogicalClusterAdmin)}),
       group_binding("system:discovery", {std::string(auth::kGroupAuthenticated)}),
       group_binding("system:basic-user", {std::string(auth::kGroupAuthenticated)}),
       group_binding("system:public-info-viewer", {std::string(auth::kGroupAuthenticated),

@@ -8,9 +8,9 @@
 #include "kinds/rbac/internal/rbac_rules.h"
 
 /// The policy that every logical cluster has without storing it: the ClusterRoles of Kubernetes and
-/// kcp that bindings may refer to, and the bindings of the groups that every user is in and of the
-/// group of kcp's shards.
-/// Source: AM-449, AM-491; kcp's workspaces show none of these as objects.
+/// kcp that bindings may refer to, and the bindings of the groups that every user is in, of
+/// administrators and of kcp's own components.
+/// Source: AM-449, AM-491, 15.2 of kcp's rows; workspaces show none of these as objects.
 namespace kintsugi::kinds {
 
 /// Bits of roles that others are gathered into by labels
