@@ -274,6 +274,7 @@ ProxyHandler::Answer ProxyHandler::take_to_service(Request&& request, http::Resp
 ProxyHandler::Answer ProxyHandler::refuse(const Request& request, http::ResponseStream& stream,
                                           const Route& route) {
   const http::RequestHead& head = request.head;
+  forward_.stats.times.add(head.method, route.status, Duration());
   if (!route.refused_mount.empty()) {
     warn_of_mount(route.refused_mount);
   }

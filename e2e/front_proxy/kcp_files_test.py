@@ -375,6 +375,35 @@ class Told(unittest.TestCase):
                 self.assertIn("\n" + name + " ", answer.body.decode())
             self.assertEqual((scrape("stranger").status, scrape(None).status), (403, 401))
 
+    def test_FP_083_FP_081_kcps_own_metrics(self):
+        """By kcp's names, also while a watch runs."""
+        admin = front.FrontProxy(installation, mapping(), f"--profiler-address=127.0.0.1:{kit.free_port()}")
+        port = admin.arguments[-1].rpartition(":")[2]
+
+        def value(name, **labels):
+            text = kit.Client(f"https://127.0.0.1:{port}", installation.pki / "serving-ca.crt", installation.pki / "admin.crt",
+                              installation.pki / "admin.key").get("/metrics").body.decode()
+            rows = [line.rpartition(" ") for line in text.splitlines() if line.startswith(name + "{")]
+            return sum(float(row[2]) for row in rows if all(f'{key}="{wanted}"' in row[0] for key, wanted in labels.items()))
+
+        with admin as proxy:
+            maps = "/clusters/root:org/api/v1/namespaces/default/configmaps"
+            watch = kit.Watch(proxy.client(""), f"{maps}?watch=1&timeoutSeconds=30")
+            proxy.client("").must("POST", maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m-{port}"}})
+            kit.eventually(lambda: watch.events, 15, "an event")
+            down = value("kcp_backend_rs_body_bytes", shard="shard-1")
+            self.assertGreater(down, 0)
+            self.assertGreater(value("kcp_backend_rq_body_bytes", shard="shard-1"), 0)
+            proxy.client("").must("POST", maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"n-{port}"}})
+            kit.eventually(lambda: value("kcp_backend_rs_body_bytes", shard="shard-1") > down, 15, "they rise while it runs")
+            self.assertEqual(value("proxy_request_duration_seconds_count", method="post", code="201"), 2)
+            self.assertEqual(value("proxy_request_duration_seconds_bucket", method="post", code="201", le="60"), 2)
+            self.assertEqual(proxy.client("").get("/clusters/root:nobody/api").status, 403)
+            self.assertEqual(value("proxy_request_duration_seconds_count", method="get", code="403"), 1)
+            self.assertEqual(value("proxy_request_duration_seconds_count", method="get", code="200"), 0, "the watch is not among them")
+            for cause in ("unknown_ca", "expired_cert", "cipher_mismatch", "hostname_mismatch", "other"):
+                self.assertEqual(value("kcp_listener_tls_connection_error", shard="shard-1", error_type=cause), 0)
+
 
 class Machine(unittest.TestCase):
     """Ports, folders and processes."""
