@@ -85,6 +85,7 @@ Expected<void> ProxyControl::start_feed() {
     return upstream_to(url, is_static ? backend_tls_.of(shard) : admin_tls_.of(shard));
   };
   params.authentication = config_.authentication.workspaces;
+  params.identities = shared_->identities;
   params.who = [this](const std::string& server) { return own_name_at(server); };
   params.on_ready = [this](bool ready) { tell_ready(ready); };
   params.root_headers = agent_headers();
